@@ -35,7 +35,7 @@ def make(folder, names, **options):
     return writer, json.loads((folder / "manifest.json").read_text())
 
 
-def test_names_modes_and_manifest(tmp_path):
+def test_golden_files_have_valid_names_modes_and_manifest(tmp_path):
     begun_us = int(time.time() * 1e6)
     out = tmp_path / "new" / "golden"
     _, manifest = make(out, [("conv/1", 0), ("conv/1", 1), ("top", 12)])
@@ -60,7 +60,7 @@ def test_names_modes_and_manifest(tmp_path):
     assert manifest["complete"] is True
 
 
-def test_collisions_are_parked(tmp_path):
+def test_names_that_share_a_file_are_parked_with_a_mapping(tmp_path):
     names = [
         ("a/b", 0),
         ("a.b", 0),
@@ -94,7 +94,7 @@ def test_collisions_are_parked(tmp_path):
     assert len(mapping) == 6
 
 
-def test_long_names(tmp_path):
+def test_names_beyond_255_bytes_are_hashed_with_a_mapping(tmp_path):
     fits, over = "n" * 232, "m" * 233
     writer, manifest = make(tmp_path, [(fits, 0), (over, 0), (fits, 10)])
     files = {
@@ -132,7 +132,7 @@ def test_given_timestamps_keep_their_order(tmp_path):
         np.arange(3, dtype=">f4"),
     ],
 )
-def test_arrays(array, tmp_path):
+def test_arrays_keep_shape_type_and_values(array, tmp_path):
     _, manifest = make_one(tmp_path, array)
     entry = manifest["tensors"][0]
     got = np.load(str(tmp_path / entry["file"]))
@@ -151,7 +151,7 @@ def make_one(folder, array):
 @pytest.mark.parametrize(
     "array", [np.array(["text"]), np.array([b"bytes"]), np.array([object()]), np.zeros(2, "V2")]
 )
-def test_no_numbers(array, tmp_path):
+def test_arrays_without_numbers_are_refused(array, tmp_path):
     with GoldenWriter(str(tmp_path / "o"), "test", "1", {}) as writer:
         writer.reserve([("x", 0)])
         with pytest.raises(InputError, match="not numbers"):
@@ -160,7 +160,7 @@ def test_no_numbers(array, tmp_path):
     assert writer.counts["skipped"] == 1
 
 
-def test_refusals(tmp_path):
+def test_a_used_folder_wrong_names_and_unreserved_tensors_are_refused(tmp_path):
     make(tmp_path, [("a", 0)])
     with pytest.raises(UsageError, match="already holds golden files") as caught:
         GoldenWriter(str(tmp_path), "test", "1", {})
@@ -181,7 +181,7 @@ def test_refusals(tmp_path):
     assert not (tmp_path / "b").exists()
 
 
-def test_a_manifest_of_a_failed_program_is_not_in_the_way(tmp_path):
+def test_a_manifest_without_files_from_a_failed_program_is_replaced(tmp_path):
     writer = GoldenWriter(str(tmp_path), "test", "1", {})
     writer.close(complete=False)
     make(tmp_path, [("a", 0)])
@@ -191,7 +191,7 @@ def test_a_manifest_of_a_failed_program_is_not_in_the_way(tmp_path):
         make(empty, [("a", 0)])
 
 
-def test_force_replaces_only_its_own(tmp_path):
+def test_force_replaces_only_files_of_an_earlier_dump(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     make(tmp_path, [("a/b", 0), ("a_b", 0), ("m" * 240, 0), ("old", 0)])
     _, manifest = make(tmp_path, [("new", 0)], force=True)
@@ -200,7 +200,7 @@ def test_force_replaces_only_its_own(tmp_path):
     )
 
 
-def test_force_beside_foreign_golden_files(tmp_path):
+def test_force_keeps_foreign_golden_files_and_writes_later_timestamps(tmp_path):
     foreign = "conv.0.9000000000000000.npy"
     np.save(str(tmp_path / foreign), X)
     _, manifest = make(tmp_path, [("conv", 0)], force=True)
@@ -218,7 +218,7 @@ os.kill(os.getpid(), 9)
 """
 
 
-def test_killed_run_leaves_no_half_file_and_is_replaced(tmp_path):
+def test_a_killed_run_leaves_no_half_file_and_is_replaced(tmp_path):
     out = tmp_path / "o"
     subprocess.run([sys.executable, "-c", KILLED, str(out)], check=False)
     whole = [name for name in os.listdir(str(out)) if name.endswith(".npy")]
@@ -238,7 +238,7 @@ def test_an_unfinished_run_without_files_needs_no_force(tmp_path):
     assert len(os.listdir(str(tmp_path / "o"))) == 2
 
 
-def test_a_file_that_cannot_be_written(tmp_path):
+def test_a_file_that_cannot_be_written_leaves_the_others_usable(tmp_path):
     writer = GoldenWriter(str(tmp_path / "o"), "test", "1", {})
     writer.reserve([("a", 0), ("b", 0)])
     name = writer.write("a", 0, X)
@@ -275,7 +275,7 @@ def test_an_output_that_is_a_file_is_refused(tmp_path):
     assert (tmp_path / "o").read_text() == "keep me"
 
 
-def test_interrupted_run_is_usable(tmp_path):
+def test_an_interrupted_run_is_usable_and_marked_incomplete(tmp_path):
     with pytest.raises(KeyboardInterrupt), GoldenWriter(str(tmp_path), "test", "1", {}) as writer:
         writer.reserve([("a", 0), ("b", 0)])
         writer.write("a", 0, X)
@@ -285,7 +285,7 @@ def test_interrupted_run_is_usable(tmp_path):
 
 
 @pytest.mark.parametrize("before", [[], ["a"]])
-def test_ctrl_c_when_a_file_has_appeared_and_is_not_noted_yet(tmp_path, before):
+def test_ctrl_c_before_a_written_file_is_listed_leaves_a_consistent_folder(tmp_path, before):
     def interrupted(*words):
         write(*words)
         assert len(list(tmp_path.glob("out/b.0.*.npy"))) == 1
@@ -310,7 +310,7 @@ def test_ctrl_c_when_a_file_has_appeared_and_is_not_noted_yet(tmp_path, before):
     ) == len(before)
 
 
-def test_quant_containers(tmp_path):
+def test_quant_files_are_dump_containers_listed_in_the_manifest(tmp_path):
     from goldwatch.dumps.container import DumpFile
 
     _, manifest = make(tmp_path, [("conv/1", 0), ("m" * 240, 0)], suffix="quant")
@@ -323,14 +323,14 @@ def test_quant_containers(tmp_path):
     assert hashlib.sha256((tmp_path / entry["file"]).read_bytes()).hexdigest() == entry["sha256"]
 
 
-def test_space(tmp_path):
+def test_too_little_free_space_is_refused_before_writing(tmp_path):
     require_space(str(tmp_path / "not" / "yet"), 1)
     with pytest.raises(EnvironmentProblem, match="are needed") as caught:
         require_space(str(tmp_path / "not" / "yet"), 1 << 62)
     assert caught.value.exit_code == 4
 
 
-def test_child_sees_goldwatch_and_nothing_of_ours(tmp_path):
+def test_the_child_imports_goldwatch_without_its_dependencies(tmp_path):
     code = (
         "import sys, goldwatch.adapters.golden_writer, goldwatch.adapters.caffe; assert not "
         "{'click', 'jsonschema'} & set(sys.modules)"
@@ -351,7 +351,7 @@ def test_child_sees_goldwatch_and_nothing_of_ours(tmp_path):
     assert not os.path.exists(first)
 
 
-def test_resolve_python(tmp_path):
+def test_a_python_option_that_is_no_python_3_7_is_refused(tmp_path):
     assert resolve_python(sys.executable) == sys.executable
     with pytest.raises(UsageError, match="no such program"):
         resolve_python(str(tmp_path / "python"))

@@ -94,7 +94,7 @@ def test_each_kind_is_known_whatever_its_name(tmp_path, name):
     assert found.name == name and found.words == kinds.WORDS[name]
 
 
-def test_a_dump_is_known_and_a_cut_one_too(tmp_path):
+def test_a_dump_is_recognised_even_when_cut_short(tmp_path):
     path = str(tmp_path / "Relu.a.1.2.1767323045000000")
     write_dump(path, [], [TensorData(np.ones(500, np.float16))])
     assert kind_of_file(path).name == kinds.DUMP
@@ -109,7 +109,7 @@ def test_text_in_another_encoding_is_text(tmp_path):
     assert kind_of_file(str(path)).name == kinds.PROTOTXT
 
 
-def test_a_json_that_is_too_large_to_be_read_is_told_by_its_first_keys(tmp_path):
+def test_a_huge_json_is_recognised_by_its_first_keys(tmp_path):
     path = tmp_path / "net.json"
     path.write_bytes(
         b'{"name": "net", "graph": [{"name": "net", "op": ['
@@ -119,7 +119,7 @@ def test_a_json_that_is_too_large_to_be_read_is_told_by_its_first_keys(tmp_path)
     assert kind_of_file(str(path)).name == kinds.OM_JSON
 
 
-def test_a_missing_file_is_said(tmp_path):
+def test_a_missing_file_is_reported(tmp_path):
     with pytest.raises(MissingPath):
         kind_of_file(str(tmp_path / "none"))
 
@@ -128,7 +128,7 @@ MODELS = [kinds.OM_JSON, kinds.GE_TEXT, kinds.OM, kinds.EMPTY, kinds.RAW, kinds.
 
 
 @pytest.mark.parametrize("name", sorted(set(FILES) - {kinds.GE_TEXT, kinds.OM_JSON}))
-def test_what_is_given_as_a_model_and_is_none_is_named(tmp_path, name):
+def test_a_file_given_as_model_that_is_none_is_named(tmp_path, name):
     path = tmp_path / "model"
     path.write_bytes(FILES[name])
     with pytest.raises(InputError) as caught:
@@ -149,7 +149,7 @@ def test_what_is_given_as_a_model_and_is_none_is_named(tmp_path, name):
         ("ge_readable_00000012_graph_1_Build.txt", kinds.GE_READABLE),
     ],
 )
-def test_the_same_graph_in_the_right_form_is_named_where_it_lies_beside(tmp_path, form, name):
+def test_the_readable_form_of_a_graph_beside_the_given_one_is_named(tmp_path, form, name):
     path = tmp_path / form
     path.write_bytes(FILES[name])
     assert "ge_proto_*_Build.txt, which GE writes beside it" in model_error(str(path)).hint
@@ -166,7 +166,7 @@ def test_the_same_graph_in_the_right_form_is_named_where_it_lies_beside(tmp_path
         )
 
 
-def test_a_graph_without_its_frame_is_read_and_noted(tmp_path):
+def test_a_graph_text_without_its_outer_message_is_read_with_a_note(tmp_path):
     path = tmp_path / "dynamo_original_graph_1_rank_0_pid_1_ts_1.txt"
     path.write_text('name: "g"\nop {\n  name: "a"\n  type: "Relu"\n}\n')
     model = load_model(str(path))
@@ -176,7 +176,7 @@ def test_a_graph_without_its_frame_is_read_and_noted(tmp_path):
 
 
 @pytest.mark.parametrize("ending", ["prototxt", "txt", "net"])
-def test_a_graph_is_drawn_by_what_its_file_holds(tmp_path, ending):
+def test_a_graph_is_drawn_by_its_content_whatever_its_ending(tmp_path, ending):
     path = tmp_path / ("net." + ending)
     path.write_text(
         'name: "net"\nlayer {\n  name: "in"\n  type: "Input"\n  top: "in"\n  input_param { '
@@ -198,7 +198,7 @@ RAW_FILES = [
 
 
 @pytest.mark.parametrize("file, name", RAW_FILES)
-def test_what_is_no_dump_is_named_by_every_command(tmp_path, file, name):
+def test_a_file_that_is_not_a_dump_is_named_by_every_command(tmp_path, file, name):
     path = tmp_path / file
     path.write_bytes(FILES[name])
     out = str(tmp_path / "out")
@@ -228,7 +228,7 @@ def test_what_is_no_dump_is_named_by_every_command(tmp_path, file, name):
         ("net.prototxt", b"layer {\x00\x01\xff", "a network of Caffe"),
     ],
 )
-def test_a_model_that_was_cut_short_is_no_dump_with_a_long_header(name, data, words, tmp_path):
+def test_a_truncated_model_is_not_taken_for_a_dump(name, data, words, tmp_path):
     (tmp_path / name).write_bytes(data)
     done = run_here(["goldwatch", "inspect", tmp_path / name])
     assert (done.returncode, "header length" in done.stdout) == (3, False), done.stdout

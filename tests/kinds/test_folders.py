@@ -70,7 +70,7 @@ def compare(tmp_path, *words):
 
 
 @pytest.mark.parametrize("name", sorted(FOLDERS))
-def test_target_and_golden_are_said_to_be_what_they_are(tmp_path, dump, golden, name):
+def test_folders_that_are_no_dumps_or_golden_data_are_named(tmp_path, dump, golden, name):
     other = tmp_path / "other"
     fill(other, FOLDERS[name])
     assert kinds_in_folder(str(other))[0].name == name
@@ -80,7 +80,7 @@ def test_target_and_golden_are_said_to_be_what_they_are(tmp_path, dump, golden, 
     assert done.returncode == 4 and kinds.WORDS[name] in done.stdout + done.stderr
 
 
-def test_mindspores_raw_files_are_known_by_names_that_tell_type_and_shape(tmp_path, dump, golden):
+def test_mindspore_files_are_recognised_by_type_and_shape_in_their_names(tmp_path, dump, golden):
     fill(
         tmp_path / "other",
         ["Default--conv1-Conv2d--Conv2D-op12_output_0_shape_1_6_28_28_Float16_NC1HWC0.bin"],
@@ -94,14 +94,14 @@ def test_mindspores_raw_files_are_known_by_names_that_tell_type_and_shape(tmp_pa
     "command, words",
     [("compare", ()), ("compare-op", ("relu",)), ("watch", ("--until-idle", "0.1"))],
 )
-def test_target_and_golden_exchanged(tmp_path, dump, golden, command, words):
+def test_exchanged_target_and_golden_are_reported(tmp_path, dump, golden, command, words):
     done = compare(tmp_path, command, golden, dump, *words)
     assert done.returncode == 4 and "the two are exchanged" in done.stderr
     assert "TARGET %s, GOLDEN %s" % (dump, golden) in done.stderr
     assert compare(tmp_path, command, dump, golden, *words).returncode == 0
 
 
-def test_golden_files_whose_names_lack_a_part_are_named_and_repaired(tmp_path, dump, golden):
+def test_golden_names_that_lack_a_part_are_reported_and_can_be_repaired(tmp_path, dump, golden):
     os.rename(
         os.path.join(golden, "relu.0.1700000000000000.npy"), os.path.join(golden, "relu:0.npy")
     )
@@ -119,7 +119,7 @@ def test_golden_files_whose_names_lack_a_part_are_named_and_repaired(tmp_path, d
 
 @pytest.mark.parametrize("wrong", ["conv.1700000000000000.npy", "conv_3.0.npy", "conv1:0.npy"])
 @pytest.mark.parametrize("command, words", [("compare", ()), ("watch", ("--until-idle", "0.1"))])
-def test_one_name_that_lacks_a_part_among_others_that_are_right(
+def test_one_golden_name_that_lacks_a_part_is_warned_of(
     tmp_path, dump, golden, wrong, command, words
 ):
     np.save(os.path.join(golden, wrong), np.ones(2))
@@ -131,7 +131,9 @@ def test_one_name_that_lacks_a_part_among_others_that_are_right(
 
 
 @pytest.mark.parametrize("wrong", ["relu.npy", "relu:0.1700000000000000.npy"])
-def test_a_name_that_would_give_what_is_missing(tmp_path, dump, golden, wrong):
+def test_a_misnamed_file_that_would_be_the_missing_golden_data_is_named(
+    tmp_path, dump, golden, wrong
+):
     os.rename(os.path.join(golden, "relu.0.1700000000000000.npy"), os.path.join(golden, wrong))
     np.save(os.path.join(golden, "conv.0.1700000000000000.npy"), np.ones(2))
     np.save(os.path.join(golden, "other.npy"), np.ones(2))
@@ -151,7 +153,9 @@ def test_a_name_that_would_give_what_is_missing(tmp_path, dump, golden, wrong):
         (["relu.output.0.npy"], kinds.WORDS[kinds.MISNAMED]),
     ],
 )
-def test_a_watch_says_at_once_what_target_holds(tmp_path, dump, golden, names, words):
+def test_a_watch_says_at_once_that_target_holds_something_else(
+    tmp_path, dump, golden, names, words
+):
     fill(tmp_path / "other", names)
 
     def said(target):
@@ -168,7 +172,7 @@ def test_a_watch_says_at_once_what_target_holds(tmp_path, dump, golden, names, w
     assert said(dump) == []
 
 
-def test_a_folder_of_numbers_as_text_and_one_of_other_text(tmp_path, golden):
+def test_a_folder_of_numbers_as_text_is_recognised_and_other_text_is_not(tmp_path, golden):
     (tmp_path / "numbers").mkdir()
     (tmp_path / "numbers" / "relu.txt").write_text("1.0 2.0\n3.0 -4e-3\n")
     done = compare(tmp_path, "compare", str(tmp_path / "numbers"), golden)
@@ -182,14 +186,14 @@ def test_a_folder_of_numbers_as_text_and_one_of_other_text(tmp_path, golden):
     assert done.returncode == 4 and "it holds" not in done.stderr
 
 
-def test_a_folder_of_both_is_no_other_tools(tmp_path, dump, golden):
+def test_a_folder_of_dumps_and_golden_data_is_both(tmp_path, dump, golden):
     assert [kind.name for kind in kinds_in_folder(str(tmp_path))] == [kinds.DUMPS, kinds.GOLDEN]
     assert kinds_in_folder(dump)[0].files == 1 and kinds_in_folder(dump)[0].example == os.path.join(
         STEP, "Relu.relu.3.3.1700000000000001"
     )
 
 
-def test_dump_files_with_an_ending_are_no_raw_bytes(tmp_path, dump, golden):
+def test_dump_files_with_an_added_ending_are_recognised(tmp_path, dump, golden):
     (folder,) = [base for base, _, files in os.walk(dump) if files]
     os.rename(
         os.path.join(folder, "Relu.relu.3.3.1700000000000001"),
@@ -203,7 +207,7 @@ def test_dump_files_with_an_ending_are_no_raw_bytes(tmp_path, dump, golden):
     assert "take the ending off" in done.stderr
 
 
-def test_a_file_of_several_arrays_in_place_of_a_folder(tmp_path, dump):
+def test_an_npz_file_given_as_golden_folder_is_refused_with_the_reason(tmp_path, dump):
     np.savez(str(tmp_path / "golden.npz"), relu=np.ones(3))
     done = compare(tmp_path, "compare", dump, str(tmp_path / "golden.npz"))
     assert (

@@ -19,7 +19,7 @@ def measured(x, y, boxes=None):
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 4), st.integers(2, 12), st.integers(0, 2**32 - 1))
-def test_classes_are_those_that_sorting_gives(samples, classes, seed):
+def test_top_class_agreement_equals_a_sorted_count(samples, classes, seed):
     random = np.random.RandomState(seed)
     x, y = (random.permutation(samples * classes).reshape(samples, classes) for _ in range(2))
     found = measured(x[:, :, None, None], y[:, :, None, None])
@@ -37,7 +37,7 @@ def test_classes_are_those_that_sorting_gives(samples, classes, seed):
         assert "Top5Agreement" not in found
 
 
-def test_what_has_no_classes_tells_none():
+def test_tensors_without_classes_have_no_agreement():
     assert measured(np.ones((2, 3, 4)), np.ones((2, 3, 4))) == {}
     assert measured([[np.nan, 1.0]], [[0.0, 1.0]]) == {}
     assert measured(1.0, 1.0) == {}
@@ -49,7 +49,7 @@ def iou(a, b):
     return wide * high / (area - wide * high)
 
 
-def test_boxes_match_by_class_and_half_of_their_union():
+def test_boxes_match_by_class_and_an_overlap_of_half():
     golden = [
         [0, 0, 10, 10, 0.9, 1],
         [20, 20, 30, 30, 0.8, 2],
@@ -78,14 +78,14 @@ def test_boxes_match_by_class_and_half_of_their_union():
     }
 
 
-def test_each_box_is_matched_once_the_best_first():
+def test_each_box_matches_once_and_the_best_score_first():
     twice = [[0, 0, 10, 10, 0.9], [0, 0, 10, 10, 0.8]]
     assert (
         measured(twice, [[0, 0, 10, 10, 0.9], [100, 0, 110, 10, 0.8]], "det")["MatchedBoxes"] == 0.5
     )
 
 
-def test_columns_are_what_they_are_named():
+def test_columns_of_boxes_are_read_as_named():
     corners, centre = [[2, 4, 6, 10, 0.5]], [[0.5, 4, 7, 4, 6]]
     assert (
         measured(

@@ -35,7 +35,7 @@ def test_every_code_of_bfloat16_becomes_its_number():
 
 @pytest.mark.parametrize("odd", [0.0, math.nan, -math.inf, -1e4, 3e38])
 @pytest.mark.parametrize("golden", ["f4", "i4"])
-def test_bfloat16_as_it_is_stored_gives_what_its_numbers_give(odd, golden):
+def test_stored_bfloat16_gives_the_metrics_of_its_float32_values(odd, golden):
     """In NC1HWC0 against NCHW, with numbers that go the careful way."""
     rng = np.random.RandomState(4)
     y = np.round(rng.standard_normal((2, 19, 7, 9)) * 20)

@@ -98,7 +98,7 @@ def steps(x, y, dtype):
     st.randoms(use_true_random=False),
     st.data(),
 )
-def test_what_differs_is_what_numpy_says(name, shape, random, data):
+def test_differing_elements_are_counted_as_numpy_counts_them(name, shape, random, data):
     dtype = dtype_by_name(name)
     count = int(np.prod(shape, dtype=int))
     size = nbytes(dtype, count)
@@ -128,7 +128,7 @@ def test_what_differs_is_what_numpy_says(name, shape, random, data):
     st.integers(0),
     st.integers(0),
 )
-def test_steps_are_counted_in_the_sorted_list_of_all_numbers(name, x, y):
+def test_steps_between_floats_are_counted_in_the_sorted_list_of_all_values(name, x, y):
     dtype = dtype_by_name(name)
     raws = [(value % (1 << dtype.bits)).to_bytes(dtype.bits // 8, "little") for value in (x, y)]
     values = [decode(np.frombuffer(raw, np.uint8), dtype, 1)[0] for raw in raws]
@@ -144,7 +144,7 @@ def test_steps_are_counted_in_the_sorted_list_of_all_numbers(name, x, y):
 
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(["int8", "uint8", "int32", "int64", "uint64"]), st.integers(), st.integers())
-def test_steps_of_integers_are_their_difference(name, x, y):
+def test_steps_between_integers_are_their_difference(name, x, y):
     kind = np.iinfo(name)
     x, y = (kind.min + value % (int(kind.max) - int(kind.min) + 1) for value in (x, y))
     mine, theirs = (np.array([value], name) for value in (x, y))
@@ -155,7 +155,7 @@ def test_steps_of_integers_are_their_difference(name, x, y):
 
 @settings(max_examples=20, deadline=None)
 @given(st.floats(width=32, allow_nan=False), st.integers(1, 20), st.booleans())
-def test_so_many_steps_are_so_many_calls_of_nextafter(x, count, up):
+def test_steps_between_floats_equal_calls_of_nextafter(x, count, up):
     y = np.float32(x)
     for _ in range(count):
         y = np.nextafter(y, np.float32(np.inf if up else -np.inf), dtype=np.float32)
@@ -165,7 +165,7 @@ def test_so_many_steps_are_so_many_calls_of_nextafter(x, count, up):
         assert found.metrics["LargestUlps"] == taken
 
 
-def test_the_two_zeros_are_one_number_and_not_the_same_bytes():
+def test_zeros_of_different_sign_differ_by_0_steps_but_fail():
     found = row(
         *(
             tensor(np.array(values, "f4").tobytes(), "float32", [2])
@@ -176,7 +176,7 @@ def test_the_two_zeros_are_one_number_and_not_the_same_bytes():
     assert "only signs of zeros" in found.reason
 
 
-def test_nan_is_equal_to_its_own_bits_and_to_no_others():
+def test_nan_equals_only_its_own_bits():
     same, other = (np.array(bits, "u4").tobytes() for bits in ([0x7FC00000, 1], [0x7FC00001, 1]))
     assert row(tensor(same, "float32", [2]), tensor(same, "float32", [2])).verdict == PASS
     found = row(tensor(same, "float32", [2]), tensor(other, "float32", [2]))
@@ -187,7 +187,7 @@ def test_nan_is_equal_to_its_own_bits_and_to_no_others():
     )
 
 
-def test_types_that_are_not_decoded_are_equal_or_not_by_their_bytes():
+def test_undecoded_types_are_compared_by_their_bytes():
     mine, theirs = bytes(6), bytes([0, 0, 0, 0, 8, 0])
     assert (
         row(tensor(mine, "float6_e3m2fn", [8]), tensor(mine, "float6_e3m2fn", [8])).verdict == PASS
@@ -198,7 +198,7 @@ def test_types_that_are_not_decoded_are_equal_or_not_by_their_bytes():
     )
 
 
-def test_a_difference_behind_the_last_packed_element_is_none_of_an_element():
+def test_bits_behind_the_last_packed_element_are_ignored():
     assert (
         row(tensor(b"\x21\x03", "int4", [3]), tensor(b"\x21\xf3", "int4", [3])).metrics[
             "DifferentCount"
@@ -207,7 +207,7 @@ def test_a_difference_behind_the_last_packed_element_is_none_of_an_element():
     )
 
 
-def test_what_is_not_stored_alike_is_not_compared():
+def test_tensors_of_different_type_shape_or_layout_are_not_compared():
     half, whole = tensor(bytes(8), "float16", [4]), tensor(bytes(8), "float32", [2])
     for mine, theirs in (
         (half, whole),
@@ -226,7 +226,9 @@ def test_what_is_not_stored_alike_is_not_compared():
         ("FRACTAL_NZ", (2, 3, 16, 16), (40, 30), (1, 2, 5, 7), "[37, 23]"),
     ],
 )
-def test_the_place_is_told_in_the_axes_that_the_layout_hides(format, stored, original, at, place):
+def test_the_first_difference_is_given_in_the_axes_of_the_original_layout(
+    format, stored, original, at, place
+):
     mine, theirs = np.zeros(stored, np.float16), np.zeros(stored, np.float16)
     theirs[at] = 1
     sides = [
@@ -245,7 +247,7 @@ def shape_of(mask, **options):
     return found
 
 
-def test_blocks_are_told_from_chance():
+def test_differences_in_blocks_are_distinguished_from_chance():
     random = np.random.default_rng(1)
     called = [
         shape_of(random.random((16, 64)) < share).in_blocks
@@ -264,7 +266,7 @@ def test_blocks_are_told_from_chance():
     assert shape_of(few).in_blocks is None and shape_of(np.ones(64, bool)).in_blocks is None
 
 
-def test_a_tensor_of_many_pieces_is_measured_as_one(monkeypatch):
+def test_a_tensor_read_in_pieces_is_measured_as_one(monkeypatch):
     monkeypatch.setattr(bitwise, "_PIECE_BYTES", 24)
     x = np.arange(40, dtype=np.float32)
     y = x.copy()
@@ -294,7 +296,7 @@ def test_a_tensor_of_many_pieces_is_measured_as_one(monkeypatch):
         ),
     ],
 )
-def test_two_values_that_differ_do_not_look_alike(name, mine, theirs, said):
+def test_two_different_values_are_never_printed_alike(name, mine, theirs, said):
     assert row(tensor(mine, name, (1,)), tensor(theirs, name, (1,))).reason.endswith(
         "the first at [0]: " + said
     )

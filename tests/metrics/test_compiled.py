@@ -127,7 +127,7 @@ def scale_of(name, sums):
 
 @settings(max_examples=400, deadline=None)
 @given(pairs())
-def test_the_sums_are_those_of_numpy(pair):
+def test_compiled_sums_equal_numpys(pair):
     x, y = as_reals(*pair)
     want = by_numpy(x, y)
     for name in SETS:
@@ -159,9 +159,7 @@ def test_the_sums_are_those_of_numpy(pair):
 @pytest.mark.parametrize(
     "spread", [0.3, 0.1, 0.04, 0.033, 0.0315, 0.01, 4e-3, 2e-3, 1e-4, 1e-6, 1e-8]
 )
-def test_both_look_a_second_time_at_values_that_are_nearly_equal_and_keep_their_digits(
-    dtype, spread
-):
+def test_both_kernels_keep_the_digits_of_nearly_equal_values(dtype, spread):
     """From a deviation of 3.2 % of the mean on down the squares alone have lost too many."""
     steps = np.random.RandomState(3).choice([-1.0, 1.0], 8190)
     for middle in (1.0, -777.7, 4.1e4):
@@ -206,7 +204,7 @@ def test_all_instruction_sets_give_the_same_bits(pair):
 
 @settings(max_examples=100, deadline=None)
 @given(SIZES, st.data())
-def test_not_one_number_that_is_not_finite_is_overlooked(n, data):
+def test_every_number_that_is_not_finite_is_noticed(n, data):
     rng = np.random.RandomState(n)
     kind = data.draw(st.sampled_from(["plain", "half zero", "zero", "constant"]))
     sides = [values(rng, data.draw(st.sampled_from(["f2", "f4", "f8"])), n, kind) for _ in range(2)]
@@ -234,7 +232,7 @@ def test_every_code_of_the_small_types_becomes_its_number(dtype):
 
 
 @pytest.mark.parametrize("dtype", ["i4", "u4", "i8", "u8", "f4", "f8"])
-def test_numbers_of_the_wide_types_are_rounded_once(dtype):
+def test_numbers_of_wide_types_are_rounded_once(dtype):
     rng = np.random.RandomState(3)
     v = rng.randint(0, 256, 4096 * np.dtype(dtype).itemsize).astype(np.uint8).view(dtype)
     v = v[np.isfinite(v)]
@@ -248,7 +246,7 @@ def test_numbers_of_the_wide_types_are_rounded_once(dtype):
 @pytest.mark.parametrize(
     "rows, length", [(1, 1), (1, 700), (700, 1), (3, 5), (41, 49), (5, 1030), (64, 16), (13, 512)]
 )
-def test_rows_and_columns(rows, length):
+def test_sums_of_rows_and_columns_equal_numpys(rows, length):
     rng = np.random.RandomState(rows)
     x, y = rng.standard_normal(rows * length).astype("f4"), rng.standard_normal(rows * length)
     d = x.astype("f8") - y
@@ -282,7 +280,7 @@ def test_rows_and_columns(rows, length):
         (7, 2, 9),
     ],
 )
-def test_device_layouts_are_walked_through_in_tiles(shape, types):
+def test_device_layouts_walked_in_tiles_give_the_same_sums(shape, types):
     """One side has the axis before the last contiguous (NC1HWC0), the other one the last (NCHW):
     what depends on places is in C order.
     """
@@ -352,7 +350,7 @@ def exact_log(p, q):
         max_size=9,
     )
 )
-def test_the_terms_of_the_divergence(exponents):
+def test_the_divergence_equals_the_exact_one(exponents):
     q = np.array([max(KL_FLOOR, 10.0**a) for a, _ in exponents])
     p = np.array([min(1.0, max(KL_FLOOR, value * 10.0**b)) for value, (_, b) in zip(q, exponents)])
     want = float(sum(exact_divergence(a, b) for a, b in zip(p, q)))
@@ -413,7 +411,7 @@ def test_all_kernels_give_the_same_metrics(n, types):
 
 
 @pytest.mark.parametrize("types", ["f2 f4", "f4 f4", "f8 f8", "V2 f4"])
-def test_of_slices_that_are_off_alike_all_kernels_name_the_first(types):
+def test_of_equally_bad_slices_all_kernels_name_the_first(types):
     """Their sums differ by the rounding of whoever adds them up."""
     target, golden = types.split()
     y = np.full((64, 56, 56), 0.1, golden)
@@ -435,7 +433,7 @@ def blocks(x, y):
         start += xp.size
 
 
-def test_what_it_does_not_compute_with_is_left_to_numpy():
+def test_arrays_that_the_kernel_does_not_support_are_left_to_numpy():
     for name in SETS:
         with using(name) as kernel:
             good = np.zeros(4)
@@ -452,7 +450,7 @@ def test_what_it_does_not_compute_with_is_left_to_numpy():
             )
 
 
-def test_scalars_and_views_that_repeat_elements():
+def test_scalars_and_broadcast_views_are_summed():
     for name in SETS:
         with using(name) as kernel:
             assert kernel.sums(np.array(3.0), np.array(5, "u1")).max_ad == 2.0
@@ -494,7 +492,7 @@ def test_arrays_that_do_not_fit_are_refused():
                     kernel.sums(x, x, table=Table(6, None, (np.zeros(6), wrong)))
 
 
-def test_the_module_itself_refuses_nonsense():
+def test_the_kernel_module_refuses_wrong_arguments():
     if SETS:
         from goldwatch.metrics.compiled import _kernel
 
@@ -513,7 +511,7 @@ def test_the_module_itself_refuses_nonsense():
             _kernel.choose("vax")
 
 
-def test_threads_have_arrays_of_their_own():
+def test_threads_do_not_share_work_arrays():
     rng = np.random.RandomState(0)
     cases = [
         (rng.standard_normal(65536).astype("f2"), rng.standard_normal(65536).astype("f4"))
@@ -535,7 +533,7 @@ def about(monkeypatch, value):
     return choice.about_kernel()
 
 
-def test_the_environment_chooses(monkeypatch):
+def test_the_environment_variable_chooses_the_kernel(monkeypatch):
     assert about(monkeypatch, "numpy").startswith(
         "numpy computes the metrics, because GOLDWATCH_KERNEL says so"
     )
@@ -548,7 +546,7 @@ def test_the_environment_chooses(monkeypatch):
         about(monkeypatch, "compiled")
 
 
-def test_the_version_tells_which_kernel_runs():
+def test_the_version_option_names_the_kernel_in_use():
     words = [sys.executable, "-m", "goldwatch"]
     for value, wanted in (
         ("numpy", "numpy computes"),
@@ -570,7 +568,7 @@ def test_the_version_tells_which_kernel_runs():
             )
 
 
-def test_a_wrong_choice_is_told_at_once(monkeypatch, tmp_path):
+def test_a_wrong_choice_of_kernel_is_refused_at_once(monkeypatch, tmp_path):
     make_dumps(str(tmp_path))
     monkeypatch.setenv(choice.VARIABLE, "fast")
     monkeypatch.setattr(choice, "_choice", None)

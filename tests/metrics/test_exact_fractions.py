@@ -260,7 +260,7 @@ def check(blocks, x, y, axes=()):
 
 
 @pytest.mark.parametrize("target", TYPES)
-def test_any_bits_and_sizes(target):
+def test_metrics_of_any_bits_and_sizes_equal_exact_fractions(target):
     @settings(max_examples=50)
     @given(pairs(target))
     def run(case):
@@ -273,7 +273,7 @@ def test_any_bits_and_sizes(target):
 
 @pytest.mark.parametrize("value", [3080789, 3.0000001, 1e5])
 @pytest.mark.parametrize("n", [1024, 65536, 131073, 200003])
-def test_one_that_differs_among_equal_ones(n, value):
+def test_one_differing_element_among_equal_ones_gives_exact_metrics(n, value):
     """The squares are many times their sum of deviations, and an older numpy adds them with fewer
     digits.
     """
@@ -302,7 +302,7 @@ def dtype_of(array):
 @pytest.mark.parametrize("form", ["NC1HWC0", "FRACTAL_NZ"])
 @settings(max_examples=150)
 @given(data=st.data())
-def test_blocks_of_device_layouts(form, data):
+def test_blocks_of_device_layouts_give_exact_metrics(form, data):
     """From bytes that are not aligned, bfloat16 as it is stored, blocks with their places."""
     target = data.draw(st.sampled_from(["f2", "f2", "V2", "V2", "f4", "i1", "u1", "i4", "f8"]))
     bounds = [(1, 3), (1, 70), (1, 12), (1, 12)] if form == "NC1HWC0" else [(1, 90), (1, 90)]

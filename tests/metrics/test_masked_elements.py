@@ -41,7 +41,7 @@ def masked(number, dtype, values=SCORES):
 
 @pytest.mark.parametrize("target", [(-65504, np.float16), (-65504, np.float32), (-1e9, np.float32)])
 @pytest.mark.parametrize("golden", [LOWEST, -np.inf])
-def test_masks_of_both_sides_are_left_out(target, golden):
+def test_elements_masked_on_both_sides_are_left_out(target, golden):
     row = judged(masked(*target), masked(golden, np.float32))
     assert (
         row.verdict == "pass"
@@ -54,7 +54,7 @@ def test_masks_of_both_sides_are_left_out(target, golden):
 
 
 @pytest.mark.parametrize("target, golden", [(-65504, -1e9), (-np.inf, -1e9), (-65504, -1e9 - 1e9)])
-def test_a_mask_that_float16_cannot_hold(target, golden):
+def test_a_golden_mask_that_float16_cannot_hold_passes(target, golden):
     assert judged(masked(target, np.float16), masked(golden, np.float32)).verdict == "pass"
 
 
@@ -74,7 +74,7 @@ def test_a_mask_on_one_side_only_fails():
     assert judged(x, masked(LOWEST, np.float32)).verdict == "fail"
 
 
-def test_the_mask_itself():
+def test_a_mask_tensor_itself_passes_where_both_sides_mask():
     zeros = np.zeros_like(SCORES)
     assert (
         judged(masked(-65504, np.float16, zeros), masked(LOWEST, np.float32, zeros)).verdict
@@ -109,11 +109,11 @@ def test_the_mask_itself():
         "other sign",
     ],
 )
-def test_what_is_no_mask_fails(x, y):
+def test_values_that_only_look_like_masks_fail(x, y):
     assert judged(np.array(x, np.float32), np.array(y, np.float32)).verdict == "fail"
 
 
-def test_masks_in_blocks_of_any_order_merge():
+def test_masked_blocks_merge_in_any_order():
     x, y = masked(-65504, np.float16), masked(LOWEST, np.float32)
     whole = compare_blocks(lambda: [(x, y)], MEASURES)
     parts = [Accumulator(MEASURES) for _ in range(4)]
@@ -130,7 +130,7 @@ def test_masks_in_blocks_of_any_order_merge():
             assert value == pytest.approx(whole.values[name], rel=1e-9), name
 
 
-def test_slices_leave_them_out_too():
+def test_masked_elements_are_left_out_of_slices():
     x, y = masked(-65504, np.float16), masked(-1e9, np.float32)
     y[1, 2, 4] *= 1.5
     axes = slice_axes(y.shape)

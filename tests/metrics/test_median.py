@@ -17,7 +17,7 @@ SHAPES = some.array_shapes(min_dims=1, max_dims=2, min_side=0, max_side=9)
 
 @pytest.mark.filterwarnings("ignore")
 @given(some.arrays(st.sampled_from([np.float32, np.float64]), SHAPES))
-def test_it_is_numpys(values) -> None:
+def test_the_median_equals_numpys(values) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected = float(np.median(values))
@@ -27,7 +27,7 @@ def test_it_is_numpys(values) -> None:
     )
 
 
-def test_it_leaves_the_values_alone() -> None:
+def test_computing_the_median_does_not_change_the_values() -> None:
     values = np.array([3.0, 1.0, 2.0, 5.0])
     assert median(values) == 2.5
     assert values.tolist() == [3.0, 1.0, 2.0, 5.0]

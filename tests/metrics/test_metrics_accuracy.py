@@ -74,7 +74,7 @@ def near(rng, x, dtype):
 @pytest.mark.parametrize("kind", ["plain", "wide", "tiny", "offset", "half_zero"])
 @pytest.mark.parametrize("target", FLOATS)
 @pytest.mark.parametrize("golden", FLOATS)
-def test_float_pairs(target, golden, kind):
+def test_metrics_of_floats_are_accurate(target, golden, kind):
     rng = np.random.RandomState(len(kind) * 7 + int(target[1]) * 31 + int(golden[1]))
     for n in (1, 2, 7, 100):
         x = data(rng, target, n, kind)
@@ -89,7 +89,7 @@ def test_float_pairs(target, golden, kind):
 @pytest.mark.parametrize("kind", ["plain", "wide"])
 @pytest.mark.parametrize("target", INTEGERS + ("f2", "f4", "f8", "?"))
 @pytest.mark.parametrize("golden", INTEGERS)
-def test_integer_pairs(target, golden, kind):
+def test_metrics_of_integers_are_accurate(target, golden, kind):
     rng = np.random.RandomState(5)
     for n in (1, 40):
         x, y = data(rng, target, n, kind), data(rng, golden, n, kind)
@@ -100,7 +100,7 @@ def test_integer_pairs(target, golden, kind):
 @pytest.mark.parametrize(
     "pair", [("c8", "c8"), ("c16", "c16"), ("c8", "c16"), ("c8", "f4"), ("f2", "c8"), ("i8", "c16")]
 )
-def test_complex_pairs(pair):
+def test_metrics_of_complex_numbers_are_accurate(pair):
     rng = np.random.RandomState(6)
     x, y = data(rng, pair[0], 50, "plain"), data(rng, pair[1], 50, "plain")
     result = run(x, y)
@@ -119,7 +119,7 @@ def test_int64_differences_are_exact(base):
 
 
 @pytest.mark.parametrize("golden", ["i8", "u8"])
-def test_the_first_integer_that_float64_cannot_hold(golden):
+def test_the_first_integers_that_float64_cannot_hold_are_told_apart(golden):
     x, y = np.array([2**53, 2**53 + 1, 0], np.int64), np.array([2**53, 2**53, 0]).astype(golden)
     assert run(x, y, ("MaxAbsoluteError", "DifferentElements")).values == {
         "MaxAbsoluteError": 1.0,
@@ -128,7 +128,7 @@ def test_the_first_integer_that_float64_cannot_hold(golden):
     check(run(x, y), x, y)
 
 
-def test_int64_against_uint64():
+def test_int64_and_uint64_differ_exactly():
     x = np.array([-(2**63), 2**63 - 1, 5], np.int64)
     y = np.array([2**64 - 1, 2**63 + 1, 2**63], np.uint64)
     result = run(x, y)
@@ -138,20 +138,20 @@ def test_int64_against_uint64():
     assert run(x, y).values["MaxAbsoluteError"] == 2
 
 
-def test_int64_against_float_keeps_the_low_bits():
+def test_int64_against_float64_keeps_the_low_bits():
     x, y = np.array([2**60 + 1, -1, 0], np.int64), np.array([float(2**60), -1.000000001, 1e-9])
     assert run(x, y).values["MaxAbsoluteError"] == 1.0
     check(run(x, y), x, y)
 
 
-def test_uint8_three_against_five():
+def test_unsigned_differences_do_not_wrap_around():
     assert run(np.array([3], np.uint8), np.array([5], np.uint8)).values["MaxAbsoluteError"] == 2
 
 
 @pytest.mark.parametrize(
     "magnitude", [1e-320, 1e-300, 1e-200, 1e-130, 1e-30, 1e30, 1e130, 1e200, 1e300]
 )
-def test_float64_near_the_ends_of_its_range(magnitude):
+def test_metrics_near_the_ends_of_float64s_range_are_accurate(magnitude):
     rng = np.random.RandomState(8)
     x = rng.randn(50) * magnitude
     y = x * (1 + 1e-3 * rng.randn(50)) if magnitude > 1e-310 else np.roll(x, 1)
@@ -174,7 +174,7 @@ def with_divergence(acc, blocks):
     return second.result()
 
 
-def test_float32_squares_leave_float32():
+def test_squares_beyond_float32s_range_are_summed_right():
     for magnitude in (1e-30, 1e22, 1e30):
         x = np.array([1, -2, 3, 4], np.float32) * np.float32(magnitude)
         y = x * np.float32(1.001)
@@ -184,7 +184,7 @@ def test_float32_squares_leave_float32():
 
 
 @pytest.mark.parametrize("offset", [1e3, 1e6, 1e9, 1e12])
-def test_small_spread_around_a_large_mean(offset):
+def test_a_small_spread_around_a_large_mean_is_accurate(offset):
     rng = np.random.RandomState(9)
     x, y = offset + rng.randn(200), offset + rng.randn(200)
     acc = Accumulator()
@@ -207,7 +207,7 @@ def test_divergence_of_nearly_equal_tensors_keeps_its_digits(step):
     assert abs(got - want) <= 1e-6 * want + 1e-22
 
 
-def test_divergence_where_one_side_is_constant():
+def test_the_divergence_is_right_where_one_side_is_constant():
     x = np.array([3.0, 3.0, 3.0, 3.0])
     y = np.array([1.0, 2.0, 3.0, 40.0])
     check(run(x, y), x, y)
@@ -215,7 +215,7 @@ def test_divergence_where_one_side_is_constant():
     assert run(x, x + 5).values["KullbackLeiblerDivergence"] == 0.0
 
 
-def test_divergence_of_a_skewed_tensor():
+def test_the_divergence_of_a_skewed_tensor_is_accurate():
     x = np.zeros(3000, np.float32)
     x[7] = 1e4
     y = np.random.RandomState(3).rand(3000).astype("f4")
@@ -229,7 +229,7 @@ finite64 = st.floats(min_value=-1e150, max_value=1e150, allow_nan=False)
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(finite16, finite32), min_size=1, max_size=12))
-def test_any_float16_against_any_float32(pairs):
+def test_any_float16_against_any_float32_is_accurate(pairs):
     x, y = np.array([p[0] for p in pairs], np.float16), np.array([p[1] for p in pairs], np.float32)
     assume(not masked_apart(x, y).any())
     check(run(x, y), x, y)
@@ -237,7 +237,7 @@ def test_any_float16_against_any_float32(pairs):
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(finite64, finite64), min_size=1, max_size=12))
-def test_any_float64(pairs):
+def test_any_float64_values_give_accurate_metrics(pairs):
     x, y = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
     assume(not masked_apart(x, y).any())
     check(run(x, y), x, y)
@@ -247,7 +247,7 @@ def test_any_float64(pairs):
     ("x", "y"),
     [(3.381604657984812e58, 2.522115975746447e-96), (1e100, 1e100 * (1 + 2e-16)), (2e-96, 3e58)],
 )
-def test_distances_whose_squares_leave_the_range(x, y):
+def test_distances_whose_squares_overflow_are_accurate(x, y):
     check(run(np.array([x]), np.array([y])), np.array([x]), np.array([y]))
 
 
@@ -259,14 +259,14 @@ def test_distances_whose_squares_leave_the_range(x, y):
         max_size=12,
     )
 )
-def test_any_int64_against_any_uint64(pairs):
+def test_any_int64_against_any_uint64_is_accurate(pairs):
     x, y = np.array([p[0] for p in pairs], np.int64), np.array([p[1] for p in pairs], np.uint64)
     check(run(x, y), x, y)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 60), st.integers(0, 2**31 - 1), st.data())
-def test_any_partition_gives_the_same(n, seed, draw):
+def test_any_partition_into_blocks_gives_the_same_metrics(n, seed, draw):
     rng = np.random.RandomState(seed)
     kind = draw.draw(st.sampled_from(["plain", "wide", "half_zero", "offset"]))
     x = data(rng, draw.draw(st.sampled_from(["f2", "f4", "f8", "i8"])), n, kind)
@@ -319,7 +319,7 @@ def fsum_reference(x, y):
 @pytest.mark.parametrize("kind", ["plain", "half_zero", "offset"])
 @pytest.mark.parametrize("target", ["f2", "f4"])
 @pytest.mark.parametrize("n", [8191, 8193, 16385, 65536, 65537, 100003, 1200001])
-def test_sizes_around_and_beyond_a_block(n, target, kind):
+def test_metrics_around_the_size_of_a_block_are_accurate(n, target, kind):
     rng = np.random.RandomState(n)
     y = data(rng, "f4", n, kind)
     x = (y * (1 + 1e-3 * rng.randn(n))).astype(target)
@@ -332,7 +332,7 @@ def test_sizes_around_and_beyond_a_block(n, target, kind):
         )
 
 
-def test_fifty_million_elements():
+def test_metrics_of_fifty_million_elements_are_accurate():
     """Float32 sums lose digits here: the known sums of a repeated block are the reference."""
     rng = np.random.RandomState(1)
     y = rng.rand(1 << 16).astype("f4") + np.float32(0.5)

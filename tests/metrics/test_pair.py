@@ -55,7 +55,7 @@ def test_channels_beyond_the_goldens_are_padding_only_when_they_are_zero(filled,
 
 
 @pytest.mark.parametrize("place", [(0, 1, 2, 2, 4), (0, 1, 0, 0, 15)])
-def test_one_element_in_the_padding_is_enough(place):
+def test_one_nonzero_element_in_assumed_padding_prevents_the_comparison(place):
     stored = np.zeros((1, 2, 3, 3, 16), np.float16)
     stored[place] = 1
     row = compare(
@@ -64,7 +64,7 @@ def test_one_element_in_the_padding_is_enough(place):
     assert row.verdict == "not_compared"
 
 
-def test_padding_of_two_dims_at_once():
+def test_padding_is_recognised_in_two_dims_at_once():
     stored = np.ones((2, 3, 16, 16), np.float16)
     golden = Tensor.from_array(np.ones((40, 20), np.float32))
     laid_out = stored.transpose(1, 2, 0, 3).reshape(48, 32)
@@ -77,7 +77,7 @@ def test_padding_of_two_dims_at_once():
         assert compare(Tensor.from_array(wrong, "FRACTAL_NZ"), golden).verdict == "not_compared"
 
 
-def test_known_dims_tell_what_is_padding():
+def test_a_known_original_shape_tells_what_is_padding():
     stored = np.ones((1, 2, 3, 3, 16), np.float16)
     golden = Tensor.from_array(np.ones((1, 20, 3, 3), np.float32))
     known = {"origin_format": "NCHW", "origin_shape": (1, 20, 3, 3)}
@@ -99,7 +99,7 @@ def test_float16_against_float32_of_two_dumps_is_compared_with_a_note():
     assert (row.verdict, row.cause) == ("not_compared", "shape")
 
 
-def test_a_path_with_type_in_it_changes_no_cause(tmp_path):
+def test_a_path_with_type_in_its_name_does_not_change_the_cause(tmp_path):
     folder = tmp_path / "prototype"
     folder.mkdir()
     np.save(str(folder / "a.0.1767323045000000.npy"), np.ones((4, 5), np.float32))
@@ -129,14 +129,14 @@ def test_a_path_with_type_in_it_changes_no_cause(tmp_path):
         (np.array([1], np.int32), None),
     ],
 )
-def test_overflow_needs_no_golden(values, found):
+def test_overflow_is_found_without_golden_data(values, found):
     assert overflow_of(Tensor.from_array(values)) is found
     row = compare(Tensor.from_array(values), Tensor.from_array(np.ones((7, 9), np.float32)))
     assert row.verdict == "not_compared" and row.overflow is found
 
 
 @pytest.mark.parametrize("wanted, found", [(True, True), (False, None)])
-def test_the_planner_fills_in_overflow_where_golden_data_is_missing(tmp_path, wanted, found):
+def test_overflow_is_filled_in_where_golden_data_is_missing(tmp_path, wanted, found):
     dumps, golden = tmp_path / "dumps", tmp_path / "golden"
     dumps.mkdir()
     golden.mkdir()
@@ -152,7 +152,7 @@ def test_the_planner_fills_in_overflow_where_golden_data_is_missing(tmp_path, wa
     assert (row.cause, row.overflow) == ("golden_missing", found)
 
 
-def test_equal_bytes_are_judged_by_each_ops_own_limits(tmp_path):
+def test_equal_bytes_are_still_judged_by_each_ops_limits(tmp_path):
     np.save(str(tmp_path / "a.0.1767323045000000.npy"), np.ones((4, 5), np.float32))
     entry = GoldenSet.open(str(tmp_path)).find("a", 0)
     target = Tensor.from_array(np.full((4, 5), 1.04, np.float32))
@@ -175,7 +175,7 @@ def test_equal_bytes_are_judged_by_each_ops_own_limits(tmp_path):
     assert rows[0].worst_slice is not None
 
 
-def test_the_reason_names_slice_and_elements():
+def test_the_reason_names_the_worst_slice_and_differing_elements():
     golden = np.arange(256, dtype=np.int32)
     labels = golden.copy()
     labels[[3, 9, 20, 21]] += 7

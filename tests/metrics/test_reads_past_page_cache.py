@@ -96,7 +96,7 @@ def compared(pair, monkeypatch, room, metrics=METRICS):
         return compare_pair(replace(pair), Settings(metrics=metrics)), cache
 
 
-def test_a_pair_that_fits_stays_in_the_cache(pair, monkeypatch) -> None:
+def test_a_pair_that_fits_into_the_page_cache_stays_there(pair, monkeypatch) -> None:
     total = 6 * np.prod(SHAPE)
     for room in (None, total):
         row, cache = compared(pair, monkeypatch, room)
@@ -106,7 +106,7 @@ def test_a_pair_that_fits_stays_in_the_cache(pair, monkeypatch) -> None:
         )
 
 
-def test_a_larger_one_leaves_it_but_for_the_end_that_the_second_walk_finds_there(
+def test_a_larger_pair_keeps_only_its_end_in_the_cache_for_the_second_read(
     pair, monkeypatch
 ) -> None:
     row, _ = compared(pair, monkeypatch, None)
@@ -121,7 +121,7 @@ def test_a_larger_one_leaves_it_but_for_the_end_that_the_second_walk_finds_there
         assert len(cache.pages) <= 40
 
 
-def test_one_that_is_read_once_keeps_nothing(pair, monkeypatch) -> None:
+def test_a_pair_that_is_read_once_leaves_nothing_in_the_cache(pair, monkeypatch) -> None:
     total = 6 * int(np.prod(SHAPE))
     _, cache = compared(pair, monkeypatch, total // 2, ("CosineSimilarity",))
     assert (
@@ -131,7 +131,7 @@ def test_one_that_is_read_once_keeps_nothing(pair, monkeypatch) -> None:
     )
 
 
-def test_where_the_system_does_not_take_advice_nothing_else_changes(pair, monkeypatch) -> None:
+def test_without_posix_fadvise_the_row_is_the_same(pair, monkeypatch) -> None:
     row, _ = compared(pair, monkeypatch, None)
     monkeypatch.setattr(reads_past_page_cache, "cache_room", lambda: 1)
 

@@ -45,12 +45,12 @@ def test_float16_below_its_normal_range_passes(scale, limits):
         lambda y: y * 3,
     ],
 )
-def test_what_rounding_does_not_explain_fails(scale, change):
+def test_differences_beyond_rounding_fail(scale, change):
     y = (Y * scale).astype(np.float32)
     assert compare_arrays(change(y).astype(np.float16), y).verdict == "fail"
 
 
-def test_the_judged_distances_are_those_of_the_nearest_target():
+def test_distances_are_judged_at_the_nearest_target_that_rounding_allows():
     y = Y * 1e-7
     x = (y * 1.5).astype(np.float16)
     slack = rounding_slack("float16", "float32")
@@ -69,14 +69,14 @@ def test_the_judged_distances_are_those_of_the_nearest_target():
     )
 
 
-def test_ordinary_magnitudes_are_judged_as_they_are():
+def test_rounding_slack_changes_nothing_at_ordinary_magnitudes():
     y = Y.astype(np.float32)
     assert not compare_blocks(
         lambda: [(y.astype(np.float16), y)], MEASURES, (), rounding_slack("float16", "float32")
     ).judged
 
 
-def test_a_slice_below_the_steps_beside_ordinary_ones_is_judged_like_them():
+def test_a_zeroed_slice_of_tiny_values_beside_ordinary_ones_fails():
     y = Y.astype(np.float32)
     y[2] *= 1e-8
     x = y.astype(np.float16)
@@ -86,7 +86,7 @@ def test_a_slice_below_the_steps_beside_ordinary_ones_is_judged_like_them():
 
 
 @pytest.mark.parametrize("target", ["int32", "int64", "uint32"])
-def test_integers_that_the_golden_cannot_hold(target):
+def test_integers_that_the_golden_type_cannot_hold_pass(target):
     ids = np.random.RandomState(1).randint(2**24, 2**31 - 200, 500).astype(target)
     golden = ids.astype(np.float32)
     assert (ids.astype(np.float64) != golden).any()
@@ -101,7 +101,7 @@ def test_integers_that_the_golden_cannot_hold(target):
     )
 
 
-def test_integers_that_the_target_cannot_hold():
+def test_integers_that_the_target_type_cannot_hold_pass():
     ids = np.arange(0, 30000, 7)
     assert compare_arrays(ids.astype(np.float16), ids).passed
     assert compare_arrays((ids + 40).astype(np.float16), ids).verdict == "fail"
@@ -117,7 +117,7 @@ def test_integers_that_the_target_cannot_hold():
         ("float64", "uint8"),
     ],
 )
-def test_four_labels_of_256_are_enough(sides):
+def test_four_wrong_labels_of_256_fail(sides):
     labels = np.random.RandomState(2).randint(0, 100, 256)
     wrong = labels.copy()
     wrong[[3, 9, 20, 21]] += 7
@@ -140,7 +140,7 @@ def test_four_labels_of_256_are_enough(sides):
         ("float16", "bool"),
     ],
 )
-def test_whole_numbers_are_judged_by_equality_alone(sides):
+def test_integers_are_judged_by_equality_alone(sides):
     random = np.random.RandomState(4)
     x, y = (random.randint(0, 2, (64, 64)).astype(name) for name in sides)
     assert compare_arrays(x, y).decided_by == "DifferentElements<=0"
@@ -152,7 +152,7 @@ def test_whole_numbers_are_judged_by_equality_alone(sides):
     )
 
 
-def test_a_cast_to_float32_of_what_float16_rounded_passes_like_it(tmp_path):
+def test_a_float32_cast_of_values_rounded_in_float16_passes(tmp_path):
     golden = (np.abs(Y) * 1e-7).astype(np.float32)
     rounded = golden.astype(np.float16)
     place, ops = tmp_path / "dump" / "20260102030405" / "0" / "net" / "1" / "0", []

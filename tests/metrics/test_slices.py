@@ -67,7 +67,7 @@ def measure(x, y, format="ND", channel=None, max_elements=65536, stored=None, gr
     st.integers(0, 10**6),
     st.sampled_from([3, 16, 50, 65536]),
 )
-def test_every_axis_of_a_plain_tensor(shape, seed, max_elements):
+def test_the_worst_slice_of_any_axis_equals_plain_loops(shape, seed, max_elements):
     random = np.random.RandomState(seed)
     y = random.standard_normal(shape).astype(np.float32)
     x = (y + 0.1 * random.standard_normal(shape)).astype(np.float32)
@@ -117,7 +117,7 @@ def test_one_broken_channel_is_found_in_every_layout(channels, size, channel, ma
         )
 
 
-def test_a_golden_in_fortran_order_has_the_same_slices_and_places():
+def test_a_fortran_ordered_golden_has_the_same_worst_slice_and_places():
     random = np.random.RandomState(1)
     y = random.randint(0, 9, (4, 5, 6))
     x = y.copy()
@@ -140,7 +140,7 @@ def test_a_golden_in_fortran_order_has_the_same_slices_and_places():
     )
 
 
-def test_blocks_that_cross_slices_within_one_axis():
+def test_blocks_that_cross_slices_give_the_same_distances():
     random = np.random.RandomState(2)
     y = random.standard_normal((4, 5, 6))
     x = y + 0.1 * random.standard_normal(y.shape)
@@ -153,7 +153,7 @@ def test_blocks_that_cross_slices_within_one_axis():
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-160, 1.0, 1e200, 1e300])
-def test_magnitudes_whose_squares_leave_the_range(scale):
+def test_slices_whose_squares_overflow_are_measured_right(scale):
     random = np.random.RandomState(3)
     y = random.standard_normal((6, 40)) * scale
     x = y * (1 + 0.01 * random.standard_normal(y.shape))
@@ -162,7 +162,7 @@ def test_magnitudes_whose_squares_leave_the_range(scale):
     assert measure(x, y).values["WorstSliceDistance"] == pytest.approx(near, rel=1e-9)
 
 
-def test_merging_gives_the_same_bits_and_survives_pickling():
+def test_merged_and_pickled_sums_give_the_same_bits():
     random = np.random.RandomState(4)
     y = random.standard_normal((64, 5000)).astype(np.float32)
     x = (y + 0.01 * random.standard_normal(y.shape)).astype(np.float16)
@@ -204,7 +204,7 @@ def test_wrong_scores_do_not_hide_behind_a_mask(mask):
 
 
 @pytest.mark.parametrize("scale", [1e4, 1e6])
-def test_large_values_are_no_mask(scale):
+def test_large_values_are_not_taken_for_a_mask(scale):
     random = np.random.RandomState(6)
     y = random.standard_normal((8, 64)) * scale
     x = y.copy()
@@ -215,7 +215,7 @@ def test_large_values_are_no_mask(scale):
     )
 
 
-def test_slices_that_are_masked_whole_do_not_count():
+def test_slices_that_are_masked_completely_do_not_count():
     y = np.ones((6, 8), np.float32)
     x = y * np.float32(1.1)
     x[0, 0] += 0.2
@@ -230,7 +230,7 @@ def test_slices_that_are_masked_whole_do_not_count():
     assert measure(x, y).values["WorstSliceDistance"] == pytest.approx(alone, rel=1e-6)
 
 
-def test_a_mask_itself_is_compared():
+def test_a_mask_tensor_itself_is_compared_by_slices():
     y = np.where(np.eye(6, dtype=bool), 0.0, -1e4).astype(np.float32)
     x = y.copy()
     x[2, 3] = -2e4
@@ -239,7 +239,7 @@ def test_a_mask_itself_is_compared():
     )
 
 
-def test_nan_at_the_same_places_is_left_out():
+def test_nan_at_the_same_places_is_left_out_of_slices():
     y = np.ones((4, 8), np.float32)
     y[0, 0] = np.nan
     x = y.copy()
@@ -250,7 +250,7 @@ def test_nan_at_the_same_places_is_left_out():
     )
 
 
-def test_complex_numbers_bools_and_nothing():
+def test_slices_of_complex_numbers_bools_and_empty_tensors_are_measured():
     y = np.array([[1 + 1j, 2], [3, 4j]], np.complex64)
     x = y.copy()
     x[1, 0] += 0.5j
@@ -266,7 +266,7 @@ def test_complex_numbers_bools_and_nothing():
     assert measure(np.zeros((2, 3)), np.zeros((2, 3))).values["WorstSliceDistance"] == 0.0
 
 
-def test_axes():
+def test_only_axes_with_few_enough_slices_are_measured():
     assert [axis.axis for axis in slice_axes((1, 5, 7))] == [1, 2]
     assert [(axis.axis, axis.size, axis.inner) for axis in slice_axes((2, 64, 7, 7), 1)] == [
         (1, 64, 49)
@@ -285,7 +285,7 @@ def test_axes():
         ("NCHW", None, (2, 8, 3, 3), 1),
     ],
 )
-def test_the_channel_axis_is_the_goldens(tmp_path, format, origin, golden, axis):
+def test_the_channel_axis_is_that_of_the_golden(tmp_path, format, origin, golden, axis):
     target, other = (
         Tensor.from_array(np.zeros(golden, np.float16), format),
         Tensor.from_array(np.zeros(golden, np.float32)),
@@ -302,7 +302,7 @@ def test_the_channel_axis_is_the_goldens(tmp_path, format, origin, golden, axis)
     )
 
 
-def test_a_golden_without_its_size_one_dims_keeps_its_own_axis_numbers():
+def test_a_golden_without_its_dims_of_one_keeps_its_axis_numbers():
     stored = convert(np.zeros((1, 20, 1, 7), np.float16), "NCHW", "NC1HWC0", (1, 20, 1, 7))
     target, golden = (
         Tensor.from_array(stored, "NC1HWC0"),
@@ -322,7 +322,7 @@ def test_a_golden_without_its_size_one_dims_keeps_its_own_axis_numbers():
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "i4", "i8", "u8", "?"])
-def test_the_share_of_elements_that_differ_and_the_first(dtype):
+def test_the_share_of_differing_elements_and_the_first_places_are_given(dtype):
     y = np.zeros((3, 4, 50), dtype)
     x = y.copy()
     for place in ((2, 3, 49), (1, 0, 7), (0, 3, 3), (1, 0, 9)):
@@ -337,13 +337,13 @@ def test_the_share_of_elements_that_differ_and_the_first(dtype):
     assert all((found.target, found.golden) == (1, 0) for found in result.differences)
 
 
-def test_integers_that_float64_cannot_tell_apart():
+def test_integers_that_float64_cannot_tell_apart_differ():
     y = np.array([2**60, -(2**60), 5], np.int64)
     assert measure(y + np.array([1, 0, 0]), y).values["DifferentElements"] == pytest.approx(1 / 3)
     assert measure(y[:1], y[:1].astype(np.uint64) + np.uint64(1)).differing == 1
 
 
-def test_labels_in_a_float_golden_are_whole_numbers_too():
+def test_labels_stored_as_float_count_as_integers():
     golden = np.arange(256, dtype=np.float32)
     labels = np.arange(256, dtype=np.int32)
     labels[[3, 9, 20, 21]] += 7
@@ -358,7 +358,7 @@ def test_labels_in_a_float_golden_are_whole_numbers_too():
     assert math.isnan(measure(golden, golden + 1).values["DifferentElements"])
 
 
-def test_what_is_not_asked_for_is_not_computed(monkeypatch):
+def test_metrics_that_were_not_asked_for_are_not_computed(monkeypatch):
     def never(*_):
         raise AssertionError("computed")
 
@@ -373,7 +373,7 @@ def test_what_is_not_asked_for_is_not_computed(monkeypatch):
 
 
 @pytest.mark.parametrize("elements", [1, 2, 7, 49])
-def test_the_worst_of_many_small_slices_is_far_off_by_chance_only_so_far(elements):
+def test_the_worst_of_many_small_slices_is_allowed_for_chance(elements):
     random = np.random.RandomState(elements)
     y = np.ones((1, 1000, elements, 1))
     for _ in range(300):
@@ -386,7 +386,7 @@ def test_the_worst_of_many_small_slices_is_far_off_by_chance_only_so_far(element
     assert found.index == 17 and found.beyond_chance == found.distance
 
 
-def test_every_default_limit_is_where_chance_is_asked():
+def test_no_default_limit_lies_where_chance_is_not_considered():
     assert all(
         limit.value > LEFT_TO_CHANCE
         for limit in Limits().entries
@@ -394,7 +394,7 @@ def test_every_default_limit_is_where_chance_is_asked():
     )
 
 
-def test_large_or_few_slices_leave_nothing_to_chance():
+def test_large_or_few_slices_are_not_allowed_for_chance():
     random = np.random.RandomState(3)
     for shape in ((7,), (70, 70)):
         y = random.standard_normal(shape)
@@ -402,7 +402,7 @@ def test_large_or_few_slices_leave_nothing_to_chance():
         assert found.beyond_chance == found.distance > 0.0
 
 
-def test_an_axis_that_chance_does_not_explain_counts_beside_one_that_it_does():
+def test_an_axis_beyond_chance_wins_over_one_within_chance():
     random = np.random.RandomState(4)
     y = np.sign(random.standard_normal((300, 300)))
     x = y + 0.01 * random.standard_normal(y.shape)

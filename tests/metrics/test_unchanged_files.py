@@ -81,7 +81,7 @@ def assert_told(row: Row, path: str) -> None:
 
 
 @pytest.mark.parametrize("side", ["target", "golden"])
-def test_a_file_that_changes_between_the_walks_gives_a_reason(
+def test_a_file_that_changes_between_two_reads_is_not_compared(
     paths, task, side, monkeypatch
 ) -> None:
     assert compare_pair(task, Settings()).verdict == PASS
@@ -90,7 +90,9 @@ def test_a_file_that_changes_between_the_walks_gives_a_reason(
 
 
 @pytest.mark.parametrize("side", ["target", "golden"])
-def test_shares_of_a_huge_pair_know_it_too(paths, task, side, monkeypatch) -> None:
+def test_a_file_that_changes_while_a_huge_pair_is_split_is_not_compared(
+    paths, task, side, monkeypatch
+) -> None:
     monkeypatch.setattr(pair_module, "SPLIT_BYTES", 1000)
     monkeypatch.setattr(pair_module, "_PART_BYTES", 80000)
     shares = split_pairs.SplitPair(task, Settings())
@@ -101,7 +103,9 @@ def test_shares_of_a_huge_pair_know_it_too(paths, task, side, monkeypatch) -> No
     assert_told(shares.row, paths[side])
 
 
-def test_the_files_of_slices_count_each(paths, task, tmp_path, monkeypatch) -> None:
+def test_each_file_of_a_sliced_tensor_is_watched_for_changes(
+    paths, task, tmp_path, monkeypatch
+) -> None:
     half = VALUES.nbytes // 2
     sources = []
     for number in (0, 1):
@@ -119,7 +123,7 @@ def test_the_files_of_slices_count_each(paths, task, tmp_path, monkeypatch) -> N
     assert_told(compare_pair(task, Settings()), sources[1].path)
 
 
-def test_a_file_that_is_deleted_meanwhile_was_read_as_it_was(paths, task, monkeypatch) -> None:
+def test_a_file_deleted_between_two_reads_is_compared_as_it_was(paths, task, monkeypatch) -> None:
     between_walks(monkeypatch, lambda: os.remove(paths["target"]))
     row = compare_pair(task, Settings())
     assert row.verdict == PASS and row.metrics

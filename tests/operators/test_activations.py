@@ -35,7 +35,7 @@ ONNX = [
 @settings(max_examples=15)
 @given(st.data())
 @pytest.mark.parametrize("kind, names, opset", ONNX)
-def test_as_by_onnxruntime(kind, names, opset, data):
+def test_onnx_activations_equal_onnxruntime(kind, names, opset, data):
     attributes = {
         name: data.draw(st.floats(0.0625, 2, width=32))
         for name in names
@@ -47,7 +47,7 @@ def test_as_by_onnxruntime(kind, names, opset, data):
 
 
 @pytest.mark.parametrize("how", ["none", "tanh"])
-def test_gelu_both_ways(how):
+def test_gelu_is_computed_exactly_and_by_tanh(how):
     like_onnxruntime("Gelu", [tensor(1, 100)], {"approximate": how}, 20, tolerance=2e-6)
     with pytest.raises(CannotCompute, match="sigmoid"):
         compute(Node("onnx", "Gelu", {"approximate": "sigmoid"}, version=20), [tensor(1, 3)])
@@ -55,7 +55,7 @@ def test_gelu_both_ways(how):
 
 @settings(max_examples=30)
 @given(st.data())
-def test_p_relu_as_by_onnxruntime(data):
+def test_prelu_equals_onnxruntime(data):
     shape = data.draw(st.lists(st.integers(1, 4), min_size=2, max_size=4))
     slopes = [size if data.draw(st.booleans()) else 1 for size in shape]
     slopes = slopes[data.draw(st.integers(0, len(slopes) - 1)) :]
@@ -70,7 +70,7 @@ def test_p_relu_as_by_onnxruntime(data):
 
 @settings(max_examples=30)
 @given(st.data())
-def test_clip_as_by_onnxruntime(data):
+def test_clip_equals_onnxruntime(data):
     low, high = (data.draw(st.none() | st.floats(-4, 4, width=32)) for _ in range(2))
     if low is not None and high is not None and low > high:
         low, high = high, low
@@ -87,7 +87,7 @@ def test_clip_as_by_onnxruntime(data):
         like_onnxruntime("Clip", [tensor(1, 50), *bounds], {}, opset, tolerance=0)
 
 
-def test_clip_elsewhere():
+def test_clip_of_caffe_tensorflow_and_ascend_equals_numpy():
     x = tensor(1, 50)
     right = np.clip(x, -1, 2)
     same(arrays(Node("caffe", "Clip", {"min": -1.0, "max": 2.0}), [x])[0], right, 0)
@@ -146,12 +146,12 @@ OTHERS = [
 
 
 @pytest.mark.parametrize("dialect, kind, attributes, right", OTHERS)
-def test_as_by_the_formula(dialect, kind, attributes, right):
+def test_activations_of_other_dialects_equal_their_formulas(dialect, kind, attributes, right):
     x = tensor(1, 3, 40)
     same(arrays(Node(dialect, kind, attributes), [x])[0], right(x.astype(np.float64)), 1e-6)
 
 
-def test_operators_of_onnxruntime_itself():
+def test_activations_of_onnxruntimes_domain_equal_their_formulas():
     x, bias = tensor(1, 2, 30), tensor(2, 30)
     exact = np.vectorize(lambda value: 0.5 * value * (1 + math.erf(value / math.sqrt(2))))
 
@@ -164,7 +164,7 @@ def test_operators_of_onnxruntime_itself():
     same(arrays(Node("onnx", "QuickGelu"), [x])[0], x * sigmoid(1.702 * x), 1e-6)
 
 
-def test_slopes_of_channels():
+def test_slopes_of_prelu_apply_to_channels_in_every_layout():
     x, slope = tensor(1, 2, 3, 4, 5), np.array([0.1, 0.2, 0.3], np.float32)
     right = np.where(x > 0, x, x * slope[:, None, None])
     for dialect, kind in (("caffe", "PReLU"), ("ascend", "PRelu")):
@@ -177,7 +177,7 @@ def test_slopes_of_channels():
     same(arrays(Node("onnx", "PRelu", version=6), [x, slope])[0], right, 1e-6)
 
 
-def test_thresholds_as_inputs():
+def test_threshold_v2_takes_threshold_and_value_as_inputs():
     x = tensor(1, 20)
     same(
         arrays(Node("ascend", "ThresholdV2"), [x, np.float32([0.5]), np.float32([2])])[0],
@@ -189,7 +189,7 @@ def test_thresholds_as_inputs():
     )
 
 
-def test_what_is_not_known_is_refused():
+def test_activations_with_unknown_attributes_are_refused():
     with pytest.raises(CannotCompute, match="three alphas"):
         compute(Node("ascend", "Celu", {"alpha1": 1.0}), [tensor(1, 3)])
     with pytest.raises(CannotCompute, match="threshold"):
@@ -209,7 +209,7 @@ def test_errors_reach_the_output(kind):
     )
 
 
-def test_errors_at_a_kink_are_seen():
+def test_input_errors_at_the_kink_of_relu_reach_the_output():
     value = Value(np.zeros(3, np.float32), np.full(3, 0.5))
     assert compute(Node("onnx", "Relu", version=17), [value])[0].error.tolist() == [0.5] * 3
 
@@ -233,7 +233,7 @@ IN_HALF = {
 
 
 @pytest.mark.parametrize("kind", IN_HALF)
-def test_steps_in_float16_are_within_the_stated_error(kind):
+def test_a_device_that_computes_in_float16_stays_within_the_estimated_error(kind):
     """A device that rounds each step to float16 is about as far off as is said, where values are
     large and where they are small.
     """

@@ -29,7 +29,7 @@ def right(epsilon, scale=SCALE, offset=OFFSET):
 
 @pytest.mark.parametrize("opset", [7, 9, 14, 15])
 @pytest.mark.parametrize("epsilon", [None, 1e-3])
-def test_onnx(opset, epsilon):
+def test_onnx_batch_normalisation_equals_onnxruntime(opset, epsilon):
     entries = {} if epsilon is None else {"epsilon": epsilon}
     like_onnxruntime("BatchNormalization", [X, SCALE, OFFSET, MEAN, VARIANCE], entries, opset)
     like_onnxruntime(
@@ -37,7 +37,7 @@ def test_onnx(opset, epsilon):
     )
 
 
-def test_training_is_refused():
+def test_batch_normalisation_in_training_is_refused():
     inputs = [X, SCALE, OFFSET, MEAN, VARIANCE]
     nodes = [
         Node("onnx", "BatchNormalization", {"training_mode": 1}, version=15),
@@ -53,7 +53,7 @@ def test_training_is_refused():
 
 
 @pytest.mark.parametrize("factor", [1.0, 250.0, 0.0])
-def test_caffe(factor):
+def test_caffe_batch_norm_divides_by_its_scale_factor(factor):
     blobs = [
         MEAN * np.float32(factor),
         VARIANCE * np.float32(factor),
@@ -67,7 +67,7 @@ def test_caffe(factor):
     same(arrays(Node("ascend", "BNInference", {"epsilon": 1e-3}), [X, *blobs])[0], made)
 
 
-def test_caffe_by_the_batch():
+def test_caffe_batch_norm_uses_the_batchs_statistics_when_asked():
     made = arrays(Node("caffe", "BatchNorm", {"use_global_stats": False}), [X])[0]
     wide = X.astype(np.float64)
     same(
@@ -78,7 +78,7 @@ def test_caffe_by_the_batch():
 
 
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
-def test_tensorflow_and_ascend(layout):
+def test_tensorflow_and_ascend_batch_normalisation_equals_the_formula(layout):
     x = np.moveaxis(X, 1, -1) if layout == "NHWC" else X
     wanted = np.moveaxis(right(1e-3), 1, -1) if layout == "NHWC" else right(1e-3)
     entries = {"is_training": False, "epsilon": 1e-3, "data_format": layout}
@@ -108,7 +108,7 @@ def test_tensorflow_and_ascend(layout):
 
 
 @pytest.mark.parametrize("dialect", ["caffe", "ascend"])
-def test_scale(dialect):
+def test_scale_multiplies_channels_and_adds_the_bias(dialect):
     entries = {"bias_term": True}
     same(
         arrays(Node(dialect, "Scale", entries), [X, SCALE, OFFSET])[0],
@@ -130,7 +130,7 @@ def test_scale(dialect):
             compute(Node("caffe", "Scale", entries), [X, SCALE])
 
 
-def test_errors():
+def test_input_errors_reach_the_output_of_batch_normalisation():
     generator = np.random.default_rng(5)
     x = with_error(X, 1e-2)
     for scale, offset in ((SCALE, OFFSET), (with_error(SCALE), with_error(OFFSET))):
@@ -142,7 +142,7 @@ def test_errors():
     spread_as_stated(Node("caffe", "BatchNorm"), [x, *statistics, np.ones(1)], generator)
 
 
-def test_folded_roundings_cancel():
+def test_roundings_of_folded_factors_count_though_they_cancel():
     # x is near a mean far from zero: x · a and b, each rounded to float16, cancel.
     generator = np.random.default_rng(6)
     x = (100.0 + generator.standard_normal((1, 1, 50, 50))).astype(np.float16)
@@ -156,7 +156,7 @@ def test_folded_roundings_cancel():
     assert compute(Node("onnx", "BatchNormalization"), inputs)[0].error.max() < 1e-4
 
 
-def test_what_is_folded_is_rounded_in_float32():
+def test_float32_roundings_of_folded_factors_are_estimated():
     # The offset nearly is the mean times the factor: what is left of both is coarse.
     generator = np.random.default_rng(7)
     factor, center = (generator.uniform(1, 2, 2000).astype(np.float32) for _ in range(2))
@@ -172,6 +172,6 @@ def test_what_is_folded_is_rounded_in_float32():
     assert said / 3 < gone < 3 * said
 
 
-def test_value_without_floats_in_scale_is_exact():
+def test_a_scale_of_exact_values_has_no_error():
     made = compute(Node("caffe", "Scale"), [Value(X), SCALE])[0]
     assert made.error is None

@@ -20,7 +20,7 @@ def tensor(seed, *shape):
 
 @settings(max_examples=60)
 @given(st.data())
-def test_onnx_convolutions(data):
+def test_onnx_convolutions_equal_onnxruntime(data):
     axes = data.draw(st.integers(1, 3))
 
     def draw(low, high):
@@ -61,7 +61,7 @@ def test_onnx_convolutions(data):
 
 @settings(max_examples=60)
 @given(st.data())
-def test_onnx_transposed_convolutions(data):
+def test_onnx_transposed_convolutions_equal_onnxruntime(data):
     axes = data.draw(st.integers(1, 2))
 
     def draw(low, high):
@@ -124,7 +124,7 @@ def first(array):
 @pytest.mark.parametrize(
     "strides, dilations", [((1, 1), (1, 1)), ((2, 3), (1, 1)), ((1, 1), (2, 1))]
 )
-def test_tensorflow_and_ascend(pads, strides, dilations):
+def test_tensorflow_and_ascend_convolutions_equal_plain_loops(pads, strides, dilations):
     x, w = tensor(0, 2, 7, 8, 4), tensor(1, 3, 2, 4, 5)
     right = slow_convolution(x, w, strides, dilations, pads)
     for layout, turn, back in (
@@ -157,14 +157,14 @@ def test_tensorflow_and_ascend(pads, strides, dilations):
         same(back(made), right_depth)
 
 
-def test_ascend_pads_are_top_bottom_left_right():
+def test_ascend_pads_are_ordered_top_bottom_left_right():
     x, w = tensor(0, 1, 3, 6, 5), tensor(1, 4, 3, 3, 2)
     right = arrays(Node("onnx", "Conv", {"strides": [2, 1], "pads": [1, 0, 2, 3]}), [x, w])[0]
     entries = {"strides": [1, 1, 2, 1], "pads": [1, 2, 0, 3], "data_format": "NCHW"}
     same(arrays(Node("ascend", "Conv2D", entries), [x, w])[0], right)
 
 
-def test_explicit_paddings_of_tensorflow_and_transposed_convolutions():
+def test_explicit_paddings_and_transposed_convolutions_of_tensorflow_are_computed():
     x, w = tensor(0, 2, 7, 8, 4), tensor(1, 3, 2, 4, 5)
     entries = {
         "strides": [1, 2, 2, 1],
@@ -209,7 +209,7 @@ def test_explicit_paddings_of_tensorflow_and_transposed_convolutions():
 @pytest.mark.parametrize(
     "stride, pad, dilation, group", [(1, 0, 1, 1), (2, 1, 1, 2), (1, 2, 2, 1), (3, 1, 1, 4)]
 )
-def test_caffe(stride, pad, dilation, group):
+def test_caffe_convolutions_and_deconvolutions_equal_the_formula(stride, pad, dilation, group):
     x, w = tensor(0, 2, 4, 8, 7), tensor(1, 8, 4 // group, 3, 3)
     entries = {
         "num_output": 8,
@@ -235,7 +235,7 @@ def test_caffe(stride, pad, dilation, group):
         same(arrays(Node("ascend", "Deconvolution", pads), [x, w])[0], right)
 
 
-def test_two_bottoms_of_a_caffe_layer():
+def test_a_caffe_convolution_of_two_bottoms_gives_two_tops():
     first_x, second_x, w, bias = (
         tensor(0, 1, 2, 5, 5),
         tensor(1, 1, 2, 4, 6),
@@ -246,7 +246,7 @@ def test_two_bottoms_of_a_caffe_layer():
     assert [array.shape for array in made] == [(1, 3, 3, 3), (1, 3, 2, 4)]
 
 
-def test_three_axes_of_ascend():
+def test_ascend_conv3d_equals_the_onnx_convolution():
     x, w = tensor(0, 1, 4, 5, 6, 3), tensor(1, 2, 3, 1, 3, 4)
     entries = {"strides": [1, 1, 2, 1, 1], "pads": [0, 1, 2, 0, 0, 0], "dilations": [1] * 5}
     made = arrays(Node("ascend", "Conv3D", entries), [x, w])[0]
@@ -258,7 +258,7 @@ def test_three_axes_of_ascend():
     same(first(made), right)
 
 
-def test_whole_numbers_are_exact():
+def test_convolutions_of_integers_are_exact():
     generator = np.random.default_rng(0)
     x = generator.integers(-128, 128, (1, 64, 9, 9)).astype(np.int8)
     w = generator.integers(-128, 128, (8, 64, 3, 3)).astype(np.int8)
@@ -304,7 +304,7 @@ def test_whole_numbers_are_exact():
         (Node("caffe", "Convolution", {}), 2, "bias"),
     ],
 )
-def test_what_is_not_known_is_not_guessed(node, inputs, says):
+def test_convolutions_with_unknown_attributes_are_refused(node, inputs, says):
     with pytest.raises(CannotCompute, match=says):
         compute(node, [tensor(0, 1, 4, 6, 6), tensor(1, 4, 4, 3, 3)][:inputs])
 
@@ -321,7 +321,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_errors_of_inputs(name):
+def test_input_errors_reach_the_output_of_convolutions(name):
     node, *shapes = CASES[name]
     generator = np.random.default_rng(5)
     x, w = (with_error(generator.standard_normal(shape)) for shape in shapes)
@@ -332,7 +332,7 @@ def test_errors_of_inputs(name):
     spread_as_stated(node, [x.array, w.array, bias], generator)
 
 
-def test_no_error_without_reason():
+def test_a_convolution_of_exact_values_has_no_error():
     x, w = tensor(0, 1, 4, 6, 6), tensor(1, 4, 4, 3, 3)
     assert compute(Node("onnx", "Conv"), [x, w], EXACT)[0].error is None
 
@@ -365,7 +365,7 @@ def test_the_accumulators_error_grows_with_what_cancels():
     assert np.all(np.abs(cancelled.array) < 1e-4) and np.all(cancelled.error > 1e-8)
 
 
-def test_shortened_factors():
+def test_rounding_of_factors_to_hf32_is_estimated():
     generator = np.random.default_rng(7)
     x, w = (
         generator.standard_normal((50, 64, 1)).astype(np.float32),
@@ -384,13 +384,13 @@ def test_shortened_factors():
     assert said / 3 < gone < 3 * said
 
 
-def test_huge_values_have_finite_errors():
+def test_errors_of_huge_values_stay_finite():
     x = Value(tensor(0, 1, 4, 6, 6) * np.float32(1e25), np.float32(1e20))
     made = compute(Node("onnx", "Conv"), [x, tensor(1, 4, 4, 3, 3) * np.float32(1e-20)])[0]
     assert np.all(np.isfinite(made.error)) and np.all(made.error > 0)
 
 
-def test_slices_of_a_large_input_are_joined(monkeypatch):
+def test_a_large_input_computed_in_slices_gives_the_same_output(monkeypatch):
     from goldwatch.operators import convolution_arrays
 
     x, w = tensor(0, 2, 6, 11, 9), tensor(1, 4, 3, 3, 3)

@@ -31,14 +31,14 @@ COMPARISONS = ["Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal"]
 
 
 @pytest.mark.parametrize("kind", COMPARISONS)
-def test_comparisons_as_by_onnxruntime(kind):
+def test_comparisons_equal_onnxruntime(kind):
     a = np.float32([1, 2, 3, np.nan, 5])
     like_onnxruntime(kind, [a, np.float32([[1], [3]])], tolerance=0)
     like_onnxruntime(kind, [np.array([1, 2, 3]), np.array([1, 3, 2])], tolerance=0)
 
 
 @pytest.mark.parametrize("dialect", ["tensorflow", "ascend"])
-def test_comparisons_elsewhere(dialect):
+def test_tensorflow_and_ascend_comparisons_equal_numpy(dialect):
     a, b = np.float32([1, 2, 3]), np.float32([2, 2, 2])
     right = {
         "Greater": a > b,
@@ -52,7 +52,7 @@ def test_comparisons_elsewhere(dialect):
         assert arrays(Node(dialect, kind), [a, b])[0].tolist() == expected.tolist()
 
 
-def test_comparisons_near_a_tie():
+def test_comparisons_near_a_tie_are_not_called_wrong():
     node = Node("ascend", "GreaterEqual")
     a, b = np.float32([1, 1.001, 2]), np.float32([1, 1, 1])
     assert wrong(node, [a, b], np.array([0, 0, 0])) == [[True, True, True]]
@@ -75,7 +75,7 @@ def test_an_output_of_another_size_is_wrong_throughout():
 
 
 @pytest.mark.parametrize("dialect", ["caffe", "ascend"])
-def test_threshold(dialect):
+def test_threshold_decides_and_near_ties_are_not_called_wrong(dialect):
     node = Node(dialect, "Threshold", {"threshold": 0.5})
     x = np.float32([0.4, 0.5, 0.6])
     assert arrays(node, [x])[0].tolist() == [0, 0, 1]
@@ -86,12 +86,12 @@ def test_threshold(dialect):
 
 
 @pytest.mark.parametrize("kind", ["Round", "Floor", "Ceil", "Sign"])
-def test_steps_as_by_onnxruntime(kind):
+def test_rounding_operators_equal_onnxruntime(kind):
     like_onnxruntime(kind, [np.float32([-2.5, -1.5, -0.2, 0, 0.5, 1.5, 2.7])], tolerance=0)
 
 
 @pytest.mark.parametrize("kind", ["Round", "Floor", "Ceil", "Sign"])
-def test_steps_near_a_tie(kind):
+def test_rounding_operators_near_a_tie_are_not_called_wrong(kind):
     near = {"Round": 2.499, "Floor": 2.999, "Ceil": 3.001, "Sign": 1e-3}[kind]
     sides = {"Round": (2, 3), "Floor": (2, 3), "Ceil": (3, 4), "Sign": (0, 1)}[kind]
     node, x = Node("ascend", kind), np.float32([near, near, 2.25])
@@ -108,12 +108,12 @@ def test_steps_near_a_tie(kind):
         ] == [False, False, True]
 
 
-def test_rounding_to_decimals_is_not_guessed():
+def test_rounding_to_decimals_is_refused():
     with pytest.raises(CannotCompute, match="2 decimals"):
         compute(Node("ascend", "Round", {"decimals": 2}), [tensor(1, 3)])
 
 
-def test_truth_and_kinds_of_numbers():
+def test_logical_operators_and_tests_for_nan_and_inf_equal_onnxruntime():
     a, b = np.array([True, True, False]), np.array([[True], [False]])
     for kind in ("And", "Or", "Xor"):
         like_onnxruntime(kind, [a, b], tolerance=0)
@@ -137,7 +137,7 @@ def test_truth_and_kinds_of_numbers():
 
 @settings(max_examples=60)
 @given(st.data())
-def test_arg_as_by_onnxruntime(data):
+def test_arg_max_and_arg_min_equal_onnxruntime(data):
     kind = data.draw(st.sampled_from(["ArgMax", "ArgMin"]))
     shape = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=4))
     attributes = {
@@ -159,7 +159,7 @@ def test_arg_as_by_onnxruntime(data):
     assert not check(node, [x], [other])[0].any()
 
 
-def test_arg_near_a_tie():
+def test_arg_max_near_a_tie_is_not_called_wrong():
     node = Node("onnx", "ArgMax", {"axis": 1, "keepdims": 0}, version=13)
     x = np.float32([[1, 3, 2.999], [3, 1, 2]])
     assert wrong(node, [x], whole(1, 0)) == [[False, False]]
@@ -171,12 +171,12 @@ def test_arg_near_a_tie():
     assert wrong(smallest, [Value(-x, np.full((2, 3), 1e-3))], whole(2, 2)) == [[False, True]]
 
 
-def test_rows_with_nan_are_not_judged():
+def test_arg_max_of_rows_with_nan_is_not_judged():
     node = Node("onnx", "ArgMax", {"axis": 1, "keepdims": 0}, version=13)
     assert wrong(node, [np.float32([[1, np.nan], [1, 2]])], whole(0, 0)) == [[False, True]]
 
 
-def test_arg_elsewhere():
+def test_tensorflow_and_ascend_arg_max_equals_numpy():
     x = tensor(1, 2, 5)
     right = x.argmax(1)
     for node, inputs in (
@@ -203,7 +203,7 @@ def test_arg_elsewhere():
 
 @settings(max_examples=60)
 @given(st.data())
-def test_top_k_as_by_onnxruntime(data):
+def test_top_k_equals_onnxruntime(data):
     shape = data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=3))
     axis = data.draw(st.integers(-len(shape), len(shape) - 1))
     count = data.draw(st.integers(1, shape[axis]))
@@ -220,7 +220,7 @@ def test_top_k_as_by_onnxruntime(data):
     )
 
 
-def test_top_k_of_older_models():
+def test_top_k_of_older_opsets_and_tensorflow_equals_the_new_one():
     x = tensor(1, 3, 5)
     right = arrays(Node("onnx", "TopK", {"axis": 1}, version=11), [x, whole(2)])
     for node, inputs in (
@@ -239,7 +239,7 @@ def test_top_k_of_older_models():
         compute(Node("tensorflow", "TopKV2"), [x, whole(6)])
 
 
-def test_top_k_in_any_order_of_ties():
+def test_top_k_may_order_equal_values_in_any_way():
     node, inputs = Node("ascend", "TopKV2"), [np.float32([3, 1, 3, 2, 2]), whole(3)]
     assert wrong(node, inputs, np.float32([3, 3, 2]), whole(2, 0, 4)) == [[False] * 3, [False] * 3]
     assert wrong(node, inputs, np.float32([3, 3, 2]), whole(0, 0, 3)) == [
@@ -258,7 +258,7 @@ def test_top_k_in_any_order_of_ties():
     assert wrong(node, inputs, np.float32([3, 2, 2]), None) == [[False, True, False], None]
 
 
-def test_values_belong_to_their_indices():
+def test_top_k_values_must_belong_to_their_indices():
     node, inputs = Node("ascend", "TopKV2"), [np.float32([3, 1, 3.5, 2]), whole(2)]
     assert wrong(node, inputs, np.float32([3, 3.5]), whole(2, 0)) == [[True, True], [False, False]]
     assert wrong(node, inputs, np.float32([3.5, 3]), whole(2, 0)) == [
@@ -267,7 +267,7 @@ def test_values_belong_to_their_indices():
     ]
 
 
-def test_top_k_near_a_tie():
+def test_top_k_near_a_tie_is_not_called_wrong():
     x = np.float32([3, 2.999, 1, 0])
     node, k = Node("ascend", "TopKV2"), whole(2)
     swapped = [np.float32([2.999, 3]), whole(1, 0)]
@@ -282,7 +282,7 @@ def test_top_k_near_a_tie():
     ]
 
 
-def test_top_k_as_a_set():
+def test_unsorted_top_k_is_judged_as_a_set():
     node, inputs = (
         Node("tensorflow", "TopKV2", {"sorted": False}),
         [np.float32([3, 1, 4, 2]), whole(2)],
@@ -317,7 +317,7 @@ def slow_caffe_arg_max(x, top_k, out_max_val, axis):
 @pytest.mark.parametrize("axis", [None, 1, -1])
 @pytest.mark.parametrize("out_max_val", [False, True])
 @pytest.mark.parametrize("top_k", [1, 3])
-def test_arg_max_of_caffe(axis, out_max_val, top_k):
+def test_caffe_arg_max_equals_plain_loops(axis, out_max_val, top_k):
     x = tensor(1, 2, 5, 4)
     attributes = {
         "top_k": top_k,
@@ -334,7 +334,7 @@ def test_arg_max_of_caffe(axis, out_max_val, top_k):
 
 
 @pytest.mark.parametrize("opset", [11, 13])
-def test_hardmax(opset):
+def test_hardmax_equals_onnxruntime(opset):
     x = np.random.default_rng(0).integers(0, 4, (2, 3, 4)).astype(np.float32)
     like_onnxruntime("Hardmax", [x], {}, opset, tolerance=0)
     like_onnxruntime("Hardmax", [x], {"axis": 1}, opset, tolerance=0)
@@ -346,7 +346,7 @@ def test_hardmax(opset):
     )
 
 
-def test_hardmax_near_a_tie():
+def test_hardmax_near_a_tie_is_not_called_wrong():
     node, x = Node("onnx", "Hardmax", version=13), np.float32([[1, 1.001, 0]])
     other = np.float32([[1, 0, 0]])
     assert check(node, [x], [other])[0].all()
@@ -355,7 +355,7 @@ def test_hardmax_near_a_tie():
 
 @settings(max_examples=25)
 @given(st.integers(0, 2**16))
-def test_devices_that_err_as_stated_are_right(seed):
+def test_outputs_that_follow_from_inputs_within_their_errors_are_not_called_wrong(seed):
     """What follows from inputs that err by their errors is not called wrong; what is far from it
     is.
     """
@@ -376,7 +376,7 @@ def test_devices_that_err_as_stated_are_right(seed):
         assert check(node, [value, *more], arrays(node, [other, *more]))[-1].any(), node.type
 
 
-def test_how_far_values_may_be_off():
+def test_the_largest_likely_error_grows_with_the_number_of_values():
     assert reach(Value(np.zeros(3))) == 0
     x = np.random.default_rng(0).standard_normal(1000000)
     far = reach(Value(np.zeros(1000000), np.ones(1)))

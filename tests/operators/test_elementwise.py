@@ -27,7 +27,7 @@ def drawn_shapes(data):
 
 @settings(max_examples=100)
 @given(st.data())
-def test_two_inputs_as_by_onnxruntime(data):
+def test_operators_of_two_inputs_equal_onnxruntime(data):
     kind = data.draw(
         st.sampled_from(["Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Sum", "Mean"])
     )
@@ -42,7 +42,7 @@ def test_two_inputs_as_by_onnxruntime(data):
 
 @settings(max_examples=60)
 @given(st.data())
-def test_whole_numbers_as_by_onnxruntime(data):
+def test_arithmetic_of_integers_equals_onnxruntime(data):
     kind, attributes = data.draw(
         st.sampled_from(
             [
@@ -71,7 +71,7 @@ UNARY = (
 
 
 @pytest.mark.parametrize("kind", UNARY)
-def test_one_input_as_by_onnxruntime(kind):
+def test_operators_of_one_input_equal_onnxruntime(kind):
     x = tensor(1, 3, 50)
     if kind in ("Log", "Sqrt", "Acosh"):
         x = np.abs(x) + (1 if kind == "Acosh" else 0)
@@ -80,7 +80,7 @@ def test_one_input_as_by_onnxruntime(kind):
     like_onnxruntime(kind, [x], tolerance=1e-6)
 
 
-def test_whole_numbers_are_raised_to_powers():
+def test_powers_of_integers_equal_onnxruntime():
     like_onnxruntime("Pow", [np.array([1, 2, 3], np.int64), np.array([3, 2, 1], np.int64)])
     like_onnxruntime("Pow", [np.array([1, 2, 3], np.int32), np.array([0.5, 2.5, 1.5], np.float32)])
 
@@ -101,7 +101,7 @@ def test_older_onnx_broadcasts_from_an_axis():
 
 
 @pytest.mark.parametrize("dialect", ["tensorflow", "ascend"])
-def test_divisions_of_whole_numbers(dialect):
+def test_divisions_of_integers_round_as_documented(dialect):
     a, b = np.array([7, -7, 7, -7], np.int32), np.array([2, 2, -2, -2], np.int32)
     expected = {
         "FloorDiv": [3, -4, -4, 3],
@@ -115,7 +115,7 @@ def test_divisions_of_whole_numbers(dialect):
             compute(Node(dialect, kind), [a, np.zeros_like(b)])
 
 
-def test_how_ascend_divides_whole_numbers_is_not_guessed():
+def test_ascend_division_of_integers_is_refused():
     a, b = np.array([7], np.int32), np.array([2], np.int32)
     assert arrays(Node("tensorflow", "Div"), [a, b])[0].tolist() == [3]
     with pytest.raises(CannotCompute, match="rounds whole numbers"):
@@ -125,7 +125,7 @@ def test_how_ascend_divides_whole_numbers_is_not_guessed():
     ].tolist() == [3.5]
 
 
-def test_nothing_times_infinity():
+def test_nan_free_operators_give_0_for_0_times_infinity():
     zero, far = np.zeros(2, np.float32), np.array([np.inf, 1], np.float32)
     for dialect in ("tensorflow", "ascend"):
         assert arrays(Node(dialect, "MulNoNan"), [far, zero])[0].tolist() == [0, 0]
@@ -145,7 +145,7 @@ CAFFE_ONE = [
 
 @pytest.mark.parametrize("dialect", ["caffe", "ascend"])
 @pytest.mark.parametrize("kind, attributes, right", CAFFE_ONE)
-def test_caffe_layers_with_scale_and_shift(dialect, kind, attributes, right):
+def test_caffe_layers_apply_scale_and_shift(dialect, kind, attributes, right):
     x = tensor(1, 2, 5)
     same(arrays(Node(dialect, kind, attributes), [x])[0], right(x.astype(np.float64)), 1e-6)
 
@@ -156,7 +156,7 @@ def test_a_base_that_is_not_positive_is_refused():
 
 
 @pytest.mark.parametrize("dialect", ["caffe", "ascend"])
-def test_eltwise(dialect):
+def test_eltwise_combines_inputs_with_coefficients(dialect):
     inputs = [tensor(seed, 2, 3) for seed in range(3)]
     a, b, c = (one.astype(np.float64) for one in inputs)
 
@@ -174,12 +174,12 @@ def test_eltwise(dialect):
         made("SUM", [1, 2])
 
 
-def test_an_unknown_eltwise_is_refused():
+def test_an_unknown_eltwise_operation_is_refused():
     with pytest.raises(CannotCompute, match="operation"):
         compute(Node("ascend", "Eltwise", {"mode": 3}), [tensor(1, 2), tensor(2, 2)])
 
 
-def test_constants_of_ascend():
+def test_ascend_adds_and_muls_apply_their_constant():
     x = tensor(1, 3)
     same(arrays(Node("ascend", "Adds", {"value": 1.5}), [x])[0], x + 1.5, 1e-6)
     same(arrays(Node("ascend", "Muls", {"value": -2.0}), [x])[0], x * -2, 1e-6)
@@ -192,7 +192,7 @@ def test_constants_of_ascend():
         compute(Node("ascend", "Adds", {"value": 0.5}), [np.array([3], np.int32)])
 
 
-def test_biases():
+def test_biases_are_added_along_the_channel_axis():
     x, bias = tensor(1, 2, 3, 4, 3), tensor(2, 3)
     along = {"NHWC": bias, "NCHW": bias[:, None, None]}
     for dialect in ("tensorflow", "ascend"):
@@ -212,7 +212,7 @@ def test_biases():
             compute(Node(dialect, "Bias", {"axis": 4}), [x, bias])
 
 
-def test_multiples_added():
+def test_axpy_adds_multiples():
     a, b = tensor(1, 2, 3), tensor(2, 2, 3)
     same(arrays(Node("ascend", "Axpy", {"alpha": 0.5}), [a, b])[0], a + 0.5 * b, 1e-6)
     with pytest.raises(CannotCompute, match="alpha"):
@@ -224,7 +224,7 @@ def test_multiples_added():
         )
 
 
-def test_several_inputs_as_pytorch_has_them():
+def test_ascend_operators_of_three_inputs_equal_pytorchs_formulas():
     a, b, c = (tensor(seed, 2, 3) + 3 for seed in range(3))
     half = np.float32([0.5])
     same(arrays(Node("ascend", "AxpyV2"), [a, b, half])[0], a + 0.5 * b, 1e-6)
@@ -235,7 +235,7 @@ def test_several_inputs_as_pytorch_has_them():
     np.testing.assert_array_equal(made, np.where(b > 3, np.float32(-1e4), a))
 
 
-def test_choices_keep_values_bit_for_bit():
+def test_where_and_select_keep_values_bit_for_bit():
     condition = np.array([[True, False, True]])
     a, b = tensor(1, 2, 3), tensor(2, 2, 1)
     like_onnxruntime("Where", [condition, a, b], tolerance=0)
@@ -250,7 +250,7 @@ def test_choices_keep_values_bit_for_bit():
         )
 
 
-def test_errors_of_choices_are_those_of_the_chosen():
+def test_the_error_of_a_selected_value_is_its_source_s():
     a, b = Value(np.zeros(2, np.float32), np.array([1.0, 2.0])), Value(np.zeros(2, np.float32))
     made = compute(Node("onnx", "Where", version=16), [np.array([False, True]), a, b])[0]
     assert made.error.tolist() == [0.0, 2.0]
@@ -277,7 +277,7 @@ def test_errors_reach_the_output(kind, inputs):
         ("Add", lambda x, e: 2 * e + 0 * x),
     ],
 )
-def test_two_inputs_that_are_one_err_together(kind, right):
+def test_two_inputs_that_are_the_same_tensor_err_together(kind, right):
     value = with_error(tensor(1, 50))
     node = Node("onnx", kind, version=17)
     made = compute(node, [value, value], EXACT)[0]
@@ -287,7 +287,7 @@ def test_two_inputs_that_are_one_err_together(kind, right):
     assert not np.allclose(apart.error, made.error, rtol=1e-2)
 
 
-def test_a_device_that_adds_in_float16_rounds_each_partial_sum():
+def test_sums_accumulated_in_float16_have_the_error_of_each_partial_sum():
     inputs = [tensor(seed, 2000) for seed in range(6)]
     stated = compute(Node("tensorflow", "AddN"), inputs, Arithmetic(intermediate=2.0**-11))[0]
     summed = inputs[0].astype(np.float16)
@@ -299,7 +299,7 @@ def test_a_device_that_adds_in_float16_rounds_each_partial_sum():
 
 @pytest.mark.parametrize("kind", ["Mul", "Greater", "Pow"])
 @pytest.mark.parametrize("one_error", [False, True])
-def test_large_tensors_are_computed_in_blocks(kind, one_error):
+def test_large_tensors_computed_in_blocks_give_the_same_values_and_errors(kind, one_error):
     shape = (3, 50, 777)
     assert 3 * error_propagation._BLOCK < 3 * 50 * 777
     values = [np.abs(tensor(seed, *shape)) + 1 for seed in range(2)]

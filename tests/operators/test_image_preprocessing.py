@@ -120,7 +120,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_each_step_is_that_of_the_page(name) -> None:
+def test_each_aipp_step_equals_the_vendors_definition(name) -> None:
     settings, source, wanted = CASES[name]
     settings = dict(settings, src_image_size_h=source[0], src_image_size_w=source[1])
     found = Preprocessing(settings, wanted[1], wanted[2], wanted[0])
@@ -130,7 +130,7 @@ def test_each_step_is_that_of_the_page(name) -> None:
     assert np.array_equal(found.make(image), expected.astype(np.float32))
 
 
-def test_the_size_of_an_image_is_that_of_its_format() -> None:
+def test_the_size_of_an_image_follows_from_its_format() -> None:
     sizes = {
         form: Preprocessing(
             {"input_format": form, "src_image_size_h": 10, "src_image_size_w": 20}, 10, 20, 3
@@ -153,11 +153,11 @@ def test_the_size_of_an_image_is_that_of_its_format() -> None:
         ({"input_format": 14}, "format 14"),
     ],
 )
-def test_what_is_not_known_is_said(settings, words) -> None:
+def test_unsupported_aipp_settings_are_named(settings, words) -> None:
     assert words in Preprocessing(settings, 4, 4, 3).unknown
 
 
-def test_an_image_that_does_not_become_the_model_s_input_is_refused() -> None:
+def test_an_image_that_does_not_give_the_models_input_is_refused() -> None:
     found = Preprocessing(
         {"input_format": "RGB888_U8", "src_image_size_h": 8, "src_image_size_w": 8}, 4, 4, 3
     )

@@ -26,13 +26,13 @@ def tensor(seed, *shape):
         ((2, 4, 5), (5, 6)),
     ],
 )
-def test_onnx_matmul(left, right):
+def test_onnx_matmul_equals_onnxruntime(left, right):
     like_onnxruntime("MatMul", [tensor(0, *left), tensor(1, *right)])
 
 
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("second", [0, 1])
-def test_fused_matmul_of_onnxruntime(first, second):
+def test_fused_matmul_equals_onnxruntime(first, second):
     x, w = tensor(0, 2, 4, 5), tensor(1, 2, 5, 6)
     inputs = [
         np.ascontiguousarray(array.swapaxes(-1, -2)) if turn else array
@@ -54,7 +54,7 @@ def test_fused_matmul_of_onnxruntime(first, second):
     st.sampled_from([0.0, 1.0, 3.0]),
     st.sampled_from([None, (), (3,), (1, 3), (4, 1), (4, 3)]),
 )
-def test_onnx_gemm(first, second, alpha, beta, added):
+def test_onnx_gemm_equals_onnxruntime(first, second, alpha, beta, added):
     x = tensor(0, *((5, 4) if first else (4, 5)))
     w = tensor(1, *((3, 5) if second else (5, 3)))
     inputs = [x, w] + ([] if added is None else [tensor(2, *added)])
@@ -79,7 +79,9 @@ def test_onnx_gemm(first, second, alpha, beta, added):
         ("ascend", "BatchMatMulV2", ("adj_x1", "adj_x2"), True),
     ],
 )
-def test_transposes_of_other_dialects(dialect, kind, names, batched, first, second):
+def test_transposed_operands_of_other_dialects_are_transposed(
+    dialect, kind, names, batched, first, second
+):
     batch = (2, 3) if batched else ()
     x, w = tensor(0, *batch, 4, 5), tensor(1, *batch, 5, 6)
     turned = [
@@ -89,7 +91,7 @@ def test_transposes_of_other_dialects(dialect, kind, names, batched, first, seco
     same(made, x.astype(np.float64) @ w)
 
 
-def test_bias_of_ascend_and_gemm():
+def test_ascend_matmul_and_gemm_add_the_bias():
     x, w, bias = tensor(0, 4, 5), tensor(1, 5, 6), tensor(2, 6)
     same(arrays(Node("ascend", "MatMulV2"), [x, w, bias])[0], x.astype(np.float64) @ w + bias)
     made = arrays(
@@ -99,7 +101,7 @@ def test_bias_of_ascend_and_gemm():
 
 
 @pytest.mark.parametrize("axis", [1, 2, -1])
-def test_fully_connected(axis):
+def test_fully_connected_layers_equal_numpy(axis):
     x = tensor(0, 2, 3, 4, 5)
     inner = int(np.prod(x.shape[axis:]))
     w, bias = tensor(1, 7, inner), tensor(2, 7)
@@ -133,7 +135,7 @@ def test_fully_connected(axis):
         ("ijk->i", [(3, 4, 5)]),
     ],
 )
-def test_einsum(equation, shapes):
+def test_einsum_equals_onnxruntime(equation, shapes):
     like_onnxruntime(
         "Einsum",
         [tensor(number, *shape) for number, shape in enumerate(shapes)],
@@ -141,7 +143,7 @@ def test_einsum(equation, shapes):
     )
 
 
-def test_what_cannot_be_computed():
+def test_matrix_products_that_cannot_be_computed_are_refused():
     with pytest.raises(CannotCompute, match="twice"):
         compute(Node("onnx", "Einsum", {"equation": "ii->i"}), [tensor(0, 3, 3)])
     with pytest.raises(CannotCompute, match="num_output"):
@@ -155,7 +157,7 @@ def test_what_cannot_be_computed():
         compute(Node("onnx", "MatMul"), [tensor(0, 2, 3), tensor(1, 4, 3)])
 
 
-def test_errors():
+def test_input_errors_reach_the_output_of_matrix_products():
     generator = np.random.default_rng(3)
     x, w, bias = (
         with_error(generator.standard_normal(shape)) for shape in ((5, 40), (40, 6), (6,))

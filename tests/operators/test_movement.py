@@ -53,7 +53,7 @@ shapes = st.lists(st.integers(1, 4), min_size=1, max_size=4)
 
 @settings(max_examples=40)
 @given(st.data())
-def test_transpose(data):
+def test_transpose_equals_onnxruntime_in_every_dialect(data):
     shape = data.draw(shapes)
     order = data.draw(st.permutations(range(len(shape))))
     x = tensor(1, *shape)
@@ -68,13 +68,13 @@ def test_transpose(data):
     as_onnxruntime("Transpose", [x])
 
 
-def test_permute_takes_the_axes_that_are_not_named_as_they_are():
+def test_caffe_permute_keeps_unnamed_axes_in_order():
     x = tensor(1, 2, 3, 4, 5)
     equal(arrays(Node("caffe", "Permute", {"order": [0, 2]}), [x])[0], x.transpose(0, 2, 1, 3))
 
 
 @pytest.mark.parametrize("shape", [(0, -1), (2, 3, 4), (-1,), (4, 0, -1), (3, 0, 0, 2)])
-def test_reshape(shape):
+def test_reshape_equals_onnxruntime_in_every_dialect(shape):
     x = tensor(1, 2, 3, 4) if shape != (3, 0, 0, 2) else tensor(1, 4, 3, 2, 1)
     if shape == (3, 0, 0, 2):
         shape = (2, 0, 0, 2)
@@ -88,7 +88,7 @@ def test_reshape(shape):
         equal(arrays(Node("tensorflow", "Reshape"), [x, whole(*shape)])[0], right)
 
 
-def test_reshape_of_a_part():
+def test_reshape_changes_a_range_of_axes_only():
     x = tensor(1, 2, 3, 4, 5)
     equal(
         arrays(Node("caffe", "Reshape", {"shape": [12], "axis": 1, "num_axes": 2}), [x])[0],
@@ -102,7 +102,7 @@ def test_reshape_of_a_part():
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, 3, -1])
-def test_flatten(axis):
+def test_flatten_equals_onnxruntime(axis):
     x = tensor(1, 2, 3, 4)
     as_onnxruntime("Flatten", [x], {"axis": axis})
     if axis != 3:
@@ -110,7 +110,7 @@ def test_flatten(axis):
         equal(arrays(Node("caffe", "Flatten", {"axis": axis}), [x])[0], x.reshape(*shape, -1))
 
 
-def test_flatten_of_some_axes():
+def test_flatten_joins_a_range_of_axes_only():
     x = tensor(1, 2, 3, 4, 5)
     for node in (
         Node("caffe", "Flatten", {"axis": 1, "end_axis": 2}),
@@ -119,7 +119,7 @@ def test_flatten_of_some_axes():
         equal(arrays(node, [x])[0], x.reshape(2, 12, 5))
 
 
-def test_axes_of_size_one():
+def test_squeeze_and_unsqueeze_equal_onnxruntime():
     x = tensor(1, 1, 3, 1, 2)
     as_onnxruntime("Squeeze", [x, whole(0, -2)])
     as_onnxruntime("Squeeze", [x])
@@ -137,7 +137,7 @@ def test_axes_of_size_one():
         compute(Node("ascend", "Unsqueeze"), [x])
 
 
-def test_expand():
+def test_expand_equals_onnxruntime_in_every_dialect():
     x = tensor(1, 3, 1)
     for shape in ((2, 3, 4), (3, 1), (1, 4), (1,)):
         as_onnxruntime("Expand", [x, whole(*shape)])
@@ -154,7 +154,7 @@ def test_expand():
 
 @settings(max_examples=30)
 @given(st.data())
-def test_concat(data):
+def test_concat_equals_onnxruntime_in_every_dialect(data):
     shape = data.draw(shapes)
     axis = data.draw(st.integers(-len(shape), len(shape) - 1))
     parts = []
@@ -176,7 +176,7 @@ def test_concat(data):
         equal(arrays(node, inputs)[0], right)
 
 
-def test_concat_of_exact_and_erring_values():
+def test_concat_keeps_the_error_of_each_part():
     made = compute(
         Node("onnx", "Concat", {"axis": 0}, version=13),
         [np.zeros(2, np.float32), Value(np.ones(1, np.float32), np.full(1, 0.5))],
@@ -184,13 +184,13 @@ def test_concat_of_exact_and_erring_values():
     assert made.error.tolist() == [0, 0, 0.5]
 
 
-def test_caffe_concatenates_channels_where_no_axis_is_named():
+def test_caffe_concatenates_channels_by_default():
     x = tensor(1, 2, 3)
     equal(arrays(Node("caffe", "Concat"), [x, x])[0], np.concatenate([x, x], 1))
     equal(arrays(Node("caffe", "Concat", {"concat_dim": 0}), [x, x])[0], np.concatenate([x, x], 0))
 
 
-def test_pack_and_unpack():
+def test_pack_and_unpack_stack_and_separate():
     x, y = tensor(1, 2, 3), tensor(2, 2, 3)
     for dialect in ("tensorflow", "ascend"):
         equal(arrays(Node(dialect, "Pack", {"axis": 1, "N": 2}), [x, y])[0], np.stack([x, y], 1))
@@ -200,7 +200,7 @@ def test_pack_and_unpack():
         errors_follow(Node(dialect, "Unpack", {"num": 2}), [x])
 
 
-def test_split():
+def test_split_equals_onnxruntime_in_every_dialect():
     x = tensor(1, 2, 7)
     as_onnxruntime("Split", [x, whole(3, 4)], {"axis": 1}, 13, 2)
     as_onnxruntime("Split", [x], {"axis": -1, "split": [1, 6]}, 11, 2)
@@ -232,7 +232,7 @@ def test_split():
         compute(Node("ascend", "SplitVD", {"size_splits": [2, 4], "split_dim": 1}), [x])
 
 
-def test_caffe_slices_into_parts():
+def test_caffe_slice_and_split_give_their_parts():
     x = tensor(1, 2, 6, 3)
     for attributes, right in (
         ({"slice_point": [1, 3]}, np.split(x, [1, 3], 1)),
@@ -248,7 +248,7 @@ def test_caffe_slices_into_parts():
 
 @settings(max_examples=80)
 @given(st.data())
-def test_slice(data):
+def test_slice_equals_onnxruntime_in_every_dialect(data):
     shape = data.draw(shapes)
     axes = data.draw(st.lists(st.integers(0, len(shape) - 1), unique=True, min_size=1))
     ends_at = st.integers(-6, 6) | st.sampled_from([2**31 - 1, -(2**31), 2**63 - 1])
@@ -266,7 +266,7 @@ def test_slice(data):
 
 
 @pytest.mark.parametrize("dialect", ["tensorflow", "ascend"])
-def test_slice_by_size(dialect):
+def test_slice_takes_offsets_and_sizes(dialect):
     x = tensor(1, 4, 5)
     equal(arrays(Node(dialect, "Slice"), [x, whole(1, 2), whole(-1, 2)])[0], x[1:, 2:4])
     if dialect == "ascend":
@@ -302,7 +302,7 @@ def slow_strided_slice(x, begin, end, strides, begin_mask, end_mask, shrink_mask
 
 @settings(max_examples=80)
 @given(st.data())
-def test_strided_slice(data):
+def test_strided_slice_equals_numpy(data):
     shape = data.draw(shapes)
     count = data.draw(st.integers(1, len(shape)))
     begin, end = ([data.draw(st.integers(-5, 5)) for _ in range(count)] for _ in range(2))
@@ -323,7 +323,7 @@ def test_strided_slice(data):
     equal(arrays(Node("ascend", "StridedSliceD", {**masks, **listed}), [x])[0], right)
 
 
-def test_strided_slice_with_new_axes_and_the_rest():
+def test_strided_slice_adds_axes_and_fills_the_ellipsis():
     x = tensor(1, 2, 3, 4)
     inputs = [x, whole(0, 0, 1), whole(0, 0, 3), whole(1, 1, 1)]
     equal(
@@ -334,7 +334,7 @@ def test_strided_slice_with_new_axes_and_the_rest():
     )
 
 
-def test_strided_slice_of_named_axes():
+def test_ascend_strided_slice_v2_slices_named_axes():
     x = tensor(1, 4, 5)
     equal(
         arrays(Node("ascend", "StridedSliceV2"), [x, whole(1), whole(4), whole(1), whole(2)])[0],
@@ -346,7 +346,7 @@ def test_strided_slice_of_named_axes():
 
 @settings(max_examples=40)
 @given(st.data())
-def test_pad(data):
+def test_pad_equals_numpy_and_onnxruntime(data):
     mode = data.draw(st.sampled_from(["constant", "reflect", "edge", "wrap"]))
     shape = data.draw(st.lists(st.integers(3, 4), min_size=1, max_size=3))
     pads = [
@@ -381,7 +381,7 @@ def test_pad(data):
         like_onnxruntime("Pad", [x], {"mode": mode, "pads": pads}, 10, tolerance=0)
 
 
-def test_pad_with_a_value():
+def test_pad_fills_with_the_given_value():
     x = tensor(1, 2, 3)
     right = np.pad(x, [(1, 0), (0, 2)], constant_values=single(7.5))
     like_onnxruntime("Pad", [x, whole(1, 0, 0, 2), single(7.5)], {}, 13, tolerance=0)
@@ -407,7 +407,7 @@ def test_pad_with_a_value():
         compute(Node("ascend", "PadV3D", {"paddings": pads.tolist(), "mode": "circular"}), [x])
 
 
-def test_tile():
+def test_tile_repeats_in_every_dialect():
     x = tensor(1, 2, 3)
     as_onnxruntime("Tile", [x, whole(2, 3)])
     right = np.tile(x, (1, 3))
@@ -425,7 +425,7 @@ def test_tile():
 
 @settings(max_examples=40)
 @given(st.data())
-def test_gather(data):
+def test_gather_equals_onnxruntime_in_every_dialect(data):
     shape = data.draw(shapes)
     axis = data.draw(st.integers(-len(shape), len(shape) - 1))
     size = shape[axis]
@@ -442,7 +442,7 @@ def test_gather(data):
     equal(arrays(Node("ascend", "GatherV2D", {"axis": axis}), [x, indices])[0], right)
 
 
-def test_gather_of_batches():
+def test_gather_takes_indices_for_each_batch():
     x, indices = tensor(1, 2, 5, 3), np.array([[0, 4], [2, 2]])
     right = np.stack([x[0][indices[0]], x[1][indices[1]]])
     equal(
@@ -451,14 +451,14 @@ def test_gather_of_batches():
     equal(arrays(Node("ascend", "Gather", {"batch_dims": 1}), [x, indices])[0], right)
 
 
-def test_an_index_that_is_outside_is_refused():
+def test_a_gather_index_out_of_range_is_refused():
     with pytest.raises(CannotCompute, match="IndexError"):
         compute(Node("onnx", "Gather", version=13), [tensor(1, 3), whole(3)])
 
 
 @settings(max_examples=40)
 @given(st.data())
-def test_gather_and_scatter_elements(data):
+def test_gather_elements_and_scatter_elements_equal_onnxruntime(data):
     shape = data.draw(st.lists(st.integers(2, 4), min_size=1, max_size=3))
     axis = data.draw(st.integers(0, len(shape) - 1))
     inner = [data.draw(st.integers(1, size)) for size in shape]
@@ -484,7 +484,7 @@ def test_gather_and_scatter_elements(data):
         )
 
 
-def test_gather_and_scatter_of_slices():
+def test_gather_nd_and_scatter_nd_equal_onnxruntime():
     x = tensor(1, 3, 4, 5)
     for indices in (
         whole(2, 3).reshape(1, 2),
@@ -516,7 +516,7 @@ def test_gather_and_scatter_of_slices():
     np.testing.assert_array_equal(changed[::2], x[::2])
 
 
-def test_errors_of_what_is_added_add_as_squares():
+def test_errors_of_updates_to_one_place_add_as_squares():
     updates = Value(np.float32([2, 3]), np.array([3.0, 4.0]))
     made = compute(Node("tensorflow", "ScatterNd"), [whole(1, 1).reshape(2, 1), updates, whole(3)])[
         0
@@ -524,7 +524,7 @@ def test_errors_of_what_is_added_add_as_squares():
     assert made.error.tolist() == [0, 5, 0]
 
 
-def test_one_hot():
+def test_one_hot_equals_onnxruntime_in_every_dialect():
     indices = np.array([[0, 2], [-1, 5]])
     for axis in (0, 1, -1):
         like_onnxruntime(
@@ -543,7 +543,7 @@ def test_one_hot():
 
 
 @pytest.mark.parametrize("mode", ["DCR", "CRD"])
-def test_depth_and_space(mode):
+def test_depth_to_space_equals_onnxruntime_in_every_dialect(mode):
     x = tensor(1, 2, 8, 2, 3)
     as_onnxruntime("DepthToSpace", [x], {"blocksize": 2, "mode": mode})
     as_onnxruntime("SpaceToDepth", [tensor(1, 2, 3, 4, 6)], {"blocksize": 2})
@@ -560,7 +560,7 @@ def test_depth_and_space(mode):
         equal(arrays(Node("tensorflow", "SpaceToDepth", {"block_size": 2}), [made])[0], last)
 
 
-def test_depth_of_tensorflow_by_its_own_example():
+def test_depth_to_space_equals_tensorflows_documented_example():
     x = np.arange(1, 17, dtype=np.float32).reshape(1, 2, 2, 4)
     right = [[1, 2, 5, 6], [3, 4, 7, 8], [9, 10, 13, 14], [11, 12, 15, 16]]
     assert (
@@ -569,7 +569,7 @@ def test_depth_of_tensorflow_by_its_own_example():
     )
 
 
-def test_space_and_batch():
+def test_space_to_batch_and_back_equal_plain_loops():
     x = tensor(1, 2, 3, 4, 5)
     block, pads = whole(2, 2), whole(1, 0, 0, 2).reshape(2, 2)
     made = arrays(Node("tensorflow", "SpaceToBatchND"), [x, block, pads])[0]
@@ -587,7 +587,7 @@ def test_space_and_batch():
 
 
 @pytest.mark.parametrize("dialect", ["caffe", "ascend"])
-def test_shuffled_channels(dialect):
+def test_shuffle_channel_interleaves_groups(dialect):
     x = tensor(1, 2, 6, 2, 2)
     right = x[:, [0, 3, 1, 4, 2, 5]]
     equal(arrays(Node(dialect, "ShuffleChannel", {"group": 2}), [x])[0], right)
@@ -596,7 +596,7 @@ def test_shuffled_channels(dialect):
         equal(arrays(node, [np.moveaxis(x, 1, -1)])[0], np.moveaxis(right, 1, -1))
 
 
-def test_reversed_and_rolled():
+def test_reverse_and_roll_equal_onnxruntime_and_numpy():
     x = tensor(1, 4, 3, 2)
     like_onnxruntime(
         "ReverseSequence", [x, whole(1, 4, 2)], {"batch_axis": 1, "time_axis": 0}, tolerance=0
@@ -625,7 +625,7 @@ def test_reversed_and_rolled():
     )
 
 
-def test_bands():
+def test_triangles_and_bands_of_matrices_equal_numpy():
     x = tensor(1, 2, 4, 5)
     for upper, k in itertools.product((0, 1), (-2, 0, 1)):
         as_onnxruntime("Trilu", [x, np.array(k, np.int64)], {"upper": upper})
@@ -637,7 +637,7 @@ def test_bands():
     equal(made, np.triu(x, -1))
 
 
-def test_crop():
+def test_crop_cuts_at_its_offset():
     x, like = tensor(1, 2, 3, 8, 9), tensor(2, 2, 3, 4, 5)
     for dialect, name in (("caffe", "offset"), ("ascend", "offsets")):
         equal(arrays(Node(dialect, "Crop", {name: [1, 2]}), [x, like])[0], x[:, :, 1:5, 2:7])
@@ -650,7 +650,7 @@ def test_crop():
             compute(Node(dialect, "Crop", {name: [5, 0]}), [x, like])
 
 
-def test_what_passes_as_it_is():
+def test_identity_operators_pass_values_on_and_random_ones_are_refused():
     x = tensor(1, 2, 3)
     as_onnxruntime("Identity", [x])
     like_onnxruntime("Dropout", [x], {}, 13, 2, tolerance=0)
@@ -664,7 +664,7 @@ def test_what_passes_as_it_is():
             compute(node, inputs)
 
 
-def test_shapes_and_constants():
+def test_shape_size_and_range_equal_onnxruntime():
     x = tensor(1, 2, 3, 4)
     like_onnxruntime("Shape", [x], tolerance=0)
     like_onnxruntime("Shape", [x], {"start": 1, "end": -1}, tolerance=0)
@@ -693,7 +693,7 @@ def test_shapes_and_constants():
     assert arrays(Node("ascend", "FillD", {"dims": [2]}), [single(1.5)])[0].tolist() == [1.5, 1.5]
 
 
-def test_half_precision_is_kept():
+def test_float16_values_are_kept_exactly():
     x = np.array([1.0009765625, 65504], np.float16)
     for kind in ("Identity", "Flatten"):
         np.testing.assert_array_equal(
@@ -702,14 +702,14 @@ def test_half_precision_is_kept():
 
 
 @pytest.mark.parametrize("dialect", ["onnx", "caffe", "tensorflow", "ascend"])
-def test_operators_without_inputs_say_what_is_missing(dialect):
+def test_operators_called_without_inputs_name_what_is_missing(dialect):
     for kind in spellings(dialect):
         with pytest.raises(CannotCompute) as raised:
             compute(Node(dialect, kind), [])
         assert len(str(raised.value)) > 5, kind
 
 
-def test_some_are_known_to_move():
+def test_moving_operators_are_known_as_such():
     moving = [
         ("onnx", "Concat"),
         ("caffe", "Permute"),

@@ -28,14 +28,14 @@ X = tensor(0, 2, 4, 5, 6)
 
 @pytest.mark.parametrize("axis", [None, 1, 2, -1, -2])
 @pytest.mark.parametrize("biased", [False, True])
-def test_onnx_layers(axis, biased):
+def test_layer_normalization_equals_onnxruntime(axis, biased):
     entries = {"epsilon": 1e-3} if axis is None else {"axis": axis}
     shape = X.shape[-1 if axis is None else axis :]
     inputs = [X, tensor(1, *shape)] + ([tensor(2, *shape)] if biased else [])
     like_onnxruntime("LayerNormalization", inputs, entries, 17, 3)
 
 
-def test_onnx_instances_groups_and_others():
+def test_instance_group_and_lp_normalization_equal_onnxruntime():
     like_onnxruntime("InstanceNormalization", [X, tensor(1, 4), tensor(2, 4)], {"epsilon": 1e-3})
     like_onnxruntime("GroupNormalization", [X, tensor(1, 4), tensor(2, 4)], {"num_groups": 2}, 21)
     made = arrays(
@@ -63,7 +63,7 @@ def test_onnx_instances_groups_and_others():
 
 
 @pytest.mark.parametrize("size", [1, 3, 5])
-def test_lrn(size):
+def test_lrn_equals_onnxruntime_and_the_caffe_formula(size):
     entries = {"alpha": 0.3, "beta": 0.6, "bias": 1.5, "size": size}
     like_onnxruntime("LRN", [X], entries, 13)
     wanted = caffe_formulas.lrn(X, size, 0.3, 0.6, False)
@@ -91,7 +91,7 @@ def by_opencv(layer):
     return net.forward()
 
 
-def test_like_opencv():
+def test_caffe_lrn_and_mvn_equal_opencv():
     layer = 'type: "LRN" lrn_param { local_size: 3 alpha: 0.5 beta: 0.6 }'
     same(
         arrays(Node("caffe", "LRN", {"local_size": 3, "alpha": 0.5, "beta": 0.6}), [X])[0],
@@ -121,7 +121,7 @@ def test_like_opencv():
 
 @pytest.mark.parametrize("across", [True, False])
 @pytest.mark.parametrize("shared", [True, False])
-def test_normalize_of_ssd(across, shared):
+def test_ssd_normalize_equals_the_formula(across, shared):
     factor = tensor(1, 1 if shared else 4)
     axes = (1, 2, 3) if across else (1,)
     wanted = X / np.sqrt(np.sum(np.square(X, dtype=np.float64), axes, keepdims=True) + 1e-3)
@@ -135,7 +135,7 @@ def test_normalize_of_ssd(across, shared):
     same(made, np.moveaxis(wanted, 1, -1))
 
 
-def test_ascend_layers():
+def test_ascend_layer_norm_equals_the_onnx_one():
     x, gamma, beta = tensor(0, 3, 4, 8), tensor(1, 8), tensor(2, 8)
     right = arrays(Node("onnx", "LayerNormalization", {"epsilon": 1e-3}), [x, gamma, beta])
     entries = {"begin_norm_axis": -1, "begin_params_axis": -1, "epsilon": 1e-3}
@@ -164,7 +164,7 @@ def test_ascend_layers():
     )
 
 
-def test_ascend_instances_and_groups():
+def test_ascend_instance_and_group_norm_equal_the_onnx_ones():
     inputs = [X, tensor(1, 1, 4, 1, 1), tensor(2, 1, 4, 1, 1)]
     right = arrays(
         Node("onnx", "InstanceNormalization", {"epsilon": 1e-3}),
@@ -189,7 +189,7 @@ def test_ascend_instances_and_groups():
 
 
 @pytest.mark.parametrize("biased", [False, True])
-def test_skip_layers_of_onnxruntime_and_ascend(biased):
+def test_skip_layer_normalization_equals_onnxruntime(biased):
     x, skip, gamma, beta, bias = (
         tensor(0, 2, 3, 8),
         tensor(1, 2, 3, 8),
@@ -231,7 +231,7 @@ NODES = [
 
 
 @pytest.mark.parametrize("node, sizes", NODES, ids=lambda entry: getattr(entry, "type", ""))
-def test_errors(node, sizes):
+def test_input_errors_reach_the_output_of_normalisations(node, sizes):
     generator = np.random.default_rng(6)
     x = with_error(X, 1e-3)
     others = [tensor(number + 1, size) + np.float32(3.0) for number, size in enumerate(sizes)]
@@ -247,7 +247,7 @@ def half(array):
 
 
 @pytest.mark.parametrize("shift", [0.0, 10.0, 100.0])
-def test_roundings_of_a_device(shift):
+def test_float16_roundings_between_steps_are_estimated(shift):
     # A device that hands float16 from step to step; where the mean is far from zero, what is left
     # of x less its mean is coarse.
     x = half(np.random.default_rng(7).standard_normal((100, 64)) + shift)
@@ -262,7 +262,7 @@ def test_roundings_of_a_device(shift):
     assert said / 3 < gone < 3 * said
 
 
-def test_tiny_variances_are_not_known_well():
+def test_a_tiny_variance_makes_the_estimated_error_large():
     generator = np.random.default_rng(8)
     x = 5.0 + 1e-3 * generator.standard_normal((10, 64))
     node = Node("onnx", "LayerNormalization", {"epsilon": 1e-12})

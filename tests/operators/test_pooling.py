@@ -19,7 +19,7 @@ def tensor(seed, *shape):
 
 @settings(max_examples=80)
 @given(st.data())
-def test_onnx(data):
+def test_onnx_pooling_equals_onnxruntime(data):
     axes = data.draw(st.integers(1, 3))
 
     def draw(low, high):
@@ -62,7 +62,7 @@ def test_onnx(data):
 @pytest.mark.parametrize(
     "kind, entries", [("GlobalMaxPool", {}), ("GlobalAveragePool", {}), ("GlobalLpPool", {"p": 3})]
 )
-def test_whole_pictures(kind, entries):
+def test_global_pooling_equals_onnxruntime_in_every_layout(kind, entries):
     x = tensor(0, 2, 3, 5, 4)
     like_onnxruntime(kind, [x], entries)
     if kind == "GlobalAveragePool":
@@ -100,7 +100,7 @@ WINDOWS = [
 @pytest.mark.parametrize("kind", ["MAX", "AVE"])
 @pytest.mark.parametrize("kernel, strides, pads", WINDOWS)
 @pytest.mark.parametrize("sizes", [(7, 8), (10, 6), (8, 9)])
-def test_caffe_and_ascend(kind, kernel, strides, pads, sizes):
+def test_caffe_and_ascend_pooling_equal_caffes_loops(kind, kernel, strides, pads, sizes):
     x = tensor(0, 2, 3, *sizes)
     right, mask = caffe_formulas.pool(x, kernel, strides, pads, kind)
     entries = {"pool": kind}
@@ -130,7 +130,7 @@ def test_caffe_and_ascend(kind, kernel, strides, pads, sizes):
 
 @pytest.mark.parametrize("kind", ["MAX", "AVE"])
 @pytest.mark.parametrize("kernel, stride, pad", [(3, 2, 0), (3, 2, 1), (2, 2, 0), (2, 2, 1)])
-def test_like_opencv(kind, kernel, stride, pad):
+def test_caffe_pooling_equals_opencv(kind, kernel, stride, pad):
     x = tensor(0, 1, 3, 8, 8)
     text = """input: "data" input_dim: 1 input_dim: 3 input_dim: 8 input_dim: 8
     layer { name: "pool" type: "Pooling" bottom: "data" top: "pool"
@@ -172,7 +172,7 @@ def slow_tensorflow(x, kernel, strides, pads, mean):
 @pytest.mark.parametrize("pads", ["SAME", "VALID"])
 @pytest.mark.parametrize("mean", [False, True])
 @pytest.mark.parametrize("kernel, strides", [((3, 3), (2, 2)), ((2, 3), (1, 2)), ((1, 1), (2, 2))])
-def test_tensorflow_and_its_ascend(pads, mean, kernel, strides):
+def test_tensorflow_pooling_equals_plain_loops(pads, mean, kernel, strides):
     x = tensor(0, 2, 7, 8, 3)
     right = slow_tensorflow(x, kernel, strides, pads, mean)
     first = np.moveaxis(x, -1, 1)
@@ -202,7 +202,7 @@ def test_tensorflow_and_its_ascend(pads, mean, kernel, strides):
 
 
 @pytest.mark.parametrize("ceil", [0, 1])
-def test_ascend_pads_of_onnx_networks(ceil):
+def test_ascend_pooling_with_onnx_pads_equals_onnxruntime(ceil):
     x = tensor(0, 1, 3, 8, 9)
     onnx = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 0, 1, 1], "ceil_mode": ceil}
     ascend = {
@@ -239,13 +239,13 @@ def test_ascend_pads_of_onnx_networks(ceil):
         (Node("caffe", "Pooling", {"kernel_size": 1, "stride": [3]}), "outside"),
     ],
 )
-def test_what_is_not_known_is_not_guessed(node, says):
+def test_pooling_with_unknown_attributes_is_refused(node, says):
     with pytest.raises(CannotCompute, match=says):
         compute(node, [tensor(0, 1, 2, 5, 5)])
 
 
 @pytest.mark.parametrize("sizes", [(1, 1), (3, 2), (7, 9), (8, 10)])
-def test_adaptive_pool(sizes):
+def test_adaptive_average_pooling_equals_plain_loops(sizes):
     x = tensor(0, 2, 3, 7, 9)
     made = arrays(Node("ascend", "AdaptiveAvgPool2d", {"output_size": list(sizes)}), [x])[0]
     for row in range(sizes[0]):
@@ -255,13 +255,13 @@ def test_adaptive_pool(sizes):
             same(made[:, :, row, column], x[:, :, top:bottom, left:right].mean((2, 3)))
 
 
-def test_whole_numbers_stay():
+def test_max_pooling_of_integers_stays_integer():
     x = np.arange(-50, 50, dtype=np.int8).reshape(1, 1, 10, 10)
     made = arrays(Node("onnx", "MaxPool", {"kernel_shape": [2, 2], "strides": [2, 2]}), [x])[0]
     assert made.dtype == np.int8 and made[0, 0, 0, 0] == -39
 
 
-def test_nan_reaches_its_windows():
+def test_nan_reaches_only_windows_that_hold_it():
     x = tensor(0, 1, 1, 4, 4)
     x[0, 0, 1, 1] = np.nan
     for kind in ("MaxPool", "AveragePool"):
@@ -269,7 +269,7 @@ def test_nan_reaches_its_windows():
         np.testing.assert_array_equal(np.isnan(made[0, 0]), [[True, False], [False, False]])
 
 
-def test_errors():
+def test_input_errors_reach_the_output_of_pooling():
     generator = np.random.default_rng(4)
     x = with_error(generator.standard_normal((2, 3, 9, 9)))
     window = {"kernel_shape": [3, 3], "strides": [2, 2]}

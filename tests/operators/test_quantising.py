@@ -48,7 +48,7 @@ GE_CODE = {
 
 @pytest.mark.parametrize("source", TYPES)
 @pytest.mark.parametrize("target", TYPES)
-def test_casts_as_by_onnxruntime(source, target):
+def test_casts_equal_onnxruntime(source, target):
     unsigned = "uint8" in (source, target)
     x = (np.random.default_rng(0).uniform(0 if unsigned else -100, 100, 500)).astype(source)
     like_onnxruntime("Cast", [x], {"to": ONNX_CODE[target]}, 13, tolerance=0)
@@ -70,7 +70,7 @@ def test_casts_as_by_onnxruntime(source, target):
         assert not check(node, [x], [made])[0].any()
 
 
-def test_float16_and_bfloat16_are_rounded_to_the_nearest():
+def test_casts_to_float16_and_bfloat16_round_to_nearest():
     x = np.float32([1 + 2.0**-11, 1 + 3 * 2.0**-11, 1e6, np.nan, -1e-9])
     made = arrays(Node("onnx", "Cast", {"to": TensorProto.FLOAT16}), [x])[0]
     np.testing.assert_array_equal(made, np.float32([1, 1 + 2.0**-9, np.inf, np.nan, -0.0]))
@@ -79,7 +79,7 @@ def test_float16_and_bfloat16_are_rounded_to_the_nearest():
     np.testing.assert_array_equal(made, np.float32([1, 1 + 2.0**-6, np.nan, np.inf, 3.0]))
 
 
-def test_an_element_type_that_is_not_known_is_refused():
+def test_casts_to_unknown_types_are_refused():
     for node in (
         Node("ascend", "Cast", {"dst_type": 35}),
         Node("tensorflow", "Cast", {"DstT": "complex64"}),
@@ -91,7 +91,7 @@ def test_an_element_type_that_is_not_known_is_refused():
         compute(Node("tensorflow", "Cast", {"DstT": 19, "Truncate": True}), [np.ones(3)])
 
 
-def test_casts_near_a_tie_go_either_way():
+def test_casts_near_a_tie_may_round_either_way():
     node = Node("ascend", "Cast", {"dst_type": 3})
     x = np.float32([1.999, 3.0, 2.5])
     erring = Value(x, np.full(3, 1e-3))
@@ -100,7 +100,7 @@ def test_casts_near_a_tie_go_either_way():
     assert check(node, [x], [np.array([2, 3, 2])])[0].tolist() == [True, False, False]
 
 
-def test_what_a_type_cannot_hold_may_become_anything():
+def test_values_that_a_type_cannot_hold_may_become_anything():
     node = Node("ascend", "Cast", {"dst_type": 2})
     x = np.float32([300, np.nan, -np.inf, 127.5, 128])
     assert (
@@ -118,7 +118,7 @@ def test_what_a_type_cannot_hold_may_become_anything():
     assert check(node, [whole], [np.array([0, 4], np.int8)])[0].tolist() == [False, True]
 
 
-def test_casts_to_bool_near_zero():
+def test_casts_to_bool_near_zero_may_go_either_way():
     node = Node("ascend", "Cast", {"dst_type": 12})
     x = np.float32([0, 1e-5, 1])
     assert check(node, [x], [np.array([0, 1, 1])])[0].tolist() == [False] * 3
@@ -130,7 +130,7 @@ def test_casts_to_bool_near_zero():
     ]
 
 
-def test_a_narrower_float_may_be_rounded_the_other_way_where_the_input_errs():
+def test_a_cast_of_an_inexact_input_to_a_narrower_float_may_round_either_way():
     node = Node("ascend", "Cast", {"dst_type": 1})
     x = np.float32([1 + 2.0**-11 - 1e-6, 2.0])
     up = np.float32([1 + 2.0**-10, 2.0])
@@ -138,7 +138,7 @@ def test_a_narrower_float_may_be_rounded_the_other_way_where_the_input_errs():
     assert check(node, [Value(x, np.full(2, 1e-6))], [up])[0].tolist() == [False, False]
 
 
-def test_the_error_of_whole_numbers_is_their_spread():
+def test_the_error_of_a_cast_to_integers_is_their_spread():
     generator = np.random.default_rng(0)
     x = generator.uniform(-5, 5, 300)
     node = Node("onnx", "Cast", {"to": TensorProto.INT32})
@@ -150,7 +150,7 @@ def test_the_error_of_whole_numbers_is_their_spread():
     assert rms / 2 < np.sqrt(np.mean(stated.error**2)) < rms * 2
 
 
-def test_the_error_of_a_narrower_float_holds_one_rounding():
+def test_the_error_of_a_cast_to_a_narrower_float_includes_one_rounding():
     x = np.float32([1.0, 3.0])
     node = Node("onnx", "Cast", {"to": TensorProto.FLOAT16})
     assert compute(node, [x])[0].error is None
@@ -160,7 +160,7 @@ def test_the_error_of_a_narrower_float_holds_one_rounding():
 
 @settings(max_examples=40)
 @given(st.data())
-def test_linear_quantisation_as_by_onnxruntime(data):
+def test_linear_quantisation_equals_onnxruntime(data):
     dtype = data.draw(st.sampled_from(["int8", "uint8"]))
     shape = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
     axis = data.draw(st.integers(-len(shape), len(shape) - 1))
@@ -179,14 +179,14 @@ def test_linear_quantisation_as_by_onnxruntime(data):
     like_onnxruntime("DequantizeLinear", [whole, scale, zero], attributes, 13, tolerance=1e-6)
 
 
-def test_linear_quantisation_without_a_zero_point():
+def test_linear_quantisation_needs_no_zero_point():
     x, scale = np.float32([0.1, 3, 300]), np.array(0.5, np.float32)
     like_onnxruntime("QuantizeLinear", [x, scale], {}, 13, tolerance=0)
     with pytest.raises(CannotCompute, match="blocks"):
         compute(Node("onnx", "QuantizeLinear", {"block_size": 2}, version=21), [x, scale])
 
 
-def test_linear_quantisation_near_a_tie():
+def test_linear_quantisation_near_a_tie_may_round_either_way():
     node, scale = Node("onnx", "QuantizeLinear", version=13), np.array(1, np.float32)
     x = np.float32([2.4999, 2.25])
     up = np.array([3, 3], np.uint8)
@@ -197,7 +197,7 @@ def test_linear_quantisation_near_a_tie():
 
 
 @pytest.mark.parametrize("low, high", [(-3, 5), (1, 4), (-4, -1)])
-def test_dynamic_quantisation_as_by_onnxruntime(low, high):
+def test_dynamic_quantisation_equals_onnxruntime(low, high):
     x = np.random.default_rng(0).uniform(low, high, 100).astype(np.float32)
     right = by_onnxruntime("DynamicQuantizeLinear", [x], {}, 11, 3)
     node = Node("onnx", "DynamicQuantizeLinear", version=11, outputs=3)
@@ -224,7 +224,7 @@ def slow_fake_quant(x, low, high, bits, narrow):
 
 @pytest.mark.parametrize("dialect", ["tensorflow", "ascend"])
 @pytest.mark.parametrize("bits, narrow", [(8, False), (8, True), (4, False)])
-def test_fake_quantisation(dialect, bits, narrow):
+def test_fake_quantisation_equals_plain_loops(dialect, bits, narrow):
     x = np.random.default_rng(0).uniform(-4, 6, 200).astype(np.float32)
     attributes = {"num_bits": bits, "narrow_range": narrow}
     right = np.array([slow_fake_quant(float(one), -2.5, 5.0, bits, narrow) for one in x])
@@ -254,7 +254,7 @@ def test_fake_quantisation(dialect, bits, narrow):
         ("Truncate", [1, 2, -2, 2]),
     ],
 )
-def test_quantisation_of_ascend(mode, right):
+def test_ascend_quant_rounds_by_its_mode(mode, right):
     x = np.float32([1.5, 2.5, -2.5, 2.75])
     for attributes in (
         {"scale": 1.0, "offset": 0.0},
@@ -266,7 +266,7 @@ def test_quantisation_of_ascend(mode, right):
         assert check(node, [x], [np.array(right) + 2])[0].all()
 
 
-def test_quantisation_of_ascend_is_bounded():
+def test_ascend_quant_saturates_at_the_bounds_of_its_type():
     x = np.float32([1000, -1000, 3.2])
     assert arrays(Node("ascend", "AscendQuant", {"scale": 2.0, "offset": 1.0}), [x])[
         0
@@ -283,7 +283,7 @@ def test_quantisation_of_ascend_is_bounded():
             compute(Node("ascend", "AscendQuant", wrong), [x])
 
 
-def test_a_device_that_quantises_in_float16_is_right():
+def test_quantisation_computed_in_float16_is_not_called_wrong():
     x = np.random.default_rng(0).uniform(-1, 1, 3000).astype(np.float16)
     scale, offset = np.float16(97.0), np.float16(3)
     made = np.clip(np.rint((x * scale).astype(np.float16) + offset), -128, 127)
@@ -293,7 +293,7 @@ def test_a_device_that_quantises_in_float16_is_right():
     assert check(node, [x], [made + 1], Arithmetic(intermediate=2.0**-11))[0].mean() > 0.9
 
 
-def test_dequantisation_of_ascend():
+def test_ascend_dequant_multiplies_by_its_scales():
     x = np.arange(-12, 12, dtype=np.int32).reshape(2, 3, 4)
     scale = np.float32([0.5, 1.5, 0.25])
     right = x * scale[:, None].astype(np.float64)

@@ -52,7 +52,9 @@ def layer(kind, directions, biased=True, lengths=None, states=True, holes=False)
     st.sampled_from([None, [5, 2, 4], [1, 5, 3]]),
     st.booleans(),
 )
-def test_onnx(kind, direction, biased, states, holes, other, clip, lengths, special):
+def test_onnx_recurrent_layers_equal_onnxruntime(
+    kind, direction, biased, states, holes, other, clip, lengths, special
+):
     count = DIRECTIONS[direction]
     entries = {"hidden_size": HIDDEN, "direction": direction}
     if clip is not None:
@@ -77,7 +79,7 @@ def test_onnx(kind, direction, biased, states, holes, other, clip, lengths, spec
 
 
 @pytest.mark.parametrize("kind", sorted(GATES))
-def test_batch_first(kind):
+def test_layout_1_puts_the_batch_first(kind):
     inputs = layer(kind, 2)
     plain = arrays(Node("onnx", kind, {"direction": "bidirectional"}, version=14), inputs)
     turned = [
@@ -99,7 +101,7 @@ def sigmoid(x):
 
 @pytest.mark.parametrize("static", [False, True])
 @pytest.mark.parametrize("exposed", [False, True])
-def test_caffe_lstm(static, exposed):
+def test_caffe_lstm_equals_plain_loops(static, exposed):
     x, cont = tensor(0, STEPS, BATCH, SIZE), np.ones((STEPS, BATCH), np.float32)
     cont[0], cont[3, 1] = 0, 0
     w, bias, r, fixed = (
@@ -135,7 +137,7 @@ def test_caffe_lstm(static, exposed):
         same(made[2], c[None])
 
 
-def test_caffe_rnn():
+def test_caffe_rnn_equals_plain_loops():
     x, cont = tensor(0, STEPS, BATCH, SIZE), np.ones((STEPS, BATCH), np.float32)
     cont[0], cont[2, 0] = 0, 0
     w, bias, r = tensor(1, HIDDEN, SIZE), tensor(2, HIDDEN), tensor(3, HIDDEN, HIDDEN)
@@ -155,7 +157,7 @@ def test_caffe_rnn():
 @pytest.mark.parametrize("order", ["ijfo", "ifjo"])
 @pytest.mark.parametrize("direction", ["UNIDIRECTIONAL", "REDIRECTIONAL"])
 @pytest.mark.parametrize("states", [False, True])
-def test_ascend(order, direction, states):
+def test_ascend_dynamic_rnn_equals_the_onnx_lstm(order, direction, states):
     # The same layer as ONNX's, whose gates stand in the order i, o, f, c.
     inputs = layer("LSTM", 1, states=states)
     way = "forward" if direction == "UNIDIRECTIONAL" else "reverse"
@@ -188,7 +190,7 @@ def test_ascend(order, direction, states):
 
 @pytest.mark.parametrize("order", ["zrh", "rzh"])
 @pytest.mark.parametrize("direction", ["UNIDIRECTIONAL", "REDIRECTIONAL"])
-def test_ascend_gru(order, direction):
+def test_ascend_dynamic_gru_equals_the_onnx_gru(order, direction):
     inputs = layer("GRU", 1)
     way = "forward" if direction == "UNIDIRECTIONAL" else "reverse"
     entries = {"hidden_size": HIDDEN, "direction": way, "linear_before_reset": 1}
@@ -221,7 +223,7 @@ def test_ascend_gru(order, direction):
         compute(node, [*given_inputs[:5], np.array([STEPS, 2, STEPS]), inputs[5]])
 
 
-def test_tensorflow_cells():
+def test_tensorflow_block_cells_equal_their_formulas():
     x, h, c = tensor(0, BATCH, SIZE), tensor(1, BATCH, HIDDEN), tensor(2, BATCH, HIDDEN) * 4
     w, bias = tensor(3, SIZE + HIDDEN, 4 * HIDDEN), tensor(4, 4 * HIDDEN)
     peep = np.zeros(HIDDEN, np.float32)
@@ -257,14 +259,14 @@ def test_tensorflow_cells():
      ({"activations": ["Affine", "Tanh", "Tanh"]}, "Affine"), ({"direction": "both"}, "direction"),
      ({"hidden_size": 7}, "hidden_size")],
 )  # fmt: skip
-def test_what_is_not_known_is_not_guessed(entries, says):
+def test_recurrent_layers_with_unknown_attributes_are_refused(entries, says):
     with pytest.raises(CannotCompute, match=says):
         compute(Node("onnx", "LSTM", entries, version=14), layer("LSTM", 1))
 
 
 @pytest.mark.parametrize("kind", sorted(GATES))
 @pytest.mark.parametrize("holes", [False, True])
-def test_errors(kind, holes):
+def test_input_errors_reach_the_output_of_recurrent_layers(kind, holes):
     generator = np.random.default_rng(9)
     entries = {"linear_before_reset": int(holes)} if kind == "GRU" else {}
     inputs = layer(kind, 1, holes=holes and kind == "LSTM")
@@ -279,7 +281,7 @@ def test_errors(kind, holes):
         spread_as_stated(node, erring, generator, each=8.0)
 
 
-def test_roundings_of_a_device():
+def test_float16_roundings_between_steps_are_estimated():
     def half(array):
         return np.asarray(array, np.float64).astype(np.float16).astype(np.float64)
 
@@ -307,7 +309,7 @@ def test_roundings_of_a_device():
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU"])
-def test_states_that_are_handed_on_in_the_type_of_the_tensors(kind):
+def test_rounding_of_states_handed_on_in_float16_is_estimated(kind):
     def half(array):
         return array.astype(np.float16).astype(np.float64)
 

@@ -25,7 +25,7 @@ def whole(*numbers):
 
 @settings(max_examples=120)
 @given(st.data())
-def test_as_by_onnxruntime(data):
+def test_onnx_reductions_equal_onnxruntime(data):
     kind = data.draw(st.sampled_from(KINDS))
     shape = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=4))
     axes = data.draw(st.none() | st.lists(st.integers(0, len(shape) - 1), min_size=1, unique=True))
@@ -44,7 +44,7 @@ def test_as_by_onnxruntime(data):
         like_onnxruntime("Reduce" + kind, [x], attributes, 11, tolerance=3e-6)
 
 
-def test_nothing_is_reduced_where_that_is_asked_for():
+def test_empty_axes_reduce_nothing_when_asked():
     x = tensor(1, 2, 3)
     for inputs in ([x], [x, np.zeros(0, np.int64)]):
         same(
@@ -62,7 +62,7 @@ PLAIN = {"Sum": np.sum, "Mean": np.mean, "Prod": np.prod, "Max": np.max, "Min": 
 
 @pytest.mark.parametrize("kind", PLAIN)
 @pytest.mark.parametrize("keep", [False, True])
-def test_other_spellings(kind, keep):
+def test_reductions_of_other_dialects_equal_numpy(kind, keep):
     x = tensor(1, 2, 3, 4)
     right = PLAIN[kind](x.astype(np.float64), axis=(0, 2), keepdims=keep)
     kept = {"keep_dims": keep} if keep else {}
@@ -80,7 +80,7 @@ def test_other_spellings(kind, keep):
         compute(Node("tensorflow", kind), [x, whole(3)])
 
 
-def test_whole_numbers_and_bool():
+def test_reductions_of_integers_and_bools_keep_their_type():
     x = np.array([[1, 2], [3, 200]], np.uint8)
     made = arrays(Node("tensorflow", "Sum"), [x, whole(1)])[0]
     assert made.dtype == np.uint8 and made.tolist() == [3, 203]
@@ -94,7 +94,7 @@ def test_whole_numbers_and_bool():
         assert arrays(Node(dialect, any_of), [flags, whole(1)])[0].tolist() == [True, True]
 
 
-def test_norms():
+def test_norms_and_log_sum_exp_equal_their_formulas():
     x = tensor(1, 3, 4)
     right = np.sqrt((x.astype(float) ** 2).sum(1))
     same(arrays(Node("tensorflow", "EuclideanNorm"), [x, whole(1)])[0], right, 1e-6)
@@ -111,7 +111,7 @@ def test_norms():
     "operation, right",
     [("SUM", lambda x: x), ("ASUM", np.abs), ("SUMSQ", np.square), ("MEAN", lambda x: x / 12)],
 )
-def test_reduction_of_caffe(operation, right):
+def test_caffe_reduction_applies_operation_and_coefficient(operation, right):
     x = tensor(1, 2, 3, 4)
     expected = 0.5 * right(x.astype(float)).sum((1, 2))
     code = ["SUM", "ASUM", "SUMSQ", "MEAN"].index(operation) + 1
@@ -131,14 +131,14 @@ def test_reduction_of_caffe(operation, right):
         compute(Node("ascend", "Reduction", {"operation": 5}), [x])
 
 
-def test_reduction_of_caffe_to_one_number():
+def test_caffe_reduction_gives_one_number_by_default():
     x = tensor(1, 2, 3)
     assert arrays(Node("caffe", "Reduction"), [x])[0].shape == ()
 
 
 @settings(max_examples=40)
 @given(st.data())
-def test_running_sums(data):
+def test_cumulative_sums_equal_onnxruntime(data):
     shape = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
     axis = data.draw(st.integers(-len(shape), len(shape) - 1))
     attributes = {
@@ -152,7 +152,7 @@ def test_running_sums(data):
     same(arrays(Node("tensorflow", "Cumsum", attributes), [x, np.array(axis)])[0], right, 0)
 
 
-def test_running_products():
+def test_cumulative_products_equal_numpy():
     x = tensor(1, 2, 4)
     same(arrays(Node("tensorflow", "Cumprod"), [x, whole(1)])[0], np.cumprod(x, 1), 1e-6)
     made = arrays(
@@ -174,12 +174,12 @@ def test_errors_reach_the_output(kind):
     )
 
 
-def test_the_error_of_a_product_with_one_zero():
+def test_the_error_of_a_product_with_one_zero_is_finite_and_right():
     x = Value(np.array([0.0, 2.0, 3.0]), np.array([0.5, 0.1, 0.1]))
     assert compute(Node("onnx", "ReduceProd", version=18), [x], Arithmetic(0, 0, 0))[0].error == 3.0
 
 
-def test_errors_reach_running_sums():
+def test_input_errors_reach_cumulative_sums():
     spread_as_stated(
         Node("onnx", "CumSum", version=14),
         [with_error(tensor(1, 5, 20)), np.array(1)],
@@ -193,7 +193,7 @@ def half(x):
 
 @pytest.mark.parametrize("kind", ["Sum", "Mean", "CumSum"])
 @pytest.mark.parametrize("shift", [0.0, 1.0])
-def test_a_float16_accumulator(kind, shift):
+def test_the_error_of_a_float16_accumulator_is_estimated(kind, shift):
     x = half(np.random.default_rng(0).standard_normal((2000, 60)) + shift)
     partial = np.zeros(2000)
     sums = []
@@ -212,7 +212,7 @@ def test_a_float16_accumulator(kind, shift):
     assert off / 3 < error < off * 3
 
 
-def test_the_same_number_added_again_is_rounded_the_same_way_again():
+def test_repeated_values_added_in_float16_have_the_larger_correlated_error():
     few = half(np.random.default_rng(0).random((500, 4)) + 1.0)
     x = few[:, np.random.default_rng(1).integers(0, 4, 200)]
     partial = np.zeros(500)

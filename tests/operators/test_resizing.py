@@ -37,7 +37,9 @@ COORDINATES = [
     st.booleans(),
     st.sampled_from([-0.75, -0.5]),
 )
-def test_onnx(mode, rule, nearest, sizes, scales, by_sizes, exclude, coefficient):
+def test_onnx_resize_equals_onnxruntime(
+    mode, rule, nearest, sizes, scales, by_sizes, exclude, coefficient
+):
     x = tensor(0, 2, 3, 5, 7)
     entries = {"mode": mode, "coordinate_transformation_mode": rule}
     if mode == "nearest":
@@ -53,7 +55,7 @@ def test_onnx(mode, rule, nearest, sizes, scales, by_sizes, exclude, coefficient
 
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize("opset", [11, 13, 18])
-def test_onnx_by_opset(mode, opset):
+def test_onnx_resize_of_every_opset_equals_onnxruntime(mode, opset):
     x = tensor(0, 1, 2, 4, 6)
     none = np.zeros(0, np.float32)
     scales = np.array([1, 1, 2, 1.5], np.float32)
@@ -73,7 +75,7 @@ def test_onnx_by_opset(mode, opset):
             like_onnxruntime("Resize", inputs, entries, 18, constants=(3,))
 
 
-def test_onnx_crops():
+def test_onnx_crop_and_resize_equals_onnxruntime():
     x = tensor(0, 1, 1, 6, 8)
     roi = np.array([0, 0, 0.2, -0.3, 1, 1, 0.7, 0.8], np.float32)
     entries = {
@@ -86,7 +88,7 @@ def test_onnx_crops():
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
-def test_before_opset_11(mode):
+def test_upsample_and_resize_before_opset_11_equal_onnxruntime(mode):
     x = tensor(0, 1, 2, 4, 6)
     for factors in ([1, 1, 2, 3], [1, 1, 3, 1.5]):
         scales = np.array(factors, np.float32)
@@ -129,7 +131,7 @@ def slow(x, sizes, linear, corners, centers):
 @pytest.mark.parametrize("sizes", [(8, 10), (3, 4), (4, 15), (1, 5), (12, 7)])
 @pytest.mark.parametrize("linear", [True, False])
 @pytest.mark.parametrize("corners, centers", [(False, False), (True, False), (False, True)])
-def test_tensorflow_and_ascend(sizes, linear, corners, centers):
+def test_tensorflow_and_ascend_resize_equal_plain_loops(sizes, linear, corners, centers):
     x = tensor(0, 2, 4, 5, 3)
     right = slow(x, sizes, linear, corners, centers)
     entries = {"align_corners": corners, "half_pixel_centers": centers}
@@ -148,7 +150,7 @@ def test_tensorflow_and_ascend(sizes, linear, corners, centers):
         compute(Node("ascend", kind + "V2", entries), [x, size])
 
 
-def test_upsample_of_ascend_and_interp_of_caffe():
+def test_ascend_upsample_and_caffe_interp_equal_their_definitions():
     x = tensor(0, 1, 2, 4, 5)
     made = arrays(Node("ascend", "Upsample", {"stride_h": 2, "stride_w": 3, "scale": 0.5}), [x])[0]
     same(made, 0.5 * np.repeat(np.repeat(x, 2, 2), 3, 3))
@@ -169,7 +171,7 @@ def test_upsample_of_ascend_and_interp_of_caffe():
         ({"coordinate_transformation_mode": "other"}, "other"),
     ],
 )
-def test_what_is_not_known_is_not_guessed(entries, says):
+def test_resize_with_unknown_attributes_is_refused(entries, says):
     with pytest.raises(CannotCompute, match=says):
         compute(
             Node("onnx", "Resize", entries, version=19),
@@ -177,7 +179,7 @@ def test_what_is_not_known_is_not_guessed(entries, says):
         )
 
 
-def test_places_on_the_border_may_fall_to_either_side():
+def test_positions_on_a_border_may_be_read_from_either_side():
     x = tensor(0, 1, 1, 1, 7)
     entries = {"coordinate_transformation_mode": "half_pixel_symmetric"}
     made = compute(
@@ -201,7 +203,7 @@ def test_places_on_the_border_may_fall_to_either_side():
         assert made.error is None
 
 
-def test_what_overflowed_stays_where_it_is():
+def test_an_infinite_value_stays_in_its_neighbourhood():
     x = tensor(0, 1, 1, 4, 4)
     x[0, 0, 0, 0] = np.inf
     made = arrays(
@@ -211,7 +213,7 @@ def test_what_overflowed_stays_where_it_is():
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-def test_errors(mode):
+def test_input_errors_reach_the_output_of_resize(mode):
     generator = np.random.default_rng(1)
     x = with_error(tensor(0, 1, 2, 5, 6))
     node = Node("onnx", "Resize", {"mode": mode}, version=13)

@@ -25,11 +25,11 @@ AXES = [
 
 @pytest.mark.parametrize("opset, axis", AXES)
 @pytest.mark.parametrize("kind", ["Softmax", "LogSoftmax"])
-def test_onnx(kind, opset, axis):
+def test_onnx_softmax_equals_onnxruntime(kind, opset, axis):
     like_onnxruntime(kind, [3 * tensor(0, 2, 3, 4)], {} if axis is None else {"axis": axis}, opset)
 
 
-def test_without_opset_the_last_axis_means_the_same():
+def test_softmax_without_opset_is_computed_on_the_last_axis_only():
     x = tensor(0, 2, 3, 4)
     same(arrays(Node("onnx", "Softmax", {"axis": 2}), [x])[0], caffe_formulas.softmax(x, 2))
     with pytest.raises(CannotCompute, match="opset"):
@@ -47,7 +47,7 @@ def test_without_opset_the_last_axis_means_the_same():
         (Node("ascend", "SoftmaxV2", {"axes": [1, 2]}), (1, 2)),
     ],
 )
-def test_other_dialects(node, axis):
+def test_softmax_of_other_dialects_equals_the_formula(node, axis):
     x = tensor(0, 2, 3, 4)
     same(arrays(node, [x])[0], caffe_formulas.softmax(x, axis))
     if node.type == "SoftmaxV2":
@@ -55,14 +55,14 @@ def test_other_dialects(node, axis):
         same(logarithm, np.log(caffe_formulas.softmax(x, axis)))
 
 
-def test_axes_that_are_not_there():
+def test_softmax_of_an_axis_that_does_not_exist_is_refused():
     with pytest.raises(CannotCompute, match="fit"):
         compute(Node("caffe", "Softmax", {"axis": 3}), [tensor(0, 2, 3)])
 
 
 @pytest.mark.parametrize("kind", ["Softmax", "LogSoftmax"])
 @pytest.mark.parametrize("peak", [0.0, 3.0, 12.0])
-def test_errors(kind, peak):
+def test_input_errors_reach_the_output_of_softmax(kind, peak):
     generator = np.random.default_rng(3)
     x = generator.standard_normal((6, 20))
     x[:, 4] += peak
@@ -75,7 +75,7 @@ def test_errors(kind, peak):
     spread_as_stated(Node("onnx", kind, version=13), [Value(x, own)], generator, floor=1e-12)
 
 
-def test_a_sure_share_is_known_well():
+def test_a_softmax_output_near_1_has_a_small_error():
     x = np.zeros((1, 10))
     x[0, 0] = 15.0
     made = compute(Node("onnx", "Softmax", version=13), [Value(x, np.full(x.shape, 0.01))], EXACT)[
@@ -87,7 +87,7 @@ def test_a_sure_share_is_known_well():
 
 
 @pytest.mark.parametrize("kind", ["Softmax", "LogSoftmax"])
-def test_roundings_of_a_device(kind):
+def test_float16_roundings_between_steps_are_estimated(kind):
     # A device that hands float16 from step to step.
     def half(array):
         return np.asarray(array).astype(np.float16).astype(np.float64)
@@ -102,7 +102,7 @@ def test_roundings_of_a_device(kind):
     assert said / 3 < gone < 3 * said
 
 
-def test_what_overflowed():
+def test_softmax_of_inf_and_nan_gives_nan_where_it_should():
     x = np.array([[1.0, np.inf, 0.0], [1.0, -np.inf, 0.0], [np.nan, 1.0, 1.0]])
     made = compute(Node("onnx", "Softmax", version=13), [x])[0].array
     assert np.isnan(made[0]).all() and np.isnan(made[2]).all()

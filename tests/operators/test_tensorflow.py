@@ -43,7 +43,7 @@ def same_as_tensorflow(raw, kind, inputs, attributes, outputs=None):
 
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
 @pytest.mark.parametrize("strides", [(1, 1), (2, 2), (3, 2)])
-def test_windows(raw, padding, strides):
+def test_convolutions_and_pooling_equal_tensorflow(raw, padding, strides):
     x = tensor(0, 2, 9, 8, 4)
     common = {"strides": [1, *strides, 1], "padding": padding}
     same_as_tensorflow(raw, "Conv2D", {"input": x, "filter": tensor(1, 3, 2, 4, 6)}, common)
@@ -72,7 +72,7 @@ def test_windows(raw, padding, strides):
         same_as_tensorflow(raw, kind, {"input": volume}, {**common, "ksize": [1, 2, 3, 2, 1]})
 
 
-def test_dilated_and_explicitly_padded(raw):
+def test_dilated_and_explicitly_padded_convolutions_equal_tensorflow(raw):
     inputs = {"input": tensor(0, 2, 9, 8, 4), "filter": tensor(1, 3, 2, 4, 6)}
     same_as_tensorflow(
         raw, "Conv2D", inputs, {"strides": [1] * 4, "padding": "SAME", "dilations": [1, 2, 3, 1]}
@@ -88,7 +88,7 @@ def test_dilated_and_explicitly_padded(raw):
 
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("second", [False, True])
-def test_matrices(raw, first, second):
+def test_matrix_products_equal_tensorflow(raw, first, second):
     a, b = tensor(0, *((5, 4) if first else (4, 5))), tensor(1, *((6, 5) if second else (5, 6)))
     same_as_tensorflow(
         raw, "MatMul", {"a": a, "b": b}, {"transpose_a": first, "transpose_b": second}
@@ -99,7 +99,7 @@ def test_matrices(raw, first, second):
 
 @pytest.mark.parametrize("corners, centers", [(False, False), (True, False), (False, True)])
 @pytest.mark.parametrize("size", [(13, 9), (3, 4), (10, 16), (1, 1), (49, 7), (98, 21)])
-def test_resizing(raw, corners, centers, size):
+def test_resizing_equals_tensorflow(raw, corners, centers, size):
     inputs = {"images": tensor(0, 1, 5, 8, 2), "size": np.array(size, np.int32)}
     for kind in ("ResizeBilinear", "ResizeNearestNeighbor"):
         same_as_tensorflow(
@@ -107,7 +107,7 @@ def test_resizing(raw, corners, centers, size):
         )
 
 
-def test_normalisations(raw):
+def test_normalisations_equal_tensorflow(raw):
     for kind in ("Softmax", "LogSoftmax"):
         same_as_tensorflow(raw, kind, {"logits": 5 * tensor(0, 3, 7)}, {})
     for attributes in ({}, {"depth_radius": 2, "bias": 1.5, "alpha": 0.3, "beta": 0.6}):
@@ -124,7 +124,7 @@ def test_normalisations(raw):
 
 
 @pytest.mark.parametrize("clip", [3.0, 0.5, -1.0])
-def test_cells(raw, clip):
+def test_recurrent_cells_equal_tensorflow(raw, clip):
     inputs = {
         "x": tensor(0, 3, 4),
         "cs_prev": 2 * tensor(1, 3, 6),

@@ -74,7 +74,7 @@ def name_of(kind):
     "Relu6 LeakyRelu Elu Selu Softplus Softsign "
     "Floor Ceil Round Rint Sign IsNan IsInf IsFinite Reciprocal Inv".split(),
 )
-def test_one_input(raw, kind):
+def test_operators_of_one_input_equal_tensorflow(raw, kind):
     x = 2 * tensor(0, 3, 20)
     x[0, :3] = -1.5, 2.5, 0.5
     same(raw, kind, {name_of(kind): x})
@@ -83,7 +83,7 @@ def test_one_input(raw, kind):
 @pytest.mark.parametrize(
     "kind", ["Log", "Log1p", "Sqrt", "Rsqrt", "Acosh", "Acos", "Asin", "Atanh"]
 )
-def test_one_input_within_bounds(raw, kind):
+def test_operators_of_one_bounded_input_equal_tensorflow(raw, kind):
     x = np.abs(tensor(0, 3, 20)) + (1 if kind == "Acosh" else 0)
     same(raw, kind, {"x": np.tanh(x) if kind in ("Acos", "Asin", "Atanh") else x})
 
@@ -94,7 +94,7 @@ def test_one_input_within_bounds(raw, kind):
     "SquaredDifference Atan2 Greater GreaterEqual Less "
     "LessEqual Equal NotEqual Xlogy Xdivy MulNoNan".split(),
 )
-def test_two_inputs(raw, kind):
+def test_operators_of_two_inputs_equal_tensorflow(raw, kind):
     a, b = tensor(0, 2, 3, 4), tensor(1, 3, 1)
     a[0, 0, 0] = 0
     if kind in ("DivNoNan", "MulNoNan"):
@@ -120,12 +120,12 @@ def test_two_inputs(raw, kind):
         "BitwiseXor",
     ],
 )
-def test_whole_numbers(raw, kind):
+def test_arithmetic_of_integers_equals_tensorflow(raw, kind):
     a, b = whole(7, -7, 7, -7, 0), whole(2, 2, -2, -2, 3)
     same(raw, kind, {"x": a, "y": np.abs(b) if kind == "Pow" else b}, exact=True)
 
 
-def test_many_inputs(raw):
+def test_operators_of_many_inputs_equal_tensorflow(raw):
     values = [tensor(seed, 2, 3) for seed in range(4)]
     same(raw, "AddN", {"inputs": values})
     same(raw, "Pack", {"values": values}, {"axis": -1}, exact=True)
@@ -133,7 +133,7 @@ def test_many_inputs(raw):
     same(raw, "Concat", {"concat_dim": whole(1)[0], "values": values}, exact=True)
 
 
-def test_biases_choices_and_clipping(raw):
+def test_biases_selections_and_clipping_equal_tensorflow(raw):
     x = tensor(0, 2, 3, 4, 5)
     same(raw, "BiasAdd", {"value": x, "bias": tensor(1, 5)})
     same(raw, "Select", {"condition": np.array([True, False]), "x": x, "y": -x}, exact=True)
@@ -148,7 +148,7 @@ def test_biases_choices_and_clipping(raw):
         same(raw, kind, {"x": x > 0, "y": x[..., :1] > 0}, exact=True)
 
 
-def test_moves(raw):
+def test_moves_equal_tensorflow(raw):
     x = tensor(0, 4, 3, 2, 8)
     for kind, inputs, attributes in (
         ("Transpose", {"x": x, "perm": whole(2, 0, 3, 1)}, {}),
@@ -259,7 +259,7 @@ def test_moves(raw):
         same(raw, kind, inputs, attributes, exact=True)
 
 
-def test_strided_slices(raw):
+def test_strided_slices_equal_tensorflow(raw):
     x = tensor(0, 4, 5, 6)
     random = np.random.RandomState(0)
     for _ in range(150):
@@ -295,7 +295,7 @@ def test_strided_slices(raw):
 
 
 @pytest.mark.parametrize("keep", [False, True])
-def test_reductions(raw, keep):
+def test_reductions_equal_tensorflow(raw, keep):
     x = tensor(0, 3, 4, 5)
     for kind in ("Sum", "Mean", "Prod", "Max", "Min", "EuclideanNorm"):
         for axes in (whole(0, -1), np.zeros(0, np.int32), whole(1)):
@@ -304,7 +304,7 @@ def test_reductions(raw, keep):
         same(raw, kind, {"input": x > 0, "axis": whole(1)}, {"keep_dims": keep})
 
 
-def test_running_and_squares(raw):
+def test_cumulative_sums_and_l2_loss_equal_tensorflow(raw):
     x = tensor(0, 3, 4, 5)
     same(raw, "L2Loss", {"t": x})
     for kind in ("Cumsum", "Cumprod"):
@@ -317,7 +317,7 @@ def test_running_and_squares(raw):
             )
 
 
-def test_decisions(raw):
+def test_arg_max_and_top_k_equal_tensorflow(raw):
     x = np.round(2 * tensor(0, 4, 9))
     for kind in ("ArgMax", "ArgMin"):
         same(raw, kind, {"input": x, "dimension": whole(1)[0]}, exact=True)
@@ -334,7 +334,7 @@ def test_decisions(raw):
 @pytest.mark.parametrize(
     "target", ["float16", "float64", "int8", "int32", "int64", "bool", "uint8"]
 )
-def test_casts(raw, target):
+def test_casts_equal_tensorflow(raw, target):
     import tensorflow
 
     x = np.abs(20 * tensor(0, 50)) if target == "uint8" else 20 * tensor(0, 50)
@@ -347,7 +347,7 @@ def test_casts(raw, target):
     np.testing.assert_array_equal(made, right)
 
 
-def test_fake_quantisation(raw):
+def test_fake_quantisation_equals_tensorflow(raw):
     x = 4 * tensor(0, 500)
     for bits, narrow in ((8, False), (8, True), (4, False)):
         attributes = {"num_bits": bits, "narrow_range": narrow}

@@ -11,7 +11,9 @@ PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "coexistence.
 
 @pytest.mark.parametrize("implementation", ["default", "python"])
 @pytest.mark.parametrize("first", ["ours", "theirs"])
-def test_other_tools_messages_in_the_same_process(first: str, implementation: str) -> None:
+def test_other_tools_dump_messages_can_be_loaded_in_the_same_process(
+    first: str, implementation: str
+) -> None:
     environment = dict(os.environ)
     if implementation == "python":
         environment["PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"] = "python"

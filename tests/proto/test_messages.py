@@ -97,13 +97,13 @@ def proto_enum(text: str, name: str) -> Dict[str, int]:
 
 
 @pytest.mark.parametrize("name", sorted(FIELDS))
-def test_fields(name: str) -> None:
+def test_message_fields_are_those_of_the_format(name: str) -> None:
     expected = table_fields(FIELDS[name])
     assert descriptor_fields(getattr(load_messages(), name).DESCRIPTOR) == expected
     assert proto_messages(proto_text())[name] == expected
 
 
-def test_no_message_beside_the_table() -> None:
+def test_no_message_is_missing_or_extra() -> None:
     assert set(proto_messages(proto_text())) == set(FIELDS)
 
 
@@ -117,13 +117,13 @@ def test_no_message_beside_the_table() -> None:
         ),
     ],
 )
-def test_enums(enum: str, expected: Dict[str, int]) -> None:
+def test_enum_codes_are_those_of_the_format(enum: str, expected: Dict[str, int]) -> None:
     descriptor = getattr(load_messages(), enum)
     assert {name: value.number for name, value in descriptor.values_by_name.items()} == expected
     assert proto_enum(proto_text(), enum) == expected
 
 
-def test_unknown_codes_survive() -> None:
+def test_unknown_type_and_format_codes_survive_serialising() -> None:
     messages = load_messages()
     header = messages.DumpData()
     header.output.add(data_type=77, format=250)
@@ -131,7 +131,7 @@ def test_unknown_codes_survive() -> None:
     assert (copy.output[0].data_type, copy.output[0].format) == (77, 250)
 
 
-def test_loaded_once_and_private() -> None:
+def test_messages_are_loaded_once_into_a_private_pool() -> None:
     from google.protobuf import descriptor_pool
 
     assert load_messages() is load_messages()

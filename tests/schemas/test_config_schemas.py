@@ -28,7 +28,7 @@ def fields(schema, path=""):
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("validator", [jsonschema.Draft7Validator, jsonschema.Draft202012Validator])
-def test_both_drafts_load_it(name, validator):
+def test_each_schema_is_valid_in_both_drafts(name, validator):
     schema = load_schema(name)
     validator.check_schema(schema)
     assert "$ref" not in load_text(name + ".schema.json")
@@ -48,7 +48,7 @@ def test_every_field_has_title_description_and_default(name):
             assert optional or "No default" in field["description"], path
 
 
-def test_npu_defaults_are_the_constructor_s():
+def test_npu_defaults_equal_the_constructors():
     properties = load_schema("npu")["properties"]
     others = {
         "quant_dumpable": None,
@@ -59,12 +59,12 @@ def test_npu_defaults_are_the_constructor_s():
     )
 
 
-def test_torchair_s_defaults_are_the_constants():
+def test_torchair_defaults_equal_its_constants():
     properties = load_schema("torchair")["properties"]
     assert {name: field["default"] for name, field in properties.items()} == TORCHAIR_DEFAULTS
 
 
-def test_plan_schema_has_the_plan_s_fields():
+def test_the_plan_schema_has_the_fields_of_a_plan():
     plan = DumpPlan()
     properties = load_schema("plan")["properties"]
     for name, field in properties.items():
@@ -73,6 +73,6 @@ def test_plan_schema_has_the_plan_s_fields():
     assert set(properties) == set(plan.__dataclass_fields__)
 
 
-def test_files_are_plain_ascii_json():
+def test_schema_files_are_ascii_json():
     for name in NAMES:
         assert json.loads(load_text(name + ".schema.json").encode("ascii").decode())

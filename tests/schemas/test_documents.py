@@ -46,13 +46,13 @@ from goldwatch.schemas.documents import check_document, mistakes, read_document,
         ({"const": 1}, 2, [("const", (), "the document: 1 was expected", "correct it")]),
     ],
 )  # fmt: skip
-def test_words(schema, value, told):
+def test_a_mistake_is_described_with_place_words_and_correction(schema, value, told):
     found = mistakes(value, schema)
     assert [(one.keyword, one.path, one.message, one.fix) for one in found] == told
     assert not jsonschema.Draft7Validator(schema).is_valid(value)
 
 
-def test_places_and_corrections_of_a_file():
+def test_mistakes_in_a_file_are_reported_with_their_places():
     text = b'{\n "models": [{"layers": ["a", 7]}],\n "mode": "Al",\n "lvel": "op"}'
     with pytest.raises(FormatError) as caught:
         read_document(text, "plan", "p.json")
@@ -78,20 +78,20 @@ def test_places_and_corrections_of_a_file():
         (b'{"mode": NaN}', "is no JSON value"),
     ],
 )
-def test_what_is_no_json(data, words):
+def test_text_that_is_not_json_is_refused_with_its_line(data, words):
     with pytest.raises(FormatError, match="p.json: line") as caught:
         read_document(data, "plan", "p.json")
     assert words in caught.value.message and caught.value.hint
 
 
-def test_many_mistakes_are_counted_and_few_are_told():
+def test_of_many_mistakes_a_few_are_shown_and_all_are_counted():
     with pytest.raises(FormatError, match=r"\(and 97 more\)"):
         read_document(json.dumps({"stats": [1] * 100}).encode(), "plan", "p.json")
     found = mistakes({"stats": ["max"] * 50}, schema_of("plan"))
     assert len(found) == 50 and sum("did you mean" in one.message for one in found) == 20
 
 
-def test_a_parsed_document():
+def test_a_parsed_document_is_checked():
     check_document({"mode": "all"}, "plan", "the plan")
     with pytest.raises(FormatError, match="the plan: mode: 'x' is not allowed"):
         check_document({"mode": "x"}, "plan", "the plan")

@@ -80,7 +80,9 @@ pieces = {"max_elements": st.sampled_from([5, 64, 1000, 32768]), "parts": st.int
 @pytest.mark.parametrize("plain", ["NCHW", "NHWC", "HWCN"])
 @settings(max_examples=12, deadline=None)
 @given(dims=st.tuples(channels, channels, small, small), **pieces)
-def test_filters_and_feature_maps(device, plain, dims, max_elements, parts):
+def test_blocks_of_filters_and_feature_maps_pair_the_right_elements(
+    device, plain, dims, max_elements, parts
+):
     check(device, dims, plain, "NCHW", max_elements, parts)
 
 
@@ -88,7 +90,7 @@ def test_filters_and_feature_maps(device, plain, dims, max_elements, parts):
 @pytest.mark.parametrize("device", ["NDC1HWC0", "FRACTAL_Z_3D"])
 @settings(max_examples=10, deadline=None)
 @given(dims=st.tuples(st.integers(1, 18), channels, small, st.integers(1, 3), small), **pieces)
-def test_five_dims(device, plain, dims, max_elements, parts):
+def test_blocks_of_five_dims_pair_the_right_elements(device, plain, dims, max_elements, parts):
     check(device, dims, plain, "NCDHW", max_elements, parts)
 
 
@@ -99,7 +101,7 @@ def test_five_dims(device, plain, dims, max_elements, parts):
     k=st.integers(1, 50),
     **pieces,
 )
-def test_matrices(lead, m, k, max_elements, parts):
+def test_blocks_of_fractal_nz_matrices_pair_the_right_elements(lead, m, k, max_elements, parts):
     check("FRACTAL_NZ", tuple(lead) + (m, k), "ND", None, max_elements, parts)
 
 
@@ -112,7 +114,9 @@ def test_matrices(lead, m, k, max_elements, parts):
     **pieces,
 )
 @pytest.mark.parametrize("plain", ["NCHW", "HWCN"])
-def test_filters_with_groups(plain, groups, cout, cin, size, max_elements, parts):
+def test_blocks_of_grouped_filters_pair_the_right_elements(
+    plain, groups, cout, cin, size, max_elements, parts
+):
     check("FRACTAL_Z", (groups * cout, cin) + size, plain, "NCHW", max_elements, parts, groups)
 
 
@@ -120,7 +124,7 @@ def test_filters_with_groups(plain, groups, cout, cin, size, max_elements, parts
 @pytest.mark.parametrize("stored", ["NCHW", "NHWC", "HWCN", "CHWN"])
 @settings(max_examples=8, deadline=None)
 @given(dims=st.tuples(small, channels, small, small), **pieces)
-def test_plain_layouts(stored, plain, dims, max_elements, parts):
+def test_blocks_of_plain_layouts_pair_the_right_elements(stored, plain, dims, max_elements, parts):
     array = np.arange(int(np.prod(dims)), dtype=np.int32).reshape(dims)
     one, other = (
         np.ascontiguousarray(array.transpose(["NCHW".index(letter) for letter in order]))
@@ -135,7 +139,7 @@ def test_plain_layouts(stored, plain, dims, max_elements, parts):
 
 
 @pytest.mark.parametrize("code", [28, 29, 30, 27, 33, 11, 32, 2])
-def test_every_kind_of_element_lies_where_numbers_lie(code):
+def test_blocks_of_every_element_type_pair_the_right_elements(code):
     """The blocks of a tensor of any type hold what decoding the whole and converting it give."""
     dtype = dtype_by_code(code)
     shape, plain = (2, 3, 5, 7, 16), (2, 40, 5, 7)
@@ -152,7 +156,7 @@ def test_every_kind_of_element_lies_where_numbers_lie(code):
     )
 
 
-def test_packed_golden_with_odd_windows():
+def test_packed_golden_values_read_in_odd_windows_are_right():
     dtype = dtype_by_code(28)
     raw = np.random.RandomState(6).randint(0, 256, 158).astype(np.uint8)
     golden = Tensor(dtype, (3, 5, 3, 7), "NCHW", MemorySource(raw))
@@ -163,7 +167,7 @@ def test_packed_golden_with_odd_windows():
     assert left.size == 315
 
 
-def test_natives_are_views_and_the_order_keeps_inner_loops_long(windows):
+def test_native_blocks_are_views_with_long_inner_loops(windows):
     values = np.arange(64 * 56 * 56, dtype=np.float16).reshape(1, 4, 56, 56, 16)
     target, golden = (
         Tensor.from_array(values, "NC1HWC0"),
@@ -179,7 +183,7 @@ def test_natives_are_views_and_the_order_keeps_inner_loops_long(windows):
         )
 
 
-def test_unaligned_and_read_only_bytes():
+def test_unaligned_and_read_only_tensors_are_read():
     values = np.arange(2 * 40 * 3 * 3, dtype=np.float32).reshape(2, 40, 3, 3)
     raw = np.frombuffer(b"x" + values.tobytes(), np.uint8)[1:]
     assert not raw.flags.writeable
@@ -189,7 +193,7 @@ def test_unaligned_and_read_only_bytes():
     np.testing.assert_array_equal(left, right)
 
 
-def test_nothing_to_compare_and_one_number():
+def test_empty_tensors_and_single_numbers_give_their_blocks():
     empty = Tensor.from_array(np.zeros((0, 3), np.float32))
     none_golden = Tensor.from_array(np.zeros((1, 0, 4, 4), np.float32))
     assert list(aligned_blocks(empty, empty, match_layouts(empty, (0, 3)))) == []
@@ -200,7 +204,7 @@ def test_nothing_to_compare_and_one_number():
     assert list(aligned_blocks(none, none_golden, match_layouts(none, (1, 0, 4, 4), "NCHW"))) == []
 
 
-def test_types_and_bytes_that_cannot_be_read():
+def test_undecoded_types_and_missing_bytes_are_not_comparable():
     good = Tensor.from_array(np.zeros(8, np.float32))
     text = Tensor(dtype_by_code(13), (8,), "ND", MemorySource(np.zeros(8)))
     for pair in ((good, text), (text, good)):
@@ -278,7 +282,7 @@ def test_memory_and_reads_are_bounded_whatever_the_size(
     assert golden.source.reads + target.source.reads < total / 1000
 
 
-def test_tasks_cross_a_process_border():
+def test_pickled_tensors_give_the_same_blocks():
     values = np.arange(2 * 20 * 3 * 3, dtype=np.float32).reshape(2, 20, 3, 3)
     target = Tensor.from_array(values.transpose(0, 2, 3, 1).copy(), "NHWC")
     golden = Tensor.from_array(values)
@@ -316,7 +320,7 @@ def test_a_golden_in_fortran_order_gives_the_same_pairs(device, shape, plain, pa
 
 
 @pytest.mark.parametrize("orders", ["CF", "FC", "FF"])
-def test_either_side_may_be_in_fortran_order(orders) -> None:
+def test_either_side_may_be_fortran_ordered(orders) -> None:
     array = np.arange(6 * 50 * 7, dtype=np.int32).reshape(6, 50, 7)
     sides = [
         Tensor(INT32, array.shape, "ND", MemorySource(array.ravel(order=order)), order=order)
@@ -361,7 +365,7 @@ def test_a_golden_in_fortran_order_is_read_once(shape, windows) -> None:
     assert source.total <= 1.5 * 4 * count
 
 
-def test_fortran_order_is_undone_in_memory() -> None:
+def test_in_c_order_undoes_fortran_order() -> None:
     array = np.arange(24, dtype=">i4").reshape(2, 3, 4)
     tensor = Tensor(
         dtype_by_numpy(array.dtype),
@@ -379,7 +383,7 @@ def test_fortran_order_is_undone_in_memory() -> None:
     np.testing.assert_array_equal(plain.elements(0, 24), array.ravel())
 
 
-def test_blocks_that_are_read_singly_lie_where_they_lie_and_need_few_bytes() -> None:
+def test_single_block_reads_fetch_few_bytes() -> None:
     shape = (1, 48, 60, 80)
     golden = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
     read = []

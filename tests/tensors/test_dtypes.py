@@ -90,7 +90,7 @@ def slow_hifloat8(code):
         ("hifloat8", slow_hifloat8),
     ],
 )
-def test_each_byte_of_the_8_bit_floats(name, slow):
+def test_every_8_bit_float_decodes_by_its_definition(name, slow):
     got = decode(ALL_BYTES, dtype_by_name(name), 256)
     assert got.dtype == np.float32
     np.testing.assert_array_equal(got, np.array([slow(code) for code in range(256)], np.float32))
@@ -99,7 +99,7 @@ def test_each_byte_of_the_8_bit_floats(name, slow):
     )
 
 
-def test_hifloat8_known_values():
+def test_hifloat8_decodes_to_its_known_values():
     got = decode(ALL_BYTES, dtype_by_code(33), 256)
     assert (
         got[0x08] == 1.0
@@ -110,7 +110,7 @@ def test_hifloat8_known_values():
     assert np.isnan(got[0x80]) and got[0x6F] == np.inf and got[0xEF] == -np.inf and got[0] == 0
 
 
-def test_each_bfloat16():
+def test_every_bfloat16_decodes_by_its_definition():
     codes = np.arange(65536, dtype=np.uint16)
     got = decode(codes.view(np.uint8), dtype_by_code(27), 65536)
     want = np.array(
@@ -141,7 +141,7 @@ def slow_packed(data, name, count):
     data=st.binary(min_size=1, max_size=40),
     numbers=st.tuples(st.integers(0, 400), st.integers(0, 400)),
 )
-def test_packed_types_with_odd_counts_and_windows(name, data, numbers):
+def test_packed_types_decode_with_odd_counts_and_windows(name, data, numbers):
     dtype = dtype_by_name(name)
     held = len(data) * 8 // dtype.bits
     start, stop = sorted(value % (held + 1) for value in numbers)
@@ -157,7 +157,7 @@ def test_packed_types_with_odd_counts_and_windows(name, data, numbers):
 
 
 @pytest.mark.parametrize("code", [code for code in range(41) if dtype_by_code(code).decodable])
-def test_every_decodable_code(code):
+def test_every_decodable_type_decodes_in_parts_as_in_whole(code):
     dtype = dtype_by_code(code)
     count = 13
     raw = np.random.RandomState(code).randint(0, 256, nbytes(dtype, count + 3)).astype(np.uint8)
@@ -190,7 +190,7 @@ def test_every_decodable_code(code):
         (17, "c16"),
     ],
 )
-def test_codes_that_are_read_as_a_numpy_type(code, kind):
+def test_plain_types_are_read_as_numpy_types_without_a_copy(code, kind):
     raw = np.arange(48, dtype=np.uint8)
     want = raw.view("<" + kind)
     got = decode(raw, dtype_by_code(code), want.size)
@@ -202,7 +202,7 @@ def test_codes_that_are_read_as_a_numpy_type(code, kind):
     assert np.shares_memory(got, raw)
 
 
-def test_complex32_is_pairs_of_float16():
+def test_complex32_decodes_as_pairs_of_float16():
     halves = np.array([1.5, -2, 0, 65504], np.float16)
     got = decode(halves.view(np.uint8), dtype_by_code(32), 2)
     assert got.dtype == np.complex64 and got.tolist() == [1.5 - 2j, 65504j]
@@ -228,7 +228,7 @@ def test_bool_is_true_for_any_byte_but_0():
         (-3, "-3"),
     ],
 )
-def test_types_that_are_not_decoded_say_so(code, text):
+def test_undecoded_types_are_refused_by_name(code, text):
     dtype = dtype_by_code(code)
     assert not dtype.decodable and dtype.kind == ""
     with pytest.raises(NotComparable, match=text):
@@ -237,7 +237,7 @@ def test_types_that_are_not_decoded_say_so(code, text):
         Tensor(dtype, (1,), "ND", MemorySource(np.zeros(8, np.uint8))).array()
 
 
-def test_numpy_dtypes():
+def test_numpy_types_map_to_element_types_and_others_are_refused():
     for kind in (
         "f2",
         "f4",
@@ -269,7 +269,7 @@ def test_numpy_dtypes():
 
 
 @pytest.mark.parametrize("kind", ["f2", "f4", "f8", "i4", "u8", "c8"])
-def test_big_endian_is_made_native(kind):
+def test_big_endian_values_become_native(kind):
     values = np.arange(-5, 6).astype(kind)
     tensor = Tensor.from_array(values.astype(np.dtype(kind).newbyteorder(">")))
     got = tensor.elements(2, 9)
@@ -277,7 +277,7 @@ def test_big_endian_is_made_native(kind):
     assert tensor.dtype.name == values.dtype.name
 
 
-def test_tensor_reads_only_its_window_and_says_when_bytes_are_missing():
+def test_a_tensor_reads_only_its_window_and_reports_missing_bytes():
     class Watched(MemorySource):
         def read(self, offset, nbytes):
             reads.append((offset, nbytes))
@@ -296,7 +296,7 @@ def test_tensor_reads_only_its_window_and_says_when_bytes_are_missing():
     ).array().tolist() == [0, 1, 2]
 
 
-def test_names_and_formats():
+def test_element_types_and_formats_are_known_by_name_and_code():
     assert (
         dtype_by_name("BF16") == dtype_by_code(27) == dtype_by_name("bfloat16")
         and dtype_by_name("no such") is None

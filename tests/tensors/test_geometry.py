@@ -41,7 +41,7 @@ def reading(geometry):
     return "".join(geometry.letters)
 
 
-def test_origin_format_decides_where_shapes_are_ambiguous():
+def test_the_origin_format_decides_where_shapes_are_ambiguous():
     for format in ("NCHW", "NHWC", "HWCN"):
         geometry = match("NC1HWC0", (16, 1, 16, 16, 16), (16, 16, 16, 16), format)
         assert reading(geometry) == format and not geometry.notes
@@ -106,7 +106,7 @@ def test_dims_of_size_1_may_be_squeezed_and_are_noted(
         ("FRACTAL_NZ", (3, 2, 16, 16), (32, 48), None),
     ],
 )
-def test_what_only_the_golden_tells_to_be_padding_is_said(format, shape, golden, note):
+def test_a_note_says_where_only_the_golden_tells_what_is_padding(format, shape, golden, note):
     notes = match(format, shape, golden).notes
     assert [note for note in notes if "taken as padding" in note] == (
         ["no origin shape: %s, the rest taken as padding" % note] if note else []
@@ -178,7 +178,7 @@ def test_what_only_the_golden_tells_to_be_padding_is_said(format, shape, golden,
         ("ND", (0, 3), (3, 1), None, None, ["[0, 3]"]),
     ],
 )
-def test_anything_else_is_a_reason_with_the_shapes(
+def test_shapes_that_do_not_fit_are_refused_with_both_shapes(
     format, shape, golden, origin_format, origin_shape, parts
 ):
     with pytest.raises(NotComparable) as caught:
@@ -187,7 +187,7 @@ def test_anything_else_is_a_reason_with_the_shapes(
         assert part in str(caught.value)
 
 
-def test_origin_shape_goes_before_guesses():
+def test_the_origin_shape_is_used_before_guesses():
     assert match("FRACTAL_NZ", (1, 1, 16, 16), (5,), "ND", (1, 5)).sizes == (1, 5)
     assert match("FRACTAL_NZ", (1, 1, 16, 16), (5,), original_shape=(5, 1)).sizes == (5, 1)
     assert match("NC1HWC0", (1, 4, 8, 8, 16), (1, 61, 8, 8), "NCHW", (-1, 61, 8, 8)).sizes == (
@@ -206,7 +206,7 @@ def test_origin_shape_goes_before_guesses():
     )
 
 
-def test_flattened_fully_connected_input():
+def test_a_flattened_input_of_a_fully_connected_layer_matches_its_golden():
     geometry = match("FRACTAL_NZ", (2, 1, 16, 16), (3, 5, 2, 2), "NCHW", (3, 5, 2, 2))
     assert geometry.sizes == (3, 20) and "flattened" in geometry.notes[0]
     array = np.arange(60, dtype=np.float16).reshape(3, 5, 2, 2)
@@ -228,14 +228,14 @@ def test_groups_come_from_the_sub_format():
         match("FRACTAL_Z", (18, 1, 16, 16), (32, 1, 3, 3), "NCHW")
 
 
-def test_groups_that_do_not_divide_the_filter_are_a_reason():
+def test_groups_that_do_not_divide_the_filter_are_refused():
     with pytest.raises(NotComparable):
         match("FRACTAL_Z", (18, 1, 16, 16), (33, 1, 3, 3), "NCHW", sub_format=32)
     with pytest.raises(NotComparable):
         match("FRACTAL_Z", (0, 0, 16, 16), (0, 1, 3, 3), "NCHW", sub_format=3000000)
 
 
-def test_stored_tensors_are_compared_padding_included():
+def test_stored_tensors_are_compared_with_their_padding():
     one = Tensor.from_array(np.zeros((1, 2, 3, 4, 16)), "NC1HWC0")
     assert match_stored(one, one).count == 1 * 2 * 3 * 4 * 16
     with pytest.raises(
@@ -278,7 +278,7 @@ def test_any_header_gives_a_geometry_within_its_bounds_or_a_reason(
         assert total == geometry.count == int(np.prod(wanted, dtype=object))
 
 
-def test_a_geometry_serves_only_its_golden():
+def test_a_geometry_is_refused_for_another_golden():
     target = Tensor.from_array(np.zeros((2, 3)))
     with pytest.raises(ValueError, match=r"golden \[2, 3\], got \[3, 2\]"):
         list(

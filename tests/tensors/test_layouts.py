@@ -32,7 +32,7 @@ def transposed(array, letters, wanted):
 @pytest.mark.parametrize("dtype, c0", [(np.float32, 16), (np.int8, 32)])
 @settings(max_examples=8, deadline=None)
 @given(dims=st.tuples(channels, channels, small, small))
-def test_device_layouts_against_one_element_at_a_time(device, plain, dtype, c0, dims):
+def test_device_layouts_of_four_dims_equal_one_element_at_a_time(device, plain, dtype, c0, dims):
     array = numbered(dims, np.int64).astype(dtype)
     given_array = transposed(array, "NCHW", plain)
     stored = convert(given_array, plain, device, given_array.shape)
@@ -52,7 +52,7 @@ def test_device_layouts_against_one_element_at_a_time(device, plain, dtype, c0, 
 @pytest.mark.parametrize("plain", ["NCDHW", "NDHWC", "DHWCN"])
 @settings(max_examples=8, deadline=None)
 @given(dims=st.tuples(st.integers(1, 20), channels, small, st.integers(1, 3), small))
-def test_five_dims(device, plain, dims):
+def test_device_layouts_of_five_dims_equal_one_element_at_a_time(device, plain, dims):
     array = numbered(dims)
     given_array = transposed(array, "NCDHW", plain)
     stored = convert(given_array, plain, device, given_array.shape)
@@ -71,7 +71,7 @@ def test_five_dims(device, plain, dims):
     k=st.integers(1, 40),
     c0=st.sampled_from([16, 32]),
 )
-def test_fractal_nz_with_any_leading_dims(lead, m, k, c0):
+def test_fractal_nz_packs_any_leading_dims(lead, m, k, c0):
     array = numbered(tuple(lead) + (m, k), np.int32)
     shape = tuple(lead) + (-(-k // c0), -(-m // 16), 16, c0)
     stored = convert(array, "ND", "FRACTAL_NZ", array.shape, shape)
@@ -91,7 +91,7 @@ def test_fractal_nz_with_any_leading_dims(lead, m, k, c0):
     width=st.integers(1, 3),
 )
 @pytest.mark.parametrize("c0", [16, 32])
-def test_fractal_z_with_groups_against_the_formula(c0, groups, cout, cin, height, width):
+def test_fractal_z_with_groups_equals_the_formula(c0, groups, cout, cin, height, width):
     array = numbered((groups * cout, cin, height, width), np.int32)
     lcm = lambda a, b: a * b // math.gcd(a, b)  # noqa: E731
     pack = min(lcm(lcm(cin, c0) // cin, lcm(cout, 16) // cout), groups)
@@ -111,7 +111,7 @@ def test_fractal_z_with_groups_against_the_formula(c0, groups, cout, cin, height
     )
 
 
-def test_depthwise_filter_is_packed_sixteen_channels_at_a_time():
+def test_a_depthwise_filter_is_packed_sixteen_channels_at_a_time():
     stored = convert(numbered((32, 1, 3, 3)), "NCHW", "FRACTAL_Z", (32, 1, 3, 3), groups=32)
     assert stored.shape == (2 * 9, 1, 16, 16)
     assert [np.flatnonzero(plane).tolist() for plane in stored[:1, 0]] == [
@@ -128,7 +128,7 @@ NAMED = (
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_the_conversions_that_the_documents_name(name):
+def test_conversions_that_the_page_names_are_possible(name):
     source, target = name.split("→")
     letters = "NCDHW" if source == "NDC1HWC0" else "NCHW"
     dims = {"N": 3, "C": 35, "D": 2, "H": 4, "W": 5}
@@ -151,7 +151,7 @@ def test_the_conversions_that_the_documents_name(name):
     np.testing.assert_array_equal(got, wanted)
 
 
-def test_each_plain_layout_to_each():
+def test_each_plain_layout_converts_to_each_other():
     array = numbered((2, 3, 4, 5))
     for one, other in itertools.product(["NCHW", "NHWC", "HWCN", "CHWN", "ND"], repeat=2):
         if "ND" in (one, other):
@@ -162,7 +162,7 @@ def test_each_plain_layout_to_each():
     np.testing.assert_array_equal(convert(array, "NHWC", "ND", array.shape), array)
 
 
-def test_device_layout_to_device_layout_and_kept_padding():
+def test_device_layouts_convert_to_each_other_and_keep_padding():
     array = numbered((20, 35, 3, 3))
     five = convert(array, "NCHW", "NC1HWC0", array.shape)
     assert convert(five, "NC1HWC0", "NCHW", five.shape).shape == (20, 48, 3, 3)
@@ -172,7 +172,7 @@ def test_device_layout_to_device_layout_and_kept_padding():
     np.testing.assert_array_equal(back, five)
 
 
-def test_fully_connected_matrix_of_four_dims():
+def test_a_fully_connected_matrix_of_four_dims_is_packed_flat():
     array = numbered((3, 5, 2, 2))
     stored = convert(array, "NCHW", "FRACTAL_NZ", array.shape, (2, 1, 16, 16))
     np.testing.assert_array_equal(
@@ -183,7 +183,7 @@ def test_fully_connected_matrix_of_four_dims():
     )
 
 
-def test_a_fractal_nz_matrix_with_leading_dims_of_one():
+def test_a_fractal_nz_matrix_keeps_leading_dims_of_one():
     array = np.arange(33 * 50, dtype=np.float16).reshape(1, 1, 33, 50)
     stored = convert(array, "NCHW", "FRACTAL_NZ", array.shape, (4, 3, 16, 16))
     np.testing.assert_array_equal(stored, convert(array[0, 0], "ND", "FRACTAL_NZ", (33, 50)))
@@ -209,12 +209,12 @@ def test_a_fractal_nz_matrix_with_leading_dims_of_one():
         (("NCHW", "NHWC", (1, 4, 8, 8), (1, 4, 8, 8)), FormatError, "cannot be laid out"),
     ],
 )
-def test_conversions_that_cannot_be(arguments, error, text):
+def test_impossible_conversions_are_refused_with_the_reason(arguments, error, text):
     with pytest.raises(error, match=text):
         convert(np.zeros(256), *arguments)
 
 
-def test_plain_shapes():
+def test_the_plain_shape_of_a_stored_tensor_is_derived():
     assert plain_shape("NC1HWC0", (1, 4, 56, 56, 16)) == (1, 64, 56, 56)
     assert plain_shape("FRACTAL_NZ", (2, 3, 1, 16, 16)) == (2, 16, 48)
     assert plain_shape("NHWC", (1, 2, 3, 4)) == (1, 2, 3, 4) and plain_shape("ND", ()) == ()

@@ -44,7 +44,7 @@ def job(tmp_path):
     return front.job_of(given)
 
 
-def test_outputs_are_npy_files_in_their_shapes(acl, job, tmp_path):
+def test_outputs_are_written_as_npy_files_in_their_shapes(acl, job, tmp_path):
     listener = Listener()
     assert work(job, listener) == 0
     assert listener.told["result"] == {
@@ -60,13 +60,13 @@ def test_outputs_are_npy_files_in_their_shapes(acl, job, tmp_path):
     assert acl.init() == 0 and acl.rt.set_device(0) == 0
 
 
-def test_without_input_files_it_runs_on_zeros(acl, job, tmp_path):
+def test_om_runs_on_zeros_when_no_input_files_are_given(acl, job, tmp_path):
     assert work({**job, "inputs": []}, Listener()) == 0
     zeros = golden(tmp_path / "net.onnx", {"x": np.zeros((1, 3, 8, 8), np.float32)})[0]
     assert np.allclose(np.load(str(tmp_path / "out" / "output_0.npy")), zeros, atol=2e-3)
 
 
-def test_a_version_that_knows_no_bytes(acl, job, tmp_path):
+def test_pyacl_without_the_functions_for_bytes_gives_the_same_output(acl, job, tmp_path):
     work(job, Listener())
     new = np.load(str(tmp_path / "out" / "output_0.npy"))
     (tmp_path / "out" / "output_0.npy").unlink()
@@ -109,24 +109,24 @@ def test_a_version_that_knows_no_bytes(acl, job, tmp_path):
         ({"shape": {"z": [1, 2]}}, InputError, "the om has no input z"),
     ],
 )
-def test_what_is_wrong_is_named(acl, job, change, kind, said):
+def test_a_job_that_cannot_run_names_what_is_wrong_and_hints(acl, job, change, kind, said):
     with pytest.raises(kind, match=said) as caught:
         work({**job, **change}, Listener())
     assert caught.value.hint
 
 
-def test_a_batch_for_an_om_that_has_none(acl, job):
+def test_a_batch_is_refused_for_an_om_without_dynamic_batch(acl, job):
     with pytest.raises(EnvironmentProblem, match="get_input_index_by_name failed with 100000"):
         work({**job, "batch": 2}, Listener())
 
 
-def test_an_input_of_another_size(acl, job, tmp_path):
+def test_an_input_of_another_size_is_refused_with_both_sizes(acl, job, tmp_path):
     (tmp_path / "x.bin").write_bytes(bytes(100))
     with pytest.raises(InputError, match=r"x.bin has 100 bytes, the om wants 768 \(1,3,8,8\)"):
         work(job, Listener())
 
 
-def test_an_output_whose_size_nobody_knows(acl, job, tmp_path):
+def test_an_output_of_unknown_size_needs_output_bytes(acl, job, tmp_path):
     om = compiled(
         stand_in.dynamic_net(tmp_path / "dyn.onnx"),
         tmp_path / "dyn.om",
@@ -142,7 +142,7 @@ def test_an_output_whose_size_nobody_knows(acl, job, tmp_path):
     assert np.load(str(tmp_path / "out" / "output_0.npy")).shape == (2, 10)
 
 
-def test_no_module_and_functions_that_fail(acl, job, monkeypatch):
+def test_a_missing_acl_module_and_failing_acl_functions_are_named(acl, job, monkeypatch):
     monkeypatch.setattr(acl.mdl, "create_dataset", lambda: 0)
     with pytest.raises(EnvironmentProblem, match="acl.mdl.create_dataset made nothing"):
         work(job, Listener())
@@ -165,7 +165,7 @@ def test_no_module_and_functions_that_fail(acl, job, monkeypatch):
         work(job, Listener())
 
 
-def test_a_failure_at_the_end_is_told_and_hides_none_before(acl, job, monkeypatch):
+def test_a_failure_of_finalize_is_reported_but_hides_no_earlier_one(acl, job, monkeypatch):
     monkeypatch.setattr(acl, "finalize", lambda: 507019)
     with pytest.raises(
         EnvironmentProblem,
@@ -179,7 +179,7 @@ def test_a_failure_at_the_end_is_told_and_hides_none_before(acl, job, monkeypatc
         work(job, Listener())
 
 
-def test_codes():
+def test_acl_error_codes_are_explained_by_name_and_hint():
     assert (
         explained(507015).name == "ACL_ERROR_RT_AICORE_EXCEPTION"
         and "npu-smi" in explained(107001).hint
@@ -188,7 +188,7 @@ def test_codes():
     assert explained(1).name == "" and explained(1).hint
 
 
-def test_numbers_that_are_none(tmp_path):
+def test_runner_options_that_are_no_numbers_are_refused(tmp_path):
     for words in (["--dymHW", "8,x"], ["--dymShape", "x:1,n"], ["--outputSize", "much"]):
         with pytest.raises(UsageError, match="holds no number"):
             front.run(["--model", "m.om", "--output", str(tmp_path), *words])

@@ -36,7 +36,7 @@ def test_auto_prefers_caffe_where_it_can_be_imported(standin_path, monkeypatch):
         choose_backend("caffe", sys.executable)
 
 
-def test_an_empty_caffe_package_is_no_caffe(tmp_path, monkeypatch):
+def test_an_empty_caffe_package_is_not_taken_for_caffe(tmp_path, monkeypatch):
     (tmp_path / "caffe").mkdir()
     (tmp_path / "caffe" / "__init__.py").write_text("")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -45,7 +45,7 @@ def test_an_empty_caffe_package_is_no_caffe(tmp_path, monkeypatch):
     assert choose_backend("auto", sys.executable).backend == "numpy"
 
 
-def test_the_whole_import_error_is_told(tmp_path, monkeypatch):
+def test_the_whole_import_error_of_caffe_is_reported(tmp_path, monkeypatch):
     (tmp_path / "caffe").mkdir()
     code = (
         "try:\n    import no_such_boost\nexcept ImportError:\n    raise RuntimeError('first "
@@ -61,7 +61,7 @@ def test_the_whole_import_error_is_told(tmp_path, monkeypatch):
     )
 
 
-def test_a_python_of_another_environment_with_the_same_interpreter_is_tried(
+def test_a_python_of_another_environment_is_tried_though_it_links_to_the_same_interpreter(
     tmp_path, monkeypatch, standin_path
 ):
     """Its file is a link to the very interpreter that runs here; its environment is its own."""
@@ -86,7 +86,9 @@ def test_a_python_of_another_environment_with_the_same_interpreter_is_tried(
     assert chosen.python.startswith(str(tmp_path / "other" / "bin"))
 
 
-def test_caffe_root_and_python_layers_beside_the_prototxt(tmp_path, monkeypatch, standin_path):
+def test_caffe_root_and_python_layers_beside_the_prototxt_are_found_from_another_folder(
+    tmp_path, monkeypatch, standin_path
+):
     """The same module paths count when Caffe is looked for and when it runs; another folder than
     the current one holds the net.
     """
@@ -162,7 +164,7 @@ def test_caffe_root_and_python_layers_beside_the_prototxt(tmp_path, monkeypatch,
     assert manifest["complete"] is False and len(manifest["tensors"]) == 2
 
 
-def test_a_caffe_that_was_named_must_be_there(tmp_path):
+def test_a_caffe_that_was_asked_for_but_cannot_be_imported_is_an_error(tmp_path):
     (tmp_path / "python" / "caffe").mkdir(parents=True)
     (tmp_path / "python" / "caffe" / "__init__.py").write_text(
         "raise ImportError('libcaffe.so.1.0.0: cannot open')"

@@ -37,7 +37,7 @@ def net(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_deinplace(run, net):
+def test_deinplace_prints_and_reports_each_rename_and_changes_nothing_the_second_time(run, net):
     code, out, err = run("deinplace", "net.prototxt", "--report", "r.json")
     assert (code, err) == (0, "")
     assert out.splitlines() == [
@@ -66,7 +66,7 @@ def test_deinplace(run, net):
     assert "nothing to change" in err
 
 
-def test_warnings_alone_exit_0(run, net):
+def test_deinplace_exits_with_0_when_there_are_only_warnings(run, net):
     text = NET.replace(
         '"r" type: "ReLU" bottom: "data"', '"r" type: "Eltwise" bottom: "data" bottom: "data"'
     )
@@ -79,7 +79,7 @@ def test_warnings_alone_exit_0(run, net):
     ]
 
 
-def test_dump_and_more_than_ten_tops(run, net):
+def test_dump_writes_layers_with_more_than_ten_tops_and_refuses_a_used_folder(run, net):
     np.save("in.npy", np.arange(48, dtype=np.float32).reshape(1, 12, 2, 2) - 20)
     code, out, err = run(
         "dump",
@@ -138,14 +138,14 @@ def test_dump_and_more_than_ten_tops(run, net):
         (["-i", "data=missing.npy", "-o", "o"], 4),
     ],
 )
-def test_refusals_leave_nothing(run, net, words, code):
+def test_a_refused_dump_leaves_no_files(run, net, words, code):
     got, out, err = run("dump", "net.prototxt", "net.caffemodel", "--backend", "opencv", *words)
     assert (got, out) == (code, "")
     assert err
     assert sorted(os.listdir(str(net))) == ["net.caffemodel", "net.prototxt"]
 
 
-def test_refused_layer_is_named_and_json_is_one_document(run, net):
+def test_a_refused_layer_is_named_and_the_error_is_one_json_document(run, net):
     (net / "net.prototxt").write_text(
         NET + 'layer { name: "n1" type: "LRN" bottom: "t0" top: "n1" lrn_param { k: 2 } }'
     )
@@ -168,7 +168,7 @@ def test_refused_layer_is_named_and_json_is_one_document(run, net):
     assert "--backend caffe" in error["hint"]
 
 
-def test_what_numpy_is_asked_for_in_the_words_of_the_command_line(run, tmp_path, monkeypatch):
+def test_options_for_the_numpy_backend_are_named_as_on_the_command_line(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.prototxt").write_text(
         'input: "data" input_shape { dim: 1 dim: 3 dim: 4 dim: 4 } layer { name: "p" type: '

@@ -27,7 +27,7 @@ def both(text):
 
 
 @pytest.mark.parametrize("name", sorted(NETS))
-def test_expected_result(name):
+def test_each_net_becomes_the_expected_text_with_its_report(name):
     net = NETS[name]
     before, after = both(net.text)
     done = deinplace_text(Document(before))
@@ -41,7 +41,7 @@ def test_expected_result(name):
 
 
 @pytest.mark.parametrize("name", sorted(NETS))
-def test_idempotent(name):
+def test_deinplace_of_its_own_result_changes_nothing(name):
     _, after = both(NETS[name].text)
     again = deinplace_text(Document(after))
     assert (again.text, again.renamed, again.removed) == (after, [], [])
@@ -63,7 +63,9 @@ def values_by_step(standin, path):
 
 
 @pytest.mark.parametrize("name", sorted(name for name, net in NETS.items() if net.in_caffe))
-def test_same_numbers_in_caffe(name, standin, tmp_path):
+def test_the_new_net_computes_in_caffe_what_the_old_one_does_layer_by_layer(
+    name, standin, tmp_path
+):
     """A whole run of the new net holds what the old net computes layer by layer."""
     before, after = both(NETS[name].text)
     (tmp_path / "old.prototxt").write_text(before)
@@ -82,7 +84,7 @@ def test_same_numbers_in_caffe(name, standin, tmp_path):
             np.testing.assert_array_equal(one, three, err_msg=layer)
 
 
-def test_flatten_case_really_differs_in_caffe(standin, tmp_path):
+def test_caffe_computes_another_result_where_flatten_shares_memory(standin, tmp_path):
     before, after = both(NETS["22 flatten shares memory"].text)
     (tmp_path / "old.prototxt").write_text(before)
     (tmp_path / "new.prototxt").write_text(after)
@@ -147,7 +149,7 @@ DROPPED = {
 
 
 @pytest.mark.parametrize("name", sorted(DROPPED))
-def test_drop_dropout(name):
+def test_drop_dropout_removes_dropout_layers(name):
     text, removed = DROPPED[name]
     before, after = both(text)
     done = deinplace_text(Document(before), drop_dropout=True)
@@ -192,14 +194,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
-def test_refused(name):
+def test_a_net_that_cannot_be_repaired_is_refused_with_the_reason(name):
     text, reason = REFUSED[name]
     with pytest.raises(InputError, match=re.escape(reason)) as caught:
         deinplace_text(Document(text))
     assert caught.value.exit_code == 4
 
 
-def test_dropout_with_the_train_phase_of_its_own_is_kept():
+def test_dropout_that_says_phase_train_itself_is_not_dropped():
     text = (
         DATA
         + POWER
@@ -224,7 +226,7 @@ def test_dropout_with_the_train_phase_of_its_own_is_kept():
         ('type: "Python" bottom: "a" top: "a"', "is a Python layer in place"),
     ],
 )
-def test_what_caffe_does_not_do_in_place_is_told(layer, told):
+def test_an_in_place_layer_that_caffe_does_not_compute_in_place_is_warned_of(layer, told):
     done = deinplace_text(
         Document(DATA + POWER + 'layer { name: "p" %s }\n' % layer + relu("t", "a", "t"))
     )
@@ -234,7 +236,7 @@ def test_what_caffe_does_not_do_in_place_is_told(layer, told):
     assert done.renamed == [{"layer": "p", "old": "a", "new": "p"}]
 
 
-def test_a_blob_that_nothing_makes_is_told():
+def test_a_blob_that_no_layer_makes_is_warned_of():
     done = deinplace_text(
         Document(DATA + relu("loss", "label", "loss") + relu("again", "label", "again"))
     )
@@ -245,7 +247,7 @@ def test_a_blob_that_nothing_makes_is_told():
     )
 
 
-def test_quotation_marks_stay():
+def test_names_with_quotation_marks_stay_quoted():
     text = (
         "layer { name: 'd' type: 'Input' top: 'it\\'s' }\nlayer { name: 'x\\'y\"' type: 'ReLU' "
         "bottom: 'it' '\\'s' top: %s }\n"
@@ -254,7 +256,7 @@ def test_quotation_marks_stay():
     assert done.text == text % "'x\\'y\"' ''"
 
 
-def test_train_phase_level_and_stages():
+def test_phase_level_and_stages_decide_which_layers_are_kept():
     text = (
         DATA
         + POWER
@@ -269,7 +271,7 @@ def test_train_phase_level_and_stages():
     assert deinplace_text(Document(text), level=4, stages=("x", "y")).removed == ["r", "s"]
 
 
-def test_files(tmp_path):
+def test_deinplace_file_writes_beside_its_source_and_leaves_other_bytes_alone(tmp_path):
     model = tmp_path / "net.prototxt"
     data = (DATA + POWER + relu("r", "a", "a")).encode() + b"# \xff\xfe not UTF-8\r\n"
     model.write_bytes(data)
@@ -311,7 +313,7 @@ def test_files(tmp_path):
     ]
 
 
-def test_thousands_of_layers_of_one_name():
+def test_thousands_of_layers_of_one_name_get_different_tops():
     text = DATA + POWER + "".join(relu("r", "a", "a") for _ in range(3000))
     done = deinplace_text(Document(text))
     assert [entry["new"] for entry in done.renamed] == ["r"] + [
@@ -319,7 +321,7 @@ def test_thousands_of_layers_of_one_name():
     ]
 
 
-def test_a_free_name_is_found_without_counting_through_all_the_taken_ones():
+def test_a_free_name_is_found_without_trying_all_used_names():
     class Counting(set):
         asked = 0
 
@@ -347,7 +349,7 @@ def test_a_free_name_is_found_without_counting_through_all_the_taken_ones():
         ("lenet_train_test", ["relu1"], ["mnist"]),
     ],
 )
-def test_public_nets(name, renamed, removed, shared_dir, tmp_path):
+def test_public_nets_are_repaired_as_expected(name, renamed, removed, shared_dir, tmp_path):
     model = os.path.join(shared_dir, "data", "caffe", "nets", name + ".prototxt")
     path, done = deinplace_file(model, str(tmp_path / "new"))
     assert [entry["new"] for entry in done.renamed] == renamed

@@ -133,7 +133,7 @@ def test_each_layer_is_saved_before_the_next_overwrites_it(model, tmp_path):
     assert layers == {""}
 
 
-def test_reading_after_the_whole_run_would_be_wrong(model, standin):
+def test_the_caffe_stand_in_overwrites_in_place_blobs_as_caffe_does(model, standin):
     """The stand-in really shares memory as Caffe does: otherwise the test above would prove
     nothing.
     """
@@ -167,7 +167,9 @@ def test_reading_after_the_whole_run_would_be_wrong(model, standin):
         ),
     ],
 )
-def test_what_caffe_refuses_is_told_with_its_way_out(layer, message, hint, model, tmp_path):
+def test_a_net_that_caffe_refuses_is_reported_with_what_to_do(
+    layer, message, hint, model, tmp_path
+):
     with open(model[0], "a", encoding="utf-8") as stream:
         stream.write(layer + "\n")
     with pytest.raises(InputError, match=message) as caught:
@@ -183,7 +185,7 @@ def test_what_caffe_refuses_is_told_with_its_way_out(layer, message, hint, model
     assert hint in caught.value.hint
 
 
-def test_fatal_becomes_a_message(model, tmp_path):
+def test_a_fatal_check_of_caffe_becomes_an_error_message(model, tmp_path):
     with open(model[0], "a", encoding="utf-8") as stream:
         stream.write('layer { name: "boom" type: "Crash" bottom: "side" top: "boom" }\n')
     with pytest.raises(InputError, match="SIGABRT.*Check failed: .* in layer boom"):
@@ -209,7 +211,7 @@ def test_fatal_becomes_a_message(model, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_other_batch_size(model, tmp_path):
+def test_inputs_may_have_another_batch_size_than_the_net(model, tmp_path):
     data, other = np.concatenate([DATA, -DATA]), np.concatenate([OTHER, OTHER])
     np.save(str(tmp_path / "d.npy"), data)
     np.save(str(tmp_path / "o.npy"), other.astype(np.float64))
@@ -227,7 +229,7 @@ def test_other_batch_size(model, tmp_path):
     )
 
 
-def test_missing_weights_are_told(model, tmp_path):
+def test_missing_weights_are_refused(model, tmp_path):
     text = (
         'input: "x" input_dim: 1 input_dim: 1 input_dim: 2 input_dim: 2\nlayer { name: "ip" type: '
         '"InnerProduct" bottom: "x" top: "x2" }'
@@ -255,7 +257,7 @@ def prepared(standin, path):
     return net
 
 
-def test_save_blobs_layer_by_layer(model, standin, tmp_path):
+def test_save_blobs_layer_by_layer_saves_every_blob(model, standin, tmp_path):
     net = prepared(standin, model[0])
     done = save_blobs(net, model[0], str(tmp_path / "out"), layer_by_layer=True)
     manifest = check(tmp_path / "out", truth(DATA, OTHER))
@@ -275,7 +277,7 @@ def test_save_blobs_takes_one_name_as_one_layer(model, standin, tmp_path):
         assert [entry["op"] for entry in json.load(stream)["tensors"]] == ["cat"]
 
 
-def test_save_blobs_of_a_net_that_ran(model, standin, tmp_path):
+def test_save_blobs_refuses_a_net_that_ran_with_in_place_layers(model, standin, tmp_path):
     net = prepared(standin, model[0])
     net.forward()
     with pytest.raises(UsageError, match="in-place layers \\(first, r,") as caught:
@@ -284,7 +286,9 @@ def test_save_blobs_of_a_net_that_ran(model, standin, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_save_blobs_sees_in_place_layers_of_the_net_itself(model, standin, tmp_path):
+def test_save_blobs_sees_in_place_layers_of_the_net_and_not_of_the_prototxt(
+    model, standin, tmp_path
+):
     """The prototxt handed in is the repaired one, but the net was made from the original."""
     text = (
         'input: "data" input_dim: 1 input_dim: 4 input_dim: 3 input_dim: 3\nlayer { name: "r" '
@@ -303,14 +307,14 @@ def test_save_blobs_sees_in_place_layers_of_the_net_itself(model, standin, tmp_p
     assert len(os.listdir(str(tmp_path / "out"))) == 3
 
 
-def test_save_blobs_with_another_prototxt(model, standin, tmp_path):
+def test_save_blobs_refuses_a_prototxt_of_another_net(model, standin, tmp_path):
     net = prepared(standin, model[0])
     (tmp_path / "other").write_text(MODEL.replace('"cat" type', '"dog" type'))
     with pytest.raises(InputError, match="has layer cat \\(Concat\\) where the prototxt has dog"):
         save_blobs(net, str(tmp_path / "other"), str(tmp_path / "out"), layer_by_layer=True)
 
 
-def test_save_blobs_in_a_users_script(model, tmp_path):
+def test_save_blobs_works_in_a_users_script(model, tmp_path):
     script = tmp_path / "user.py"
     script.write_text(
         "import sys, numpy as np, caffe\n"
@@ -334,7 +338,7 @@ def test_save_blobs_in_a_users_script(model, tmp_path):
 
 
 @pytest.mark.parametrize("level, own, n_tops", [(None, True, 1), (2, False, 2), (2, True, 2)])
-def test_the_level_that_is_given_counts_and_never_the_files(
+def test_the_level_option_counts_and_not_the_level_in_the_prototxt(
     level, own, n_tops, tmp_path, monkeypatch, standin_path
 ):
     monkeypatch.setenv("PYTHONPATH", standin_path)
@@ -356,7 +360,9 @@ def test_the_level_that_is_given_counts_and_never_the_files(
     assert dump(options)["runs"][0]["counts"]["written"] == n_tops
 
 
-def test_v1_net_with_its_input_in_place(tmp_path, monkeypatch, standin_path):
+def test_a_v1_net_with_an_in_place_layer_on_its_input_is_saved_right(
+    tmp_path, monkeypatch, standin_path
+):
     monkeypatch.setenv("PYTHONPATH", standin_path)
     text = 'input: "data" input_dim: 1 input_dim: 4 input_dim: 3 input_dim: 3\n'
     text += 'layers { name: "r" type: RELU bottom: "data" top: "data" }\n'
@@ -382,7 +388,7 @@ def test_v1_net_with_its_input_in_place(tmp_path, monkeypatch, standin_path):
     np.testing.assert_array_equal(found["q"], np.maximum(DATA, 0) + 1)
 
 
-def test_a_killed_child_is_told_as_such(model, tmp_path, monkeypatch):
+def test_a_killed_child_is_reported_as_killed_with_a_hint_at_memory(model, tmp_path, monkeypatch):
     with open(model[0]) as stream:
         text = stream.read()
     with open(model[0], "w") as stream:
@@ -397,7 +403,7 @@ def test_a_killed_child_is_told_as_such(model, tmp_path, monkeypatch):
     assert not (tmp_path / "o").exists()
 
 
-def test_a_child_that_crashes_at_its_end_leaves_nothing_complete(model, tmp_path):
+def test_a_child_that_crashes_at_its_end_leaves_golden_data_marked_incomplete(model, tmp_path):
     """Everything was saved, but what a broken process saved is not to be trusted."""
     with open(model[0]) as stream:
         text = stream.read()
@@ -413,7 +419,7 @@ def test_a_child_that_crashes_at_its_end_leaves_nothing_complete(model, tmp_path
         assert json.load(stream)["complete"] is False
 
 
-def test_an_exception_of_a_layer_is_told_as_itself(model, tmp_path):
+def test_an_exception_of_a_python_layer_is_reported_as_itself(model, tmp_path):
     with open(model[0]) as stream:
         text = stream.read()
     with open(model[0], "w") as stream:

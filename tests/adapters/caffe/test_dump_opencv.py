@@ -19,7 +19,7 @@ from goldwatch.dumps.golden import GoldenSet
 from goldwatch.errors import FormatError, InputError, UsageError
 
 
-def test_resblock_is_what_real_caffe_computes(resblock, tmp_path):
+def test_resblock_outputs_equal_those_of_real_caffe(resblock, tmp_path):
     out = tmp_path / "golden"
     specs = ["data=" + resblock("input_data.npy")]
     result = dump(
@@ -72,7 +72,7 @@ def test_resblock_is_what_real_caffe_computes(resblock, tmp_path):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_raw_input_with_its_shape_is_what_its_npy_is(resblock, tmp_path, dtype):
+def test_a_raw_input_with_its_shape_gives_the_same_result_as_npy(resblock, tmp_path, dtype):
     array = np.load(resblock("input_data.npy"))
     array.astype(dtype).tofile(str(tmp_path / "in.bin"))
     shape = ",".join(str(dim) for dim in array.shape)
@@ -171,7 +171,7 @@ def names_net(caffemodel, tmp_path):
     )
 
 
-def test_names(names_net, tmp_path):
+def test_layer_names_are_sanitised_parked_or_hashed_with_a_mapping(names_net, tmp_path):
     out = tmp_path / "out"
     result = dump(DumpOptions(names_net[0], names_net[1], str(out), backend="opencv", seed=1))
     manifest = manifest_of(out)
@@ -197,7 +197,7 @@ def test_names(names_net, tmp_path):
     assert both == ["AbsVal", "BNLL"]
 
 
-def test_layers_are_chosen_by_glob(names_net, tmp_path):
+def test_layers_to_dump_are_chosen_by_glob(names_net, tmp_path):
     out = tmp_path / "out"
     dump(
         DumpOptions(
@@ -227,7 +227,7 @@ def test_layers_are_chosen_by_glob(names_net, tmp_path):
     assert not (tmp_path / "o2").exists()
 
 
-def test_v1_net_with_v1_weights(caffemodel, tmp_path):
+def test_a_v1_net_with_v1_weights_is_computed(caffemodel, tmp_path):
     (tmp_path / "n.prototxt").write_text(
         'input: "x" input_dim: 2 input_dim: 4 input_dim: 6 input_dim: 5\n'
         'layers { name: "c" type: CONVOLUTION bottom: "x" top: "c" blobs_lr: 1 '
@@ -257,7 +257,7 @@ def test_v1_net_with_v1_weights(caffemodel, tmp_path):
     assert (entry["layer"], entry["top"], entry["type"]) == ("", "x", "Input")
 
 
-def test_weights_that_do_not_fit(resblock, caffemodel, tmp_path):
+def test_weights_of_another_net_or_cut_short_are_refused(resblock, caffemodel, tmp_path):
     options = {"out": str(tmp_path / "o"), "seed": 1, "backend": "opencv"}
     model = caffemodel(
         tmp_path / "w.caffemodel", [("other", "Convolution", [np.ones((1, 1, 1, 1))])]
@@ -328,7 +328,7 @@ def test_weights_of_another_shape_name_the_layer(body, found, told, caffemodel, 
     assert told in caught.value.message and not (tmp_path / "o").exists()
 
 
-def test_weights_with_four_dimensions_as_older_files_have_them(caffemodel, tmp_path):
+def test_weights_with_four_dimensions_from_old_files_are_accepted(caffemodel, tmp_path):
     (tmp_path / "n.prototxt").write_text(
         INPUT + 'layer { name: "f" bottom: "x" top: "f" type: "InnerProduct" inner_product_param { '
         "num_output: 3 axis: 2 } }"
@@ -353,7 +353,7 @@ def test_weights_with_four_dimensions_as_older_files_have_them(caffemodel, tmp_p
     )
 
 
-def test_quantised_writes_containers(resblock, tmp_path):
+def test_quantised_golden_data_are_written_as_dump_containers(resblock, tmp_path):
     specs = ["data=" + resblock("input_data.npy")]
     options = DumpOptions(
         resblock("resblock.prototxt"),
@@ -388,7 +388,7 @@ def test_second_run_is_refused_unless_forced(resblock, tmp_path):
         np.testing.assert_array_equal(first[key], second[key])
 
 
-def test_batches(resblock, tmp_path):
+def test_each_file_of_an_input_folder_is_computed_as_a_batch(resblock, tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()
     data = np.load(resblock("input_data.npy"))
@@ -421,7 +421,7 @@ layer { name: "c%d" type: "Convolution" bottom: "%s" top: "c%d"
 """
 
 
-def test_interrupt_leaves_usable_files(caffemodel, tmp_path, until):
+def test_an_interrupt_leaves_only_whole_files_that_the_manifest_lists(caffemodel, tmp_path, until):
     text = 'input: "x" input_dim: 1 input_dim: 16 input_dim: 256 input_dim: 256\n'
     text += "".join(
         SLOW % (number, "c%d" % (number - 1) if number else "x", number) for number in range(120)

@@ -38,7 +38,7 @@ def load(spec, *, transform=None, net=NET, limit=1 << 32):
     return load_item(batch.items[entry.blob], entry.shape, transform or Transform(), limit)
 
 
-def test_npy_npz_and_raw(tmp_path):
+def test_npy_npz_and_raw_files_give_the_same_input(tmp_path):
     np.save(str(tmp_path / "x.npy"), X.astype(np.float64))
     np.savez(str(tmp_path / "x.npz"), data=X)
     X.tofile(str(tmp_path / "x.bin"))
@@ -89,7 +89,7 @@ def test_batch_size_may_differ_and_may_be_left_out(tmp_path):
         ("data={}/none", MissingPath, "no file in this folder"),
     ],
 )
-def test_refusals(spec, kind, reason, tmp_path):
+def test_unusable_inputs_are_refused_with_the_reason(spec, kind, reason, tmp_path):
     X.tofile(str(tmp_path / "x.bin"))
     np.save(str(tmp_path / "x.npy"), X)
     np.savez(str(tmp_path / "keys.npz"), other=X)
@@ -129,7 +129,7 @@ def npy(header, data=b""):
         "{'descr': '<f4', 'fortran_order': False, 'shape': (10L, )}",
     ],
 )
-def test_headers_that_are_no_headers(header, tmp_path):
+def test_an_npy_file_with_a_broken_header_is_refused_in_plain_words(header, tmp_path):
     (tmp_path / "x.npy").write_bytes(npy(header))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -142,7 +142,7 @@ def test_headers_that_are_no_headers(header, tmp_path):
     )
 
 
-def test_a_header_of_python_2(tmp_path):
+def test_an_npy_header_written_by_python_2_is_read(tmp_path):
     (tmp_path / "x.npy").write_bytes(
         npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2L, 3L, 4L, 5L), }", X.tobytes())
     )
@@ -151,14 +151,14 @@ def test_a_header_of_python_2(tmp_path):
         np.testing.assert_array_equal(load("data=%s/x.npy" % tmp_path), X)
 
 
-def test_fortran_order_and_big_endian(tmp_path):
+def test_fortran_order_and_big_endian_inputs_are_read(tmp_path):
     np.save(str(tmp_path / "f.npy"), np.asfortranarray(X))
     np.save(str(tmp_path / "b.npy"), X.astype(">f8"))
     for name in "fb":
         np.testing.assert_array_equal(load("data=%s/%s.npy" % (tmp_path, name)), X)
 
 
-def test_dimensions_are_judged_before_anything_is_unpacked(tmp_path, monkeypatch):
+def test_dimensions_are_checked_before_anything_is_unpacked(tmp_path, monkeypatch):
     """Each file claims far more than it may: no reader is let to the values."""
     wide = (
         "layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 1 dim: 3 dim: "
@@ -199,7 +199,7 @@ def png(width, height, data=b""):
 
 
 @pytest.mark.parametrize("suffix", [".png", ".jpg", ".bmp", ".ppm", ".pgm", ".webp", ".tiff"])
-def test_sizes_of_images_and_truncated_ones(suffix, tmp_path):
+def test_image_sizes_are_read_and_truncated_images_are_refused(suffix, tmp_path):
     cv2 = pytest.importorskip("cv2")
     pixels = np.random.RandomState(0).randint(0, 256, (37, 50, 3)).astype(np.uint8)
     path = str(tmp_path / ("i" + suffix))
@@ -216,7 +216,7 @@ def test_sizes_of_images_and_truncated_ones(suffix, tmp_path):
             load_image(path, (1, 3, 37, 50), Transform(), LIMIT)
 
 
-def test_a_progressive_jpeg_is_whole_at_its_end_only(tmp_path):
+def test_a_truncated_progressive_jpeg_is_refused(tmp_path):
     cv2 = pytest.importorskip("cv2")
     pixels = np.random.RandomState(0).randint(0, 256, (37, 50, 3)).astype(np.uint8)
     path = str(tmp_path / "i.jpg")
@@ -231,7 +231,7 @@ def test_a_progressive_jpeg_is_whole_at_its_end_only(tmp_path):
             image_size(path)
 
 
-def test_small_files_of_huge_pictures(tmp_path):
+def test_small_files_that_claim_huge_pictures_are_refused(tmp_path):
     path = str(tmp_path / "bomb.png")
     with open(path, "wb") as stream:
         stream.write(png(30000, 30000, zlib.compress(b"")))
@@ -249,7 +249,7 @@ def test_small_files_of_huge_pictures(tmp_path):
         load_image(path, (1, 3, 4, 4), Transform(), LIMIT)
 
 
-def test_missing_and_repeated_inputs(tmp_path):
+def test_missing_and_repeated_inputs_are_refused(tmp_path):
     inputs = net_inputs(Net(Document(NET), State()))
     with pytest.raises(UsageError, match=r"no file for the net's input a \[1\], b \[2, 2\]"):
         plan_batches(["data=x.npy"], inputs, False)
@@ -270,7 +270,7 @@ def test_missing_and_repeated_inputs(tmp_path):
     ]
 
 
-def test_random_is_the_same_everywhere():
+def test_random_inputs_depend_on_seed_and_batch_only():
     x = NetInput("x", (2, 3), 0, 0)
     got = random_input(5, x, 0)
     np.testing.assert_allclose(
@@ -282,7 +282,7 @@ def test_random_is_the_same_everywhere():
         random_input(5, NetInput("x", (), 0, 0), 0)
 
 
-def test_images(tmp_path):
+def test_images_are_scaled_cropped_and_shifted_as_caffe_does(tmp_path):
     cv2 = pytest.importorskip("cv2")
     pixels = np.random.RandomState(0).randint(0, 256, (4, 5, 3)).astype(np.uint8)
     cv2.imwrite(str(tmp_path / "i.png"), pixels)
@@ -316,7 +316,7 @@ def test_images(tmp_path):
         load_image(path, shape, Transform(np.zeros(4, np.float32)), LIMIT)
 
 
-def test_transform_param_and_options(tmp_path, binaryproto):
+def test_options_override_the_transform_param_of_the_net(tmp_path, binaryproto):
     net = Net(Document(NET), State())
     told = transform_from(transform_of(net, "data"), str(tmp_path))
     assert (list(told.mean), told.scale, told.crop, told.channel_order) == (

@@ -384,7 +384,7 @@ LOOPS = {
 
 
 @pytest.mark.parametrize("kind", sorted(LOOPS))
-def test_layers_are_their_definitions(kind):
+def test_layers_of_branches_compute_their_definitions(kind):
     @settings(max_examples=15, deadline=None)
     @given(st.integers(0, 2**31))
     def drawn(seed):
@@ -397,7 +397,7 @@ def test_layers_are_their_definitions(kind):
     drawn()
 
 
-def test_parameters_that_no_branch_has_are_refused():
+def test_parameters_that_no_caffe_branch_has_are_refused():
     x = np.ones((1, 2, 3, 3), np.float32)
     for kind, body in (
         ("Pooling", "pooling_param { pool: STOCHASTIC kernel_size: 2 pad: 1 }"),
@@ -416,13 +416,13 @@ def test_parameters_that_no_branch_has_are_refused():
             by_numpy(kind, body, [x])
 
 
-def test_places_of_another_pooling_are_refused():
+def test_upsampling_by_places_of_another_shape_is_refused():
     x, places = np.ones((1, 2, 4, 3), np.float32), np.zeros((1, 2, 3, 3), np.float32)
     with pytest.raises(InputError, match="the places, has another shape"):
         by_numpy("Upsample", "upsample_param { scale: 2 }", [x, places])
 
 
-def test_boxes_at_several_offsets_and_boxes_that_are_cut():
+def test_prior_boxes_with_offsets_and_clipped_boxes_equal_opencvs():
     """What OpenCV's layers of these names add: nets that were made for it have it."""
     feature, picture = np.zeros((1, 2, 3, 4), np.float32), np.zeros((1, 3, 60, 80), np.float32)
     body = (

@@ -38,7 +38,7 @@ def run(tmp_path, text, weights=None, out="o", **options):
     return result, values_of(tmp_path / out)
 
 
-def test_resblock_is_what_real_caffe_computes(resblock, tmp_path, monkeypatch):
+def test_resblock_outputs_equal_those_of_real_caffe(resblock, tmp_path, monkeypatch):
     monkeypatch.delenv("PYTHONPATH", raising=False)
     files = resblock("resblock.prototxt"), resblock("resblock.caffemodel")
     specs = ["data=" + resblock("input_data.npy")]
@@ -67,7 +67,7 @@ def test_resblock_is_what_real_caffe_computes(resblock, tmp_path, monkeypatch):
     assert manifest_of(tmp_path / "asked")["backend_reason"] == "it was asked for"
 
 
-def test_in_place_layers_and_several_batches(tmp_path, caffemodel):
+def test_in_place_layers_are_computed_for_each_batch(tmp_path, caffemodel):
     w, b = np.random.RandomState(4).standard_normal((3, 4, 3, 3)), np.arange(3)
     model = caffemodel(tmp_path / "w.caffemodel", [("c", "Convolution", [w, b])])
     (tmp_path / "many").mkdir()
@@ -87,14 +87,14 @@ def test_in_place_layers_and_several_batches(tmp_path, caffemodel):
 
 
 @pytest.mark.parametrize("backend", ["numpy", "opencv"])
-def test_a_net_without_weights_needs_none(tmp_path, backend):
+def test_a_net_without_weights_needs_no_caffemodel(tmp_path, backend):
     values = run(
         tmp_path, INPUT + 'layer { name: "r" type: "ReLU" bottom: "x" top: "r" }\n', backend=backend
     )[1]
     np.testing.assert_array_equal(values["r", 0], np.maximum(X, 0))
 
 
-def test_random_weights(tmp_path, caffemodel):
+def test_random_weights_depend_on_the_seed_and_on_the_numpy_backend(tmp_path, caffemodel):
     text = INPUT + CONV + 'layer { name: "s" type: "Scale" bottom: "c" top: "s" }\n'
     with pytest.raises(UsageError, match="no weights") as caught:
         run(tmp_path, text)
@@ -133,7 +133,7 @@ def test_random_weights(tmp_path, caffemodel):
         ("positive_unitball", lambda w: np.allclose(w.reshape(8, -1).sum(1), 1) and w.min() >= 0),
     ],
 )
-def test_fillers(tmp_path, filler, check):
+def test_weight_fillers_fill_as_caffe_defines(tmp_path, filler, check):
     """A one in the middle of nothing shows the filter."""
     quoted = filler if "'" in filler else filler + "'"
     body = (
@@ -153,7 +153,7 @@ def test_fillers(tmp_path, filler, check):
     assert check(np.stack(one, 1))
 
 
-def test_weights_shared_by_name(tmp_path, caffemodel):
+def test_layers_that_share_weights_by_name_compute_with_them(tmp_path, caffemodel):
     param = (
         'param { name: "w" } param { name: "b" } convolution_param { num_output: 4 kernel_size: 1 }'
     )
@@ -176,7 +176,7 @@ def Anchors(bottoms, blobs, parameters, name):
 """  # noqa: E501
 
 
-def test_repeated_fields_of_a_type_of_ones_own_are_lists(tmp_path):
+def test_repeated_fields_of_a_users_layer_type_are_lists(tmp_path):
     body = "anchors_param { biases: 4 biases: 7.5 number: 3 box { side: 1 } box { side: 2 } }"
     text = INPUT + 'layer { name: "p" type: "Anchors" bottom: "x" top: "p" %s }\n' % body
     spec = "Anchors=" + written(tmp_path / "own.py", ANCHORS)
@@ -211,12 +211,12 @@ def Double(bottoms, blobs, parameters, name):
         ),
     ],
 )
-def test_refusals_say_why(tmp_path, layer, told):
+def test_a_layer_that_cannot_be_computed_is_refused_with_the_reason(tmp_path, layer, told):
     with pytest.raises(InputError, match=told):
         run(tmp_path, INPUT + 'layer { name: "p" %s }\n' % layer, random_weights=1)
 
 
-def test_layers_of_ones_own(tmp_path, caffemodel):
+def test_a_users_layer_file_computes_an_unknown_type(tmp_path, caffemodel):
     text = (
         INPUT + 'layer { name: "p" type: "Double" bottom: "x" top: "p" top: "q" double_param { '
         "factor: 3 } }\n"
@@ -261,13 +261,13 @@ def test_layers_of_ones_own(tmp_path, caffemodel):
     assert caught.value.hint.endswith("this one's are Double, Input")
 
 
-def test_what_layers_of_ones_own_print_goes_to_stderr(tmp_path, capfd):
+def test_what_a_users_layer_prints_goes_to_stderr(tmp_path, capfd):
     text = INPUT + 'layer { name: "p" type: "Double" bottom: "x" top: "p" top: "q" }\n'
     run(tmp_path, text, layer_files=["Double=" + written(tmp_path / "own.py", OWN)])
     assert capfd.readouterr() == ("", "doubled p\n")
 
 
-def test_fields_that_change_nothing(tmp_path):
+def test_parameters_without_effect_change_no_result(tmp_path):
     """A layer of BVLC's reads its own parameters alone, and a branch's field may say what BVLC's
     Caffe does anyway.
     """
@@ -297,7 +297,7 @@ DATA = (
 )
 
 
-def test_data_layers_are_inputs(tmp_path, caffemodel):
+def test_data_layers_are_inputs_of_the_net(tmp_path, caffemodel):
     model = caffemodel(tmp_path / "w.caffemodel", [])
     x = np.random.RandomState(1).standard_normal((2, 3, 6, 6)).astype(np.float32)
     np.save(str(tmp_path / "d.npy"), x)
@@ -359,7 +359,7 @@ def test_data_layers_are_inputs(tmp_path, caffemodel):
         ),
     ],
 )
-def test_shapes_of_data_layers(tmp_path, caffemodel, layer, shape):
+def test_shapes_of_data_layers_come_from_their_parameters(tmp_path, caffemodel, layer, shape):
     """What the layer says of its pictures is the shape; a mean file, which only pictures need, may
     be missing.
     """
@@ -388,7 +388,7 @@ def test_shapes_of_data_layers(tmp_path, caffemodel, layer, shape):
     )
 
 
-def test_data_layers_of_branches_are_inputs(tmp_path):
+def test_data_layers_of_branches_are_inputs_of_the_net(tmp_path):
     """Whatever a layer without bottoms is called, it reads or makes data; its files may have other
     shapes than its parameters tell.
     """
@@ -426,7 +426,7 @@ def test_data_layers_of_branches_are_inputs(tmp_path):
     assert run(tmp_path, text + relu, out="one", inputs=one)[1]["r", 0].shape == (1, 3, 227, 227)
 
 
-def test_tops_behind_the_first_that_the_net_computes_from(tmp_path):
+def test_a_data_layers_further_tops_are_inputs_if_the_net_reads_them(tmp_path):
     text = (
         'layer { name: "d" type: "HDF5Data" top: "x" top: "y" top: "label" hdf5_data_param { '
         'source: "s" batch_size: 2 } }\n'
@@ -443,7 +443,7 @@ def test_tops_behind_the_first_that_the_net_computes_from(tmp_path):
     assert set(values) == {("d", 0), ("d", 1), ("e", 0)}
 
 
-def test_what_reads_labels_alone_need_not_be_known(tmp_path):
+def test_a_layer_that_reads_labels_alone_may_be_of_unknown_type(tmp_path):
     """The SSD branch's DetectionEvaluate, for instance, which is not run without labels."""
     text = (
         DATA
@@ -460,7 +460,7 @@ def test_what_reads_labels_alone_need_not_be_known(tmp_path):
     "sizes",
     ["shape { dim: 2 dim: 3 } shape { dim: 2 dim: 3 }", "num: 2 channels: 3 height: 1 width: 1"],
 )
-def test_dummy_data(tmp_path, sizes):
+def test_dummy_data_is_filled_or_asked_for_as_input(tmp_path, sizes):
     """One value is what Caffe fills it with; random numbers are an input."""
     fillers = "data_filler { value: 2.5 } data_filler { type: 'gaussian' }"
     text = "layer { name: 'd' type: 'DummyData' top: 'x' %s dummy_data_param { %s %s } }\n"
@@ -478,7 +478,7 @@ def test_dummy_data(tmp_path, sizes):
     assert len(np.unique(run(tmp_path, both, out="q", seed=3, inputs=())[1]["e", 0])) == 6
 
 
-def test_random_regions_places_and_beginnings(tmp_path):
+def test_random_regions_words_and_continuation_flags_are_valid(tmp_path):
     """Not any number is the number of a picture or of a row: random inputs are such that the net
     can be tried.
     """
@@ -531,7 +531,7 @@ def _v0(name, blobs):
     return field(2, field(1, body))
 
 
-def test_words_of_branches_in_old_nets(tmp_path):
+def test_layers_of_branches_in_v1_nets_are_computed(tmp_path):
     """DeconvNet's and DeepLab's nets are of the V1 form; what only writes files computes
     nothing.
     """
@@ -549,7 +549,7 @@ def test_words_of_branches_in_old_nets(tmp_path):
     ]
 
 
-def test_a_net_and_weights_of_the_oldest_form(tmp_path):
+def test_a_v0_net_with_v0_weights_is_computed(tmp_path):
     w = np.random.RandomState(3).standard_normal((5, 120)).astype(np.float32)
     (tmp_path / "v0.caffemodel").write_bytes(_v0(b"fc", [w]))
     head = 'input: "x" input_dim: 2 input_dim: 4 input_dim: 6 input_dim: 5\n'
@@ -566,7 +566,7 @@ def test_a_net_and_weights_of_the_oldest_form(tmp_path):
     np.testing.assert_array_equal(values["r", 0], np.maximum(values["fc", 0], 0))
 
 
-def test_weights_of_old_files(tmp_path):
+def test_weights_of_old_files_in_doubles_and_in_hdf5_are_read(tmp_path):
     """The oldest nets have a layer inside of a connection; a net of doubles has its data in another
     field; HDF5 is a form of its own.
     """
@@ -598,7 +598,7 @@ def test_weights_of_old_files(tmp_path):
         run(tmp_path, text, str(tmp_path / "wrong.caffemodel"), "w", backend="numpy")
 
 
-def test_hdf5_weights(tmp_path, monkeypatch):
+def test_hdf5_weights_need_h5py_and_share_by_name(tmp_path, monkeypatch):
     path = fake_h5py.write(tmp_path / "w.h5")
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(
@@ -620,7 +620,7 @@ def test_hdf5_weights(tmp_path, monkeypatch):
         StoredWeights(path)
 
 
-def test_two_backends_are_compared(tmp_path):
+def test_check_backend_compares_with_a_second_backend(tmp_path):
     result, _ = run(tmp_path, INPUT + CONV, random_weights=3, check_backend="opencv")
     found = result["check"]["runs"][0]
     assert (
@@ -644,7 +644,7 @@ def test_two_backends_are_compared(tmp_path):
         run(tmp_path, reorg, out="q", random_weights=3, check_backend="numpy")
 
 
-def test_what_differs_between_backends_is_found(tmp_path):
+def test_values_that_differ_between_backends_are_named(tmp_path):
     from goldwatch.adapters.caffe.backends_compared import check_sentence, compare_runs
 
     for out in "ab":

@@ -44,7 +44,7 @@ def drawing(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", DRAWN)
-def test_random_layers_are_what_caffe_defines(drawing, kind):
+def test_random_layers_compute_what_caffe_defines(drawing, kind):
     """Shapes, strides, pads, groups and axes are drawn as scripts/caffe_whitelist draws them."""
     draws, layers = drawing
     compared = 0
@@ -84,14 +84,14 @@ def test_random_layers_are_what_caffe_defines(drawing, kind):
     assert compared
 
 
-def test_the_table_is_that_of_the_operators():
+def test_the_layer_table_equals_that_of_the_operators():
     assert set(LAYERS) == set(registry.spellings("caffe"))
     assert {
         kind for kind, known in LAYERS.items() if known.blobs.__name__ != "<lambda>"
     } == WEIGHTED
 
 
-def test_the_table_of_the_documentation():
+def test_the_layer_table_of_the_page_lists_every_layer():
     with open(os.path.join(SCRIPTS, "..", "docs", "caffe.md"), encoding="utf-8") as stream:
         rows = (
             stream.read()
@@ -124,7 +124,7 @@ SSD_PRIOR = (
         "img_w: 80",
     ],
 )
-def test_prior_boxes(param):
+def test_prior_boxes_are_those_of_the_definition(param):
     feature, picture = numbers(0, 1, 3, 4, 5), numbers(1, 1, 3, 64, 80)
     made = by_numpy("PriorBox", "prior_box_param { %s }" % param, [feature, picture])[0]
     assert made.shape[:2] == (1, 2) and made.dtype == np.float32
@@ -220,7 +220,7 @@ def detected(location, confidence, priors, classes, shared, code, nms, top, keep
     st.booleans(),
     st.sampled_from([3, 200]),
 )
-def test_detections(seed, code, shared, keep):
+def test_detections_equal_those_of_opencv(seed, code, shared, keep):
     random, count, classes, pictures = np.random.RandomState(seed), 12, 4, 2
     corners = np.sort(random.uniform(0, 1, (count, 2, 2)), 1).reshape(count, 4) + [0, 0, 0.05, 0.05]
     priors = np.stack([corners.ravel(), np.tile([0.1, 0.1, 0.2, 0.2], count)])[None].astype(
@@ -250,7 +250,7 @@ def test_detections(seed, code, shared, keep):
         near(made[0, 0], other[order], 1e-5)
 
 
-def test_no_detection_is_one_row_a_picture():
+def test_no_detection_gives_one_row_per_picture():
     body = (
         "detection_output_param { num_classes: 2 confidence_threshold: 0.9 code_type: CENTER_SIZE }"
     )
@@ -272,7 +272,7 @@ def regions(random, count):
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**31), st.sampled_from([1.0, 0.0625, 0.125]))
-def test_regions(seed, scale):
+def test_roi_and_psroi_pooling_equal_plain_loops(seed, scale):
     random = np.random.RandomState(seed)
     x, rois = random.standard_normal((2, 18, 9, 8)).astype(np.float32), regions(random, 3)
     made = by_numpy(
@@ -318,7 +318,7 @@ def test_regions(seed, scale):
     near(made, right)
 
 
-def test_the_largest_value_of_a_region_with_nan():
+def test_roi_pooling_ignores_nan_as_caffe_does():
     """The source begins at -FLT_MAX and asks whether a value is larger, which NaN and -inf never
     are.
     """
@@ -331,7 +331,7 @@ def test_the_largest_value_of_a_region_with_nan():
     np.testing.assert_array_equal(made, [[[[2.0], [lowest]], [[lowest], [lowest]]]])
 
 
-def test_a_region_of_no_picture():
+def test_a_region_outside_of_the_pictures_is_refused():
     for picture in (-1, 2):
         with pytest.raises(
             InputError,
@@ -366,7 +366,7 @@ def darknet(x, stride, forward):
 
 
 @pytest.mark.parametrize("stride", [2, 3])
-def test_reorg(stride):
+def test_reorg_orders_values_as_darknet_does(stride):
     x = numbers(3, 2, 2 * stride * stride, 2 * stride, 3 * stride)
     made = by_numpy("Reorg", "reorg_param { stride: %d }" % stride, [x])[0]
     assert made.shape == (2, 2 * stride**4, 2, 3)
@@ -376,7 +376,7 @@ def test_reorg(stride):
     np.testing.assert_array_equal(back.ravel(), darknet(x, stride, True))
 
 
-def test_upsampling_by_places_and_by_repeating():
+def test_upsampling_by_places_and_by_repeating_equals_the_definition():
     x = numbers(4, 2, 3, 5, 7)
     pooled, places = by_numpy("Pooling", "pooling_param { kernel_size: 2 stride: 2 }", [x], tops=2)
     for sizes in ("upsample_h: 5 upsample_w: 7", "scale: 2 pad_out_h: true pad_out_w: true"):
@@ -394,7 +394,7 @@ def test_upsampling_by_places_and_by_repeating():
     )
 
 
-def test_bn_of_segnet_and_of_pspnet():
+def test_bn_layers_of_segnet_and_pspnet_equal_the_formula():
     x, (scale, shift, mean) = numbers(5, 2, 3, 4, 5), numbers(6, 3, 3)
     variance = np.abs(numbers(7, 3)) + 0.5
     wide = [
@@ -419,7 +419,7 @@ def test_bn_of_segnet_and_of_pspnet():
     near(by_numpy("BN", "bn_param { frozen: true }", [x], blobs)[0], right)
 
 
-def test_pyramid_columns_rows_and_embedding():
+def test_spp_im2col_reduction_and_embedding_equal_the_definition():
     x = numbers(8, 2, 3, 5, 7)
     made = by_numpy("SPP", "spp_param { pyramid_height: 3 pool: MAX }", [x])[0]
     assert made.shape == (2, 3 * (1 + 4 + 16))
@@ -464,7 +464,7 @@ def test_pyramid_columns_rows_and_embedding():
     ("operation", "right"), [("SUM", 1), ("ASUM", 2), ("SUMSQ", 3), ("MEAN", 4)]
 )
 @pytest.mark.parametrize("axis", [0, 2, -1])
-def test_reductions_with_their_factor(operation, right, axis):
+def test_reductions_multiply_by_their_coefficient(operation, right, axis):
     """Both by name and by number; coeff is one number here, a list in Eltwise."""
     x = numbers(19, 2, 3, 4, 5)
     wide = x.astype(np.float64).reshape(x.shape[:axis] + (-1,))
@@ -483,7 +483,7 @@ def test_reductions_with_their_factor(operation, right, axis):
     near(made, -1.5 * x)
 
 
-def test_a_size_is_copied_from_its_own_axis():
+def test_a_reshape_to_0_copies_the_size_of_its_axis():
     x = numbers(20, 1, 3, 7)
     assert by_numpy("Reshape", "reshape_param { num_axes: 0 shape { dim: 0 dim: -1 } }", [x])[
         0
@@ -491,7 +491,7 @@ def test_a_size_is_copied_from_its_own_axis():
     assert by_numpy("MVN", "", [x])[0].shape == (1, 3, 7, 1)
 
 
-def test_losses_and_accuracy():
+def test_losses_and_accuracy_equal_the_formulas():
     x, label = numbers(13, 4, 5), np.array([0, 4, 2, 3.0])
     rows = np.arange(4)
     power = np.exp(x.astype(np.float64))
@@ -638,14 +638,14 @@ def test_recurrent_weights_have_the_shapes_that_the_operators_take():
         ),
     ],
 )
-def test_refusals(kind, body, told):
+def test_a_layer_that_numpy_does_not_compute_is_refused(kind, body, told):
     with pytest.raises(InputError, match=told) as caught:
         by_numpy(kind, body, [numbers(1, 2, 3, 2, 2)], [np.zeros(2)] if kind in WEIGHTED else ())
     if "not known" in told or "Python" in told:
         assert "`layer=TYPE=FILE.py`" in caught.value.hint
 
 
-def test_every_layer_with_weights_tells_their_shapes():
+def test_weight_shapes_of_every_layer_with_weights_are_known():
     body = "scale_param { axis: 1 num_axes: 2 bias_term: true }"
     layer = Net(Document(text_of("Scale", body, [numbers(0, 2, 3, 4, 5)])), State()).layers[1]
     assert [blob.shape for blob in blobs_of(layer, [(2, 3, 4, 5)])] == [(3, 4), (3, 4)]

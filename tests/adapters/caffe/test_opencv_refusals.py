@@ -57,7 +57,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("body", sorted(REFUSED))
-def test_refused_by_layer_and_parameter(body):
+def test_parameters_that_opencv_computes_otherwise_are_refused_by_name(body):
     text = INPUT + 'layer { name: "L" bottom: "x" top: "y" %s }' % body
     with pytest.raises(InputError) as caught:
         refuse_unknown(Net(Document(text), State()))
@@ -120,7 +120,7 @@ def test_a_top_of_one_axis_is_refused_before_the_run(body):
         ),
     ],
 )
-def test_refused_by_the_shapes_before_the_run(body, told):
+def test_shapes_that_opencv_computes_otherwise_are_refused_before_the_run(body, told):
     net = Net(Document(INPUT + 'layer { name: "L" bottom: "x" top: "y" %s }' % body), State())
     with pytest.raises(InputError, match=r"layer L \(\w+\).*%s" % told):
         normalise(net, net_inputs(net))
@@ -255,7 +255,7 @@ def test_an_unknown_field_is_named_with_its_line():
         normalise(net, net_inputs(net))
 
 
-def test_axis_of_a_scale_is_counted_from_the_front():
+def test_a_negative_axis_of_a_scale_is_counted_from_the_front():
     net = Net(
         Document(
             INPUT + 'layer { name: "L" type: "Scale" bottom: "x" top: "y" scale_param { axis: -3 '

@@ -20,7 +20,7 @@ def shapes(kind, body, *bottoms):
     return top_shapes(Net(document, initial_state(document, "TEST", None, ())).layers[0], bottoms)
 
 
-def test_a_layer_without_a_rule_tells_none():
+def test_a_layer_without_a_shape_rule_is_refused():
     for kind in ("PriorBox", "Python", "Proposal", "ROIPooling"):
         with pytest.raises(
             InputError, match=r"layer l \(%s\): the shapes of its tops are not known" % kind
@@ -28,7 +28,7 @@ def test_a_layer_without_a_rule_tells_none():
             shapes(kind, "", (1, 4, 3, 2), (1, 4, 3, 2))
 
 
-def test_layers_of_branches():
+def test_top_shapes_of_branch_layers_are_known_without_running():
     assert shapes("Permute", "permute_param { order: 0 order: 2 }", (1, 4, 3, 2)) == [(1, 3, 4, 2)]
     assert shapes("Axpy", "", (1, 4), (1, 4, 3, 2), (1, 4, 3, 2)) == [(1, 4, 3, 2)]
     body = "convolution_param { num_output: 4 kernel_size: 3 pad: 1 stride: 2 group: 4 }"

@@ -141,19 +141,19 @@ def alive(pid):
         return False
 
 
-def test_the_last_of_each_message_counts(do):
+def test_the_last_message_of_each_kind_counts(do):
     seen = []
     outcome = do("tells", lambda *pair: seen.append(pair))
     assert outcome.returncode == 0 and outcome.told["step"] == 2 and outcome.told["other"] == "a"
     assert outcome.told["progress"] == [5, 5] and not outcome.interrupted and not outcome.died
 
 
-def test_an_error_of_our_own_arrives_as_itself(do):
+def test_a_childs_goldwatch_error_arrives_with_its_kind_and_hint(do):
     error = do("refuses").problem("it", "")
     assert isinstance(error, UsageError) and (error.message, error.hint) == ("not so", "but so")
 
 
-def test_the_childs_own_exception_is_kept(do):
+def test_an_exception_in_the_child_is_reported_with_its_place(do):
     """Traceback lines begin with "File", which is no fatal line of glog's."""
     error = do("raises").problem("caffe", "look at it")
     assert isinstance(error, InputError) and error.hint == "look at it"
@@ -164,12 +164,12 @@ def test_the_childs_own_exception_is_kept(do):
     assert error.message.endswith("in raises)")
 
 
-def test_the_exception_that_c_plus_plus_hid_is_told_too(do):
+def test_an_exception_hidden_by_a_system_error_is_reported(do):
     message = do("masks").problem("caffe", "").message
     assert "SystemError" not in message and "ValueError: of the layer" in message
 
 
-def test_a_path_that_is_not_there(do, tmp_path):
+def test_a_missing_file_in_the_child_is_reported_by_its_path(do, tmp_path):
     error = do("misses", path=str(tmp_path)).problem("it", "")
     assert (
         isinstance(error, EnvironmentProblem)
@@ -177,7 +177,7 @@ def test_a_path_that_is_not_there(do, tmp_path):
     )
 
 
-def test_a_fatal_check_is_told_and_what_was_told_before_is_there(do):
+def test_a_fatal_check_is_reported_and_earlier_messages_are_kept(do):
     outcome = do("aborts")
     assert outcome.died and outcome.told == {"done": 1}
     message = outcome.problem("caffe", "").message
@@ -187,7 +187,7 @@ def test_a_fatal_check_is_told_and_what_was_told_before_is_there(do):
     )
 
 
-def test_an_exit_code_is_no_crash(do):
+def test_an_exit_code_is_not_taken_for_a_crash(do):
     outcome = do("leaves")
     assert (
         outcome.returncode == 3
@@ -196,7 +196,7 @@ def test_an_exit_code_is_no_crash(do):
     )
 
 
-def test_a_kill_hints_at_memory():
+def test_a_kill_is_reported_with_a_hint_at_memory():
     error = Outcome(-9, {}).problem("caffe", "")
     assert (
         isinstance(error, EnvironmentProblem)
@@ -205,7 +205,7 @@ def test_a_kill_hints_at_memory():
     )
 
 
-def test_causes_in_logs():
+def test_the_cause_is_found_in_the_childs_log():
     trace = (
         'noise\nTraceback (most recent call last):\n  File "a.py", line 7, in setup\n    '
         "x\nNameError: name\nafter\n"
@@ -221,7 +221,7 @@ def test_causes_in_logs():
     ]
 
 
-def test_no_such_python(do):
+def test_a_python_that_does_not_exist_is_reported(do):
     with pytest.raises(EnvironmentProblem, match="cannot be started"):
         do("tells", python="/none/python")
 
@@ -240,7 +240,7 @@ def asked(monkeypatch):
     return numbers
 
 
-def test_ctrl_c_is_passed_on_once(do, when_ready, asked):
+def test_ctrl_c_is_passed_on_to_the_child_once(do, when_ready, asked):
     when_ready(interrupt)
     outcome = do("counts")
     # What is left of its group when it has ended is killed.
@@ -268,7 +268,7 @@ def born(monkeypatch):
     return numbers
 
 
-def test_ctrl_c_at_the_childs_birth_is_not_lost(do, born):
+def test_ctrl_c_while_the_child_starts_is_not_lost(do, born):
     born.append(None)
     outcome = do("sleeps")
     # Not even a Python that is still starting answers with a traceback.
@@ -280,7 +280,7 @@ def test_ctrl_c_at_the_childs_birth_is_not_lost(do, born):
     )
 
 
-def test_a_child_that_does_not_heed_is_killed_with_its_group(do, when_ready, monkeypatch, until):
+def test_a_child_that_ignores_ctrl_c_is_killed_with_its_group(do, when_ready, monkeypatch, until):
     monkeypatch.setattr(parent, "INTERRUPT_S", 0.1)
     monkeypatch.setattr(parent, "TERMINATE_S", 0.1)
     when_ready(interrupt)
@@ -289,7 +289,7 @@ def test_a_child_that_does_not_heed_is_killed_with_its_group(do, when_ready, mon
     until(lambda: not alive(outcome.told["grandchild"]))
 
 
-def test_a_second_ctrl_c_kills(do, when_ready, until, asked):
+def test_a_second_ctrl_c_kills_the_child(do, when_ready, until, asked):
     def twice():
         interrupt()
         until(lambda: asked)
@@ -306,7 +306,7 @@ def test_sigterm_ends_the_child_and_then_this_process(do, when_ready):
     assert caught.value.code == 128 + signal.SIGTERM
 
 
-def test_an_error_of_the_caller_leaves_no_child(do, born):
+def test_an_error_in_the_caller_ends_the_child(do, born):
     def progress(done, total):
         raise ZeroDivisionError
 
@@ -315,13 +315,13 @@ def test_an_error_of_the_caller_leaves_no_child(do, born):
     assert not alive(born[0])
 
 
-def test_a_program_that_the_child_left_running_delays_nothing(do):
+def test_a_program_that_the_child_leaves_running_does_not_delay_the_end(do):
     outcome = do("forks")
     os.kill(outcome.told["grandchild"], signal.SIGKILL)
     assert outcome.returncode == 0 and not outcome.interrupted
 
 
-def test_the_childs_output_goes_on_to_ours(tmp_path, monkeypatch, capfd):
+def test_the_childs_output_is_shown_as_ours(tmp_path, monkeypatch, capfd):
     (tmp_path / "the_work.py").write_text(WORK)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     outcome = run_child(
@@ -335,7 +335,7 @@ def test_the_childs_output_goes_on_to_ours(tmp_path, monkeypatch, capfd):
     )
 
 
-def test_signals_elsewhere_than_in_the_main_thread():
+def test_signals_can_be_noted_outside_of_the_main_thread():
     done = []
 
     def enter():
@@ -355,7 +355,7 @@ def test_a_noted_ctrl_c_is_passed_on():
         signals.pass_on()
 
 
-def test_what_another_writer_holds_is_not_swept(tmp_path):
+def test_a_folder_that_another_writer_locks_is_not_cleaned_up(tmp_path):
     (tmp_path / JOURNAL_FILE).write_text("a.0.1700000000000000.npy\n")
     (tmp_path / "a.0.1700000000000000.npy").write_text("")
     with open(str(tmp_path / JOURNAL_FILE)) as held:
@@ -367,7 +367,7 @@ def test_what_another_writer_holds_is_not_swept(tmp_path):
 
 
 @pytest.mark.parametrize(("module", "name"), [("tempfile", "mkdtemp"), ("shutil", "rmtree")])
-def test_a_scratch_folder_is_gone_whatever_moment_ctrl_c_comes_at(
+def test_a_scratch_folder_is_removed_at_whatever_moment_ctrl_c_comes(
     tmp_path, monkeypatch, module, name
 ):
     """While it is made, while it is removed."""
@@ -386,7 +386,7 @@ def test_a_scratch_folder_is_gone_whatever_moment_ctrl_c_comes_at(
     assert os.listdir(str(tmp_path)) == []
 
 
-def test_what_python_printed_stands_for_the_system_error_that_boost_makes_of_it() -> None:
+def test_the_printed_import_error_replaces_boosts_system_error() -> None:
     log = 'Traceback (most recent call last):\n  File "<frozen importlib>", line 1, in find\n'
     log += "ModuleNotFoundError: No module named 'mine'\n"
     raised = {

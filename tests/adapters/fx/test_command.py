@@ -51,7 +51,9 @@ def dump(tmp_path, monkeypatch, text, *more, version="2.9.1+cpu", name="infer.py
     return run_here(words, tmp_path)
 
 
-def test_ranks_write_beside_each_other_and_one_that_fails_shows_where(tmp_path, monkeypatch, capfd):
+def test_ranks_write_beside_each_other_and_a_failing_one_shows_its_traceback(
+    tmp_path, monkeypatch, capfd
+):
     monkeypatch.setenv("WORLD_SIZE", "2")
     for rank in "01":
         monkeypatch.setenv("RANK", rank)
@@ -113,7 +115,9 @@ def test_each_call_of_a_graph_is_written_as_torchair_writes_it(tmp_path, monkeyp
         ),
     ],
 )
-def test_what_cannot_give_golden_data_is_said(tmp_path, monkeypatch, text, version, code, said):
+def test_a_script_that_cannot_give_golden_data_is_refused_with_the_reason(
+    tmp_path, monkeypatch, text, version, code, said
+):
     done = dump(tmp_path, monkeypatch, text, version=version)
     assert (
         done.returncode == code and said in json.loads(done.stdout)["error"]["message"]

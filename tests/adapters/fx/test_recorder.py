@@ -44,7 +44,7 @@ def test_values_are_numbered_as_torchair_numbers_them():
     ]  # fmt: skip
 
 
-def test_pytorch_2_1_traces_where_a_tensor_lies(monkeypatch):
+def test_pytorch_2_1_traces_code_that_asks_for_a_tensors_device(monkeypatch):
     class TorchVariable:
         def __init__(self, value):
             self.value = value
@@ -63,7 +63,7 @@ def test_pytorch_2_1_traces_where_a_tensor_lies(monkeypatch):
         TorchVariable("a").python_type()
 
 
-def test_a_tensor_that_numpy_cannot_hold_is_none(monkeypatch):
+def test_a_tensor_that_numpy_cannot_hold_is_left_out(monkeypatch):
     class Sparse(Tensor):
         dtype = "float32"
 
@@ -78,7 +78,7 @@ def test_a_tensor_that_numpy_cannot_hold_is_none(monkeypatch):
     assert as_array(Sparse([1])) is None
 
 
-def test_files_hold_what_a_node_read_and_wrote_whatever_becomes_of_it_later(tmp_path):
+def test_files_hold_a_nodes_values_as_they_were_though_they_change_later(tmp_path):
     recorder = Recorder(str(tmp_path), {"script": "0" * 64}, "2.9.1", {1})
     graph = recorder.graph()
     assert graph.call() is None  # token 0 is not wanted

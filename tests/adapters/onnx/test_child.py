@@ -97,7 +97,7 @@ def command(tmp_path):
     return run
 
 
-def test_a_kernel_that_crashes(tmp_path, command):
+def test_a_crashing_kernel_is_reported_and_leaves_no_golden_data(tmp_path, command):
     done = command("segfault")
     assert (
         done.returncode == 4
@@ -112,7 +112,7 @@ def test_a_kernel_that_crashes(tmp_path, command):
     )
 
 
-def test_a_kernel_that_crashes_in_a_later_part_names_its_nodes(tmp_path, command):
+def test_a_kernel_that_crashes_in_a_later_part_names_that_parts_nodes(tmp_path, command):
     nodes = [
         node("Abs", ["x"], ["a"], name="first"),
         node("Neg", ["a"], ["b"], name="second"),
@@ -129,7 +129,7 @@ def test_a_kernel_that_crashes_in_a_later_part_names_its_nodes(tmp_path, command
     ), said
 
 
-def test_a_child_that_is_killed_while_it_writes(tmp_path, command):
+def test_a_child_killed_while_it_writes_leaves_only_whole_files(tmp_path, command):
     done = command("killed while writing")
     assert (
         done.returncode == 4
@@ -164,7 +164,7 @@ def test_a_child_that_is_killed_while_it_writes(tmp_path, command):
     assert rest[0] == rest[1]
 
 
-def test_a_killed_childs_random_values_are_still_known_as_such(tmp_path, command):
+def test_a_killed_childs_random_values_are_still_marked_random(tmp_path, command):
     nodes = [
         node("RandomUniformLike", ["x"], ["v0"]),
         node("Abs", ["x"], ["v1"]),
@@ -179,13 +179,13 @@ def test_a_killed_childs_random_values_are_still_known_as_such(tmp_path, command
     assert found == {"x": None, "RandomUniformLike_0": True}
 
 
-def test_ctrl_c_while_the_model_runs(tmp_path, command):
+def test_ctrl_c_while_the_model_runs_saves_nothing(tmp_path, command):
     done = command("interrupt")
     assert done.returncode == 130 and "interrupted; nothing was saved" in done.stderr
     assert not (tmp_path / "golden").exists() and signal.SIGINT
 
 
-def test_a_python_without_numpy(tmp_path, command):
+def test_a_python_without_numpy_is_named_with_what_to_install(tmp_path, command):
     (tmp_path / "path" / "numpy.py").write_text(
         "raise ModuleNotFoundError(\"No module named 'numpy'\", name='numpy')\n"
     )

@@ -83,7 +83,7 @@ def test_a_healthy_network_passes(tmp_path, name):
     assert data
 
 
-def test_only_what_a_row_needs_is_saved_with_the_om(tmp_path):
+def test_with_an_om_json_only_values_that_a_row_needs_are_saved(tmp_path):
     prepare(tmp_path, networks.cnn(), (2, 3, 16, 16), FUSED)
     done = run(
         tmp_path,
@@ -153,7 +153,7 @@ def test_only_what_a_row_needs_is_saved_with_the_om(tmp_path):
     )
 
 
-def test_an_om_of_another_model_is_told(tmp_path):
+def test_an_om_json_of_another_model_is_refused(tmp_path):
     prepare(tmp_path, networks.cnn(), (2, 3, 16, 16))
     relu = build.model(
         [node("Relu", ["x"], ["y"], name="r")],
@@ -208,7 +208,7 @@ def test_a_node_that_is_wrong_is_the_first_divergence(tmp_path):
     assert code == 1 and result["summary"]["first_divergence"]["op"] == "/attn/Softmax"
 
 
-def test_a_convolution_in_one_dimension_is_compared_with_four(tmp_path):
+def test_a_1d_convolution_is_compared_with_the_devices_4d_one(tmp_path):
     """The device has a height of 1 that the model has not."""
     weights = [
         build.weight(
@@ -264,7 +264,7 @@ def test_a_convolution_in_one_dimension_is_compared_with_four(tmp_path):
     ] == ["pass"]
 
 
-def test_what_random_numbers_made_is_not_compared(tmp_path):
+def test_a_value_made_of_random_numbers_is_not_compared(tmp_path):
     nodes = [
         node("RandomNormalLike", ["x"], ["n"], name="noise"),
         node("Add", ["n", "x"], ["a"], name="behind"),
@@ -285,7 +285,7 @@ def test_what_random_numbers_made_is_not_compared(tmp_path):
         assert "come out of random numbers" in row["reason"]
 
 
-def test_what_was_given_is_not_compared_with_itself(tmp_path):
+def test_a_value_fed_from_the_dump_is_not_compared_with_itself(tmp_path):
     prepare(tmp_path, networks.transformer(), (1, 8, 32))
     (dump,) = (tmp_path / "dump").rglob("Softmax.*")
     words = [
@@ -311,7 +311,7 @@ def test_what_was_given_is_not_compared_with_itself(tmp_path):
     assert set(verdicts.values()) <= {("pass", ""), ("expected_absent", "")}
 
 
-def test_a_folder_with_the_device_s_own_float16_file(tmp_path):
+def test_an_input_folder_may_hold_the_devices_float16_file(tmp_path):
     prepare(tmp_path, networks.cnn(), (2, 3, 16, 16), FUSED)
     (tmp_path / "fed").mkdir()
     x = np.load(str(tmp_path / "x.npy"))
@@ -347,7 +347,7 @@ def test_a_folder_with_the_device_s_own_float16_file(tmp_path):
     assert done.returncode == 4 and "give NAME=FILE,dtype=float16 if it holds that" in done.stderr
 
 
-def test_inputs_that_are_not_the_compiled_model_s(tmp_path):
+def test_inputs_that_differ_from_the_om_are_warned_of(tmp_path):
     prepare(tmp_path, networks.cnn(), (2, 3, 16, 16), FUSED)
     words = [
         "golden",
@@ -382,7 +382,7 @@ def test_inputs_that_are_not_the_compiled_model_s(tmp_path):
     [("blk/a_b", "blk_a/b", "blk.a.b"), ("\u5377\u79ef", "\u6c60\u5316", "\u6fc0\u6d3b")],
     ids=["ascii", "chinese"],
 )
-def test_nodes_that_are_written_alike_are_compared_with_their_own_golden_data(tmp_path, names):
+def test_nodes_whose_names_share_a_file_are_compared_with_the_right_golden_data(tmp_path, names):
     nodes = [
         node(op, ["xab"[n]], ["aby"[n]], name=name)
         for n, (op, name) in enumerate(zip(("Abs", "Exp", "Tanh"), names))

@@ -87,7 +87,7 @@ def test_files_of_every_form_give_the_same_values(tmp_path, golden, spec):
     )
 
 
-def test_integers_of_tensorprotos(tmp_path, golden):
+def test_integers_of_tensorproto_files_are_read(tmp_path, golden):
     values = [1, -2, 3, -4, 5, 6]
     for name, dtype in (("a", TensorProto.INT64), ("b", TensorProto.INT32)):
         (tmp_path / (name + ".pb")).write_bytes(
@@ -115,12 +115,12 @@ def cached(tmp_path):
 
 
 @pytest.mark.parametrize("more", [(), ("--random", "1")])
-def test_a_folder_holds_a_file_for_each_input_by_its_own_name(tmp_path, golden, more):
+def test_a_folder_holds_a_file_for_each_input_by_its_name(tmp_path, golden, more):
     found = golden(cached(tmp_path), "--inputs", "in", *more)
     assert found["t"].tolist() == [[20.0] * 3] * 2  # (2 + 3) · 4
 
 
-def test_a_file_that_is_no_input_s_is_named_and_never_replaced_silently(tmp_path, run):
+def test_a_file_of_no_input_is_named_and_not_silently_replaced_by_random_numbers(tmp_path, run):
     path = cached(tmp_path)
     (tmp_path / "in" / "past.0.key.npy").rename(tmp_path / "in" / "past.0.kye.npy")
     done = run(path, "--inputs", "in")
@@ -142,7 +142,7 @@ def test_an_npz_without_the_input_s_key_is_refused(tmp_path, run):
 
 
 @pytest.mark.parametrize("dim", ["?", "", "unk__7", "???"])
-def test_dims_without_a_name_are_no_one_size(tmp_path, golden, dim):
+def test_unnamed_dims_need_not_have_the_same_size(tmp_path, golden, dim):
     """As paddle2onnx and tf2onnx call dims that they do not know."""
     nodes = [node("Transpose", ["x"], ["t"], name="t"), node("MatMul", ["x", "t"], ["y"], name="m")]
     path = build.save(
@@ -153,7 +153,7 @@ def test_dims_without_a_name_are_no_one_size(tmp_path, golden, dim):
     assert (found["x"].shape, found["t"].shape, found["m"].shape) == ((2, 5), (5, 2), (2, 2))
 
 
-def test_dims_of_one_name_are_one_size_still(tmp_path, run):
+def test_dims_of_one_name_must_have_the_same_size(tmp_path, run):
     nodes = [node("Add", ["x", "z"], ["y"], name="a")]
     inputs = [build.value("x", ("batch", 3)), build.value("z", ("batch", 3))]
     path = build.save(tmp_path / "m.onnx", build.model(nodes, inputs, [build.value("y", None)]))
@@ -201,7 +201,7 @@ def test_random_numbers_are_the_same_for_the_same_seed(tmp_path, golden):
     assert set(integers["x"].reshape(-1).tolist()) == {0, 1}
 
 
-def test_dims_of_one_name_are_told_once(tmp_path, golden):
+def test_a_named_dim_is_taken_from_the_input_that_was_given(tmp_path, golden):
     nodes = [node("Add", ["x", "z"], ["y"], name="a")]
     path = build.save(
         tmp_path / "m.onnx",
@@ -215,7 +215,7 @@ def test_dims_of_one_name_are_told_once(tmp_path, golden):
     assert golden(path, "--input", "x=x.npy", "--random", "1")["z"].shape == (2, 3)
 
 
-def test_output_0_of_a_device_s_dump_is_an_input(tmp_path, golden):
+def test_an_output_of_a_device_dump_is_fed_as_an_input(tmp_path, golden):
     """As the Aipp op writes it: NC1HWC0, of three channels, in float16."""
     image = np.random.RandomState(0).standard_normal((1, 3, 4, 5)).astype(np.float16)
     model = DeviceModel("net")
@@ -243,7 +243,7 @@ def test_output_0_of_a_device_s_dump_is_an_input(tmp_path, golden):
     "name",
     ["float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float4e2m1", "float8e8m0"],
 )
-def test_small_floats_are_what_the_specification_says(name):
+def test_8_bit_and_4_bit_floats_decode_as_specified(name):
     """Each code by the definition: sign, exponent and mantissa in bits."""
     forms = {
         "float8e4m3fn": (4, 3, 7),
@@ -283,7 +283,7 @@ def test_small_floats_are_what_the_specification_says(name):
 @pytest.mark.parametrize(
     ("name", "low", "high"), [("int4", -8, 7), ("uint4", 0, 15), ("int2", -2, 1), ("uint2", 0, 3)]
 )
-def test_packed_integers_go_and_come_back(name, low, high):
+def test_packed_integers_survive_encoding_and_decoding(name, low, high):
     values = np.array([*range(low, high + 1), low, high, low], np.int8 if low else np.uint8)
     raw = encode(values, name)
     assert len(raw) == -(-values.size * (4 if "4" in name else 2) // 8)
@@ -309,7 +309,7 @@ def test_values_too_large_for_the_model_s_type_are_counted(tmp_path, run):
     )
 
 
-def test_one_file_and_one_tensor_are_counted_as_one(tmp_path, run):
+def test_counts_of_one_are_written_in_the_singular(tmp_path, run):
     assert (
         ": 2 golden files by onnxruntime"
         in run(relu(tmp_path), "--random", "1", "--shape", "x=2,3").stdout

@@ -35,12 +35,12 @@ def relu(tmp_path, shape=(2, 3), dtype=TensorProto.FLOAT, **options):
         (networks.cnn().SerializeToString()[:-9], "cut short"),
     ],
 )
-def test_files_that_are_no_model(tmp_path, refused, content, text):
+def test_files_that_are_no_onnx_model_are_refused_with_the_reason(tmp_path, refused, content, text):
     (tmp_path / "m.onnx").write_bytes(content)
     assert text in refused(str(tmp_path / "m.onnx"), "--random", "1")
 
 
-def test_a_name_that_is_damaged(tmp_path, refused):
+def test_a_model_with_a_damaged_name_is_refused(tmp_path, refused):
     nodes = [node("Abs", ["x"], ["y"], name="first"), node("Neg", ["y"], ["z"], name="second")]
     path = tmp_path / "m.onnx"
     build.save(path, build.model(nodes, [build.value("x")], [build.value("z")]))
@@ -48,18 +48,18 @@ def test_a_name_that_is_damaged(tmp_path, refused):
     assert "the file is damaged, copy it again" in refused(path, "--random", "1")
 
 
-def test_a_model_that_is_not_there(tmp_path, refused):
+def test_a_missing_model_file_is_reported(tmp_path, refused):
     assert "m.onnx does not exist" in refused("m.onnx", "--random", "1")
 
 
-def test_opsets_and_ir_versions_of_the_future(tmp_path, refused):
+def test_newer_opsets_and_ir_versions_are_refused_with_the_newest_known(tmp_path, refused):
     text = refused(relu(tmp_path, opset=99), "--random", "1")
     assert "opset 99" in text and "knows up to" in text and "--python PATH" in text
     text = refused(relu(tmp_path, ir_version=99), "--random", "1")
     assert "IR version 99 (opset 17)" in text and "reads up to" in text
 
 
-def test_repeated_names(tmp_path, refused):
+def test_two_nodes_of_one_name_are_refused(tmp_path, refused):
     nodes = [node("Relu", ["x"], ["a"], name="Abs_0"), node("Abs", ["a"], ["y"])]
     path = build.save(
         tmp_path / "m.onnx", build.model(nodes, [build.value("x")], [build.value("y")])
@@ -125,7 +125,7 @@ def test_repeated_names(tmp_path, refused):
         ),
     ],
 )
-def test_inputs_that_do_not_fit(tmp_path, refused, words, code, text):
+def test_inputs_that_do_not_fit_are_refused(tmp_path, refused, words, code, text):
     state = np.random.RandomState(0)
     for name, array in {
         "x": state.standard_normal((2, 3)).astype(np.float32),
@@ -140,7 +140,7 @@ def test_inputs_that_do_not_fit(tmp_path, refused, words, code, text):
     assert text in refused(relu(tmp_path, ("N", 3)), *words, code=code)
 
 
-def test_integers_are_not_made_of_floats_nor_cut_off(tmp_path, refused):
+def test_integers_are_neither_made_of_floats_nor_cut_off(tmp_path, refused):
     nodes = [node("Neg", ["x"], ["y"], name="r")]
     path = build.save(
         tmp_path / "m.onnx",
@@ -156,7 +156,7 @@ def test_integers_are_not_made_of_floats_nor_cut_off(tmp_path, refused):
     assert "holds int64 with values that int8 cannot hold" in refused(path, "--input", "x=x.npy")
 
 
-def test_inputs_that_are_no_tensors(tmp_path, refused):
+def test_sequence_inputs_are_refused(tmp_path, refused):
     sequence = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)
     nodes = [node("SequenceAt", ["s", "i"], ["y"], name="at")]
     proto = build.model(
@@ -167,7 +167,7 @@ def test_inputs_that_are_no_tensors(tmp_path, refused):
     )
 
 
-def test_ops_that_nobody_knows_name_their_nodes_and_the_way_out(tmp_path, refused, golden):
+def test_unknown_ops_are_refused_unless_their_values_are_given(tmp_path, refused, golden):
     nodes = [
         node("Relu", ["x"], ["a"]),
         node("MyOp", ["a"], ["b", "c"], name="mine", domain="my.own"),
@@ -188,7 +188,7 @@ def test_ops_that_nobody_knows_name_their_nodes_and_the_way_out(tmp_path, refuse
     }
 
 
-def test_outputs_that_are_read_too_must_be_given_too(tmp_path, refused):
+def test_all_outputs_of_an_unknown_op_that_are_read_must_be_given(tmp_path, refused):
     nodes = [
         node("Split", ["x"], ["a", "b"], name="split", axis=1),
         node("Add", ["a", "b"], ["y"], name="add"),
@@ -204,7 +204,7 @@ def test_outputs_that_are_read_too_must_be_given_too(tmp_path, refused):
     )
 
 
-def test_ops_of_onnxruntime_s_own_are_computed(tmp_path, golden):
+def test_ops_of_onnxruntimes_domain_are_computed(tmp_path, golden):
     nodes = [node("Gelu", ["x"], ["y"], name="gelu", domain="com.microsoft")]
     proto = build.model(
         nodes, [build.value("x")], [build.value("y", None)], domains=["com.microsoft"]
@@ -213,7 +213,7 @@ def test_ops_of_onnxruntime_s_own_are_computed(tmp_path, golden):
     assert found["gelu"].tobytes() == plain_run(proto, {"x": found["x"]})["y"].tobytes()
 
 
-def test_types_that_onnxruntime_does_not_compute(tmp_path, refused):
+def test_types_that_onnxruntime_does_not_compute_are_refused(tmp_path, refused):
     nodes = [node("MatMul", ["x", "x"], ["y"], name="mm")]
     proto = build.model(
         nodes,
@@ -228,7 +228,7 @@ def test_types_that_onnxruntime_does_not_compute(tmp_path, refused):
     )
 
 
-def test_shapes_that_do_not_fit_within_the_model(tmp_path, refused):
+def test_shapes_that_do_not_fit_within_the_model_name_the_node(tmp_path, refused):
     nodes = [node("MatMul", ["x", "w"], ["y"], name="mm")]
     proto = build.model(
         nodes,
@@ -243,7 +243,7 @@ def test_shapes_that_do_not_fit_within_the_model(tmp_path, refused):
     assert "node MatMul_0 (MatMul) failed" in text
 
 
-def test_external_data_that_is_not_beside_the_model(tmp_path, refused):
+def test_external_data_missing_or_outside_the_models_folder_is_refused(tmp_path, refused):
     folder = tmp_path / "model"
     folder.mkdir()
     path = build.with_external(folder / "m.onnx", networks.cnn(2))
@@ -261,7 +261,7 @@ def test_external_data_that_is_not_beside_the_model(tmp_path, refused):
     )
 
 
-def test_initializers_that_are_inputs_too_are_weights(tmp_path, refused, golden):
+def test_initializers_that_are_also_inputs_are_weights(tmp_path, refused, golden):
     """IR version 3 lists them so; atc makes a Const of each."""
     nodes = [node("Add", ["x", "w"], ["y"], name="add")]
     inputs = [build.value("x"), build.value("w")]

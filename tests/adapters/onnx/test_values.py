@@ -33,7 +33,7 @@ def chain(*ops, dtype=TensorProto.FLOAT, **options):
     return proto
 
 
-def test_named_and_unnamed_nodes_have_ge_s_names(tmp_path, golden):
+def test_nodes_are_called_as_ge_calls_them(tmp_path, golden):
     ops = [
         ("Relu", "", {}),
         ("Mul", "named/Mul", {}),
@@ -56,7 +56,7 @@ def test_named_and_unnamed_nodes_have_ge_s_names(tmp_path, golden):
 @pytest.mark.parametrize(
     "proto", [networks.cnn(2), networks.transformer()], ids=["cnn", "transformer"]
 )
-def test_every_value_is_what_a_plain_run_computes(tmp_path, golden, proto):
+def test_every_value_equals_a_plain_run_bit_for_bit(tmp_path, golden, proto):
     found = golden(build.save(tmp_path / "m.onnx", proto), "--random", "3")
     expected = plain_run(proto, {"x": found["x"]})
     by_value = {entry["value"]: found.arrays[key] for key, entry in found.entries.items()}
@@ -82,7 +82,7 @@ def test_every_value_is_what_a_plain_run_computes(tmp_path, golden, proto):
     [networks.cnn(2), networks.transformer(), networks.cnn()],
     ids=["cnn", "transformer", "dynamic"],
 )
-def test_slices_and_threads_change_no_bit(tmp_path, golden, proto):
+def test_slices_and_threads_change_no_bit_of_a_value(tmp_path, golden, proto):
     path = build.save(tmp_path / "m.onnx", proto)
     words = [
         "--random",
@@ -100,7 +100,7 @@ def test_slices_and_threads_change_no_bit(tmp_path, golden, proto):
         assert array.tobytes() == sliced.arrays[key].tobytes()
 
 
-def test_values_beyond_the_memory_are_computed_in_slices(tmp_path, golden):
+def test_values_beyond_the_memory_limit_are_computed_in_slices(tmp_path, golden):
     """Eight values of 512 KiB, of which one MiB holds two; the shape of the last ones is only known
     when the model runs.
     """
@@ -162,7 +162,7 @@ def test_a_quantised_network_is_computed_step_by_step(tmp_path, golden):
     )
 
 
-def test_outputs_that_are_left_out_keep_their_number(tmp_path, golden):
+def test_outputs_after_an_omitted_one_keep_their_number(tmp_path, golden):
     weights = [
         build.weight("w", np.ones((1, 16, 3), np.float32)),
         build.weight("r", np.ones((1, 16, 4), np.float32)),
@@ -210,7 +210,7 @@ def test_values_that_no_dump_holds_are_skipped_with_the_reason(tmp_path, golden)
     assert found.skipped["same:0"] == "a value of type tensor(string), which no dump holds"
 
 
-def test_the_branch_that_is_taken_is_written_under_ge_s_names(tmp_path, golden):
+def test_the_branch_taken_by_an_if_is_written_under_ge_s_names(tmp_path, golden):
     proto = build.branches("")
     # The same domain by its other name.
     proto.graph.node[1].domain = "ai.onnx"
@@ -233,7 +233,7 @@ def test_the_branch_that_is_taken_is_written_under_ge_s_names(tmp_path, golden):
         )
 
 
-def test_ifs_within_ifs_and_values_of_the_same_name(tmp_path, golden):
+def test_nested_ifs_and_values_of_the_same_name_are_kept_apart(tmp_path, golden):
     """Both bodies call their values alike; the inner If reads a value of the body around it."""
 
     def body(name, *nodes):
@@ -324,7 +324,7 @@ def test_random_values_are_the_same_in_every_run_and_flagged(tmp_path, golden):
     assert not np.array_equal(first["noise"], other["noise"])
 
 
-def test_names_that_share_a_file_are_parked_and_long_ones_hashed(tmp_path, golden):
+def test_names_that_share_a_file_are_parked_and_long_names_are_hashed(tmp_path, golden):
     long_name = "l" * 300
     proto = chain(("Relu", "a/b", {}), ("Neg", "a_b", {}), ("Abs", long_name, {}))
     found = golden(build.save(tmp_path / "m.onnx", proto), "--random", "1")
@@ -353,7 +353,9 @@ if VERSION >= (1, 19):
 
 
 @pytest.mark.parametrize(("name", "code", "values", "opset", "ir_version"), NARROW)
-def test_types_that_numpy_lacks_are_exact(tmp_path, golden, name, code, values, opset, ir_version):
+def test_types_that_numpy_lacks_are_saved_exactly(
+    tmp_path, golden, name, code, values, opset, ir_version
+):
     proto = chain(
         ("Cast", "narrow", {"to": code}),
         ("Cast", "wide", {"to": TensorProto.FLOAT}),
@@ -371,7 +373,7 @@ def test_types_that_numpy_lacks_are_exact(tmp_path, golden, name, code, values, 
     )
 
 
-def test_what_bfloat16_loses_is_lost_behind_it(tmp_path, golden):
+def test_a_value_rounded_to_bfloat16_stays_rounded_in_later_nodes(tmp_path, golden):
     """onnxruntime 1.14 drops two Casts that undo each other, unless the value between them is asked
     for.
     """
@@ -404,7 +406,7 @@ def test_an_input_of_a_type_that_numpy_lacks_is_fed(tmp_path, golden):
 
 
 @pytest.mark.parametrize("proto", [networks.transformer()], ids=["transformer"])
-def test_the_reference_backend_agrees(tmp_path, golden, proto):
+def test_the_reference_backend_agrees_with_onnxruntime(tmp_path, golden, proto):
     path = build.save(tmp_path / "m.onnx", proto)
     fast = golden(path, "--random", "3", out="fast")
     slow = golden(path, "--random", "3", "--backend", "reference", out="slow")
@@ -413,7 +415,7 @@ def test_the_reference_backend_agrees(tmp_path, golden, proto):
         assert np.abs(array - slow.arrays[key]).max() <= 2e-6 * max(1, np.abs(array).max())
 
 
-def test_the_reference_backend_has_types_that_onnxruntime_lacks(tmp_path, golden):
+def test_the_reference_backend_computes_types_that_onnxruntime_lacks(tmp_path, golden):
     proto = chain(
         ("Cast", "narrow", {"to": TensorProto.BFLOAT16}),
         ("Cast", "wide", {"to": TensorProto.FLOAT}),
@@ -426,7 +428,7 @@ def test_the_reference_backend_has_types_that_onnxruntime_lacks(tmp_path, golden
     )
 
 
-def test_external_data_is_read_where_it_lies(tmp_path, golden, monkeypatch):
+def test_external_data_is_read_in_place_and_noted_in_the_manifest(tmp_path, golden, monkeypatch):
     proto = networks.cnn(2)
     inside = golden(build.save(tmp_path / "m.onnx", proto), "--random", "3", out="inside")
     folder = tmp_path / "model"
@@ -467,7 +469,7 @@ def overflowing(mask=-np.inf):
     return build.model(nodes, [build.value("x", (2, 4))], [build.value("y", None)], initializers)
 
 
-def test_the_node_that_first_is_not_finite_is_named_and_masks_are_not(tmp_path, golden, run):
+def test_the_first_node_with_values_not_finite_is_named_but_no_mask(tmp_path, golden, run):
     path = build.save(tmp_path / "m.onnx", overflowing())
     np.save(str(tmp_path / "x.npy"), np.zeros((2, 4), np.float32))
     quiet = golden(path, "--input", "x=x.npy", out="quiet")
@@ -520,7 +522,7 @@ def test_values_that_are_not_finite_are_counted(dtype):
     ) and count_not_finite(np.float32([])) == (0, 0)
 
 
-def test_the_manifest_tells_where_model_and_external_data_lie(tmp_path, golden):
+def test_the_manifest_names_the_model_file_and_external_data(tmp_path, golden):
     path = build.save(tmp_path / "m.onnx", chain(("Relu", "r", {})))
     found = golden(path, "--random", "1").manifest
     assert found["original"] == {

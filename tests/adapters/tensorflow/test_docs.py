@@ -53,7 +53,7 @@ def run(line, folder):
 
 
 @pytest.mark.tensorflow
-def test_every_command_of_the_page(examples, read_golden):
+def test_every_command_of_the_page_runs(examples, read_golden):
     lines = commands()
     assert len(lines) >= 9
     for line in lines:
@@ -68,7 +68,7 @@ def test_every_command_of_the_page(examples, read_golden):
 
 
 @pytest.mark.tensorflow
-def test_the_library_example(examples, read_golden):
+def test_the_library_example_runs(examples, read_golden):
     run("python tf_library.py out", examples)
     assert read_golden(examples / "out" / "golden").one("prob").shape == (1, 3)
     assert "fc/BiasAdd" in read_golden(examples / "out" / "golden_monitored").ops
@@ -76,7 +76,7 @@ def test_the_library_example(examples, read_golden):
 
 if os.environ.get("GOLDWATCH_TF_PYTHON"):
 
-    def test_a_script_in_another_python(tmp_path, examples, read_golden, tf):
+    def test_a_script_runs_in_another_python_than_goldwatch(tmp_path, examples, read_golden, tf):
         """Goldwatch runs here, the script where TensorFlow is."""
         python = os.environ["GOLDWATCH_TF_PYTHON"]
         done = tf("dump", "-o", "a", "--python", python, "--", "python", "tf_session.py")

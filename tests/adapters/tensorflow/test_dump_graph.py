@@ -79,7 +79,7 @@ def own(made, name):
 
 
 @pytest.mark.parametrize("model", ["frozen.pb", "frozen.pbtxt"])
-def test_all_sinks_of_a_frozen_graph(tf, golden, made, model):
+def test_every_sink_of_a_frozen_graph_is_computed_and_saved(tf, golden, made, model):
     done = tf(
         "dump", "-o", "g", "--pb", made / model, "--inputs", "scope/input=%s" % (made / "x.npy")
     )
@@ -99,7 +99,7 @@ def test_all_sinks_of_a_frozen_graph(tf, golden, made, model):
 
 
 @pytest.mark.parametrize("file", ["x64.npy", "x.bin"])
-def test_outputs_and_other_inputs(tf, golden, made, file):
+def test_outputs_option_limits_what_is_saved(tf, golden, made, file):
     done = tf(
         "dump",
         "-o",
@@ -116,7 +116,7 @@ def test_outputs_and_other_inputs(tf, golden, made, file):
     assert found.one("prob").tobytes() == own(made, "prob").tobytes() and "other" not in found.ops
 
 
-def test_strings_are_fed_from_an_array_of_text(tf, golden, made):
+def test_strings_are_fed_from_a_text_array(tf, golden, made):
     done = tf("dump", "-o", "g", "--pb", made / "words.pb", "-i", "text=%s" % (made / "text.npy"))
     assert done.code == 0, done.err
     assert (
@@ -125,7 +125,7 @@ def test_strings_are_fed_from_an_array_of_text(tf, golden, made):
     )
 
 
-def test_saved_model_by_its_signature(tf, golden, made):
+def test_a_saved_model_runs_by_its_signature(tf, golden, made):
     image = "image=%s" % (made / "x.npy")
     done = tf(
         "dump",
@@ -158,7 +158,7 @@ def test_saved_model_by_its_signature(tf, golden, made):
     ]
 
 
-def test_tags_and_signature(tf, golden, made):
+def test_tags_and_signature_choose_the_graph_of_a_saved_model(tf, golden, made):
     image = "i=%s" % (made / "x.npy")
     assert (
         tf(
@@ -228,7 +228,9 @@ def job(made, model, inputs, **options):
         ("two", [("i", "x.npy")], {"tags": ["mine"]}, "signatures a, b"),
     ],
 )
-def test_what_cannot_be_run(made, tmp_path, monkeypatch, model, inputs, options, text):
+def test_a_graph_that_cannot_be_run_is_refused_with_the_reason(
+    made, tmp_path, monkeypatch, model, inputs, options, text
+):
     from goldwatch.adapters.tensorflow.child import Report
     from goldwatch.adapters.tensorflow.dump_graph import dump_graph
     from goldwatch.errors import InputError
@@ -244,7 +246,7 @@ def test_what_cannot_be_run(made, tmp_path, monkeypatch, model, inputs, options,
     assert not [name for name in os.listdir(str(tmp_path)) if not name.startswith("tfdbg-")]
 
 
-def test_sinks_are_no_saver_and_no_initialiser(tf, golden, made, tmp_path):
+def test_neither_the_saver_nor_initialisers_of_a_graph_are_run(tf, golden, made, tmp_path):
     """A graph that is not frozen: its saver must not write a checkpoint into the current folder,
     nor anything be initialised.
     """
@@ -270,7 +272,7 @@ def test_sinks_are_no_saver_and_no_initialiser(tf, golden, made, tmp_path):
     assert sorted(os.listdir(str(tmp_path))) == ["g", "make.py", "whole.pb"]
 
 
-def test_a_model_that_cannot_be_run_on_the_command_line(tf, made, tmp_path):
+def test_a_model_that_cannot_be_run_exits_with_4(tf, made, tmp_path):
     done = tf("dump", "-o", "g", "--pb", made / "frozen.pb", "--format", "json")
     assert done.code == 4 and "inputs are missing" in done.json()["error"]["message"]
     assert "Traceback" not in done.err and not os.path.exists(str(tmp_path / "g"))

@@ -21,7 +21,7 @@ def v1():
     return module
 
 
-def test_dump_session(v1, tmp_path, read_golden):
+def test_dump_session_saves_the_runs_of_its_session_only(v1, tmp_path, read_golden):
     from goldwatch.adapters.tensorflow import dump_session, golden_config
 
     x = v1.placeholder(v1.float32, [2], name="x")
@@ -47,7 +47,7 @@ def test_dump_session(v1, tmp_path, read_golden):
     assert "grappler fused" in read_golden(tmp_path / "c").manifest["optimiser"]
 
 
-def test_dump_session_that_cannot(v1, tmp_path):
+def test_dump_session_refuses_what_it_cannot_save(v1, tmp_path):
     from goldwatch.adapters.tensorflow import dump_session
     from goldwatch.errors import InputError, UsageError
 
@@ -77,9 +77,7 @@ def test_dump_session_that_cannot(v1, tmp_path):
             pass
 
 
-def test_clusters_that_xla_makes_in_a_session_of_the_users_own_are_warned_of(
-    v1, tmp_path, read_golden
-):
+def test_xla_clusters_in_a_users_session_are_warned_of(v1, tmp_path, read_golden):
     """golden_config cannot keep a jit scope of the graph from being compiled; ops that are missing
     are never missing silently.
     """
@@ -102,7 +100,7 @@ def test_clusters_that_xla_makes_in_a_session_of_the_users_own_are_warned_of(
         session.run([y, step], {x: np.ones(4)})
 
 
-def test_dump_hook_with_an_estimator(v1, tmp_path, read_golden):
+def test_dump_hook_saves_the_runs_of_an_estimator(v1, tmp_path, read_golden):
     from goldwatch.adapters.tensorflow import DumpHook, golden_config
 
     def model_fn(features, labels, mode):
@@ -140,7 +138,7 @@ def test_dump_hook_with_an_estimator(v1, tmp_path, read_golden):
     )
 
 
-def test_dump_hook_with_a_monitored_session(v1, tmp_path, read_golden):
+def test_dump_hook_saves_the_runs_of_a_monitored_session(v1, tmp_path, read_golden):
     from goldwatch.adapters.tensorflow import DumpHook, dump_session, golden_config
     from goldwatch.errors import InputError
 

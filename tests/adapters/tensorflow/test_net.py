@@ -39,7 +39,7 @@ def net(request, tmp_path_factory, run_tf, read_golden):
     return Net(request.param, read_golden(folder / "g"), own, done)
 
 
-def test_every_tensor_equals_its_own_fetch(net):
+def test_every_tensor_equals_its_fetch_bit_for_bit(net):
     dumps = collections.Counter((e["original_name"], e["output_index"]) for e in net.golden.tensors)
     compared = 0
     for name, expected in net.own.items():
@@ -58,7 +58,7 @@ def test_every_tensor_equals_its_own_fetch(net):
     assert reasons == (set(NOT_WRITTEN) if net.mode == "infer" else set())
 
 
-def test_counts_add_up(net):
+def test_counts_of_saved_skipped_and_refused_tensors_add_up(net):
     manifest = net.golden.manifest
     assert (
         len(manifest["tensors"]) + len(manifest["skipped"]) + len(manifest["refused"])
@@ -72,7 +72,7 @@ def test_counts_add_up(net):
     assert len({e["file"] for e in manifest["tensors"]}) == len(manifest["tensors"])
 
 
-def test_ops_that_grappler_would_fuse_are_there(net):
+def test_ops_that_grappler_would_fuse_are_saved(net):
     names = [
         "conv1/Conv2D",
         "conv1/BiasAdd",
@@ -93,7 +93,7 @@ def test_ops_that_grappler_would_fuse_are_there(net):
     )
 
 
-def test_feeds_have_their_ops_names(net):
+def test_fed_values_are_saved_under_their_ops_names(net):
     expected = np.random.RandomState(1).rand(2, 8, 8, 3).astype(np.float32)
     assert net.golden.one("data/input").tobytes() == expected.tobytes()
     assert not any(op.startswith("_arg_") for op in net.golden.ops)
@@ -116,7 +116,7 @@ def test_loops_keep_every_iteration_in_order(net):
     assert [int(value) for value in net.golden.all("loop/add")] == [1, 2, 3, 4, 5]
 
 
-def test_types(net):
+def test_element_types_are_saved_as_numpy_has_them(net):
     bf16 = net.golden.one("bf16")
     entry = [e for e in net.golden.tensors if e["original_name"] == "bf16"][0]
     assert bf16.dtype == np.float32 and entry["source_dtype"] == "bfloat16"
@@ -129,7 +129,7 @@ def test_types(net):
     assert net.golden.one("empty_mask/GatherV2").shape == (0,)
 
 
-def test_what_is_not_saved_has_a_reason(net):
+def test_each_tensor_that_is_not_saved_has_a_reason(net):
     reasons = net.golden.reasons()
     assert (
         "string" in reasons["label_text:0"]
@@ -141,11 +141,11 @@ def test_what_is_not_saved_has_a_reason(net):
     assert not net.golden.ops.intersection(["label_text", "text", "bn.1/gamma"])
 
 
-def test_only_the_branch_that_was_taken_is_there(net):
+def test_only_the_branch_that_was_taken_is_saved(net):
     assert "branch/yes" in net.golden.ops and "branch/no" not in net.golden.ops
 
 
-def test_collisions_and_long_names_go_to_the_mapping(net):
+def test_colliding_and_long_names_are_in_the_mapping(net):
     mapping = read_mapping(os.path.join(net.golden.folder, "mapping.csv"))
     listed = {e["original_name"]: mapping.get(e["file"]) for e in net.golden.tensors}
     for number, op in enumerate(["a.b.c", "a/b/c", "a/b_c", "a_b_c"], 1):
@@ -155,7 +155,7 @@ def test_collisions_and_long_names_go_to_the_mapping(net):
     assert "collision" in net.done.err
 
 
-def test_the_manifest_tells_where_it_comes_from(net):
+def test_the_manifest_names_script_run_and_backend(net):
     manifest = net.golden.manifest
     assert manifest["backend"] == "tensorflow" and manifest["backend_version"].startswith("1.15")
     assert len(manifest["source"]["script"]) == 64

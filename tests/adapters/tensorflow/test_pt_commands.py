@@ -93,7 +93,7 @@ def test_listings_give_the_exact_commands(tf, tmp_path, name, count):
     assert len(set(commands)) == len({line.rpartition(" ")[2] for line in commands}) == count
 
 
-def test_some_commands_by_hand(tf):
+def test_the_infer_listing_gives_commands_written_by_hand(tf):
     done = tf("commands", listing("infer"), "--timestamp", T)
     lines = done.out.splitlines()
     assert "pt _arg_input_0_0:0 -n 0 -w input.0.1700000000000000.npy" in lines
@@ -103,7 +103,7 @@ def test_some_commands_by_hand(tf):
     assert "bn.1/gamma:0" in done.err and "label_text:0" in done.err and "mapping.csv" in done.err
 
 
-def test_standard_input_select_first_and_last(tf):
+def test_a_listing_from_stdin_can_be_limited_to_selected_ops_and_last_dumps(tf):
     with open(listing("infer"), "rb") as stream:
         data = stream.read()
     last = tf("commands", "-", "--timestamp", T, "--select", "loop/step", "--last", stdin=data)
@@ -126,13 +126,13 @@ def test_standard_input_select_first_and_last(tf):
     assert tf("commands", "-", "--select", "nothing/*", stdin=data).code == 4
 
 
-def test_json_lists_all(tf):
+def test_json_lists_every_command_and_what_is_left_out(tf):
     document = tf("commands", listing("train"), "--format", "json").json()
     assert len(document["commands"]) + sum(entry["dumps"] for entry in document["left_out"]) == 504
     assert document["commands"][0]["timestamp"] > 10**15
 
 
-def test_headers_filters_and_prompts_are_passed_over():
+def test_headers_filters_and_prompts_of_a_listing_are_skipped():
     text = 'Node name regex filter: "x"\nOp type regex filter: "y"\n' + HEAD
     text += (
         "tfdbg> lt\n| <-- --> |\r\n[0.000]   206      Const    a/b:0   \r\n[10.250] 1.2k  Add "
@@ -143,7 +143,7 @@ def test_headers_filters_and_prompts_are_passed_over():
     assert parsed.notes == ()
 
 
-def test_a_cut_listing_is_noticed():
+def test_a_truncated_or_filtered_listing_is_reported():
     assert (
         "announces 3 dumps, 1 rows" in parse_listing(HEAD + "[0.000] 206 Const a:0\n", "x").notes[0]
     )
@@ -153,7 +153,7 @@ def test_a_cut_listing_is_noticed():
         parse_listing("nothing here\n", "x")
 
 
-def test_dumps_are_numbered_by_time_whatever_the_order_of_the_listing():
+def test_dumps_are_numbered_by_time_in_any_order_of_the_listing():
     rows = ["[%d.000] 9 Mul loop/m:0" % k for k in (3, 1, 2)]
     plan = plan_commands(parse_listing("\n".join(rows), "x"), T)
     assert [command.number for command in plan.commands] == [0, 1, 2]
@@ -166,7 +166,7 @@ def test_dumps_are_numbered_by_time_whatever_the_order_of_the_listing():
     ] == [0]
 
 
-def test_a_fed_output_of_a_multi_output_op_wins():
+def test_a_fed_output_replaces_the_computed_one():
     text = (
         "[0.000] 9 _Arg _arg_scope/sp_1_0:0\n[1.000] 9 Split scope/sp:0\n[1.100] 9 Split "
         "scope/sp:1\n"
@@ -177,7 +177,7 @@ def test_a_fed_output_of_a_multi_output_op_wins():
     assert plan.left_out == (("scope/sp:1", "the value that was fed replaces the computed one", 1),)
 
 
-def test_collisions_count_even_where_only_one_of_them_is_selected():
+def test_colliding_names_are_parked_though_only_one_is_selected():
     parsed = parse_listing("[0.000] 9 Mul a/b:0\n[1.000] 9 Mul a_b:0\n", "x")
     plan = plan_commands(parsed, T, select=["a/b"])
     assert (
@@ -213,7 +213,7 @@ def test_collisions_count_even_where_only_one_of_them_is_selected():
         ("_Recv", 0, True),
     ],
 )
-def test_left_out_by_type(op_type, slot, out):
+def test_types_without_values_are_left_out(op_type, slot, out):
     text = "[0.000] 9 %s x:%d\n[1.000] 9 Mul y:0\n" % (op_type, slot)
     plan = plan_commands(parse_listing(text, "x"), T)
     assert len(plan.commands) == 2 - out and len(plan.left_out) == out
@@ -229,14 +229,14 @@ def test_the_listing_is_never_overwritten(tf, tmp_path):
     assert tf("commands", "l", "--timestamp", "-1").code == 2
 
 
-def test_a_timestamp_has_16_digits_at_most(tf):
+def test_a_timestamp_of_more_than_16_digits_is_refused(tf):
     done = tf("commands", listing("train"), "--timestamp", "9999999999999994")
     assert done.code == 0 and "-w loop_Merge.0.9999999999999999.npy" in done.out
     done = tf("commands", listing("train"), "--timestamp", "9999999999999995")
     assert done.code == 2 and not done.out and "more than 16 digits" in done.err
 
 
-def test_an_existing_mapping_is_kept(tf, tmp_path):
+def test_an_existing_mapping_is_extended(tf, tmp_path):
     (tmp_path / "mapping.csv").write_text("5.npy,old.0.1.npy\n")
     (tmp_path / "l").write_text("[0.000] 9 Mul a/b:0\n[1.000] 9 Mul a_b:0\n")
     assert tf("commands", "l", "-o", "batch").code == 0
@@ -245,7 +245,7 @@ def test_an_existing_mapping_is_kept(tf, tmp_path):
     assert rows[0] == ["5.npy", "old.0.1.npy"] and len(rows) == 3
 
 
-def test_errors_as_json(tf):
+def test_an_error_is_one_json_document(tf):
     done = tf("commands", "missing", "--format", "json")
     assert done.code == 4 and set(json.loads(done.out)["error"]) == {"kind", "message", "hint"}
 
@@ -264,7 +264,7 @@ def test_errors_as_json(tf):
         ("rnn/while/cell/MatMul/Enter", "", False),
     ],
 )
-def test_an_enter_that_carries_a_handle_has_no_command(name, stack, handle):
+def test_an_enter_op_that_carries_a_handle_has_no_command(name, stack, handle):
     text = "[0.000] 9 Enter %s:0\n[1.000] 9 Mul y:0\n" % name + (
         "[0.500] 9 StackV2 %s:0\n" % stack if stack else ""
     )
@@ -275,7 +275,7 @@ def test_an_enter_that_carries_a_handle_has_no_command(name, stack, handle):
     ) is handle
 
 
-def test_a_listing_from_a_pipe_and_no_folder(tf, tmp_path):
+def test_a_listing_is_read_from_a_pipe_but_not_from_a_folder(tf, tmp_path):
     os.mkfifo(str(tmp_path / "pipe"))
     writer = threading.Thread(target=(tmp_path / "pipe").write_text, args=("[0.000] 9 Mul y:0\n",))
     writer.start()

@@ -39,7 +39,7 @@ def new_names(folder, **options):
         ("1.2.3.4.npy", "1_2.3.4.npy"),
     ],
 )
-def test_default_rules(tmp_path, old, new):
+def test_default_rules_repair_names(tmp_path, old, new):
     save(tmp_path, old)
     assert new_names(tmp_path) == {old: (RENAME, new)}
     assert os.listdir(str(tmp_path)) == [old]
@@ -49,7 +49,7 @@ def test_default_rules(tmp_path, old, new):
     assert new_names(tmp_path) == {new: (KEEP, None)}
 
 
-def test_nothing_is_overwritten(tmp_path):
+def test_no_existing_file_is_overwritten(tmp_path):
     for value, name in enumerate(["a.b.0.1.npy", "a_b.0.1.npy", "c d.0.1.npy", "c.d.0.1.npy"]):
         save(tmp_path, name, value)
     steps = apply_renames(str(tmp_path), plan_renames(str(tmp_path)))
@@ -60,7 +60,7 @@ def test_nothing_is_overwritten(tmp_path):
     ] == [0.0, 1.0]
 
 
-def test_a_name_that_appears_after_planning(tmp_path):
+def test_a_name_that_appears_after_planning_is_not_overwritten(tmp_path):
     save(tmp_path, "a.b.0.1.npy", 1)
     plan = plan_renames(str(tmp_path))
     save(tmp_path, "a_b.0.1.npy", 2)
@@ -79,14 +79,14 @@ def test_pickled_and_broken_files_are_reported(tmp_path):
     assert "pickled" in reasons["v.1.0.1.npy"] and "not a .npy file" in reasons["w.1.0.1.npy"]
 
 
-def test_hash_names_of_a_mapping_stay(tmp_path):
+def test_hash_names_that_a_mapping_lists_stay(tmp_path):
     save(tmp_path, "123.npy")
     save(tmp_path, "124.npy")
     (tmp_path / "mapping.csv").write_text("123.npy,x.0.1.npy\n")
     assert new_names(tmp_path) == {"123.npy": (KEEP, None), "124.npy": (REPORT, None)}
 
 
-def test_own_rules(tmp_path):
+def test_rules_given_by_the_user_replace_the_default_ones(tmp_path):
     save(tmp_path, "model_v2_conv.0.1.npy")
     save(tmp_path, "a.b.0.1.npy")
     found = new_names(tmp_path, rules=[("^model_v2_", ""), ("conv", "c")])
@@ -98,12 +98,12 @@ def test_own_rules(tmp_path):
     assert new_names(tmp_path, rules=[("model", "../x")])["model_v2_conv.0.1.npy"] == (REPORT, None)
 
 
-def test_no_folder(tmp_path):
+def test_a_missing_folder_is_an_error(tmp_path):
     with pytest.raises(MissingPath):
         plan_renames(str(tmp_path / "none"))
 
 
-def test_command_line(tf, tmp_path):
+def test_the_command_renames_with_apply_only(tf, tmp_path):
     (tmp_path / "g").mkdir()
     save(tmp_path / "g", "a.b.0.1.npy")
     shown = tf("rename", "g")
@@ -144,7 +144,7 @@ def test_files_and_contents_survive_whatever_the_names(tmp_path_factory, names):
             )
 
 
-def test_names_that_lack_a_part_are_repaired_and_others_left_alone(tmp_path):
+def test_names_without_slot_or_timestamp_are_completed_and_others_left_alone(tmp_path):
     for name in (
         "relu:0.npy",
         "a/b.1.npy".replace("/", "."),
@@ -178,7 +178,7 @@ def test_names_that_lack_a_part_are_repaired_and_others_left_alone(tmp_path):
     } == {"report"}
 
 
-def test_a_pipe_is_no_golden_file(tmp_path):
+def test_a_pipe_is_not_taken_for_golden_data(tmp_path):
     save(tmp_path, "a.b.0.%d.npy" % T)
     os.mkfifo(str(tmp_path / ("c.d.0.%d.npy" % T)))
     assert list(new_names(tmp_path)) == ["a.b.0.%d.npy" % T]

@@ -25,7 +25,7 @@ with tf.Session() as session:
 
 
 @pytest.mark.tensorflow
-def test_unseeded_variables_dropout_shuffling_and_feeds(tf, golden, script):
+def test_unseeded_variables_dropout_shuffling_and_feeds_are_reported(tf, golden, script):
     done = tf("dump", "-o", "g", "--twice", "--", "python", script(SCRIPT))
     assert done.code == 1, done.err
     for word in (
@@ -45,7 +45,7 @@ def test_unseeded_variables_dropout_shuffling_and_feeds(tf, golden, script):
 
 
 @pytest.mark.tensorflow
-def test_a_script_that_repeats_itself(tf, golden, script):
+def test_a_script_that_repeats_itself_is_called_reproducible(tf, golden, script):
     text = SCRIPT.replace("x = tf.", "tf.set_random_seed(1)\nnp.random.seed(1)\nx = tf.", 1)
     done = tf(
         "dump",
@@ -82,7 +82,7 @@ def entry(op, sha, dump=0, shape=(2,), kind="Mul"):
     }
 
 
-def test_compared_by_name_and_dump(tmp_path):
+def test_two_runs_are_compared_by_name_and_dump(tmp_path):
     write_manifest(
         tmp_path / "a",
         [entry("x", "1"), entry("l", "1"), entry("l", "2", 1), entry("s", "1"), entry("gone", "1")],
@@ -109,5 +109,5 @@ def test_compared_by_name_and_dump(tmp_path):
         compare_runs(str(tmp_path / "a"), str(tmp_path / "none"))
 
 
-def test_advice_without_any_random_op():
+def test_threads_are_blamed_where_no_op_is_random():
     assert "intra_op_parallelism_threads" in advice([Difference("x:0", "Mean", "values differ")])[0]

@@ -87,7 +87,7 @@ with tf.Session() as session:
 )
 
 
-def test_the_runs_are_listed_without_set_up_lone_assignments_and_counters(tf, script, tmp_path):
+def test_runs_are_listed_without_set_up_assignments_and_counters(tf, script, tmp_path):
     name = script(SET_UP)
     done = tf("dump", "--list-runs", "--format", "json", "--", "python", name)
     assert done.code == 0, done.err
@@ -113,7 +113,7 @@ def test_the_runs_are_listed_without_set_up_lone_assignments_and_counters(tf, sc
     assert tf("dump", "--", "python", name).code == 2
 
 
-def test_the_inner_ops_of_functions_are_warned_of(tf, golden, script):
+def test_functions_whose_inner_ops_cannot_be_dumped_are_warned_of(tf, golden, script):
     text = (
         QUIET
         + """
@@ -137,7 +137,7 @@ with tf.Session() as session:
 @pytest.mark.parametrize(
     "first", [True, False], ids=["imported before the fork", "imported in the child"]
 )
-def test_runs_in_processes_of_the_script_are_told(tf, script, first):
+def test_runs_in_other_processes_of_the_script_are_reported(tf, script, first):
     lines = ["import multiprocessing", "def infer(queue):", "    import tensorflow as tf"]
     lines += [
         "    with tf.Session() as session:",
@@ -156,7 +156,7 @@ def test_runs_in_processes_of_the_script_are_told(tf, script, first):
     )
 
 
-def test_the_op_that_first_is_not_finite_is_named(tf, golden, script):
+def test_the_first_op_with_values_not_finite_is_named(tf, golden, script):
     text = (
         QUIET
         + """
@@ -207,7 +207,7 @@ if __name__ == "__main__":
 )
 
 
-def test_the_script_sees_itself_as_always(tf, golden, tmp_path):
+def test_the_script_sees_arguments_paths_and_modules_as_without_goldwatch(tf, golden, tmp_path):
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "helper.py").write_text("")
     (tmp_path / "sub" / "s.py").write_text(SEES)
@@ -244,7 +244,7 @@ def test_the_script_sees_itself_as_always(tf, golden, tmp_path):
     assert sorted(os.listdir(str(tmp_path))) == ["g", "seen.json", "sub"]
 
 
-def test_module_code_and_json(tf, golden, tmp_path):
+def test_python_m_and_python_c_are_dumped_with_json_output(tf, golden, tmp_path):
     (tmp_path / "mod.py").write_text(
         QUIET
         + "import sys\nprint('SAYS', sys.argv[1:])\ntf.Session().run(tf.add(1.0, 2.0, name='y'))\n"
@@ -280,7 +280,9 @@ FAILS = QUIET + "import sys\ntf.Session().run(tf.add(1.0, 2.0, name='y'))\n%s\n"
         ("import os; os.kill(os.getpid(), 9)", {"exit_code": None, "signal": "SIGKILL"}, "SIGKILL"),
     ],
 )
-def test_a_script_that_fails(tf, golden, script, end, program, text):
+def test_golden_data_of_a_failing_script_is_kept_with_its_end_in_the_manifest(
+    tf, golden, script, end, program, text
+):
     done = tf("dump", "-o", "g", "--", "python", script(FAILS % end))
     assert done.code == 5 and text in done.err and "golden data of run 0" in done.err
     assert golden("g").manifest["program"] == program and golden("g").one("y") == 3.0
@@ -294,7 +296,7 @@ def test_a_script_that_fails(tf, golden, script, end, program, text):
         )
 
 
-def test_a_script_that_fails_before_any_run(tf, golden, script):
+def test_a_script_that_fails_before_any_run_exits_with_5_and_can_be_repeated(tf, golden, script):
     done = tf("dump", "-o", "g", "--", "python", script("raise SystemExit(3)\n"))
     assert done.code == 5 and "exit code 3" in done.err and "no golden data" in done.err
     manifest = golden("g").manifest
@@ -340,7 +342,7 @@ def test_a_run_that_raises_is_not_used(tf, golden, script, tmp_path):
     assert int(golden("g").one("y")) == 1
 
 
-def test_nothing_to_see(tf, script, tmp_path):
+def test_a_script_without_runs_is_refused_and_leaves_nothing(tf, script, tmp_path):
     eager = script("import tensorflow as tf\ntf.enable_eager_execution()\nprint(tf.add(1, 2))\n")
     done = tf("dump", "-o", "g", "--", "python", eager)
     assert done.code == 4 and "the script made no run" in done.err and "eager" in done.err
@@ -364,7 +366,7 @@ with tf.Session(config=tf.ConfigProto(device_count={"CPU": 2})) as session:
 )
 
 
-def test_feeds_devices_and_uninitialised_values(tf, golden, script):
+def test_feeds_devices_and_skipped_values_are_in_the_manifest(tf, golden, script):
     assert tf("dump", "-o", "g", "--", "python", script(FEEDS)).code == 0
     found = golden("g")
     assert found.one("scope/sp", 0).tolist() == [1, 2] and found.one("scope/sp", 1).tolist() == [
@@ -380,7 +382,7 @@ def test_feeds_devices_and_uninitialised_values(tf, golden, script):
     assert found.manifest["dumps"] == len(found.tensors) + len(reasons)
 
 
-def test_names_that_are_no_file_names(tf, golden, script):
+def test_op_names_that_are_too_long_for_files_are_saved(tf, golden, script):
     text = (
         QUIET + "x = tf.placeholder(tf.float32, [1], name='x')\ny = tf.add(x, 1., name='L' * 300)\n"
     )
@@ -412,7 +414,7 @@ model.fit(x, np.zeros((8, 2), np.float32), epochs=1, batch_size=4, verbose=0)
 )
 
 
-def test_keras_on_tensorflow_1(tf, golden, script, tmp_path):
+def test_keras_runs_on_tensorflow_1_are_saved(tf, golden, script, tmp_path):
     done = tf("dump", "-o", "g", "--steps", "0,1,2", "--", "python", script(KERAS))
     assert done.code == 0, done.err
     assert golden("g/0").one("d2/BiasAdd").tobytes() == np.load(str(tmp_path / "own.npy")).tobytes()
@@ -442,7 +444,7 @@ with tf.train.MonitoredTrainingSession(**options) as session:
 )
 
 
-def test_monitored_session_and_its_set_up(tf, golden, script):
+def test_runs_of_a_monitored_session_count_without_its_set_up(tf, golden, script):
     name = script(MONITORED)
     done = tf("dump", "-o", "g", "--steps", "0,1,3,4", "--", "python", name)
     assert "run 4 was never reached: the script made 4 runs (0 to 3)" in done.err and done.code == 4
@@ -451,7 +453,7 @@ def test_monitored_session_and_its_set_up(tf, golden, script):
     assert golden("g/1").manifest["run"]["kind"] == "MonitoredSession"
 
 
-def test_estimator_train_evaluate_predict(tf, golden):
+def test_an_estimators_training_evaluation_and_prediction_runs_count(tf, golden):
     """Three steps of training, two of evaluation, two of prediction: nothing else counts."""
     done = tf(
         "dump",
@@ -495,7 +497,7 @@ tf.Session(graph=tf.Graph())
 )
 
 
-def test_an_evaluation_within_the_training(tf, golden, script):
+def test_evaluations_within_a_training_count_as_runs(tf, golden, script):
     done = tf("dump", "-o", "g", "--steps", "2,4,7,8", "--", "python", script(EVALUATES))
     assert (
         done.code == 4
@@ -527,7 +529,7 @@ def test_three_thousand_tensors_are_converted_in_one_pass(tmp_path, cpu_seconds)
     assert done["saved"] == done["dumps"] == 3001
 
 
-def test_an_empty_dump_is_an_error(tmp_path):
+def test_an_empty_dump_of_a_tensor_over_2_gb_is_refused_and_others_are_saved(tmp_path):
     """A tensor over 2 GB leaves an empty file; the others are saved."""
     import tensorflow.compat.v1 as v1
     from goldwatch.adapters.tensorflow.convert import convert
@@ -551,7 +553,7 @@ def test_an_empty_dump_is_an_error(tmp_path):
     assert "2 GB" in done["refusals"][0]["reason"] or "2 GB" in done["refusals"][1]["reason"]
 
 
-def test_a_graph_that_ctrl_c_kept_from_being_made_is_no_traceback(tf, script):
+def test_ctrl_c_in_a_graphs_constructor_shows_no_traceback(tf, script):
     """As Ctrl-C within the constructor leaves it."""
     unmade = (
         "from tensorflow.python.framework import "
@@ -568,7 +570,7 @@ def test_a_graph_that_ctrl_c_kept_from_being_made_is_no_traceback(tf, script):
     assert done.code == 0 and "ScopedTFGraph" not in done.err and "Traceback" not in done.err
 
 
-def test_an_error_that_the_interpreter_made_of_ctrl_c_is_no_traceback(tf, script):
+def test_ctrl_c_within_tensorflows_c_code_shows_no_traceback(tf, script):
     """As Ctrl-C within a function of TensorFlow's C code leaves it."""
     end = (
         "try:\n    raise KeyboardInterrupt\nexcept KeyboardInterrupt as error:\n    raise "
@@ -578,7 +580,9 @@ def test_an_error_that_the_interpreter_made_of_ctrl_c_is_no_traceback(tf, script
     assert done.code == 130 and "interrupted" in done.err and "Traceback" not in done.err
 
 
-def test_interrupted(script, tmp_path, run_tf, until):
+def test_an_interrupted_dump_keeps_finished_runs_and_exits_with_130(
+    script, tmp_path, run_tf, until
+):
     import subprocess
     import sys
 

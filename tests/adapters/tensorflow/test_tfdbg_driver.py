@@ -37,7 +37,7 @@ print("END")
 
 
 @pytest.mark.parametrize("ui", ["readline", "curses"])
-def test_a_wrapped_session(tf, golden, script, tmp_path, ui):
+def test_a_script_with_a_wrapped_session_is_driven_to_its_end(tf, golden, script, tmp_path, ui):
     done = tf("drive", "-o", "g", "--run-index", "2", "--", "python", script(WRAPPED % ui))
     assert done.code == 0, done.err
     assert done.out.startswith("END\n") and "tfdbg>" not in done.out
@@ -85,14 +85,14 @@ print("COUNT", len(list(tf.estimator.Estimator(model_fn, "model").predict(batche
 )
 
 
-def test_an_estimators_hook(tf, golden, script):
+def test_an_estimators_hook_is_driven_to_its_end(tf, golden, script):
     done = tf("drive", "-o", "g", "--run-index", "1", "--", "python", script(HOOKED))
     assert done.code == 0, done.err
     assert "COUNT 6" in done.out
     assert golden("g").one("fc/BiasAdd").shape == (2, 2)
 
 
-def test_a_script_without_the_wrapper_or_one_that_fails(tf, script, tmp_path):
+def test_a_script_without_the_wrapper_or_that_fails_is_reported(tf, script, tmp_path):
     plain = tf(
         "drive",
         "-o",
@@ -114,7 +114,7 @@ def test_a_script_without_the_wrapper_or_one_that_fails(tf, script, tmp_path):
     )
 
 
-def test_dump_passes_over_the_wrapper(tf, golden, script):
+def test_dump_ignores_the_tfdbg_wrapper_of_a_script(tf, golden, script):
     """The same script under the direct route: nobody is asked anything either, and nothing is
     fused.
     """

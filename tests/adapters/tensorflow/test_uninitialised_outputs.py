@@ -67,7 +67,7 @@ UNWRITTEN = {
 
 
 @pytest.mark.tensorflow
-def test_what_no_kernel_writes_is_left_out_with_the_reason(tf, golden, script, tmp_path):
+def test_outputs_that_no_kernel_writes_are_left_out_with_the_reason(tf, golden, script, tmp_path):
     name = script(SCRIPT)
     for out, byte in (("a", "85"), ("b", "170")):
         done = tf("dump", "-o", out, "--", "python", name, env={"MALLOC_PERTURB_": byte})
@@ -104,7 +104,7 @@ def test_what_no_kernel_writes_is_left_out_with_the_reason(tf, golden, script, t
 
 
 @pytest.mark.tensorflow
-def test_twice_blames_no_threads_for_it(tf, script):
+def test_twice_ignores_outputs_that_no_kernel_writes(tf, script):
     text = (
         SCRIPT[: SCRIPT.index("    empty = ")]
         + "with tf.Session() as session:\n    session.run(fetched, feeds)\n"
@@ -114,7 +114,7 @@ def test_twice_blames_no_threads_for_it(tf, script):
 
 
 @pytest.mark.tensorflow
-def test_the_driver_of_tfdbg_leaves_it_out_too(tf, golden, script):
+def test_drive_leaves_out_outputs_that_no_kernel_writes(tf, golden, script):
     text = SCRIPT.replace(
         "with tf.Session() as session:",
         "from tensorflow.python import debug as tf_debug\nwith tf.Session() as plain:",
@@ -130,7 +130,7 @@ def test_the_driver_of_tfdbg_leaves_it_out_too(tf, golden, script):
     }  # fmt: skip
 
 
-def test_only_what_is_known_is_left_out():
+def test_only_outputs_known_to_be_unwritten_are_left_out():
     assert (
         never_written("FusedBatchNorm", 1, {"is_training": False})
         and never_written("FusedBatchNorm", 0, {"is_training": False}) is None

@@ -21,7 +21,7 @@ with tf.Session(config=config) as session:
 """
 
 
-def test_xla_is_switched_off(tf, golden, script):
+def test_xla_is_switched_off_while_golden_data_is_made(tf, golden, script):
     done = tf("dump", "-o", "g", "--", "python", script(QUIET + JIT))
     assert done.code == 0, done.err
     assert golden("g").ops == {"x", "a", "a/y", "b", "b/y", "y"} and "XLA" not in done.err
@@ -35,13 +35,13 @@ with tf.Session() as session:
 """
 
 
-def test_a_cluster_that_stays_is_named(tf, golden, script):
+def test_ops_that_xla_still_compiles_into_a_cluster_are_named(tf, golden, script):
     done = tf("dump", "-o", "g", "--", "python", script(QUIET + COMPILED))
     assert done.code == 0 and "XLA compiled ops into clusters (cluster)" in done.err
     assert any("XLA" in note for note in golden("g").manifest["notes"])
 
 
-def test_the_config_of_a_users_own_session():
+def test_golden_config_keeps_a_users_settings_but_switches_optimisers_off():
     import tensorflow.compat.v1 as v1
     from goldwatch.adapters.tensorflow import golden_config
     from goldwatch.adapters.tensorflow.recorder import GRAPPLER_OFF, GRAPPLER_ON, optimiser_state
@@ -67,7 +67,7 @@ slim.learning.train(train, "logs", number_of_steps=3, log_every_n_steps=1, save_
 """  # noqa: E501
 
 
-def test_slim_counts_its_training_steps_only(tf, golden, script):
+def test_only_training_steps_of_slim_count_as_runs(tf, golden, script):
     done = tf("dump", "-o", "g", "--steps", "0-2|3", "--", "python", script(QUIET + SLIM))
     assert done.code == 4 and "run 3 was never reached: the script made 3 runs (0 to 2)" in done.err
     for step in range(3):
@@ -123,7 +123,7 @@ with tf.Session(config=npu_config_proto(config_proto=config)) as session:
 """  # noqa: E501
 
 
-def test_a_script_for_the_npu(tf, golden, script):
+def test_a_script_for_the_npu_runs_with_without_npu(tf, golden, script):
     name = script(QUIET + NPU)
     done = tf("dump", "-o", "g", "--", "python", name)
     assert done.code == 5 and "--without-npu" in done.err
@@ -132,13 +132,13 @@ def test_a_script_for_the_npu(tf, golden, script):
     assert any(entry["type"] == "ApplyGradientDescent" for entry in golden("g").tensors)
 
 
-def test_an_op_of_the_npus_own_is_refused(tf, script):
+def test_an_op_that_only_the_npu_has_is_refused(tf, script):
     text = QUIET + "from npu_bridge.estimator import npu_ops\nnpu_ops.dropout(tf.ones([2]), 0.5)\n"
     done = tf("dump", "-o", "g", "--without-npu", "--", "python", script(text))
     assert done.code == 5 and "NPU's own op dropout" in done.err
 
 
-def test_runs_elsewhere_are_named(tf, script, tmp_path):
+def test_runs_in_other_programs_and_partial_runs_are_reported(tf, script, tmp_path):
     script(QUIET + "tf.Session().run(tf.add(1.0, 2.0))\n", "train.py")
     text = "import subprocess, sys\nsubprocess.check_call([sys.executable, 'train.py'])\n"
     done = tf("dump", "-o", "g", "--", "python", script(text))
@@ -154,7 +154,7 @@ def test_runs_elsewhere_are_named(tf, script, tmp_path):
     assert done.code == 4 and "1 calls of partial_run" in done.err
 
 
-def test_the_stand_in_goes_with_a_script_only(tf):
+def test_without_npu_is_refused_for_a_graph_file(tf):
     done = tf("dump", "-o", "g", "--pb", "x.pb", "--without-npu")
     assert done.code == 2 and "belong to a script" in done.err
 
@@ -180,7 +180,7 @@ np.save("x.npy", np.ones((2, 3), np.float32))
 """
 
 
-def test_a_model_of_functions_is_refused_with_the_recipe(tf, script, tmp_path):
+def test_a_model_of_tensorflow_2_functions_is_refused_with_the_recipe(tf, script, tmp_path):
     import subprocess
     import sys
 

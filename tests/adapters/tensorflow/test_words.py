@@ -30,14 +30,14 @@ from goldwatch.errors import EnvironmentProblem, UsageError
         (["-", "a"], ([], "stdin", "-", ["a"])),
     ],
 )
-def test_python_words(words, expected):
+def test_options_of_python_are_told_from_the_script_and_its_arguments(words, expected):
     assert parse_python_words(words) == expected
 
 
 @pytest.mark.parametrize(
     "words", [[], ["-u"], ["-c"], ["--nonsense", "s.py"], ["-Z", "s.py"], ["-W"]]
 )
-def test_words_without_a_script(words):
+def test_words_without_a_script_are_refused(words):
     with pytest.raises(UsageError):
         parse_python_words(words)
 
@@ -53,7 +53,7 @@ def test_words_without_a_script(words):
         ("input", "_Arg", None),
     ],
 )
-def test_feeds(node, op_type, expected):
+def test_a_feed_node_is_traced_to_the_op_and_slot_it_feeds(node, op_type, expected):
     assert feed_of(node, op_type) == expected
 
 
@@ -83,13 +83,15 @@ def no_others(monkeypatch, tmp_path):
     return tmp_path
 
 
-def test_no_python_with_tensorflow(no_others):
+def test_no_python_with_tensorflow_is_an_error_with_a_hint(no_others):
     with pytest.raises(EnvironmentProblem) as caught:
         find_tensorflow_python(None, "python")
     assert "3.7" in caught.value.hint and "`python=" in caught.value.hint
 
 
-def test_the_word_comes_first_then_the_running_one_then_pyenv(no_others, monkeypatch):
+def test_the_python_that_was_typed_is_tried_before_the_running_one_and_pyenvs(
+    no_others, monkeypatch
+):
     versions = no_others / "pyenv" / "versions" / "3.7.16" / "bin"
     versions.mkdir(parents=True)
     of_pyenv = fake_python(versions, "python3.7", (3, 7), "1.15.5")
@@ -103,12 +105,12 @@ def test_the_word_comes_first_then_the_running_one_then_pyenv(no_others, monkeyp
     assert find_tensorflow_python(running, "python").path == running
 
 
-def test_a_37_on_the_path(no_others):
+def test_a_python3_7_on_the_path_is_found(no_others):
     named = fake_python(no_others / "bin", "python3.7", (3, 7), "1.15.5")
     assert find_tensorflow_python(None, None).path == named
 
 
-def test_python_option_without_tensorflow_or_without_program(no_others):
+def test_a_python_option_without_tensorflow_or_without_program_is_refused(no_others):
     with pytest.raises(EnvironmentProblem):
         find_tensorflow_python(fake_python(no_others, "empty", (3, 11), None), "python")
     with pytest.raises(UsageError):
@@ -117,13 +119,13 @@ def test_python_option_without_tensorflow_or_without_program(no_others):
         find_tensorflow_python(None, str(no_others / "nothing"))
 
 
-def test_the_probe_of_a_real_python():
+def test_probing_a_real_python_tells_its_version():
     python = probe(sys.executable)
     assert python is not None and python.version == "%d.%d" % sys.version_info[:2]
     assert pythons.probe("/bin/false") is None
 
 
-def test_usage_errors(tf, script, tmp_path):
+def test_wrong_options_exit_with_2(tf, script, tmp_path):
     name = script("print(1)")
     assert tf("dump", "--", "python", name).code == 2
     assert tf("dump", "-o", "g").code == 2

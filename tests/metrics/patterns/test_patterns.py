@@ -61,7 +61,7 @@ PLANTED = {
 
 @pytest.mark.parametrize("kind", sorted(PLANTED))
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_what_was_planted_comes_first(kind, shape) -> None:
+def test_a_planted_pattern_is_found_first(kind, shape) -> None:
     for seed in range(3):
         golden = golden_of(shape, seed)
         found = find_patterns(pair_of(PLANTED[kind](golden), golden))
@@ -71,7 +71,7 @@ def test_what_was_planted_comes_first(kind, shape) -> None:
         assert all(finding.kind in KINDS for finding in found)
 
 
-def test_axes_exchanged_of_equal_and_of_different_size() -> None:
+def test_exchanged_axes_are_found_with_their_order() -> None:
     square, oblong = golden_of((1, 16, 8, 8)), golden_of((2, 3, 5, 7))
     assert kinds(square.swapaxes(2, 3), square)[0] == "axis-swap"
     # NHWC bytes that were read as NCHW.
@@ -83,7 +83,7 @@ def test_axes_exchanged_of_equal_and_of_different_size() -> None:
     )
 
 
-def test_the_numbers_in_the_sentences() -> None:
+def test_sentences_give_factor_offset_and_first_index() -> None:
     golden = golden_of((1, 16, 8, 8))
     scale = find_patterns(pair_of(golden * 1.0497, golden))[0]
     assert (
@@ -123,7 +123,7 @@ PARTS = {
     [(1, 16, 12, 12), (2, 18, 8, 6), (1, 3, 40, 40), (1, 64, 7, 7), (4, 96), (1, 32, 64)],
     ids=str,
 )
-def test_a_part_that_is_shifted_by_itself_is_a_shift(shape, part, after) -> None:
+def test_a_shift_of_a_part_of_the_tensor_is_found_as_shift(shape, part, after) -> None:
     golden = golden_of(shape)
     golden = np.maximum(golden, 0) if after else golden
     start, stop, step, said = PARTS[part]
@@ -139,7 +139,7 @@ def test_a_part_that_is_shifted_by_itself_is_a_shift(shape, part, after) -> None
 
 
 @pytest.mark.parametrize("step", [1, 16])
-def test_of_a_large_tensor_the_indices_of_a_sample_are_not_told(step) -> None:
+def test_sentences_about_a_sampled_tensor_give_no_indices(step) -> None:
     golden = golden_of((1, 64, 80, 80))
     made = part_rolled(golden, 0, golden.size // 2, step).astype(np.float16)
     target, right = Tensor.from_array(made), Tensor.from_array(golden)
@@ -151,7 +151,7 @@ def test_of_a_large_tensor_the_indices_of_a_sample_are_not_told(step) -> None:
     assert first.kind == "shift" and first.sentence.startswith(said)
 
 
-def test_what_is_wrong_in_a_part_without_being_shifted_is_no_shift() -> None:
+def test_a_wrong_part_that_is_not_shifted_is_not_called_shift() -> None:
     for seed in range(20):
         golden = golden_of((1, 16, 12, 12), seed)
         random = np.random.default_rng(seed + 100)
@@ -168,7 +168,7 @@ def test_what_is_wrong_in_a_part_without_being_shifted_is_no_shift() -> None:
 
 
 @pytest.mark.parametrize("factor", [1e-30, 1e-3, 1e4, 1e30])
-def test_at_every_magnitude(factor) -> None:
+def test_a_scale_is_found_at_every_magnitude(factor) -> None:
     golden = (golden_of((1, 16, 8, 8)) * factor).astype(np.float32)
     found = find_patterns(
         AlignedPair(golden * np.float32(1.05), golden, "float32", tuple("NCHW"), golden.size)
@@ -176,7 +176,7 @@ def test_at_every_magnitude(factor) -> None:
     assert found[0].kind == "scale"
 
 
-def test_a_factor_for_each_channel() -> None:
+def test_factors_and_offsets_per_channel_are_found() -> None:
     golden = golden_of((1, 32, 8, 8))
     factors = np.random.default_rng(1).uniform(0.9, 1.1, (1, 32, 1, 1))
     found = find_patterns(pair_of(golden * factors, golden))[0]
@@ -185,7 +185,7 @@ def test_a_factor_for_each_channel() -> None:
     assert found.kind == "offset" and found.detail["axis"] == "C"
 
 
-def test_another_golden_tensor_and_one_from_behind_the_activation() -> None:
+def test_another_golden_tensor_and_a_missing_activation_are_found() -> None:
     golden, other = golden_of((1, 16, 8, 8)), golden_of((1, 16, 8, 8), 7)
     found = find_patterns(
         pair_of(other, golden), others=[("conv1", golden_of((1, 16, 8, 8), 8)), ("conv2", other)]
@@ -199,7 +199,7 @@ def test_another_golden_tensor_and_one_from_behind_the_activation() -> None:
     assert kinds(np.maximum(golden, 0), golden)[0] == "other-tensor"
 
 
-def test_padding_of_tensors_compared_as_stored() -> None:
+def test_errors_in_the_padding_of_stored_tensors_are_found() -> None:
     golden = golden_of((1, 2, 4, 4, 16))
     golden[:, -1, :, :, 8:] = 0
     target = golden.astype(np.float16)
@@ -214,7 +214,7 @@ def test_padding_of_tensors_compared_as_stored() -> None:
     )
 
 
-def test_errors_within_the_rounding_are_healthy_and_nothing_else() -> None:
+def test_errors_within_the_rounding_are_called_healthy() -> None:
     random = np.random.default_rng(3)
     for number in range(1000):
         shape = SHAPES[number % len(SHAPES)]
@@ -226,7 +226,7 @@ def test_errors_within_the_rounding_are_healthy_and_nothing_else() -> None:
     assert kinds(constant, constant) == ["healthy"]
 
 
-def test_noise_of_the_inputs_is_no_pattern() -> None:
+def test_noise_from_the_inputs_is_not_called_a_pattern() -> None:
     random = np.random.default_rng(4)
     for number in range(100):
         golden = golden_of(SHAPES[number % len(SHAPES)], number)
@@ -234,7 +234,7 @@ def test_noise_of_the_inputs_is_no_pattern() -> None:
         assert kinds(noisy, golden) == []
 
 
-def test_a_pattern_has_to_explain_only_what_the_inputs_do_not() -> None:
+def test_a_pattern_is_found_beside_noise_from_the_inputs() -> None:
     random = np.random.default_rng(5)
     golden = golden_of((1, 32, 8, 8))
     noise = 0.01 * np.sqrt(np.mean(golden**2)) * random.standard_normal(golden.shape)
@@ -244,14 +244,14 @@ def test_a_pattern_has_to_explain_only_what_the_inputs_do_not() -> None:
     assert [finding.kind for finding in found] == ["scale"]
 
 
-def test_masked_scores_do_not_rule() -> None:
+def test_masked_scores_do_not_hide_a_scale() -> None:
     golden = golden_of((1, 4, 24, 24))
     golden[..., 20:] = -1e4
     target = golden * np.where(golden > -1e3, 1.05, 1.0)
     assert kinds(target, golden)[0] == "scale"
 
 
-def test_a_sample_is_looked_at_by_value_only() -> None:
+def test_a_sample_is_searched_for_patterns_of_values_only() -> None:
     golden = golden_of((4096,))
     found = find_patterns(
         AlignedPair((golden * 1.05).astype(np.float16), golden, "float16", (), 10**8)
@@ -266,7 +266,7 @@ def test_a_sample_is_looked_at_by_value_only() -> None:
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (7,), (1, 1), (0, 3), (2, 1, 3), (1, 2, 1, 2, 1)])
-def test_tensors_of_every_rank_are_looked_at(shape) -> None:
+def test_tensors_of_every_rank_can_be_searched(shape) -> None:
     golden = np.float32(1.5) + np.arange(int(np.prod(shape)), dtype=np.float32).reshape(shape)
     for target in (golden * -3, golden + 20, np.zeros_like(golden)):
         letters = tuple(str(axis) for axis in range(len(shape)))
@@ -279,7 +279,7 @@ def test_tensors_of_every_rank_are_looked_at(shape) -> None:
 
 @pytest.mark.parametrize("magnitude", [3e-3, 1.0, 700.0])
 @pytest.mark.parametrize("half_zeros", [False, True])
-def test_the_scale_of_8_bit_integers_is_the_planted_one(magnitude, half_zeros):
+def test_the_scale_of_8_bit_integers_is_found(magnitude, half_zeros):
     golden = np.random.RandomState(5).standard_normal((16, 64)) * magnitude
     golden = np.maximum(golden, 0) if half_zeros else golden
     step = np.abs(golden).max() / 127
@@ -291,14 +291,14 @@ def test_the_scale_of_8_bit_integers_is_the_planted_one(magnitude, half_zeros):
     assert float(found[0].sentence.rsplit(" ", 1)[1]) == pytest.approx(step, rel=1e-3)
 
 
-def test_an_index_that_holds_the_values_of_its_neighbour_is_no_exchange() -> None:
+def test_a_slice_that_repeats_its_neighbour_is_not_called_an_exchange() -> None:
     golden = golden_of((1, 17, 48))
     found = find_patterns(pair_of(replaced(golden, 1, 14, np.take(golden, 13, 1)), golden))
     assert [finding.kind for finding in found] == ["region"]
     assert found[0].sentence == "1 of 17 indices of axis C hold the values of others: 14 holds 13"
 
 
-def test_a_shift_where_most_elements_are_alike_but_for_the_noise_of_the_inputs() -> None:
+def test_a_shift_is_found_though_most_elements_are_nearly_equal() -> None:
     random = np.random.default_rng(3)
     golden = np.where(
         random.random((1, 32, 16, 16)) < 0.9, -1.6, random.standard_normal((1, 32, 16, 16)) + 1
@@ -315,6 +315,6 @@ def test_unrelated_values_show_no_pattern(shape, seed) -> None:
     assert kinds(golden_of(shape, seed), 0.5 * golden_of(shape, 100 + seed)) == []
 
 
-def test_a_bias_for_each_channel_of_a_batch_of_2() -> None:
+def test_a_bias_per_channel_in_a_batch_of_2_is_found() -> None:
     golden = golden_of((2, 64))
     assert kinds(golden + golden_of((64,), 5) + 1e-3 * golden_of((2, 64), 6), golden)[0] == "offset"
