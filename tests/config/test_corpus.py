@@ -57,22 +57,22 @@ def check(case, folder, om, suffix, tmp_path):
 
 
 @pytest.mark.parametrize("case", ACL, ids=[case[0] for case in ACL])
-def test_acl_case(case, folder, om, tmp_path):
+def test_each_acl_configuration_has_the_expected_findings(case, folder, om, tmp_path):
     report = check(case, folder, om, ".json", tmp_path)
     assert report.kind == "acl"
 
 
 @pytest.mark.parametrize("case", NPU["JSON_CASES"], ids=[case[0] for case in NPU["JSON_CASES"]])
-def test_npu_case(case, folder, om, tmp_path):
+def test_each_npu_configuration_has_the_expected_findings(case, folder, om, tmp_path):
     assert check(case, folder, om, ".json", tmp_path).kind == "npu"
 
 
 @pytest.mark.parametrize("case", NPU["PYTHON_CASES"], ids=[case[0] for case in NPU["PYTHON_CASES"]])
-def test_python_case(case, folder, om, tmp_path):
+def test_each_script_has_the_expected_findings(case, folder, om, tmp_path):
     assert check(case, folder, om, ".py", tmp_path).kind == "npu"
 
 
-def test_size_of_the_corpus():
+def test_the_corpus_has_150_cases_and_no_repeated_name():
     assert len(ACL) + len(NPU["JSON_CASES"]) + len(NPU["PYTHON_CASES"]) >= 150
     names = [case[0] for case in ACL]
     assert len(set(names)) == len(names)

@@ -10,7 +10,7 @@ import sys
 from pages import blocks_of
 
 
-def test_the_code(tmp_path):
+def test_the_code_of_the_configuration_page_runs(tmp_path):
     (tmp_path / "model.json").write_text(
         json.dumps({"name": "resnet50", "graph": [{"name": "g", "op": []}]})
     )

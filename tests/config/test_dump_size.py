@@ -48,13 +48,13 @@ def dumped(entry):
 
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(dump_list=st.lists(entries, max_size=4))
-def test_ops_are_counted_once(tmp_path_factory, dump_list):
+def test_ops_of_several_dump_list_entries_are_counted_once(tmp_path_factory, dump_list):
     models = load_models([model(tmp_path_factory.mktemp("m"), len(NAMES))])
     size = acl_size({"dump": {"dump_list": dump_list}}, models)
     assert size.ops == len(set().union(*(dumped(entry) for entry in dump_list)))
 
 
-def test_many_entries_do_not_walk_the_model_each(tmp_path, folder, monkeypatch):
+def test_many_dump_list_entries_do_not_search_the_model_each(tmp_path, folder, monkeypatch):
     om = model(tmp_path, 5000)
     path = tmp_path / "acl.json"
     for entry in ({"layer": ["op5"]}, {}, {"opname_range": [{"begin": "op5", "end": "op4990"}]}):

@@ -31,25 +31,25 @@ def found(*words, **options):
     return [(finding.severity, finding.rule) for finding in check_file(*words, **options).findings]
 
 
-def test_permission(config, monkeypatch):
+def test_a_dump_path_that_cannot_be_written_is_an_error_on_this_machine(config, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: mode == os.R_OK)
     assert found(config()) == [("error", "dump-path-permission")]
     assert found(config(), elsewhere=True) == [("note", "dump-path-permission")]
 
 
-def test_nothing_is_written_by_the_check(config, folder):
+def test_the_check_writes_nothing(config, folder):
     before = sorted(os.listdir(folder))
     check_file(config())
     assert sorted(os.listdir(folder)) == before
 
 
-def test_full_disk(config, monkeypatch):
+def test_a_full_disk_is_warned_of(config, monkeypatch):
     monkeypatch.setattr(path_rules, "free_bytes", lambda folder: 4096)
     assert found(config()) == [("warning", "disk-full")]
     assert found(config(), elsewhere=True) == [("note", "disk-full")]
 
 
-def test_container(config, monkeypatch):
+def test_a_dump_path_inside_a_container_is_noted(config, monkeypatch):
     monkeypatch.setattr(path_rules, "in_container", lambda: True)
     monkeypatch.setattr(path_rules, "_on_volume", lambda folder: False)
     assert found(config()) == [("note", "container")]
@@ -57,7 +57,7 @@ def test_container(config, monkeypatch):
     assert found(config()) == []
 
 
-def test_notes_about_this_machine_take_one_line_and_the_container_s_comes_once(
+def test_notes_about_this_machine_take_one_line_and_the_containers_comes_once(
     folder, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(path_rules, "in_container", lambda: True)
@@ -103,7 +103,7 @@ def test_other_notes_keep_their_three_lines(folder, tmp_path):
     )
 
 
-def test_a_missing_dump_path_is_an_error_that_says_what_run_does(config, folder):
+def test_a_missing_dump_path_is_an_error_and_the_fix_names_run_only_where_it_helps(config, folder):
     (finding,) = check_file(config(dump_path=folder + "/new")).findings
     assert (finding.severity, finding.rule) == (
         "error",
@@ -113,7 +113,7 @@ def test_a_missing_dump_path_is_an_error_that_says_what_run_does(config, folder)
     assert finding.rule == "dump-path-not-found" and "run" not in finding.fix
 
 
-def test_variables_that_take_the_dump_away(config, monkeypatch):
+def test_npu_collect_path_is_warned_of(config, monkeypatch):
     monkeypatch.setenv("ASCEND_WORK_PATH", "/w")
     assert found(config()) == []
     monkeypatch.setenv("NPU_COLLECT_PATH", "/c")
@@ -121,19 +121,19 @@ def test_variables_that_take_the_dump_away(config, monkeypatch):
     assert found(config(), elsewhere=True) == [("note", "npu-collect-path")]
 
 
-def test_variables_of_exception_dumps(folder, tmp_path, monkeypatch):
+def test_ascend_work_path_is_noted_for_exception_dumps(folder, tmp_path, monkeypatch):
     path = tmp_path / "a.json"
     path.write_text(json.dumps({"dump": {"dump_scene": "lite_exception", "dump_path": folder}}))
     monkeypatch.setenv("ASCEND_WORK_PATH", "/w")
     assert found(str(path)) == [("note", "exception-path")]
 
 
-def test_this_machine_can_be_asked(tmp_path):
+def test_containers_and_volumes_are_recognised_on_this_machine(tmp_path):
     assert isinstance(in_container(), bool)
     assert isinstance(_on_volume(str(tmp_path)), bool)
 
 
-def test_size_against_free_space(config, om, monkeypatch):
+def test_a_dump_larger_than_the_free_space_is_warned_of(config, om, monkeypatch):
     monkeypatch.setattr("goldwatch.config.dump_size.free_bytes", lambda folder: 10000)
     # Three tensors of 1 * 16 * 8 * 8 half floats and one of 10: about 7 KB a step.
     assert found(config(dump_step="0"), [om]) == [("note", "dump-size")]
@@ -149,7 +149,7 @@ def test_size_against_free_space(config, om, monkeypatch):
     ]
 
 
-def test_estimate_adds_up(om):
+def test_the_estimated_dump_size_adds_up(om):
     graph = load_model(om)
     conv = [op for op in graph.ops if op.name == "fused_conv"]
     tensor = 1 * 16 * 8 * 8 * 2 + 256
@@ -163,7 +163,7 @@ def test_estimate_adds_up(om):
     assert estimate(conv, "all", "stats").size_bytes == 3 * 256
 
 
-def test_steps_are_counted():
+def test_dump_steps_are_counted():
     assert [step_count(step) for step in (None, "", "5", "0|5-9")] == [None, None, 1, 6]
 
 
@@ -175,7 +175,7 @@ def test_only_twenty_layers_get_a_suggestion(config, om):
     assert sum("did you mean 'fused_conv'" in message for message in messages) == 20
 
 
-def test_what_is_written_in_place_of_tensors_is_said(config, om):
+def test_a_note_says_that_statistics_are_dumped_in_place_of_tensors(config, om):
     report = check_file(config(dump_data="stats"), [om])
     (note,) = [finding for finding in report.findings if finding.rule == "statistics-only"]
     assert note.severity == "note" and "CSV" in note.consumer and 'with "L2norm"' in note.fix

@@ -62,7 +62,7 @@ def check(data, name):
 
 @SETTINGS
 @given(VALUES | ACL | LISTS)
-def test_any_json(document):
+def test_any_json_gets_findings_that_agree_with_the_schema(document):
     report = check(json.dumps(document).encode(), "a.json")
     kind = report.kind
     # The schema and the first layer agree on any document.
@@ -78,7 +78,7 @@ def test_any_json(document):
     st.binary(max_size=60)
     | st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass"))
 )
-def test_any_bytes(data):
+def test_any_bytes_get_findings(data):
     check(data, "a.json")
     check(data, "a.py")
 
@@ -102,5 +102,5 @@ STATEMENT = st.one_of(
 @SETTINGS
 @example(["DumpConfig(True, '\\ud800')"])
 @given(st.lists(STATEMENT, max_size=6))
-def test_any_script(statements):
+def test_any_script_gets_findings(statements):
     check("\n".join(statements).encode(), "a.py")

@@ -38,7 +38,7 @@ def refused(code, *words):
     return error
 
 
-def test_models_with_and_without_layers(folder):
+def test_models_become_entries_with_or_without_layers(folder):
     found = dump(
         "--dump-path",
         folder,
@@ -59,7 +59,7 @@ def test_models_with_and_without_layers(folder):
     }
 
 
-def test_single_operator_dump(folder):
+def test_op_switch_writes_a_single_operator_configuration(folder):
     assert dump("--dump-path", folder, "--op-switch", "on") == {
         "dump_list": [],
         "dump_path": folder,
@@ -67,7 +67,7 @@ def test_single_operator_dump(folder):
     }
 
 
-def test_everything_is_said_aloud(folder):
+def test_config_new_says_that_everything_is_dumped(folder):
     result = CliRunner().invoke(new, ["--dump-path", folder])
     assert '"dump_list": [\n            {}\n        ]' in result.output
     code, _ = write("--dump-path", folder)
@@ -90,13 +90,13 @@ def test_everything_is_said_aloud(folder):
         (["--mode", "input"], {"dump_mode": "input"}),
     ],
 )
-def test_fields(folder, words, expected):
+def test_options_become_fields_of_the_configuration(folder, words, expected):
     assert dump("--dump-path", folder, "--model", "m", *words) == dict(
         dump_list=[{"model_name": "m"}], dump_path=folder, **expected
     )
 
 
-def test_debug_scene_and_watcher(folder):
+def test_debug_exception_and_watcher_scenes_are_written(folder):
     assert dump("--dump-path", folder, "--debug") == {"dump_path": folder, "dump_debug": "on"}
     assert dump("--scene", "lite_exception") == {"dump_scene": "lite_exception"}
     found = dump(
@@ -135,7 +135,7 @@ def test_skips_and_ranges_imply_the_op_level(folder):
     ]
 
 
-def test_skips_get_their_positions_from_the_model(folder, om):
+def test_skipped_ops_get_their_positions_from_the_model(folder, om):
     found = dump("--dump-path", folder, "--om", om, "--skip-type", "Conv2D", "--skip-op", "pool")[
         "dump_list"
     ]
@@ -154,7 +154,7 @@ def layers(folder, om, *words):
     return entry.get("layer")
 
 
-def test_layers_are_chosen_from_the_model(folder, om):
+def test_layers_are_selected_from_the_model(folder, om):
     assert layers(folder, om) is None
     assert layers(folder, om, "--layers", "*o*") == ["fused_conv", "pool", "soft/max"]
     assert layers(folder, om, "--layers", "p*") == ["pool"]
@@ -175,7 +175,7 @@ def test_layers_are_chosen_from_the_model(folder, om):
     assert layers(folder, om, "--model", "net", "--type", "Pooling") == ["pool"]
 
 
-def test_layers_that_cannot_be_chosen(folder, om):
+def test_layers_that_cannot_be_selected_are_refused_with_names(folder, om):
     base = ("--dump-path", folder, "--om", om)
     assert "trans_in" in refused(2, *base, "--model", "net:input").hint
     assert "soft/max" in refused(2, *base, "--model", "net:Node_Output").hint
@@ -190,7 +190,7 @@ def test_layers_that_cannot_be_chosen(folder, om):
     refused(2, "--dump-path", folder, "--list")
 
 
-def test_npu_settings_take_the_layers(folder, om):
+def test_npu_settings_hold_the_layers(folder, om):
     code, found = write("-q", "--for", "npu-json", "--dump-path", folder, "--model", "m:a,b")
     assert (code, found) == (0, {"enable_dump": True, "dump_path": folder, "dump_layer": "a b"})
     code, found = write(
@@ -234,7 +234,7 @@ def test_npu_settings_take_the_layers(folder, om):
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("form", ["estimator", "session", "tf2", "npu-json"])
-def test_npu_kinds_refuse_acl_options(folder, form, words, tmp_path):
+def test_options_only_for_acl_json_are_refused_for_npu_settings(folder, form, words, tmp_path):
     out = str(tmp_path / "out")
     error = refused(2, "--for", form, "--dump-path", folder, "-o", out, *words)
     assert words[0] in error.message
@@ -278,14 +278,14 @@ def test_npu_kinds_refuse_acl_options(folder, form, words, tmp_path):
         (4, ["--narrow", "."]),
     ],
 )
-def test_refusals_write_nothing(folder, tmp_path, code, words):
+def test_a_refused_configuration_writes_nothing(folder, tmp_path, code, words):
     out = tmp_path / "out.json"
     refused(code, "--dump-path", folder, "-o", out, *words)
     assert not out.exists()
     assert not [name for name in os.listdir(str(tmp_path)) if name.startswith(".goldwatch")]
 
 
-def test_dump_path_is_judged(folder, tmp_path):
+def test_an_unusable_dump_path_is_refused(folder, tmp_path):
     out = tmp_path / "out.json"
     refused(2, "-o", out)
     refused(2, "--dump-path", folder + "/a b", "-o", out)
@@ -309,7 +309,7 @@ def test_dump_path_is_judged(folder, tmp_path):
     refused(4, "--dump-path", folder, "-o", folder)
 
 
-def test_plans_are_files_too(folder, tmp_path):
+def test_a_plan_is_read_from_plan_and_acl_files(folder, tmp_path):
     for form, name in (("plan", "plan.json"), ("acl", "acl.json")):
         path = str(tmp_path / name)
         assert (
@@ -340,7 +340,7 @@ def test_plans_are_files_too(folder, tmp_path):
     refused(4, "--plan", tmp_path / "no.json")
 
 
-def test_list(om):
+def test_list_shows_each_op_of_the_model_and_whether_it_dumps(om):
     result = CliRunner().invoke(new, ["--om", om, "--list"])
     lines = [line.split("\t") for line in result.output.splitlines()]
     assert lines[3] == ["fused_conv", "Conv2D", "conv1,bn1,relu1", "dumpable"]
@@ -359,7 +359,7 @@ def test_list(om):
     assert chosen.splitlines() == ["pool\tPooling\tpool\tdumpable"]
 
 
-def test_json_output_is_one_document(folder, om, tmp_path):
+def test_json_output_of_config_new_is_one_document(folder, om, tmp_path):
     out = str(tmp_path / "acl.json")
     words = [
         "config",
@@ -436,7 +436,7 @@ def store(out, om=None, verdicts=("pass", "fail", "fail")):
             opened.put(row)
 
 
-def test_narrow(folder, om, tmp_path):
+def test_narrow_dumps_the_ops_around_the_first_divergence(folder, om, tmp_path):
     out = str(tmp_path / "out")
     store(out)
     for path in (out, os.path.join(out, "run.sqlite")):
@@ -453,7 +453,7 @@ def test_narrow(folder, om, tmp_path):
     assert found["dump_list"] == [{"layer": ["pool", "fused_conv", "soft/max"]}]
 
 
-def test_narrow_knows_the_model_of_the_comparison(folder, om, tmp_path):
+def test_narrow_takes_the_model_from_the_comparison(folder, om, tmp_path):
     out = str(tmp_path / "out")
     store(out, om)
     assert dump("--dump-path", folder, "--narrow", out)["dump_list"][0]["model_name"] == "net"
@@ -461,13 +461,13 @@ def test_narrow_knows_the_model_of_the_comparison(folder, om, tmp_path):
     assert (found["dump_layer"], found["dump_mode"]) == ("fused_conv pool soft/max", "all")
 
 
-def test_narrow_without_a_divergence(folder, om, tmp_path):
+def test_narrow_is_refused_where_nothing_fails(folder, om, tmp_path):
     out = str(tmp_path / "out")
     store(out, om, ("pass", "pass", "pass"))
     assert "outside" in refused(4, "--dump-path", folder, "--narrow", out).message
 
 
-def test_help_shows_an_example():
+def test_help_of_config_commands_shows_an_example():
     for words in (["config", "new"], ["config", "check"], ["config"]):
         process = run_here(["goldwatch", *words, "--help"])
         assert process.returncode == 0
@@ -505,7 +505,7 @@ def second_model(tmp_path):
         (["--last", "1"], {"net": ["soft/max"], "second": ["other"]}),
     ],
 )
-def test_among_several_models_a_choice_need_be_in_one_only(folder, om, tmp_path, words, expected):
+def test_of_several_models_one_must_have_the_selected_layers(folder, om, tmp_path, words, expected):
     words = ["--dump-path", folder, "--om", om, "--om", second_model(tmp_path)] + words
     if expected is None:
         assert "never dumps" in str(refused(2, *words))
@@ -513,7 +513,7 @@ def test_among_several_models_a_choice_need_be_in_one_only(folder, om, tmp_path,
     assert {entry["model_name"]: entry["layer"] for entry in dump(*words)["dump_list"]} == expected
 
 
-def test_a_choice_that_no_model_has_is_refused(folder, om, tmp_path):
+def test_layers_that_no_model_has_are_refused(folder, om, tmp_path):
     assert "matches no op" in str(
         refused(
             2, "--dump-path", folder, "--om", om, "--om", second_model(tmp_path), "--layers", "zz*"

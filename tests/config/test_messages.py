@@ -27,7 +27,7 @@ def refusal(*words):
     return str(result.exception), result.exception.hint
 
 
-def test_an_unreadable_file_is_no_usage_error(tmp_path, monkeypatch):
+def test_an_unreadable_file_is_bad_input_and_no_usage_error(tmp_path, monkeypatch):
     path = tmp_path / "acl.json"
     path.write_text("{}")
     monkeypatch.setattr(os, "access", lambda *_: False)
@@ -53,7 +53,7 @@ def test_a_step_that_cannot_be_repaired_gets_an_example(folder, tmp_path):
     assert 'fix: a form such as "0|5-10"; leave it out for every step\n' in text
 
 
-def test_no_size_when_nothing_of_the_model_is_dumped(folder, tmp_path, om):
+def test_no_dump_size_is_given_when_nothing_of_the_model_is_dumped(folder, tmp_path, om):
     path = tmp_path / "acl.json"
     path.write_text(
         json.dumps({"dump": {"dump_path": folder, "dump_list": [{"layer": ["nothing"]}]}})
@@ -87,17 +87,17 @@ def test_no_size_when_nothing_of_the_model_is_dumped(folder, tmp_path, om):
         ),
     ],
 )
-def test_refusals_name_the_option_and_the_way_out(folder, words, message, hint):
+def test_refusals_name_the_option_and_what_to_do(folder, words, message, hint):
     found, advice = refusal("--dump-path", folder, *words)
     assert message in found
     assert advice.startswith(hint)
 
 
-def test_a_missing_path_names_the_option():
+def test_a_missing_dump_path_is_refused_with_its_option():
     assert refusal("--model", "m")[1] == "name an existing folder with --dump-path"
 
 
-def test_an_unknown_type_to_skip_is_said_once(folder, om):
+def test_an_unknown_op_type_to_skip_is_warned_of_once(folder, om):
     said = (
         CliRunner()
         .invoke(new, ["--dump-path", folder, "--om", om, "--skip-type", "Nothing:input0"])
@@ -119,7 +119,7 @@ def test_an_unknown_type_to_skip_is_said_once(folder, om):
         ({"dump_path": 5}, "dump_path must be a string"),
     ],
 )
-def test_a_plan_of_the_wrong_types_is_refused(tmp_path, fields, message):
+def test_a_plan_with_fields_of_wrong_types_is_refused(tmp_path, fields, message):
     path = tmp_path / "acl.json"
     path.write_text(json.dumps({"dump": dict({"dump_path": "/d", "dump_list": [{}]}, **fields)}))
     found, hint = refusal("--plan", str(path), "--elsewhere")
@@ -128,7 +128,7 @@ def test_a_plan_of_the_wrong_types_is_refused(tmp_path, fields, message):
     )
 
 
-def test_what_a_plan_cannot_hold_is_said(folder, tmp_path):
+def test_fields_that_a_plan_cannot_hold_are_reported(folder, tmp_path):
     path = tmp_path / "acl.json"
     path.write_text(
         '{"dump": {"dump_path": "%s", "dump_path": "%s", "dump_list": [{"layers": ["a"]}]}}'
@@ -145,7 +145,7 @@ def test_what_a_plan_cannot_hold_is_said(folder, tmp_path):
     assert "--plan" not in CliRunner().invoke(new, ["--plan", str(own)]).output
 
 
-def test_a_script_is_read_by_this_python(tmp_path):
+def test_syntax_errors_of_a_script_are_reported_for_this_python_version(tmp_path):
     path = tmp_path / "train.py"
     path.write_text('print "x"\n')
     assert (
@@ -198,14 +198,14 @@ def test_a_script_is_read_by_this_python(tmp_path):
         ),
     ],
 )
-def test_what_is_meant_is_told(tmp_path, document, message, fix):
+def test_likely_mistakes_are_explained_with_a_fix(tmp_path, document, message, fix):
     path = tmp_path / "acl.json"
     path.write_text(document)
     said = CliRunner().invoke(check, [str(path)]).output
     assert message in said and fix in said
 
 
-def test_the_name_of_the_om_file_settles_a_model_name(folder, tmp_path, om):
+def test_the_name_of_the_om_file_settles_the_model_name(folder, tmp_path, om):
     path = tmp_path / "acl.json"
     path.write_text(
         json.dumps({"dump": {"dump_path": folder, "dump_list": [{"model_name": "resnet"}]}})
@@ -231,7 +231,7 @@ def test_the_name_of_the_om_file_settles_a_model_name(folder, tmp_path, om):
     ]
 
 
-def test_a_big_script_is_refused_by_a_stated_limit(tmp_path):
+def test_a_script_over_2_mib_is_refused(tmp_path):
     path = tmp_path / "train.py"
     path.write_bytes(b"x = 1\n" * (2 * 1024 * 1024 // 6 + 1))
     result = CliRunner().invoke(check, [str(path)])
@@ -241,7 +241,7 @@ def test_a_big_script_is_refused_by_a_stated_limit(tmp_path):
     )
 
 
-def test_model_names_that_npu_settings_cannot_hold_are_said(folder):
+def test_model_names_left_out_of_npu_settings_are_reported(folder):
     said = (
         CliRunner()
         .invoke(new, ["--for", "estimator", "--dump-path", folder, "--model", "X"])
@@ -250,7 +250,7 @@ def test_model_names_that_npu_settings_cannot_hold_are_said(folder):
     assert "npu settings know no model names: X is left out" in said
 
 
-def test_settings_that_no_plan_holds_are_said(folder, tmp_path):
+def test_npu_settings_left_out_of_a_plan_are_reported(folder, tmp_path):
     path = tmp_path / "npu.json"
     path.write_text(json.dumps({"enable_dump": True, "dump_path": folder, "quant_dumpable": "1"}))
     assert (

@@ -33,7 +33,7 @@ def install(monkeypatch, dump_config):
     monkeypatch.setitem(sys.modules, module.__name__, module)
 
 
-def test_to_dump_config_passes_what_the_plan_says(monkeypatch):
+def test_to_dump_config_passes_the_plans_fields(monkeypatch):
     install(monkeypatch, lambda **settings: settings)
     assert to_dump_config(PLAN) == {
         "enable_dump": True, "dump_path": "/data/\u00e4", "dump_step": "0|5-9", "dump_mode": "all",
@@ -47,7 +47,7 @@ def test_to_dump_config_passes_what_the_plan_says(monkeypatch):
     }
 
 
-def test_to_dump_config_of_2021_knows_no_layers(monkeypatch):
+def test_to_dump_config_refuses_fields_that_an_old_npu_bridge_lacks(monkeypatch):
     def old(
         enable_dump=False,
         dump_path=None,
@@ -64,20 +64,20 @@ def test_to_dump_config_of_2021_knows_no_layers(monkeypatch):
         to_dump_config(DumpPlan(dump_path="/d", models=(ModelDump(),), data="stats"))
 
 
-def test_without_npu_bridge_the_message_says_so():
+def test_a_missing_npu_bridge_is_reported_with_a_hint():
     with pytest.raises(EnvironmentProblem, match="npu_bridge") as caught:
         to_dump_config(PLAN)
     assert "set_env.sh" in caught.value.hint
 
 
-def test_acl_plans_are_refused():
+def test_plans_that_only_acl_json_can_hold_are_refused():
     with pytest.raises(UsageError, match="level: npu_bridge"):
         to_dump_config(DumpPlan(dump_path="/d", models=(ModelDump(),), level="op"))
     with pytest.raises(UsageError):
         apply_to_session_config(DumpPlan(dump_path="/d"), object())
 
 
-def test_imports_stay_few():
+def test_importing_the_npu_adapter_loads_no_heavy_modules():
     code = (
         "import sys, goldwatch.adapters.tensorflow.npu\n"
         "heavy = {'click', 'jsonschema', 'watchdog', 'google.protobuf', 'tensorflow', "
@@ -88,7 +88,7 @@ def test_imports_stay_few():
 
 
 @pytest.mark.tensorflow
-def test_real_config_proto():
+def test_a_plan_is_applied_to_the_real_config_proto():
     import tensorflow as tf
 
     config = tf.compat.v1.ConfigProto()
@@ -120,7 +120,7 @@ def test_real_config_proto():
 
 
 @pytest.mark.tensorflow
-def test_printed_session_code_builds_the_same_config():
+def test_generated_session_code_builds_the_same_config():
     import tensorflow as tf
     from goldwatch.config.written_forms import write_plan
 
@@ -133,7 +133,7 @@ def test_printed_session_code_builds_the_same_config():
 
 
 @pytest.mark.tensorflow
-def test_text_in_a_bytes_parameter_is_what_the_checker_says():
+def test_text_in_a_bytes_parameter_fails_as_the_checker_says():
     import tensorflow as tf
 
     optimizer = tf.compat.v1.ConfigProto().graph_options.rewrite_options.custom_optimizers.add()

@@ -17,14 +17,14 @@ from goldwatch.naming import printable
 ARGS = ["--for", "acl", "--dump-path", "/anywhere", "--elsewhere", "-q"]
 
 
-def test_a_dash_is_stdout(tmp_path, monkeypatch) -> None:
+def test_a_dash_writes_to_stdout(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(new, [*ARGS, "-o", "-"], standalone_mode=False)
     assert done.exception is None and '"dump_path": "/anywhere"' in done.output
     assert os.listdir(".") == []
 
 
-def test_a_device_or_folder_is_never_replaced(tmp_path) -> None:
+def test_a_pipe_or_folder_is_never_replaced(tmp_path) -> None:
     fifo = str(tmp_path / "fifo")
     os.mkfifo(fifo)
     for path in (fifo, str(tmp_path)):
@@ -38,7 +38,7 @@ def run(*words):
     return CliRunner().invoke(new, [*ARGS, *map(str, words)], standalone_mode=False)
 
 
-def test_what_exists_is_left_as_it_is_unless_forced(tmp_path) -> None:
+def test_an_existing_file_is_kept_unless_forced(tmp_path) -> None:
     path = tmp_path / "train.py"
     path.write_text("import everything\n")
     path.chmod(0o640)
@@ -66,7 +66,9 @@ def test_what_exists_is_left_as_it_is_unless_forced(tmp_path) -> None:
         ["-o", "a", "--merge", "--for", "tf2"],
     ],
 )
-def test_force_and_merge_are_about_one_file(tmp_path, monkeypatch, words) -> None:
+def test_force_and_merge_together_or_without_a_file_are_refused(
+    tmp_path, monkeypatch, words
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert isinstance(run(*words).exception, UsageError) and os.listdir(".") == []
 
@@ -94,7 +96,7 @@ def test_merging_replaces_the_dump_section_and_no_other_byte(tmp_path, old, bom)
 
 
 @pytest.mark.parametrize("old", ["{}", "{ }", '{"profiler": {}}', '{\n\t"profiler": {}\n}\n', ""])
-def test_merging_adds_a_section_that_is_not_there(tmp_path, old) -> None:
+def test_merging_adds_a_missing_dump_section(tmp_path, old) -> None:
     path = tmp_path / "acl.json"
     path.write_text(old)
     assert run("-o", path, "--merge").exception is None
@@ -105,7 +107,7 @@ def test_merging_adds_a_section_that_is_not_there(tmp_path, old) -> None:
     assert path.read_text().startswith(old[:1]) and path.read_text().endswith(old[1:])
 
 
-def test_merging_into_a_link_keeps_it_and_into_nothing_writes_a_file(tmp_path) -> None:
+def test_merging_writes_through_a_link_and_creates_a_missing_file(tmp_path) -> None:
     real, link = tmp_path / "real.json", tmp_path / "link.json"
     real.write_text('{"a": 1}')
     link.symlink_to(real)
@@ -116,7 +118,7 @@ def test_merging_into_a_link_keeps_it_and_into_nothing_writes_a_file(tmp_path) -
 
 
 @pytest.mark.parametrize("old", ['{"a": 1,}', "[]", '{"dump": {}, "dump": {}}', "import x\n", "\0"])
-def test_what_cannot_be_merged_stays_as_it_is(tmp_path, old) -> None:
+def test_a_file_that_cannot_be_merged_stays_as_it_is(tmp_path, old) -> None:
     path = tmp_path / "acl.json"
     path.write_text(old)
     assert isinstance(run("-o", path, "--merge").exception, FormatError)
@@ -124,7 +126,7 @@ def test_what_cannot_be_merged_stays_as_it_is(tmp_path, old) -> None:
 
 
 @pytest.mark.parametrize("form", ["acl", "estimator", "session", "tf2", "npu-json", "plan"])
-def test_no_text_turns_a_terminal_around(form) -> None:
+def test_written_text_holds_no_characters_that_reorder_a_terminal(form) -> None:
     name = "a\u2066b\u202ec\x85d\u2028e\x7ff"
     text = (
         CliRunner()

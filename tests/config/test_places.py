@@ -48,7 +48,7 @@ def test_missing_fields_are_located_at_their_parent():
     assert places('\n {"a": 1}', "no-dump-section") == [(2, 2)]
 
 
-def test_windows_line_ends_and_bom():
+def test_findings_are_located_in_files_with_crlf_and_bom():
     assert places('\ufeff{\r\n"dump": {"dump_path": 1}}', "type") == [(2, 23)]
     assert places('\ufeff{"dump": {"dump_path": 1}}', "type") == [(1, 24)]
 
@@ -60,7 +60,7 @@ def test_duplicate_keys_are_located_at_the_repetition():
     ) == [(3, 2), (3, 11)]
 
 
-def test_syntax_errors_have_a_line():
+def test_syntax_errors_are_located_by_line():
     assert places('{\n"dump": {},\n}', "json-trailing-comma")[0][0] in (2, 3)
     assert places("{\n // x\n}", "json-comment") == [(2, 2)]
     assert places(b'{"a":\n "\xc3\xa4\xff"}', "not-utf8") == [(2, 4)]
@@ -68,11 +68,11 @@ def test_syntax_errors_have_a_line():
     assert places('{"a": "NaN",\n "b": NaN}', "json-syntax") == [(2, 7)]
 
 
-def test_utf16_is_named():
+def test_a_utf_16_file_is_named_as_such():
     assert "UTF-16" in check('{"dump": {}}'.encode("utf-16"))[0].message
 
 
-def test_limits_of_the_file():
+def test_files_too_large_or_too_deep_are_refused():
     assert [f.rule for f in check(b" " * (MAX_BYTES + 1))] == ["file-too-large"]
     text = b'{"dump": {"dump_path": "/d", "dump_list": [{}]}}'
     assert [f.rule for f in check(text + b" " * (MAX_BYTES - len(text)))] == ["dump-path-not-found"]
@@ -80,7 +80,7 @@ def test_limits_of_the_file():
     assert check("{\n" + '"a": {' * 10 + "}" * 11)[0].line == 2
 
 
-def test_python_columns_count_characters():
+def test_columns_in_scripts_count_characters():
     script = (
         'x = "\u00e4\u00e4"; DumpConfig(enable_dump=True, dump_path="/d", dump_step="\u00e4")\n'
     )
@@ -89,7 +89,7 @@ def test_python_columns_count_characters():
     assert places(script, "dump-path-missing", "a.py") == [(2, 2)]
 
 
-def test_script_encodings():
+def test_scripts_are_read_in_their_declared_encoding():
     latin = '# -*- coding: latin-1 -*-\n# \u00e4\nf(DumpConfig(True, "/\u00e4"))\n'.encode(
         "latin-1"
     )
@@ -99,7 +99,7 @@ def test_script_encodings():
     assert [f.rule for f in check(b"\xef\xbb\xbfDumpConfig()\r\n", "a.py")] == ["all-switches-off"]
 
 
-def test_pointers_escape():
+def test_pointers_escape_slash_and_tilde():
     found = [
         f.pointer
         for f in check('{"dump": {"dump_path": "/d", "a/b~": 1, "dump_list": [{}]}}')
@@ -134,12 +134,12 @@ def test_only_twenty_values_get_a_suggestion():
     assert (len(found), sum("did you mean" in f.message for f in found)) == (30, 20)
 
 
-def test_near_names():
+def test_the_nearest_word_is_suggested():
     assert nearest_word("dump-Path", ["dump_path", "dump_mode"]) == "dump_path"
     assert nearest_word("zzz", ["dump_path"]) is None
 
 
-def test_corrected_steps_are_clean():
+def test_corrected_steps_have_no_problems():
     for text in (
         "5|",
         "5-",
@@ -163,7 +163,7 @@ def test_corrected_steps_are_clean():
 @pytest.mark.parametrize(
     "text", ['{"a": [1, {"b": "x\\"y", "c": []}], "d": {}}', "[]", '"a"', "3", " [[], {}] "]
 )
-def test_places_follow_a_slow_reader(text):
+def test_positions_equal_those_of_the_standard_json_decoder(text):
     document = read_json(text.encode(), Findings())
     decoder = json.JSONDecoder()
 

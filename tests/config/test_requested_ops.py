@@ -61,7 +61,7 @@ OTHERS = "not asked for: the dump configuration names other ops"
 
 
 @pytest.mark.parametrize("name", ["net", "g", "om_file", "some_other"])
-def test_layers_after_or_before_fusion(asked, name) -> None:
+def test_layers_named_before_or_after_fusion_are_the_requested_ops(asked, name) -> None:
     ops, mode, reason = asked(acl({"model_name": name, "layer": ["relu0", "fc"]}))
     assert (ops, mode) == (["conv", "fc"], "output")
     # The om file may have another name than the json; an acl.json of another run may be meant.
@@ -69,12 +69,12 @@ def test_layers_after_or_before_fusion(asked, name) -> None:
     assert reason == OTHERS + (" (of model some_other, which is taken for this one)" * foreign)
 
 
-def test_everything(asked) -> None:
+def test_an_entry_without_layers_requests_every_op(asked) -> None:
     assert asked(acl({"model_name": "net"}, dump_mode="all")) == (None, "all", "")
     assert asked(acl({})) == (None, "output", "")
 
 
-def test_the_entry_that_counts(asked) -> None:
+def test_the_dump_list_entry_of_the_model_decides(asked) -> None:
     first, second = {"model_name": "net", "layer": ["fc"]}, {"model_name": "net", "layer": ["pool"]}
     assert asked(acl(first, second))[0] == ["pool"]
     assert asked(acl(first, {"layer": ["conv"]}))[0] == ["conv"]
@@ -84,7 +84,7 @@ def test_the_entry_that_counts(asked) -> None:
     assert asked(acl(*others), "b_c")[0] == ["fc"]
 
 
-def test_ranges_and_blacklists(asked) -> None:
+def test_op_ranges_and_blacklists_limit_the_requested_ops(asked) -> None:
     entry = {"model_name": "net", "opname_range": [{"begin": "conv", "end": "pool"}]}
     assert asked(acl(entry, dump_level="op"))[0] == ["conv", "pool"]
     entry = {"model_name": "net", "optype_blacklist": [{"name": "Pooling", "pos": ["output0"]}]}
@@ -96,7 +96,7 @@ def test_ranges_and_blacklists(asked) -> None:
     assert asked(acl(entry, dump_level="op", dump_mode="all"))[0] == ["conv", "fc"]
 
 
-def test_overflow_and_exceptions(asked) -> None:
+def test_overflow_and_exception_dumps_request_no_ops(asked) -> None:
     ops, mode, reason = asked({"dump": {"dump_path": "/nowhere", "dump_debug": "on"}})
     assert (ops, mode, reason) == (
         [],
@@ -110,7 +110,7 @@ def test_overflow_and_exceptions(asked) -> None:
     assert asked(watcher)[0] == ["pool"]
 
 
-def test_npu_settings_scripts_and_plans(asked) -> None:
+def test_npu_settings_scripts_and_plans_give_requested_ops(asked) -> None:
     settings = {
         "enable_dump": True,
         "dump_path": "/nowhere",
@@ -130,7 +130,7 @@ def test_npu_settings_scripts_and_plans(asked) -> None:
     )
 
 
-def test_what_is_no_configuration(asked, tmp_path) -> None:
+def test_a_file_that_is_no_configuration_is_refused(asked, tmp_path) -> None:
     with pytest.raises(FormatError, match="no dump plan"):
         asked({"dump": {"dump_mode": "sideways"}})
     with pytest.raises(MissingPath):

@@ -81,7 +81,7 @@ def runs(code, seen):
 
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(STATEMENT, min_size=2, max_size=5))
-def test_what_is_said_of_two_switches_is_so_in_every_run(statements):
+def test_findings_about_two_switches_hold_in_every_run_of_the_script(statements):
     text = "\n".join(["def f(o):", *block(statements)]) + "\n"
     seen = {}
     runs(compile(text, "program", "exec"), seen)

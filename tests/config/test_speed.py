@@ -40,7 +40,9 @@ def om(tmp_path_factory):
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_ten_megabytes(tmp_path, om, known, monkeypatch):
+def test_ten_megabytes_of_layers_are_checked_without_searching_each(
+    tmp_path, om, known, monkeypatch
+):
     path, names = om
     pad = "x" * 45
     layers = [

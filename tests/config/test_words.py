@@ -32,7 +32,7 @@ def test_no_text_of_the_library_names_an_option(path):
     assert named == []
 
 
-def test_a_notebook_user_is_told_the_field():
+def test_an_error_outside_the_command_line_names_the_field():
     with pytest.raises(PlanError) as caught:
         write_plan(DumpPlan(dump_path="/d", models=(ModelDump(),), level="op"), "tf2")
     assert caught.value.field == "level" and "--" not in str(caught.value) + caught.value.hint

@@ -146,7 +146,7 @@ def assert_clean(text, name):
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(acl_plans())
-def test_acl_plans_are_clean_and_read_back(plan):
+def test_acl_plans_pass_the_check_and_read_back(plan):
     text = write_plan(plan, "acl")
     assert_clean(text, "acl.json")
     assert read_plan(text.encode("utf-8"), "acl.json") == plan
@@ -154,7 +154,7 @@ def test_acl_plans_are_clean_and_read_back(plan):
 
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(npu_plans())
-def test_npu_plans_are_clean_and_read_back_in_every_form(plan):
+def test_npu_plans_pass_the_check_and_read_back_in_every_form(plan):
     for form in NPU_FORMS:
         text = write_plan(plan, form)
         name = "config.py" if form in CODE_FORMS else "config.json"
@@ -164,7 +164,7 @@ def test_npu_plans_are_clean_and_read_back_in_every_form(plan):
 
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(acl_plans() | npu_plans())
-def test_plans_own_form_reads_back_and_fits_its_schema(plan):
+def test_the_plan_form_reads_back_and_fits_its_schema(plan):
     text = write_plan(plan, "plan")
     assert read_plan(text.encode("utf-8"), "plan.json") == plan
     jsonschema.Draft7Validator(load_schema("plan")).validate(plan.to_document())
@@ -218,7 +218,7 @@ def fake_bridge(monkeypatch, dump_config=FakeDumpConfig):
     )
 
 
-def test_estimator_code_runs(monkeypatch):
+def test_generated_estimator_code_runs(monkeypatch):
     fake_bridge(monkeypatch)
     config = run(write_plan(PLAN, "estimator"))["run_config"].dump_config
     assert (config.enable_dump, config.dump_path, config.dump_step) == (True, "/data/d", "0|5-9")
@@ -230,7 +230,7 @@ def test_estimator_code_runs(monkeypatch):
     )
 
 
-def test_tf2_code_runs(monkeypatch):
+def test_generated_tf2_code_runs(monkeypatch):
     options = types.SimpleNamespace(dump_config=types.SimpleNamespace())
     fake(monkeypatch, npu_device={"global_options": lambda: options})
     run(write_plan(PLAN, "tf2"))
@@ -240,7 +240,7 @@ def test_tf2_code_runs(monkeypatch):
     }  # fmt: skip
 
 
-def test_debug_code_runs(monkeypatch):
+def test_generated_debug_code_runs(monkeypatch):
     fake_bridge(monkeypatch)
     config = run(
         write_plan(DumpPlan(dump_path="/d", debug=True, debug_mode="aicore_overflow"), "estimator")
@@ -254,7 +254,7 @@ def test_debug_code_runs(monkeypatch):
 
 @pytest.mark.parametrize("form", CODE_FORMS)
 @pytest.mark.parametrize("path", ['/a"b', "/a\\nb", "/a\nb", "/\u6570\U0001f600", "/a'b{}%s"])
-def test_strings_survive_quoting(form, path):
+def test_strings_survive_quoting_in_generated_code(form, path):
     plan = DumpPlan(dump_path=path, models=(ModelDump(),))
     text = write_plan(plan, form)
     assert path in [
@@ -284,13 +284,13 @@ def test_strings_survive_quoting(form, path):
         DumpPlan(dump_path="/d", models=(ModelDump(),), debug=True),
     ],
 )
-def test_npu_forms_refuse_what_they_cannot_hold(plan):
+def test_npu_forms_refuse_fields_that_they_cannot_hold(plan):
     for form in NPU_FORMS:
         with pytest.raises(UsageError):
             write_plan(plan, form)
 
 
-def test_acl_refuses_an_overflow_kind():
+def test_acl_json_refuses_an_overflow_kind():
     with pytest.raises(UsageError):
         write_plan(DumpPlan(dump_path="/d", debug=True, debug_mode="aicore_overflow"), "acl")
 
@@ -322,14 +322,14 @@ def test_wrong_plan_files_are_refused(document):
         ({"task": "statistics", "dump_path": "/x", "level": "L1"}, "msprobe's"),
     ],
 )
-def test_another_tools_configuration_is_named(document, whose):
+def test_another_tools_configuration_is_refused_by_its_name(document, whose):
     import json
 
     with pytest.raises(FormatError, match="this is %s own dump configuration" % whose):
         read_plan(json.dumps(document).encode(), "acl.json")
 
 
-def test_forms_are_complete():
+def test_every_form_can_be_written():
     assert set(FORMS) == {"acl", "plan"} | set(NPU_FORMS)
 
 
@@ -340,7 +340,7 @@ def option_lines(**options):
     return "".join(OPTION % pair for pair in options.items())
 
 
-def test_a_run_needs_one_dump_path_of_a_script_and_no_more():
+def test_a_run_needs_exactly_one_dump_path_in_a_script():
     both = "if a:\n    " + "    ".join(
         option_lines(enable_dump=True, dump_path="'/d'").splitlines(True)
     )
@@ -365,7 +365,7 @@ def test_a_run_needs_one_dump_path_of_a_script_and_no_more():
     )
 
 
-def test_a_run_takes_a_script_with_several_places_that_agree_on_dump_path():
+def test_a_run_takes_a_script_whose_several_configurations_agree_on_dump_path():
     calls = (
         "NPURunConfig(dump_config=DumpConfig(True, '/d', "
         "dump_mode='all'))\nNPURunConfig(dump_config=DumpConfig(True, '/d'%s))\n"
@@ -380,7 +380,7 @@ def test_a_run_takes_a_script_with_several_places_that_agree_on_dump_path():
         assert "goldwatch watch" in caught.value.hint
 
 
-def test_torchair_s_own_defaults_are_in_the_plan():
+def test_torchairs_defaults_are_in_the_plan():
     plan = read_plan(
         b"import torchair\nc.dump_config.enable_dump = True\nc.dump_config.dump_layer = 'a b'\n",
         "infer.py",

@@ -18,7 +18,7 @@ def save(path: Any, data: bytes) -> str:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_dump_grows_until_it_is_complete(tmp_path: Any, version: int) -> None:
+def test_a_growing_dump_is_short_until_it_is_complete(tmp_path: Any, version: int) -> None:
     data = b"".join(
         bytes(part) for part in dump_parts([b"abc"], [b"de"], [b"f"], [b"g"], version=version)
     )
@@ -37,11 +37,13 @@ def test_dump_grows_until_it_is_complete(tmp_path: Any, version: int) -> None:
     assert probe(save(tmp_path / "dump", data)) == Completeness("complete", len(data), len(data))
 
 
-def test_headerless(tmp_path: Any) -> None:
+def test_a_file_without_a_dump_header_is_called_headerless(tmp_path: Any) -> None:
     assert probe(save(tmp_path / "dump", b"\x99" * 100)) == Completeness("headerless", None, 100)
 
 
-def test_null_addresses_keep_the_file_short(tmp_path: Any, container: Callable[..., bytes]) -> None:
+def test_tensors_with_a_null_address_need_no_bytes_in_the_file(
+    tmp_path: Any, container: Callable[..., bytes]
+) -> None:
     outputs = [
         {"data_type": 4, "raw": b"ab", "dims": [2], "address": 5},
         {"data_type": 4, "raw": b"cd", "dims": [2]},
@@ -55,7 +57,7 @@ def test_null_addresses_keep_the_file_short(tmp_path: Any, container: Callable[.
     )
 
 
-def test_npy(tmp_path: Any) -> None:
+def test_a_growing_npy_file_is_short_until_it_is_complete(tmp_path: Any) -> None:
     path = str(tmp_path / "x.npy")
     np.save(path, np.arange(5, dtype=np.int32))
     with open(path, "rb") as stream:
@@ -70,11 +72,11 @@ def test_npy(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["mapping.csv", "a.TXT", "manifest.json"])
-def test_no_law(tmp_path: Any, name: str) -> None:
+def test_files_of_other_kinds_have_no_expected_size(tmp_path: Any, name: str) -> None:
     assert probe(save(tmp_path / name, b"12")) == Completeness("no_law", None, 2)
 
 
-def test_not_there(tmp_path: Any) -> None:
+def test_a_missing_file_is_reported(tmp_path: Any) -> None:
     for name in ("dump", "x.npy", "x.csv"):
         with pytest.raises(MissingPath):
             probe(str(tmp_path / name))

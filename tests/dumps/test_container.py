@@ -61,7 +61,7 @@ def example(address: int = 2**63 + 5) -> Dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_everything_that_was_written_is_read(tmp_path: Any, version: int) -> None:
+def test_everything_that_was_written_to_a_dump_is_read_back(tmp_path: Any, version: int) -> None:
     path = str(tmp_path / "dump")
     size = write_dump(path, version=version, **example())
     assert os.path.getsize(path) == size
@@ -106,7 +106,7 @@ def test_everything_that_was_written_is_read(tmp_path: Any, version: int) -> Non
     assert dump.source("space", 0).read(0, 3).tobytes() == b"log"
 
 
-def test_bytes_of_version_2_are_length_header_inputs_outputs_buffers_spaces(tmp_path: Any) -> None:
+def test_version_2_holds_length_header_inputs_outputs_buffers_and_spaces(tmp_path: Any) -> None:
     path = str(tmp_path / "dump")
     write_dump(path, [b"II"], [b"OOO"], [b"B"], [b"SSSS"], op_name="x")
     with open(path, "rb") as stream:
@@ -134,7 +134,7 @@ def test_version_1_holds_the_bytes_in_the_message(tmp_path: Any) -> None:
     assert header.input[0].data == b"II" and header.output[0].data == b"OOO"
 
 
-def test_version_1_without_sizes_takes_the_data_fields_length(tmp_path: Any) -> None:
+def test_version_1_without_sizes_takes_the_length_of_the_data_field(tmp_path: Any) -> None:
     header = load_messages().DumpData(version="1.0")
     header.output.add(data_type=4, data=b"abc").shape.dim.append(3)
     dump = DumpFile.open(save(tmp_path, header.SerializeToString()))
@@ -142,7 +142,7 @@ def test_version_1_without_sizes_takes_the_data_fields_length(tmp_path: Any) -> 
     assert dump.tensor("output", 0).array().tolist() == [97, 98, 99]
 
 
-def test_sizes_of_zero_are_those_of_dims_and_dtype(tmp_path: Any) -> None:
+def test_a_size_of_zero_follows_from_dims_and_type(tmp_path: Any) -> None:
     # As the vendor's converter from npy writes its .pb files.
     values = np.arange(6, dtype=np.float32).reshape(2, 3)
     path = str(tmp_path / "op.0.1600000000000000.pb")
@@ -173,7 +173,7 @@ def test_sizes_of_zero_are_those_of_dims_and_dtype(tmp_path: Any) -> None:
     assert empty.outputs[0].problem is not None and "header says 0" in empty.outputs[0].problem
 
 
-def test_a_version_2_header_that_reads_as_version_1_stays_version_2(tmp_path: Any) -> None:
+def test_a_version_2_header_that_also_reads_as_version_1_stays_version_2(tmp_path: Any) -> None:
     # 0x060A as the length is also a valid version field of six zero bytes, and the rest of the file
     # a DumpData.
     header = load_messages().DumpData(version="2.0", op_name="x" * 1517)
@@ -189,7 +189,7 @@ def test_a_version_2_header_that_reads_as_version_1_stays_version_2(tmp_path: An
     assert (caught.value.expected_bytes, caught.value.actual_bytes) == (len(data) + 4, len(data))
 
 
-def test_every_truncation_is_told_with_both_sizes(tmp_path: Any) -> None:
+def test_every_truncation_is_reported_with_both_sizes(tmp_path: Any) -> None:
     data = b"".join(bytes(part) for part in dump_parts(**example(address=0)))
     for length in range(len(data)):
         path = save(tmp_path, data[:length])
@@ -203,7 +203,7 @@ def test_every_truncation_is_told_with_both_sizes(tmp_path: Any) -> None:
         )
 
 
-def test_every_truncation_of_version_1(tmp_path: Any) -> None:
+def test_a_truncated_version_1_file_is_refused_or_lacks_whole_records(tmp_path: Any) -> None:
     # A message that is cut between two of its records is itself a message; anywhere else the cut is
     # found.
     data = b"".join(bytes(part) for part in dump_parts(version=1, **example()))
@@ -244,13 +244,15 @@ def test_every_truncation_of_version_1(tmp_path: Any) -> None:
         ),
     ],
 )
-def test_what_is_no_dump_file(tmp_path: Any, data: bytes, message: str) -> None:
+def test_files_that_are_no_dumps_are_refused_with_the_reason(
+    tmp_path: Any, data: bytes, message: str
+) -> None:
     with pytest.raises(FormatError) as caught:
         DumpFile.open(save(tmp_path, data))
     assert message in caught.value.message
 
 
-def test_too_long(tmp_path: Any, container: Make) -> None:
+def test_a_dump_longer_than_its_header_says_is_refused(tmp_path: Any, container: Make) -> None:
     data = container({"data_type": 4, "raw": b"abcd", "dims": [4]})
     with pytest.raises(
         FormatError,
@@ -260,7 +262,7 @@ def test_too_long(tmp_path: Any, container: Make) -> None:
     assert not isinstance(caught.value, TruncatedFile)
 
 
-def test_partial_shows_the_header_of_a_damaged_file(tmp_path: Any, container: Make) -> None:
+def test_the_header_of_a_damaged_dump_can_be_read(tmp_path: Any, container: Make) -> None:
     data = container({"data_type": 4, "raw": b"abcd", "dims": [4]})
     for damaged, state in ((data[:-1], "short"), (data + b"x", "long")):
         dump = DumpFile.open(save(tmp_path, damaged), partial=True)
@@ -288,7 +290,7 @@ def test_partial_shows_the_header_of_a_damaged_file(tmp_path: Any, container: Ma
         ({"data_type": 4, "dims": [0, 4]}, "needs 0 bytes"),
     ],
 )
-def test_dims_and_size_that_disagree_spoil_only_that_tensor(
+def test_a_tensor_whose_dims_and_size_disagree_spoils_only_itself(
     tmp_path: Any, container: Make, tensor: Any, problem: str
 ) -> None:
     good = {"data_type": 7, "raw": struct.pack("<i", -5), "dims": [1]}
@@ -311,7 +313,7 @@ def test_dims_and_size_that_disagree_spoil_only_that_tensor(
         (41, "unknown(41)"),
     ],
 )
-def test_types_that_are_not_decoded_spoil_only_that_tensor(
+def test_a_tensor_of_undecoded_type_spoils_only_itself(
     tmp_path: Any, container: Make, code: int, name: str
 ) -> None:
     raw = b"abc" if code == 37 else b"ab"
@@ -326,14 +328,16 @@ def test_types_that_are_not_decoded_spoil_only_that_tensor(
     assert dump.tensor("output", 1).array().tolist() == [120]
 
 
-def test_no_such_tensor(tmp_path: Any, container: Make) -> None:
+def test_a_tensor_that_the_dump_lacks_is_refused_by_number(tmp_path: Any, container: Make) -> None:
     dump = DumpFile.open(save(tmp_path, container({"data_type": 4, "raw": b"x", "dims": [1]})))
     for kind, index in (("input", 0), ("output", 1), ("output", -1)):
         with pytest.raises(NotComparable, match="has no %s %d" % (kind, index)):
             dump.tensor(kind, index)
 
 
-def test_tensors_with_a_null_address_were_not_written(tmp_path: Any, container: Make) -> None:
+def test_tensors_with_a_null_address_are_read_as_not_written(
+    tmp_path: Any, container: Make
+) -> None:
     outputs: List[Any] = [
         {"data_type": 4, "raw": b"abcd", "dims": [4], "address": 16},
         {"data_type": 4, "raw": b"NOPE", "dims": [4], "address": 0},
@@ -355,7 +359,7 @@ def test_tensors_with_a_null_address_were_not_written(tmp_path: Any, container: 
         DumpFile.open(save(tmp_path, container(*outputs, payload=b"abcdefgh")))
 
 
-def test_header_with_more_records_than_any_real_one(tmp_path: Any) -> None:
+def test_a_header_with_more_records_than_any_real_one_is_refused(tmp_path: Any) -> None:
     # 400,000 empty outputs in 800,000 bytes: a parser would make as many objects.
     message = b"\x0a\x032.0" + b"\x1a\x00" * 400000
     with pytest.raises(FormatError, match="more than"):
@@ -365,7 +369,7 @@ def test_header_with_more_records_than_any_real_one(tmp_path: Any) -> None:
         DumpFile.open(save(tmp_path, struct.pack("<Q", len(message)) + message))
 
 
-def test_records_inside_tensors_are_bounded_too(tmp_path: Any) -> None:
+def test_the_number_of_records_inside_tensors_is_bounded(tmp_path: Any) -> None:
     ranges = b"\x52\x00" * 1000
     tensor = b"\x1a\xd0\x0f" + ranges
     message = b"\x0a\x032.0" + tensor * 300
@@ -376,7 +380,7 @@ def test_records_inside_tensors_are_bounded_too(tmp_path: Any) -> None:
         DumpFile.open(save(tmp_path, struct.pack("<Q", len(message)) + message))
 
 
-def test_big_header_of_a_real_kind(tmp_path: Any, container: Make) -> None:
+def test_a_header_with_thousands_of_tensors_is_read(tmp_path: Any, container: Make) -> None:
     header = load_messages().DumpData(version="2.0", op_name="big")
     for number in range(3000):
         header.attr.add(name="attribute_%d" % number, value="v" * 30)
@@ -395,7 +399,7 @@ def test_big_header_of_a_real_kind(tmp_path: Any, container: Make) -> None:
     assert dump.tensor("output", 2999).array().tolist() == [2999 % 256]
 
 
-def test_paths_that_are_no_files(tmp_path: Any) -> None:
+def test_paths_that_are_no_regular_files_are_refused(tmp_path: Any) -> None:
     fifo = str(tmp_path / "fifo")
     os.mkfifo(fifo)
     for path in (str(tmp_path), fifo, str(tmp_path / "absent"), "nul\0byte"):
@@ -403,7 +407,7 @@ def test_paths_that_are_no_files(tmp_path: Any) -> None:
             DumpFile.open(path)
 
 
-def test_writer_refuses_what_does_not_fit(tmp_path: Any) -> None:
+def test_the_writer_refuses_tensors_that_do_not_fit(tmp_path: Any) -> None:
     path = str(tmp_path / "dump")
     for tensor, text in (
         (TensorData(b"abc", "float32", shape=(1,)), "needs 4 bytes, got 3"),
@@ -418,7 +422,7 @@ def test_writer_refuses_what_does_not_fit(tmp_path: Any) -> None:
     assert os.listdir(str(tmp_path)) == []
 
 
-def test_writer_stores_c_order_little_endian(tmp_path: Any) -> None:
+def test_the_writer_stores_c_order_and_little_endian(tmp_path: Any) -> None:
     path = str(tmp_path / "dump")
     array = np.asfortranarray(np.arange(6, dtype=">i4").reshape(2, 3))
     write_dump(
@@ -440,13 +444,13 @@ def test_writer_stores_c_order_little_endian(tmp_path: Any) -> None:
     assert dump.tensor("output", 4).array().tolist() == [True, False]
 
 
-def test_longest_file_name(tmp_path: Any) -> None:
+def test_a_file_name_of_255_bytes_is_written_and_read(tmp_path: Any) -> None:
     path = str(tmp_path / ("a" * 255))
     write_dump(path, [], [b"x"])
     assert DumpFile.open(path).tensor("output", 0).array().tolist() == [120]
 
 
-def test_a_path_makes_a_dump_file_and_arrays_come_in_either_layout(tmp_path: Any) -> None:
+def test_dump_file_opens_a_path_and_returns_arrays_in_either_layout(tmp_path: Any) -> None:
     plain = np.arange(1 * 3 * 2 * 2, dtype=np.float16).reshape(1, 3, 2, 2)
     path = str(tmp_path / "dump")
     stored = convert(plain, "NCHW", "NC1HWC0", plain.shape)
@@ -469,7 +473,7 @@ def test_a_path_makes_a_dump_file_and_arrays_come_in_either_layout(tmp_path: Any
     "kind, index",
     [("outputs", 0), ("buffer", 0), (0, 0), ("output", "0"), ("output", None), ("output", 0.0)],
 )
-def test_what_is_no_kind_or_index_of_a_tensor(
+def test_an_unknown_kind_or_index_of_a_tensor_is_refused(
     tmp_path: Any, container: Make, kind: Any, index: Any
 ) -> None:
     dump = DumpFile.open(save(tmp_path, container({"data_type": 4, "raw": b"\1\1\1", "dims": [3]})))
@@ -480,7 +484,7 @@ def test_what_is_no_kind_or_index_of_a_tensor(
     assert dump.array("output", np.int64(0)).tolist() == [1, 1, 1]
 
 
-def test_trouble_with_loading_protobuf_is_none_of_the_files(tmp_path, monkeypatch):
+def test_trouble_with_loading_protobuf_is_not_blamed_on_the_file(tmp_path, monkeypatch):
     """As where the process has no descriptor left."""
     path = str(tmp_path / "Add.a.1.2.1767323045000000")
     write_dump(path, [], [np.zeros(3, np.float16)])

@@ -9,7 +9,7 @@ PAGE = os.path.join(
 )
 
 
-def test_the_pages_example_runs(tmp_path: Any, monkeypatch: Any, capsys: Any) -> None:
+def test_the_example_of_the_page_runs(tmp_path: Any, monkeypatch: Any, capsys: Any) -> None:
     with open(PAGE, encoding="utf-8") as stream:
         (code,) = re.findall(r"```python\n(.*?)```", stream.read(), re.S)
     monkeypatch.chdir(str(tmp_path))

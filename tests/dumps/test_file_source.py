@@ -24,7 +24,7 @@ def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def test_windows(tmp_path: Any) -> None:
+def test_a_file_source_reads_only_within_its_window(tmp_path: Any) -> None:
     source = FileSource(write(tmp_path / "file", bytes(range(200))), 10, 100)
     assert source.nbytes == 100
     assert source.read(0, 100).tolist() == list(range(10, 110))
@@ -35,7 +35,7 @@ def test_windows(tmp_path: Any) -> None:
             source.read(offset, nbytes)
 
 
-def test_picklable_and_opened_late(tmp_path: Any) -> None:
+def test_a_file_source_is_pickled_and_opened_when_first_read(tmp_path: Any) -> None:
     source = FileSource(str(tmp_path / "later"), 1, 2)
     copy = pickle.loads(pickle.dumps(source))
     write(tmp_path / "later", b"abc")
@@ -45,7 +45,7 @@ def test_picklable_and_opened_late(tmp_path: Any) -> None:
     assert source.read(0, 1).tobytes() == b"b"
 
 
-def test_file_that_shrinks(tmp_path: Any) -> None:
+def test_a_file_that_shrinks_is_reported_with_both_sizes(tmp_path: Any) -> None:
     path = write(tmp_path / "file", b"x" * 1000)
     source = FileSource(path, 100, 900)
     source.read(0, 900)
@@ -56,19 +56,19 @@ def test_file_that_shrinks(tmp_path: Any) -> None:
     assert (caught.value.expected_bytes, caught.value.actual_bytes) == (1000, 500)
 
 
-def test_file_that_is_gone(tmp_path: Any) -> None:
+def test_a_file_that_is_gone_is_reported(tmp_path: Any) -> None:
     with pytest.raises(MissingPath):
         FileSource(str(tmp_path / "absent"), 0, 1).read(0, 1)
 
 
-def test_read_error_of_the_system_is_told(tmp_path: Any) -> None:
+def test_a_read_error_of_the_system_is_an_input_error(tmp_path: Any) -> None:
     # The kernel refuses to read a process's memory at address 0.
     source = FileSource("/proc/self/mem", 0, 10)
     with pytest.raises(InputError):
         source.read(0, 10)
 
 
-def test_few_open_files(tmp_path: Any) -> None:
+def test_many_sources_of_a_file_keep_few_files_open(tmp_path: Any) -> None:
     path = write(tmp_path / "file", bytes(range(256)))
     before = open_files()
     sources = [FileSource(path, offset, 1) for offset in range(200)]
@@ -78,7 +78,7 @@ def test_few_open_files(tmp_path: Any) -> None:
     assert open_files() <= before
 
 
-def test_threads_share_sources(tmp_path: Any) -> None:
+def test_threads_may_share_sources(tmp_path: Any) -> None:
     path = write(tmp_path / "file", bytes(range(256)) * 64)
     sources = [FileSource(path, 256 * number, 256) for number in range(40)]
 
@@ -105,7 +105,7 @@ print(total, tensor.count, peak() - before)
 
 
 @pytest.mark.parametrize("kind", ["version 1", "version 2", "npy", "Fortran npy"])
-def test_memory_does_not_depend_on_the_tensor(tmp_path: Any, kind: str) -> None:
+def test_reading_a_tensor_in_windows_needs_little_memory(tmp_path: Any, kind: str) -> None:
     count = 64 * 1024 * 1024
     if kind.endswith("npy"):
         path = str(tmp_path / "x.npy")

@@ -103,13 +103,13 @@ def check(data: bytes, name: str, reader: Callable[[str], Any]) -> None:
         st.binary(max_size=200).map(lambda data: struct.pack("<Q", len(data) // 2) + data),
     )
 )
-def test_random_bytes(data: bytes) -> None:
+def test_random_bytes_raise_only_goldwatch_errors(data: bytes) -> None:
     check(data, "dump", use)
 
 
 @FUZZ
 @given(mutated(SAMPLES))
-def test_mutated_dumps(data: bytes) -> None:
+def test_mutated_dumps_raise_only_goldwatch_errors(data: bytes) -> None:
     check(data, "dump", use)
 
 
@@ -118,7 +118,7 @@ def test_mutated_dumps(data: bytes) -> None:
     st.lists(st.tuples(st.integers(0, 255), WORD, st.lists(WORD, max_size=4)), max_size=4),
     st.binary(max_size=64),
 )
-def test_any_header_values(tensors: Any, payload: bytes) -> None:
+def test_any_header_values_raise_only_goldwatch_errors(tensors: Any, payload: bytes) -> None:
     header = load_messages().DumpData(version="2.0")
     for code, size, dims in tensors:
         header.output.add(
@@ -137,7 +137,7 @@ def test_any_header_values(tensors: Any, payload: bytes) -> None:
         st.binary(max_size=100).map(lambda data: b"\x93NUMPY\x01\x00\x50\x00" + data),
     )
 )
-def test_npy(data: bytes) -> None:
+def test_mutated_npy_files_raise_only_goldwatch_errors(data: bytes) -> None:
     def read(path: str) -> None:
         probe(path)
         open_npy(path).array()

@@ -24,11 +24,11 @@ from goldwatch.naming import fx_file_name, parse_fx_name
         ("/d/anything", FxPlace()),
     ],
 )
-def test_what_the_folders_tell(folder, place):
+def test_rank_graph_and_token_are_read_from_fx_folders(folder, place):
     assert fx_place(folder) == place
 
 
-def test_file_names():
+def test_fx_file_names_are_parsed_and_composed():
     name = "cat-aten.cat.default.INPUT.0.2.20240125031118787351.npy"
     found = parse_fx_name(name)
     assert (found.node, found.target, found.op_name, found.index) == (
@@ -45,7 +45,7 @@ def place(step="0", model="graph_1", device="0", time="20260102030405"):
     return Place(time, device, model, "1", step)
 
 
-def test_a_place_takes_its_own_token_graph_and_rank(tmp_path):
+def test_a_place_takes_fx_data_of_its_token_graph_and_rank(tmp_path):
     folders = FxFolders(str(tmp_path))
     names = {folder: folders.add("/fx/" + folder) for folder in (
         "data_dump/1/gm_20240125000000_dump", "data_dump/2/gm_20240125000000_dump",
@@ -63,7 +63,7 @@ def test_a_place_takes_its_own_token_graph_and_rank(tmp_path):
     )
 
 
-def test_ranks_by_the_folders_of_target_else_by_the_device(tmp_path):
+def test_the_rank_is_that_of_the_target_folder_or_else_the_device(tmp_path):
     folders = FxFolders(str(tmp_path))
     names = [folders.add("/fx/worldsize2_global_rank%d/graph_1/0" % rank) for rank in (0, 1)]
     assert [folders.of(place(device=device)) for device in ("0", "1", "2")] == [*names, None]

@@ -23,7 +23,7 @@ def save(path: Any, array: Any) -> str:
     return str(path)
 
 
-def test_npy_folder(tmp_path: Any) -> None:
+def test_golden_data_of_npy_files_are_found_by_op_and_output(tmp_path: Any) -> None:
     save(tmp_path / ("conv1.0.%s.npy" % T0), np.float32([1]))
     save(tmp_path / ("conv1.0.%s.npy" % T1), np.float32([2]))
     save(tmp_path / "below" / ("a_b.1.%s.npy" % T0), np.float32([3]))
@@ -49,7 +49,9 @@ def test_npy_folder(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("suffix", ["pb", "quant"])
 @pytest.mark.parametrize("version", [1, 2])
-def test_container_folder(tmp_path: Any, suffix: str, version: int) -> None:
+def test_golden_data_of_dump_containers_are_found_by_op_and_output(
+    tmp_path: Any, suffix: str, version: int
+) -> None:
     path = str(tmp_path / ("conv1.1.%s.%s" % (T0, suffix)))
     write_dump(
         path, [], [TensorData(np.float32([[1, 2]]), format="RESERVED", address=9)], version=version
@@ -61,7 +63,7 @@ def test_container_folder(tmp_path: Any, suffix: str, version: int) -> None:
     assert tensor.array().tolist() == [[1, 2]] and tensor.format == "RESERVED" and address == 9
 
 
-def test_container_without_the_output(tmp_path: Any) -> None:
+def test_a_golden_container_without_the_output_is_not_comparable(tmp_path: Any) -> None:
     write_dump(str(tmp_path / ("a.0.%s.pb" % T0)), [np.float32([1])])
     write_dump(str(tmp_path / ("b.2.%s.pb" % T0)), [], [np.float32([1]), np.float32([2])])
     golden = GoldenSet.open(str(tmp_path))
@@ -72,7 +74,7 @@ def test_container_without_the_output(tmp_path: Any) -> None:
             golden.tensor(entry)
 
 
-def test_device_dumps_as_golden(tmp_path: Any, touch: Touch) -> None:
+def test_dumps_of_another_device_serve_as_golden_data(tmp_path: Any, touch: Touch) -> None:
     old, new = (
         tmp_path / time / "0" / "m" / "1" / "0" for time in ("20230101000000", "20230102000000")
     )
@@ -107,7 +109,7 @@ def test_device_dumps_as_golden(tmp_path: Any, touch: Touch) -> None:
     assert dump is not None and dump.rel.startswith("20230102000000")
 
 
-def test_mixed_and_empty(tmp_path: Any, touch: Touch) -> None:
+def test_mixed_and_empty_golden_folders_are_recognised(tmp_path: Any, touch: Touch) -> None:
     assert GoldenSet.open(str(tmp_path)).kind == "empty"
     touch(str(tmp_path / ("a.0.%s.npy" % T0)))
     touch(str(tmp_path / ("A.a.1.2." + T0)))
@@ -116,7 +118,7 @@ def test_mixed_and_empty(tmp_path: Any, touch: Touch) -> None:
         GoldenSet.open(str(tmp_path / "absent"))
 
 
-def test_a_name_with_letters_outside_the_rule_is_told_with_the_right_one(
+def test_a_golden_name_with_letters_outside_the_rule_is_noted_with_the_right_one(
     tmp_path: Any, touch: Touch
 ) -> None:
     for name in ("block_(0)", "b$é", "conv 1"):
@@ -129,7 +131,9 @@ def test_a_name_with_letters_outside_the_rule_is_told_with_the_right_one(
     ]
 
 
-def test_collisions(tmp_path: Any, touch: Touch) -> None:
+def test_colliding_golden_names_are_reported_and_the_newest_is_taken(
+    tmp_path: Any, touch: Touch
+) -> None:
     for name in ("bn.1", "bn_1", "other"):
         touch(str(tmp_path / ("%s.0.%s.npy" % (name, T0))))
     touch(str(tmp_path / ("bn_1.0.%s.npy" % T1)))
@@ -145,7 +149,7 @@ def test_collisions(tmp_path: Any, touch: Touch) -> None:
     ]
 
 
-def test_hash_names_and_a_late_mapping(tmp_path: Any, touch: Touch) -> None:
+def test_hash_names_are_resolved_when_their_mapping_arrives(tmp_path: Any, touch: Touch) -> None:
     long_name = "%s.0.%s.npy" % ("x" * 300, T0)
     golden = GoldenSet.open(str(tmp_path))
     path = save(tmp_path / "123.npy", np.float32([5]))
@@ -175,7 +179,7 @@ def test_hash_names_and_a_late_mapping(tmp_path: Any, touch: Touch) -> None:
     )
 
 
-def test_mapping_that_cannot_be_used(tmp_path: Any, touch: Touch) -> None:
+def test_a_broken_mapping_is_noted(tmp_path: Any, touch: Touch) -> None:
     golden = GoldenSet.open(str(tmp_path))
     golden.add(touch(str(tmp_path / "1.npy")))
     (tmp_path / "mapping.csv").write_text("1,a.0.1.npy\n1,b.0.1.npy\n")
@@ -185,7 +189,7 @@ def test_mapping_that_cannot_be_used(tmp_path: Any, touch: Touch) -> None:
     ) and golden.unresolved == ["1.npy"]
 
 
-def test_files_that_appear(tmp_path: Any, touch: Touch) -> None:
+def test_golden_files_that_appear_later_are_added(tmp_path: Any, touch: Touch) -> None:
     golden = GoldenSet.open(str(tmp_path))
     path = save(tmp_path / "new" / ("a.0.%s.npy" % T0), np.float32([1]))
     assert golden.add(path) and not golden.add(path)
@@ -195,14 +199,14 @@ def test_files_that_appear(tmp_path: Any, touch: Touch) -> None:
     assert entry is not None and entry.rel == os.path.join("new", "a.0.%s.npy" % T0)
 
 
-def test_npy_is_preferred_at_the_same_time(tmp_path: Any, touch: Touch) -> None:
+def test_npy_is_preferred_among_files_of_the_same_time(tmp_path: Any, touch: Touch) -> None:
     for suffix in ("pb", "npy", "quant"):
         touch(str(tmp_path / ("a.0.%s.%s" % (T0, suffix))))
     entry = GoldenSet.open(str(tmp_path)).find("a", 0)
     assert entry is not None and entry.path.endswith(".npy")
 
 
-def test_damaged_golden_is_an_error_of_that_file(tmp_path: Any, touch: Touch) -> None:
+def test_a_damaged_golden_file_is_an_error_of_that_file_only(tmp_path: Any, touch: Touch) -> None:
     touch(str(tmp_path / ("a.0.%s.npy" % T0)))
     golden = GoldenSet.open(str(tmp_path))
     entry = golden.find("a", 0)
@@ -211,7 +215,7 @@ def test_damaged_golden_is_an_error_of_that_file(tmp_path: Any, touch: Touch) ->
         golden.tensor(entry)
 
 
-def test_nearest(tmp_path: Any, touch: Touch) -> None:
+def test_the_nearest_golden_names_are_suggested(tmp_path: Any, touch: Touch) -> None:
     for number in range(30):
         touch(str(tmp_path / ("layer%d_conv.0.%s.npy" % (number, T0))))
     golden = GoldenSet.open(str(tmp_path))
@@ -220,7 +224,7 @@ def test_nearest(tmp_path: Any, touch: Touch) -> None:
     assert len(golden.nearest("layer_conv", 5)) == 5
 
 
-def test_dumps_of_several_steps_and_devices_belong_to_their_own(tmp_path: Any) -> None:
+def test_golden_dumps_of_several_steps_and_devices_pair_by_place(tmp_path: Any) -> None:
     for device, step in ((0, 9), (0, 10), (1, 9)):
         folder = (
             tmp_path
@@ -269,7 +273,7 @@ def value(golden: GoldenSet, name: str) -> Any:
     return None if entry is None else golden.tensor(entry).array().tolist()[0]
 
 
-def test_names_that_clash_pair_by_the_manifest(tmp_path: Any) -> None:
+def test_clashing_names_pair_by_the_manifest(tmp_path: Any) -> None:
     names = ["blk/a_b", "blk_a/b", "blk.a.b"]
     parked(tmp_path, names)
     golden = GoldenSet.open(str(tmp_path))
@@ -287,14 +291,14 @@ def test_names_that_clash_pair_by_the_manifest(tmp_path: Any) -> None:
     assert golden.runs("blk/a_b", 0) == 1 and golden.why_not("other", 0) == ""
 
 
-def test_names_that_ascii_lacks_pair_by_what_the_device_writes(tmp_path: Any) -> None:
+def test_names_outside_ascii_pair_by_what_the_device_writes(tmp_path: Any) -> None:
     parked(tmp_path, ["\u5377\u79ef/1", "\u6c60\u5316/1"])
     golden = GoldenSet.open(str(tmp_path))
     for number, name in enumerate(["\u5377\u79ef", "\u6c60\u5316"], 1):
         assert value(golden, name + "/1") == value(golden, name + "_1") == number
 
 
-def test_layers_of_one_name_are_never_taken_for_one_another(tmp_path: Any) -> None:
+def test_layers_of_one_name_are_never_mistaken_for_one_another(tmp_path: Any) -> None:
     parked(tmp_path, ["dup", "dup"])
     golden = GoldenSet.open(str(tmp_path))
     assert value(
@@ -302,7 +306,7 @@ def test_layers_of_one_name_are_never_taken_for_one_another(tmp_path: Any) -> No
     ) is None and "2 ops of the original model are called dup" in golden.why_not("dup", 0)
 
 
-def test_parked_files_wait_for_their_manifest(tmp_path: Any) -> None:
+def test_parked_files_are_used_once_their_manifest_arrives(tmp_path: Any) -> None:
     parked(tmp_path, ["a/b", "a.b"])
     text = (tmp_path / "manifest.json").read_text()
     (tmp_path / "manifest.json").unlink()

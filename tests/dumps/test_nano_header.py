@@ -93,12 +93,12 @@ def test_a_nano_dump_is_read_like_any_other(tmp_path: Any) -> None:
         (-1, "unknown(1999)"),
     ],
 )
-def test_types_have_the_numbers_of_ge(code: int, name: str, tmp_path: Any) -> None:
+def test_type_codes_of_nano_dumps_are_those_of_ge(code: int, name: str, tmp_path: Any) -> None:
     data = nano([described(code, 2, 8, dims(0, (1,)))], [], bytes(8))
     assert DumpFile.open(save(tmp_path, data)).inputs[0].dtype.name == name
 
 
-def test_every_truncation_is_an_error_of_ours(tmp_path: Any) -> None:
+def test_every_truncation_of_a_nano_dump_is_a_goldwatch_error(tmp_path: Any) -> None:
     for length in range(len(SAMPLE)):
         with pytest.raises(FormatError):
             DumpFile.open(save(tmp_path, SAMPLE[:length]))
@@ -106,7 +106,7 @@ def test_every_truncation_is_an_error_of_ours(tmp_path: Any) -> None:
         DumpFile.open(save(tmp_path, SAMPLE[:-1]))
 
 
-def test_a_damaged_header_says_what_the_file_is(tmp_path: Any) -> None:
+def test_a_damaged_nano_header_is_reported_as_such(tmp_path: Any) -> None:
     data = bytearray(SAMPLE)
     data[20] = 0xFF
     with pytest.raises(
@@ -117,7 +117,9 @@ def test_a_damaged_header_says_what_the_file_is(tmp_path: Any) -> None:
 
 
 @given(st.integers(8, len(SAMPLE) - 29), st.binary(max_size=9), st.integers(0, 9))
-def test_any_bytes_in_the_header(at: int, piece: bytes, cut: int) -> None:
+def test_any_bytes_in_a_nano_header_raise_only_goldwatch_errors(
+    at: int, piece: bytes, cut: int
+) -> None:
     header = SAMPLE[8:-28]
     damaged = header[: at - 8] + piece + header[at - 8 + cut :]
     try:

@@ -43,7 +43,9 @@ TYPES = "f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 c8 c16".split()
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("byte_order", "<>")
 @pytest.mark.parametrize("dtype", TYPES + ["?"])
-def test_types_and_orders(tmp_path: Any, dtype: str, byte_order: str, order: str) -> None:
+def test_npy_files_of_every_type_and_order_are_read(
+    tmp_path: Any, dtype: str, byte_order: str, order: str
+) -> None:
     array = np.asarray(
         (np.arange(60) % 7).reshape(3, 4, 5),
         np.dtype(dtype if dtype == "?" else byte_order + dtype),
@@ -62,20 +64,20 @@ def test_types_and_orders(tmp_path: Any, dtype: str, byte_order: str, order: str
 
 @pytest.mark.parametrize("shape", [(), (0,), (0, 3), (1,), (2, 0, 4), (1, 1, 1)])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_small_shapes(tmp_path: Any, shape: Any, order: str) -> None:
+def test_scalars_and_empty_npy_arrays_are_read(tmp_path: Any, shape: Any, order: str) -> None:
     array = np.ones(shape, np.float32, order=order)
     tensor = open_npy(save(tmp_path, npy_bytes(array)))
     assert tensor.shape == shape and np.array_equal(tensor.array(), array)
 
 
-def test_bfloat16_as_two_byte_void(tmp_path: Any) -> None:
+def test_two_byte_void_is_read_as_bfloat16(tmp_path: Any) -> None:
     values = np.array([1.0, -2.0, 0.5], np.float32)
     bits = (values.view(np.uint32) >> 16).astype(np.uint16)
     tensor = open_npy(save(tmp_path, npy_bytes(bits.view("V2"))))
     assert tensor.dtype.name == "bfloat16" and np.array_equal(tensor.array(), values)
 
 
-def test_other_types_without_a_name_are_told_with_what_to_do(tmp_path: Any) -> None:
+def test_unnamed_npy_types_are_refused_with_what_to_do(tmp_path: Any) -> None:
     with pytest.raises(
         FormatError,
         match=r"type \|V1 cannot be compared, .* float8\? save array.astype\('float32'\)",
@@ -84,7 +86,7 @@ def test_other_types_without_a_name_are_told_with_what_to_do(tmp_path: Any) -> N
 
 
 @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
-def test_versions(tmp_path: Any, version: Any) -> None:
+def test_every_version_of_the_npy_format_is_read(tmp_path: Any, version: Any) -> None:
     stream = io.BytesIO()
     header = "{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }"
     stream.write(
@@ -102,7 +104,7 @@ class Harmful:
         return os.mkdir, ("pickle_was_run",)
 
 
-def test_objects_are_never_unpickled(tmp_path: Any, monkeypatch: Any) -> None:
+def test_pickled_objects_are_refused_and_never_loaded(tmp_path: Any, monkeypatch: Any) -> None:
     monkeypatch.chdir(str(tmp_path))
     for data in (npy_bytes(np.array([Harmful()], object)), pickle.dumps(Harmful())):
         with pytest.raises(FormatError):
@@ -124,12 +126,12 @@ def test_objects_are_never_unpickled(tmp_path: Any, monkeypatch: Any) -> None:
         np.zeros(2, np.longdouble),
     ],
 )
-def test_elements_that_are_no_numbers(tmp_path: Any, array: Any) -> None:
+def test_npy_elements_that_are_no_numbers_are_refused(tmp_path: Any, array: Any) -> None:
     with pytest.raises(FormatError, match="records|cannot be compared"):
         open_npy(save(tmp_path, npy_bytes(array)))
 
 
-def test_every_truncation(tmp_path: Any) -> None:
+def test_every_truncation_of_an_npy_file_is_reported(tmp_path: Any) -> None:
     data = npy_bytes(np.arange(6, dtype=np.float32))
     for length in range(len(data)):
         with pytest.raises(TruncatedFile) as caught:
@@ -178,19 +180,21 @@ def test_every_truncation(tmp_path: Any) -> None:
         (b"\x93NUMPY\x01\x80\x10\x00" + b" " * 100, "npy version 1.128"),
     ],
 )
-def test_damaged_headers(tmp_path: Any, data: bytes, text: str) -> None:
+def test_damaged_npy_headers_are_refused_with_the_reason(
+    tmp_path: Any, data: bytes, text: str
+) -> None:
     with pytest.raises(FormatError, match=text):
         open_npy(save(tmp_path, data))
 
 
-def test_paths(tmp_path: Any) -> None:
+def test_npy_paths_that_are_no_files_are_refused(tmp_path: Any) -> None:
     with pytest.raises(MissingPath):
         open_npy(str(tmp_path))
     with pytest.raises(MissingPath):
         open_npy(str(tmp_path / "absent.npy"))
 
 
-def test_headers_of_python_2_are_read_without_a_warning(tmp_path: Any) -> None:
+def test_npy_headers_of_python_2_are_read_without_a_warning(tmp_path: Any) -> None:
     text = "{'descr': '<f4', 'fortran_order': False, 'shape': (6L, 1L), }"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -205,7 +209,7 @@ def test_headers_of_python_2_are_read_without_a_warning(tmp_path: Any) -> None:
         "{'descr': b'=i4', 'fortran_order': False, 'shape': (2,)}",
     ],
 )
-def test_headers_that_other_writers_make(tmp_path: Any, text: str) -> None:
+def test_npy_headers_of_other_writers_are_read(tmp_path: Any, text: str) -> None:
     assert open_npy(save(tmp_path, with_header(text, b"\1\0\0\0\2\0\0\0"))).array().tolist() == [
         1,
         2,
@@ -227,7 +231,7 @@ def test_headers_that_other_writers_make(tmp_path: Any, text: str) -> None:
         "{:}",
     ],
 )
-def test_literals_that_are_no_header(tmp_path: Any, text: str) -> None:
+def test_python_literals_that_are_no_npy_header_are_refused(tmp_path: Any, text: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(FormatError, match="cannot be understood"):
@@ -235,7 +239,7 @@ def test_literals_that_are_no_header(tmp_path: Any, text: str) -> None:
 
 
 @given(st.text("(){}[],: '\"LTrueFalse0123<f4descrshapefortran_order\\n", max_size=120))
-def test_any_text_as_a_header(text: str) -> None:
+def test_any_header_text_is_read_as_python_reads_it_or_refused(text: str) -> None:
     try:
         descr, order, shape = parse_header(text)
     except ValueError:
@@ -250,7 +254,7 @@ def test_any_text_as_a_header(text: str) -> None:
     st.sampled_from("<>"),
     st.booleans(),
 )
-def test_headers_of_numpy_are_read_as_numpy_reads_them(
+def test_numpys_headers_are_read_as_numpy_reads_them(
     shape: Any, dtype: str, byte_order: str, fortran: bool
 ) -> None:
     stream = io.BytesIO()
@@ -268,7 +272,7 @@ def test_headers_of_numpy_are_read_as_numpy_reads_them(
 
 
 @pytest.mark.parametrize("shape", ["(2,)", "(1, 2)", "( 1,2)"])
-def test_numbers_that_begin_with_zero_are_none(tmp_path: Any, shape: str) -> None:
+def test_dims_with_leading_zeros_are_refused(tmp_path: Any, shape: str) -> None:
     text = "{'descr': '<i4', 'fortran_order': False, 'shape': %s, }"
     assert open_npy(save(tmp_path, with_header(text % shape, b"\1\0\0\0\2\0\0\0"))).array().reshape(
         -1
@@ -277,7 +281,7 @@ def test_numbers_that_begin_with_zero_are_none(tmp_path: Any, shape: str) -> Non
         open_npy(save(tmp_path, with_header(text % shape.replace("2", "02"), b"\1\0\0\0\2\0\0\0")))
 
 
-def test_dims_beyond_numpys_are_an_error_of_ours(tmp_path: Any) -> None:
+def test_dims_larger_than_numpy_allows_are_not_comparable(tmp_path: Any) -> None:
     path = save(
         tmp_path, with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (0, %d)}" % 2**62)
     )

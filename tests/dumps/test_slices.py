@@ -18,7 +18,7 @@ from goldwatch.tensors.tensor import MemorySource
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_any_window_of_any_grid(data):
+def test_any_window_of_joined_slices_equals_the_whole_tensor(data):
     shape = data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=4))
     whole = np.arange(int(np.prod(shape)), dtype=np.int16).reshape(shape)
     spans = []
@@ -64,14 +64,14 @@ def joined(tmp_path, ranges, attrs, whole=None):
     return JoinedDump(files), whole
 
 
-def test_rows_that_several_slices_hold_count_once(tmp_path):
+def test_rows_held_by_several_slices_count_once(tmp_path):
     ranges = [(0, 4), (2, 6)]
     dump, whole = joined(tmp_path, ranges, told(ranges))
     assert np.array_equal(dump.tensor("output", 0).array(), whole)
     assert dump.info("output", 0).shape == (6, 3)
 
 
-def test_what_every_slice_holds_whole_is_taken_once(tmp_path):
+def test_a_tensor_that_every_slice_holds_is_taken_once(tmp_path):
     ranges = [(0, 6), (0, 6)]
     dump, whole = joined(tmp_path, ranges, told(ranges))
     assert np.array_equal(dump.tensor("output", 0).array(), whole)
@@ -90,7 +90,7 @@ def without(attrs, *keys):
         ("input_tensor_slice", "output_tensor_slice"),
     ],
 )
-def test_what_is_not_told_of_the_inputs_or_of_the_places_does_not_matter(tmp_path, keys):
+def test_slices_are_joined_without_notes_of_inputs_or_places(tmp_path, keys):
     """Without the places, the pieces lie behind each other along the axis that is cut."""
     ranges = [(0, 2), (2, 5), (5, 6)]
     dump, whole = joined(tmp_path, ranges, without(told(ranges), *keys))
@@ -110,7 +110,7 @@ def test_what_is_not_told_of_the_inputs_or_of_the_places_does_not_matter(tmp_pat
         "into .1, 1. pieces|needs|do not fill"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_joined_says_why(tmp_path, ranges, attrs, said):
+def test_slices_that_cannot_be_joined_are_refused_with_the_reason(tmp_path, ranges, attrs, said):
     dump, _ = joined(tmp_path, ranges, attrs)
     with pytest.raises(NotComparable, match="cannot be joined: .*(%s)" % said):
         dump.tensor("output", 0)

@@ -24,7 +24,7 @@ FULL = ("20230405060708", "0", "resnet50", "1", "7")
 
 
 @pytest.mark.parametrize("level", range(6))
-def test_any_level_may_be_named(tmp_path: Any, touch: Touch, level: int) -> None:
+def test_any_level_of_the_dump_tree_may_be_given(tmp_path: Any, touch: Touch, level: int) -> None:
     touch(str(tmp_path.joinpath(*FULL, DUMP)))
     tree = DumpTree(str(tmp_path.joinpath(*FULL[:level])))
     (combo,) = tree.combos
@@ -39,7 +39,7 @@ def test_any_level_may_be_named(tmp_path: Any, touch: Touch, level: int) -> None
     assert "took" in joined(tree.notes) and "1 dump files" in joined(tree.notes)
 
 
-def test_relative_folder_is_named_by_its_real_parents(
+def test_a_relative_folder_is_named_by_its_real_parents(
     tmp_path: Any, touch: Touch, monkeypatch: Any
 ) -> None:
     touch(str(tmp_path.joinpath(*FULL, DUMP)))
@@ -63,7 +63,7 @@ def test_relative_folder_is_named_by_its_real_parents(
         ("/1/2", (None, None, None, None, None)),
     ],
 )
-def test_identity(folder: str, expected: Any) -> None:
+def test_time_device_model_and_step_are_read_from_folder_names(folder: str, expected: Any) -> None:
     assert place_of(folder, {"conv1"}) == Place(*expected)
 
 
@@ -82,13 +82,13 @@ def test_op_folders_of_one_device_are_one_run(tmp_path: Any, touch: Touch) -> No
     assert first.others == ["a/notes.txt"]
 
 
-def test_flat_folder(tmp_path: Any, touch: Touch) -> None:
+def test_dumps_in_a_flat_folder_have_no_place(tmp_path: Any, touch: Touch) -> None:
     touch(str(tmp_path / "flat" / DUMP))
     (combo,) = DumpTree(str(tmp_path / "flat")).combos
     assert combo.place == Place()
 
 
-def test_newest_time_of_each_device(tmp_path: Any, touch: Touch) -> None:
+def test_the_newest_time_of_each_device_is_taken(tmp_path: Any, touch: Touch) -> None:
     for time, device in (("20230101000000", "0"), ("20230102000000", "0"), ("20230101000000", "1")):
         touch(str(tmp_path / time / device / "m" / "1" / "0" / DUMP))
     tree = DumpTree(str(tmp_path))
@@ -109,7 +109,9 @@ def test_newest_time_of_each_device(tmp_path: Any, touch: Touch) -> None:
     ] == ["0", "1"]
 
 
-def test_newest_time_of_each_model_and_empty_steps(tmp_path: Any, touch: Touch) -> None:
+def test_the_newest_time_of_each_model_is_taken_and_empty_steps_are_listed(
+    tmp_path: Any, touch: Touch
+) -> None:
     for time, model in (
         ("20230101000000", "a"),
         ("20230102000000", "b"),
@@ -138,7 +140,9 @@ def test_steps_and_devices_are_ordered_as_numbers(tmp_path: Any, touch: Touch) -
     ]
 
 
-def test_kinds_of_files(tmp_path: Any, touch: Touch) -> None:
+def test_dumps_overflow_records_statistics_and_other_files_are_told_apart(
+    tmp_path: Any, touch: Touch
+) -> None:
     names = [
         DUMP,
         "Opdebug.Node_OpDebug.5.6.1600000000000009",
@@ -167,7 +171,7 @@ def test_kinds_of_files(tmp_path: Any, touch: Touch) -> None:
     assert "1 golden files (npy, pb, quant) lie among the dumps" in joined(tree.notes)
 
 
-def test_repeated_files_are_kept(tmp_path: Any, touch: Touch) -> None:
+def test_earlier_dumps_of_an_op_are_kept_and_counted(tmp_path: Any, touch: Touch) -> None:
     for name in (
         "A.a.1.1.30",
         "A.a.9.9.100",
@@ -188,7 +192,7 @@ def test_repeated_files_are_kept(tmp_path: Any, touch: Touch) -> None:
     assert "5 dump files, 1 of them earlier runs of the same op" in joined(tree.notes)
 
 
-def test_hash_names(tmp_path: Any, touch: Touch) -> None:
+def test_hash_names_are_resolved_by_the_mapping_or_noted(tmp_path: Any, touch: Touch) -> None:
     long_name = "Conv2D.%s.1.2.1600000000000000" % ("x" * 300)
     for name in ("11", "22", "33", DUMP):
         touch(str(tmp_path / name))
@@ -206,9 +210,7 @@ def test_hash_names(tmp_path: Any, touch: Touch) -> None:
 
 
 @pytest.mark.parametrize("content", [None, "11,Conv2D.a.1.2.3\n11,Conv2D.b.1.2.3\n", "one field\n"])
-def test_mapping_that_is_missing_or_ambiguous_is_told(
-    tmp_path: Any, touch: Touch, content: Any
-) -> None:
+def test_a_missing_or_ambiguous_mapping_is_noted(tmp_path: Any, touch: Touch, content: Any) -> None:
     touch(str(tmp_path / "11"))
     if content is not None:
         with open(str(tmp_path / "mapping.csv"), "w", encoding="utf-8") as stream:
@@ -220,7 +222,9 @@ def test_mapping_that_is_missing_or_ambiguous_is_told(
     )
 
 
-def test_odd_names_survive(tmp_path: Any, touch: Touch) -> None:
+def test_names_with_control_characters_or_broken_utf_8_are_kept(
+    tmp_path: Any, touch: Touch
+) -> None:
     names = [
         "Conv.new\nline.1.2.30",
         "Conv.\x1b[31mred.1.2.31",
@@ -234,7 +238,9 @@ def test_odd_names_survive(tmp_path: Any, touch: Touch) -> None:
     assert all(os.path.exists(entry.path) for entry in combo.files)
 
 
-def test_link_loops_and_each_folder_once(tmp_path: Any, touch: Touch, monkeypatch: Any) -> None:
+def test_link_loops_end_and_each_folder_is_listed_once(
+    tmp_path: Any, touch: Touch, monkeypatch: Any
+) -> None:
     touch(str(tmp_path / TIME / "0" / "m" / "1" / "0" / DUMP))
     os.symlink(str(tmp_path), str(tmp_path / TIME / "back"))
     os.symlink(str(tmp_path / TIME), str(tmp_path / "0_latest"))
@@ -253,7 +259,9 @@ def test_link_loops_and_each_folder_once(tmp_path: Any, touch: Touch, monkeypatc
     assert "left out: broken is not a regular file (or a link to nothing)" in tree.left_notes
 
 
-def test_folder_that_cannot_be_listed(tmp_path: Any, touch: Touch, monkeypatch: Any) -> None:
+def test_a_folder_that_cannot_be_listed_is_noted(
+    tmp_path: Any, touch: Touch, monkeypatch: Any
+) -> None:
     touch(str(tmp_path / "good" / DUMP))
     (tmp_path / "locked").mkdir()
     scandir = os.scandir
@@ -268,7 +276,7 @@ def test_folder_that_cannot_be_listed(tmp_path: Any, touch: Touch, monkeypatch: 
     assert len(tree.combos) == 1 and "locked cannot be listed: Permission denied" in tree.notes
 
 
-def test_pipes_and_deep_folders(tmp_path: Any, touch: Touch) -> None:
+def test_pipes_and_very_deep_folders_are_left_out_with_a_note(tmp_path: Any, touch: Touch) -> None:
     touch(str(tmp_path / DUMP))
     os.mkfifo(str(tmp_path / "Conv2D.pipe.1.2.3"))
     os.makedirs(str(tmp_path.joinpath(*["d"] * 120)))
@@ -281,7 +289,7 @@ def test_pipes_and_deep_folders(tmp_path: Any, touch: Touch) -> None:
     assert "more than 100 folders deep" in joined(tree.left_notes)
 
 
-def test_roots_that_are_no_folders(tmp_path: Any, touch: Touch) -> None:
+def test_a_root_that_is_no_folder_is_refused(tmp_path: Any, touch: Touch) -> None:
     for path in (str(tmp_path / "absent"), touch(str(tmp_path / "file"))):
         with pytest.raises(MissingPath):
             DumpTree(path)

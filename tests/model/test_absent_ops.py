@@ -68,7 +68,7 @@ def gears(write, how):
 
 
 @pytest.mark.parametrize("how", ["label", "op", "graph", "owner"])
-def test_of_gears_one_runs(model, write, how) -> None:
+def test_ops_of_gears_that_did_not_run_are_absent_as_expected(model, write, how) -> None:
     graph = model(gears(write, how))
     names = [op.name for op in graph.ops if op.type == "MatMulV2"]
     found = absent(graph, "last", names[1])
@@ -81,7 +81,7 @@ def test_of_gears_one_runs(model, write, how) -> None:
     assert {absent(graph)[name] for name in names} == {(NOT, "no dump file")}
 
 
-def test_a_gear_of_which_an_op_is_missing_is_not_excused(model, write) -> None:
+def test_a_missing_op_of_a_gear_that_ran_is_not_excused(model, write) -> None:
     graphs = gears(write, "graph")
     graphs["net_Batch_1"].append(write.op("relu1", inputs=["fc1:0"]))
     assert absent(model(graphs), "last", "fc1")["relu1"] == (NOT, "no dump file")
@@ -100,7 +100,7 @@ def conditional(write, kind="If", empty=False):
 
 
 @pytest.mark.parametrize("kind", ["If", "Case"])
-def test_the_branch_that_was_not_taken_is_absent(model, write, kind) -> None:
+def test_ops_of_a_branch_that_was_not_taken_are_absent_as_expected(model, write, kind) -> None:
     graph = model(conditional(write, kind))
     assert absent(graph, "y", "d")["b"] == (ABSENT, "this branch of if1 (%s) was not taken" % kind)
     assert absent(graph, "y", "b")["d"][0] == ABSENT
@@ -112,7 +112,7 @@ def test_a_branch_that_dumps_nothing_may_have_been_taken(model, write) -> None:
     assert absent(graph, "y")["b"] == (ABSENT, "no branch of if1 (If) that dumps was taken")
 
 
-def test_a_branch_within_a_branch_that_was_not_taken(model, write) -> None:
+def test_a_branch_within_a_branch_that_was_not_taken_is_absent_as_expected(model, write) -> None:
     graphs = conditional(write)
     inner = write.op("if2", "If", inputs=["a:0"])
     inner["subgraph_name"] = ["in", "out"]
@@ -133,7 +133,7 @@ def loop(write):
     return {**graphs, "cond": [write.op("less")], "body": [write.op("add")]}
 
 
-def test_a_loop_may_run_no_round(model, write) -> None:
+def test_the_body_of_a_loop_that_ran_no_round_is_absent_as_expected(model, write) -> None:
     graph = model(loop(write))
     assert absent(graph, "y", "less")["add"] == (ABSENT, "the body of while1 (While) ran no round")
     # The condition is always asked.
@@ -158,7 +158,7 @@ def test_graphs_that_run_each_other_are_read(model, write) -> None:
         "HvdCallbackAllReduce",
     ],
 )
-def test_collectives_never_dump(model, write, kind) -> None:
+def test_collective_ops_are_absent_as_expected(model, write, kind) -> None:
     graph = model({"net": [write.op("a"), write.op("all", kind, inputs=["a:0"])]})
     status, reason = absent(graph, "a")["all"]
     assert (status, reason) == (
@@ -168,12 +168,12 @@ def test_collectives_never_dump(model, write, kind) -> None:
 
 
 @pytest.mark.parametrize("kind", ["MatmulAllReduce", "AllGatherMatmul"])
-def test_ops_that_compute_and_communicate_dump(model, write, kind) -> None:
+def test_missing_ops_that_compute_and_communicate_are_not_excused(model, write, kind) -> None:
     graph = model({"net": [write.op("a"), write.op("all", kind, inputs=["a:0"])]})
     assert absent(graph, "a")["all"][0] == NOT
 
 
-def test_who_runs_an_op_tells_whether_it_dumps(model, write) -> None:
+def test_the_engine_of_an_op_tells_whether_it_dumps(model, write) -> None:
     library = "_ge_attr_op_kernel_lib_name"
     ops = [
         write.op("core", attrs=[text(library, "AIcoreEngine")]),
@@ -187,7 +187,7 @@ def test_who_runs_an_op_tells_whether_it_dumps(model, write) -> None:
     assert [op.name for op in graph.ops if no_dump_reason(op) is None] == ["core", "next"]
 
 
-def test_a_concat_whose_inputs_are_there_may_be_optimised_away(model, write) -> None:
+def test_a_concat_whose_inputs_were_dumped_may_be_absent(model, write) -> None:
     ops = [
         write.op("a"),
         write.op("b"),
@@ -218,7 +218,7 @@ def test_a_concat_whose_inputs_are_there_may_be_optimised_away(model, write) -> 
     assert absent(graph)["cat"] == (NOT, "no dump file")
 
 
-def test_what_was_not_asked_for_is_absent(model, write) -> None:
+def test_ops_that_were_not_requested_are_absent_as_expected(model, write) -> None:
     graph = model(
         {"net": [write.op("a"), write.op("b", inputs=["a:0"]), write.op("c", inputs=["b:0"])]}
     )
@@ -229,7 +229,7 @@ def test_what_was_not_asked_for_is_absent(model, write) -> None:
     }
 
 
-def test_all_have_come_when_what_runs_has(model, write) -> None:
+def test_a_run_is_complete_when_all_ops_that_run_were_dumped(model, write) -> None:
     def come(graph, *names, **more):
         done, expected = Pairing(graph, lambda name, index: True, **more).come_of(names)
         return done == expected
@@ -250,7 +250,7 @@ def test_all_have_come_when_what_runs_has(model, write) -> None:
     assert come(graph, "less", asked=Asked(frozenset([3]), "not asked for"))
 
 
-def test_lists_and_sizes_know_what_runs(model, write) -> None:
+def test_lists_and_sizes_count_only_ops_that_run(model, write) -> None:
     graph = model(gears(write, "owner"))
     assert {op.name: only_if(graph, op) for op in graph.ops if only_if(graph, op)} == {
         "fc%d" % number: "gear Batch_%d runs" % number for number in range(3)

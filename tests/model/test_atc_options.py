@@ -17,7 +17,7 @@ from goldwatch.model.atc_options import (
 )
 
 
-def test_options_in_each_spelling():
+def test_atc_options_are_read_in_each_spelling():
     found = atc_options(
         'atc --model=m.onnx --framework 5 -soc_version=Ascend310 --input_shape="x:1,3; y:2" '
         "--log=error"
@@ -39,7 +39,7 @@ def test_options_in_each_spelling():
     assert atc_options("") == {}
 
 
-def test_shapes():
+def test_input_shapes_are_read():
     assert shapes_of("x:1,3,-1,-1;y:1;scalar:") == {"x": (1, 3, -1, -1), "y": (1,), "scalar": ()}
     assert shapes_of("a:b/c:0:1,2;z:[1~4,3,-1]") == {"a:b/c:0": (1, 2), "z": (-1, 3, -1)}
     assert shapes_of("x:1,n") == {}
@@ -76,11 +76,11 @@ DIMS_GEARS = ((4, 1, 2), (8, 2, 4))
         ),
     ],
 )
-def test_what_is_dynamic(command, wanted):
+def test_dynamic_shapes_gears_and_ranges_are_read(command, wanted):
     assert dynamic_of(command) == wanted
 
 
-def test_gears():
+def test_gears_give_shapes_and_shapes_give_gears():
     dims = dynamic_of("atc --input_shape=x:1,-1;y:-1,-1;z:5 --dynamic_dims=4,1,2;8,2,4")
     assert dims.of_gear((8, 2, 4)) == {"x": (1, 8), "y": (2, 4), "z": (5,)}
     assert (
@@ -119,12 +119,12 @@ def test_gears():
         ("--input_shape_range=x:[2~-1,3]", {"x": (1, 3)}, "1 is not within 2~-1"),
     ],
 )
-def test_why_shapes_do_not_fit(command, shapes, said):
+def test_shapes_that_do_not_fit_are_explained(command, shapes, said):
     problem = dynamic_of("atc " + command).problem(shapes)
     assert (said in problem) if said else problem == ""
 
 
-def test_inputs_of_fixed_shape_and_halves():
+def test_inputs_of_fixed_shape_and_float16_inputs_are_read():
     found = atc_inputs("atc --model=m.onnx --input_shape=a:1,2;b:-1,3 --input_fp16_nodes=a;b")
     assert found.shapes == {"a": (1, 2)} and found.halves == ("a", "b")
     assert atc_inputs("") == ({}, ())

@@ -23,7 +23,7 @@ ATTRS = [
 ]
 
 
-def test_attributes_of_every_form(tmp_path):
+def test_attributes_of_every_form_are_listed(tmp_path):
     op = {
         "name": "op",
         "type": "T",
@@ -55,7 +55,7 @@ def test_attributes_of_every_form(tmp_path):
     assert graph.ops == load_model(path).ops
 
 
-def test_a_graph_in_text_form_has_them_too(tmp_path):
+def test_attributes_of_a_graph_in_text_form_are_listed(tmp_path):
     path = tmp_path / "ge_proto_00001_Build.txt"
     path.write_text(
         'graph { name: "g" op { name: "a" type: "T" attr { key: "k" value { i: 7 } } attr { '

@@ -43,7 +43,7 @@ def test_text_and_json_of_one_model_give_the_same_graph(write, tmp_path):
     )
 
 
-def test_the_grammar_beyond_what_ge_writes():
+def test_the_whole_grammar_of_text_format_is_read():
     text = """
     # a comment with { and " in it
     name: 'single' "joined" # another
@@ -86,7 +86,7 @@ def test_the_grammar_beyond_what_ge_writes():
     ],
     ids=lambda value: value[:30],
 )
-def test_broken_text_names_the_line(tmp_path, text, message):
+def test_broken_text_is_refused_with_its_line(tmp_path, text, message):
     path = tmp_path / "ge_proto_1.txt"
     path.write_text(text)
     with pytest.raises(FormatError) as caught:
@@ -118,7 +118,7 @@ def test_hostile_text_takes_linear_time(text, cpu_seconds):
         parse_text(text, "t")
 
 
-def test_thousands_of_ops(write):
+def test_thousands_of_ops_are_parsed(write):
     op = write.text(
         {"op": [write.op("name", "Conv2D", ["a:0", "b:0"], [write.desc("o", 0)], ["o"])]}
     )

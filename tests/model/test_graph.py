@@ -72,7 +72,7 @@ def test_an_op_keeps_what_pairing_and_configuration_need(load, write):
     )
 
 
-def test_absent_and_empty_values_are_told_apart(load_tree):
+def test_missing_and_empty_attributes_are_told_apart(load_tree):
     def op(name, *attrs, **more):
         return dict({"name": name, "type": "T", "attr": list(attrs)}, **more)
 
@@ -123,7 +123,7 @@ def test_absent_and_empty_values_are_told_apart(load_tree):
     assert graph.name == "" and graph.graph_names == ("", "second") and graph.notes == ()
 
 
-def test_numbers_as_text_and_odd_values_are_read_with_a_note(load_tree):
+def test_numbers_as_text_and_unexpected_values_are_read_with_a_note(load_tree):
     shapes = [["64", 3], [1.0, -1], ["x"], "64", [True]]
     descs = [{"dtype": 7, "shape": {"dim": dims}} for dims in shapes] + [{"shape": [1]}]
     originals = {"key": "_datadump_original_op_names", "value": {"list": [1]}}
@@ -163,7 +163,7 @@ def test_numbers_as_text_and_odd_values_are_read_with_a_note(load_tree):
     assert any(note.startswith("/graph/0/op/0/attr/0: not an attribute") for note in graph.notes)
 
 
-def test_notes_are_counted_past_a_hundred(load_tree):
+def test_notes_beyond_a_hundred_are_counted_only(load_tree):
     graph = load_tree(
         {"graph": [{"op": [{"name": "n%d" % i, "input": ["x"]} for i in range(250)]}]}
     )
@@ -211,7 +211,7 @@ def test_notes_are_counted_past_a_hundred(load_tree):
     ],
     ids=lambda value: repr(value)[:30],
 )
-def test_broken_json_names_the_place(load_tree, tree, text):
+def test_broken_json_is_refused_with_the_place(load_tree, tree, text):
     with pytest.raises(FormatError) as caught:
         load_tree(tree)
     assert text in caught.value.message and "m.json" in caught.value.message
@@ -227,7 +227,7 @@ def test_brackets_inside_strings_do_not_nest(load_tree, monkeypatch):
         assert [op.name for op in load_tree(tree).ops] == names
 
 
-def test_depth_is_counted_alike_whatever_the_window(monkeypatch):
+def test_nesting_depth_is_counted_alike_for_any_window(monkeypatch):
     from goldwatch.model import omjson
 
     data = (b'{"a\\\\\\"[[": ' + b"[" * 99 + b'"\\"]"') + b"]" * 99 + b"}"
@@ -238,7 +238,7 @@ def test_depth_is_counted_alike_whatever_the_window(monkeypatch):
             omjson.check_bounds(data.replace(b"[" * 99, b"[" * 100), "x")
 
 
-def test_byte_order_mark_and_bytes_that_are_no_utf8(load_tree):
+def test_a_byte_order_mark_and_bytes_that_are_not_utf_8_are_read(load_tree):
     assert (
         load_tree(b'\xef\xbb\xbf {"graph": [{"op": [{"name": "\xc3\xa9"}]}]}').ops[0].name == "\xe9"
     )
@@ -256,7 +256,7 @@ def test_byte_order_mark_and_bytes_that_are_no_utf8(load_tree):
         ("a b.om", b""),
     ],
 )
-def test_an_om_gets_the_command_that_makes_its_json(tmp_path, name, data):
+def test_an_om_given_as_json_is_refused_with_the_command_that_makes_the_json(tmp_path, name, data):
     path = tmp_path / name
     path.write_bytes(data)
     with pytest.raises(InputError) as caught:
@@ -266,13 +266,13 @@ def test_an_om_gets_the_command_that_makes_its_json(tmp_path, name, data):
         assert "'%s'" % path in caught.value.hint
 
 
-def test_a_missing_file_and_a_folder(tmp_path):
+def test_a_missing_model_file_or_a_folder_is_reported(tmp_path):
     for path in (tmp_path / "none.json", tmp_path):
         with pytest.raises(MissingPath):
             load_model(str(path))
 
 
-def test_names_are_found_raw_then_as_the_device_then_as_golden_files_write_them(load, write):
+def test_ops_are_found_by_their_name_as_device_and_golden_files_write_it(load, write):
     graph = load(
         [
             write.op("a/b"),
@@ -291,12 +291,12 @@ def test_names_are_found_raw_then_as_the_device_then_as_golden_files_write_them(
     ] == ["a/b"]
 
 
-def test_repeated_names_are_noted(load, write):
+def test_repeated_op_names_are_noted(load, write):
     graph = load([write.op("a"), write.op("a"), write.op("b")])
     assert "1 op names occur more than once (a)" in graph.notes[0]
 
 
-def test_execution_order_is_graph_then_id_and_neighbours_stop_at_cycles(load, write):
+def test_ops_run_in_order_of_graph_and_id_and_cycles_of_neighbours_end(load, write):
     main = [
         write.op("c", inputs=["b:0"], id=3),
         write.op("a", inputs=["c:0"], id=1),
@@ -311,26 +311,26 @@ def test_execution_order_is_graph_then_id_and_neighbours_stop_at_cycles(load, wr
     assert graph.predecessors("a", 0) == [] and graph.successors("none") == []
 
 
-def test_a_producer_of_the_same_graph_comes_first(load, write):
+def test_a_producer_in_the_same_graph_is_preferred(load, write):
     graph = load([write.op("x")], [write.op("x"), write.op("y", inputs=["x:0"])])
     assert graph.producer(graph.op("y"), "x").graph_index == 1
 
 
-def test_the_computational_graph_has_an_iterator(load, write):
+def test_a_graph_with_an_iterator_is_the_computational_one(load, write):
     train = load([write.op("it", "IteratorV2"), write.op("a")], name=None)
     other = load([write.op("a")], name="other")
     assert train.name == "g0" and train.is_computational
     assert computational_graphs([other, train]) == [train]
 
 
-def test_a_large_json_is_read_within_a_few_times_its_size(load_tree):
+def test_a_large_json_needs_memory_of_a_few_times_its_size(load_tree):
     unused = {"key": "_unused", "value": {"list": {"i": list(range(2000))}}}
     ops = [{"name": "op%d" % number, "type": "T", "attr": [unused]} for number in range(1000)]
     graph = load_tree({"graph": [{"op": ops}]})
     assert len(graph.ops) == 1000 and graph.ops[999].name == "op999"
 
 
-def test_names_that_are_written_alike_are_told_apart_by_type_or_not_at_all(load, write):
+def test_names_that_files_write_alike_are_told_apart_by_type(load, write):
     graph = load(
         [
             write.op("x/y", "Relu"),
@@ -361,7 +361,7 @@ def test_names_that_are_written_alike_are_told_apart_by_type_or_not_at_all(load,
 
 
 @pytest.mark.parametrize("value", ["xx", 2, 0.5, [], "TRUE"])
-def test_a_flag_that_is_no_flag_is_noted(load, write, value):
+def test_an_unreadable_flag_is_noted(load, write, value):
     graph = load([write.op("a", attrs=[{"key": "_datadump_is_multiop", "value": {"b": value}}])])
     assert not graph.ops[0].is_multiop
     assert any("_datadump_is_multiop: expected true or false" in note for note in graph.notes)
@@ -371,12 +371,12 @@ def test_a_flag_that_is_no_flag_is_noted(load, write, value):
     ("value", "expected"),
     [(True, True), ("true", True), (1, True), (False, False), ("false", False), (0, False)],
 )
-def test_flags(load, write, value, expected):
+def test_flags_are_read_in_every_form(load, write, value, expected):
     graph = load([write.op("a", attrs=[{"key": "_datadump_is_multiop", "value": {"b": value}}])])
     assert (graph.ops[0].is_multiop, graph.notes) == (expected, ())
 
 
-def test_consumers(load, write):
+def test_consumers_of_an_op_and_of_one_output_are_found(load, write):
     graph = load(
         [
             write.op("a", outputs=2),
@@ -393,7 +393,7 @@ def test_consumers(load, write):
     assert graph.consumers(b) == [] and graph.consumers(c, 3) == []
 
 
-def test_no_more_memory_is_asked_for_than_the_file_has_bytes(tmp_path, monkeypatch):
+def test_reading_a_model_asks_for_no_more_memory_than_the_file_has_bytes(tmp_path, monkeypatch):
     path = tmp_path / "net.json"
     path.write_text('{"graph": [{"name": "net", "op": []}]}')
     asked = []

@@ -81,7 +81,7 @@ def _use(path):
 
 @_SETTINGS
 @given(data=st.data())
-def test_any_value_in_any_place(model, tmp_path, data):
+def test_any_value_in_any_place_is_refused_or_every_tensor_gets_a_row(model, tmp_path, data):
     tree = json.loads(json.dumps(model))
     for _ in range(data.draw(st.integers(1, 3))):
         places = _places(tree, [])
@@ -101,7 +101,9 @@ def test_any_value_in_any_place(model, tmp_path, data):
 
 @_SETTINGS
 @given(data=st.data(), as_text=st.booleans())
-def test_cut_and_overwritten_bytes(model, write, tmp_path, data, as_text):
+def test_truncated_and_overwritten_models_are_refused_or_every_tensor_gets_a_row(
+    model, write, tmp_path, data, as_text
+):
     whole = (write.text(model) if as_text else json.dumps(model)).encode()
     start = data.draw(st.integers(0, len(whole)))
     end = data.draw(st.integers(start, min(len(whole), start + 40)))
@@ -112,7 +114,7 @@ def test_cut_and_overwritten_bytes(model, write, tmp_path, data, as_text):
 
 @_SETTINGS
 @given(st.binary(max_size=64))
-def test_random_bytes(tmp_path_factory, data):
+def test_random_bytes_are_refused(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("r") / "m.json"
     path.write_bytes(data)
     assert _use(path) == 0

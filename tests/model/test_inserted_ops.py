@@ -7,7 +7,7 @@ from __future__ import annotations
 from paired import ABSENT, NOT, PAIR, brief, rows
 
 
-def test_inserted_ops(pairing, write):
+def test_inserted_ops_pair_with_what_precedes_them(pairing, write):
     ops = [
         write.op("a"),
         write.op("pad", "PadD", ["a:0"], originals=[], outputs=[write.desc("a", 0)]),
@@ -27,7 +27,7 @@ def test_inserted_ops(pairing, write):
     }
 
 
-def test_inputs_and_rows_of_cast_and_transdata_follow_what_precedes(pairing, write):
+def test_cast_and_transdata_pair_with_what_precedes_them(pairing, write):
     ops = [
         write.op(
             "conv",
@@ -110,7 +110,7 @@ def test_cycles_among_casts_end(pairing, write):
     }
 
 
-def test_a_long_chain_of_casts_is_walked_once(pairing, write):
+def test_a_long_chain_of_casts_is_followed_once(pairing, write):
     ops = [write.op("c0")] + [
         write.op("c%d" % n, "Cast", ["c%d:0" % (n - 1)], originals=[]) for n in range(1, 3000)
     ]
@@ -120,7 +120,7 @@ def test_a_long_chain_of_casts_is_walked_once(pairing, write):
     )
 
 
-def test_a_constant_neither_counts_nor_pairs_as_the_op_it_was_made_for(pairing, write):
+def test_a_constant_never_pairs_as_the_op_it_was_made_for(pairing, write):
     ops = [
         write.op("const", "Const", originals=["gather"]),
         write.op("own_const", "Const", originals=["folded"]),
@@ -147,7 +147,7 @@ def test_a_constant_neither_counts_nor_pairs_as_the_op_it_was_made_for(pairing, 
     assert [plan.golden for plan in paired.absent_rows([])][:2] == ["*", "folded"]
 
 
-def test_names_that_the_parser_made(pairing, write):
+def test_outputs_named_by_the_parser_pair_with_their_only_original(pairing, write):
     made = write.desc("PartitionedCall_gather_2", 0)
     alone = [write.op("g", outputs=[made], originals=["gather"])]
     plan = rows(pairing(alone, ["gather"]), "g")[0]
@@ -163,7 +163,7 @@ def test_names_that_the_parser_made(pairing, write):
     assert rows(pairing(named, ["gather"]), "g")[0].status == NOT
 
 
-def test_quantised_stretches(pairing, write):
+def test_ops_of_a_quantised_part_pair_at_its_ends(pairing, write):
     ops = [
         write.op("a"),
         write.op("q", "AscendQuant", ["a:0"], originals=["q"]),

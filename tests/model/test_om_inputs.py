@@ -38,7 +38,7 @@ def read(tmp_path):
 OUTPUT = {"name": "Node_Output", "type": "NetOutput", "input": ["a:0", "b:0"]}
 
 
-def test_inputs_outputs_and_chip(read) -> None:
+def test_inputs_outputs_and_chip_of_an_om_are_read(read) -> None:
     found = read(
         [data("x", [2, 3]), data("n", [4], "DT_INT64", "ND"), OUTPUT],
         soc_version="Ascend310P3",
@@ -56,25 +56,25 @@ def test_inputs_outputs_and_chip(read) -> None:
     )
 
 
-def test_inputs_come_in_the_order_of_their_numbers(read) -> None:
+def test_inputs_are_ordered_by_their_index(read) -> None:
     found = read([data("second", [1], index={"i": 1}), data("first", [1], index={})])
     assert [each.name for each in found.inputs] == ["first", "second"]
 
 
-def test_what_the_runner_feeds_itself_is_no_input(read) -> None:
+def test_an_input_that_the_runner_fills_is_not_listed(read) -> None:
     ops = [data("x", [-1, 3]), data("ascend_mbatch_shape_data", [1], "DT_INT64")]
     found = read(ops, "atc --input_shape=x:-1,3 --dynamic_batch_size=1,4")
     assert [each.name for each in found.inputs] == ["x"]
     assert found.dynamic.kind == "batch" and found.dynamic.gears == ((1,), (4,))
 
 
-def test_dims_without_any_option_are_a_dynamic_shape(read) -> None:
+def test_unknown_dims_without_an_option_are_a_dynamic_shape(read) -> None:
     found = read([data("x", [-1, 3])])
     assert found.dynamic.kind == "shape" and found.dynamic.shapes == {"x": (-1, 3)}
 
 
 @pytest.mark.parametrize("where", ["data", "op", "config"])
-def test_the_settings_of_an_aipp(read, where) -> None:
+def test_aipp_settings_of_an_input_are_read(read, where) -> None:
     settings = {"func": {"attr": [{"key": "input_format", "value": {"i": 3}},
     {"key": "crop", "value": {"b": True}}]
                          + [{"key": "mean_chn_0", "value": {"i": 104}},

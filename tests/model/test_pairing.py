@@ -8,7 +8,7 @@ from goldwatch.model import DumpedOp, Pairing
 from goldwatch.model.requested_dump import Asked
 
 
-def test_one_to_one(pairing, write):
+def test_an_op_with_one_original_pairs_with_it(pairing, write):
     ops = [
         write.op("data", "Data"),
         write.op("a/b", inputs=["data:0"]),
@@ -35,7 +35,7 @@ def test_one_to_one(pairing, write):
     )
 
 
-def test_every_output_of_a_single_original_keeps_its_number(pairing, write):
+def test_outputs_of_a_single_original_keep_their_number(pairing, write):
     paired = pairing([write.op("s", "Split", outputs=3)], [("s", 0), ("s", 2)])
     assert brief(rows(paired, "s")) == {
         "output:0": (PAIR, "s", 0),
@@ -44,7 +44,7 @@ def test_every_output_of_a_single_original_keeps_its_number(pairing, write):
     }
 
 
-def test_many_to_one_reads_only_the_origin_name(pairing, write):
+def test_a_fused_op_pairs_by_the_origin_name_of_its_output(pairing, write):
     outputs = [write.desc("conv", 3, "NHWC", origin_shape=(1, 8)), write.desc("relu"), write.desc()]
     fused = write.op("fused", "Conv2D", outputs=outputs, originals=["conv", "bn", "conv", "relu"])
     plans = rows(pairing([fused], [("conv", 3), ("relu", 1), "bn"]), "fused")
@@ -59,7 +59,7 @@ def test_many_to_one_reads_only_the_origin_name(pairing, write):
     assert "does not say" in plans[2].reason
 
 
-def test_one_to_many_shares_an_index_and_inner_ops_have_no_row(pairing, write):
+def test_ops_of_one_original_share_an_index_and_inner_ops_have_no_row(pairing, write):
     ops = [
         write.op("before"),
         write.op("x_1", inputs=["before:0"], originals=["x"], multi=True),
@@ -85,7 +85,7 @@ def test_one_to_many_shares_an_index_and_inner_ops_have_no_row(pairing, write):
     assert rows(paired, "after")[0].index == 3
 
 
-def test_members_of_a_group_that_are_no_inner_ops_get_a_reason(pairing, write):
+def test_ops_of_a_group_that_are_no_inner_ops_get_a_reason(pairing, write):
     ops = [
         write.op("x_1", originals=["x"]),
         write.op("x_2", originals=["x"], outputs=[write.desc("x", 0)]),
@@ -96,7 +96,7 @@ def test_members_of_a_group_that_are_no_inner_ops_get_a_reason(pairing, write):
     assert brief(rows(paired, "x_2")) == {"output:0": (PAIR, "x", 0)}
 
 
-def test_an_output_that_only_its_own_group_takes_is_an_inner_value(pairing, write):
+def test_an_output_read_only_within_its_group_is_an_inner_value(pairing, write):
     ops = [
         write.op("x_1", originals=["x"], outputs=2),
         write.op("x_2", inputs=["x_1:0"], originals=["x"]),
@@ -112,7 +112,7 @@ def test_an_output_that_only_its_own_group_takes_is_an_inner_value(pairing, writ
     assert brief(rows(paired, "x_2"))["input:0"] == (ABSENT, None, None)
 
 
-def test_outputs_that_the_dump_lacks_have_rows(pairing, write):
+def test_outputs_missing_in_the_dump_have_rows(pairing, write):
     split = write.op(
         "split",
         "Split",
@@ -146,7 +146,7 @@ def test_outputs_that_the_dump_lacks_have_rows(pairing, write):
     assert {plan.status for plan in rows(paired, "inner", 0, 1)} == {OMITTED}
 
 
-def test_members_of_a_group_whose_golden_nothing_else_covers_are_counted(pairing, write):
+def test_ops_of_a_group_that_alone_cover_a_golden_tensor_are_counted(pairing, write):
     names = ["m", "n"]
     ops = [
         write.op("p", originals=names, outputs=[write.desc("m", 0)], multi=True),
@@ -164,7 +164,7 @@ def test_members_of_a_group_whose_golden_nothing_else_covers_are_counted(pairing
     assert [plan.tensor for plan in paired.absent_rows([])] == ["p"]
 
 
-def test_a_const_with_an_origin_name_of_its_own_is_compared(pairing, write):
+def test_a_const_with_an_origin_name_is_compared(pairing, write):
     ops = [
         write.op("w", "Const", outputs=[write.desc("model/weights", 0)]),
         write.op("b", "Const", originals=["conv"], outputs=[write.desc("conv", 0)]),
@@ -179,7 +179,7 @@ def test_a_const_with_an_origin_name_of_its_own_is_compared(pairing, write):
     }
 
 
-def test_ops_without_outputs_never_dump(pairing, write):
+def test_ops_without_outputs_are_not_expected_to_dump(pairing, write):
     ops = [
         write.op("a", inputs=["clean:-1"]),
         write.op("clean", "AtomicAddrClean", outputs=0),
@@ -210,7 +210,7 @@ def test_ops_without_outputs_never_dump(pairing, write):
     assert {plan.status for plan in silent.absent_rows([])} == {NOT}
 
 
-def test_many_to_many(pairing, write):
+def test_several_ops_of_several_originals_form_a_group(pairing, write):
     names = ["m", "n"]
     ops = [
         write.op("p", originals=names, outputs=[write.desc("m", 0)], multi=True),
@@ -227,7 +227,7 @@ def test_many_to_many(pairing, write):
     assert rows(paired, "q")[0].golden == "m,n"
 
 
-def test_inputs_by_number_with_and_without_unconnected_ones(pairing, write):
+def test_inputs_pair_by_number_with_and_without_unconnected_ones(pairing, write):
     ops = [write.op("a"), write.op("b"), write.op("op", inputs=["a:0", "", "b:0", "a:-1"])]
     paired = pairing(ops, ["a", "b", "op"])
     want_a, want_b = (PAIR, "a", 0), (PAIR, "b", 0)
@@ -250,7 +250,7 @@ def test_inputs_by_number_with_and_without_unconnected_ones(pairing, write):
     }
 
 
-def test_dumps_that_the_model_does_not_know(pairing, write):
+def test_dumps_that_the_model_does_not_know_get_a_reason(pairing, write):
     ops = [
         write.op("a"),
         write.op("x/y", "Relu"),
@@ -291,7 +291,7 @@ def test_dumps_that_the_model_does_not_know(pairing, write):
     assert [(plan.kind, plan.tensor, plan.status) for plan in nothing] == [("op", "new", NOT)]
 
 
-def test_ops_without_a_dump(pairing, write):
+def test_ops_without_a_dump_get_rows_with_a_reason(pairing, write):
     no_task = {"key": "_no_task", "value": {"b": True}}
     ops = [
         write.op("data", "Data"),
@@ -329,7 +329,7 @@ def test_ops_without_a_dump(pairing, write):
     assert [plan.index for plan in plans] == sorted(plan.index for plan in plans)
 
 
-def test_l1_groups_keep_the_latest_and_an_earliest_of_other_originals(pairing, write):
+def test_l1_fusion_groups_are_led_by_their_latest_dump(pairing, write):
     ops = [
         write.op("a", originals=["a"], l1="1"),
         write.op("b", originals=["b"], l1="1"),
@@ -368,7 +368,7 @@ def test_l1_groups_keep_the_latest_and_an_earliest_of_other_originals(pairing, w
     )
 
 
-def test_the_same_original_in_two_graphs_is_two_groups(pairing, write):
+def test_one_original_in_two_graphs_makes_two_groups(pairing, write):
     paired = pairing(
         [write.op("a", originals=["x"])], ["x"], more=[[write.op("b", originals=["x"])]]
     )

@@ -18,7 +18,7 @@ def graph(shared_dir):
 
 
 @pytest.mark.shared
-def test_the_real_file_is_read_whole(graph):
+def test_the_real_om_json_is_read_completely(graph):
     assert (graph.name, graph.graph_names, len(graph.ops), graph.notes) == (
         "sub_model",
         ("sub_model_NPU_0",),
@@ -38,7 +38,7 @@ def test_the_real_file_is_read_whole(graph):
 
 
 @pytest.mark.shared
-def test_every_tensor_of_the_real_file_has_a_row(graph):
+def test_every_tensor_of_the_real_om_json_has_a_row(graph):
     paired = Pairing(graph, lambda name, index: name in GOLDEN)
     found = {}
     for op in graph.ops:

@@ -28,16 +28,16 @@ def named(*names):
         ("trans_Cast_3", ["Cast_3"], None),
     ],
 )
-def test_the_longest_names_that_fit_make_up_a_fused_one(name, names, members):
+def test_a_fused_name_is_taken_apart_into_the_longest_fitting_names(name, names, members):
     found = members_of(name, named(*names))
     assert (found and [op.name for op in found]) == members
 
 
-def test_a_name_of_many_like_parts_that_is_none_is_soon_given_up():
+def test_a_fused_name_that_fits_no_parts_is_given_up_quickly():
     assert members_of("a" * 2000 + "b", named("a", "aa", "aaa")) is None
 
 
-def test_which_inputs_and_outputs_a_fused_op_has_its_dump_tells(tmp_path):
+def test_inputs_and_outputs_of_a_fused_op_follow_from_its_dump(tmp_path):
     graph = load_model(torchair_graph().write_graph(str(tmp_path)))
     dumped = {
         "MatMul": ("MatMul", 1),
@@ -65,7 +65,7 @@ def test_which_inputs_and_outputs_a_fused_op_has_its_dump_tells(tmp_path):
     )
 
 
-def test_what_was_put_in_stands_where_it_ran(tmp_path):
+def test_an_inserted_op_is_placed_where_it_ran(tmp_path):
     graph = load_model(torchair_graph().write_graph(str(tmp_path)))
     dumped = {
         "trans_Cast_9": ("Cast", 5),
@@ -78,7 +78,7 @@ def test_what_was_put_in_stands_where_it_ran(tmp_path):
     assert names[names.index("trans_Cast_9") + 1] == "Relu" and "Other" not in names
 
 
-def test_an_original_graph_says_which_ops_are_fx_nodes(tmp_path):
+def test_an_original_graph_tells_which_ops_are_fx_nodes(tmp_path):
     for form in ("txt", "pbtxt"):
         graph = load_model(torchair_graph().write_graph(str(tmp_path), form))
         assert graph.fx and graph.graph_names == ("graph_1",)
@@ -91,7 +91,7 @@ def test_an_original_graph_says_which_ops_are_fx_nodes(tmp_path):
         ).output_descs[0].shape == (8, 16)
 
 
-def test_only_outputs_are_origins():
+def test_only_outputs_are_taken_as_fx_origins():
     assert fx_origin("add_1-aten.add.Tensor.OUTPUT.12") == ("add_1-aten.add.Tensor.OUTPUT", 12)
     assert (
         fx_origin("add_1-aten.add.Tensor.INPUT.0") is fx_origin("OUTPUT.x") is fx_origin("") is None

@@ -33,7 +33,7 @@ def net(text):
     return Net(Document(text), State())
 
 
-def test_kept_layers_comments_and_fields_stay():
+def test_a_cut_keeps_layers_comments_and_fields_as_written():
     text = cut_net(net(NET), [1], [("b_input_0", "a", (1, 2))])
     assert text == (
         '# head\nname: "n"  force_backward: true\n'
@@ -46,7 +46,7 @@ def test_kept_layers_comments_and_fields_stay():
     assert [layer.name for layer in again.layers] == ["b_input_0", "b"] and again.name == "n"
 
 
-def test_line_ends_of_the_source_are_kept():
+def test_a_cut_keeps_the_line_ends_of_the_source():
     text = cut_net(
         net(NET.replace("\n", "\r\n")), [2], [("c_input_0", "a", ()), ("c_input_1", "data", (5,))]
     )
@@ -54,7 +54,7 @@ def test_line_ends_of_the_source_are_kept():
     assert [layer.name for layer in net(text).layers] == ["c_input_0", "c_input_1", "c"]
 
 
-def test_elements_of_a_list_go_one_by_one():
+def test_layers_in_a_list_are_cut_one_by_one():
     entries = (
         'name: "a" type: "Input" top: "x"',
         'name: "b" type: "ReLU" bottom: "x" top: "b"',
@@ -71,7 +71,7 @@ def test_elements_of_a_list_go_one_by_one():
     ]
 
 
-def test_a_v1_net_gets_input_fields():
+def test_a_cut_of_a_v1_net_gets_input_fields():
     v1 = (
         'layers { name: "a" type: RELU bottom: "x" top: "a" }\nlayers { name: "b" type: '
         'CONVOLUTION bottom: "a" top: "b" }\n'
@@ -80,7 +80,7 @@ def test_a_v1_net_gets_input_fields():
     assert text == 'input: "a"\ninput_shape {\n  dim: 1\n  dim: 2\n}\n' + v1.splitlines(True)[1]
 
 
-def test_fields_that_share_a_line_leave_no_blank_line():
+def test_removed_fields_that_share_a_line_leave_no_blank_line():
     layer = 'layers { name: "a" type: RELU bottom: "x" top: "a" }\n'
     text = (
         'name: "n"\ninput: "x" input_dim: 1 input_dim: 2\n  input_dim: 3   input_dim: 4\n' + layer
@@ -91,7 +91,7 @@ def test_fields_that_share_a_line_leave_no_blank_line():
     )
 
 
-def test_layers_that_would_read_another_version_are_refused():
+def test_a_cut_whose_layers_would_read_another_version_of_a_blob_is_refused():
     with pytest.raises(InputError, match="layer c would read another version of blob a"):
         cut_net(net(NET), [0, 2], [("x", "data", (1,)), ("y", "a", (1,))])
     with pytest.raises(InputError, match="layer b would read"):

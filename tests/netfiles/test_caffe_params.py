@@ -50,5 +50,5 @@ def parameters(tmp_path, text):
         ),
     ],
 )  # fmt: skip
-def test_parameters(tmp_path, text, expected):
+def test_caffe_parameters_are_read_as_numbers_bools_and_words(tmp_path, text, expected):
     assert parameters(tmp_path, text) == expected

@@ -28,7 +28,7 @@ def net(*layers):
     return Net(upgraded(Document(HEAD + "".join(layers))), State())
 
 
-def test_fields_go_into_the_messages_of_their_types():
+def test_v0_fields_become_the_parameters_of_their_layer_types():
     made = net(
         v0(
             "c",
@@ -65,7 +65,7 @@ def test_fields_go_into_the_messages_of_their_types():
     )
 
 
-def test_data_layers_keep_batch_and_crop():
+def test_v0_data_layers_keep_batch_and_crop():
     made = net(
         v0(
             "d",
@@ -89,7 +89,7 @@ def test_data_layers_keep_batch_and_crop():
     )
 
 
-def test_a_padding_layer_is_the_pad_of_what_reads_it():
+def test_a_v0_padding_layer_becomes_the_pad_of_its_reader():
     made = net(
         v0("q", "padding", "pad: 2"),
         v0("c", "conv", "num_output: 4 kernelsize: 5 pad: 7", "q"),
@@ -100,7 +100,7 @@ def test_a_padding_layer_is_the_pad_of_what_reads_it():
     assert parameters_of(made.layers[0].message)["pad"] == [2]
 
 
-def test_what_caffe_cannot_upgrade_is_refused():
+def test_a_v0_net_that_caffe_cannot_upgrade_is_refused():
     with pytest.raises(
         InputError,
         match=r"layer r \(relu\) of a V0 net has a field kernelsize, which its type does not know",
@@ -110,6 +110,6 @@ def test_what_caffe_cannot_upgrade_is_refused():
         net(v0("q", "padding", "pad: 2"), v0("r", "relu", "", "q"))
 
 
-def test_newer_nets_stay_as_they_are():
+def test_newer_nets_are_not_changed():
     document = Document(HEAD + 'layers { name: "r" type: RELU bottom: "x" top: "r" }')
     assert upgraded(document) is document

@@ -19,7 +19,7 @@ def mean(values, dims):
     return field(5, values) + field(7, field(1, bytes(dims)))
 
 
-def test_a_mean_has_the_shape_that_it_says(tmp_path):
+def test_a_mean_file_is_read_in_its_shape(tmp_path):
     (tmp_path / "mean").write_bytes(mean(struct.pack("<6f", *range(6)), [1, 3, 1, 2]))
     assert read_mean(str(tmp_path / "mean")).tolist() == [[[0, 1]], [[2, 3]], [[4, 5]]]
 
@@ -32,13 +32,13 @@ def test_a_mean_has_the_shape_that_it_says(tmp_path):
         (b"\xff" * 9, "not a .binaryproto"),
     ],
 )
-def test_a_damaged_one_is_told(tmp_path, data, text):
+def test_a_damaged_mean_file_is_refused(tmp_path, data, text):
     (tmp_path / "mean").write_bytes(data)
     with pytest.raises(FormatError, match=text):
         read_mean(str(tmp_path / "mean"))
 
 
-def test_weights_of_broken_float_data_are_told(tmp_path):
+def test_weights_with_broken_float_data_are_refused(tmp_path):
     layer = field(1, b"conv1") + field(7, field(5, b"123456") + field(7, field(1, bytes([1]))))
     (tmp_path / "net.caffemodel").write_bytes(
         bytes([100 << 3 & 0x7F | 0x80 | 2, 100 >> 4, len(layer)]) + layer

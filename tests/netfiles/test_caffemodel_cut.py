@@ -30,7 +30,7 @@ def written(path, data, names):
 
 
 @pytest.mark.parametrize("number", [100, 2])
-def test_records_are_the_sources_bytes(tmp_path, number):
+def test_cut_weights_hold_the_sources_bytes(tmp_path, number):
     records = {
         name: layer(name, blobs(3, 1), blobs(100, 2), number=number) for name in ("a", "b", "c")
     }
@@ -42,7 +42,7 @@ def test_records_are_the_sources_bytes(tmp_path, number):
     assert CaffeModel(str(path)).shapes["b"] == [(3,), (100,)]
 
 
-def test_layers_of_v0_nets_lie_inside_of_others(tmp_path):
+def test_weights_of_v0_nets_are_cut_by_their_inner_layer(tmp_path):
     data = b"\0" * 24
     blob = b"".join(field(axis, size) for axis, size in ((1, 1), (2, 1), (3, 2), (4, 3))) + field(
         5, data
@@ -56,7 +56,7 @@ def test_layers_of_v0_nets_lie_inside_of_others(tmp_path):
     assert CaffeModel(str(path)).shapes == {name: [(1, 1, 2, 3)] for name in "ab"}
 
 
-def test_a_file_that_is_cut_short_at_any_byte_is_told_or_lacks_a_whole_layer(tmp_path):
+def test_a_caffemodel_truncated_at_any_byte_is_refused_or_lacks_whole_layers(tmp_path):
     records = [layer("a", blobs(5, 1)), layer("b", blobs(40, 2))]
     data = HEAD + b"".join(records)
     edges = {len(HEAD) + len(records[0]), len(data)}
@@ -85,13 +85,13 @@ def test_a_file_that_is_cut_short_at_any_byte_is_told_or_lacks_a_whole_layer(tmp
         (field(100, b"\x0a\x7fab"), "broken"),
     ],
 )
-def test_what_is_no_file_of_weights_is_told(tmp_path, data, text):
+def test_files_that_are_no_weights_are_refused(tmp_path, data, text):
     (tmp_path / "w").write_bytes(data)
     with pytest.raises(InputError, match=text):
         CaffeModel(str(tmp_path / "w"))
 
 
-def test_hdf5_weights_are_cut_like_others(tmp_path, monkeypatch):
+def test_hdf5_weights_are_cut(tmp_path, monkeypatch):
     arrays = {
         "a": [np.arange(6, dtype=np.float32).reshape(2, 3)],
         "a/b": [np.ones(4, np.float32), np.zeros((1, 2), np.float32)],

@@ -64,14 +64,14 @@ def values_of(dtype):
 
 
 @pytest.mark.parametrize("dtype", sorted(CODES))
-def test_a_constant_as_bytes(tmp_path, dtype):
+def test_a_constant_stored_as_bytes_is_read(tmp_path, dtype):
     values = values_of(dtype)
     found = constant(tmp_path / "g.pb", CODES[dtype], values.shape, field(4, values.tobytes()))
     assert found.dtype == values.dtype and np.array_equal(found, values)
 
 
 @pytest.mark.parametrize("dtype", sorted(CODES))
-def test_a_constant_as_numbers(tmp_path, dtype):
+def test_a_constant_stored_as_numbers_is_read(tmp_path, dtype):
     values = values_of(dtype)
     number = FIELDS.get(dtype, 7)
     if number in (5, 6, 9, 12):
@@ -89,11 +89,11 @@ def test_a_constant_as_numbers(tmp_path, dtype):
     "body, expected",
     [(field(5, struct.pack("<2f", 1.0, 2.5)), [1.0, 2.5, 2.5, 2.5]), (b"", [0.0] * 4)],
 )
-def test_the_last_value_fills_what_is_left(tmp_path, body, expected):
+def test_the_last_value_of_a_constant_fills_the_rest(tmp_path, body, expected):
     assert constant(tmp_path / "g.pb", 1, (4,), body).tolist() == expected
 
 
-def test_bfloat16_comes_as_float32(tmp_path):
+def test_a_bfloat16_constant_is_read_as_float32(tmp_path):
     bits = np.arange(0x3F00, 0x3F04, dtype=np.uint16)
     found = constant(tmp_path / "g.pb", 14, (4,), field(4, bits.tobytes()))
     assert found.dtype == np.float32 and np.array_equal(
@@ -101,17 +101,17 @@ def test_bfloat16_comes_as_float32(tmp_path):
     )
 
 
-def test_words_are_refused(tmp_path):
+def test_a_constant_of_strings_is_refused(tmp_path):
     with pytest.raises(FormatError, match="which numpy has not"):
         constant(tmp_path / "g.pb", 7, (1,), field(8, b"a"))
 
 
-def test_too_many_values_are_refused(tmp_path):
+def test_a_constant_with_too_many_values_is_refused(tmp_path):
     with pytest.raises(FormatError, match=r"a constant of shape \[1\] with 2 values"):
         constant(tmp_path / "g.pb", 1, (1,), field(4, struct.pack("<2f", 1.0, 2.0)))
 
 
-def test_attributes_of_every_kind(tmp_path):
+def test_graphdef_attributes_of_every_kind_are_read(tmp_path):
     real = varint(4 << 3 | 5) + struct.pack("<f", 0.5)
     found = attributes(
         tmp_path / "g.pb", T=typed(3), whole=field(3, (1 << 64) - 2), real=real, yes=field(5, 1),

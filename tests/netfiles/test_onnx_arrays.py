@@ -42,7 +42,7 @@ def values_of(dtype):
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("form", ["raw", "field"])
-def test_a_tensor_is_what_onnx_reads(tmp_path, dtype, form):
+def test_tensors_are_read_as_onnx_reads_them(tmp_path, dtype, form):
     values = values_of(dtype)
     tensor = numpy_helper.from_array(values)
     if form == "field":
@@ -56,7 +56,7 @@ def test_a_tensor_is_what_onnx_reads(tmp_path, dtype, form):
 
 
 @pytest.mark.parametrize("form", ["raw", "field"])
-def test_bfloat16_comes_as_float32(tmp_path, form):
+def test_a_bfloat16_tensor_is_read_as_float32(tmp_path, form):
     bits = np.arange(0x3F00, 0x3F0C, dtype=np.uint16)
     tensor = TensorProto(data_type=TensorProto.BFLOAT16, dims=[3, 4])
     if form == "raw":
@@ -70,14 +70,14 @@ def test_bfloat16_comes_as_float32(tmp_path, form):
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3)])
-def test_scalars_and_empty_tensors(tmp_path, shape):
+def test_scalars_and_empty_tensors_are_read(tmp_path, shape):
     values = np.full(shape, 2.5, np.float32)
     assert np.array_equal(
         attributes(tmp_path / "m.onnx", value=numpy_helper.from_array(values))["value"], values
     )
 
 
-def test_initializers_in_files_of_their_own(tmp_path):
+def test_initializers_in_external_files_are_read(tmp_path):
     values = np.random.RandomState(1).standard_normal((64, 64)).astype(np.float32)
     value = helper.make_tensor_value_info
     nodes = [helper.make_node("Add", ["x", "w"], ["y"])]
@@ -100,7 +100,7 @@ def test_initializers_in_files_of_their_own(tmp_path):
         assert np.array_equal(tensor_array(model, file, model.graph.initializers["w"]), values)
 
 
-def test_attributes_of_every_kind(tmp_path):
+def test_onnx_attributes_of_every_kind_are_read(tmp_path):
     given = {
         "one": 3, "negative": -7, "zero": 0, "real": 0.5, "word": "same", "none": "",
         "ints": [1, -2, 3], "reals": [0.5, 2.0],
@@ -115,7 +115,7 @@ def test_a_tensor_with_too_few_values_is_refused(tmp_path):
         attributes(tmp_path / "m.onnx", value=tensor)
 
 
-def test_a_tensor_of_words_is_refused(tmp_path):
+def test_a_tensor_of_strings_is_refused(tmp_path):
     tensor = TensorProto(data_type=TensorProto.STRING, dims=[1], string_data=[b"a"])
     with pytest.raises(FormatError, match="which numpy has not"):
         attributes(tmp_path / "m.onnx", value=tensor)

@@ -57,7 +57,7 @@ def full_model():
     )
 
 
-def test_everything_is_read_as_onnx_reads_it(tmp_path):
+def test_the_whole_model_is_read_as_onnx_reads_it(tmp_path):
     proto = full_model()
     model = read(tmp_path, proto)
     graph = proto.graph
@@ -96,7 +96,7 @@ def test_everything_is_read_as_onnx_reads_it(tmp_path):
         assert model.tensor_bytes(file, constant) == np.arange(6, dtype=np.int64).tobytes()
 
 
-def test_spans_are_the_messages_themselves(tmp_path):
+def test_spans_of_nodes_and_values_are_their_messages(tmp_path):
     proto = full_model()
     model = read(tmp_path, proto)
     data = (tmp_path / "m.onnx").read_bytes()
@@ -119,7 +119,7 @@ def test_merged_messages_are_one_model(tmp_path):
     assert [value.name for value in OnnxModel(str(tmp_path / "m.onnx")).graph.outputs] == ["y", "c"]
 
 
-def test_types_are_those_of_onnx():
+def test_type_codes_are_those_of_onnx():
     names = dict(TensorProto.DataType.items())
     spelled = {"FLOAT": "float32", "DOUBLE": "float64"}
     for name, code in names.items():
@@ -148,13 +148,13 @@ def test_types_are_those_of_onnx():
         (b"\x08\x08", FormatError, "no graph in it"),
     ],
 )
-def test_other_files_are_called_what_they_are(tmp_path, content, kind, text):
+def test_files_of_other_kinds_are_named(tmp_path, content, kind, text):
     (tmp_path / "m.onnx").write_bytes(content)
     with pytest.raises(kind, match=text):
         OnnxModel(str(tmp_path / "m.onnx"))
 
 
-def test_a_model_that_is_cut_short_says_where(tmp_path):
+def test_a_truncated_model_is_refused_with_the_byte_where_it_ends(tmp_path):
     data = full_model().SerializeToString()
     (tmp_path / "m.onnx").write_bytes(data[:-20])
     with pytest.raises(
@@ -165,7 +165,7 @@ def test_a_model_that_is_cut_short_says_where(tmp_path):
         OnnxModel(str(tmp_path))
 
 
-def test_graphs_within_graphs_have_an_end(tmp_path):
+def test_graphs_nested_too_deeply_are_refused(tmp_path):
     body = b"\x0a\x00"
     for _ in range(200):
         node = (
@@ -196,7 +196,7 @@ def relus(*names):
     return build.model(nodes, [build.value("v0")], [build.value("v%d" % len(names), None)])
 
 
-def test_only_nodes_without_a_name_are_counted(tmp_path):
+def test_only_nodes_without_a_name_are_numbered(tmp_path):
     names = [
         ("Relu", ""),
         ("Neg", ""),
@@ -210,7 +210,7 @@ def test_only_nodes_without_a_name_are_counted(tmp_path):
     assert named.names == ["Relu_0", "Neg_1", "named/Mul", "b", "Identity_2", "c", "Add_3"]
 
 
-def test_bodies_of_if_follow_breadth_first_with_their_prefix(tmp_path):
+def test_bodies_of_if_are_named_breadth_first_with_their_prefix(tmp_path):
     found = {named.prefix: named.names for named in name_nodes(read(tmp_path, build.branches("")))}
     # onnx.helper writes attributes sorted by name: the else branch comes first in the file.
     assert found == {
@@ -223,7 +223,7 @@ def test_bodies_of_if_follow_breadth_first_with_their_prefix(tmp_path):
 @pytest.mark.parametrize(
     "names", [[("Relu", "a"), ("Neg", "a")], [("Relu", ""), ("Neg", "Relu_0")], [("Relu", "v0")]]
 )
-def test_repeated_names_are_refused_as_atc_refuses_them(tmp_path, names):
+def test_repeated_node_names_are_refused_as_atc_refuses_them(tmp_path, names):
     with pytest.raises(InputError, match="E19009"):
         name_nodes(read(tmp_path, relus(*names)))
 
@@ -242,7 +242,7 @@ def external_model(tmp_path):
     )
 
 
-def test_external_data_is_found_where_it_lies(tmp_path):
+def test_external_data_is_found_beside_the_model(tmp_path):
     path = external_model(tmp_path)
     model = OnnxModel(path)
     data = str(tmp_path / "weights.bin")
@@ -268,7 +268,7 @@ def test_external_data_outside_the_folder_is_refused(tmp_path, location):
         check_external(moved(tmp_path, location))
 
 
-def test_links_may_not_lead_out_but_second_names_may(tmp_path):
+def test_links_out_of_the_models_folder_are_refused_but_hard_links_are_not(tmp_path):
     inner = tmp_path / "inner"
     inner.mkdir()
     model = OnnxModel(external_model(inner))
@@ -293,7 +293,7 @@ def test_links_may_not_lead_out_but_second_names_may(tmp_path):
         (b"version https://git-lfs.github.com/spec/v1", FormatError, "a pointer of Git LFS"),
     ],
 )
-def test_missing_and_short_external_data_is_told(tmp_path, content, kind, text):
+def test_missing_and_short_external_data_is_reported(tmp_path, content, kind, text):
     model = OnnxModel(external_model(tmp_path))
     (tmp_path / "weights.bin").unlink()
     if content is not None:

@@ -21,7 +21,7 @@ from goldwatch.protowire import field
 FLOATS = struct.pack("<2f", 0.5, -2.0)
 
 
-def test_a_layer_has_the_fields_of_its_messages():
+def test_a_caffe_layers_parameters_are_listed_with_their_messages():
     text = """layer { name: "a" type: "Convolution" top: "a" loss_weight: 1 loss_weight: 2
       convolution_param { num_output: 64 kernel_size: [3, 5] weight_filler { type: "xavier" } } }"""
     document = Document(text)
@@ -35,7 +35,7 @@ def test_a_layer_has_the_fields_of_its_messages():
     ]
 
 
-def test_a_graphdef_node_has_values_of_every_form(tmp_path):
+def test_a_graphdef_nodes_parameters_of_every_form_are_listed(tmp_path):
     shape = field(2, field(1, 2)) + field(2, field(1, (1 << 64) - 1))
     attrs = {
         "text": field(2, b"SAME"),
@@ -70,7 +70,7 @@ def test_a_graphdef_node_has_values_of_every_form(tmp_path):
     assert many.endswith("7, …]") and many.count("7") == 64
 
 
-def test_an_onnx_node_has_values_of_every_form(tmp_path):
+def test_an_onnx_nodes_parameters_of_every_form_are_listed(tmp_path):
     tensor = field(1, 2) + field(1, 3) + field(2, 1) + field(8, b"w") + field(9, b"\0" * 24)
     attrs = {
         "real": field(1, b"real") + b"\x15" + FLOATS[:4],

@@ -17,7 +17,7 @@ l: [{ m: 1 }, <n: 2>] 7: .5f
 """
 
 
-def test_every_value_knows_its_place():
+def test_every_value_of_a_text_file_has_its_position():
     root = parse(TEXT)
     assert [field.name for field in root.fields] == ["a", "b", "[g.h/i.j]", "l", "7"]
     assert TEXT[root.fields[0].start : root.fields[0].end] == "a: 1;"
@@ -56,7 +56,7 @@ def test_every_value_knows_its_place():
         ("a " + "{ a " * 101, "messages nested deeper than 100"),
     ],
 )
-def test_refusals(text, told):
+def test_broken_text_is_refused_with_line_and_column(text, told):
     with pytest.raises(FormatError, match=re.escape(told)):
         parse(text)
 
@@ -65,14 +65,14 @@ def test_refusals(text, told):
     ("text", "value"),
     [("017", 15), ("0x10", 16), ("-3", -3), ("0", 0), ("9223372036854775807", 2**63 - 1)],
 )
-def test_integers(text, value):
+def test_integers_in_every_notation_are_read(text, value):
     assert integer_of(text) == value == int(number_of(text)) or value > 2**53
 
 
 @pytest.mark.parametrize(
     "text", ["inf", "nan", "1.5", "0x" + "f" * 300, "9" * 5000, "9223372036854775808", "08", ""]
 )
-def test_no_integers(text):
+def test_values_that_are_no_64_bit_integers_are_refused(text):
     with pytest.raises(FormatError, match="is not a 64-bit integer"):
         integer_of(text)
     with pytest.raises(FormatError, match="dim: .* is not a 64-bit integer"):
@@ -82,25 +82,25 @@ def test_no_integers(text):
 @pytest.mark.parametrize(
     ("text", "value"), [("1.5", 1.5), ("2f", 2.0), (".5", 0.5), ("inf", float("inf")), ("1e3", 1e3)]
 )
-def test_numbers(text, value):
+def test_numbers_in_every_notation_are_read(text, value):
     assert number_of(text) == value
 
 
 @pytest.mark.parametrize("text", ["x", "0x" + "f" * 300, "9" * 400])
-def test_no_numbers(text):
+def test_values_that_are_no_numbers_are_refused(text):
     with pytest.raises(FormatError):
         number_of(text)
 
 
 @given(st.text(alphabet=st.characters(blacklist_categories=("Cs",))), st.sampled_from("\"'"))
-def test_what_is_quoted_reads_the_same(content, mark):
+def test_quoted_text_reads_back_the_same(content, mark):
     literal = quote(content, mark)
     assert unquote(literal) == content
     assert parse("a: %s" % literal).text("a") == content
 
 
 @given(st.text(alphabet="a1 :{}<>[],;#'\"\\\n-./", max_size=40))
-def test_any_text_parses_or_gets_a_message(text):
+def test_any_text_parses_or_is_refused_with_its_line(text):
     try:
         root = parse(text)
     except FormatError as error:

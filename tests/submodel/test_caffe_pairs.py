@@ -43,7 +43,7 @@ def pairs(original):
         yield from ((start, end) for end in sorted(reached))
 
 
-def test_there_are_as_many_cuts_as_were_proven_with_real_caffe(original):
+def test_there_are_as_many_cuts_as_were_checked_with_real_caffe(original):
     found = [
         original.cut(original.graph.between([start], [end]), [start], [end])
         for start, end in pairs(original)

@@ -31,7 +31,7 @@ def listed(folder):
     )
 
 
-def test_the_folder_holds_what_the_vendors_page_says(exported, given, device):
+def test_the_folder_holds_the_files_of_the_vendors_page(exported, given, device):
     folder, document = exported("--start", "pool1", "--end", "res2a", *given)
     assert re.match(r"dump_result_\d{4}(_\d\d){5}\Z", os.path.basename(folder))
     files = listed(folder)
@@ -71,7 +71,7 @@ def test_the_folder_holds_what_the_vendors_page_says(exported, given, device):
     )
 
 
-def test_the_input_is_the_devices_value_without_its_padding(exported, given, device):
+def test_an_input_is_the_devices_value_without_padding(exported, given, device):
     folder, document = exported("--start", "pool1", "--end", "pool1", *given)
     value = np.load(os.path.join(folder, document["inputs"][0]["npy"]))
     stored = DumpFile.open(document["inputs"][0]["source_file"])
@@ -102,7 +102,7 @@ def test_the_log_has_the_vendors_lines(cut, given):
     assert quiet.stderr == ""
 
 
-def test_whole_ops_grow_the_cut_until_none_spans(exported, given):
+def test_whole_ops_extends_the_cut_until_no_op_spans_its_border(exported, given):
     _, document = exported("--start", "pool1", "--end", "res2a", "--whole-ops", *given)
     assert (document["end"], document["asked"]["end"], document["spanning_ops"]) == (
         ["res2a_relu"],
@@ -116,7 +116,7 @@ def test_whole_ops_grow_the_cut_until_none_spans(exported, given):
     assert all(entry["from"] == "target" for entry in document["inputs"])
 
 
-def test_a_border_inside_an_op_comes_from_golden_or_is_missing(exported, given, device):
+def test_a_border_inside_an_op_is_taken_from_golden_data_or_missing(exported, given, device):
     words = [
         "--start",
         "scale_conv1",
@@ -140,7 +140,7 @@ def test_a_border_inside_an_op_comes_from_golden_or_is_missing(exported, given, 
     )
 
 
-def test_a_cut_of_the_model_alone_needs_shapes_only(exported, cut):
+def test_a_cut_without_dumps_needs_shapes_only(exported, cut):
     folder, document = exported("--start", "pool1", "--end", "pool1", "--shape", "conv1=1,8,16,16")
     assert (
         document["missing"],
@@ -154,7 +154,7 @@ def test_a_cut_of_the_model_alone_needs_shapes_only(exported, cut):
     )
 
 
-def test_a_start_that_is_an_input_layer_stays(exported, given, device):
+def test_an_input_layer_as_start_stays(exported, given, device):
     folder, document = exported("--start", "data", "--end", "conv1", *given)
     assert [layer["name"] for layer in document["layers"]] == ["data", "conv1"]
     (entry,) = document["inputs"]
@@ -183,7 +183,7 @@ def test_a_start_that_is_an_input_layer_stays(exported, given, device):
         assert np.array_equal(value, truth["data:0"].astype(np.float16).astype(np.float32))
 
 
-def test_the_users_own_input_and_golden_data_can_be_chosen(exported, given, tmp_path):
+def test_a_users_input_or_golden_data_can_be_used_as_input(exported, given, tmp_path):
     array = np.full((2, 8, 16, 16), 70000.0, np.float32)
     array[0, 0, 0, 0] = 1e-9
     np.save(str(tmp_path / "own.npy"), array)
@@ -208,7 +208,7 @@ def test_the_users_own_input_and_golden_data_can_be_chosen(exported, given, tmp_
     ]
 
 
-def test_a_recorded_integer_stays_one(exported, given, device, tmp_path):
+def test_a_recorded_integer_input_stays_integer(exported, given, device, tmp_path):
     net = (
         'layer { name: "label" type: "Input" top: "label" }\nlayer { name: "s" type: "Silence" '
         'bottom: "label" }\n'
@@ -225,7 +225,7 @@ def test_a_recorded_integer_stays_one(exported, given, device, tmp_path):
     ) == ("int32", "int32", 16)
 
 
-def test_the_proposed_commands(exported, given, device):
+def test_the_proposed_commands_run(exported, given, device):
     folder, document = exported("--start", "res2a_branch2a", "--end", "res2a", *given)
     steps = document["next"]
     names = "res2a_branch2a_input_0;res2a_input_0"
@@ -304,13 +304,13 @@ def test_dry_run_and_list_write_nothing(cut, given, tmp_path):
     assert os.listdir(str(tmp_path)) == []
 
 
-def test_two_exports_in_one_second_are_two_folders(cut, tmp_path):
+def test_two_exports_in_one_second_get_two_folders(cut, tmp_path):
     words = ["--start", "pool1", "--end", "pool1", "--shape", "conv1=1,8,16,16"]
     folders = {cut(*words).stdout.strip() for _ in range(3)}
     assert len(folders) == 3 == len(os.listdir(str(tmp_path / "out")))
 
 
-def test_hash_names_keep_their_mapping(exported, tmp_path):
+def test_files_with_hash_names_keep_their_mapping(exported, tmp_path):
     name = "layer" * 60
     net = (
         'layer { name: "data" type: "Input" top: "data" }\nlayer { name: "%s" type: "ReLU" '
@@ -334,7 +334,7 @@ def test_hash_names_keep_their_mapping(exported, tmp_path):
         assert sorted(stream) == sorted(source)
 
 
-def test_names_are_never_paths(exported, tmp_path):
+def test_layer_names_never_become_paths(exported, tmp_path):
     net = (
         'layer { name: "../a/b" type: "Input" top: "x" input_param { shape { dim: 1 } } }\n'
         'layer { name: "conv1/7x7_s2" type: "ReLU" bottom: "x" top: "y" }\n'
@@ -367,7 +367,7 @@ def test_names_are_never_paths(exported, tmp_path):
     assert shown in [shlex.quote(word) for word in document["next"]["golden"]]
 
 
-def test_a_name_makes_no_line_of_its_own(cut, tmp_path):
+def test_a_layer_name_with_line_breaks_adds_no_log_line(cut, tmp_path):
     net = (
         'layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 } } }\n'
         'layer { name: "a\\nExport Layer:b\\033[31m" type: "ReLU" bottom: "data" top: "a" }\n'
@@ -398,7 +398,7 @@ def test_a_chain_of_thousands_of_layers_is_walked_without_recursion(exported, tm
 
 
 @pytest.mark.parametrize("kept", [WEIGHTS, None])
-def test_a_v1_net(exported, cut, tmp_path, kept):
+def test_a_v1_net_is_cut(exported, cut, tmp_path, kept):
     net = 'input: "x"\ninput_dim: 1\ninput_dim: 2\ninput_dim: 3\ninput_dim: 3\n'
     net += (
         'layers { name: "a" type: RELU bottom: "x" top: "a" }\nlayers { name: "b" type: RELU '

@@ -56,12 +56,12 @@ CHAIN = INPUT + relu("a", "data") + relu("b", "a") + relu("side", "data")
         ),
     ],
 )
-def test_names_of_start_and_end(cut, start, end, text, hint):
+def test_unknown_start_and_end_names_are_refused_with_near_names(cut, start, end, text, hint):
     done = cut("--start", start, "--end", end, code=4)
     assert text in done.stderr and hint in done.stderr
 
 
-def test_a_start_that_leads_to_no_end(cut):
+def test_a_start_that_leads_to_no_end_is_refused(cut):
     done = cut("--start", "res2a_branch1", "--start", "prob", "--end", "res2a", code=4)
     assert "start prob leads to none of the ends" in done.stderr
     assert "start and end of the cut are needed" in cut("--start", "pool1", code=2).stderr
@@ -101,14 +101,14 @@ def test_a_start_that_leads_to_no_end(cut):
         ),
     ],
 )  # fmt: skip
-def test_nets_that_are_not_cut(cut, tmp_path, net, start, end, text):
+def test_nets_that_cannot_be_cut_are_refused(cut, tmp_path, net, start, end, text):
     (tmp_path / "n.prototxt").write_text(net)
     done = cut("--start", start, "--end", end, model="n.prototxt", code=4)
     assert text in done.stderr
     assert not os.path.exists(str(tmp_path / "out")) or os.listdir(str(tmp_path / "out")) == []
 
 
-def test_a_data_layer_that_is_the_start_is_replaced(exported, tmp_path):
+def test_a_data_layer_as_start_is_replaced_by_an_input(exported, tmp_path):
     net = (
         'layer { name: "d" type: "DummyData" top: "d" top: "l" }\n'
         + relu("a", "d")
@@ -147,13 +147,13 @@ CONV = (
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "a pointer of Git LFS"),
     ],
 )
-def test_weights_that_are_not_the_nets(cut, tmp_path, data, text):
+def test_weights_of_another_net_are_refused(cut, tmp_path, data, text):
     (tmp_path / "n.prototxt").write_text(CONV)
     (tmp_path / "n.caffemodel").write_bytes(data)
     assert text in cut("--start", "c", "--end", "c", model="n.prototxt", code=4).stderr
 
 
-def test_the_weights_beside_the_model_are_taken_and_need_not_be_there(exported, cut, tmp_path):
+def test_weights_beside_the_model_are_used_and_may_be_missing(exported, cut, tmp_path):
     (tmp_path / "n.prototxt").write_text(CONV)
     folder, document = exported("--start", "c", "--end", "c", model="n.prototxt")
     assert document["layers"][0]["weights"] is False and not os.path.exists(
@@ -185,7 +185,7 @@ def test_a_custom_layer_without_weights_is_warned_of(exported, tmp_path):
     ]
 
 
-def test_an_om_that_is_no_json_or_of_another_model(cut, tmp_path, device):
+def test_an_om_that_is_no_json_or_of_another_model_is_refused(cut, tmp_path, device):
     (tmp_path / "net.om").write_bytes(b"IMOD" + bytes(60))
     done = cut("--start", "pool1", "--end", "pool1", "--om", "net.om", code=4)
     assert "atc --mode=1" in done.stderr
@@ -199,7 +199,7 @@ def test_an_om_that_is_no_json_or_of_another_model(cut, tmp_path, device):
     )
 
 
-def test_another_name_of_the_om_is_a_note(cut, device, tmp_path):
+def test_an_om_of_another_name_is_noted(cut, device, tmp_path):
     with open(str(device / "model.json"), encoding="utf-8") as stream:
         om = json.load(stream)
     om["name"] = "another"
@@ -208,7 +208,7 @@ def test_another_name_of_the_om_is_a_note(cut, device, tmp_path):
     assert "note: the om is called another, the net resblock" in done.stderr
 
 
-def test_another_name_of_the_dumps_model_is_a_note(cut, device, tmp_path):
+def test_dumps_of_a_model_of_another_name_are_noted(cut, device, tmp_path):
     with open(NET, encoding="utf-8") as stream:
         (tmp_path / "n.prototxt").write_text(
             stream.read().replace('name: "resblock"', 'name: "other"')
@@ -228,7 +228,7 @@ def test_another_name_of_the_dumps_model_is_a_note(cut, device, tmp_path):
     assert "the dumps are of a model called" not in cut(*words).stderr
 
 
-def test_dumps_of_another_model_and_of_several_steps(cut, device, tmp_path):
+def test_dumps_of_another_model_or_of_several_steps_are_refused(cut, device, tmp_path):
     (tmp_path / "n.prototxt").write_text(CHAIN)
     done = cut("--start", "a", "--end", "b", "--dump", device / "dump", model="n.prototxt", code=4)
     assert "is of another model: none of its 16 ops" in done.stderr
@@ -249,7 +249,7 @@ def test_dumps_of_another_model_and_of_several_steps(cut, device, tmp_path):
     assert "no golden data in it" in cut(*words, "--golden", "empty", code=4).stderr
 
 
-def test_an_earlier_run_of_an_op_is_left_out_and_named(exported, device, tmp_path):
+def test_earlier_dumps_of_an_op_are_left_out_with_a_warning(exported, device, tmp_path):
     (step,) = [base for base, _, names in os.walk(str(device / "dump")) if names]
     shutil.copytree(step, str(tmp_path / "dump"))
     (name,) = [name for name in os.listdir(step) if name.startswith("Pooling.pool1.")]
@@ -268,7 +268,7 @@ def test_an_earlier_run_of_an_op_is_left_out_and_named(exported, device, tmp_pat
     ]
 
 
-def test_missing_dumps_end_with_3(exported, device, tmp_path):
+def test_missing_dumps_end_with_exit_code_3(exported, device, tmp_path):
     (step,) = [base for base, _, names in os.walk(str(device / "dump")) if names]
     shutil.copytree(
         step, str(tmp_path / "dump"), ignore=shutil.ignore_patterns("Conv2D.res2a_branch1.*")
@@ -293,7 +293,7 @@ def test_missing_dumps_end_with_3(exported, device, tmp_path):
     assert "fused or renamed ops are found with the om json" in document["missing"][0]["reason"]
 
 
-def test_the_copies_of_gears_that_did_not_run_are_not_missing(exported, device, tmp_path):
+def test_ops_of_gears_that_did_not_run_are_not_missing(exported, device, tmp_path):
     """pool1 is copied for three gears, of which the second ran."""
     (step,) = [base for base, _, names in os.walk(str(device / "dump")) if names]
     shutil.copytree(step, str(tmp_path / "dump"))
@@ -319,7 +319,7 @@ def test_the_copies_of_gears_that_did_not_run_are_not_missing(exported, device, 
     }
 
 
-def test_a_damaged_dump_is_missing(exported, device, tmp_path):
+def test_a_damaged_dump_counts_as_missing(exported, device, tmp_path):
     (step,) = [base for base, _, names in os.walk(str(device / "dump")) if names]
     shutil.copytree(step, str(tmp_path / "dump"))
     (name,) = [name for name in os.listdir(step) if name.startswith("Pooling.pool1.")]
@@ -339,7 +339,7 @@ def test_a_damaged_dump_is_missing(exported, device, tmp_path):
     )
 
 
-def test_sources_of_a_shape_that_disagree(cut, device):
+def test_shapes_that_disagree_are_refused(cut, device):
     words = ["--start", "pool1", "--end", "pool1", "--om", device / "model.json"]
     done = cut(*words, "--shape", "conv1=2,16,16,16", code=4)
     assert "user says [2, 16, 16, 16], om says [2, 8, 16, 16]" in done.stderr
@@ -363,7 +363,7 @@ def test_sources_of_a_shape_that_disagree(cut, device):
     )
 
 
-def test_an_input_layer_that_stays_must_agree_with_the_device(cut, given, tmp_path):
+def test_an_input_layer_that_disagrees_with_the_device_is_refused(cut, given, tmp_path):
     with open(NET, encoding="utf-8") as stream:
         text = stream.read()
     (tmp_path / "n.prototxt").write_text(text.replace("dim: 2", "dim: 5", 1))
@@ -385,7 +385,7 @@ def test_an_input_layer_that_stays_must_agree_with_the_device(cut, given, tmp_pa
     cut("--start", "pool1", "--end", "pool1", "--weights", WEIGHTS, *given[:4], model="n.prototxt")
 
 
-def test_the_devices_padded_shape_alone_is_not_enough(cut, device, tmp_path):
+def test_the_devices_padded_shape_alone_is_refused(cut, device, tmp_path):
     from goldwatch.dumps import TensorData, write_dump
 
     (tmp_path / "n.prototxt").write_text(CHAIN)
@@ -411,7 +411,7 @@ def test_shapes_that_atc_does_not_take_are_warned_of(exported, tmp_path, shape, 
     assert ("atc-dims" in [warning["rule"] for warning in document["warnings"]]) == said
 
 
-def test_a_place_that_cannot_be_written(cut, tmp_path):
+def test_an_output_folder_that_cannot_be_written_is_reported(cut, tmp_path):
     (tmp_path / "out").write_text("a file")
     assert (
         "cannot be written"
@@ -419,13 +419,13 @@ def test_a_place_that_cannot_be_written(cut, tmp_path):
     )
 
 
-def test_a_full_disk_is_told_before_anything_is_written(cut, tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_before_anything_is_written(cut, tmp_path, monkeypatch):
     monkeypatch.setattr("goldwatch.submodel.new_folder.free_bytes", lambda path: 1000)
     done = cut("--start", "pool1", "--end", "pool1", "--shape", "conv1=1,8,16,16", code=4)
     assert "1000 are free" in done.stderr and not os.path.exists(str(tmp_path / "out"))
 
 
-def test_a_frozen_graph(exported, cut, tmp_path):
+def test_a_frozen_graph_is_cut_with_placeholders(exported, cut, tmp_path):
     float32 = typed(1)
     nodes = [node("x", "Placeholder", dtype=float32, shape=field(7, b""))]
     nodes += [node("a", "Relu", "x", T=float32), node("b", "Relu", "a", T=float32)]
@@ -477,12 +477,12 @@ def test_a_frozen_graph(exported, cut, tmp_path):
         ),
     ],
 )
-def test_files_that_are_no_model(cut, tmp_path, name, data, text):
+def test_files_that_are_no_model_are_refused(cut, tmp_path, name, data, text):
     (tmp_path / name).write_bytes(data)
     assert re.search(text, cut("--list", model=name, out=False, code=4).stderr)
 
 
-def test_errors_are_json_where_json_is_asked_for(cut):
+def test_errors_are_json_where_json_was_asked_for(cut):
     done = cut("--start", "gone", "--end", "pool1", "--format", "json", code=4)
     assert json.loads(done.stdout)["error"]["kind"] == "unknown_node"
     assert json.loads(done.stdout)["error"]["hint"] == "all names: --list"

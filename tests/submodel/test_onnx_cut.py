@@ -35,7 +35,7 @@ def load(folder):
     return made
 
 
-def test_the_cut_is_made_of_the_models_own_bytes(exported, saved):
+def test_a_cut_consists_of_the_models_bytes(exported, saved):
     net = onnx.shape_inference.infer_shapes(onnx_graphs.branching())
     net.graph.value_info.extend(
         build.value(name, (2, 4), dtype)
@@ -100,7 +100,7 @@ def test_external_data_is_copied_by_range(exported, tmp_path):
     )
 
 
-def test_external_data_within_a_body_and_an_attribute(exported, tmp_path):
+def test_external_data_of_bodies_and_attributes_is_copied(exported, tmp_path):
     net = onnx_graphs.branching()
     onnx.save_model(
         net,
@@ -143,7 +143,7 @@ def test_weights_that_are_inputs_too_stay_both(exported, saved):
     ] == ["a"]
 
 
-def test_functions_and_custom_ops_come_along(exported, saved):
+def test_functions_and_custom_ops_are_copied(exported, saved):
     added = helper.make_node("Add", ["p", "p"], ["q"])
     function = helper.make_function(
         "mine", "Twice", ["p"], ["q"], [added], [helper.make_opsetid("", 17)]
@@ -168,7 +168,9 @@ def test_functions_and_custom_ops_come_along(exported, saved):
     assert [entry["dtype"] for entry in document["inputs"]] == ["float32"]
 
 
-def test_what_only_the_golden_data_or_given_values_tell(cut, exported, saved, tmp_path):
+def test_unknown_types_and_shapes_come_from_golden_data_or_given_values(
+    cut, exported, saved, tmp_path
+):
     """Of a value that a custom op gives out nobody knows type and shape; without golden data or
     values the cut says so.
     """
@@ -201,7 +203,7 @@ def test_what_only_the_golden_data_or_given_values_tell(cut, exported, saved, tm
     ]
 
 
-def test_a_dynamic_input_gets_the_shape_that_ran(exported, saved, tmp_path):
+def test_a_dynamic_input_gets_the_shape_of_the_run(exported, saved, tmp_path):
     net = build.model(
         [helper.make_node("Relu", ["x"], ["a"], name="r")],
         [build.value("x", ("batch", 3))],
@@ -217,7 +219,7 @@ def test_a_dynamic_input_gets_the_shape_that_ran(exported, saved, tmp_path):
     ]["op"] == "x"
 
 
-def test_half_precision_inputs_stay_half(exported, saved, tmp_path):
+def test_float16_inputs_stay_float16(exported, saved, tmp_path):
     half = TensorProto.FLOAT16
     net = build.model(
         [helper.make_node("Relu", ["x"], ["y"], name="r")],
@@ -257,7 +259,7 @@ def loop():
     return build.model(nodes, [build.value("x")], [build.value("y")], weights)
 
 
-def test_what_a_body_reads_from_outside_comes_in(exported, saved):
+def test_outer_values_that_a_body_reads_become_inputs(exported, saved):
     saved(loop())
     folder, document = exported(
         "--start", "loop", "--end", "abs", "--shape", "k=2,3", model="net.onnx"
@@ -284,14 +286,14 @@ def test_what_a_body_reads_from_outside_comes_in(exported, saved):
         (onnx_graphs.branching, ["mm1", "ad"], "end ad is a value of node add/with:odd.name"),
     ],
 )
-def test_what_is_no_start_or_end(cut, saved, make, words, text):
+def test_nodes_that_cannot_be_start_or_end_are_refused(cut, saved, make, words, text):
     saved(make())
     done = cut("--start", words[0], "--end", words[1], model="net.onnx", code=4)
     assert text in done.stderr
 
 
 @pytest.mark.parametrize("declared", [True, False])
-def test_sequences_and_strings_do_not_cross_the_border(cut, saved, declared):
+def test_a_cut_through_sequences_or_strings_is_refused(cut, saved, declared):
     sequence = helper.make_tensor_sequence_value_info("s", FLOAT, None)
     nodes = [
         helper.make_node("SplitToSequence", ["x"], ["s"], name="many", axis=0),
@@ -315,12 +317,12 @@ def test_sequences_and_strings_do_not_cross_the_border(cut, saved, declared):
         (onnx_graphs.branching().SerializeToString()[:-9], "cut short"),
     ],
 )
-def test_files_that_are_no_model(cut, tmp_path, data, text):
+def test_files_that_are_no_onnx_model_are_refused(cut, tmp_path, data, text):
     (tmp_path / "net.onnx").write_bytes(data)
     assert text in cut("--start", "a", "--end", "a", model="net.onnx", code=4).stderr
 
 
-def test_a_file_without_a_telling_name_is_known_by_its_start(cut, saved, tmp_path):
+def test_an_onnx_file_without_its_ending_is_recognised(cut, saved, tmp_path):
     os.rename(saved(onnx_graphs.branching()), str(tmp_path / "model"))
     assert "\tRelu_0\tRelu\t" in cut("--list", model="model", out=False).stdout
     dry = cut(
@@ -345,7 +347,7 @@ def clashing(reader):
     return build.model(nodes, [build.value("x")], [build.value("y")])
 
 
-def test_an_input_called_like_a_node_that_stays_gets_a_name_of_its_own(exported, saved, tmp_path):
+def test_an_input_called_like_a_remaining_node_is_renamed(exported, saved, tmp_path):
     """atc refuses a name that is repeated (E19009), and so does what makes golden data of the
     cut.
     """
@@ -369,7 +371,7 @@ def test_an_input_called_like_a_node_that_stays_gets_a_name_of_its_own(exported,
     )
 
 
-def test_a_body_that_reads_an_input_called_like_a_node(cut, saved):
+def test_an_input_that_a_body_reads_by_a_nodes_name_is_refused(cut, saved):
     body = helper.make_graph(
         [helper.make_node("Neg", ["b"], ["n"], name="neg")], "body", [], [build.value("n")]
     )
@@ -386,7 +388,7 @@ def test_a_body_that_reads_an_input_called_like_a_node(cut, saved):
     cut("--start", "a", "--end", "sum", model="net.onnx")
 
 
-def test_narrow_integers_stay_integers(exported, saved, tmp_path):
+def test_int4_inputs_stay_int4(exported, saved, tmp_path):
     """numpy has no int4; golden data hold it as int8, which is what golden data of the cut are made
     from.
     """

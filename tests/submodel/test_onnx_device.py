@@ -55,7 +55,7 @@ def values(model, name):
     return np.asarray(model.output(name).array, np.float32)
 
 
-def test_the_inputs_are_the_devices(network, given, exported):
+def test_inputs_of_an_onnx_cut_are_the_devices_values(network, given, exported):
     folder, document = exported(
         "--start", "res2a_branch2a", "--end", "res2a", *given, model="net.onnx"
     )
@@ -76,7 +76,7 @@ def test_the_inputs_are_the_devices(network, given, exported):
     assert document["spanning_ops"][0]["op"] == "res2ares2a_relu"
 
 
-def test_whole_ops_and_a_ladder(network, given, exported, cut):
+def test_whole_ops_and_ladder_work_for_onnx_models(network, given, exported, cut):
     _, document = exported(
         "--start", "res2a_branch2a", "--end", "res2a", "--whole-ops", *given, model="net.onnx"
     )
@@ -104,7 +104,7 @@ def test_whole_ops_and_a_ladder(network, given, exported, cut):
     ) and len(ladder) > 1
 
 
-def test_the_list_tells_ops_shapes_and_dumps(given, cut):
+def test_list_shows_ops_shapes_and_dumps(given, cut):
     rows = [
         line.split("\t")
         for line in cut("--list", *given, out=False, model="net.onnx").stdout.splitlines()
@@ -114,7 +114,7 @@ def test_the_list_tells_ops_shapes_and_dumps(given, cut):
     assert by_name["Relu_0"][2:] == ["Relu", "2x8x16x16", "conv1conv1_relu", "yes"]
 
 
-def test_an_om_of_another_model(network, given, cut, tmp_path):
+def test_an_om_of_another_model_is_refused(network, given, cut, tmp_path):
     model = network[0].model()
     model.ops = [
         replace(op, originals=tuple("other_" + name for name in op.originals or ()))
@@ -129,7 +129,7 @@ def test_an_om_of_another_model(network, given, cut, tmp_path):
     )
 
 
-def test_axes_that_the_device_adds_are_taken_off(exported, cut, tmp_path):
+def test_axes_that_the_device_adds_are_removed(exported, cut, tmp_path):
     """A 1-D convolution is one of two dims on the device, and the om json says so."""
     net = Builder()
     net.node("Conv", ["x", net.weight("w", 20, 6, 3)], ["c"], "conv", pads=[1, 1])
@@ -185,7 +185,7 @@ def test_axes_that_the_device_adds_are_taken_off(exported, cut, tmp_path):
     )
 
 
-def test_behind_a_reshape_that_the_compiler_took_out(exported, cut, tmp_path):
+def test_a_value_behind_a_removed_reshape_has_the_original_shape(exported, cut, tmp_path):
     """The device's values are taken in the original's shape; where nobody knows that, the hint
     shows one of as many axes.
     """

@@ -61,7 +61,7 @@ def layers(document):
     return [layer["name"] for layer in document["layers"]]
 
 
-def test_places_where_a_single_value_is_alive():
+def test_places_where_a_single_value_is_alive_are_found():
     searcher = Searcher(open_sources(SubmodelOptions(NET)))
     assert len(searcher.single_values()) == 12
 
@@ -79,7 +79,9 @@ def test_places_where_a_single_value_is_alive():
         ({"replay": True}, ["res2a_branch2b"], ["scale2a_branch2b"], "has an error of its own"),
     ],
 )
-def test_the_cut_of_what_a_result_names(exported, given, tmp_path, about, start, end, reason):
+def test_a_cut_is_proposed_around_the_op_that_a_result_names(
+    exported, given, tmp_path, about, start, end, reason
+):
     out = result(tmp_path / "o", "res2a_branch2b", **about)
     _, document = exported("--from-result", out, *given)
     assert (document["start"], document["end"]) == (start, end) and reason in document["search"][
@@ -88,7 +90,7 @@ def test_the_cut_of_what_a_result_names(exported, given, tmp_path, about, start,
     assert document["spanning_ops"] == []
 
 
-def test_an_inserted_op_brings_what_it_stands_between(exported, given, tmp_path):
+def test_a_cut_around_an_inserted_op_includes_its_neighbours(exported, given, tmp_path):
     _, document = exported("--from-result", result(tmp_path / "o", "trans_TransData_1"), *given)
     assert [layer["name"] for layer in document["layers"]] == [
         "data",
@@ -172,7 +174,7 @@ def run_on_device(folder, document, fault):
 
 
 @pytest.mark.parametrize("op", ["res2a_branch2b", "conv1conv1_relu", "fc"])
-def test_the_search_ends_at_the_op_that_is_wrong(exported, cut, given, op):
+def test_the_search_ends_at_the_wrong_op(exported, cut, given, op):
     folder, document = exported("--start", "data", "--end", "prob", "--whole-ops", *given)
     sizes = [len(document["layers"])]
     while True:
@@ -189,7 +191,7 @@ def test_the_search_ends_at_the_op_that_is_wrong(exported, cut, given, op):
     assert all(layer["ops"] == [op] for layer in document["layers"] if layer["type"] != "Input")
 
 
-def test_halves_are_tried_in_turn_and_a_fault_that_needs_company_is_told(
+def test_halves_are_tried_in_turn_and_a_fault_of_both_together_is_reported(
     exported, cut, given, tmp_path
 ):
     folder, document = exported("--start", "data", "--end", "prob", "--whole-ops", *given)
@@ -219,7 +221,7 @@ def test_a_cut_that_passes_alone_grows(exported, given, tmp_path):
     assert "passes alone" in document["search"]["reason"] and len(document["layers"]) > 1
 
 
-def test_the_models_own_input_makes_no_larger_cut(exported, cut, given, tmp_path):
+def test_a_passing_cut_of_the_whole_model_cannot_grow(exported, cut, given, tmp_path):
     folder, document = exported("--start", "conv1", "--end", "prob", *given)
     done = cut(
         "--narrow",
@@ -242,7 +244,7 @@ def test_the_models_own_input_makes_no_larger_cut(exported, cut, given, tmp_path
         ("pass", [], "it compares none of its layers"),
     ],
 )
-def test_the_result_of_something_else_is_refused(exported, cut, given, tmp_path, verdict, of, text):
+def test_the_result_of_another_run_is_refused(exported, cut, given, tmp_path, verdict, of, text):
     folder, _ = exported("--start", "gap", "--end", "gap", *given)
     done = cut(
         "--narrow",
@@ -255,7 +257,9 @@ def test_the_result_of_something_else_is_refused(exported, cut, given, tmp_path,
     assert "not of the run of the previous export: " + text in done.stderr
 
 
-def test_what_cannot_be_searched_is_told(cut, exported, given, tmp_path):
+def test_a_result_that_cannot_be_searched_is_refused_with_the_reason(
+    cut, exported, given, tmp_path
+):
     nothing = result(tmp_path / "o", None, "pass")
     assert "nothing is outside its limits" in cut("--from-result", nothing, *given, code=4).stderr
     own = result(tmp_path / "r", None, "pass", replay=True)
@@ -292,7 +296,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("text", BROKEN)
-def test_a_result_that_is_none(tmp_path, text):
+def test_a_file_that_is_no_result_is_refused(tmp_path, text):
     (tmp_path / "result.json").write_text(text)
     with pytest.raises(FormatError, match="not the result of a comparison"):
         read_outcome(str(tmp_path))

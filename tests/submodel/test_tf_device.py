@@ -96,7 +96,7 @@ def test_a_dump_in_slices_is_joined(net, exported, tmp_path, threads):
 
 
 @pytest.mark.parametrize("addresses", [None, 1 << 20])
-def test_an_input_that_the_op_overwrote_is_not_taken(net, exported, tmp_path, addresses):
+def test_an_input_that_its_op_overwrote_is_not_used(net, exported, tmp_path, addresses):
     net.ops[3] = replace(net.ops[3], in_place=0)
     DumpServer(str(tmp_path / "dump"), list(net.dumps(first_address=addresses))).run()
     folder, document = exported(
@@ -123,7 +123,7 @@ def test_another_output_is_recorded_with_its_own_type(net, exported, tmp_path):
     assert np.array_equal(np.load(os.path.join(folder, entry["npy"])), PLACES)
 
 
-def test_a_fused_op_spans_the_border(net, exported, tmp_path):
+def test_a_fused_op_that_spans_the_border_is_reported(net, exported, tmp_path):
     DumpServer(str(tmp_path / "dump"), list(net.dumps())).run()
     words = ["--start", "scope/relu", "--end", "sig", "--om", "om.json", "--dump", "dump"]
     _, document = exported(*words, "--shape", "scope/conv:0=2,3,4,20", model="net.pb", code=3)
@@ -146,7 +146,7 @@ def test_a_fused_op_spans_the_border(net, exported, tmp_path):
 
 
 @pytest.mark.parametrize("part", [("b", "c"), ("c", "c"), ("c", "z"), ("b", "q")])
-def test_a_quantised_stretch_comes_whole(exported, tmp_path, part):
+def test_a_quantised_part_is_cut_as_a_whole(exported, tmp_path, part):
     chain = ["x", "b", "q", "c", "dq", "z"]
     types = ["Placeholder", "Relu", "AscendQuant", "Neg", "AscendDequant", "Relu"]
     nodes = [node("x", "Placeholder", dtype=FLOAT, shape=field(7, b""))]

@@ -59,7 +59,7 @@ CHAIN = (
 )
 
 
-def test_constants_come_along_and_readers_stay_byte_for_byte(tmp_path):
+def test_a_cut_keeps_constants_and_readers_byte_for_byte(tmp_path):
     model = original(tmp_path, *CHAIN)
     found = cut(model, "mul", "add")
     assert [model.names[number] for number in found.layers] == ["w", "w/read", "mul", "add"]
@@ -84,7 +84,7 @@ def test_constants_come_along_and_readers_stay_byte_for_byte(tmp_path):
         ) == (1, (1, 2))
 
 
-def test_another_output_than_the_first_gets_a_name_of_its_own(tmp_path):
+def test_an_input_for_a_second_output_gets_another_name(tmp_path):
     model = original(tmp_path, *CHAIN, relu("top_1", "x"))
     found = model.cut([model.names.index("idx"), model.names.index("mul")])
     assert [(entry.name, entry.tensor, entry.dtype) for entry in found.inputs] == [
@@ -98,7 +98,7 @@ def test_another_output_than_the_first_gets_a_name_of_its_own(tmp_path):
     }
 
 
-def test_a_placeholder_that_is_the_start_stays(tmp_path):
+def test_a_placeholder_as_start_stays(tmp_path):
     model = original(tmp_path, *CHAIN)
     found = cut(model, "x", "a")
     assert [(entry.name, entry.producer, entry.kept) for entry in found.inputs] == [
@@ -107,7 +107,7 @@ def test_a_placeholder_that_is_the_start_stays(tmp_path):
     assert written(model, found, tmp_path)[0] == CHAIN[0] + CHAIN[3] + VERSIONS
 
 
-def test_control_edges_and_colocations_that_lead_outside_go(tmp_path):
+def test_control_edges_and_colocations_that_lead_outside_are_removed(tmp_path):
     model = original(
         tmp_path,
         placeholder("x"),
@@ -138,7 +138,7 @@ def conditional():
     )
 
 
-def test_a_merge_brings_its_conditional_in(tmp_path):
+def test_a_merge_includes_its_conditional(tmp_path):
     model = original(tmp_path, *conditional())
     found = cut(model, "m", "out")
     assert [model.names[number] for number in found.layers] == ["s", "f", "t", "m", "out"]
@@ -151,7 +151,7 @@ def test_a_merge_brings_its_conditional_in(tmp_path):
             cut(model, inner, "out")
 
 
-def test_an_exit_brings_its_loop_in(tmp_path):
+def test_an_exit_includes_its_loop(tmp_path):
     model = original(
         tmp_path,
         placeholder("x"),
@@ -215,7 +215,7 @@ def test_an_exit_brings_its_loop_in(tmp_path):
         ((relu("a"), relu("a"), relu("b", "a")), "two nodes are called a"),
     ],
 )
-def test_what_cannot_be_cut_is_told(tmp_path, nodes, text):
+def test_graphs_that_cannot_be_cut_are_refused(tmp_path, nodes, text):
     with pytest.raises(InputError, match=text):
         cut(original(tmp_path, *nodes), "a", "b")
 
@@ -230,13 +230,13 @@ def test_what_cannot_be_cut_is_told(tmp_path, nodes, text):
         (relu("a")[:-1], "cut short"),
     ],
 )
-def test_what_is_no_frozen_graph_is_told(tmp_path, data, text):
+def test_files_that_are_no_frozen_graph_are_refused(tmp_path, data, text):
     (tmp_path / "g.pb").write_bytes(data)
     with pytest.raises(FormatError if "cut" in text else InputError, match=text):
         TfOriginal.read(str(tmp_path / "g.pb"))
 
 
-def test_a_saved_model_is_refused_with_the_way_out(tmp_path):
+def test_a_saved_model_is_refused_with_what_to_do(tmp_path):
     (tmp_path / "saved_model.pb").write_bytes(field(1, 1) + field(2, b""))
     for path in (tmp_path, tmp_path / "saved_model.pb"):
         with pytest.raises(InputError, match="a SavedModel") as caught:

@@ -52,7 +52,7 @@ finally:
 
 @pytest.mark.parametrize("signal", [2, 9, 15])
 @pytest.mark.parametrize("file", [1, 2, 4, 8])
-def test_a_stopped_export_leaves_no_folder_of_its_name(device, tmp_path, signal, file):
+def test_a_stopped_export_leaves_no_folder(device, tmp_path, signal, file):
     words = [
         "submodel",
         NET,
@@ -85,7 +85,7 @@ def test_a_stopped_export_leaves_no_folder_of_its_name(device, tmp_path, signal,
         assert left == []
 
 
-def test_no_framework_is_imported_and_the_weights_stay_on_the_disk(tmp_path):
+def test_an_export_imports_no_framework_and_reads_no_weights_into_memory(tmp_path):
     size = 48 << 20
     dims = b"".join(varint(dim) for dim in (64, 3, 256, 256))
     with open(str(tmp_path / "n.caffemodel"), "wb") as stream, open(
