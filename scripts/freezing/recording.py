@@ -27,7 +27,7 @@ COMMANDS = (
     "inspect",
     "submodel",
 )
-VARYING = ("test_names_that_are_too_long",)
+VARYING = ("test_file_names_that_are_too_long_are_hashed_with_a_mapping",)
 """Tests of names that are hashes of the present time."""
 MOST_BYTES = 8 << 20
 """Inputs of a case."""

@@ -55,7 +55,7 @@ def dump(tmp_path, feature_map):
     return folder / NAME
 
 
-def test_a_tree_becomes_arrays_in_the_same_folders(dump, tmp_path, feature_map):
+def test_a_tree_is_converted_to_arrays_in_the_same_folders(dump, tmp_path, feature_map):
     out = tmp_path / "out"
     assert convert(tmp_path / "dump", "-o", out)[0] == 0
     folder = out / "20260102030405" / "0"
@@ -72,7 +72,7 @@ def test_a_tree_becomes_arrays_in_the_same_folders(dump, tmp_path, feature_map):
     )
 
 
-def test_the_original_layout_without_padding(dump, tmp_path, feature_map):
+def test_a_tensor_is_converted_to_its_original_layout_without_padding(dump, tmp_path, feature_map):
     out = tmp_path / "out"
     assert convert(dump, "-o", out, "--layout", "original", "--output", 0)[0] == 0
     assert np.array_equal(load(out / (NAME + ".output.0.1x35x4x5.npy")), feature_map)
@@ -81,7 +81,7 @@ def test_the_original_layout_without_padding(dump, tmp_path, feature_map):
     assert turned.dtype == np.float32 and np.array_equal(turned, feature_map.transpose(0, 2, 3, 1))
 
 
-def test_one_input_as_raw_bytes_and_as_text(dump, tmp_path):
+def test_one_input_is_written_as_raw_bytes_and_as_text(dump, tmp_path):
     out = tmp_path / "out"
     assert convert(dump, "-o", out, "--input", 0, "--to", "bin")[0] == 0
     assert sorted(os.listdir(str(out))) == [NAME + ".input.0.bin", "convert.json"]
@@ -93,7 +93,7 @@ def test_one_input_as_raw_bytes_and_as_text(dump, tmp_path):
 @pytest.mark.parametrize(
     "name", ["float16", "float32", "float64", "int8", "uint16", "int64", "bool", "complex64"]
 )
-def test_npy_to_a_container_and_back(name, tmp_path):
+def test_npy_survives_conversion_to_a_container_and_back(name, tmp_path):
     array = np.random.default_rng(2).integers(0, 2, (2, 3, 4)).astype(name)
     np.save(str(tmp_path / "conv1.0.1767323045000000.npy"), array)
     assert (
@@ -110,7 +110,7 @@ def test_npy_to_a_container_and_back(name, tmp_path):
     assert np.array_equal(load(tmp_path / "back" / "conv1.0.1767323045000000.npy"), array)
 
 
-def test_outputs_of_one_golden_container_become_golden_files_with_their_own_numbers(tmp_path):
+def test_outputs_of_a_golden_container_become_golden_files_with_their_numbers(tmp_path):
     name, other = "split.0.1767323045000000.pb", "split.1.1767323045000000.pb"
     for file in (name, other):
         write_dump(
@@ -136,7 +136,7 @@ def test_outputs_of_one_golden_container_become_golden_files_with_their_own_numb
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "float8_e5m2", "hifloat8", "int4", "uint1"])
-def test_types_that_numpy_lacks(name, tmp_path):
+def test_types_that_numpy_lacks_survive_conversion(name, tmp_path):
     np.save(str(tmp_path / "a.npy"), np.array([[0, 1], [1, 0]], np.float32))
     to = ("--to", "dump", "--op-type", "Relu", "--op-name", "a/b", "--dtype", name)
     code, error = convert(tmp_path / "a.npy", "-o", tmp_path / "d", *to)
@@ -149,15 +149,15 @@ def test_types_that_numpy_lacks(name, tmp_path):
     assert entry["stored_dtype"] == name and entry["dtype"] != name and entry["notes"]
 
 
-def test_a_numpy_that_was_taught_bfloat16_changes_nothing(tmp_path, monkeypatch):
+def test_a_numpy_extended_with_bfloat16_changes_nothing(tmp_path, monkeypatch):
     monkeypatch.setitem(
         np.sctypeDict, "bfloat16", np.float16
     )  # as ml_dtypes does in programs that load it
-    test_types_that_numpy_lacks("bfloat16", tmp_path)
+    test_types_that_numpy_lacks_survive_conversion("bfloat16", tmp_path)
 
 
 @pytest.mark.parametrize("to", ["npy", "txt"])
-def test_dims_without_elements_that_numpy_has_no_array_of(to, tmp_path):
+def test_an_empty_tensor_with_dims_beyond_numpys_is_refused(to, tmp_path):
     write_dump(
         str(tmp_path / "Relu.a.1.2.3"), outputs=[TensorData(b"", "float32", shape=(0, 2**62))]
     )
@@ -168,7 +168,7 @@ def test_dims_without_elements_that_numpy_has_no_array_of(to, tmp_path):
     ), error
 
 
-def test_a_device_layout_is_made(tmp_path, feature_map):
+def test_an_array_is_converted_to_a_device_layout(tmp_path, feature_map):
     np.save(str(tmp_path / "a.npy"), feature_map)
     layouts = ("--from-layout", "NCHW", "--layout", "NC1HWC0")
     assert (
@@ -202,7 +202,7 @@ def test_a_device_layout_is_made(tmp_path, feature_map):
 
 
 @pytest.mark.parametrize("dtype", ["<f2", ">f4", "<c16", "V2"])
-def test_npy_in_fortran_order(tmp_path, dtype):
+def test_a_fortran_ordered_npy_is_converted(tmp_path, dtype):
     array = np.asfortranarray(
         np.arange(12, dtype="u2").astype("<u2" if dtype == "V2" else dtype).reshape(3, 4)
     )
@@ -219,7 +219,7 @@ def test_npy_in_fortran_order(tmp_path, dtype):
         )
 
 
-def test_fractal_nz_needs_the_shape(tmp_path):
+def test_fractal_nz_to_plain_needs_the_shape(tmp_path):
     matrix = np.arange(35 * 20, dtype=np.float16).reshape(35, 20)
     np.save(str(tmp_path / "a.npy"), lay_out(matrix, "ND", "FRACTAL_NZ", matrix.shape))
     to = ("--from-layout", "FRACTAL_NZ", "--layout", "ND")
@@ -229,7 +229,7 @@ def test_fractal_nz_needs_the_shape(tmp_path):
     assert np.array_equal(load(tmp_path / "out" / "a.35x20.npy"), matrix)
 
 
-def test_one_bad_file_does_not_stop_the_others(dump, tmp_path):
+def test_one_bad_file_does_not_stop_the_conversion_of_others(dump, tmp_path):
     bad = dump.parent / "Relu.bad.1.2.3"
     bad.write_bytes(dump.read_bytes()[:-3])
     code, error = convert(tmp_path / "dump", "-o", tmp_path / "out")
@@ -262,7 +262,7 @@ def test_one_bad_tensor_does_not_stop_the_others_of_its_file(tmp_path, layout):
     assert load(tmp_path / "out" / (NAME + ".output.0.npy")) == 3.5
 
 
-def test_options_of_a_devices_file_are_for_that_only(tmp_path):
+def test_op_type_and_op_name_are_refused_unless_a_dump_is_written(tmp_path):
     np.save(str(tmp_path / "a.npy"), np.zeros(3))
     for words in (
         ("--op-type", "Add"),
@@ -275,7 +275,7 @@ def test_options_of_a_devices_file_are_for_that_only(tmp_path):
     assert code == 4 and error.count("none.npy") == 1
 
 
-def test_conversions_of_the_users_own(dump, tmp_path, feature_map):
+def test_a_users_conversion_gets_shape_and_layout(dump, tmp_path, feature_map):
     """They are told the shape that the container tells, in their layout; None where it tells
     none.
     """
@@ -354,7 +354,7 @@ def files_below(folder):
     return [name for _, _, names in os.walk(str(folder)) for name in names]
 
 
-def test_a_file_whose_process_dies_is_told_and_leaves_nothing(two_dumps, tmp_path):
+def test_a_file_whose_process_dies_is_reported_and_leaves_nothing(two_dumps, tmp_path):
     aside = str(tmp_path / "out" / "0" / ".goldwatch-%d-half.tmp")
     # The process that converts is the parent of the one that guards the user's.
     parent = "int(open('/proc/%d/stat' % os.getppid()).read().rsplit(')')[-1].split()[1])"
@@ -373,7 +373,7 @@ def test_a_file_whose_process_dies_is_told_and_leaves_nothing(two_dumps, tmp_pat
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_its_processes_end_quietly_and_leave_nothing(two_dumps, tmp_path, until, killed):
+def test_processes_end_quietly_at_ctrl_c_and_leave_nothing(two_dumps, tmp_path, until, killed):
     """At Ctrl-C, and when it is gone before it could tell them, as at a second one."""
     started, temporary = tmp_path / "started", tmp_path / "temporary"
     for folder in (started, temporary):
@@ -403,7 +403,7 @@ def test_its_processes_end_quietly_and_leave_nothing(two_dumps, tmp_path, until,
     assert files_below(tmp_path / "out") == []
 
 
-def test_names_that_are_too_long(tmp_path):
+def test_file_names_that_are_too_long_are_hashed_with_a_mapping(tmp_path):
     folder = tmp_path / "dump"
     folder.mkdir()
     full = "Conv2D.%s.3.7.1767323045000000" % ("x" * 240)
@@ -425,7 +425,7 @@ def test_names_that_are_too_long(tmp_path):
     )
 
 
-def test_hash_names_beside_one_file_and_what_mapping_csv_does_not_know(tmp_path):
+def test_files_with_hash_names_are_converted_by_their_mapping(tmp_path):
     folder, out = tmp_path / "dump", tmp_path / "out"
     folder.mkdir()
     for name in ("123", "999"):
@@ -441,7 +441,7 @@ def test_hash_names_beside_one_file_and_what_mapping_csv_does_not_know(tmp_path)
 
 
 @pytest.mark.parametrize("dtype", [">f2", ">f4", ">f8", ">i4", ">u8", ">c8"])
-def test_npy_with_the_highest_byte_first(dtype, tmp_path):
+def test_big_endian_npy_files_are_converted(dtype, tmp_path):
     values = np.arange(24).reshape(2, 3, 4).astype(dtype) - np.ones((), dtype)
     np.save(str(tmp_path / "op.0.1767323045000000.npy"), values)
     for form in ("pb", "bin"):
@@ -457,7 +457,7 @@ def test_npy_with_the_highest_byte_first(dtype, tmp_path):
     assert raw == values.astype(values.dtype.newbyteorder("<")).tobytes()
 
 
-def test_no_result_replaces_another_or_its_own_file(tmp_path):
+def test_no_result_replaces_another_or_its_source(tmp_path):
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         np.save(str(tmp_path / folder / "x.npy"), np.ones(3))
@@ -474,7 +474,7 @@ def test_no_result_replaces_another_or_its_own_file(tmp_path):
     )
 
 
-def test_padding_that_is_kept_is_told(tmp_path, feature_map):
+def test_padding_that_is_kept_is_reported(tmp_path, feature_map):
     np.save(str(tmp_path / "x.npy"), lay_out(feature_map, "NCHW", "NC1HWC0", feature_map.shape))
     code, error = convert(
         tmp_path / "x.npy", "-o", tmp_path / "out", "--from-layout", "NC1HWC0", "--layout", "NCHW"
@@ -483,7 +483,7 @@ def test_padding_that_is_kept_is_told(tmp_path, feature_map):
     assert load(tmp_path / "out" / "x.1x48x4x5.npy").shape == (1, 48, 4, 5)
 
 
-def test_a_conversion_of_a_layout_that_nobody_knows_is_refused(dump, tmp_path):
+def test_a_users_conversion_of_an_unknown_layout_is_refused(dump, tmp_path):
     scripts = tmp_path / "mine" / "format_convert"
     scripts.mkdir(parents=True)
     (scripts / "helpers_to_use.py").write_text("")
@@ -494,7 +494,7 @@ def test_a_conversion_of_a_layout_that_nobody_knows_is_refused(dump, tmp_path):
     assert code == 2 and "layout 'NCHWW' is not known" in error and "did you mean NCHW?" in error
 
 
-def test_an_index_and_a_time_that_are_made_up_are_said(tmp_path):
+def test_an_output_index_and_a_time_that_were_made_up_are_reported(tmp_path):
     np.save(str(tmp_path / "conv1.npy"), np.ones(3, np.float32))
     code, error = convert(tmp_path / "conv1.npy", "-o", tmp_path / "pb", "--to", "pb")
     assert code == 0 and "has no output index and time of its own" in error

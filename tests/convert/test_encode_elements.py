@@ -27,7 +27,7 @@ def numbers(count=600):
 
 
 @pytest.mark.parametrize("name", EIGHT_BITS)
-def test_every_byte_of_an_8_bit_float_survives(name):
+def test_every_byte_of_an_8_bit_float_survives_encoding(name):
     dtype, codes = dtype_by_name(name), np.arange(256, dtype=np.uint8)
     values = decode(codes, dtype, 256)
     again = encode(values, dtype).raw
@@ -38,7 +38,7 @@ def test_every_byte_of_an_8_bit_float_survives(name):
 
 
 @pytest.mark.parametrize("name", EIGHT_BITS)
-def test_8_bit_floats_are_the_nearest_ties_to_even_codes(name):
+def test_8_bit_floats_are_encoded_to_nearest_with_ties_to_even(name):
     dtype = dtype_by_name(name)
     table = decode(np.arange(256, dtype=np.uint8), dtype, 256)
     finite = sorted({float(value) for value in table if math.isfinite(value)})
@@ -81,13 +81,13 @@ def test_bfloat16_is_rounded_once():
 
 
 @pytest.mark.parametrize("name", PACKED)
-def test_packed_integers_survive(name):
+def test_packed_integers_survive_encoding(name):
     dtype, raw = dtype_by_name(name), np.random.default_rng(3).integers(0, 256, 50, dtype=np.uint8)
     count = 50 * 8 // dtype.bits
     assert (encode(decode(raw, dtype, count), dtype).raw == raw).all()
 
 
-def test_losses_are_counted():
+def test_overflowed_and_vanished_values_are_counted():
     found = encode(
         np.array([70000.0, 1e-9, 1.0, 0.0, np.nan, np.inf], np.float32), dtype_by_name("float16")
     )

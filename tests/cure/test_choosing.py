@@ -51,12 +51,12 @@ def test_squares_of_errors_add_up_and_gains_multiply():
     assert network.amplification("a") == pytest.approx(6.0)
 
 
-def test_the_one_that_is_coarse_is_chosen():
+def test_the_coarsest_operator_is_raised():
     choice = chain(2e-4, 0.2, 2e-4, 2e-4).choose(units(chain(0, 0, 0, 0)))
     assert choice.units == ("b",) and choice.cures and choice.before > 6 and choice.after < 0.1
 
 
-def test_a_sum_that_cancels_needs_what_it_reads_too():
+def test_a_sum_that_cancels_is_raised_with_its_inputs():
     # b rounds a large number, c takes it off again: neither of them alone helps.
     network = Network(
         [
@@ -73,7 +73,7 @@ def test_a_sum_that_cancels_needs_what_it_reads_too():
     assert sorted(choice.units) == ["b", "c"] and choice.after < MARGIN
 
 
-def test_values_beyond_the_type_are_carried_in_float32_until_they_are_small():
+def test_values_beyond_the_type_stay_in_float32_until_they_are_small():
     network = Network(
         [
             TensorError("large", UNBOUNDED, UNBOUNDED),
@@ -85,7 +85,7 @@ def test_values_beyond_the_type_are_carried_in_float32_until_they_are_small():
     assert sorted(network.choose(units(network)).units) == ["kept", "large", "small"]
 
 
-def test_a_budget_cuts_the_list_and_says_what_is_left():
+def test_a_budget_limits_the_operators_and_the_remaining_error_is_given():
     network = chain(0.03, 0.05, 0.025, 2e-4)
     whole, cut = network.choose(units(network)), network.choose(units(network), 1)
     assert whole.cures and len(whole.units) == 3
@@ -96,7 +96,7 @@ def test_a_budget_cuts_the_list_and_says_what_is_left():
     )
 
 
-def test_what_no_raising_mends_is_told():
+def test_a_network_that_no_raising_cures_is_called_so():
     network = chain(2e-4, 0.2, 2e-4)
     choice = network.choose({"a": ["a"], "c": ["c"]})
     assert choice.best > 6 and not choice.cures
@@ -112,7 +112,7 @@ def test_operators_in_float32_keep_their_own_error():
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_at_most_twice_the_smallest_set_of_small_networks(seed):
+def test_the_chosen_set_is_at_most_twice_the_smallest(seed):
     random = np.random.RandomState(seed)
     tensors = []
     for at in range(9):

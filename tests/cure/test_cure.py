@@ -28,7 +28,7 @@ def causes(found):
         (cancelling, ["added", "less"], "cancelling"),
     ],
 )
-def test_what_is_raised_mends_the_network(scene, inner, raised, cause):
+def test_the_raised_operators_cure_the_network(scene, inner, raised, cause):
     net = scene(inner)
     net.compare("before")
     found = net.cure()
@@ -61,7 +61,7 @@ def test_a_coarse_approximation_is_raised_and_ranked_first(scene):
         lambda array: array * 3,
     ],
 )
-def test_what_is_wrong_otherwise_is_not_raised_and_said(scene, fault):
+def test_an_operator_wrong_for_another_reason_is_named_and_not_raised(scene, fault):
     net = scene(plain, ("relu1", fault))
     net.compare("before")
     found = net.cure()
@@ -87,7 +87,7 @@ def test_nothing_is_raised_where_nothing_is_wrong(scene):
     assert found.sentence == text
 
 
-def test_a_budget_too_small_ends_with_1_and_says_so(scene):
+def test_a_too_small_budget_exits_with_1_and_says_so(scene):
     net = scene(overflow)
     net.compare("before")
     found = net.cure(budget=Budget(1))
@@ -96,7 +96,7 @@ def test_a_budget_too_small_ends_with_1_and_says_so(scene):
     assert sorted(share.ops) == ["large", "small", "turned"] and share.exit_code == 0
 
 
-def test_a_second_round_keeps_what_the_first_raised(scene):
+def test_a_second_cure_keeps_the_operators_raised_by_the_first(scene):
     net = scene(cancelling, ("prob", coarse))
     net.compare("before")
     first = net.cure(budget=Budget(2))
@@ -110,7 +110,7 @@ def test_a_second_round_keeps_what_the_first_raised(scene):
     assert second.command.words[-1] == "--keep_dtype=" + second.file
 
 
-def test_a_file_that_is_gone_is_said(scene):
+def test_a_missing_keep_dtype_file_is_noted(scene):
     net = scene(overflow)
     net.compare("before", command=ATC + " --keep_dtype=gone.cfg")
     text = (
@@ -120,7 +120,7 @@ def test_a_file_that_is_gone_is_said(scene):
     assert text in net.cure().notes
 
 
-def test_the_document_is_of_the_schema(scene):
+def test_cure_json_follows_its_schema(scene):
     net = scene(overflow)
     net.compare("before")
     found = net.cure(mode="mixlist")
@@ -131,7 +131,7 @@ def test_the_document_is_of_the_schema(scene):
     assert document == json.loads(json.dumps(found.document()))
 
 
-def test_a_replay_tells_own_errors(scene):
+def test_a_replays_errors_can_be_cured(scene):
     from goldwatch.replay.options import ReplayOptions
     from goldwatch.replay.run import replay
 
@@ -144,7 +144,7 @@ def test_a_replay_tells_own_errors(scene):
     assert any(note.startswith("a replay knows own errors only") for note in replayed.notes)
 
 
-def test_dumps_that_are_gone_and_modes_that_are_none_are_said(scene, tmp_path):
+def test_missing_dumps_and_unknown_modes_are_refused(scene, tmp_path):
     net = scene()
     net.compare("before")
     with pytest.raises(UsageError, match="there is no mode 'fp64'"):

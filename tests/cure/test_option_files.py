@@ -81,7 +81,7 @@ def network():
     return {one.name: one for one in found}
 
 
-def test_keep_dtype_names_all_nodes_that_an_op_was_fused_of(network, graph):
+def test_keep_dtype_names_every_original_node_of_a_fused_op(network, graph):
     units, refused = units_of(
         KEEP_DTYPE, network, graph, {"conv", "bn", "relu", "exp", "exp2", "top"}
     )
@@ -97,13 +97,13 @@ def test_keep_dtype_names_all_nodes_that_an_op_was_fused_of(network, graph):
     }
 
 
-def test_a_name_that_is_no_node_of_the_original_is_not_written(network, graph):
+def test_a_name_that_is_no_original_node_is_not_written(network, graph):
     units, refused = units_of(KEEP_DTYPE, network, graph, {"conv", "exp2"})
     assert set(units) == {"conv", "exp2"}
     assert refused["exp"] == "none of its original names is a node of the original model"
 
 
-def test_customize_has_the_types_of_each_tensor_and_nothing_that_is_fused(network, graph):
+def test_customize_dtypes_gives_the_type_of_each_tensor_and_refuses_fused_ops(network, graph):
     units, refused = units_of(CUSTOMIZE, network, graph, None)
     assert content(CUSTOMIZE, [units["exp"], units["top"]], network) == (
         "exp::InputDtype:float32,OutputDtype:float32\ntop::InputDtype:float32,int32,OutputDtype:float32,int32\n"
@@ -113,7 +113,7 @@ def test_customize_has_the_types_of_each_tensor_and_nothing_that_is_fused(networ
     )
 
 
-def test_lists_of_types_raise_all_of_a_type(network, graph):
+def test_a_mixlist_raises_all_ops_of_a_type(network, graph):
     units, _ = units_of(MIXLIST, network, graph, None)
     assert units["Exp"].ops == ("exp", "exp2")
     assert json.loads(content(MIXLIST, [units["Exp"], units["Conv2D"]], network)) == {
@@ -122,14 +122,14 @@ def test_lists_of_types_raise_all_of_a_type(network, graph):
     assert content(NPU, [units["Exp"]], network) == content(MIXLIST, [units["Exp"]], network)
 
 
-def test_op_precision_lifts_products_that_are_shortened_in_float32(network, graph):
+def test_op_precision_raises_float32_products_that_were_shortened(network, graph):
     units, refused = units_of(OP_PRECISION, network, graph, None)
     made = content(OP_PRECISION, [units["Exp"], units["MatMul"]], network)
     assert made == "Exp = high_precision\nMatMul = enable_float_32_execution\n"
     assert "wide" in refused
 
 
-def test_what_the_om_was_made_with_stays(network, graph):
+def test_entries_of_the_oms_earlier_option_file_stay(network, graph):
     kept, _ = units_of(KEEP_DTYPE, network, graph, None)
     types, _ = units_of(MIXLIST, network, graph, None)
     assert (
@@ -153,7 +153,7 @@ def test_what_the_om_was_made_with_stays(network, graph):
 ATC = "atc --framework=5 --model=net.onnx --output=net --soc_version=Ascend310P3"
 
 
-def test_the_command_is_the_oms_own_with_the_option():
+def test_the_proposed_command_is_the_oms_with_the_option():
     found = command_of(KEEP_DTYPE, "/cure/keep_dtype.cfg", ATC)
     assert found.words == (
         *ATC.split(),
@@ -166,7 +166,7 @@ def test_the_command_is_the_oms_own_with_the_option():
     )
 
 
-def test_an_option_takes_the_place_of_the_one_that_was_there():
+def test_the_new_option_replaces_the_earlier_one():
     words = command_of(
         KEEP_DTYPE, "new", ATC + " --precision_mode_v2 fp16 --keep_dtype old.cfg"
     ).words
@@ -185,7 +185,7 @@ def test_a_mode_that_keeps_every_type_is_replaced(given):
     assert given in found.notes[0]
 
 
-def test_a_mixed_list_wants_mixed_precision():
+def test_a_mixlist_sets_mixed_precision():
     assert (
         "--precision_mode_v2=mixed_float16"
         in command_of(MIXLIST, "f", ATC + " --precision_mode=force_fp16").words
@@ -210,12 +210,12 @@ def test_op_precision_excludes_the_implementation_mode():
     )
 
 
-def test_a_command_that_is_not_known_is_said():
+def test_an_om_without_its_atc_command_is_noted():
     found = command_of(KEEP_DTYPE, "f", "")
     assert found.lines[0].startswith("atc … ") and "does not say the command" in found.notes[0]
 
 
-def test_training_scripts_get_their_lines():
+def test_training_scripts_get_the_lines_to_add():
     lines = command_of(NPU, "/cure/ops_info.json", "").lines
     assert (
         'custom_op.parameter_map["modify_mixlist"].s = tf.compat.as_bytes("/cure/ops_info.json")'

@@ -25,7 +25,7 @@ def heavy(shape, seed):
 
 
 @pytest.mark.parametrize("shape", [(300,), (4, 1, 128), (1, 64, 14, 14), (128, 9)], ids=str)
-def test_a_few_large_elements_are_no_scale_and_no_shift(look, shape):
+def test_a_few_large_elements_are_not_called_scale_or_shift(look, shape):
     for seed in range(8):
         random, golden = np.random.RandomState(100 + seed), heavy(shape, seed)
         for level in (0.01, 0.1, 1.0):
@@ -41,13 +41,13 @@ def test_a_few_large_elements_are_no_scale_and_no_shift(look, shape):
         assert "shift" in kinds(look(np.roll(golden, 1, -1), golden))
 
 
-def test_values_below_the_normal_range_are_not_those_of_a_coarser_type(look):
+def test_values_below_the_normal_range_are_not_called_a_coarser_type(look):
     golden = np.random.RandomState(0).uniform(-1e-7, 1e-7, 4096).astype(np.float32)
     wrong = (golden * (1 + 2 * np.random.RandomState(1).standard_normal(4096))).astype(np.float16)
     assert "coarser-type" not in kinds(look(wrong, golden))
 
 
-def test_golden_values_as_coarse_are_no_error_of_the_target(look):
+def test_golden_values_that_are_as_coarse_are_not_called_a_coarser_type(look):
     random = np.random.RandomState(0)
     golden = (random.randint(-100, 100, (1, 1000)) * 0.05).astype(np.float32)
     assert "coarser-type" not in kinds(
@@ -60,7 +60,7 @@ def test_golden_values_as_coarse_are_no_error_of_the_target(look):
 
 
 @pytest.mark.parametrize("largest", [0.01, 4.0, 700.0])
-def test_the_scale_of_eight_bits_is_told_in_the_tensors_own_unit(look, largest):
+def test_the_scale_of_eight_bits_is_given_in_units_of_the_tensor(look, largest):
     golden = (np.random.RandomState(0).uniform(-largest, largest, 5000)).astype(np.float32)
     scale = largest / 127
     findings = look((np.round(golden / scale) * scale).astype(np.float32), golden)["findings"]
@@ -68,14 +68,14 @@ def test_the_scale_of_eight_bits_is_told_in_the_tensors_own_unit(look, largest):
     assert float(found["sentence"].rsplit(" ", 1)[1]) == pytest.approx(scale, rel=1e-3)
 
 
-def test_one_negative_element_is_no_missing_activation(look):
+def test_one_negative_element_is_not_called_a_missing_activation(look):
     golden = np.maximum(np.random.RandomState(0).standard_normal(300), 0).astype(np.float32)
     target = golden.astype(np.float16)
     target[17] = -3
     assert kinds(look(target, golden)) == ["region"]
 
 
-def test_a_target_of_zeros(look):
+def test_a_target_of_zeros_has_one_finding(look):
     golden = np.random.RandomState(0).standard_normal((4, 8, 9)).astype(np.float32)
     for factor in (1.0, 1e-20):
         found = look(
@@ -85,7 +85,7 @@ def test_a_target_of_zeros(look):
         assert [each["sentence"] for each in found] == ["every element of the target is 0"]
 
 
-def test_infinities_of_opposite_signs(look):
+def test_infinities_of_opposite_signs_are_counted(look):
     golden = np.array([1, np.inf, -np.inf, np.inf, 5], np.float32)
     (found,) = look(np.array([1, -np.inf, -np.inf, 3, 5], np.float32), golden)["findings"]
     assert found["kind"] == "inf" and found["detail"]["count"] == 2
@@ -95,14 +95,14 @@ def test_infinities_of_opposite_signs(look):
     )
 
 
-def test_a_constant_is_not_cut_off(look):
+def test_half_of_a_constant_is_not_called_saturation(look):
     golden = np.full((2, 50), 2, np.float32)
     assert "saturation" not in kinds(look(golden / 2, golden))
 
 
 @pytest.mark.parametrize("mask", [-65504.0, -np.inf, -1e4])
 @pytest.mark.parametrize("theirs", [-np.inf, -3.4028235e38, -1e9, -1e4])
-def test_masked_elements_are_no_error_and_no_evidence(look, mask, theirs):
+def test_masked_elements_are_neither_errors_nor_evidence(look, mask, theirs):
     """As compare has it: scores that must not count are called so by other numbers on the two
     sides.
     """
@@ -134,14 +134,14 @@ def test_masked_elements_are_no_error_and_no_evidence(look, mask, theirs):
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_a_few_elements_that_any_pattern_fits_show_none(look, size):
+def test_a_few_elements_that_fit_any_pattern_show_none(look, size):
     random = np.random.RandomState(size)
     golden = random.standard_normal(size)
     found = look(golden * (1 + 0.01 * random.standard_normal(size)), golden)
     assert not {"scale", "offset"} & set(kinds(found))
 
 
-def test_three_probabilities_are_no_softmax_of_other_scores(look):
+def test_three_probabilities_are_not_called_a_softmax_of_other_scores(look):
     golden = np.array([[2.3e-3, 0.9977, 2.8e-9]])
     target = golden * [[0.99996, 1.0000001, 0.9999]]
     assert kinds(look(target, golden)) == []
@@ -153,7 +153,7 @@ def test_three_probabilities_are_no_softmax_of_other_scores(look):
     assert "scale" in kinds(look(many[0].astype(np.float32), many[1].astype(np.float32)))
 
 
-def test_one_large_value_with_an_error_like_its_own_is_no_region(look):
+def test_one_large_value_with_a_proportional_error_is_not_called_a_region(look):
     golden = np.array([[1e-4, 2e-5, 0.998, 3e-4], [0.7, 0.2, 0.05, 0.05]], np.float64)
     random = np.random.RandomState(0)
     for _ in range(200):
@@ -176,24 +176,24 @@ def test_complex_numbers_have_no_pattern_between_their_parts(look, size):
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("numbers", [(1.7e308, -1.7e308), (5e-324, 1e-310), (3e38, 1e-45)])
-def test_the_ends_of_the_range(look, numbers):
+def test_values_at_the_ends_of_the_range_are_judged(look, numbers):
     golden = np.array(numbers * 20)
     assert look(golden[::-1].copy(), golden)["verdict"] == "fail"
 
 
-def test_whole_numbers_are_the_floats_that_round_to_them(look):
+def test_integers_equal_floats_that_round_to_them(look):
     golden = np.random.RandomState(0).uniform(-100, 100, 500).astype(np.float32)
     assert kinds(look(np.rint(golden).astype(np.int8), golden)) == ["healthy"]
     assert look(np.rint(golden).astype(np.int8) + np.int8(1), golden)["bad"] == 500
 
 
-def test_bools_are_numbers_in_the_document(look):
+def test_values_of_bools_are_numbers_in_the_document(look):
     document = look(np.array([True, False]), np.array([False, True]))
     schema = load_schema("detail")
     jsonschema.Draft7Validator(schema).validate({"op": "op", "tensors": [document]})
 
 
-def test_names_of_255_bytes(tmp_path):
+def test_results_of_ops_with_names_of_255_bytes_are_written(tmp_path):
     from goldwatch.detail.run import compare_op
     from goldwatch.detail.tensor_detail import DetailSettings
     from goldwatch.detail.tensor_pairs import pairs_in_files

@@ -88,7 +88,7 @@ def test_a_tensor_without_elements_is_not_measured(tree):
     assert (code, found["verdict"], found["findings"]) == (0, "pass", [])
 
 
-def test_an_op_by_its_device_name_and_by_its_original(tree):
+def test_an_op_is_found_by_its_device_name_and_its_original_name(tree):
     step = tree / "dump" / "20260102030405" / "0" / "net" / "1" / "1"
     for number, name in enumerate(("conv_device", "conv/a", "conv_a")):
         out = tree / ("out%d" % number)
@@ -123,14 +123,14 @@ def test_ops_with_chinese_names_keep_their_files_apart_in_one_folder(tree):
         assert lines.splitlines()[1].split(",")[4] == str(number)
 
 
-def test_several_steps_want_a_choice(tree):
+def test_several_steps_need_a_selection(tree):
     code, message = run(
         tree / "dump", tree / "golden", "conv/a", "-f", tree / "model.json", "-o", tree / "out"
     )
     assert code == 2 and "2 devices, models or steps" in message and not (tree / "out").exists()
 
 
-def test_exit_codes(tree):
+def test_exit_codes_tell_pass_fail_and_missing_data(tree):
     step = tree / "dump" / "20260102030405" / "0" / "net" / "1" / "1"
     model = ("-f", tree / "model.json", "--rows", "none")
     assert run(step, tree / "golden", "other", *model, "-o", tree / "a")[0] == 4
@@ -149,7 +149,7 @@ def test_exit_codes(tree):
     assert run(step, tree / "golden", "conv/a", *model, "-o", tree / "e")[0] == 4
 
 
-def test_two_dumps_and_a_tensor_of_them(tmp_path):
+def test_two_dump_files_and_one_of_their_tensors_are_compared(tmp_path):
     random = np.random.RandomState(0)
     arrays = [random.standard_normal(SHAPE).astype(np.float16) for _ in range(2)]
     names = [str(tmp_path / ("Add.add.1.2.123456789012345%d" % number)) for number in range(2)]
@@ -174,7 +174,7 @@ def test_two_dumps_and_a_tensor_of_them(tmp_path):
     ]
 
 
-def test_bad_files(tmp_path):
+def test_unusable_files_are_refused(tmp_path):
     np.save(str(tmp_path / "a.npy"), np.ones(3))
     np.save(str(tmp_path / "b.npy"), np.ones(4))
     assert run(tmp_path / "a.npy", tmp_path / "nothing.npy", "-o", tmp_path / "o")[0] == 4
@@ -191,7 +191,7 @@ def test_bad_files(tmp_path):
 @pytest.mark.parametrize(
     "command", [("compare-op", "a.npy", "b.npy", "-o", "out"), ("inspect", ".")]
 )
-def test_lines_fit_a_terminal(command, tmp_path):
+def test_output_lines_fit_an_80_column_terminal(command, tmp_path):
     np.save(str(tmp_path / "a.npy"), np.arange(24).reshape(2, 3, 4) > 11)
     np.save(str(tmp_path / "b.npy"), np.arange(24).reshape(2, 3, 4) < 12)
     (tmp_path / ("Add.%s.1.2.1600000000000000" % ("x" * 100))).write_bytes(b"junk")
@@ -202,7 +202,7 @@ def test_lines_fit_a_terminal(command, tmp_path):
     assert len(printed.splitlines()) > 3 and max(map(len, printed.splitlines())) <= 80, printed
 
 
-def test_exchanged_outputs_and_what_a_float_cannot_tell_apart(tmp_path):
+def test_exchanged_outputs_and_values_that_a_float_cannot_tell_apart_are_noted(tmp_path):
     """Of an op with several outputs each other's golden tensor may fit; its own never counts as
     another one.
     """
@@ -230,7 +230,7 @@ def test_exchanged_outputs_and_what_a_float_cannot_tell_apart(tmp_path):
     assert found == [["split.1.%s.npy" % STAMP], ["split.0.%s.npy" % STAMP], []]
 
 
-def test_an_earlier_time_that_is_left_out_is_said_with_q_too(tree):
+def test_a_skipped_earlier_time_is_reported_even_when_quiet(tree):
     model = os.path.join("0", "net", "1")
     newer, older = tree / "dump" / "20260102030405", tree / "dump" / "20250102030405"
     shutil.rmtree(str(newer / model / "1"))
@@ -256,7 +256,7 @@ def test_an_earlier_time_that_is_left_out_is_said_with_q_too(tree):
     )
 
 
-def test_a_metric_of_the_users_own(tree):
+def test_a_users_metric_is_computed_with_its_arguments(tree):
     (tree / "mine" / "algorithm").mkdir(parents=True)
     (tree / "mine" / "algorithm" / "alg_Mean.py").write_text(
         "def compare(my_output, ground_truth, args):\n    return float((my_output - "
@@ -292,7 +292,7 @@ def test_a_metric_of_the_users_own(tree):
     assert run(*words[:-2], "--metric-args", "Mean:times=10")[0] == 2
 
 
-def test_the_elements_are_those_of_the_users_conversion(tmp_path):
+def test_elements_follow_the_users_conversion(tmp_path):
     golden = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     np.save(str(tmp_path / "golden.npy"), golden)
     stored = TensorData(

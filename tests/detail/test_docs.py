@@ -6,5 +6,5 @@ from goldwatch.metrics.patterns import KINDS
 from pages import text_of
 
 
-def test_the_kinds_are_those_of_the_page():
+def test_the_page_names_every_kind_of_finding():
     assert all("`%s`" % kind in text_of("docs/compare-op.md") for kind in KINDS)

@@ -33,7 +33,7 @@ def table(path):
         return list(csv.reader(stream))
 
 
-def test_floats_read_back_as_the_same_numbers():
+def test_written_floats_read_back_as_the_same_numbers():
     random = np.random.RandomState(0)
     values = np.concatenate([
         random.standard_normal(2000), 10.0 ** random.uniform(-44, 38, 2000),
@@ -55,7 +55,7 @@ def test_floats_read_back_as_the_same_numbers():
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
-def test_integers_are_exact(dtype):
+def test_written_integers_are_exact(dtype):
     limits = np.iinfo(dtype)
     numbers = [
         n
@@ -65,7 +65,7 @@ def test_integers_are_exact(dtype):
     assert texts(integers(np.array(numbers, dtype))) == [str(int(number)) for number in numbers]
 
 
-def test_distances_of_whole_numbers_are_exact():
+def test_differences_of_integers_are_exact():
     pairs = [(2**63 - 1, -(2**63)), (-5, 7), (2**53 + 1, 2**53)]
     found = errors_of(np.array([a for a, _ in pairs], "i8"), np.array([b for _, b in pairs], "i8"))
     assert found.absolute.tolist() == [abs(a - b) for a, b in pairs]
@@ -91,7 +91,7 @@ def test_histograms_count_as_numpy_does(base):
             )
 
 
-def test_the_largest_errors_ties_by_position():
+def test_the_largest_errors_are_ordered_with_ties_by_position():
     keys = np.array([1.0, 5.0, 3.0, 5.0, np.nan, 3.0, 3.0])
     top = Top(4)
     for start in range(0, 7, 2):
@@ -112,7 +112,7 @@ def test_the_largest_errors_ties_by_position():
 
 @pytest.mark.parametrize("order", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("most", [1 << 16, 100, 7])
-def test_windows_come_in_the_goldens_order(order, most):
+def test_elements_are_read_in_the_goldens_order(order, most):
     shape = (2, 23, 9, 11) if order == "NCHW" else (2, 9, 11, 23)
     golden = np.random.RandomState(0).standard_normal(shape).astype(np.float32)
     target = Tensor.from_array(
@@ -145,7 +145,7 @@ def test_windows_come_in_the_goldens_order(order, most):
             assert at >= stop
 
 
-def test_the_files_of_two_npy(look):
+def test_two_npy_files_give_all_elements_and_errors_as_text(look):
     golden = np.random.RandomState(0).standard_normal((2, 3, 7)).astype(np.float32)
     golden[0, 0, :2] = 0
     target = (golden * 1.05).astype(np.float16)
@@ -202,7 +202,7 @@ def test_the_files_of_two_npy(look):
         )
 
 
-def test_bad_rows_and_files_of_an_earlier_run(look):
+def test_only_bad_rows_are_written_and_files_of_an_earlier_run_replaced(look):
     golden = np.arange(1, 101, dtype=np.float32)
     look(golden + 1, golden, rows="all", max_rows=10)
     assert os.path.exists(look.path("op_output_0_9.csv"))
@@ -220,7 +220,7 @@ def test_bad_rows_and_files_of_an_earlier_run(look):
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (0, 3)])
-def test_scalars_and_tensors_without_elements(look, shape):
+def test_scalars_and_empty_tensors_are_written(look, shape):
     document = look(np.ones(shape, np.float32), np.ones(shape, np.float32), rows="all")
     assert document["verdict"] == "pass"
     assert len(table(look.path("op_output_0_0.csv"))) == 1 + int(np.prod(shape))
@@ -229,7 +229,7 @@ def test_scalars_and_tensors_without_elements(look, shape):
 @pytest.mark.parametrize(
     "pair", [("?", "?"), ("u1", "i8"), ("i8", "i8"), ("f8", "f8"), ("c8", "c8"), ("f4", "i4")]
 )
-def test_all_kinds_of_numbers(look, pair):
+def test_all_pairs_of_number_types_are_compared(look, pair):
     values = np.arange(12).reshape(3, 4)
     document = look((values % 2).astype(pair[0]), (values % 2).astype(pair[1]), rows="all")
     assert document["bad"] == 0 and [finding["kind"] for finding in document["findings"]] == [
@@ -247,7 +247,7 @@ def test_all_kinds_of_numbers(look, pair):
     )
 
 
-def test_the_slots_of_the_devices_blocks(tmp_path, look):
+def test_errors_in_slots_of_the_devices_blocks_are_located(tmp_path, look):
     from goldwatch.detail.run import compare_op
     from goldwatch.detail.tensor_detail import DetailSettings
     from goldwatch.detail.tensor_pairs import pairs_in_files
@@ -304,7 +304,7 @@ def test_the_slots_of_the_devices_blocks(tmp_path, look):
     assert document["findings"][0]["sentence"].endswith("the device's padding")
 
 
-def test_fractions_of_the_share(look):
+def test_shares_of_the_error_along_an_axis_are_exact(look):
     golden = np.array([[1, 2], [3, 4]], np.int32)
     document = look(golden + np.array([[0, 1], [2, 0]], np.int32), golden)
     assert [Fraction(part).limit_denominator(100) for part in document["where"]["0"]] == [

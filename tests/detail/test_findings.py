@@ -85,7 +85,7 @@ def kinds(document):
 
 @pytest.mark.parametrize("kind", sorted(PLANTED))
 @pytest.mark.parametrize("shape", SHAPES + [LARGE], ids=str)
-def test_what_was_planted_comes_first(look, kind, shape):
+def test_a_planted_pattern_is_the_first_finding(look, kind, shape):
     golden = golden_of(shape)
     target = PLANTED[kind](golden).astype(np.float16)
     if kind == "saturation":
@@ -101,7 +101,7 @@ def test_what_was_planted_comes_first(look, kind, shape):
     [shape for shape in SHAPES + [LARGE] if len(shape) > 1 and np.prod(shape) // max(shape) > 1],
     ids=str,
 )
-def test_what_was_planted_along_an_axis_comes_first(look, kind, shape):
+def test_a_pattern_planted_along_an_axis_is_the_first_finding(look, kind, shape):
     golden = golden_of(shape)
     found = look(WITH_AXES[kind](golden).astype(np.float16), golden)["findings"]
     assert found and found[0]["kind"] == kind, found
@@ -120,7 +120,7 @@ def test_a_coarser_type_is_named(look, name, shape):
 @pytest.mark.parametrize(
     "coarser, stored", [("float16", "float32"), ("float16", "float64"), ("float32", "float64")]
 )
-def test_a_target_of_fewer_digits_than_its_type(look, coarser, stored):
+def test_a_target_with_fewer_digits_than_its_type_is_found(look, coarser, stored):
     golden = golden_of((1, 16, 28, 28)).astype(np.float64) / 3
     (found,) = look(golden.astype(coarser).astype(stored), golden)["findings"]
     assert found["kind"] == "coarser-type" and found["detail"]["type"] == coarser
@@ -129,7 +129,7 @@ def test_a_target_of_fewer_digits_than_its_type(look, coarser, stored):
 
 
 @pytest.mark.parametrize("shape", SHAPES + [LARGE], ids=str)
-def test_a_long_shift_and_many_channels(look, shape):
+def test_long_shifts_and_permutations_of_many_channels_are_found(look, shape):
     golden = golden_of(shape)
     axis = main_axis(shape)
     step = shape[axis] // 3
@@ -142,12 +142,12 @@ def test_a_long_shift_and_many_channels(look, shape):
 @pytest.mark.parametrize(
     "shape", [(1, 16, 28, 28), (48, 48), (2, 5, 7, 7), (1, 24, 112, 112)], ids=str
 )
-def test_two_axes_exchanged(look, shape):
+def test_two_exchanged_axes_are_found(look, shape):
     golden = golden_of(shape)
     assert kinds(look(golden.swapaxes(-1, -2).astype(np.float16), golden))[0] == "axis-swap"
 
 
-def test_bytes_read_with_the_axes_in_another_order(look):
+def test_bytes_read_in_another_order_of_axes_are_found(look):
     for shape in ((2, 3, 5, 7), (1, 30, 100, 110)):
         golden = golden_of(shape)
         found = look(golden.transpose(0, 2, 3, 1).reshape(shape).astype(np.float16), golden)[
@@ -161,7 +161,7 @@ def test_bytes_read_with_the_axes_in_another_order(look):
         ], found
 
 
-def test_the_border(look):
+def test_errors_at_the_border_are_called_so(look):
     golden = golden_of((1, 16, 56, 56))
     target = golden.astype(np.float16)
     target[:, :, [0, 55]] += 1
@@ -172,7 +172,7 @@ def test_the_border(look):
     )
 
 
-def test_where_the_values_are_large_is_no_region(look):
+def test_a_channel_of_large_values_is_not_called_a_region(look):
     golden = golden_of((1, 16, 20, 20))
     golden[:, 5] *= 1000
     assert kinds(look((golden * 1.05).astype(np.float16), golden)) == ["scale"]
@@ -199,7 +199,7 @@ def findings_of(target, golden):
     ]
 
 
-def test_hundreds_of_healthy_tensors():
+def test_healthy_tensors_have_no_finding_but_healthy():
     random = np.random.RandomState(7)
     for number in range(300):
         shape = tuple(min(size, 24) for size in SHAPES[number % len(SHAPES)])
@@ -212,12 +212,12 @@ def test_hundreds_of_healthy_tensors():
         assert set(findings_of((golden * noise).astype(np.float16), golden)) <= {"healthy"}, number
 
 
-def test_a_constant_that_float16_does_not_have_is_no_offset(look):
+def test_a_constant_that_float16_cannot_hold_is_not_called_an_offset(look):
     golden = np.full((1, 8, 6, 6), 0.1, np.float32)
     assert kinds(look(golden.astype(np.float16), golden)) == ["healthy"]
 
 
-def test_whole_numbers_are_compared_exactly(look):
+def test_integers_are_compared_exactly(look):
     golden = np.full((4, 4), 1 << 60, np.int64)
     document = look(golden + np.eye(4, dtype=np.int64), golden)
     assert document["bad"] == 4 and "healthy" not in kinds(document)
@@ -225,7 +225,7 @@ def test_whole_numbers_are_compared_exactly(look):
 
 
 @pytest.mark.parametrize("first, last", [(8, 15), (0, 7), (4, 8)])
-def test_slots_of_the_blocks_that_the_device_works_in(first, last):
+def test_a_run_of_block_slots_is_called_a_region(first, last):
     held = np.full(16, 1e-5)
     held[first : last + 1] = 1.0
     held /= held.sum()
@@ -236,7 +236,7 @@ def test_slots_of_the_blocks_that_the_device_works_in(first, last):
     assert region_of(held, "C0", energy=np.full(16, 1 / 16)) is None
 
 
-def test_one_slot_and_slots_apart_are_no_run():
+def test_single_slots_and_slots_apart_are_not_called_a_run():
     for slots in ((3,), (1, 6, 9, 12)):
         held = np.zeros(16)
         held[list(slots)] = 1 / len(slots)

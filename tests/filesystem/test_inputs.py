@@ -34,7 +34,7 @@ def special(tmp_path):
     listener.close()
 
 
-def test_what_is_no_file_is_refused_at_once(special):
+def test_paths_that_are_no_regular_files_are_refused_at_once(special):
     for path, words in special:
         for use in (open_regular, open_input, lambda name: read_input(name, 10)):
             with pytest.raises(MissingPath) as caught:
@@ -59,7 +59,7 @@ def test_input_is_read_up_to_its_limit(tmp_path):
         assert stream.read() == b"0123456789"
 
 
-def test_a_pipe_is_read_where_pipes_are_welcome(tmp_path):
+def test_a_pipe_is_read_where_pipes_are_allowed(tmp_path):
     path = str(tmp_path / "fifo")
     os.mkfifo(path)
     keeper = os.open(path, os.O_RDWR)
@@ -70,7 +70,7 @@ def test_a_pipe_is_read_where_pipes_are_welcome(tmp_path):
     writer.join()
 
 
-def test_a_pipe_whose_writer_comes_later_is_waited_for(tmp_path):
+def test_a_pipe_waits_for_its_writer(tmp_path):
     path = str(tmp_path / "fifo")
     os.mkfifo(path)
     found = []
@@ -93,7 +93,7 @@ def test_a_pipe_whose_writer_comes_later_is_waited_for(tmp_path):
     assert found == [b"late"]
 
 
-def test_what_cannot_be_fetched_ahead_is_passed_over(tmp_path):
+def test_files_that_cannot_be_read_ahead_are_skipped(tmp_path):
     (tmp_path / "there").write_bytes(b"content")
     os.mkfifo(str(tmp_path / "pipe"))
     before = os.listdir("/proc/self/fd")

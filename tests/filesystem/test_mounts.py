@@ -13,7 +13,7 @@ from goldwatch.filesystem.mounts import (
 )
 
 
-def test_free_space_is_that_of_the_nearest_folder(tmp_path):
+def test_free_space_is_that_of_the_nearest_existing_folder(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     assert (
         nearest_folder(str(tmp_path / "a" / "b"))
@@ -26,7 +26,7 @@ def test_free_space_is_that_of_the_nearest_folder(tmp_path):
     assert free_bytes("a\0b") is None
 
 
-def test_mount_points_with_any_escape(tmp_path, monkeypatch):
+def test_mount_points_with_escapes_are_read(tmp_path, monkeypatch):
     table = tmp_path / "mountinfo"
     lines = [
         rb"22 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw",
@@ -51,6 +51,6 @@ def test_mount_points_with_any_escape(tmp_path, monkeypatch):
     assert mounts() == [] and mount_of("/") is None and file_system("/") == ""
 
 
-def test_this_machines_mounts(tmp_path):
+def test_file_systems_of_this_machine_are_known(tmp_path):
     assert file_system("/proc") == "proc"
     assert file_system(str(tmp_path)) not in ("", "proc")

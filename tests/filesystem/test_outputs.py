@@ -19,7 +19,7 @@ from goldwatch.filesystem.outputs import (
 )
 
 
-def test_what_is_removed_quietly_may_be_gone(tmp_path):
+def test_a_file_to_remove_may_be_gone_already(tmp_path):
     write_whole(str(tmp_path / "f"), memoryview(b"content"), 0o600)
     assert (tmp_path / "f").read_bytes() == b"content" and stat.S_IMODE(
         (tmp_path / "f").stat().st_mode
@@ -49,7 +49,7 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path):
     assert os.listdir(str(tmp_path)) == ["f"] and path.read_bytes() == b"old"
 
 
-def test_no_link_is_followed(tmp_path, monkeypatch):
+def test_no_link_is_followed_when_writing(tmp_path, monkeypatch):
     victim = tmp_path / "victim"
     victim.write_bytes(b"mine")
     link = tmp_path / "link"
@@ -68,7 +68,7 @@ def test_no_link_is_followed(tmp_path, monkeypatch):
             create_new(str(taken))
 
 
-def test_files_that_are_written_in_place_are_ours(tmp_path):
+def test_only_regular_files_without_links_are_written_in_place(tmp_path):
     own = tmp_path / "own"
     require_own_file(str(own))
     own.write_bytes(b"")
@@ -89,14 +89,14 @@ def test_files_that_are_written_in_place_are_ours(tmp_path):
         assert words in caught.value.message
 
 
-def test_leftovers_of_a_killed_writer(tmp_path):
+def test_only_temporary_files_of_a_killed_writer_are_removed(tmp_path):
     for name in (".goldwatch-1-ab.tmp", ".goldwatch-1-ab", "x.tmp"):
         (tmp_path / name).write_bytes(b"")
     remove_leftovers(str(tmp_path))
     assert sorted(os.listdir(str(tmp_path))) == [".goldwatch-1-ab", "x.tmp"]
 
 
-def test_only_plain_names_are_removed(tmp_path):
+def test_only_plain_names_inside_the_folder_are_removed(tmp_path):
     folder = tmp_path / "out"
     folder.mkdir()
     (folder / "own").write_bytes(b"")
@@ -107,7 +107,7 @@ def test_only_plain_names_are_removed(tmp_path):
     assert os.listdir(str(folder)) == [] and (tmp_path / "victim").exists()
 
 
-def test_a_signal_at_the_birth_of_a_file_leaves_nothing(tmp_path, monkeypatch):
+def test_a_signal_while_a_file_is_created_leaves_nothing(tmp_path, monkeypatch):
     def born(path, mode):
         os.close(create_new(path, mode))
         raise KeyboardInterrupt
@@ -118,7 +118,7 @@ def test_a_signal_at_the_birth_of_a_file_leaves_nothing(tmp_path, monkeypatch):
     assert os.listdir(str(tmp_path)) == []
 
 
-def test_no_file_takes_the_place_of_a_pipe_or_a_device(tmp_path):
+def test_no_file_replaces_a_pipe_or_a_device(tmp_path):
     os.mkfifo(str(tmp_path / "pipe"))
     os.symlink("pipe", str(tmp_path / "link"))
     for name in ("pipe", "link"):

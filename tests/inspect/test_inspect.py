@@ -92,7 +92,7 @@ def test_a_dump_file_shows_its_tensors(tree):
     assert code == 0 and "NC1HWC0" in text and "original [1,3,2,2]" in text and "0x1000" in text
 
 
-def test_a_tree_is_counted_and_its_damage_found(tree):
+def test_a_trees_files_are_counted_and_damaged_ones_listed(tree):
     folder = tree / STEP
     cut = folder / "Conv2D.conv2.1.7.1767323045000001"
     cut.write_bytes(cut.read_bytes()[:-5])
@@ -152,7 +152,7 @@ def test_overflow_records_are_joined_to_their_op(tree):
 
 
 @pytest.mark.parametrize("cut", [False, True])
-def test_a_record_that_cannot_be_read_is_damage(tmp_path, cut):
+def test_an_overflow_record_that_cannot_be_read_counts_as_damage(tmp_path, cut):
     path = tmp_path / "Opdebug.Node_OpDebug.99.7.1767323046000000"
     if cut:
         path.write_bytes(b"junk")
@@ -167,14 +167,14 @@ def test_a_record_that_cannot_be_read_is_damage(tmp_path, cut):
         )
 
 
-def test_an_overflow_record_of_neither_form_is_told():
+def test_an_overflow_record_of_unknown_form_is_refused():
     with pytest.raises(FormatError, match="2048"):
         parse_record(b"\0" * 100)
     with pytest.raises(FormatError, match="needs"):
         parse_record(struct.pack("<6I", 0x5A5A5A5A, 1, 1, 0, 0, 88) + b"\0" * 8)
 
 
-def test_other_kinds_say_what_they_are(tmp_path):
+def test_other_files_are_described_by_kind(tmp_path):
     np.save(str(tmp_path / "a.0.1.npy"), np.arange(6, dtype=np.int64).reshape(2, 3))
     (tmp_path / "mapping.csv").write_text("1,a\n2,b\n")
     (tmp_path / "manifest.json").write_text(
@@ -207,7 +207,7 @@ def test_other_kinds_say_what_they_are(tmp_path):
     )
 
 
-def test_text_and_a_folder_of_another_tool(tmp_path):
+def test_text_and_folders_of_other_tools_are_named(tmp_path):
     (tmp_path / "notes.txt").write_text("no graph at all\n")
     assert document(str(tmp_path / "notes.txt"))[1]["what"] == WORDS[TEXT]
     (tmp_path / "dump_tensor_data").mkdir()
@@ -218,7 +218,7 @@ def test_text_and_a_folder_of_another_tool(tmp_path):
     ]
 
 
-def test_damage_is_a_problem_and_a_missing_file_an_error(tmp_path):
+def test_damage_exits_with_3_and_a_missing_file_is_an_error(tmp_path):
     (tmp_path / "a.0.1.npy").write_bytes(b"\x93NUMPY\x01\x00")
     (tmp_path / "model.json").write_text("{")
     (tmp_path / "Relu.a.1.2.3").write_bytes(b"abc")
@@ -234,7 +234,7 @@ def test_damage_is_a_problem_and_a_missing_file_an_error(tmp_path):
 @pytest.mark.parametrize(
     "dtype", [np.float16, np.float32, np.float64, np.int8, np.uint16, np.int64, np.bool_]
 )
-def test_statistics_against_a_slow_reference(dtype):
+def test_statistics_of_a_tensor_equal_plain_loops(dtype):
     random = np.random.default_rng(5)
     data = (random.standard_normal(300_000) * 3).astype(dtype)
     floats = np.dtype(dtype).kind == "f"
@@ -263,12 +263,12 @@ def test_statistics_against_a_slow_reference(dtype):
         assert (found["min"], found["max"]) == (int(data.min()), int(data.max()))
 
 
-def test_large_integers_are_exact():
+def test_statistics_of_large_integers_are_exact():
     found = statistics(Tensor.from_array(np.array([2**62 + 1, -(2**63)], np.int64)))
     assert found["max"] == 2**62 + 1 and found["min"] == -(2**63) and found["saturated"] == 1
 
 
-def test_empty_and_scalar_tensors():
+def test_empty_and_scalar_tensors_have_statistics():
     empty = statistics(Tensor.from_array(np.zeros((0, 3), np.float32)))
     assert (
         empty["count"] == 0
@@ -279,7 +279,7 @@ def test_empty_and_scalar_tensors():
     assert statistics(Tensor.from_array(np.float32(2.5)))["mean"] == 2.5
 
 
-def test_bfloat16_knows_its_own_range(tmp_path):
+def test_saturation_of_bfloat16_is_counted_by_its_own_range(tmp_path):
     path = str(tmp_path / "Relu.a.1.2.3")
     write_dump(
         path, outputs=[TensorData(np.array([0x7F7F, 0x0001, 0x3F80], np.uint16), "bfloat16")]
@@ -288,7 +288,7 @@ def test_bfloat16_knows_its_own_range(tmp_path):
     assert found["saturated"] == 1 and found["subnormals"] == 1
 
 
-def test_a_file_without_a_header_is_told_as_such(tmp_path):
+def test_a_dump_without_a_readable_header_is_reported(tmp_path):
     path = tmp_path / "Add.add.1.2.1234567890123456"
     path.write_bytes(b"\x05\0\0\0\0\0\0\0hello world")
     code, out, _ = inspect(tmp_path, "--format", "json")
@@ -296,7 +296,7 @@ def test_a_file_without_a_header_is_told_as_such(tmp_path):
     assert code == 3 and broken["reason"].endswith("its 19 bytes hold no header that can be read")
 
 
-def test_statistics_are_told_row_by_row(tmp_path):
+def test_statistics_dumps_are_shown_row_by_row(tmp_path):
     folder = tmp_path / "dump" / STEP
     folder.mkdir(parents=True)
     text = (
@@ -312,7 +312,7 @@ def test_statistics_are_told_row_by_row(tmp_path):
     assert "Output 0 DT_FLOAT16 ND 2x3: Max Value nan, Nan Count 3, Own Column 7" in text
 
 
-def test_what_is_remarkable_in_statistics_comes_first(tmp_path):
+def test_remarkable_statistics_are_shown_first(tmp_path):
     folder = tmp_path / "dump" / STEP
     folder.mkdir(parents=True)
     header = (
@@ -336,7 +336,7 @@ def test_what_is_remarkable_in_statistics_comes_first(tmp_path):
 
 
 @pytest.mark.parametrize("ending", ["prototxt", "txt"])
-def test_an_original_model_is_told_by_its_nodes(tmp_path, ending):
+def test_an_original_model_is_described_by_its_nodes(tmp_path, ending):
     path = tmp_path / ("net." + ending)
     path.write_text(
         'name: "n"\nlayer { name: "a" type: "Input" top: "a" }\nlayer { name: "b" type: '
@@ -354,7 +354,7 @@ def test_an_original_model_is_told_by_its_nodes(tmp_path, ending):
     assert code == 3 and found["kind"] == "original" and found["problem"]
 
 
-def test_where_nan_begins_is_told_without_golden_data(tmp_path):
+def test_the_first_ops_with_nan_are_listed_without_golden_data(tmp_path):
     folder = tmp_path / "dump" / STEP
     folder.mkdir(parents=True)
     good, bad, full = (
@@ -382,7 +382,7 @@ def test_where_nan_begins_is_told_without_golden_data(tmp_path):
     assert "not_finite" not in document(tmp_path / "dump")[1]
 
 
-def test_what_stands_in_the_padding_alone_begins_nowhere(tmp_path):
+def test_infinities_in_padding_alone_have_no_first_op(tmp_path):
     # Zeros that TransData fills a block up with, and what Log makes of them.
     folder = tmp_path / "dump" / STEP
     folder.mkdir(parents=True)

@@ -34,7 +34,7 @@ serve({}, {}, {})
 """
 
 
-def test_what_is_no_text_in_the_search_path_is_passed_over(monkeypatch):
+def test_a_path_object_in_sys_path_is_skipped(monkeypatch):
     """As Python's own imports do."""
     monkeypatch.setattr(sys, "path", [pathlib.Path("modules"), *sys.path])
     child = Child()
@@ -58,7 +58,7 @@ def strange_folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_no_process_imports_what_lies_in_the_current_folder(strange_folder):
+def test_a_worker_imports_nothing_from_the_current_folder(strange_folder):
     child = Child()
     try:
         assert child.call((os.getpid,)) == child.pid
@@ -72,7 +72,7 @@ def test_no_process_imports_what_lies_in_the_current_folder(strange_folder):
     assert not (strange_folder / "imported").exists()
 
 
-def test_a_termination_that_an_extension_swallowed_ends_the_process(tmp_path, until):
+def test_a_sigterm_that_an_extension_swallowed_still_ends_the_worker(tmp_path, until):
     """Importing numpy's C part makes an ImportError of whatever is raised in it."""
     child = Child()
     child.call((os.getpid,))
@@ -94,7 +94,7 @@ def test_a_termination_that_an_extension_swallowed_ends_the_process(tmp_path, un
     assert child.close() == 0 and isinstance(ended[0], ProcessDied)
 
 
-def test_a_process_without_calls_waits_for_no_thread(until):
+def test_a_process_without_calls_ends_without_waiting_for_threads(until):
     calls, ours = os.pipe()
     theirs, answers = os.pipe()
     code = _HOLDS_A_LOCK.format(sys.path, calls, answers, os.getpid())

@@ -50,7 +50,7 @@ def living(script):
     return [pid for pid in pids if os.path.exists("/proc/%s" % pid)]
 
 
-def test_when_the_process_that_calls_is_killed(script, until):
+def test_user_processes_end_when_the_calling_process_is_killed(script, until):
     caller = Child()
     try:
         assert caller.call((usercode.call_user, script, start, "7")) == 7
@@ -61,7 +61,7 @@ def test_when_the_process_that_calls_is_killed(script, until):
         caller.close()
 
 
-def test_when_it_is_told_to_stop(script):
+def test_user_processes_end_when_told_to_stop(script):
     assert usercode.call_user(script, start, "7") == 7
     usercode.stop_user_code()
     assert not living(script)
@@ -80,7 +80,7 @@ def test_when_it_is_told_to_stop(script):
         ),
     ],
 )
-def test_when_it_ends_or_stops(script, words, said, monkeypatch):
+def test_user_processes_end_when_the_function_crashes_or_hangs(script, words, said, monkeypatch):
     monkeypatch.setattr(usercode, "TIMEOUT_S", 2.0)
     with pytest.raises(NotComparable, match=said):
         usercode.call_user(script, start, words)
@@ -88,7 +88,7 @@ def test_when_it_ends_or_stops(script, words, said, monkeypatch):
 
 
 @pytest.mark.parametrize("first", [usercode.go_below_a_guard, usercode._begin])
-def test_when_it_ends_while_it_starts(script, monkeypatch, first):
+def test_a_user_function_killed_at_its_start_is_called_again(script, monkeypatch, first):
     """As one that the system killed: the user's code has no part in that, and is called in another
     one.
     """
@@ -115,7 +115,7 @@ def test_when_it_ends_while_it_starts(script, monkeypatch, first):
     usercode.stop_user_code()
 
 
-def test_when_it_cannot_be_started(script, monkeypatch):
+def test_a_user_process_that_cannot_be_started_is_reported(script, monkeypatch):
     def refuse(child, function):
         raise OSError(11, "Resource temporarily unavailable")
 
@@ -130,7 +130,7 @@ def test_when_it_cannot_be_started(script, monkeypatch):
     usercode.stop_user_code()
 
 
-def test_when_the_guard_is_killed_the_call_still_ends(tmp_path):
+def test_a_call_ends_even_when_the_guarding_process_is_killed(tmp_path):
     """What was started may stay then, but holds nothing that anybody waits for."""
     script, note = tmp_path / "plain.py", tmp_path / "pid"
     script.write_text("import os, signal, subprocess\ndef start(words):\n    exec(words)\n")

@@ -127,7 +127,7 @@ def block(request):
 
 
 @pytest.mark.parametrize("mode", ["all", "output"])
-def test_in_a_healthy_run_every_operator_is_right(block, mode):
+def test_a_healthy_caffe_or_tensorflow_run_has_no_wrong_operator(block, mode):
     block.dump(mode=mode)
     code, summary, _ = block.compare("--recompute", "all")
     found = summary["recomputed"]
@@ -140,7 +140,7 @@ def test_in_a_healthy_run_every_operator_is_right(block, mode):
     "op, fault",
     [("res2a_branch1", "scale:1.01"), ("fc", "scale:1.01"), ("res2ares2a_relu", "scale:1.01")],
 )
-def test_what_passes_but_is_wrong_is_the_suspect(block, op, fault):
+def test_an_operator_that_passes_but_is_wrong_is_the_suspect(block, op, fault):
     block.dump({op: fault})
     code, summary, _ = block.compare()
     suspect = only(summary)
@@ -148,7 +148,7 @@ def test_what_passes_but_is_wrong_is_the_suspect(block, op, fault):
 
 
 @pytest.mark.parametrize("mode", ["all", "output"])
-def test_another_input_accuses_no_operator(block, mode):
+def test_other_input_data_accuses_no_operator(block, mode):
     block.dump(
         mode=mode,
         data=np.random.RandomState(2).standard_normal(block.data.shape).astype(np.float32),
@@ -160,7 +160,7 @@ def test_another_input_accuses_no_operator(block, mode):
     ) and "no operator need be wrong" in text
 
 
-def test_weights_come_from_the_file_that_the_manifest_names(caffe):
+def test_weights_are_read_from_the_file_that_the_manifest_names(caffe):
     caffe.dump()
     os.rename(
         os.path.join(caffe.folder, "resblock.caffemodel"),

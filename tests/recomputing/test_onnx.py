@@ -38,7 +38,7 @@ def transformer(net, **options):
 
 @pytest.mark.parametrize("mode", ["all", "output"])
 @pytest.mark.parametrize("network", [cnn, transformer])
-def test_in_a_healthy_run_every_operator_is_right(net, network, mode):
+def test_a_healthy_onnx_run_has_no_wrong_operator(net, network, mode):
     network(net, mode=mode)
     code, result, text = net.compare("--recompute", "all")
     found = result["summary"]["recomputed"]
@@ -54,7 +54,7 @@ def test_in_a_healthy_run_every_operator_is_right(net, network, mode):
 @pytest.mark.parametrize(
     "op, factor, said", [("/conv2/Conv", 1.01, "1.0 %"), ("/fc/Gemm", 0.99, "1.00 %")]
 )
-def test_one_percent_too_much_or_little_passes_and_is_a_suspect(net, op, factor, said):
+def test_an_operator_one_percent_off_passes_and_is_a_suspect(net, op, factor, said):
     cnn(net, fault=(op, lambda array: array * np.float32(factor)))
     code, result, text = net.compare()
     suspect = only(result["summary"])
@@ -66,7 +66,7 @@ def test_one_percent_too_much_or_little_passes_and_is_a_suspect(net, op, factor,
     assert net.compare("--strict")[0] == 1
 
 
-def test_a_run_that_goes_on_says_that_nothing_was_computed_again_and_is_sure_of_nobody(net):
+def test_an_unfinished_run_says_that_nothing_was_computed_again(net):
     cnn(net, fault=("/conv2/Conv", lambda array: array * np.float32(1.5)))
     assert only(net.compare()[1]["summary"])["confidence"] == "high"
     with RunStore.begin(net.path("out"), RunStore.open(net.path("out")).get("inputs")):
@@ -102,7 +102,7 @@ def test_a_run_that_goes_on_says_that_nothing_was_computed_again_and_is_sure_of_
     assert "confidence low" in said and "operators are computed again only when it ends" in said
 
 
-def test_a_merge_knows_what_its_hosts_computed(net):
+def test_a_merge_takes_over_what_its_hosts_computed(net):
     cnn(net, fault=("/conv2/Conv", lambda array: array * np.float32(1.01)))
     alone = only(net.compare()[1]["summary"])
     words = [
@@ -133,7 +133,7 @@ def test_a_merge_knows_what_its_hosts_computed(net):
         ("all", "is its own."),
     ],
 )
-def test_of_an_input_that_was_not_dumped_nothing_is_claimed(net, mode, says):
+def test_nothing_certain_is_said_of_an_op_whose_input_was_not_dumped(net, mode, says):
     cnn(net, mode=mode, fault=("Conv_0", lambda array: array * np.float32(1.25)))
     code, result, text = net.compare()
     suspect = only(result["summary"])
@@ -170,7 +170,7 @@ def squeezed_within_an_op():
     )
 
 
-def test_the_shape_of_a_value_within_another_op_is_known_by_golden_data(net):
+def test_golden_data_tells_the_shape_of_a_value_within_another_op(net):
     net.prepare(
         squeezed_within_an_op(),
         {"x": even((3, 4, 8))},
@@ -181,7 +181,7 @@ def test_the_shape_of_a_value_within_another_op_is_known_by_golden_data(net):
     assert (code, found["ops"], found["right"], found["not_computed"]) == (0, 2, 2, [])
 
 
-def test_a_shift_is_one_of_what_was_computed(net):
+def test_a_shift_is_described_relative_to_the_computed_values(net):
     cnn(net, fault=("/conv2/Conv", lambda array: np.roll(array, 1, axis=1)))
     suspect = only(net.compare()[1]["summary"])
     assert suspect["explanations"][0]["sentence"].startswith(
@@ -189,7 +189,7 @@ def test_a_shift_is_one_of_what_was_computed(net):
     )
 
 
-def test_an_operator_that_did_nothing(net):
+def test_an_operator_that_did_nothing_is_explained_so(net):
     before = cnn(net)
     pooled = before.output("MaxPool_1").array.astype(np.float32)
     net.dump({"x": even((2, 3, 16, 16))}, FUSED, ("/conv2/Conv", lambda array: pooled))
@@ -202,7 +202,7 @@ def test_an_operator_that_did_nothing(net):
     "curve, kind, said",
     [("HardSwish", "activation", "without its HardSwish"), ("Relu", "bias", ", 0.25 in the mid")],
 )
-def test_what_an_activation_hides_in_part_is_explained(net, curve, kind, said):
+def test_an_error_partly_hidden_by_an_activation_is_explained(net, curve, kind, said):
     nodes = [
         node("Conv", ["x", "w", "b"], ["t"], name="conv"),
         node(curve, ["t"], ["y"], name="act"),
@@ -234,7 +234,7 @@ def not_finite(array):
 
 
 @pytest.mark.parametrize("op", ["/attn/q/MatMul", "/norm1/LayerNormalization"])
-def test_nan_that_follows_is_not_accused(net, op):
+def test_operators_that_pass_nan_on_are_not_accused(net, op):
     transformer(net, fault=(op, not_finite))
     code, result, _ = net.compare("--recompute", "all")
     assert (code, only(result["summary"])["op"], result["summary"]["recomputed"]["wrong"]) == (
@@ -256,7 +256,7 @@ def only_file(net, folder, name):
     return path
 
 
-def test_golden_files_that_were_exchanged_are_wrong_not_the_operators(net):
+def test_exchanged_golden_files_are_reported_and_no_operator_accused(net):
     transformer(net)
     exchange(net, "_attn_q_MatMul", "_attn_k_MatMul")
     code, result, text = net.compare()
@@ -268,7 +268,7 @@ def test_golden_files_that_were_exchanged_are_wrong_not_the_operators(net):
     assert result["summary"]["recomputed"]["wrong"] == 0 and "error is its own" not in text
 
 
-def test_without_the_original_model_simple_operators_are_computed(net):
+def test_simple_operators_are_computed_without_the_original_model(net):
     transformer(net, fault=("/attn/Softmax", lambda array: array * np.float32(1.02)))
     for name in ("m.onnx", os.path.join("golden", "manifest.json")):
         os.remove(net.path(name))
@@ -286,9 +286,7 @@ STRICT = [
 
 
 @pytest.mark.parametrize("limit, usual", STRICT)
-def test_limits_that_are_stricter_than_rounding_are_said_to_be_and_no_operator_is_blamed(
-    net, limit, usual
-):
+def test_limits_stricter_than_rounding_are_called_so_and_blame_no_operator(net, limit, usual):
     cnn(net)
     code, result, text = net.compare(
         "--recompute", "all", "--limit", limit, "--limit", "AccumulatedRelativeError<9999"
@@ -313,7 +311,7 @@ def test_limits_that_are_stricter_than_rounding_are_said_to_be_and_no_operator_i
     assert run_here(shlex.split(command), net.folder).returncode == 0
 
 
-def test_a_strict_limit_is_told_without_computing_where_the_type_alone_explains_the_row(net):
+def test_a_too_strict_limit_is_reported_without_computing_again(net):
     cnn(net)
     code, _, text = net.compare("--recompute", "none", "--limit", "RelativeEuclideanDistance<=1e-6")
     assert code == 1 and "rounding to float16 alone may make 0.049 %: the limit is stricter" in text
@@ -336,7 +334,7 @@ def test_strict_limits_do_not_hide_an_operator_that_is_wrong(net, op, named):
     assert "next: goldwatch compare-op" in text
 
 
-def test_what_comes_out_otherwise_of_an_assumed_input_is_not_counted_as_wrong(net):
+def test_a_difference_by_an_assumed_input_is_not_counted_as_wrong(net):
     feeds = {"x": even((2, 3, 16, 16))}
     cnn(net)
     net.dump({"x": feeds["x"][:, ::-1].copy()}, FUSED, mode="output")
@@ -351,13 +349,13 @@ def test_what_comes_out_otherwise_of_an_assumed_input_is_not_counted_as_wrong(ne
     assert "0 wrong; 1 otherwise of golden data's input" in text
 
 
-def test_none_computes_nothing(net):
+def test_recompute_none_computes_nothing(net):
     cnn(net, fault=("/conv2/Conv", lambda array: array * np.float32(1.01)))
     code, result, text = net.compare("--recompute", "none")
     assert code == 0 and "recomputed" not in result["summary"] and "computed again" not in text
 
 
-def test_auto_computes_what_is_urgent_and_others_as_far_as_the_time_allows(net, monkeypatch):
+def test_recompute_auto_computes_urgent_operators_first_within_its_time(net, monkeypatch):
     cnn(net)
     monkeypatch.setattr(recomputation, "SHARE", 0.0)
     monkeypatch.setattr(recomputation, "LEAST_COST_S", 1e-4)
@@ -377,7 +375,7 @@ def test_auto_computes_what_is_urgent_and_others_as_far_as_the_time_allows(net, 
     assert net.compare()[1]["summary"]["recomputed"]["wrong"] == 1
 
 
-def test_the_original_model_that_is_gone_is_said_and_another_path_is_taken(net):
+def test_an_original_model_that_moved_is_reported_and_can_be_given(net):
     cnn(net)
     os.makedirs(net.path("elsewhere"))
     os.rename(net.path("m.onnx"), net.path("elsewhere", "it.onnx"))
@@ -394,7 +392,7 @@ def test_the_original_model_that_is_gone_is_said_and_another_path_is_taken(net):
     )
 
 
-def test_an_original_model_that_is_not_there_is_an_error(net):
+def test_a_missing_original_model_is_an_error(net):
     cnn(net)
     assert net.compare("--original", "no.onnx")[0] in (2, 4)
 
@@ -440,7 +438,7 @@ def verdicts(result):
     return {row["tensor"]: row["verdict"] for row in result["rows"]}
 
 
-def test_memory_overwritten_before_it_was_read_is_not_rounding(net):
+def test_an_input_overwritten_before_it_was_dumped_is_not_excused_as_rounding(net):
     cancelling(net, mode="all")
     file = Path(only_file(net, "dump", "*/*/*/*/*/Mul.shrink.*"))
     data = bytearray(file.read_bytes())
@@ -476,7 +474,7 @@ def ranking(net, **options):
 
 
 @pytest.mark.parametrize("mode", ["all", "output"])
-def test_behind_a_decision_near_a_tie_passes_what_the_original_model_shows_to_be_right(net, mode):
+def test_right_values_behind_a_decision_near_a_tie_pass(net, mode):
     ranking(net, mode=mode)
     code, result, text = net.compare("--recompute", "none")
     assert (code, verdicts(result)["top:output:0"], verdicts(result)["out:output:0"]) == (
@@ -492,7 +490,7 @@ def test_behind_a_decision_near_a_tie_passes_what_the_original_model_shows_to_be
 
 
 @pytest.mark.parametrize("op", ["score", "choose", "out"])
-def test_behind_a_decision_near_a_tie_a_wrong_operator_is_found(net, op):
+def test_a_wrong_operator_behind_a_decision_near_a_tie_is_named(net, op):
     ranking(
         net,
         fault=(
@@ -508,7 +506,7 @@ def test_behind_a_decision_near_a_tie_a_wrong_operator_is_found(net, op):
     )
 
 
-def test_rows_by_rounding_alone_pass_with_a_warning_and_fail_again_behind_a_wrong_dump(net):
+def test_rows_excused_by_rounding_fail_again_behind_a_wrong_dump(net):
     cancelling(net)
     assert verdicts(net.compare("--recompute", "none")[1])["cancel:output:0"] == "fail"
     code, result, text = net.compare()
@@ -570,7 +568,7 @@ def test_a_watch_computes_operators_before_it_deletes_their_files(net, mode):
 
 
 @pytest.mark.parametrize("fed_otherwise", [True, False])
-def test_another_input_that_several_slices_read_is_no_wrong_layout_of_theirs(net, fed_otherwise):
+def test_slices_of_an_exchanged_input_are_not_called_wrong(net, fed_otherwise):
     """Two slices put the pixels of other columns side by side; red and blue are exchanged, or one
     of the slices takes the wrong columns.
     """

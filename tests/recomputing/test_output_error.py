@@ -43,7 +43,7 @@ def slow(x, y, error, dtype):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("block", [1 << 15, 7])
 @pytest.mark.parametrize("spoiled", [False, True])
-def test_an_error_is_what_its_definition_says(monkeypatch, dtype, block, spoiled):
+def test_errors_equal_their_definitions(monkeypatch, dtype, block, spoiled):
     monkeypatch.setattr(output_error, "_BLOCK", block)
     random = np.random.RandomState(5)
     y = random.standard_normal((3, 4, 5)) * np.exp(random.standard_normal((3, 4, 5)))
@@ -77,7 +77,7 @@ def test_an_error_is_what_its_definition_says(monkeypatch, dtype, block, spoiled
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (1, 1)])
-def test_one_element_or_none(shape):
+def test_one_element_or_none_has_no_error(shape):
     values = np.full(shape, 2.0)
     found = own_error(values.astype(np.float16), Value(values), "float16")
     assert (found.distance, found.ratio, found.worst, found.odd, found.elements) == (
@@ -99,12 +99,12 @@ def test_one_element_or_none(shape):
         (6e4, np.inf, 1),
     ],
 )
-def test_what_lies_at_the_end_of_the_range_may_overflow_or_not(x, y, odd):
+def test_values_at_the_end_of_the_range_may_overflow(x, y, odd):
     assert own_error(np.array([1.0, x]), Value(np.array([1.0, y])), "float16").odd == odd
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e200])
-def test_float64_has_values_whose_squares_it_does_not_have(scale):
+def test_float64_values_whose_squares_overflow_are_measured(scale):
     values = np.linspace(1, 2, 8) * scale
     found = own_error(values * 1.001, Value(values), "float64")
     assert found.worst > 24 and found.odd == 0
@@ -123,7 +123,7 @@ def test_float64_has_values_whose_squares_it_does_not_have(scale):
         (-1e9, np.nan, 1),
     ],
 )
-def test_masks_that_float16_stores_as_infinite_are_no_overflow(computed, device, odd):
+def test_masks_stored_as_infinity_in_float16_are_not_overflow(computed, device, odd):
     rest = np.linspace(-2, 2, 7)
     expected = np.append(rest, computed).reshape(2, 4)
     actual = np.append(rest, device).astype(np.float16).reshape(2, 4)
@@ -131,7 +131,7 @@ def test_masks_that_float16_stores_as_infinite_are_no_overflow(computed, device,
 
 
 @pytest.mark.parametrize("off, right", [(1e-6, True), (1e-4, False)])
-def test_what_float32_golden_data_cannot_show_convicts_nobody(off, right):
+def test_errors_below_the_precision_of_float32_golden_data_accuse_nobody(off, right):
     x = np.linspace(-2.9999, 2.9999, 512, dtype=np.float32).reshape(1, 512)
     golden = np.clip(x / np.float32(6) + np.float32(0.5), 0, 1)
     sides = [

@@ -298,7 +298,7 @@ def ways(parts):
     exact=st.booleans(),
 )
 @settings(max_examples=300, deadline=None)
-def test_what_is_computed_in_parts_is_what_is_computed_at_once(name, seed, step, exact):
+def test_operators_computed_in_parts_give_the_same_errors(name, seed, step, exact):
     arithmetic = EXACT if exact else Arithmetic()
     parts = job(name, seed)
     (whole,) = parts.measure(arithmetic)
@@ -318,7 +318,7 @@ def test_what_is_computed_in_parts_is_what_is_computed_at_once(name, seed, step,
 
 @given(data=st.data())
 @settings(max_examples=150, deadline=None)
-def test_windows_of_any_size_are_computed_in_parts_as_at_once(data):
+def test_windows_of_any_size_computed_in_parts_give_the_same_errors(data):
     draw = data.draw
     kernel, strides, dilations = (
         [draw(st.integers(1, most)) for _ in range(2)] for most in (4, 4, 3)
@@ -403,7 +403,7 @@ def test_windows_of_any_size_are_computed_in_parts_as_at_once(data):
         ("response-of-caffe", [0, 1]),
     ],
 )
-def test_along_which_axes_operators_are_computed_in_parts(name, axes):
+def test_the_axes_along_which_operators_are_split_are_known(name, axes):
     assert sorted(ways(job(name, 1))) == axes
 
 
@@ -411,11 +411,11 @@ def test_along_which_axes_operators_are_computed_in_parts(name, axes):
     ("name", "most", "number"),
     [("add-of-one-picture", 64 * 300, 3), ("relu", 64 * 100, 5), ("mean", LARGE, 1)],
 )
-def test_what_does_not_fit_into_memory_is_computed_in_parts(name, most, number):
+def test_a_tensor_beyond_the_memory_limit_is_computed_in_parts(name, most, number):
     assert len(job(name, 1, most)._parts) == number
 
 
-def test_what_cannot_be_computed_in_parts_and_does_not_fit_is_said_so():
+def test_an_operator_that_cannot_be_split_and_does_not_fit_is_refused():
     with pytest.raises(
         NotComputable,
         match="its tensors have 240 elements, more than can be computed at once in 0 MiB",
@@ -432,7 +432,7 @@ def test_what_cannot_be_computed_in_parts_and_does_not_fit_is_said_so():
         ((3, 5), "ND", 0, 1),
     ],
 )
-def test_a_tensor_is_read_in_parts(shape, format, axis, block):
+def test_a_stored_tensor_is_read_in_parts(shape, format, axis, block):
     values = np.random.RandomState(3).standard_normal(shape).astype(np.float16)
     stored = values if format in ("ND", "NCHW") else convert(values, "NCHW", format, shape)
     desc = TensorDesc(origin_format="NCHW" if len(shape) == 4 else "ND", origin_shape=shape)

@@ -14,7 +14,7 @@ from goldwatch.recomputing.recorded_dumps import RecordedStep
 
 
 @pytest.mark.parametrize("output_at, came_in", [(8192, True), (4096, False), (0, False)])
-def test_an_input_that_equals_the_output_is_overwritten_unless_addresses_tell_another(
+def test_an_input_equal_to_the_output_counts_as_overwritten_unless_addresses_differ(
     tmp_path, output_at, came_in
 ) -> None:
     """What is added is too small to change a float16: layer scales of 1e-6 are."""

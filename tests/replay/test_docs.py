@@ -6,7 +6,7 @@ from goldwatch.replay.limits import own_error_limits
 from pages import text_of
 
 
-def test_the_limits_are_those_of_the_page() -> None:
+def test_the_limits_of_the_replay_page_are_those_in_force() -> None:
     text = text_of("docs/replay.md")
     assert "5 u = %.3g |" % own_error_limits([1], "float16")[0] in text
     assert (

@@ -22,7 +22,7 @@ def layers_apart(device, monkeypatch, **op_faults):
 @pytest.mark.parametrize(
     "op", ["bn_conv1", "scale2a_branch2a", "conv1_relu", "res2a", "drop", None]
 )
-def test_each_layer_is_an_op(device, monkeypatch, op, mode) -> None:
+def test_a_model_without_fusions_replays_layer_by_layer(device, monkeypatch, op, mode) -> None:
     faults = {} if op is None else {op: "scale:1.03"}
     model = layers_apart(device, monkeypatch, **faults)
     assert len([entry for entry in model.dumped_ops() if entry.originals]) == 24
@@ -57,7 +57,7 @@ def fused_sum(device, **op_faults):
 
 @pytest.mark.parametrize("mode", ["all", "output"])
 @pytest.mark.parametrize("wrong", ["res2a_branch2b", "res2ares2a_relu", None])
-def test_a_sum_within_the_convolution_before_it(device, wrong, mode) -> None:
+def test_a_sum_fused_into_the_convolution_before_it_is_replayed(device, wrong, mode) -> None:
     """The stand-in rounds the convolution before it adds, a real device need not: that is within
     the limits.
     """
@@ -71,7 +71,9 @@ def test_a_sum_within_the_convolution_before_it(device, wrong, mode) -> None:
 
 
 @pytest.mark.parametrize("mode", ["all", "output"])
-def test_what_the_compiler_puts_before_the_first_layer_feeds_it(device, mode) -> None:
+def test_the_networks_input_replaces_what_the_compiler_puts_before_the_first_layer(
+    device, mode
+) -> None:
     """As AIPP, which makes the network's input from an image: no layer has its value but the input
     itself.
     """
@@ -84,7 +86,7 @@ def test_what_the_compiler_puts_before_the_first_layer_feeds_it(device, mode) ->
     assert reasons(result) == {} and culprits(result) == ["fc"]
 
 
-def test_inputs_in_another_order_are_told_by_what_they_are(device) -> None:
+def test_inputs_in_another_order_are_matched_by_shape_and_value(device) -> None:
     model = device.network.model()
     model.ops = [
         replace(op, inputs=op.inputs[::-1]) if op.name in ("cat", "res2ares2a_relu") else op
@@ -95,7 +97,7 @@ def test_inputs_in_another_order_are_told_by_what_they_are(device) -> None:
     assert reasons(result) == {} and culprits(result) == []
 
 
-def test_one_value_may_feed_an_op_twice(device, tmp_path) -> None:
+def test_one_value_may_feed_an_op_twice_in_a_replay(device, tmp_path) -> None:
     with open(device.prototxt, encoding="ascii") as stream:
         text = stream.read().replace(
             'bottom: "res2a_branch1" bottom: "res2a_branch2b"', 'bottom: "pool1" bottom: "pool1"'

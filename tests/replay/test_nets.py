@@ -87,7 +87,7 @@ def chain(device, kind, stretch=False, text=NET):
     return device.replay(original=path, weights=None)
 
 
-def test_a_custom_layer_costs_its_own_op_only(device) -> None:
+def test_a_custom_layer_leaves_only_its_op_unreplayed(device) -> None:
     result = chain(device, "MyOwnLayer")
     told = reasons(result)
     assert (
@@ -101,20 +101,20 @@ def test_a_custom_layer_costs_its_own_op_only(device) -> None:
     )
 
 
-def test_a_random_layer_is_not_run_again(device) -> None:
+def test_a_random_layer_is_not_replayed(device) -> None:
     assert reasons(chain(device, "DummyData")) == {
         "mine": "not replayed: mine (DummyData) gives other values each time"
     }
 
 
 @pytest.mark.parametrize("text", [V1, LISTED])
-def test_other_forms_of_prototxt(device, text) -> None:
+def test_other_forms_of_prototxt_are_replayed(device, text) -> None:
     """The device's mine is a ReLU, the original's a Sigmoid: both forms say so."""
     result = chain(device, "Sigmoid", text=text)
     assert reasons(result) == {} and culprits(result) == ["mine"]
 
 
-def test_a_quantised_stretch_is_told(device) -> None:
+def test_ops_in_a_quantised_part_are_not_replayed_with_the_reason(device) -> None:
     told = reasons(chain(device, "Sigmoid", stretch=True))
     assert {told[op] for op in ("q", "mine", "dq")} == {
         "not replayed: in a quantised stretch, which the original model does not have"

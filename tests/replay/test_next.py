@@ -47,7 +47,7 @@ def told(golden, digest):
     )
 
 
-def test_a_failing_comparison_prints_the_command_to_go_on_with(compared) -> None:
+def test_a_failing_comparison_prints_the_replay_command(compared) -> None:
     words = ["goldwatch", "compare", "dump", "golden", "-f", "model.json", "-o", "out"]
     before = run_here(words, compared)
     assert before.returncode == 1 and "\nnext: goldwatch replay " not in before.stdout
@@ -69,7 +69,7 @@ def test_a_failing_comparison_prints_the_command_to_go_on_with(compared) -> None
     assert os.path.exists(str(compared / "looked" / "replay" / "result.json"))
 
 
-def test_the_model_is_the_one_that_made_the_golden_data(compared) -> None:
+def test_the_model_that_made_the_golden_data_is_proposed_for_replay(compared) -> None:
     golden, om = compared / "golden", str(compared / "model.json")
     put_model(compared)
     (compared / "other.prototxt").write_text('name: "other"\n')
@@ -83,7 +83,7 @@ def test_the_model_is_the_one_that_made_the_golden_data(compared) -> None:
     assert original_model_path(om, str(golden)) == str(compared / "net.prototxt")
 
 
-def test_it_is_found_where_it_lay_when_it_made_the_golden_data(compared, tmp_path) -> None:
+def test_the_original_model_is_found_where_the_manifest_says(compared, tmp_path) -> None:
     (tmp_path / "models").mkdir()
     put_model(tmp_path / "models")
     path = str(tmp_path / "models" / "net.prototxt")
@@ -100,7 +100,7 @@ def test_it_is_found_where_it_lay_when_it_made_the_golden_data(compared, tmp_pat
     assert original_model_path(str(compared / "model.json"), str(golden)) is None
 
 
-def test_it_is_found_where_the_golden_data_are(compared, monkeypatch) -> None:
+def test_the_original_model_is_found_beside_the_golden_data(compared, monkeypatch) -> None:
     monkeypatch.chdir(compared)
     (compared / "net").mkdir()
     put_model(compared / "golden")
@@ -143,7 +143,7 @@ def run_words(compared, *more):
     return [*words, sys.executable, "-m", "goldwatch.testing", "serve", "dump", "--acl", "acl.json"]
 
 
-def test_run_appends_a_replay(compared) -> None:
+def test_run_appends_a_replay_when_asked(compared) -> None:
     put_model(compared)
     (compared / "live").mkdir()
     words = [sys.executable, "-m", *run_words(compared, "--replay", "net.prototxt")]
@@ -168,7 +168,7 @@ def test_run_appends_a_replay(compared) -> None:
         assert {entry["op"] for entry in json.load(stream)["summary"]["culprits"]} == {"cat", "fc"}
 
 
-def test_what_cannot_be_replayed_is_told_before_the_program_starts(compared) -> None:
+def test_a_replay_that_cannot_run_is_refused_before_the_program_starts(compared) -> None:
     (compared / "live").mkdir()
     done = run_here(run_words(compared, "--replay", "none.prototxt"), compared)
     assert (

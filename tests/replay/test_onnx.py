@@ -65,7 +65,7 @@ def wrong_op(device, start):
 
 @pytest.mark.parametrize("mode", ["all", "output"])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_a_healthy_network_has_no_culprit(device, tmp_path, dtype, mode) -> None:
+def test_a_healthy_onnx_network_has_no_culprit(device, tmp_path, dtype, mode) -> None:
     made = as_onnx(device, np.dtype(dtype))
     assert [node.name for node in made.model.graph.node if node.op_type == "Relu"] == [""] * 3
     result = run(tmp_path, made.model, made.renamed(device.network.model()), mode)
@@ -75,7 +75,7 @@ def test_a_healthy_network_has_no_culprit(device, tmp_path, dtype, mode) -> None
 
 
 @pytest.mark.parametrize("op", sorted(FAULTS))
-def test_the_culprit_is_the_op_that_is_wrong(device, tmp_path, op) -> None:
+def test_the_wrong_op_of_an_onnx_network_is_the_culprit(device, tmp_path, op) -> None:
     op, fault = wrong_op(device, op), FAULTS[op]
     made = as_onnx(device)
     result = run(
@@ -103,7 +103,7 @@ def bfloat16(net):
 
 
 @pytest.mark.parametrize("fault", [None, "scale:1.05"])
-def test_a_model_in_bfloat16(device, tmp_path, fault) -> None:
+def test_a_bfloat16_model_is_replayed_in_float32(device, tmp_path, fault) -> None:
     """No kernel of the processor takes it: the parts compute in float32."""
     made = as_onnx(device)
     op = wrong_op(device, "res2a_branch2b")
@@ -144,7 +144,7 @@ class Ops:
 X = half(np.random.RandomState(3).standard_normal((2, 6, 8)))
 
 
-def test_several_outputs_and_outputs_that_are_left_out(tmp_path) -> None:
+def test_several_outputs_and_omitted_outputs_are_replayed(tmp_path) -> None:
     net = onnx_graphs.Builder()
     net.node("TopK", ["x", net.put("k", np.int64([3]))], ["v", "i"], "topk")
     net.node(
@@ -201,7 +201,7 @@ def conv1d_device(truth, wrong=""):
 
 @pytest.mark.parametrize("wrong", ["", "fc"])
 @pytest.mark.parametrize("told", [True, False])
-def test_axes_that_the_device_adds_and_shapes_that_it_folds(tmp_path, told, wrong) -> None:
+def test_axes_that_the_device_adds_and_folded_shapes_are_replayed(tmp_path, told, wrong) -> None:
     proto = conv1d()
     truth = onnx_graphs.all_values(proto, {"x": X.astype(np.float32)})
     model = conv1d_device(truth, wrong)
@@ -210,7 +210,7 @@ def test_axes_that_the_device_adds_and_shapes_that_it_folds(tmp_path, told, wron
     assert [row.op for row in result.rows("pass")] + culprits(result) == ["convRelu_0", "fc"]
 
 
-def test_a_node_that_became_several_ops(tmp_path) -> None:
+def test_a_node_that_became_several_ops_is_replayed_by_its_last_op(tmp_path) -> None:
     """The last one holds the node's value; what the first hands it is a value of nobody's, and not
     the node's input.
     """
@@ -262,7 +262,7 @@ def odd():
     return proto
 
 
-def test_what_cannot_be_run_again_costs_its_own_op(tmp_path) -> None:
+def test_a_node_that_cannot_be_replayed_leaves_only_its_op_out(tmp_path) -> None:
     ops = Ops()
     x = ops.data("x", X)
     (o,) = ops.op("odd", "Odd", ["x"], [x * 2])
@@ -287,7 +287,7 @@ def test_what_cannot_be_run_again_costs_its_own_op(tmp_path) -> None:
     assert len(told) == 4
 
 
-def test_weights_beside_the_model_in_a_folder_that_cannot_be_written(device, tmp_path) -> None:
+def test_a_model_with_external_data_in_a_read_only_folder_is_replayed(device, tmp_path) -> None:
     made = as_onnx(device, np.dtype("float16"))
     (tmp_path / "model").mkdir()
     path = build.with_external(tmp_path / "model" / "net.onnx", made.model)
@@ -298,7 +298,7 @@ def test_weights_beside_the_model_in_a_folder_that_cannot_be_written(device, tmp
     assert reasons(result) == {} and culprits(result) == ["fc"]
 
 
-def test_an_om_of_another_model_and_a_backend_of_another(device, tmp_path) -> None:
+def test_an_om_of_another_model_or_a_backend_for_another_model_is_refused(device, tmp_path) -> None:
     made = as_onnx(device)
     model = made.renamed(device.network.model())
     with pytest.raises(UsageError, match="the backend opencv does not run an ONNX model"):
@@ -317,7 +317,7 @@ def test_an_om_of_another_model_and_a_backend_of_another(device, tmp_path) -> No
 @pytest.mark.parametrize(
     "fault", [None, "/attn/k/Transpose", "/attn/MatMul_1", "/norm2/LayerNormalization", "/ff/1/Erf"]
 )
-def test_a_transformer_block(tmp_path, fault) -> None:
+def test_a_transformer_block_is_replayed_and_its_culprit_named(tmp_path, fault) -> None:
     path = build.save(tmp_path / "net.onnx", networks.transformer())
     x = half(np.random.RandomState(4).standard_normal((1, 8, 32)))
     model = on_device(
@@ -332,7 +332,7 @@ def test_a_transformer_block(tmp_path, fault) -> None:
 
 
 @pytest.mark.parametrize("fault", [None, "relu", "neg"])
-def test_shapes_that_the_device_computes_are_no_values_of_the_tensor(tmp_path, fault) -> None:
+def test_shapes_computed_at_run_time_are_not_taken_for_values_of_a_tensor(tmp_path, fault) -> None:
     path = build.save(tmp_path / "net.onnx", networks.flattened_at_run_time())
     x = half(np.random.RandomState(4).standard_normal((2, 3, 4, 5)))
     model = on_device(
@@ -342,14 +342,14 @@ def test_shapes_that_the_device_computes_are_no_values_of_the_tensor(tmp_path, f
     assert reasons(result) == {} and culprits(result) == ([] if fault is None else [fault])
 
 
-def test_a_model_that_is_too_new_for_onnxruntime_is_told_once(device, tmp_path) -> None:
+def test_a_model_too_new_for_onnxruntime_is_refused_once(device, tmp_path) -> None:
     made = as_onnx(device)
     made.model.opset_import[0].version = 99
     with pytest.raises(EnvironmentProblem, match="opset 99 of ai.onnx; onnxruntime .* knows up to"):
         run(tmp_path, made.model, made.renamed(device.network.model()))
 
 
-def test_onnxruntime_must_be_there(device, tmp_path) -> None:
+def test_a_python_without_onnxruntime_is_refused(device, tmp_path) -> None:
     made = as_onnx(device)
     empty = tmp_path / "python"
     empty.write_text('#!/bin/sh\nexec %s -I -S "$@"\n' % sys.executable)
@@ -362,7 +362,7 @@ def test_onnxruntime_must_be_there(device, tmp_path) -> None:
     assert not os.path.exists(str(tmp_path / "out"))
 
 
-def test_a_failing_comparison_prints_the_command_to_go_on_with(device, tmp_path) -> None:
+def test_a_failing_onnx_comparison_prints_the_replay_command(device, tmp_path) -> None:
     made = as_onnx(device)
     (tmp_path / "golden").mkdir()
     for op in made.renamed(device.network.model()).dumped_ops():

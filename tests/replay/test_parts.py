@@ -36,7 +36,7 @@ def nearest(value, bits, least):
 
 
 @pytest.mark.parametrize(("dtype", "bits", "least"), [("float16", 11, -13), ("bfloat16", 8, -125)])
-def test_values_are_rounded_as_exact_fractions_are(dtype, bits, least) -> None:
+def test_values_are_rounded_to_a_type_as_exact_fractions_are(dtype, bits, least) -> None:
     random = np.random.RandomState(4)
     values = np.concatenate(
         [
@@ -52,7 +52,7 @@ def test_values_are_rounded_as_exact_fractions_are(dtype, bits, least) -> None:
     assert found.dtype == (np.float16 if dtype == "float16" else np.float32)
 
 
-def test_what_rounding_leaves() -> None:
+def test_rounding_keeps_nan_infinity_and_integers() -> None:
     special = np.array([np.nan, np.inf, -np.inf, 70000.0], np.float32)
     assert [str(value) for value in rounded(special, "float16")] == ["nan", "inf", "-inf", "inf"]
     assert [str(float(value)) for value in rounded(special, "bfloat16")] == [
@@ -95,12 +95,12 @@ def op_with(weights, output, kind="Conv2D", data=(1, 8, 6, 6)):
         (None, (1, 8, 6, 6), 1),
     ],
 )
-def test_terms_of_an_op(tmp_path, weights, output, terms) -> None:
+def test_the_number_of_summed_terms_of_an_op_is_known(tmp_path, weights, output, terms) -> None:
     graph = load_model(op_with(weights, output).write_json(str(tmp_path / "model.json")))
     assert terms_of(graph, graph.op("op")) == terms
 
 
-def test_limits_grow_with_the_terms_and_stay_below_two_per_cent(tmp_path) -> None:
+def test_own_error_limits_grow_with_the_terms_up_to_two_per_cent(tmp_path) -> None:
     found = [own_error_limits([count], "float16") for count in (1, 16, 64, 576, 4608, 10**9)]
     assert found == sorted(found) and found[0] == found[1] and found[-1] == [0.01, 0.018]
     assert found[0][0] > 4 * 5.8e-4 and own_error_limits([10**9], "bfloat16")[0] < 0.02
@@ -123,7 +123,7 @@ def test_limits_grow_with_the_terms_and_stay_below_two_per_cent(tmp_path) -> Non
 
 
 @pytest.mark.parametrize("terms", [9, 147, 1152])
-def test_sums_in_float16_one_by_one_are_within_the_limits(terms) -> None:
+def test_sums_accumulated_in_float16_stay_within_the_limits(terms) -> None:
     random = np.random.RandomState(terms)
     weights = (random.standard_normal((32, terms)) / np.sqrt(terms)).astype(np.float16)
     x = random.standard_normal((terms, 128)).astype(np.float16)
@@ -201,12 +201,14 @@ LIMITS = Limits((parse_limit("RelativeEuclideanDistance=0.01"),))
         ),
     ],
 )
-def test_the_last_sentence(rows, golden_fails, sentence) -> None:
+def test_the_last_sentence_of_a_replay_names_culprits_and_gaps(
+    rows, golden_fails, sentence
+) -> None:
     found = replay_summary(summarise(rows, 3, LIMITS), rows, LIMITS, golden_fails)
     assert found.sentence == sentence and found.suspects == ()
 
 
-def test_of_a_selection_that_could_not_be_replayed_in_full() -> None:
+def test_the_sentence_about_a_selection_names_ops_that_were_not_replayed() -> None:
     rows = [row("a", "pass", 0.0), row("b", "not_compared")]
     said = (
         "No selected operator that was replayed has an error of its own (1 replayed); nothing is "
@@ -263,7 +265,7 @@ def run_made_up(tmp_path, monkeypatch):
     return run
 
 
-def test_what_goes_wrong_with_one_piece_leaves_the_others(run_made_up, tmp_path) -> None:
+def test_a_failing_piece_leaves_the_others_replayed(run_made_up, tmp_path) -> None:
     failed, written, seen = run_made_up("", "refuse", "", "die", "raise", "", "die")
     assert written == [0, 2, 5] and sorted(failed) == [1, 3, 4, 6]
     assert failed[1] == "not this one" and failed[4] == "ValueError: no such thing"
@@ -279,7 +281,7 @@ def test_a_framework_that_does_not_start_is_an_error(run_made_up) -> None:
         run_made_up("", module="not_there")
 
 
-def test_the_command(device) -> None:
+def test_the_replay_command_writes_results_and_refuses_wrong_options(device) -> None:
     device.write({"fc": "no-bias"})
     words = [
         "goldwatch",

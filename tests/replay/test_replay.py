@@ -74,7 +74,7 @@ KINDS = {"scale:1.02": CONV, "stale-filter:3": CONV, "epsilon:0.5": CONV, "pad":
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_the_culprit_is_the_op_with_the_fault_and_it_alone(device, kind) -> None:
+def test_the_op_with_the_fault_is_the_only_culprit(device, kind) -> None:
     device.write({KINDS[kind]: kind})
     result = device.replay()
     assert culprits(result) == [KINDS[kind]] and result.exit_code == 1
@@ -85,7 +85,7 @@ def test_the_culprit_is_the_op_with_the_fault_and_it_alone(device, kind) -> None
     assert result.first_divergence.op == KINDS[kind]
 
 
-def test_two_faults_at_once_are_both_named_the_worst_first(device) -> None:
+def test_two_faults_are_both_named_with_the_worst_first(device) -> None:
     device.write({"conv1conv1_relu": "scale:1.04", "cat": "scale:1.5"}, mode="output")
     result = device.replay()
     assert culprits(result) == ["cat", "conv1conv1_relu"]
@@ -98,7 +98,7 @@ def test_two_faults_at_once_are_both_named_the_worst_first(device) -> None:
     assert worst["value"] == pytest.approx(0.5, rel=1e-2) and worst["limit"] < 0.02
 
 
-def test_our_own_operators_replay_as_opencv_does(device) -> None:
+def test_the_numpy_backend_replays_as_opencv_does(device) -> None:
     device.write({"conv1conv1_relu": "scale:1.04", "cat": "scale:1.5"}, mode="output")
     result = device.replay(backend="numpy")
     assert culprits(result) == ["cat", "conv1conv1_relu"]
@@ -115,7 +115,7 @@ def test_our_own_operators_replay_as_opencv_does(device) -> None:
         assert value == pytest.approx(others[op], rel=0.02, abs=1e-6)
 
 
-def test_a_layer_that_opencv_refuses_is_replayed(tmp_path) -> None:
+def test_a_layer_that_opencv_refuses_is_replayed_by_numpy(tmp_path) -> None:
     text = "".join(
         'layer { name: "%s" type: "Input" top: "%s" input_param { shape { dim: 1 dim: 4 dim: '
         "3 dim: 5 } } }" % (name, name)
@@ -143,7 +143,7 @@ CURVE = (
 )
 
 
-def test_layers_of_ones_own_are_replayed(device) -> None:
+def test_a_type_with_a_users_layer_file_is_replayed(device) -> None:
     """A type that nobody knows is not replayed; with a function for it, it is, by that function."""
     device.write()
     with open(device.prototxt, encoding="utf-8") as stream:
@@ -169,7 +169,7 @@ def test_layers_of_ones_own_are_replayed(device) -> None:
         device.replay(**dict(options, backend="opencv"), out=device.path("o"))
 
 
-def test_behind_a_layer_whose_shape_only_the_device_tells(device, tmp_path) -> None:
+def test_ops_behind_a_layer_of_unknown_shape_are_replayed(device, tmp_path) -> None:
     """A PriorBox's top has nothing of its bottoms' shape; what reads it is replayed with the
     recorded one.
     """
@@ -201,7 +201,7 @@ def test_behind_a_layer_whose_shape_only_the_device_tells(device, tmp_path) -> N
 
 
 @pytest.mark.parametrize("mode", ["all", "output"])
-def test_a_device_that_rounds_its_weights_too_is_healthy(device, mode) -> None:
+def test_a_device_that_also_rounds_its_weights_has_no_culprit(device, mode) -> None:
     halves = {
         name: [blob.astype(np.float16).astype(np.float32) for blob in blobs]
         for name, blobs in device.network.weights.items()
@@ -212,7 +212,7 @@ def test_a_device_that_rounds_its_weights_too_is_healthy(device, mode) -> None:
     assert max(row.metrics["RelativeEuclideanDistance"] for row in result.rows("pass")) > 1e-4
 
 
-def test_values_that_are_computed_are_kept_as_golden_files(device) -> None:
+def test_replayed_values_are_kept_as_golden_files(device) -> None:
     """The replayed values of an op are those that its layers give: here pooling, which plain numpy
     repeats exactly.
     """
@@ -237,7 +237,7 @@ def test_values_that_are_computed_are_kept_as_golden_files(device) -> None:
     assert detail.first_divergence.op == "pool1"
 
 
-def test_what_was_not_recorded_is_told_and_stays_suspect(device) -> None:
+def test_ops_without_recorded_inputs_are_named_and_stay_suspect(device) -> None:
     dump = device.write(mode="output")
     (gone,) = glob.glob(os.path.join(dump, "*", "*", "*", "*", "*", "Pooling.pool1.*"))
     os.unlink(gone)
@@ -254,7 +254,7 @@ def test_what_was_not_recorded_is_told_and_stays_suspect(device) -> None:
     )
 
 
-def test_the_networks_own_input_may_be_missing(device) -> None:
+def test_the_networks_input_may_be_missing_in_the_dump(device) -> None:
     dump = device.write(mode="output")
     for name in glob.glob(os.path.join(dump, "*", "*", "*", "*", "*", "*trans_*")):
         os.unlink(name)
@@ -267,7 +267,7 @@ def test_the_networks_own_input_may_be_missing(device) -> None:
 
 
 @pytest.mark.parametrize("faults", [{}, {"res2a_branch2b": "scale:1.2"}])
-def test_inputs_only_are_replayed_by_what_their_readers_were_given(device, faults) -> None:
+def test_dumps_of_inputs_only_are_replayed_by_what_the_next_ops_read(device, faults) -> None:
     device.write(faults, mode="input")
     result = device.replay()
     told = {row.tensor: row for row in result.rows("expected_absent")}
@@ -289,7 +289,7 @@ def border_inside(device):
         json.dump(model, stream)
 
 
-def test_a_border_inside_another_op_needs_the_ops_own_input(device) -> None:
+def test_an_op_behind_a_border_inside_another_op_is_fed_its_recorded_input(device) -> None:
     device.write()
     border_inside(device)
     result = device.replay()
@@ -299,7 +299,7 @@ def test_a_border_inside_another_op_needs_the_ops_own_input(device) -> None:
     assert outputs(result)[CONV] == "pass" and result.exit_code == 3
 
 
-def test_without_it_the_op_is_not_replayed(device) -> None:
+def test_an_op_behind_a_border_inside_another_op_needs_its_recorded_input(device) -> None:
     device.write(mode="output")
     border_inside(device)
     told = reasons(device.replay())
@@ -310,14 +310,14 @@ def test_without_it_the_op_is_not_replayed(device) -> None:
     )
 
 
-def test_an_op_that_works_in_place_is_fed_by_what_precedes_it(device) -> None:
+def test_an_in_place_op_is_fed_by_the_output_before_it(device) -> None:
     model = device.network.with_op_faults({"cat": "scale:1.5"}).model()
     model.ops = [replace(op, in_place=0) if op.name in ("sig", "prob") else op for op in model.ops]
     device.write(model=model)
     assert culprits(device.replay()) == ["cat"]
 
 
-def test_where_it_has_not_been_recorded_that_is_told(device) -> None:
+def test_an_in_place_op_without_a_recorded_producer_is_not_replayed(device) -> None:
     model = device.network.model()
     model.ops = [replace(op, in_place=0) if op.name == "sig" else op for op in model.ops]
     dump = device.write(model=model)
@@ -330,7 +330,7 @@ def test_where_it_has_not_been_recorded_that_is_told(device) -> None:
     assert reasons(device.replay())["sig"] == told
 
 
-def test_what_pycaffe_dies_of_costs_one_op(device, monkeypatch) -> None:
+def test_a_layer_that_crashes_pycaffe_leaves_only_its_op_unreplayed(device, monkeypatch) -> None:
     """The stand-in for pycaffe knows but a few of the layers, and aborts at the others: the next
     child goes on behind them.
     """
@@ -357,7 +357,7 @@ def failing(device, **options):
     return found
 
 
-def test_the_golden_comparisons_verdict_goes_into_the_sentence(device) -> None:
+def test_the_verdict_of_the_comparison_goes_into_the_replays_sentence(device) -> None:
     device.write()
     failing(device)
     said = (
@@ -375,7 +375,7 @@ def test_the_golden_comparisons_verdict_goes_into_the_sentence(device) -> None:
     )
 
 
-def test_the_result_must_be_of_these_dumps(device) -> None:
+def test_a_result_of_other_dumps_is_refused(device) -> None:
     device.write()
     failing(device)
     other = device.write({"fc": "scale:1.05"}, where="other")
@@ -405,7 +405,7 @@ def test_the_result_must_be_of_these_dumps(device) -> None:
     assert not os.path.exists(device.path("out"))
 
 
-def test_of_some_ops_nothing_is_said_of_the_network(device) -> None:
+def test_a_replay_of_selected_ops_says_nothing_about_the_network(device) -> None:
     """fc is guilty but was not asked for."""
     device.write({"fc": "scale:1.05"})
     failing(device)
@@ -417,7 +417,7 @@ def test_of_some_ops_nothing_is_said_of_the_network(device) -> None:
     assert result.sentence == said and goldwatch.open_result(device.path("out")).sentence == said
 
 
-def test_an_opened_result_has_its_culprits(device) -> None:
+def test_an_opened_replay_result_has_its_culprits(device) -> None:
     device.write({"fc": "no-bias"})
     result = device.replay()
     opened = goldwatch.open_result(device.path("out"))
@@ -433,7 +433,7 @@ def test_an_opened_result_has_its_culprits(device) -> None:
     ) and result.notes
 
 
-def test_some_ops_and_limits_of_ones_own(device) -> None:
+def test_selected_ops_and_limits_of_the_user_are_applied(device) -> None:
     device.write({"fc": "scale:1.002", "cat": "scale:1.002"})
     assert sorted(culprits(device.replay())) == ["cat", "fc"]
     assert (
@@ -452,7 +452,7 @@ def test_some_ops_and_limits_of_ones_own(device) -> None:
     assert "fc" in caught.value.hint and not os.path.exists(device.path("none"))
 
 
-def test_the_same_replay_again_and_another_one(device) -> None:
+def test_a_repeated_replay_is_reused_and_a_different_one_refused(device) -> None:
     device.write()
     first = sorted(os.listdir(os.path.join(device.replay().options.out, "replayed")))
     os.mkdir(os.path.join(device.path("out"), ".replay-killed"))
@@ -465,7 +465,7 @@ def test_the_same_replay_again_and_another_one(device) -> None:
         device.replay(ops=("fc",))
 
 
-def test_what_does_not_belong_together_is_told(device, tmp_path) -> None:
+def test_inputs_that_do_not_belong_together_are_refused(device, tmp_path) -> None:
     device.write()
     with pytest.raises(UsageError, match="there is no backend 'tensorrt'") as caught:
         device.replay(backend="tensorrt")
@@ -508,7 +508,7 @@ def test_what_does_not_belong_together_is_told(device, tmp_path) -> None:
     assert not os.path.exists(device.path("out"))
 
 
-def test_one_step_at_a_time(device) -> None:
+def test_a_target_with_several_steps_is_refused(device) -> None:
     device.write()
     model = device.network.model()
     model.write_tree(device.path("dump"), step=7)
@@ -519,7 +519,7 @@ def test_one_step_at_a_time(device) -> None:
     assert device.replay(target=one).exit_code == 0
 
 
-def test_a_damaged_dump_and_one_of_no_step(device, tmp_path) -> None:
+def test_a_damaged_dump_is_not_replayed_and_other_folders_are_refused(device, tmp_path) -> None:
     dump = device.write()
     (path,) = glob.glob(os.path.join(dump, "*", "*", "*", "*", "*", "*.fc.*"))
     with open(path, "r+b") as stream:
@@ -536,7 +536,7 @@ def test_a_damaged_dump_and_one_of_no_step(device, tmp_path) -> None:
         device.replay(target=str(tmp_path / "empty"))
 
 
-def test_slices_of_an_op_are_joined(device) -> None:
+def test_dumps_in_slices_are_joined_for_a_replay(device) -> None:
     model = device.network.with_op_faults({"cat": "scale:1.05"}).model()
     model.write_json(device.path("model.json"))
     model.write_tree(device.path("dump"), generation="ffts+", threads=2)
@@ -546,7 +546,7 @@ def test_slices_of_an_op_are_joined(device) -> None:
     }
 
 
-def test_a_v1_net_and_an_input_field(device, tmp_path) -> None:
+def test_a_v1_net_with_an_input_field_is_replayed(device, tmp_path) -> None:
     """Old forms of prototxt: the cut writes input fields where there is no Input layer."""
     old = 'input: "data" input_dim: 2 input_dim: 3 input_dim: 16 input_dim: 16\n'
     with open(device.prototxt, encoding="ascii") as stream:

@@ -131,7 +131,7 @@ def run(folder, path, model, mode="all", **options):
 
 
 @pytest.mark.parametrize("mode", ["all", "output"])
-def test_a_healthy_network_has_no_culprit(frozen, tmp_path, mode) -> None:
+def test_a_healthy_tensorflow_graph_has_no_culprit(frozen, tmp_path, mode) -> None:
     path, weights = frozen
     result = run(tmp_path, path, device(weights), mode, backend="tf")
     assert reasons(result) == {} and culprits(result) == [] and result.exit_code == 0
@@ -147,14 +147,14 @@ def test_a_healthy_network_has_no_culprit(frozen, tmp_path, mode) -> None:
 
 
 @pytest.mark.parametrize("op", OPS)
-def test_the_culprit_is_the_op_that_is_wrong(frozen, tmp_path, op) -> None:
+def test_the_wrong_op_of_a_tensorflow_graph_is_the_culprit(frozen, tmp_path, op) -> None:
     path, weights = frozen
     model = device(weights, op, 1.02)
     result = run(tmp_path, path, model)
     assert culprits(result) == [op] and result.exit_code == 1
 
 
-def test_a_node_that_is_not_there_costs_one_op(frozen, tmp_path) -> None:
+def test_a_missing_original_node_leaves_only_its_op_unreplayed(frozen, tmp_path) -> None:
     path, weights = frozen
     model = device(weights)
     model.ops = [
@@ -165,7 +165,7 @@ def test_a_node_that_is_not_there_costs_one_op(frozen, tmp_path) -> None:
     assert told == {"pool": "not replayed: its original made_up is not one node of net.pb"}
 
 
-def test_what_an_op_waits_for_is_not_run(tmp_path) -> None:
+def test_control_inputs_are_not_run_in_a_replay(tmp_path) -> None:
     """Of z, which is wrong, a check of x must come first: the recorded values feed z, and nothing
     feeds x.
     """
@@ -197,7 +197,7 @@ def test_what_an_op_waits_for_is_not_run(tmp_path) -> None:
     assert reasons(result) == {} and culprits(result) == ["z"]
 
 
-def test_a_conditional_that_no_device_op_tells_of_costs_the_op_behind_it(tmp_path) -> None:
+def test_a_conditional_without_a_device_op_leaves_the_op_behind_it_unreplayed(tmp_path) -> None:
     """The json has o read y itself: the conditional in between is nobody's, and o is not accused of
     it.
     """
@@ -227,7 +227,7 @@ def test_a_conditional_that_no_device_op_tells_of_costs_the_op_behind_it(tmp_pat
     }
 
 
-def test_the_framework_must_be_there(frozen, tmp_path) -> None:
+def test_a_python_without_tensorflow_is_refused(frozen, tmp_path) -> None:
     from goldwatch.errors import EnvironmentProblem, UsageError
 
     path, weights = frozen

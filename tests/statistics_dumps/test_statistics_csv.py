@@ -26,7 +26,7 @@ def only(text):
     return rows
 
 
-def test_cells_are_read_by_what_their_column_is_called():
+def test_statistics_are_read_by_the_names_of_their_columns():
     (row,) = only(CANN + "Output,1,48,DT_FLOAT16,ND,2x3x4,1.5,-2,0.25,24,3,1,2\n")
     told = row.statistics
     assert row[:2] == ("output", 1) and told.shape == (2, 3, 4) and told.dtype == "DT_FLOAT16"
@@ -37,13 +37,13 @@ def test_cells_are_read_by_what_their_column_is_called():
 
 
 @pytest.mark.parametrize("column", ["l2norm", "L2Norm Value", "L2 Norm Value"])
-def test_the_norm_has_several_names(column):
+def test_the_norm_column_is_recognised_by_each_of_its_names(column):
     (row,) = only("Input/Output,Slot,%s,Count,Shape\nOutput,0,2.5,\u00b2,\u00b2x3\n" % column)
     assert row.statistics.norm == 2.5
     assert row.statistics.elements is None and row.statistics.shape is None  # no digits of numbers
 
 
-def test_a_count_that_adump_leaves_out_moves_no_other_cell():
+def test_a_count_that_adump_omits_does_not_shift_other_cells():
     whole, short = only(
         CHOSEN + "Input,0,4,DT_INT32,ND,2,9,5,4,90.5\nInput,1,4,DT_INT32,ND,2,5,4,90.5\n"
     )
@@ -55,12 +55,12 @@ def test_a_count_that_adump_leaves_out_moves_no_other_cell():
 
 
 @pytest.mark.parametrize("cells", ["NA,NA,NA,4,NA,NA,NA", ",,,,,,"])
-def test_what_a_device_could_not_tell_is_nothing(cells):
+def test_cells_without_a_value_are_empty(cells):
     (row,) = only(CANN + "Output,0,16,DT_DUAL,ND,-,%s\n" % cells)
     assert row.statistics.empty and row.statistics.shape is None and row.statistics.nan is None
 
 
-def test_a_header_that_is_written_again_is_no_row_and_a_line_under_way_waits():
+def test_a_repeated_header_is_skipped_and_an_unfinished_line_waits():
     rows = only(
         CANN + "Input,0,2,DT_INT8,ND,2,1,0,1,2,0,0,0\n" + CANN + "Input,1,2,DT_INT8,ND,2,1,0,"
     )
@@ -69,7 +69,7 @@ def test_a_header_that_is_written_again_is_no_row_and_a_line_under_way_waits():
     assert len(only(CANN + "Input,0,2,DT_INT8,ND,2,1,0,1,2,0,0,0")) == 1
 
 
-def test_ops_of_one_table_are_told_apart_and_so_are_their_runs():
+def test_ops_of_one_table_and_their_runs_are_told_apart():
     lines = [
         'Sub,net/Sub-op0,0,0,17,input,0,4,float32,"(2, 3)",3,3,\n',
         "Sub,net/Sub-op0,0,0,18,output,0,4,float32,(2,3),2,2\n",
@@ -84,7 +84,7 @@ def test_ops_of_one_table_are_told_apart_and_so_are_their_runs():
     assert {name: more.marks[name] for name in table.marks} == table.marks and len(more.marks) == 3
 
 
-def test_what_is_no_table_is_refused(tmp_path):
+def test_a_file_that_is_no_statistics_table_is_refused(tmp_path):
     path = tmp_path / "statistic.csv"
     for text in ("", "a,b,c\n1,2,3\n", CANN + '"' + "x" * 140000):
         path.write_text(text)

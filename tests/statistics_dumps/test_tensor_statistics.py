@@ -45,7 +45,7 @@ def told(values, printed=False):
 
 @settings(deadline=None, max_examples=60)
 @given(FLOATS, st.integers(0, 99), st.booleans())
-def test_no_pair_is_closer_than_its_statistics_say(golden, seed, printed):
+def test_the_distance_proven_by_statistics_is_never_above_the_real_one(golden, seed, printed):
     target = (
         golden + np.random.RandomState(seed).standard_normal(golden.size) * np.abs(golden).max()
     )
@@ -59,7 +59,7 @@ def test_no_pair_is_closer_than_its_statistics_say(golden, seed, printed):
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int32, np.bool_])
-def test_statistics_are_those_of_all_elements(dtype):
+def test_golden_statistics_equal_those_of_all_elements(dtype):
     values = (np.random.RandomState(0).standard_normal((700, 800)) * 3).astype(dtype)
     wide = values.astype(np.float64)
     known = statistics_of(Tensor.from_array(values))
@@ -68,7 +68,7 @@ def test_statistics_are_those_of_all_elements(dtype):
     assert known.norm == pytest.approx(np.linalg.norm(wide), rel=1e-12)
 
 
-def test_what_is_not_finite_is_counted_and_left_out():
+def test_values_not_finite_are_counted_and_left_out_of_statistics():
     known = statistics_of(Tensor.from_array(np.array([1, np.nan, np.inf, -3], np.float32)))
     assert known[:7] == (4, np.inf, -3.0, -1.0, math.sqrt(10), 1, 1)
     with pytest.raises(NotComparable):
@@ -85,7 +85,7 @@ def test_golden_elements_are_rounded_to_the_devices_type(dtype, values, expected
     assert known[1:4] == (max(expected), min(expected), pytest.approx(np.mean(expected)))
 
 
-def test_padding_counts_as_zeros_and_hides_no_difference():
+def test_padding_counts_as_zeros_and_does_not_hide_a_difference():
     golden = np.array([2.0, 4.0])
     padded = told(np.array([2.0, 4.0, 0.0, 0.0]))
     found = differences(padded, statistics_of(Tensor.from_array(golden)), padded=2)
@@ -94,7 +94,7 @@ def test_padding_counts_as_zeros_and_hides_no_difference():
     assert differences(worse, statistics_of(Tensor.from_array(golden)), padded=2)[MEAN] > 0.1
 
 
-def test_where_one_side_has_what_is_not_finite_nothing_else_is_measured():
+def test_nothing_else_is_measured_where_one_side_has_nan_or_inf():
     golden = np.array([1.0, 2.0, 3.0, 4.0])
     found = differences(
         told(np.array([1.0, np.nan, 3.0, 4.0])), statistics_of(Tensor.from_array(golden))
@@ -105,7 +105,7 @@ def test_where_one_side_has_what_is_not_finite_nothing_else_is_measured():
     assert differences(told(np.array([1.0, -np.inf])), masked)[NOT_FINITE] == 0
 
 
-def test_a_golden_table_without_a_norm_accuses_nobody():
+def test_golden_statistics_without_a_norm_make_nobody_fail():
     values = np.random.RandomState(0).standard_normal(500)
     full = told(values)
     for lacking in (
@@ -123,7 +123,7 @@ def test_a_golden_table_without_a_norm_accuses_nobody():
     assert LEAST not in differences(full, known_of(Statistics(mean=full.mean), 500))
 
 
-def test_nan_shows_where_nobody_counted_it():
+def test_nan_in_statistics_is_seen_without_a_nan_count():
     counted = told(np.array([1.0, np.nan]))
     bare = Statistics(max=math.nan, min=math.nan, norm=1.0)
     golden = np.array([1.0, 2.0])
@@ -132,7 +132,7 @@ def test_nan_shows_where_nobody_counted_it():
         assert differences(target, known_of(other, 2))[NOT_FINITE] == 0
 
 
-def test_what_is_remarkable():
+def test_nan_saturation_and_constants_are_called_remarkable():
     assert odd_in(told(np.array([np.nan, 1.0, np.inf])), "float16") == ["1 NaN", "1 Inf"]
     assert odd_in(told(np.array([65504.0, 1.0])), "float16") == [
         "65504, the largest number of float16"

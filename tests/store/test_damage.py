@@ -61,7 +61,7 @@ def with_right_sums(path, statement):
     connection.close()
 
 
-def test_flipped_bits_never_turn_fail_into_pass():
+def test_flipped_bits_in_a_store_never_turn_fail_into_pass():
     script = [
         sys.executable,
         os.path.join(ROOT, "scripts", "flip_bits"),
@@ -91,7 +91,7 @@ def test_flipped_bits_never_turn_fail_into_pass():
         "UPDATE row SET sum = '' WHERE " + SECOND,
     ],
 )
-def test_a_row_that_was_changed_is_dropped_and_said(out, path, statement, make_row):
+def test_a_changed_row_is_dropped_with_a_note(out, path, statement, make_row):
     change(path, statement)
     with RunStore.open(out) as store, pytest.raises(
         FormatError, match="damaged: a row is not as it was stored"
@@ -114,7 +114,7 @@ def test_a_row_that_was_changed_is_dropped_and_said(out, path, statement, make_r
         "UPDATE row SET verdict = 'great' WHERE " + SECOND,
     ],
 )
-def test_a_row_at_odds_with_itself_is_damage_too(out, path, statement):
+def test_a_row_that_contradicts_itself_is_dropped(out, path, statement):
     with_right_sums(path, statement)
     with RunStore.begin(out, INPUTS) as store:
         assert len(store.rows()) == 3 and "1 row" in store.notes[0]
@@ -134,14 +134,14 @@ def test_a_row_at_odds_with_itself_is_damage_too(out, path, statement):
         "UPDATE row SET address = 'many'",
     ],
 )
-def test_rows_that_goldwatch_cannot_have_written_are_one_sentence(out, path, statement):
+def test_rows_that_goldwatch_cannot_have_written_are_refused(out, path, statement):
     with_right_sums(path, statement)
     with RunStore.open(out) as store, pytest.raises(FormatError, match="damaged") as caught:
         list(store.rows())
     assert caught.value.exit_code == 4 and path in caught.value.message
 
 
-def test_notes_of_files_and_events_are_checked(out, path):
+def test_damaged_notes_of_files_and_events_are_dropped(out, path):
     change(path, "UPDATE file SET state = '9:9:9'", "UPDATE event SET text = 'x'")
     with RunStore.open(out) as store:
         for look in (store.files, store.events.all):
@@ -152,7 +152,7 @@ def test_notes_of_files_and_events_are_checked(out, path):
 
 
 @pytest.mark.parametrize("key", ["inputs", "started", "version"])
-def test_damage_in_what_is_said_of_the_run_is_refused(out, path, key):
+def test_damaged_facts_of_the_run_are_refused(out, path, key):
     change(path, "UPDATE run SET value = '\"x\"' WHERE key = '%s'" % key)
     with pytest.raises(DamagedStore, match=key):
         RunStore.begin(out, INPUTS)
@@ -163,7 +163,7 @@ def test_damage_in_what_is_said_of_the_run_is_refused(out, path, key):
 
 
 @pytest.mark.parametrize("value", ['"../../x"', '"2024"', "3", "[", "[" * 100000])
-def test_the_first_start_is_a_time(out, path, value):
+def test_a_damaged_start_time_is_refused(out, path, value):
     change(
         path,
         "UPDATE run SET value = '%s', sum = '%s' WHERE key = 'started'"
@@ -173,7 +173,7 @@ def test_the_first_start_is_a_time(out, path, value):
         store.started  # noqa: B018  it is looked at
 
 
-def test_only_our_own_result_files_are_removed(out, path, tmp_path):
+def test_only_result_files_in_out_are_removed(out, path, tmp_path):
     stamp = "20240102030405"
     for name in ("victim.txt", "keep.csv", "result_%s.csv" % stamp, "result.json"):
         (tmp_path / name).write_text("mine")
@@ -213,7 +213,7 @@ ADDED = [
 
 
 @pytest.mark.parametrize("statement", ADDED)
-def test_what_others_added_is_refused_and_never_discarded(out, path, statement):
+def test_a_store_with_foreign_tables_is_refused_and_never_discarded(out, path, statement):
     change(path, statement)
     before = read(path)
     for action in (
@@ -227,7 +227,7 @@ def test_what_others_added_is_refused_and_never_discarded(out, path, statement):
     assert read(path) == before
 
 
-def test_another_programs_database_is_never_touched(out):
+def test_another_programs_database_is_never_changed(out):
     os.makedirs(out)
     path = os.path.join(out, "run.sqlite")
     for statement in (
@@ -256,7 +256,7 @@ def test_another_programs_database_is_never_touched(out):
 @pytest.mark.parametrize(
     "where", [(0, 16), (16, 68), (68, 72), (100, 2000), (4096, 8192), (8192, None)]
 )
-def test_a_damaged_store_of_ours_is_refused_and_can_be_discarded(out, path, where):
+def test_a_damaged_store_is_refused_and_can_be_discarded_by_force(out, path, where):
     data = bytearray(read(path))
     end = len(data) if where[1] is None else where[1]
     data[where[0] : end] = b"\xa5" * (end - where[0])
@@ -272,7 +272,7 @@ def test_a_damaged_store_of_ours_is_refused_and_can_be_discarded(out, path, wher
 
 
 @pytest.mark.parametrize("size", [10, 99, 1000, 4096, 9000])
-def test_a_store_that_was_cut_off(out, path, size):
+def test_a_truncated_store_is_refused_and_can_be_discarded_by_force(out, path, size):
     os.truncate(path, size)
     with pytest.raises(GoldwatchError):
         RunStore.begin(out, INPUTS)
@@ -280,7 +280,7 @@ def test_a_store_that_was_cut_off(out, path, size):
         RunStore.begin(out, INPUTS, force=True).close()
 
 
-def test_text_under_the_stores_name_is_no_database(out):
+def test_a_text_file_called_run_sqlite_is_refused(out):
     os.makedirs(out)
     path = os.path.join(out, "run.sqlite")
     with open(path, "wb") as stream:
@@ -299,21 +299,21 @@ def test_a_store_of_another_layout_is_refused(out, path, version):
             action()
 
 
-def test_the_columns_are_those_of_the_schema(out):
+def test_the_tables_columns_are_those_of_the_schema(out):
     with RunStore.begin(out, INPUTS) as store:
         names = [line[1] for line in store.query("PRAGMA table_info(row)")]
     assert sorted(names) == sorted(["id", "sum", *COLUMNS])
     assert set(FIELDS) | set(METRICS) <= set(names)
 
 
-def test_a_store_that_cannot_be_written_is_the_environments_fault(out, path, make_row, monkeypatch):
+def test_a_store_that_cannot_be_written_is_reported(out, path, make_row, monkeypatch):
     with RunStore.begin(out, INPUTS) as store:
         store.connection.raw.execute("PRAGMA query_only = ON")
         with pytest.raises(EnvironmentProblem, match="readonly"):
             store.put(make_row(9))
 
 
-def test_a_key_is_made_of_columns(make_row):
+def test_rows_of_other_places_or_files_have_other_keys(make_row):
     assert (
         row_key(make_row(0))
         != row_key(make_row(0, step="3"))

@@ -14,12 +14,12 @@ with open(PAGE, encoding="utf-8") as page:
     QUERIES = re.findall(r"```sql\n(.*?)```", page.read(), re.DOTALL)
 
 
-def test_the_page_has_queries():
+def test_the_page_shows_three_queries():
     assert len(QUERIES) == 3
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_the_pages_queries_work_on_a_store(tmp_path, make_row, query):
+def test_queries_of_the_page_run_on_a_store(tmp_path, make_row, query):
     with RunStore.begin(str(tmp_path), {}) as store:
         store.put(make_row(0))
         store.put(make_row(0, verdict="fail"))

@@ -14,7 +14,7 @@ from goldwatch.store.row_schema import TYPES
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
-def test_the_sql_and_the_json_schema_are_those_of_the_table():
+def test_the_generated_schemas_are_up_to_date():
     script = os.path.join(ROOT, "scripts", "row_schema")
     assert subprocess.call([sys.executable, script, "--check"]) == 0, "run scripts/row_schema"
 
@@ -32,7 +32,7 @@ def test_every_field_of_result_json_is_described():
     }
 
 
-def test_every_heading_is_a_column_of_the_table():
+def test_every_csv_heading_is_a_column_of_the_row():
     everything = header(Columns(True, True, True))
     headings = [column.heading for column in columns_of(Row) if column.heading]
     assert sorted(everything) == sorted([*headings, *METRICS])

@@ -39,7 +39,7 @@ def same(first, second):
     return repr(first) == repr(second)
 
 
-def test_a_row_survives(store, make_row):
+def test_a_row_is_read_as_it_was_stored(store, make_row):
     row = make_row(
         5,
         time="20240101000000",
@@ -63,7 +63,7 @@ def test_a_row_survives(store, make_row):
 
 
 @given(NAMES | SURROGATES)
-def test_any_text_survives(text):
+def test_any_text_is_read_as_it_was_stored(text):
     stored = to_sql_text(text)
     assert from_sql_text(stored) == text
     assert isinstance(stored, str) == (text.encode("utf-8", "replace").decode() == text)
@@ -96,7 +96,7 @@ def test_undecodable_names_are_stored_as_their_bytes():
         timestamp_us=st.integers(0, 10**30),
     )
 )
-def test_any_row_survives(shared_store, row):
+def test_any_row_of_unusual_values_is_read_as_it_was_stored(shared_store, row):
     shared_store.table.remove(shared_store.table.keys(), "test")
     shared_store.put(row)
     (found,) = shared_store.rows()
@@ -108,7 +108,7 @@ def test_any_row_survives(shared_store, row):
         assert checksum(line[:-1]) == line[-1]
 
 
-def test_columns_are_the_documented_fields(store, out, make_row):
+def test_stored_columns_are_those_that_the_page_describes(store, out, make_row):
     odd = {
         "CosineSimilarity": math.nan,
         "MaxAbsoluteError": math.inf,
@@ -134,7 +134,7 @@ def test_columns_are_the_documented_fields(store, out, make_row):
     assert json.loads(found["nan"]) == {"target": 0, "golden": 0}
 
 
-def test_putting_again_replaces_and_says_so(store, out, make_row):
+def test_storing_a_row_again_replaces_it_with_an_event(store, out, make_row):
     made = store.get("void")
     store.put(make_row(0))
     store.put(make_row(1))
@@ -153,7 +153,7 @@ def test_putting_again_replaces_and_says_so(store, out, make_row):
     )
 
 
-def test_ops_are_renumbered_with_one_look_at_the_rows(store, make_row):
+def test_renumbering_ops_reads_the_rows_once(store, make_row):
     rows = [replace(make_row(number), op_sequence=None) for number in range(40)]
     store.put_all(rows)
     statements = []
@@ -168,7 +168,7 @@ def test_ops_are_renumbered_with_one_look_at_the_rows(store, make_row):
     assert {row.op for row in store.rows() if row.index == 77} == {op} and len(store.rows()) == 40
 
 
-def test_removing_rows_of_a_file(store, make_row):
+def test_rows_of_a_file_that_vanished_are_removed(store, make_row):
     made = store.get("void")
     store.put_all(make_row(number) for number in range(8))
     keys = store.table.keys_of_file("Conv2D.op1.1.2.3")
@@ -180,7 +180,7 @@ def test_removing_rows_of_a_file(store, make_row):
     assert store.query("SELECT max(id) FROM row") == [(made + 9,)]
 
 
-def test_the_order_of_the_table(store, make_row):
+def test_rows_are_read_in_the_order_of_the_table(store, make_row):
     group = ("b", "a")
     rows = [
         make_row(0, step="9", index=0, op="b", group=group, kind="input", tensor_index=0),
@@ -203,7 +203,7 @@ def test_the_order_of_the_table(store, make_row):
     assert len(store.rows(verdict="fail")) == 0 and store.op_count() == 4
 
 
-def test_facts_files_events_and_omitted(store):
+def test_facts_files_events_and_omitted_rows_are_kept(store):
     odd = os.fsdecode(b"f\xff/\n")
     store.set("x", {"a": [1, None]})
     assert store.get("x") == {"a": [1, None]} and store.get("y", 3) == 3
@@ -219,7 +219,7 @@ def test_facts_files_events_and_omitted(store):
     assert store.events.all("retried")[0][1:] == ("retried", "op", "why")
 
 
-def test_the_same_inputs_continue(out, make_row):
+def test_a_run_with_the_same_inputs_continues_its_store(out, make_row):
     with RunStore.begin(out, INPUTS) as store:
         assert not store.continued and store.connection.journal_mode == "wal" and store.notes == []
         store.put(make_row(0))
@@ -230,7 +230,7 @@ def test_the_same_inputs_continue(out, make_row):
         assert [event.kind for event in store.events.all()] == ["started", "continued"]
 
 
-def test_other_inputs_are_refused_unless_forced(out, make_row):
+def test_a_run_with_other_inputs_is_refused_unless_forced(out, make_row):
     with RunStore.begin(out, INPUTS) as store:
         store.put(make_row(0))
     with pytest.raises(UsageError) as caught:
@@ -256,7 +256,7 @@ def test_a_store_can_be_read_while_it_is_written(store, out, make_row):
             other.put(make_row(2))
 
 
-def test_a_failure_inside_a_transaction_undoes_it(store, make_row):
+def test_a_failed_transaction_changes_nothing(store, make_row):
     with pytest.raises(ZeroDivisionError), store.transaction():
         store.put(make_row(0))
         with store.transaction():
@@ -310,7 +310,7 @@ def test_no_python_function_runs_inside_sqlite(store, make_row):
 
 
 @pytest.mark.parametrize("hosts", [False, True])
-def test_every_row_is_in_the_order_of_the_table(out, make_row, hosts):
+def test_rows_of_any_host_and_place_are_read_in_order(out, make_row, hosts):
     names = [None, "2", "10", "a", "é", "\udcff", ""]
     with RunStore.begin(out, INPUTS, hosts=hosts) as store:
         rows = [

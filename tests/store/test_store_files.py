@@ -21,7 +21,7 @@ from goldwatch.filesystem import mounts
 from goldwatch.store.store import RunStore
 
 
-def test_a_finished_store_can_be_read_where_nothing_can_be_written(out, make_row, monkeypatch):
+def test_a_finished_store_can_be_read_in_a_read_only_folder(out, make_row, monkeypatch):
     with RunStore.begin(out, INPUTS) as store:
         store.put(make_row(0))
     real = database._tried
@@ -36,7 +36,7 @@ def test_a_finished_store_can_be_read_where_nothing_can_be_written(out, make_row
         assert len(list(store.rows())) == 1
 
 
-def test_a_second_writer_is_refused_and_told_who_writes(store, out):
+def test_a_second_writer_is_refused_and_the_first_is_named(store, out):
     with pytest.raises(EnvironmentProblem) as caught:
         RunStore.begin(out, INPUTS)
     assert "pid %d on host " % os.getpid() in caught.value.message and caught.value.exit_code == 4
@@ -44,7 +44,7 @@ def test_a_second_writer_is_refused_and_told_who_writes(store, out):
     RunStore.begin(out, INPUTS).close()
 
 
-def test_a_forked_child_neither_keeps_the_lock_nor_harms_the_store(out, make_row):
+def test_a_forked_child_neither_keeps_the_lock_nor_damages_the_store(out, make_row):
     store = RunStore.begin(out, INPUTS)
     store.put(make_row(0))
     read_end, write_end = os.pipe()
@@ -63,7 +63,7 @@ def test_a_forked_child_neither_keeps_the_lock_nor_harms_the_store(out, make_row
         os.waitpid(child, 0)
 
 
-def test_file_systems_without_locks_are_named(out, monkeypatch):
+def test_file_systems_without_locks_are_noted(out, monkeypatch):
     def flock(fd, flags):
         raise OSError(37, "No locks available")
 
@@ -74,7 +74,7 @@ def test_file_systems_without_locks_are_named(out, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["network", "refused"])
-def test_the_rollback_journal_is_used_and_named_where_wal_cannot_work(
+def test_a_rollback_journal_is_used_with_a_note_where_wal_cannot_work(
     out, make_row, monkeypatch, kind
 ):
     if kind == "network":
@@ -95,7 +95,7 @@ def test_the_rollback_journal_is_used_and_named_where_wal_cannot_work(
             assert connection.execute("SELECT count(*) FROM row").fetchone() == (1,)
 
 
-def test_a_full_disk_is_told_and_the_store_goes_on(store, make_row):
+def test_a_full_disk_is_reported_and_storing_goes_on_afterwards(store, make_row):
     store.put(make_row(0))
     pages = store.query("PRAGMA page_count")[0][0]
     store.connection.raw.execute("PRAGMA max_page_count = %d" % (pages + 4))
@@ -119,7 +119,7 @@ def test_an_empty_file_becomes_a_store(out):
         assert not store.continued
 
 
-def test_out_that_is_a_file_or_cannot_be_made(tmp_path):
+def test_out_that_is_a_file_or_cannot_be_made_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(MissingPath, match="is not a folder"):
         RunStore.begin(str(tmp_path / "file"), INPUTS)
@@ -133,7 +133,7 @@ def test_out_that_is_a_file_or_cannot_be_made(tmp_path):
         RunStore.open(str(tmp_path))
 
 
-def test_leftovers_of_a_killed_writer_are_removed(out):
+def test_temporary_files_of_a_killed_writer_are_removed(out):
     os.makedirs(out)
     open(out + "/.goldwatch-1-result.json.tmp", "w").close()
     open(out + "/mine.tmp", "w").close()
@@ -174,7 +174,7 @@ def test_a_killed_writer_leaves_whole_batches_and_no_lock(out, batches):
 
 @pytest.mark.parametrize("name", ["run.lock", "run.sqlite", "run.sqlite-wal", "run.sqlite-journal"])
 @pytest.mark.parametrize("make", [os.symlink, os.link])
-def test_links_in_out_are_not_written_through(out, name, make):
+def test_links_inside_out_are_refused(out, name, make):
     os.makedirs(out)
     victim = os.path.join(os.path.dirname(out), "victim")
     open(victim, "w").close()
@@ -186,7 +186,7 @@ def test_links_in_out_are_not_written_through(out, name, make):
     assert os.path.getsize(victim) == 0 and os.path.exists(victim)
 
 
-def test_ids_of_a_store_that_was_here_before_do_not_come_again(out, make_row, monkeypatch):
+def test_row_ids_of_an_earlier_store_are_not_used_again(out, make_row, monkeypatch):
     monkeypatch.setattr(store_module, "microseconds", lambda: 1795385815619471)
     with RunStore.begin(out, INPUTS) as store:
         store.put(make_row(0))
@@ -204,7 +204,7 @@ def test_ids_of_a_store_that_was_here_before_do_not_come_again(out, make_row, mo
 @pytest.mark.parametrize(
     "left, files, full", [(20000, 5, True), (1 << 30, 0, True), (1 << 30, 5, False)]
 )
-def test_what_sqlite_says_where_there_is_no_room_is_told_as_that(
+def test_a_full_disk_is_recognised_in_sqlites_messages(
     tmp_path, monkeypatch, text, left, files, full
 ):
     """It says so where its journal finds no room, or no file can be made any more."""

@@ -26,7 +26,7 @@ def test_layers_of_a_network_can_be_told_apart(most):
 
 
 @pytest.mark.parametrize("most", [20, 35, 200])
-def test_what_differs_is_kept_wherever_it_stands(most):
+def test_differing_parts_of_names_are_kept(most):
     for names in (
         ["p" * 300 + letter + "q" * 300 for letter in "ABCDEF"],
         ["a" * 1000, "a" * 1001, "a" * 999],
@@ -49,7 +49,7 @@ def test_what_differs_is_kept_wherever_it_stands(most):
 
 
 @given(st.lists(st.text("ab/_\u5c42", min_size=1, max_size=60), max_size=30), st.integers(16, 40))
-def test_different_names_stay_different(names, most):
+def test_different_names_stay_different_when_shortened(names, most):
     found = shorten_all(names, most)
     assert set(found) == set(names) and len(set(found.values())) == len(found)
     assert all(
@@ -58,7 +58,7 @@ def test_different_names_stay_different(names, most):
     )
 
 
-def test_a_sentence_keeps_all_but_its_long_words():
+def test_a_sentence_is_shortened_in_its_long_words_only():
     names = ["x" * 1000 + "/%s/" % which + "y" * 1000 for which in ("one", "two")]
     parts = (
         " (Relu) is the first operator outside its limits: ",
@@ -79,7 +79,7 @@ def test_a_sentence_keeps_all_but_its_long_words():
     assert shorten_within(text) == text
 
 
-def test_a_hostile_word_takes_no_longer_than_others(cpu_seconds):
+def test_a_huge_word_is_shortened_in_linear_time(cpu_seconds):
     for end in ("x", ""):
         with cpu_seconds(60):
             assert (

@@ -10,7 +10,7 @@ from goldwatch.text.width import cut, left, padded, right, shorten, width_of, wr
 WIDE = "层卷积/conv_层:output:0"
 
 
-def test_wide_and_combining_characters():
+def test_wide_and_combining_characters_have_their_width():
     assert [width_of(text) for text in ("", "abc", "层", "e\u0301", "ｱ", "Ａ", "a\u200bb")] == [
         0,
         3,
@@ -25,7 +25,7 @@ def test_wide_and_combining_characters():
 
 @pytest.mark.parametrize("name", ["a" * 300 + ":output:0", WIDE * 30, "short", ""])
 @pytest.mark.parametrize("most", [5, 18, 44])
-def test_names_are_cut_in_the_middle(name, most):
+def test_names_are_shortened_in_the_middle(name, most):
     short = shorten(name, most)
     assert width_of(short) <= most and (
         short == name or ("..." in short and name.startswith(short.split("...")[0]))
@@ -34,7 +34,7 @@ def test_names_are_cut_in_the_middle(name, most):
     assert width_of(cut(name, most)) <= most
 
 
-def test_wrapping_loses_nothing():
+def test_wrapping_loses_no_words():
     chance = random.Random(1)
     for _ in range(300):
         words = [
@@ -55,7 +55,7 @@ def test_wrapping_loses_nothing():
 
 @pytest.mark.parametrize("width", [-1, 0, 1, 2, 3])
 @pytest.mark.parametrize("indent", ["", "  ", "    "])
-def test_the_narrowest_terminals_end_too(width, indent):
+def test_wrapping_works_on_the_narrowest_terminals(width, indent):
     lines = wrap("one " + WIDE, width, indent)
     assert "".join(line.strip() for line in lines) == "one" + WIDE
     assert all(width_of(line) <= len(indent) + 3 for line in lines)
