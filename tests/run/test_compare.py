@@ -52,7 +52,7 @@ def test_a_healthy_network_passes_with_every_documented_column(network) -> None:
     assert "pass: 8 ops" in done.stdout and "Traceback" not in done.stderr
 
 
-def test_values_are_those_of_a_plain_computation(network) -> None:
+def test_metrics_equal_a_plain_computation(network) -> None:
     network.dump()
     assert network.compare().returncode == 0
     row = network.rows()["op/2_fused:output:0"]
@@ -65,7 +65,7 @@ def test_values_are_those_of_a_plain_computation(network) -> None:
     assert row["metrics"]["StandardDeviation"]["golden"]["std"] == pytest.approx(y.std(), rel=1e-9)
 
 
-def test_the_broken_operator_is_named(make_network) -> None:
+def test_the_broken_operator_is_the_first_divergence(make_network) -> None:
     network = make_network(broken=True)
     network.dump()
     done = network.compare()
@@ -83,7 +83,7 @@ def test_the_broken_operator_is_named(make_network) -> None:
     assert "its own" in done.stdout.splitlines()[-2]
 
 
-def test_missing_golden_is_3_and_can_be_forgiven(network) -> None:
+def test_missing_golden_data_exits_with_3_and_is_accepted_with_allow_missing(network) -> None:
     network.dump()
     os.unlink(network.golden_path("op/0"))
     assert network.compare().returncode == 3
@@ -96,7 +96,7 @@ def test_missing_golden_is_3_and_can_be_forgiven(network) -> None:
     assert network.compare("--allow-missing").returncode == 0
 
 
-def test_a_missing_dump_is_one_row(network) -> None:
+def test_a_missing_dump_gives_one_row(network) -> None:
     paths = network.dump()
     os.unlink([path for path in paths if "fc" in os.path.basename(path)][0])
     assert network.compare().returncode == 3
@@ -104,7 +104,7 @@ def test_a_missing_dump_is_one_row(network) -> None:
     assert network.compare("--allow-missing").returncode == 0
 
 
-def test_a_damaged_file_costs_its_own_rows_only(network) -> None:
+def test_a_damaged_dump_affects_only_its_rows(network) -> None:
     paths = network.dump()
     victim = [path for path in paths if "op_1_fused" in path][0]
     size = os.path.getsize(victim)
@@ -125,7 +125,7 @@ def test_a_damaged_file_costs_its_own_rows_only(network) -> None:
     assert network.rows()["op/1_fused"]["verdict"] == "not_compared"
 
 
-def test_another_shape_is_a_reason_with_both_shapes(network) -> None:
+def test_a_golden_tensor_of_another_shape_is_not_compared_with_both_shapes_named(network) -> None:
     network.dump()
     network.write_golden("op/1", network.values["op/1"][:, :2])
     assert network.compare("--allow-missing").returncode == 3
@@ -137,7 +137,7 @@ def test_another_shape_is_a_reason_with_both_shapes(network) -> None:
     )
 
 
-def test_nan_never_looks_good(network) -> None:
+def test_nan_in_the_golden_data_fails(network) -> None:
     network.dump()
     spoilt = network.values["op/1"].copy()
     spoilt[0, 0, 0, 0] = np.nan
@@ -150,7 +150,7 @@ def test_nan_never_looks_good(network) -> None:
     )
 
 
-def test_columns_follow_the_options(network) -> None:
+def test_tables_have_the_columns_that_options_ask_for(network) -> None:
     network.dump()
     done = network.compare(
         "--metrics",
@@ -175,7 +175,7 @@ def test_columns_follow_the_options(network) -> None:
     assert len(mapping) == len(table)
 
 
-def test_range_takes_its_end_too(network) -> None:
+def test_a_range_of_ops_includes_its_end(network) -> None:
     network.dump()
     assert network.compare("--range", "1,6,2").returncode == 0
     assert {row["op_sequence"] for row in network.result()["rows"]} == {1, 3, 5, 6}
@@ -197,13 +197,13 @@ def test_range_takes_its_end_too(network) -> None:
         ["--jobs", "0"],
     ],
 )
-def test_usage_errors_are_2(network, options) -> None:
+def test_wrong_options_exit_with_2(network, options) -> None:
     network.dump()
     done = network.compare(*options)
     assert done.returncode == 2 and "Traceback" not in done.stderr and done.stdout == ""
 
 
-def test_limits_replace_only_their_own_default(network) -> None:
+def test_a_limit_replaces_only_the_default_of_its_metric(network) -> None:
     network.dump()
     done = network.compare("--limit", "MaxAbsoluteError=1e-9")
     assert done.returncode == 1
@@ -211,13 +211,13 @@ def test_limits_replace_only_their_own_default(network) -> None:
     assert limits["MaxAbsoluteError"] == {"<": 1e-9} and limits["CosineSimilarity"] == {">": 0.99}
 
 
-def test_json_prints_the_same_document(network) -> None:
+def test_json_output_equals_result_json(network) -> None:
     network.dump()
     done = network.compare("--format", "json")
     assert json.loads(done.stdout) == network.result()
 
 
-def test_the_same_run_continues_and_another_is_refused(network) -> None:
+def test_a_repeated_run_continues_and_one_with_other_options_is_refused(network) -> None:
     network.dump()
     assert network.compare().returncode == 0
     connection = sqlite3.connect(os.path.join(network.out, "run.sqlite"))
@@ -246,7 +246,7 @@ def test_changed_files_are_compared_again(network) -> None:
     assert network.compare().returncode == 0
 
 
-def test_several_devices_and_steps_are_compared_each(network) -> None:
+def test_each_device_and_step_is_compared(network) -> None:
     for device in (0, 1):
         for step in (9, 10):
             network.dump(device=device, step=step)
@@ -268,7 +268,7 @@ def test_several_devices_and_steps_are_compared_each(network) -> None:
 
 
 @pytest.mark.parametrize("level", range(6))
-def test_any_level_of_the_tree_may_be_named(network, level) -> None:
+def test_any_level_of_the_dump_tree_may_be_given_as_target(network, level) -> None:
     path = os.path.dirname(network.dump()[0])
     for _ in range(level):
         path = os.path.dirname(path)
@@ -277,7 +277,7 @@ def test_any_level_of_the_tree_may_be_named(network, level) -> None:
     assert "took" in done.stderr
 
 
-def test_nothing_to_compare_is_4(network, tmp_path) -> None:
+def test_folders_without_anything_to_compare_exit_with_4(network, tmp_path) -> None:
     network.dump()
     empty = str(tmp_path / "empty")
     os.mkdir(empty)
@@ -292,7 +292,7 @@ def test_nothing_to_compare_is_4(network, tmp_path) -> None:
         assert done.returncode == 4 and "Traceback" not in done.stderr, (replaced, done.stderr)
 
 
-def test_no_match_at_all_names_the_nearest(network) -> None:
+def test_a_run_without_any_match_names_the_nearest_golden_names(network) -> None:
     network.dump()
     for name in network.values:
         os.rename(network.golden_path(name), network.golden_path("x_" + name))
@@ -304,7 +304,7 @@ def test_no_match_at_all_names_the_nearest(network) -> None:
     )
 
 
-def test_an_unexplained_hash_name_is_a_row(network) -> None:
+def test_an_unresolved_hash_name_gives_a_row(network) -> None:
     paths = network.dump()
     os.rename(paths[0], os.path.join(os.path.dirname(paths[0]), "12345678901234567890"))
     assert network.compare().returncode == 3
@@ -315,7 +315,7 @@ def test_an_unexplained_hash_name_is_a_row(network) -> None:
     assert "12345678901234567890" not in network.rows()
 
 
-def test_two_dumps_of_one_model(network, tmp_path) -> None:
+def test_two_dumps_of_one_model_are_compared(network, tmp_path) -> None:
     network.dump()
     other = str(tmp_path / "other")
     network.model.write_tree(other)
@@ -332,7 +332,7 @@ def test_two_dumps_of_one_model(network, tmp_path) -> None:
     )
 
 
-def test_hostile_names_never_reach_terminal_or_table(network) -> None:
+def test_control_characters_in_names_never_reach_terminal_or_table(network) -> None:
     folder = os.path.dirname(network.dump()[0])
     for name in (
         "Add.=cmd()\x1b[31m.1.2.1767323045000099",
@@ -368,7 +368,7 @@ def test_ctrl_c_leaves_a_usable_store(make_network, until) -> None:
     assert network.compare("--jobs", "2").returncode == 0
 
 
-def test_one_job_and_many_give_the_same(network) -> None:
+def test_one_job_and_three_give_the_same_metrics(network) -> None:
     network.dump()
     assert network.compare("--jobs", "1").returncode == 0
     alone = network.rows()
@@ -377,7 +377,7 @@ def test_one_job_and_many_give_the_same(network) -> None:
         assert row["metrics"] == alone[tensor]["metrics"]
 
 
-def test_a_changed_model_is_paired_anew(network) -> None:
+def test_a_changed_model_file_is_paired_again(network) -> None:
     network.dump()
     assert network.compare().returncode == 0
     with open(network.model_path, encoding="utf-8") as stream:
@@ -389,7 +389,7 @@ def test_a_changed_model_is_paired_anew(network) -> None:
 
 
 @pytest.mark.parametrize("columns", [80, 100])
-def test_what_is_printed_fits_the_terminal(make_network, on_terminal, columns) -> None:
+def test_output_fits_the_terminal(make_network, on_terminal, columns) -> None:
     network = make_network(broken=True)
     network.dump()
     os.unlink(network.golden_path("op/0"))
@@ -405,7 +405,7 @@ def test_what_is_printed_fits_the_terminal(make_network, on_terminal, columns) -
     assert any(line.startswith("note: took") for line in lines)
 
 
-def test_results_that_are_discarded_go_with_their_tables(network) -> None:
+def test_discarded_results_lose_their_tables(network) -> None:
     network.dump()
     assert network.compare("--mapping").returncode == 0
     before = sorted(name for name in os.listdir(network.out) if name.endswith(".csv"))

@@ -20,7 +20,7 @@ TREE = "20260102030405/0/net/1/"
 VALUES = np.arange(24, dtype=np.float32).reshape(2, 3, 4) + 1
 
 
-def test_golden_data_of_each_step(case) -> None:
+def test_each_step_is_compared_with_the_golden_data_of_its_step(case) -> None:
     for step in (0, 1, 2):
         case.dump("target", TREE + str(step), "Relu", "a", (), [VALUES + step])
         case.npy("a", VALUES + step, below=str(step))
@@ -31,7 +31,7 @@ def test_golden_data_of_each_step(case) -> None:
     assert len({row["golden_file"] for row in case.rows()}) == 1
 
 
-def test_a_step_without_golden_data_is_said(case) -> None:
+def test_a_step_without_golden_data_is_reported_and_incomplete(case) -> None:
     for step in (0, 7):
         case.dump("target", TREE + str(step), "Relu", "a", (), [VALUES])
     case.npy("a", below="0")
@@ -42,7 +42,7 @@ def test_a_step_without_golden_data_is_said(case) -> None:
     )
 
 
-def test_golden_data_for_all_steps_beside_those_of_one(case) -> None:
+def test_golden_data_for_all_steps_may_lie_beside_those_of_one(case) -> None:
     for step in (0, 1):
         for op in "ab":
             case.dump(
@@ -53,7 +53,7 @@ def test_golden_data_for_all_steps_beside_those_of_one(case) -> None:
     assert case.compare().exit_code == 0
 
 
-def test_every_run_of_a_loop_is_compared_when_golden_data_have_as_many(case) -> None:
+def test_each_run_of_a_loop_is_compared_if_golden_data_has_as_many(case) -> None:
     paths = [case.dump("target", "", "Relu", "a", (), [VALUES + number]) for number in range(3)]
     for number in range(3):
         case.npy("a", VALUES + number, later=number)
@@ -83,7 +83,7 @@ def test_an_empty_step_is_incomplete(case) -> None:
 
 
 @pytest.mark.parametrize("allow_missing", [False, True])
-def test_inputs_alone_are_incomplete(case, allow_missing) -> None:
+def test_dumps_of_inputs_alone_are_incomplete(case, allow_missing) -> None:
     case.op("a", "Data")
     case.op("b", "Relu", "a:0")
     case.dump("target", "", "Relu", "b", [VALUES], ())
@@ -97,7 +97,7 @@ def test_inputs_alone_are_incomplete(case, allow_missing) -> None:
     assert result.sentence.startswith("Incomplete: no output was compared. ")
 
 
-def test_the_golden_data_of_another_network(case) -> None:
+def test_golden_data_of_another_network_is_incomplete_and_named(case) -> None:
     case.dump("target", "", "Relu", "conv1", (), [VALUES])
     case.npy("conv1_other")
     for allow_missing in (False, True):
@@ -119,7 +119,7 @@ def test_the_golden_data_of_another_network(case) -> None:
         )
 
 
-def test_the_json_of_another_model_is_said(case) -> None:
+def test_an_om_json_of_another_model_is_warned_of(case) -> None:
     for name in ("stage1/conv", "stage1/relu", "stage2/conv"):
         case.op(name, "Relu")
     for name in ("stage1_conv_1", "stage1_relu_1", "stage2_conv_1"):
@@ -147,7 +147,7 @@ def test_a_damaged_dump_alone_is_incomplete(case) -> None:
     assert case.compare().exit_code == 3
 
 
-def test_what_was_forgiven_is_counted(case) -> None:
+def test_rows_accepted_with_allow_missing_are_counted(case) -> None:
     for name in "abc":
         case.dump("target", "", "Relu", name, (), [VALUES])
     case.npy("a")
@@ -162,7 +162,7 @@ def test_what_was_forgiven_is_counted(case) -> None:
     )
 
 
-def test_without_a_model_names_that_do_not_fit_accuse_nobody(case) -> None:
+def test_without_a_model_names_that_do_not_fit_accuse_no_operator(case) -> None:
     # "conv" stands for what the compiler fused into it; "conv_relu" is fused too, and called after
     # both.
     case.dump("target", "", "Conv2D", "conv", (), [VALUES + 1])
@@ -204,7 +204,7 @@ def test_without_a_model_names_that_do_not_fit_accuse_nobody(case) -> None:
         ("dtype=flaot32:CosineSimilarity>0.9", "float32"),
     ],
 )
-def test_a_limit_for_what_is_not_there_is_said(case, text, near) -> None:
+def test_a_limit_for_an_op_that_does_not_exist_is_warned_of(case, text, near) -> None:
     case.dump("target", "", "Relu", "conv_1", (), [VALUES])
     case.npy("conv_1")
     result = case.compare(limits=parse_limits([text, "op=conv*:WorstSliceDistance<0.1"]))
@@ -213,7 +213,7 @@ def test_a_limit_for_what_is_not_there_is_said(case, text, near) -> None:
     assert said.endswith("the nearest are " + near if near else "so")
 
 
-def test_the_time_folder_that_counts(case) -> None:
+def test_the_newest_time_folder_is_compared_unless_another_is_chosen(case) -> None:
     for time, offset in (("20260101000000", 5), ("20260102000000", 0)):
         case.dump("target", time + "/0/net/1/0", "Relu", "a", (), [VALUES + offset])
     case.npy("a")
@@ -228,7 +228,7 @@ def test_the_time_folder_that_counts(case) -> None:
         assert [row["time"] for row in case.rows()] == times
 
 
-def test_a_file_overwritten_in_place_with_its_time_put_back_is_compared_again(case) -> None:
+def test_a_file_overwritten_with_its_time_restored_is_compared_again(case) -> None:
     path = case.dump("target", "", "Relu", "a", (), [VALUES])
     golden = case.npy("a")
     assert case.compare().exit_code == 0
@@ -248,7 +248,7 @@ def test_a_file_overwritten_in_place_with_its_time_put_back_is_compared_again(ca
         assert case.compare().exit_code == 0
 
 
-def test_a_run_that_goes_on_from_another_folder_lists_its_files_once(case, monkeypatch) -> None:
+def test_a_run_continued_from_another_folder_lists_its_files_once(case, monkeypatch) -> None:
     case.dump("target", "", "Relu", "a", (), [VALUES])
     case.npy("a")
     assert case.compare().exit_code == 0
@@ -290,7 +290,7 @@ def test_the_result_is_usable_after_the_run(case) -> None:
     assert result.first_divergence.op == "a" and "".join(result.document()).startswith("{")
 
 
-def test_a_wrong_target_leaves_out_alone(case) -> None:
+def test_a_target_without_dumps_creates_no_out_folder(case) -> None:
     os.makedirs(case.target)
     case.npy("a")
     with pytest.raises(Exception, match="no dump file was found"):
@@ -298,7 +298,7 @@ def test_a_wrong_target_leaves_out_alone(case) -> None:
     assert not os.path.exists(case.out)
 
 
-def test_an_input_in_its_outputs_memory_is_not_held_against_a_healthy_op(tmp_path):
+def test_an_input_overwritten_in_place_does_not_accuse_a_healthy_op(tmp_path):
     """The dump of an op that works in place holds the output's bytes as its input, at the same
     address.
     """
@@ -326,7 +326,7 @@ def test_an_input_in_its_outputs_memory_is_not_held_against_a_healthy_op(tmp_pat
 
 
 @pytest.mark.parametrize("broken", [False, True])
-def test_an_input_that_holds_the_outputs_bytes_is_judged_by_its_producer(case, broken):
+def test_an_input_overwritten_in_place_is_judged_by_its_producers_output(case, broken):
     """In place, by a runtime that dumps no addresses."""
     value = (VALUES - 12).astype(np.float16)
     made = np.maximum(value, 0)
@@ -348,7 +348,7 @@ def test_an_input_that_holds_the_outputs_bytes_is_judged_by_its_producer(case, b
         assert (result.first_divergence.op, result.first_divergence.inputs) == ("r", "good")
 
 
-def test_an_op_that_gives_out_what_it_is_given_keeps_its_failing_input(case):
+def test_an_op_that_passes_its_input_on_keeps_its_failing_row(case):
     case.op("a", "Conv2D")
     case.op("r", "Reshape", "a:0")
     case.dump("target", "", "Reshape", "r", [VALUES + 9], [VALUES + 9])
@@ -364,7 +364,7 @@ def _centred(dtype):
     return x.astype(np.float32), x.astype(dtype)
 
 
-def test_what_cancels_is_judged_against_the_inputs(case):
+def test_a_difference_of_nearly_equal_inputs_is_judged_against_their_rounding(case):
     golden, device = _centred(np.float16)
     mean, exact = np.full((4, 1), 3, np.float16), np.float32(3)
     centred = device - mean
@@ -396,7 +396,7 @@ def test_what_cancels_is_judged_against_the_inputs(case):
 
 
 @pytest.mark.parametrize("change", [lambda z: z + 0.02, lambda z: z + np.float16(np.nan)])
-def test_what_rounding_of_the_inputs_does_not_explain_fails(case, change):
+def test_a_difference_beyond_the_rounding_of_the_inputs_fails(case, change):
     golden, device = _centred(np.float16)
     centred = device - np.float16(3)
     case.op("x", "Conv2D")
@@ -444,7 +444,7 @@ def test_nan_at_the_same_places_is_warned_of(case) -> None:
     )
 
 
-def test_an_opened_result_is_judged_as_its_run_was(case) -> None:
+def test_an_opened_result_has_the_verdict_of_its_run(case) -> None:
     for name in ("a", "conv2"):
         case.dump("target", "", "Relu", name, (), [VALUES])
     case.npy("a")
@@ -468,7 +468,7 @@ def test_an_opened_result_is_judged_as_its_run_was(case) -> None:
     )
 
 
-def test_the_input_of_an_op_that_comes_later_is_judged_like_the_output(case):
+def test_the_input_of_a_later_op_is_judged_like_the_output(case):
     x = np.random.RandomState(1).standard_normal((4, 1000)).astype(np.float32)
     y = np.float32(1e-6) * x
     case.op("a", "Conv2D")

@@ -128,7 +128,7 @@ def test_an_op_without_a_dump_has_no_tensor_index(split) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_mapping_gives_two_absolute_paths_of_files_that_exist(split, command) -> None:
+def test_the_mapping_gives_absolute_paths_of_existing_files(split, command) -> None:
     split.dump()
     split.run(*command, "--mapping")
     paths = [
@@ -176,7 +176,7 @@ def times(split):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_of_several_times_the_newest_of_each_device_counts(times, command) -> None:
+def test_the_newest_time_of_each_device_is_compared(times, command) -> None:
     done = times.run(*command)
     assert done.returncode == 0
     assert {(row["time"], row["device"]) for row in times.rows()} == {(NEW, "0"), (OLD, "1")}
@@ -189,7 +189,7 @@ def test_of_several_times_the_newest_of_each_device_counts(times, command) -> No
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_time_that_is_chosen(times, command) -> None:
+def test_a_chosen_time_is_compared_and_others_are_reported(times, command) -> None:
     done = times.run(*command, "--time", OLD)
     assert {(row["time"], row["device"], row["step"]) for row in times.rows()} == {
         (OLD, "0", "1"),
@@ -200,7 +200,7 @@ def test_a_time_that_is_chosen(times, command) -> None:
     assert times.tables() == ["0_net_1_", "0_net_2_", "1_net_1_"]
 
 
-def test_what_comes_of_another_time_than_the_chosen_one_is_said(times) -> None:
+def test_dumps_of_another_time_that_arrive_later_are_reported(times) -> None:
     catalogue = Catalogue(str(times.folder / "dump"))
     catalogue.only_time = OLD
     for path in glob.glob(os.path.join(catalogue.root, "**", "Relu.last.*"), recursive=True):
@@ -212,7 +212,7 @@ def test_what_comes_of_another_time_than_the_chosen_one_is_said(times) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_all_times(times, command) -> None:
+def test_time_all_compares_every_time_folder(times, command) -> None:
     done = times.run(*command, "--time", "all")
     assert "left out" not in done.stderr
     assert len({(row["time"], row["device"], row["step"]) for row in times.rows()}) == 4
@@ -220,7 +220,7 @@ def test_all_times(times, command) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_single_place_is_called_as_documented(split, command) -> None:
+def test_the_table_of_a_single_place_has_the_documented_name(split, command) -> None:
     split.dump()
     split.run(*command)
     assert split.tables() == [""]

@@ -82,7 +82,7 @@ FORMS = [
 @pytest.mark.parametrize(
     "form", FORMS, ids=lambda form: "-".join(map(str, form.values())) or "plain"
 )
-def test_the_first_op_is_named_that_makes_other_bytes_of_equal_inputs(tmp_path, form):
+def test_the_first_op_that_makes_other_bytes_of_equal_inputs_is_named(tmp_path, form):
     two_runs(tmp_path, **form)
     done, document = exactly(tmp_path)
     assert done.returncode == 1, done.stderr
@@ -108,7 +108,7 @@ def test_the_first_op_is_named_that_makes_other_bytes_of_equal_inputs(tmp_path, 
     )
 
 
-def test_equal_runs_pass_and_a_lost_file_makes_them_incomplete(tmp_path):
+def test_equal_runs_pass_and_a_missing_file_makes_them_incomplete(tmp_path):
     two_runs(tmp_path, ())
     done, document = exactly(tmp_path)
     assert (done.returncode, document["summary"]["failed"]) == (0, 0)
@@ -119,7 +119,7 @@ def test_equal_runs_pass_and_a_lost_file_makes_them_incomplete(tmp_path):
     assert (done.returncode, document["summary"]["verdict"]) == (3, "incomplete")
 
 
-def test_a_model_tells_the_inputs_that_were_not_dumped(tmp_path):
+def test_with_a_model_inputs_that_were_not_dumped_are_known(tmp_path):
     two_runs(tmp_path, ("b:output:0", "c:output:0"), only="output")
     done, document = exactly(tmp_path, "-f", "net.json")
     assert document["summary"]["first_divergence"]["op"] == "b", done.stdout
@@ -135,7 +135,7 @@ def test_a_model_tells_the_inputs_that_were_not_dumped(tmp_path):
 
 
 @pytest.mark.parametrize("form", [{"first_address": 4096}, {}], ids=["addresses", "none"])
-def test_of_an_op_that_works_in_place_the_producer_tells_the_input(tmp_path, form):
+def test_the_input_of_an_in_place_op_is_known_from_its_producer(tmp_path, form):
     model = chain(1)
     model.add(
         DeviceOp(
@@ -158,7 +158,7 @@ def test_of_an_op_that_works_in_place_the_producer_tells_the_input(tmp_path, for
     assert ("as their producers wrote them" in done.stdout) == (not form)
 
 
-def test_an_op_that_differs_out_of_other_inputs_is_not_the_first(tmp_path):
+def test_an_op_with_different_inputs_is_not_called_the_first(tmp_path):
     two_runs(tmp_path, ("a:input:0", "a:output:0", "c:output:0"))
     done, document = exactly(tmp_path)
     assert document["summary"]["first_divergence"]["op"] == "c"
@@ -172,7 +172,7 @@ def test_an_op_that_differs_out_of_other_inputs_is_not_the_first(tmp_path):
     assert "or it writes over its input (the model's json can tell that)" in done.stdout
 
 
-def test_of_a_training_the_first_step_and_device_are_named(tmp_path):
+def test_the_first_differing_step_and_device_of_a_training_is_named(tmp_path):
     model = chain()
     for run in ("run1", "run2"):
         for device, step in ((0, 2), (1, 2), (0, 10), (1, 10)):
@@ -186,7 +186,7 @@ def test_of_a_training_the_first_step_and_device_are_named(tmp_path):
     assert document["summary"]["devices_agree"] is False
 
 
-def test_other_models_and_layouts_are_not_compared(tmp_path):
+def test_tensors_of_other_types_or_layouts_are_not_compared_bit_for_bit(tmp_path):
     for run, kind in (("run1", np.float16), ("run2", np.float32)):
         model = DeviceModel("net")
         model.add(
@@ -201,7 +201,7 @@ def test_other_models_and_layouts_are_not_compared(tmp_path):
     )
 
 
-def test_two_files_and_two_npy_are_compared_too(tmp_path):
+def test_two_dump_files_and_two_npy_files_are_compared_bit_for_bit(tmp_path):
     two_runs(tmp_path)
     files = [
         glob.glob(str(tmp_path / run / "**" / "Relu.b.*"), recursive=True)[0]
@@ -216,7 +216,7 @@ def test_two_files_and_two_npy_are_compared_too(tmp_path):
     assert "all over the tensor" in document["rows"][0]["reason"]
 
 
-def test_limits_and_metrics_are_for_numbers(tmp_path):
+def test_limits_and_metrics_are_refused_with_exact(tmp_path):
     two_runs(tmp_path)
     for option in ("--limit MaxAbsoluteError=0", "--limits vendor", "--metrics all"):
         assert exactly(tmp_path, *option.split())[0].returncode == 2
@@ -224,7 +224,7 @@ def test_limits_and_metrics_are_for_numbers(tmp_path):
         compare(str(tmp_path / "run2"), str(tmp_path / "run1"), exact=True, max_elements=4096)
 
 
-def test_python_gets_the_same_and_it_goes_on_where_it_stopped(tmp_path):
+def test_python_compares_exactly_and_continues_an_interrupted_run(tmp_path):
     two_runs(tmp_path)
     runs = [str(tmp_path / run) for run in ("run2", "run1")]
     found = compare(*runs, out=str(tmp_path / "out"), exact=True)

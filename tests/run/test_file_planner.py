@@ -48,7 +48,7 @@ def tensors(rows):
     return [row.tensor for row in rows]
 
 
-def test_inputs_and_outputs_become_pairs(net):
+def test_inputs_and_outputs_of_a_dump_become_pairs(net):
     planner, entries = planner_of(net)
     plan = planner.plan(entries["b"])
     assert tensors(task.row for task in plan.tasks) == ["b:input:0", "b:output:0"]
@@ -67,7 +67,7 @@ def test_inputs_and_outputs_become_pairs(net):
     )
 
 
-def test_without_a_model_only_outputs_pair(net):
+def test_without_a_model_only_outputs_become_pairs(net):
     planner, entries = planner_of(net, model=False)
     plan = planner.plan(entries["b"])
     assert tensors(task.row for task in plan.tasks) == ["b:output:0"]
@@ -105,7 +105,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage, state", sorted(DAMAGE.items()))
-def test_a_damaged_file_has_rows_that_say_so(net, damage, state):
+def test_a_damaged_file_gives_rows_that_say_so(net, damage, state):
     planner, entries = planner_of(net)
     path = entries["b"].path
     with open(path, "rb") as stream:
@@ -127,7 +127,7 @@ def test_a_damaged_file_has_rows_that_say_so(net, damage, state):
         assert all(str(len(data)) in row.reason for row in rows)
 
 
-def test_an_op_that_the_model_does_not_know_comes_behind_all_others(net):
+def test_an_op_that_the_model_does_not_know_is_ordered_last(net):
     stranger = os.path.join(
         os.path.dirname(planner_of(net)[1]["b"].path), "Relu.stranger.9.1.%d" % STAMP
     )

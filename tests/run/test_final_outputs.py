@@ -72,7 +72,7 @@ def outputs(scores=SCORES, boxes=BOXES, counts=COUNTS):
 
 @pytest.mark.parametrize("form", ["bin", "npy", "txt"])
 @pytest.mark.parametrize("runner, sample", [("ais_bench", "pure_infer_data"), ("msame", "img_0")])
-def test_each_runner_and_form_is_found_by_its_names(net, runner, sample, form):
+def test_output_files_of_each_runner_and_form_are_found_by_name(net, runner, sample, form):
     write_outputs(str(net / "runs"), outputs(), runner, form, sample)
     done, document = compared(net, "-f", "net.json")
     assert done.returncode == 0, done.stderr + done.stdout
@@ -90,7 +90,7 @@ def test_each_runner_and_form_is_found_by_its_names(net, runner, sample, form):
     )
 
 
-def test_a_wrong_output_says_that_the_network_is_wrong_and_of_no_op(net):
+def test_a_wrong_output_blames_the_network_and_no_op(net):
     write_outputs(str(net / "runs"), outputs(scores=SCORES[:, ::-1]))
     done, document = compared(net, "-f", "net.json")
     assert done.returncode == 1
@@ -105,7 +105,7 @@ def test_a_wrong_output_says_that_the_network_is_wrong_and_of_no_op(net):
     assert row["metrics"]["Top1Agreement"] == (best[0][:, 0] == best[1][:, 0]).mean()
 
 
-def test_limits_of_classes_and_boxes_hold_where_there_are_some(net):
+def test_limits_of_class_agreement_and_boxes_are_applied(net):
     other = SCORES.copy()
     other[0, [other[0].argmax(), other[0].argsort()[-2]]] = other[
         0, [other[0].argsort()[-2], other[0].argmax()]
@@ -134,7 +134,7 @@ def test_limits_of_classes_and_boxes_hold_where_there_are_some(net):
     )
 
 
-def test_outputs_are_named_where_no_model_tells_them(net):
+def test_without_a_model_outputs_must_be_named(net):
     write_outputs(str(net / "runs"), outputs(SCORES.astype(np.float16)))
     done, _ = compared(net)
     assert (
@@ -178,7 +178,7 @@ def test_outputs_are_named_by_number_or_op_of_the_model(net):
     assert done.returncode == 4 and "7 is none of the model's outputs" in done.stderr
 
 
-def test_of_several_folders_the_last_counts_and_of_several_samples_none(net):
+def test_the_newest_run_folder_is_taken_and_several_samples_are_refused(net):
     write_outputs(str(net / "runs"), outputs(scores=-SCORES))
     shutil.move(
         str(net / "runs" / "2026_01_02-03_04_05"), str(net / "runs" / "2025_01_02-03_04_05")
@@ -197,7 +197,7 @@ def test_of_several_folders_the_last_counts_and_of_several_samples_none(net):
     )
 
 
-def test_an_output_or_a_file_that_is_not_there_is_said(net):
+def test_missing_outputs_and_files_are_reported(net):
     (path, *_) = write_outputs(str(net / "runs"), outputs())
     done, _ = compared(net, "-f", "net.json", "--boxes", "dte", "--limit", "MatchedBoxes=1")
     assert (
@@ -212,7 +212,7 @@ def test_an_output_or_a_file_that_is_not_there_is_said(net):
     )
 
 
-def test_damaged_files_have_rows_that_say_so(net):
+def test_damaged_output_files_give_rows_that_say_so(net):
     paths = write_outputs(str(net / "runs"), outputs(), form="txt")
     with open(paths[1], "w", encoding="ascii") as stream:
         stream.write("1.0 two 3.0")
@@ -226,7 +226,7 @@ def test_damaged_files_have_rows_that_say_so(net):
     )
 
 
-def test_a_dump_tree_beside_such_files_is_a_dump_tree(net):
+def test_a_dump_tree_beside_output_files_is_compared_as_dumps(net):
     write_outputs(str(net / "runs"), outputs())
     DeviceModel(
         "net", [DeviceOp("orig_fc", "MatMul", (), (DeviceTensor(SCORES, "ND", "ND", "x"),))]
@@ -236,7 +236,7 @@ def test_a_dump_tree_beside_such_files_is_a_dump_tree(net):
     assert compared(net, "--boxes", "0")[0].returncode == 2
 
 
-def test_python_compares_them_too(net):
+def test_python_compares_output_files(net):
     write_outputs(str(net / "runs"), outputs())
     where = {
         "model": str(net / "net.json"),
@@ -259,7 +259,7 @@ def test_python_compares_them_too(net):
         ("0=a.bin:DT_BF16:2", ("0", "a.bin", "bfloat16", (2,))),
     ],
 )
-def test_what_a_text_says(text, found):
+def test_the_output_option_is_parsed(text, found):
     output = parse_output(text)
     assert (
         output.name,
@@ -269,13 +269,13 @@ def test_what_a_text_says(text, found):
     ) == found
 
 
-def test_what_says_no_output():
+def test_an_output_option_without_name_or_file_is_refused():
     for text in ("fc", "=a.bin", "fc="):
         with pytest.raises(UsageError, match="expected which output it is, and its file"):
             parse_output(text)
 
 
-def test_a_float32_output_of_what_float16_rounded_is_judged_by_its_steps(net):
+def test_a_float32_output_rounded_in_float16_is_judged_by_float16_steps(net):
     small = (np.abs(SCORES) * 1e-7).astype(np.float32)
     np.save(str(net / "golden" / "orig_fc.0.1700000000000000.npy"), small)
     # The model hands fc out as float32, by a Cast of its float16.

@@ -64,7 +64,7 @@ def compared(network, golden):
     return compare_folders(ComparisonOptions(*folders, str(network / "net.json")))
 
 
-def test_each_step_is_that_of_its_gear(network) -> None:
+def test_each_step_is_compared_by_the_gear_that_ran(network) -> None:
     result = compared(network, "golden")
     assert result.exit_code == 0
     reasons = {
@@ -78,7 +78,7 @@ def test_each_step_is_that_of_its_gear(network) -> None:
     assert not any("gears" in text for text in result.left_out)
 
 
-def test_golden_data_of_one_of_the_gears(network) -> None:
+def test_golden_data_of_one_gear_leaves_the_others_out_with_a_reason(network) -> None:
     result = compared(network, "golden/0")
     assert result.exit_code == 3 and result.summary.passed == 1
     (told,) = [text for text in result.left_out if "gears" in text]
@@ -86,7 +86,7 @@ def test_golden_data_of_one_of_the_gears(network) -> None:
     assert "GOLDEN/{step}/" in told
 
 
-def test_what_a_configuration_lists_and_estimates(network) -> None:
+def test_config_lists_the_ops_and_estimates_the_size_of_one_gear(network) -> None:
     model, acl = str(network / "net.json"), str(network / "acl.json")
     listed = run_here(["goldwatch", "config", "new", "--om", model, "--list", "--format", "json"])
     found = {op["op"]: (op["dumpable"], op["reason"]) for op in json.loads(listed.stdout)["ops"]}

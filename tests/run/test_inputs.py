@@ -15,7 +15,7 @@ TS = 1767323045000000
 VALUES = np.arange(24, dtype=np.float32).reshape(2, 3, 4) + 1
 
 
-def test_equal_pairs_keep_the_address_of_their_golden(case) -> None:
+def test_equal_tensors_keep_their_golden_addresses(case) -> None:
     case.op("a", "Relu")
     case.op("b", "Abs", "a:0")
     case.dump("target", "", "Relu", "a", (), [VALUES])
@@ -59,9 +59,7 @@ def test_two_dumps_are_compared_step_by_step_and_device_by_device(case) -> None:
     )
 
 
-def test_of_two_dumps_an_input_that_equals_its_producers_output_is_not_compared_again(
-    case, monkeypatch
-) -> None:
+def test_an_input_equal_to_its_producers_output_is_compared_once(case, monkeypatch) -> None:
     compared = []
     compare_pair = pair.compare_pair
     monkeypatch.setattr(
@@ -105,7 +103,7 @@ def test_of_two_dumps_an_input_that_equals_its_producers_output_is_not_compared_
     }
 
 
-def test_a_step_that_golden_lacks_is_not_compared_with_another(case) -> None:
+def test_a_step_missing_in_golden_is_not_compared_with_another_step(case) -> None:
     for side, steps in (("target", (0, 1)), ("golden", (0, 2))):
         for step in steps:
             case.dump(side, "20260102030405/0/net/1/%d" % step, "Relu", "a", [], [VALUES])
@@ -116,7 +114,7 @@ def test_a_step_that_golden_lacks_is_not_compared_with_another(case) -> None:
     ]
 
 
-def test_ops_whose_dumps_are_named_alike(case) -> None:
+def test_ops_whose_dump_names_are_equal_are_told_apart_by_type_or_not_compared(case) -> None:
     for name, op_type in (
         ("x/y", "Relu"),
         ("x_y", "Relu"),
@@ -141,7 +139,7 @@ def test_ops_whose_dumps_are_named_alike(case) -> None:
     assert rows[("Exp", "p_q")]["reason"] == "no dump file"
 
 
-def test_a_folder_that_cannot_be_listed_is_a_row(case, monkeypatch) -> None:
+def test_a_folder_that_cannot_be_listed_gives_a_row(case, monkeypatch) -> None:
     case.dump("target", "20260102030405/0/net/1/0", "Relu", "a", (), [VALUES])
     case.dump("target", "20260102030405/0/net/1/1", "Relu", "a", (), [VALUES])
     case.npy("a")
@@ -164,7 +162,7 @@ def test_a_folder_that_cannot_be_listed_is_a_row(case, monkeypatch) -> None:
     assert "cannot be listed: Permission denied" in lost["reason"]
 
 
-def test_an_op_that_its_l1_group_leaves_out_is_not_missing(case) -> None:
+def test_an_op_omitted_by_its_l1_fusion_group_is_not_missing(case) -> None:
     for name in "abc":
         case.op(name, "Conv2D", _L1_fusion_sub_graph_no="7")
         case.dump("target", "", "Conv2D", name, (), [VALUES])
@@ -174,7 +172,7 @@ def test_an_op_that_its_l1_group_leaves_out_is_not_missing(case) -> None:
     assert [entry["tensor"] for entry in case.document()["omitted"]] == ["b"]
 
 
-def test_a_file_that_changed_while_it_was_compared_is_compared_by_the_next_start(
+def test_a_file_that_changed_during_the_comparison_is_compared_at_the_next_start(
     case, monkeypatch
 ) -> None:
     values = np.random.default_rng(5).standard_normal((64, 640)).astype(np.float32)

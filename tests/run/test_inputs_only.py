@@ -32,7 +32,7 @@ def only_inputs(make_network):
     return _only_inputs
 
 
-def test_a_healthy_run_passes(only_inputs) -> None:
+def test_a_healthy_run_of_inputs_only_passes(only_inputs) -> None:
     network = only_inputs()
     done = network.compare()
     assert done.returncode == 0, done.stdout
@@ -48,7 +48,7 @@ def test_a_healthy_run_passes(only_inputs) -> None:
     )
 
 
-def test_a_fault_is_found_where_it_is(only_inputs) -> None:
+def test_the_wrong_op_is_found_by_inputs_only(only_inputs) -> None:
     network = only_inputs(broken=True)
     done = network.compare()
     assert done.returncode == 1
@@ -62,7 +62,7 @@ def test_a_fault_is_found_where_it_is(only_inputs) -> None:
 
 
 @pytest.mark.parametrize("mode", ["input", "output", "all"])
-def test_two_runs_of_which_one_dumped_inputs_only(
+def test_two_runs_are_compared_though_one_dumped_inputs_only(
     make_network, only_inputs, tmp_path, mode
 ) -> None:
     """GOLDEN's dump holds the outputs, or what the same readers were given."""
@@ -85,7 +85,7 @@ def test_two_runs_of_which_one_dumped_inputs_only(
         shutil.rmtree(network.target)
 
 
-def test_one_operator_in_detail(only_inputs) -> None:
+def test_compare_op_finds_an_output_where_it_is_read(only_inputs) -> None:
     network = only_inputs(broken=True)
     words = [
         network.target,
@@ -101,7 +101,7 @@ def test_one_operator_in_detail(only_inputs) -> None:
     assert "op/1_fused:output:0: fail" in done.stdout
 
 
-def test_an_op_that_works_in_place(tmp_path) -> None:
+def test_the_input_of_an_in_place_op_is_seen_at_another_reader(tmp_path) -> None:
     """Its dump holds what it wrote; its input is seen by another reader, or nowhere."""
     value = np.arange(1, 25, dtype=np.float32).reshape(2, 3, 4)
     golden = {"data": value, "a": value, "relu": value + 40, "other": value * 2, "last": value + 80}
@@ -154,7 +154,7 @@ def test_an_op_that_works_in_place(tmp_path) -> None:
     assert found["a:output:0"].reason == "only inputs were dumped: no dump that is there shows it"
 
 
-def test_a_dump_that_lost_its_outputs_among_others_is_not_excused(make_network) -> None:
+def test_an_op_whose_outputs_are_missing_among_full_dumps_is_not_excused(make_network) -> None:
     network = make_network()
     dumps = list(network.model.dumps())
     write_files(
@@ -168,7 +168,9 @@ def test_a_dump_that_lost_its_outputs_among_others_is_not_excused(make_network) 
     )
 
 
-def test_outputs_that_were_asked_for_are_missing(only_inputs, tmp_path) -> None:
+def test_missing_outputs_that_the_configuration_requested_are_not_excused(
+    only_inputs, tmp_path
+) -> None:
     network = only_inputs()
     for mode, code in (("input", 0), ("all", 3)):
         path = tmp_path / ("%s.json" % mode)

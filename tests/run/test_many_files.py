@@ -29,7 +29,7 @@ from goldwatch.tensors.tensor import HeldBytes, Tensor
 OPS, STEPS = 100, 40
 
 
-def test_a_file_that_is_known_takes_half_a_kilobyte() -> None:
+def test_a_known_file_takes_half_a_kilobyte_of_memory() -> None:
     paths = [
         "/lab/dump/20260102030405/0/net/1/%d/Conv2D.stage%d_conv.%d.0.%d" % (step, op, op,
         1700000000000000 + 1000 * step + op)
@@ -59,7 +59,7 @@ def test_a_file_that_is_known_takes_half_a_kilobyte() -> None:
     assert [file.path for file in catalogue.files.each()] == list(catalogue.files) == paths
 
 
-def test_files_by_path(tmp_path) -> None:
+def test_files_are_found_and_removed_by_path(tmp_path) -> None:
     catalogue = Catalogue(str(tmp_path))
     names = ["0/net/1/1/Relu.a.1.1.5", "0/net/1/1/Relu.b.2.1.6", "1/net/1/1/Relu.a.1.1.5"]
     paths = [os.path.join(catalogue.root, name) for name in names]
@@ -89,7 +89,7 @@ def task(golden, nbytes=8):
     return PairTask(row, target, GoldenEntry(golden, golden, "a", 0, 1, "npy", "output"))
 
 
-def test_pairs_of_one_golden_tensor_go_out_as_soon_as_they_are_a_batch() -> None:
+def test_pairs_of_one_golden_tensor_are_handed_out_in_batches() -> None:
     queue = PairQueue()
     for number in range(2 * pair_queue._BATCH_TASKS + 3):
         queue.put(task("shared"))
@@ -133,7 +133,7 @@ def training(tmp_path):
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_few_pairs_wait_however_many_files_there_are(training, monkeypatch, jobs) -> None:
+def test_few_pairs_wait_in_memory_however_many_files_there_are(training, monkeypatch, jobs) -> None:
     put, most = PairQueue.put, []
 
     def noted(self, task):
@@ -157,7 +157,9 @@ def test_few_pairs_wait_however_many_files_there_are(training, monkeypatch, jobs
     ]
 
 
-def test_what_the_workers_have_no_room_for_is_compared_here(training, monkeypatch) -> None:
+def test_pairs_beyond_the_workers_capacity_are_compared_in_this_process(
+    training, monkeypatch
+) -> None:
     compared, submit = [], Workers.submit
 
     def noted(self, tasks, here=False):
@@ -183,7 +185,7 @@ def test_what_the_workers_have_no_room_for_is_compared_here(training, monkeypatc
     assert [row.metrics for row in helped.rows()] == [row.metrics for row in alone.rows()]
 
 
-def test_rows_are_prepared_for_the_store_where_they_are_compared(training, monkeypatch) -> None:
+def test_rows_are_rendered_in_the_process_that_compares_them(training, monkeypatch) -> None:
     def refuse(row):
         assert not row.metrics, "it came without its line"
         return row_line(row)

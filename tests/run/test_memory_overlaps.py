@@ -76,12 +76,12 @@ def run(tmp_path):
 APART = {"a": 4096, "b": 8192, "c": 12288, "d": 16384}
 
 
-def test_apart(run):
+def test_outputs_in_separate_memory_are_no_overlap(run):
     done = run(APART, "--check-addresses")
     assert (done.returncode, done.summary["address_overlaps"]) == (0, [])
 
 
-def test_an_op_may_write_where_it_reads_but_not_beside(run):
+def test_an_output_over_a_value_that_a_later_op_reads_is_an_overlap(run):
     assert (
         run({**APART, "b": 4096, "c": 4096, "d": 12288}, "--check-addresses").summary[
             "address_overlaps"
@@ -90,12 +90,7 @@ def test_an_op_may_write_where_it_reads_but_not_beside(run):
     )  # d needs a
 
 
-def test_an_output_in_the_place_of_its_own_input_is_none_and_one_partly_over_it_is(run):
-    whole = run({**APART, "c": 8192}, "--check-addresses")
-    assert whole.summary["address_overlaps"] == []
-
-
-def test_an_output_partly_over_its_own_input(run):
+def test_an_output_partly_over_its_input_is_an_overlap(run):
     done = run({**APART, "c": 8192 + 64}, "--check-addresses")
     (entry,) = done.summary["address_overlaps"]
     assert (entry["earlier"], entry["later"], entry["bytes"], entry["until"]) == (
@@ -106,7 +101,7 @@ def test_an_output_partly_over_its_own_input(run):
     )
 
 
-def test_what_is_needed_later_must_not_be_overwritten(run):
+def test_an_output_partly_over_a_value_that_a_later_op_reads_is_an_overlap(run):
     done = run({**APART, "c": 4096 + 32}, "--check-addresses")
     assert done.returncode == 0, done.stderr
     (entry,) = done.summary["address_overlaps"]
@@ -116,7 +111,7 @@ def test_what_is_needed_later_must_not_be_overwritten(run):
     assert "c:output:0 lies in memory where a:output:0 lies" in " ".join(done.stdout.split())
 
 
-def test_what_was_deleted_after_its_comparison_is_known_still_or_said(run):
+def test_overlaps_are_found_after_the_dumps_were_deleted(run):
     done = run(
         {**APART, "c": 4096 + 32},
         "--check-addresses",
@@ -133,7 +128,7 @@ def test_what_was_deleted_after_its_comparison_is_known_still_or_said(run):
 
 
 @pytest.mark.parametrize("kind", ["Data", "Const", "Variable"])
-def test_what_has_no_dump_lies_where_its_readers_found_it(tmp_path, kind):
+def test_values_without_a_dump_are_located_by_their_readers(tmp_path, kind):
     """The model's input is overwritten while another op still needs it; a variable may be."""
     values = np.ones((4, 8), np.float16)
     model = DeviceModel("net")
@@ -181,26 +176,26 @@ def test_what_has_no_dump_lies_where_its_readers_found_it(tmp_path, kind):
     assert found == ([] if kind == "Variable" else [("x:output:0", "b:output:0", "c", 48)])
 
 
-def test_memory_that_is_free_again_may_be_used(run):
+def test_memory_that_is_free_again_is_no_overlap(run):
     done = run({**APART, "d": 8192}, "--check-addresses")
     assert done.summary["address_overlaps"] == []
 
 
-def test_an_op_may_work_in_place(run):
+def test_an_in_place_op_is_no_overlap(run):
     done = run({**APART, "c": 8192}, "--check-addresses")
     assert done.summary["address_overlaps"] == []
 
 
-def test_what_is_read_through_a_reshape_is_needed(run):
+def test_a_value_read_through_a_reshape_is_still_needed(run):
     done = run({**APART, "b": 4096, "c": 4096}, "--check-addresses", kinds={"b": "Reshape"})
     assert [entry["later"] for entry in done.summary["address_overlaps"]] == ["c:output:0"]
 
 
-def test_without_the_option_nothing_is_looked_at(run):
+def test_overlaps_are_not_checked_without_the_option(run):
     done = run({**APART, "c": 4096})
     assert "address_overlaps" not in done.summary and "memory fault" not in done.stdout
 
 
-def test_it_needs_the_model(run):
+def test_check_addresses_without_a_model_is_refused(run):
     done = run(APART, "--check-addresses", model_given=False)
     assert done.returncode == 2 and "--check-addresses" in done.stderr and "-f" in done.stderr

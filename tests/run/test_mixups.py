@@ -60,26 +60,28 @@ class TestQuantisation:
         quantisation(tmp_path / "quant.json")
         return model.write_json(str(tmp_path / "m.json"))
 
-    def test_forgotten(self, tmp_path, values, net, go):
+    def test_a_missing_quant_json_option_is_proposed(self, tmp_path, values, net, go):
         write_golden(str(tmp_path / "golden"), values)
         done = go("compare", "-f", net)
         assert done.returncode == 3 and "the model is quantised (AscendQuant q_in)" in done.stderr
         assert "give --quant-json JSON" in done.stdout
 
-    def test_superfluous(self, tmp_path, values, net, go):
+    def test_a_needless_quant_json_option_is_refused(self, tmp_path, values, net, go):
         write_golden(str(tmp_path / "golden"), {"relu_q": values["relu"], "prob_q": values["prob"]})
         done = go("compare", "-f", net, "--quant-json", str(tmp_path / "quant.json"))
         assert done.returncode == 4 and "leave --quant-json out" in done.stdout
         assert go("compare", "-f", net, out="without").returncode == 1
 
-    def test_in_place_of_the_model(self, tmp_path, values, net, go):
+    def test_a_quantisation_json_given_as_model_is_refused(self, tmp_path, values, net, go):
         write_golden(str(tmp_path / "golden"), values)
         done = go("compare", "-f", str(tmp_path / "quant.json"))
         assert (
             done.returncode != 0 and "It has no connections, as a quantisation json" in done.stderr
         )
 
-    def test_a_closer_look_is_offered_and_taken(self, tmp_path, values, net, go):
+    def test_the_proposed_compare_op_command_runs_with_the_second_model(
+        self, tmp_path, values, net, go
+    ):
         write_golden(str(tmp_path / "golden"), values)
         second = ["-f", net, "--quant-json", str(tmp_path / "quant.json")]
         done = go("compare", *second)
@@ -110,7 +112,7 @@ class TestTwoBuilds:
         "layouts",
         [("NC1HWC0", "NCHW"), ("NCHW", "NC1HWC0"), ("FRACTAL_NZ", "ND"), ("ND", "FRACTAL_NZ")],
     )
-    def test_what_both_containers_say_of_the_original_layout_is_compared(
+    def test_two_builds_are_compared_in_the_original_layout_that_both_dumps_name(
         self, tmp_path, values, go, layouts
     ):
         array = values["data"].astype(np.float16)
@@ -135,7 +137,9 @@ class TestTwoBuilds:
         assert go("compare-op", "same", out="detail").returncode == 0
         assert go("compare-op", "other", out="detail").returncode == 1
 
-    def test_where_they_do_not_say_it_the_second_model_is_asked_for(self, tmp_path, values, go):
+    def test_a_second_model_is_proposed_where_dumps_name_no_original_layout(
+        self, tmp_path, values, go
+    ):
         array = values["data"].astype(np.float16)
         for side, layout in (("dump", "NC1HWC0"), ("golden", "NCHW")):
             self.write(tmp_path, side, "same", array, layout, None)
@@ -146,9 +150,7 @@ class TestTwoBuilds:
             and "give -f MODEL.json of TARGET's build and --unfused-om" in done.stdout
         )
 
-    def test_what_the_compiler_put_into_one_of_them_is_absent_as_expected(
-        self, tmp_path, values, go
-    ):
+    def test_ops_inserted_in_one_build_are_absent_as_expected(self, tmp_path, values, go):
         array = values["data"].astype(np.float16)
         for side in ("dump", "golden"):
             self.write(tmp_path, side, "same", array, "NCHW", array.shape)
@@ -170,7 +172,9 @@ class TestTwoBuilds:
         self.write(tmp_path, "golden", "alone", array, "NCHW", array.shape)
         assert go("compare", out="again").returncode == 3
 
-    def test_most_are_of_one_of_them_only(self, tmp_path, values, go):
+    def test_a_second_model_is_proposed_where_most_ops_are_in_one_build_only(
+        self, tmp_path, values, go
+    ):
         array = values["data"].astype(np.float16)
         for side, names in (("dump", ["same", "ab"]), ("golden", ["same", "a", "b"])):
             for name in names:
@@ -187,7 +191,7 @@ class TestTwoBuilds:
         done = go("compare", out="early")
         assert done.returncode == 3 and "--unfused-om" not in done.stdout
 
-    def test_a_fused_and_an_unfused_build(self, tmp_path, values, go):
+    def test_a_fused_and_an_unfused_build_need_unfused_om(self, tmp_path, values, go):
         ours, theirs = fused(values), unfused(values)
         ours.write_tree(str(tmp_path / "dump"))
         theirs.write_tree(str(tmp_path / "golden"))
@@ -229,7 +233,7 @@ def test_names_that_are_never_dumped_are_not_suggested(tmp_path, values, go):
     assert done.returncode == 4 and "relu_1" in done.stderr and "relux" not in done.stderr
 
 
-def test_dumps_of_two_models_of_one_name_do_not_make_the_json_doubtful(tmp_path, values, go):
+def test_dumps_of_two_models_of_one_name_do_not_make_the_om_json_suspicious(tmp_path, values, go):
     ours, theirs = fused(values), unfused(values)
     ours.write_tree(str(tmp_path / "dump"))
     theirs.write_tree(str(tmp_path / "other"))
@@ -256,20 +260,22 @@ class TestModelsOfAFolder:
             )
         )
 
-    def test_by_the_file_where_graphs_share_a_name(self, tmp_path):
+    def test_models_whose_graphs_share_a_name_are_told_apart_by_file(self, tmp_path):
         self.write(tmp_path / "m", "first.json", "net", "a")
         self.write(tmp_path / "m", "second.om.json", "net", "b")
         models = load_models(str(tmp_path / "m"))
         assert [models.of(name).ops[0].name for name in ("first", "second")] == ["a", "b"]
         assert models.of("third") is None and not any("left out" in note for note in models.notes)
 
-    def test_by_the_graph_where_no_file_is_called_so(self, tmp_path):
+    def test_models_are_found_by_graph_name_where_no_file_has_the_name(self, tmp_path):
         self.write(tmp_path / "m", "x.json", "first", "a")
         self.write(tmp_path / "m", "y.json", "second", "b")
         models = load_models(str(tmp_path / "m"))
         assert [models.of(name).ops[0].name for name in ("first", "second", "x")] == ["a", "b", "a"]
 
-    def test_neither_is_said_with_the_name_that_a_json_would_need(self, tmp_path, values, go):
+    def test_a_model_folder_without_the_model_name_says_which_name_a_json_needs(
+        self, tmp_path, values, go
+    ):
         fused(values).write_tree(str(tmp_path / "dump"))
         write_golden(str(tmp_path / "golden"), values)
         self.write(tmp_path / "m", "x.json", "other", "a")
@@ -286,7 +292,7 @@ class TestTimeFolders:
             ("2024108031118", "20240108031118"),
         ],
     )
-    def test_thirteen_digits_are_a_time(self, name, padded):
+    def test_a_folder_name_of_thirteen_digits_is_a_time(self, name, padded):
         assert is_time(name) and time_order(name) == padded
         assert place_of(os.path.join("/d", name, "0", "net", "1", "3"), set())[:5] == (
             name,
@@ -299,10 +305,10 @@ class TestTimeFolders:
     @pytest.mark.parametrize(
         "name", ["2024000031118", "2024925991118", "1234567890123", "202401250311"]
     )
-    def test_other_numbers_are_none(self, name):
+    def test_other_numbers_as_folder_names_are_no_times(self, name):
         assert not is_time(name)
 
-    def test_the_newest_counts_however_many_digits(self, tmp_path):
+    def test_the_newest_time_counts_with_thirteen_or_fourteen_digits(self, tmp_path):
         for time in ("20240105031118", "2024125031118"):
             folder = tmp_path / time / "0" / "net" / "1" / "0"
             folder.mkdir(parents=True)

@@ -31,7 +31,7 @@ def layered(network, tmp_path):
     return network
 
 
-def test_layers_of_an_acl_json(layered) -> None:
+def test_ops_outside_the_layers_of_acl_json_are_absent_as_expected(layered) -> None:
     assert layered.compare().returncode == 3
     done = layered.compare("--acl", layered.acl, "--force")
     assert done.returncode == 0, done.stdout
@@ -44,7 +44,7 @@ def test_layers_of_an_acl_json(layered) -> None:
     assert rows["data"]["reason"].startswith("a model input")
 
 
-def test_most_are_missing_and_no_configuration_is_given(layered) -> None:
+def test_the_acl_option_is_proposed_when_most_ops_are_missing(layered) -> None:
     done = layered.compare()
     assert done.returncode == 3 and "most operators have no dump (4 of 6)" in done.stderr
     assert "give --acl acl.json where it chose the layers to be dumped" in done.stdout
@@ -52,7 +52,7 @@ def test_most_are_missing_and_no_configuration_is_given(layered) -> None:
     assert "most operators" not in done.stderr and "give --acl" not in done.stdout
 
 
-def test_the_lesser_part_is_missing(network) -> None:
+def test_the_acl_option_is_not_proposed_when_few_ops_are_missing(network) -> None:
     network.dump()
     (path,) = glob.glob(os.path.join(network.target, "*", "*", "*", "*", "*", "MatMul.fc.*"))
     os.unlink(path)
@@ -64,14 +64,14 @@ def test_the_lesser_part_is_missing(network) -> None:
     )
 
 
-def test_an_op_that_was_asked_for_is_missing(layered) -> None:
+def test_a_requested_op_without_a_dump_is_missing(layered) -> None:
     (path,) = glob.glob(os.path.join(layered.target, "*", "*", "*", "*", "*", "MatMul.fc.*"))
     os.unlink(path)
     assert layered.compare("--acl", layered.acl).returncode == 3
     assert layered.rows()["fc"]["reason"] == "no dump file"
 
 
-def test_layers_of_npu_settings_and_from_python(layered, tmp_path) -> None:
+def test_ops_requested_by_npu_settings_and_from_python_are_known(layered, tmp_path) -> None:
     settings = tmp_path / "npu.json"
     settings.write_text(
         json.dumps(
@@ -90,7 +90,7 @@ def test_layers_of_npu_settings_and_from_python(layered, tmp_path) -> None:
     assert result.exit_code == 0 and result.summary.not_compared == 0
 
 
-def test_a_store_remembers_what_was_asked_for(layered) -> None:
+def test_a_store_keeps_the_requested_ops(layered) -> None:
     assert layered.compare("--acl", layered.acl).returncode == 0
     # Without it these are other results.
     assert layered.compare().returncode == 2
@@ -98,7 +98,7 @@ def test_a_store_remembers_what_was_asked_for(layered) -> None:
     assert goldwatch.open_result(layered.out).options.plan.models[0].layers == ("op/1", "fc")
 
 
-def test_it_needs_the_model(layered) -> None:
+def test_the_acl_option_without_a_model_is_refused(layered) -> None:
     done = layered.compare("--acl", layered.acl, model="")
     assert done.returncode == 2 and "needs -f" in done.stderr
     assert layered.compare("--acl", layered.acl + ".gone").returncode == 4

@@ -45,7 +45,7 @@ def overflows(network):
 
 
 @pytest.mark.parametrize("form", [new_form, old_form])
-def test_the_op_that_a_record_names_has_overflowed(network, form):
+def test_the_op_that_an_overflow_record_names_is_marked(network, form):
     dump_with_record(network, form)
     done = network.compare()
     assert done.returncode == 0, done.stdout + done.stderr
@@ -58,14 +58,14 @@ def test_the_op_that_a_record_names_has_overflowed(network, form):
     assert cells["op/1_fused:output:0"] == "YES" and cells["op/0_fused:output:0"] == "NaN"
 
 
-def test_with_the_scan_both_count(network):
+def test_overflow_records_and_the_scan_are_combined(network):
     dump_with_record(network, new_form)
     assert network.compare("--overflow").returncode == 0
     found = overflows(network)
     assert found["op/1_fused:output:0"] is True and found["op/0_fused:output:0"] is False
 
 
-def test_a_record_is_about_its_own_step_and_model(network):
+def test_a_record_marks_ops_of_its_step_and_model_only(network):
     dump_with_record(network, new_form)
     (record,) = glob.glob(os.path.join(network.target, "**", "Opdebug*"), recursive=True)
     folder = os.path.dirname(record)
@@ -92,7 +92,7 @@ def test_a_record_of_another_device_or_task_marks_nothing(network):
         assert "OverFlow" not in stream.readline()
 
 
-def test_a_broken_record_is_said_and_costs_nothing(network):
+def test_a_broken_record_is_reported_and_changes_no_row(network):
     dump_with_record(network, new_form)
     (path,) = glob.glob(os.path.join(network.target, "**", "Opdebug*"), recursive=True)
     os.truncate(path, 20)
@@ -101,7 +101,7 @@ def test_a_broken_record_is_said_and_costs_nothing(network):
     assert os.path.basename(path) in done.stderr and "ends inside the header" in done.stderr
 
 
-def test_a_second_run_keeps_them(network):
+def test_overflow_marks_survive_a_second_run(network):
     dump_with_record(network, new_form)
     network.compare()
     first = overflows(network)

@@ -44,7 +44,9 @@ def task_of(path, target, shape):
 
 @pytest.mark.parametrize("most", [1024, 5000, 100000])
 @pytest.mark.parametrize(("layout", "order"), CASES)
-def test_a_sample_is_spread_and_the_shares_make_it_up(tmp_path, layout, order, most) -> None:
+def test_a_sample_is_spread_over_the_tensor_and_its_parts_add_up(
+    tmp_path, layout, order, most
+) -> None:
     task, golden = pair(tmp_path, layout, order)
     other = Tensor.from_array(golden)
     geometry = match_layouts(task.target, SHAPE, "NCHW", SHAPE, None)
@@ -71,7 +73,7 @@ def test_a_sample_is_spread_and_the_shares_make_it_up(tmp_path, layout, order, m
 
 
 @pytest.mark.parametrize("early", [False, True])
-def test_the_metrics_are_those_of_the_sample(tmp_path, early, monkeypatch) -> None:
+def test_metrics_are_those_of_the_sampled_elements(tmp_path, early, monkeypatch) -> None:
     task, golden = pair(tmp_path, noise=0.01)
     if early:
         monkeypatch.setattr("goldwatch.metrics.pair.SPLIT_BYTES", 1000)
@@ -121,7 +123,7 @@ def test_the_metrics_are_those_of_the_sample(tmp_path, early, monkeypatch) -> No
     )
 
 
-def test_a_channel_of_little_energy_that_is_healthy_passes(tmp_path) -> None:
+def test_a_healthy_channel_of_small_values_passes_in_a_sample(tmp_path) -> None:
     """The mean of all slices, below which no slice is judged by itself alone, is that of the slices
     that were met.
     """
@@ -138,7 +140,7 @@ def test_a_channel_of_little_energy_that_is_healthy_passes(tmp_path) -> None:
     assert part.metrics["WorstSliceDistance"] < 2 * whole.metrics["WorstSliceDistance"] < 0.01
 
 
-def test_the_command_says_what_it_left_out(network, tmp_path) -> None:
+def test_the_command_reports_that_tensors_were_sampled(network, tmp_path) -> None:
     values = np.random.default_rng(2).standard_normal((64, 64)).astype(np.float32)
     network.values["fc"] = values
     network.write_golden("fc", values)

@@ -119,14 +119,14 @@ class TestQuantised:
             quantisation=quantisation(tmp_path / "quant.json"),
         )
 
-    def test_names_are_led_on_to_the_net_before_it_was_quantised(self, tmp_path, values):
+    def test_golden_names_follow_from_the_quantisation_json(self, tmp_path, values):
         found, rows = self.rows(tmp_path, values)
         assert found.exit_code == 0
         assert rows["deq:output:0"].verdict == rows["prob_1:output:0"].verdict == "pass"
         assert rows["deq:output:0"].golden_file == "relu.0.1767323045000000.npy"
         assert rows["prob_1:input:0"].golden_file == "relu.0.1767323045000000.npy"
 
-    def test_a_quantising_op_that_leads_to_nothing_has_its_input_compared(self, tmp_path, values):
+    def test_the_input_of_a_quantising_op_is_compared(self, tmp_path, values):
         _, rows = self.rows(tmp_path, values)
         assert rows["q_in:input:0"].verdict == "pass"
         assert rows["q_in:input:0"].golden_file == "data.0.1767323045000000.npy"
@@ -134,17 +134,17 @@ class TestQuantised:
     @pytest.mark.parametrize(
         "tensor", ["q_in:output:0", "conv_int8:input:0", "conv_int8:output:0", "deq:input:0"]
     )
-    def test_what_is_quantised_is_a_row_that_says_so(self, tmp_path, values, tensor):
+    def test_quantised_tensors_are_absent_as_expected(self, tmp_path, values, tensor):
         row = self.rows(tmp_path, values)[1][tensor]
         assert row.verdict == "expected_absent"
         assert "quantised" in row.reason
 
-    def test_an_error_in_the_stretch_shows_behind_it(self, tmp_path, values):
+    def test_an_error_in_the_quantised_part_fails_behind_it(self, tmp_path, values):
         found, rows = self.rows(tmp_path, values, broken=True)
         assert found.exit_code == 1
         assert found.first_divergence.op == "deq"
 
-    def test_the_second_file_belongs_to_the_run(self, tmp_path, values):
+    def test_a_run_without_the_second_model_file_is_another_run(self, tmp_path, values):
         self.rows(tmp_path, values)
         with pytest.raises(UsageError):
             rows_of(tmp_path, model=str(tmp_path / "m.json"))
@@ -193,14 +193,14 @@ class TestUnfused:
         second = theirs.write_json(str(tmp_path / "plain.json"))
         return rows_of(tmp_path, model=ours.write_json(str(tmp_path / "m.json")), unfused=second)
 
-    def test_each_op_pairs_with_the_one_that_carries_its_last_original(self, tmp_path, values):
+    def test_a_fused_op_pairs_with_the_op_of_its_last_original(self, tmp_path, values):
         found, rows = self.rows(tmp_path, values)
         assert found.exit_code == 0
         assert "Relu.relu_plain." in rows["convrelu:output:0"].golden_file
         assert "Relu.relu_plain." in rows["sum_1:input:0"].golden_file
         assert rows["convrelu:output:0"].metrics["MaxAbsoluteError"] == 0
 
-    def test_another_layout_is_brought_to_the_original_one(self, tmp_path, values):
+    def test_a_golden_dump_in_another_layout_is_converted(self, tmp_path, values):
         _, rows = self.rows(tmp_path, values)
         row = rows["sum_1:output:0"]
         assert "Add.sum." in row.golden_file
@@ -210,11 +210,11 @@ class TestUnfused:
             0,
         )
 
-    def test_a_fusion_that_is_wrong_is_found(self, tmp_path, values):
+    def test_a_wrong_fusion_is_the_first_divergence(self, tmp_path, values):
         found, _ = self.rows(tmp_path, values, 1.5)
         assert (found.exit_code, found.first_divergence.op) == (1, "convrelu")
 
-    def test_an_original_that_the_build_does_not_have_is_said(self, tmp_path, values):
+    def test_an_original_missing_in_the_unfused_build_is_reported(self, tmp_path, values):
         ours = fused(values)
         theirs = unfused(values)
         del theirs.ops[-1]
@@ -230,7 +230,7 @@ class TestUnfused:
         assert "prob" in rows["sum_1:output:0"].reason
 
 
-def test_golden_of_a_device_in_another_layout_with_padding(tmp_path, values):
+def test_a_golden_dump_with_padding_is_converted(tmp_path, values):
     ours, theirs = fused(values), unfused(values)
     theirs.ops[2] = DeviceOp(
         "relu_plain",
@@ -262,7 +262,7 @@ def test_golden_of_a_device_in_another_layout_with_padding(tmp_path, values):
     } == {0}
 
 
-def test_the_second_file_needs_the_model(tmp_path, values):
+def test_a_second_model_without_a_model_is_refused(tmp_path, values):
     with pytest.raises(UsageError):
         ComparisonOptions("a", "b", "c", unfused="q.json")
     with pytest.raises(UsageError, match="quantisation leads on the names of a model"):
@@ -296,7 +296,9 @@ class TestDequantised:
         )
 
     @pytest.mark.parametrize("text", [False, True])
-    def test_its_output_is_compared_with_what_it_was_made_of(self, tmp_path, values, text):
+    def test_the_output_of_a_quantising_op_is_dequantised_and_compared(
+        self, tmp_path, values, text
+    ):
         found, rows = self.rows(tmp_path, values, (SCALE, OFFSET), text)
         assert found.exit_code == 0 and not found.summary.suspects
         row = rows["q_in:output:0"]
@@ -319,19 +321,19 @@ class TestDequantised:
         # What lies between stays as it is: nothing says what those integers stand for.
         assert rows["conv_int8:input:0"].verdict == rows["deq:input:0"].verdict == "expected_absent"
 
-    def test_what_is_stored_as_floats_is_not_dequantised(self, tmp_path, values):
+    def test_a_quantised_output_stored_as_float_is_not_dequantised(self, tmp_path, values):
         found, rows = self.rows(tmp_path, values, (SCALE, OFFSET), stored=np.float16)
         row = rows["q_in:output:0"]
         assert found.exit_code == 0 and row.verdict == "expected_absent"
         assert "stored as float16" in row.reason and "dequantised by" not in row.reason
 
-    def test_another_scale_than_the_devices_fails(self, tmp_path, values):
+    def test_a_quantising_op_with_another_scale_fails(self, tmp_path, values):
         found, rows = self.rows(tmp_path, values, (SCALE * 2, OFFSET))
         assert found.exit_code == 1 and rows["q_in:output:0"].verdict == "fail"
         assert found.first_divergence.op == "q_in"
 
     @pytest.mark.parametrize("told", [None, (0.0, 1.0), (float("inf"), 0.0)])
-    def test_without_both_it_is_said(self, tmp_path, values, told):
+    def test_a_missing_scale_or_offset_is_reported(self, tmp_path, values, told):
         found, rows = self.rows(tmp_path, values, told)
         assert found.exit_code == 0
         assert rows["q_in:output:0"].verdict == "expected_absent"
@@ -372,7 +374,7 @@ class TestFilesOfTheQuantisedNet:
         path = tmp_path / out / "result.json"
         return done, json.loads(path.read_text()) if path.exists() else {}
 
-    def test_each_file_pairs_with_the_op_it_came_from(self, tmp_path, values):
+    def test_quantised_files_pair_with_the_op_that_made_them(self, tmp_path, values):
         self.write(tmp_path, values, 1.001)
         done, document = self.run(tmp_path, "--allow-missing", "--jobs", "1")
         assert done.returncode == 0, done.stderr
@@ -400,7 +402,7 @@ class TestFilesOfTheQuantisedNet:
             )
         assert goldwatch.open_result(str(tmp_path / "out")).summary.passed == 3
 
-    def test_only_what_has_changed_is_compared_again(self, tmp_path, values):
+    def test_only_changed_files_of_a_quantised_net_are_compared_again(self, tmp_path, values):
         self.write(tmp_path, values)
         folders = [str(tmp_path / name) for name in ("target", "golden", "out")]
         options = ComparisonOptions(*folders, quantisation=str(tmp_path / "quant.json"))
@@ -422,7 +424,7 @@ class TestFilesOfTheQuantisedNet:
         rows, _ = again()
         assert [rows[name] for name in rows if name.startswith("relu_q")] == ["not_compared"]
 
-    def test_an_error_is_found_and_files_that_are_missing_are_told(self, tmp_path, values):
+    def test_wrong_and_missing_files_of_a_quantised_net_are_reported(self, tmp_path, values):
         self.write(tmp_path, values, 1.5)
         done, document = self.run(tmp_path)
         assert done.returncode == 1 and document["summary"]["first_divergence"]["op"] == "relu_q"
@@ -441,7 +443,7 @@ class TestFilesOfTheQuantisedNet:
         assert done.returncode == 3 and causes["conv_dequant"] == ("not_compared", "corrupt")
         assert causes["relu_q"] == ("not_compared", "dump_missing")
 
-    def test_what_the_json_does_not_know_is_a_row(self, tmp_path, values):
+    def test_a_file_that_the_quantisation_json_does_not_know_gives_a_row(self, tmp_path, values):
         self.write(tmp_path, values)
         np.save(str(tmp_path / "target" / "stray.0.1767323045000000.npy"), np.ones(3))
         _, document = self.run(tmp_path)
@@ -451,7 +453,7 @@ class TestFilesOfTheQuantisedNet:
     @pytest.mark.parametrize("connected", [True, False])
     @pytest.mark.parametrize("told", [True, False])
     @pytest.mark.parametrize("dtype", [np.int8, np.float32])
-    def test_what_is_quantised_is_dequantised_or_not_compared(
+    def test_quantised_values_are_dequantised_or_not_compared(
         self, tmp_path, values, dtype, told, connected
     ):
         """What a quantising layer and the one behind it wrote are integers, whatever type a
@@ -498,7 +500,7 @@ class TestFilesOfTheQuantisedNet:
             and rows["conv_dequant"]["verdict"] == "pass"
         )
 
-    def test_integers_that_stand_for_unknown_numbers_are_no_failure(self, tmp_path, values):
+    def test_integers_without_scale_and_offset_do_not_fail(self, tmp_path, values):
         self.write(tmp_path, values)
         np.save(
             str(tmp_path / "target" / "relu_q.0.1767323045000000.npy"),
@@ -512,7 +514,7 @@ class TestFilesOfTheQuantisedNet:
             and "does not give scale and offset" in row["reason"]
         )
 
-    def test_other_folders_are_refused(self, tmp_path, values):
+    def test_folders_that_are_no_quantised_outputs_are_refused(self, tmp_path, values):
         self.write(tmp_path, values)
         quantised(values).write_tree(str(tmp_path / "dump"))
         done, _ = self.run(tmp_path, target="dump")
@@ -537,7 +539,7 @@ class TestFilesOfTheQuantisedNet:
         assert done.returncode == 2 and "it needs -f" in done.stderr
 
 
-def test_python_takes_the_second_file_too(tmp_path, values):
+def test_python_takes_a_second_model_file(tmp_path, values):
     ours, theirs = fused(values), unfused(values)
     ours.write_tree(str(tmp_path / "dump"))
     theirs.write_tree(str(tmp_path / "golden"), time="20260101000000")
@@ -572,7 +574,7 @@ def test_python_compares_the_files_of_a_quantised_net(tmp_path, values):
     assert {row.tensor for row in result.rows("pass")} == {"relu_q:output:0", "prob_q:output:0"}
 
 
-def test_a_folder_in_place_of_the_second_file_is_named_as_what_it_is(tmp_path):
+def test_a_folder_given_as_second_model_is_refused(tmp_path):
     for name in ("dump", "golden", "folder"):
         (tmp_path / name).mkdir()
     (tmp_path / "net.json").write_text('{"graph": [{"name": "net", "op": []}]}')

@@ -40,7 +40,7 @@ def test_a_folder_of_slices_compared_with_itself_passes(network) -> None:
             assert os.path.basename(row["target_file"]) == os.path.basename(row["golden_file"])
 
 
-def test_a_wrong_slice_is_the_one_that_fails(network) -> None:
+def test_only_the_wrong_slice_fails(network) -> None:
     other = sliced(network)
     (path,) = glob.glob(os.path.join(other, "**", "MatMul.fc.*.4.5.1.0"), recursive=True)
     dump = DumpFile.open(path)
@@ -53,7 +53,7 @@ def test_a_wrong_slice_is_the_one_that_fails(network) -> None:
     ]
 
 
-def test_a_slice_that_only_golden_has_is_counted(network) -> None:
+def test_a_slice_in_golden_alone_is_not_compared(network) -> None:
     other = sliced(network)
     (path,) = glob.glob(os.path.join(network.target, "**", "MatMul.fc.*.4.5.1.0"), recursive=True)
     os.unlink(path)
@@ -63,7 +63,7 @@ def test_a_slice_that_only_golden_has_is_counted(network) -> None:
 
 
 @pytest.mark.parametrize("model", [True, False])
-def test_slices_against_npy_are_joined(network, model) -> None:
+def test_slices_are_joined_to_compare_with_npy(network, model) -> None:
     network.dump()
     whole = network.compare("--force", model=network.model_path if model else "")
     expected = {
@@ -80,14 +80,14 @@ def test_slices_against_npy_are_joined(network, model) -> None:
     assert "joined from 2 slices" in rows["fc:output:0"]["reason"]
 
 
-def test_one_file_of_ffts_is_whole(network) -> None:
+def test_a_single_ffts_file_is_the_whole_tensor(network) -> None:
     network.dump(generation="ffts+")
     assert network.compare().returncode == 0
     row = network.rows()["fc:output:0"]
     assert row["verdict"] == "pass" and "joined" not in row["reason"]
 
 
-def test_an_error_in_one_slice_is_found_in_the_joined_tensor(network) -> None:
+def test_an_error_in_one_slice_fails_the_joined_tensor(network) -> None:
     network.dump(generation="ffts+", threads=4)
     (path,) = glob.glob(os.path.join(network.target, "**", "MatMul.fc.*.4.5.3.0"), recursive=True)
     dump = DumpFile.open(path)
@@ -100,7 +100,7 @@ def test_an_error_in_one_slice_is_found_in_the_joined_tensor(network) -> None:
     ]
 
 
-def test_a_slice_that_is_missing_is_said(network) -> None:
+def test_a_missing_slice_is_reported(network) -> None:
     network.dump(generation="ffts+", threads=3)
     (path,) = glob.glob(os.path.join(network.target, "**", "MatMul.fc.*.4.5.1.0"), recursive=True)
     os.unlink(path)
@@ -109,7 +109,7 @@ def test_a_slice_that_is_missing_is_said(network) -> None:
     assert row["verdict"] == "not_compared" and "of 3 slices, 1 is not there" in row["reason"]
 
 
-def test_a_slice_that_is_cut_short_is_said(network) -> None:
+def test_a_truncated_slice_is_reported(network) -> None:
     network.dump(generation="ffts+", threads=3)
     (path,) = glob.glob(os.path.join(network.target, "**", "MatMul.fc.*.4.5.2.0"), recursive=True)
     os.truncate(path, os.path.getsize(path) - 3)
@@ -133,7 +133,7 @@ def test_slices_by_name_are_joined(network) -> None:
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_compare_op_joins_them_too(network, tmp_path, named) -> None:
+def test_compare_op_joins_slices(network, tmp_path, named) -> None:
     """The command that the summary gives to copy works on slices, by whatever of their names."""
     network.dump(generation="ffts+", threads=3)
     paths = glob.glob(os.path.join(network.target, "**", "MatMul.fc.*"), recursive=True)
@@ -189,7 +189,7 @@ def test_a_second_run_over_slices_has_the_same_rows(network) -> None:
     }
 
 
-def test_of_golden_dumps_the_one_like_the_target_is_found(tmp_path) -> None:
+def test_the_golden_dump_like_the_target_is_chosen_among_several(tmp_path) -> None:
     names = ["Relu.a_b.1.2.1600000000000000", "Abs.a_b.2.2.1600000000000009"]
     names += ["Add.c.1.2.1600000000000001.4.5.0", "Add.c.1.2.1600000000000002.4.5.1"]
     for name in names:

@@ -82,7 +82,7 @@ def compare(folder, target="stats", golden="golden", *words):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_each_form_names_the_first_difference_and_what_to_dump(net, form):
+def test_the_first_difference_in_statistics_is_named_with_what_to_dump_next(net, form):
     as_statistics(str(net / "dump"), str(net / "stats"), form)
     done, result = compare(net)
     assert done.returncode == 1, done.stderr
@@ -105,7 +105,7 @@ def test_each_form_names_the_first_difference_and_what_to_dump(net, form):
     assert "next: goldwatch config new --narrow" in text
 
 
-def test_the_next_command_dumps_the_tensors_around(net):
+def test_the_proposed_configuration_dumps_the_tensors_around_the_difference(net):
     as_statistics(str(net / "dump"), str(net / "stats"))
     done, _ = compare(net)
     words = done.stdout[done.stdout.index("next: ") + 6 :].replace("\\\n", " ").split()
@@ -117,7 +117,7 @@ def test_the_next_command_dumps_the_tensors_around(net):
     assert (dump["dump_data"], dump["dump_mode"]) == ("tensor", "all")
 
 
-def test_the_columns_are_those_of_statistics_and_a_limit_of_ones_own_counts(net):
+def test_tables_have_columns_of_statistics_and_a_users_limit_applies(net):
     as_statistics(str(net / "dump"), str(net / "stats"), "chosen")
     done, _ = compare(
         net, "stats", "golden", "--limit", "MeanDifference=3", "--limit", "NormDifference=3"
@@ -144,7 +144,7 @@ def test_the_columns_are_those_of_statistics_and_a_limit_of_ones_own_counts(net)
 @pytest.mark.parametrize(
     "target, golden", [("stats", "other"), ("stats", "dump"), ("dump", "stats")]
 )
-def test_golden_data_may_be_statistics_or_dumps_too(net, target, golden):
+def test_golden_data_may_be_statistics_or_dumps(net, target, golden):
     as_statistics(str(net / "dump"), str(net / "stats"), "chosen")
     as_statistics(str(net / "dump"), str(net / "other"), "msprobe")
     done, result = compare(net, target, golden)
@@ -160,7 +160,7 @@ def test_golden_data_may_be_statistics_or_dumps_too(net, target, golden):
     assert {row["metrics"].get("NotFiniteDifference", 0) > 0 for row in failing} == {True}
 
 
-def test_of_statistics_no_bits_are_compared_and_a_comment_shows_their_columns(net):
+def test_exact_is_refused_for_statistics_and_reports_show_their_columns(net):
     as_statistics(str(net / "dump"), str(net / "stats"), "default")
     done, result = compare(net, "stats", "dump", "--exact", "--force")
     assert done.returncode == 3
@@ -173,7 +173,7 @@ def test_of_statistics_no_bits_are_compared_and_a_comment_shows_their_columns(ne
     assert "| verdict | tensor | least dist. | mean | range | reason |" in text
 
 
-def test_a_table_that_says_nothing_of_a_tensor_is_no_pass(net):
+def test_a_table_without_statistics_of_a_tensor_is_not_a_pass(net):
     paths = as_statistics(str(net / "dump"), str(net / "stats"))
     with open(paths[1], encoding="utf-8") as stream:
         lines = stream.read().splitlines()
@@ -190,7 +190,7 @@ def test_a_table_that_says_nothing_of_a_tensor_is_no_pass(net):
     assert "names no columns of statistics" in reasons["conv"]
 
 
-def test_rows_are_taken_as_they_are_appended(net):
+def test_a_watch_reads_statistics_as_they_are_appended(net):
     (path,) = as_statistics(str(net / "dump"), str(net / "whole"), "msprobe")
     with open(path, encoding="utf-8") as stream:
         lines = stream.read().splitlines(True)
@@ -219,7 +219,7 @@ def test_rows_are_taken_as_they_are_appended(net):
         assert {row.verdict for row in rows if row.kind != "op"} == {"pass"}
 
 
-def test_a_watch_of_statistics_does_not_ask_for_the_folder_that_was_named(net):
+def test_a_watch_of_statistics_does_not_wait_for_dump_files(net):
     as_statistics(str(net / "dump"), str(net / "stats"))
     words = ["watch", "stats", "golden", "-f", "model.json", "-o", "out", "--until-idle", "0.1"]
     done = run_here(["goldwatch", *words], net)
@@ -227,14 +227,14 @@ def test_a_watch_of_statistics_does_not_ask_for_the_folder_that_was_named(net):
     assert "no dump file so far" not in done.stderr
 
 
-def test_dumps_go_before_statistics_that_lie_among_them(net):
+def test_dumps_are_preferred_to_statistics_beside_them(net):
     as_statistics(str(net / "dump"), str(net / "dump"))
     done, result = compare(net, "dump")
     assert done.returncode == 1 and "by_statistics" not in result["summary"]
     assert {"CosineSimilarity"} <= set(result["rows"][-1]["metrics"])
 
 
-def test_the_hash_of_an_over_long_name_is_resolved(net):
+def test_a_hash_name_of_a_statistics_file_is_resolved(net):
     long = "net/" + "part_" * 60
     value = np.ones((2, 3), np.float16)
     file = dump_name("Relu", long, 1, 1700000000000000)

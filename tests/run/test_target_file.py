@@ -72,7 +72,7 @@ def make(state=GROWING, name="Relu.a.1.2.3"):
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("move", sorted(MOVES))
-def test_every_transition_from_every_state(move, state) -> None:
+def test_every_transition_from_every_state_is_allowed_or_refused(move, state) -> None:
     file = make(state)
     file.pending = {("output", 0): object()}
     sources, target = ALLOWED[move]
@@ -96,7 +96,7 @@ def test_the_table_in_the_docstring_names_every_transition() -> None:
     )
 
 
-def test_a_file_that_is_made_anew_has_no_known_size() -> None:
+def test_a_file_that_is_recreated_has_no_known_size() -> None:
     file = make()
     file.change(SEEN)
     file.grow(500)
@@ -109,7 +109,7 @@ def test_a_file_that_is_made_anew_has_no_known_size() -> None:
     assert file.expected_bytes == 0 and file.signature == Signature(600, 5, 8, 5)
 
 
-def test_what_stays_of_a_file_that_went() -> None:
+def test_a_file_deleted_after_comparison_still_counts_but_a_vanished_one_does_not() -> None:
     file = make()
     file.vanish()
     assert not file.there
@@ -119,7 +119,7 @@ def test_what_stays_of_a_file_that_went() -> None:
     assert make(EARLIER).there
 
 
-def test_a_signature_tells_an_overwritten_file_whose_time_was_put_back(tmp_path) -> None:
+def test_an_overwritten_file_is_noticed_though_its_time_was_restored(tmp_path) -> None:
     path = str(tmp_path / "file")
     with open(path, "wb") as stream:
         stream.write(b"12345")
@@ -150,7 +150,7 @@ def place(folder, *names):
     return [str(folder / name) for name in names]
 
 
-def test_the_newest_dump_of_an_op_counts_whatever_comes_first(tmp_path) -> None:
+def test_the_newest_dump_of_an_op_counts_in_any_order_of_arrival(tmp_path) -> None:
     old, new, other, newest = place(
         tmp_path, "Relu.a.1.1.5", "Relu.a.2.1.7", "Gelu.a.1.1.6", "Relu.a.3.1.9"
     )
@@ -172,7 +172,7 @@ def test_the_newest_dump_of_an_op_counts_whatever_comes_first(tmp_path) -> None:
     )
 
 
-def test_runs_that_do_not_count_and_links(tmp_path) -> None:
+def test_files_of_times_that_do_not_count_and_links_are_left_out(tmp_path) -> None:
     old = tmp_path / "20260101000000" / "0" / "net" / "1" / "0"
     new = tmp_path / "20260102000000" / "0" / "net" / "1" / "0"
     (a,), (b, c) = place(old, "Relu.a.1.1.5"), place(new, "Relu.a.1.1.6", "Relu.b.1.1.6")

@@ -34,7 +34,7 @@ def row(result, tensor, step="0"):
 
 @pytest.mark.parametrize("form", ["newest", "data_dump", "gm"])
 @pytest.mark.parametrize("graph_form", ["txt", "pbtxt"])
-def test_each_form_pairs_each_token_with_its_own(tmp_path, form, graph_form):
+def test_each_token_pairs_with_fx_data_of_its_token_in_every_form(tmp_path, form, graph_form):
     for token in (0, 1):
         graph = torchair_graph(seed=token, fault="Relu" if token else None)
         graph.write_ge(tmp_path / "ge", token)
@@ -55,7 +55,7 @@ def test_each_form_pairs_each_token_with_its_own(tmp_path, form, graph_form):
     )
 
 
-def test_a_fused_op_has_the_inputs_of_its_first_member_and_the_outputs_of_its_last(tmp_path):
+def test_a_fused_op_pairs_by_its_first_inputs_and_last_outputs(tmp_path):
     graph = torchair_graph()
     graph.write_ge(tmp_path / "ge")
     graph.write_fx(tmp_path / "fx")
@@ -79,7 +79,7 @@ def test_a_fused_op_has_the_inputs_of_its_first_member_and_the_outputs_of_its_la
 
 
 @pytest.mark.parametrize("fault", ["trans_Cast_3", "AddMul"])
-def test_a_cast_that_was_put_in_is_compared_with_what_it_reads(tmp_path, fault):
+def test_an_inserted_cast_is_compared_with_its_input(tmp_path, fault):
     graph = torchair_graph(fault=fault)
     graph.write_ge(tmp_path / "ge")
     graph.write_fx(tmp_path / "fx")
@@ -92,7 +92,7 @@ def test_a_cast_that_was_put_in_is_compared_with_what_it_reads(tmp_path, fault):
     assert (first["op"], first["inputs"]) == (fault, "good")
 
 
-def test_a_change_of_layout_that_was_put_in_is_compared_in_one_layout(tmp_path):
+def test_an_inserted_layout_change_is_compared_in_one_layout(tmp_path):
     x = np.random.RandomState(0).standard_normal((20, 24)).astype(np.float16)
     original, compiled = DeviceModel("graph_1"), DeviceModel("graph_1")
     for model in (original, compiled):
@@ -128,7 +128,7 @@ def test_a_change_of_layout_that_was_put_in_is_compared_in_one_layout(tmp_path):
     assert row(result, "trans_TransData_6:output:0")["verdict"] == "fail"
 
 
-def test_a_build_without_fusion_pairs_by_the_members_names(tmp_path):
+def test_an_unfused_build_pairs_by_the_names_of_fused_ops(tmp_path):
     fused = torchair_graph(fault="AddMul")
     fused.write_ge(tmp_path / "ge")
     fused.write_graph(tmp_path / "ge")
@@ -166,7 +166,7 @@ def test_two_runs_of_one_build_pair_by_name(tmp_path):
 
 
 @pytest.mark.parametrize("below", ["", "worldsize2_global_rank%d"])
-def test_each_rank_is_compared_with_its_own(tmp_path, below):
+def test_each_rank_is_compared_with_fx_data_of_its_rank(tmp_path, below):
     for rank in (0, 1):
         graph = torchair_graph(seed=rank)
         graph.write_ge(tmp_path / "ge", rank=(2, rank), device=4 + rank)
@@ -192,7 +192,7 @@ def test_each_rank_is_compared_with_its_own(tmp_path, below):
 
 
 @pytest.mark.parametrize("form", ["newest", "data_dump"])
-def test_each_graph_is_compared_with_its_own(tmp_path, form):
+def test_each_graph_is_compared_with_fx_data_of_its_graph(tmp_path, form):
     for number in (1, 2):
         graph = torchair_graph("graph_%d" % number, seed=number, run="_0" if number == 2 else "")
         graph.write_ge(tmp_path / "ge")
@@ -203,7 +203,7 @@ def test_each_graph_is_compared_with_its_own(tmp_path, form):
     assert {r["model"] for r in rows_of(result, verdict="pass")} == {"graph_1", "graph_2_0"}
 
 
-def test_a_token_without_fx_data_is_said(tmp_path):
+def test_a_token_without_fx_data_is_reported(tmp_path):
     graph = torchair_graph()
     for token in (0, 3):
         graph.write_ge(tmp_path / "ge", token)
@@ -214,7 +214,7 @@ def test_a_token_without_fx_data_is_said(tmp_path):
     assert "there is none for step 3" in done.stdout + done.stderr
 
 
-def test_compare_op_takes_the_fused_op_too(tmp_path):
+def test_compare_op_accepts_a_fused_op(tmp_path):
     graph = torchair_graph()
     graph.write_ge(tmp_path / "ge")
     graph.write_fx(tmp_path / "fx")

@@ -80,7 +80,9 @@ def combinations(training):
 
 
 @pytest.mark.parametrize("options", [("compare",), ("watch", "--until-idle", "1")])
-def test_every_device_model_and_step_against_the_golden_data_of_its_step(make, options) -> None:
+def test_every_device_model_and_step_is_compared_with_golden_data_of_its_step(
+    make, options
+) -> None:
     run = make()
     done = run.command(*options)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -99,7 +101,7 @@ def test_every_device_model_and_step_against_the_golden_data_of_its_step(make, o
 
 
 @pytest.mark.parametrize("options", [("compare",), ("watch", "--until-idle", "1")])
-def test_the_first_step_and_device_that_diverge(make, options) -> None:
+def test_the_first_step_and_device_that_diverge_are_named(make, options) -> None:
     run = make(Training(wrong=(Wrong("part1/Mul", 1, 2),)))
     done = run.command(*options)
     assert done.returncode == 1
@@ -132,7 +134,7 @@ def test_the_first_step_and_device_that_diverge(make, options) -> None:
     )
 
 
-def test_an_error_on_all_devices_is_no_disagreement(make) -> None:
+def test_an_error_on_all_devices_is_not_called_a_disagreement(make) -> None:
     run = make(Training(wrong=(Wrong("part0/MatMul", None, 10),)))
     assert run.command().returncode == 1
     summary = run.document()["summary"]
@@ -143,7 +145,7 @@ def test_an_error_on_all_devices_is_no_disagreement(make) -> None:
     assert summary["devices_agree"] is True
 
 
-def test_a_step_that_one_device_lacks_is_a_disagreement(make) -> None:
+def test_a_step_missing_on_one_device_is_a_disagreement(make) -> None:
     run = make()
     shutil.rmtree(str(run.folder / "dump" / run.training.time / "1" / FIRST / "1" / "10"))
     assert run.command().returncode == 0
@@ -154,7 +156,7 @@ def test_a_step_that_one_device_lacks_is_a_disagreement(make) -> None:
 
 
 @pytest.mark.parametrize("options", [("compare",), ("watch", "--until-idle", "1")])
-def test_a_model_without_graph_is_named_once(make, options) -> None:
+def test_a_model_without_a_graph_is_reported_once(make, options) -> None:
     run = make(Training(models=(FIRST, SECOND, "init_5")), graphs=[0, 1])
     done = run.command(*options)
     assert done.returncode == 0, done.stderr
@@ -165,7 +167,9 @@ def test_a_model_without_graph_is_named_once(make, options) -> None:
 
 @pytest.mark.parametrize("options", [("compare",), ("watch", "--until-idle", "1")])
 @pytest.mark.parametrize("forgiving", [(), ("--allow-missing",)])
-def test_a_step_without_golden_data_is_said_once_and_has_no_rows(make, options, forgiving) -> None:
+def test_a_step_without_golden_data_is_reported_once_and_has_no_rows(
+    make, options, forgiving
+) -> None:
     run = make(golden=[1, 10])
     done = run.command(*options, *forgiving)
     assert done.returncode == (0 if forgiving else 3)
@@ -176,13 +180,13 @@ def test_a_step_without_golden_data_is_said_once_and_has_no_rows(make, options, 
     assert goldwatch.open_result(str(run.folder / "out")).exit_code == done.returncode
 
 
-def test_no_step_has_golden_data(make) -> None:
+def test_a_training_without_golden_data_of_any_step_exits_with_4(make) -> None:
     run = make(golden=[5])
     done = run.command()
     assert done.returncode == 4 and "there is none for steps 1, 2, 10" in done.stdout + done.stderr
 
 
-def test_one_golden_folder_for_all_steps(make) -> None:
+def test_one_golden_folder_serves_all_steps(make) -> None:
     run = make(Training(steps=(1,)), golden=[1])
     Training(steps=(3,)).write_tree(str(run.folder / "dump"))
     for name in os.listdir(str(run.folder / "golden" / "1")):
@@ -192,7 +196,7 @@ def test_one_golden_folder_for_all_steps(make) -> None:
 
 
 @pytest.mark.parametrize("options", [("compare",), ("watch", "--until-idle", "1")])
-def test_no_model_of_the_tree_has_a_graph(make, options) -> None:
+def test_a_tree_whose_models_have_no_graph_exits_with_4(make, options) -> None:
     run = make(Training(models=("a", "b")), graphs=[0])
     shutil.rmtree(str(run.folder / "dump" / run.training.time / "0" / "a"))
     shutil.rmtree(str(run.folder / "dump" / run.training.time / "1" / "a"))
@@ -205,14 +209,14 @@ def test_no_model_of_the_tree_has_a_graph(make, options) -> None:
     assert not os.path.exists(str(run.folder / "out" / "result.json"))
 
 
-def test_any_folder_of_the_tree(make) -> None:
+def test_any_folder_of_a_training_tree_may_be_given(make) -> None:
     run = make()
     below = os.path.join("dump", run.training.time, "1", SECOND)
     assert run.command(target=below).returncode == 0
     assert run.places() == {("1", SECOND, step) for step in ("1", "2", "10")}
 
 
-def test_dumps_below_no_model_are_of_the_computational_graph(make) -> None:
+def test_dumps_below_no_model_use_the_computational_graph(make) -> None:
     run = make(Training(devices=1, steps=(1,)))
     os.rename(
         str(run.folder / "dump" / run.training.time / "0" / FIRST / "1" / "1"),
@@ -227,7 +231,7 @@ def test_dumps_below_no_model_are_of_the_computational_graph(make) -> None:
     }  # fmt: skip
 
 
-def test_a_name_that_differs_in_the_time_of_the_run(make) -> None:
+def test_a_model_name_that_differs_only_in_its_time_finds_its_graph(make) -> None:
     run = make(Training(steps=(1,)))
     shutil.rmtree(str(run.folder / "graphs"))
     later = tuple(name.replace("20260102030405", "20260505050505") for name in Training.models)
@@ -236,7 +240,7 @@ def test_a_name_that_differs_in_the_time_of_the_run(make) -> None:
     assert run.places() == combinations(run.training)
 
 
-def test_what_is_no_model_is_passed_over(make) -> None:
+def test_files_in_the_graph_folder_that_are_no_models_are_ignored(make) -> None:
     run = make(Training(steps=(1,)))
     (run.folder / "graphs" / "acl.json").write_text("{}")
     (run.folder / "graphs" / "ge_proto_00000001_PreRunBegin.txt").write_text("graph {")
@@ -252,7 +256,7 @@ def test_what_is_no_model_is_passed_over(make) -> None:
     assert "graphs/again.json: left out" in done.stderr
 
 
-def test_what_cannot_be_read_as_a_model_costs_that_model_alone(make) -> None:
+def test_an_unreadable_graph_leaves_out_its_model_only(make) -> None:
     run = make(Training(steps=(1,)))
     graphs = run.folder / "graphs"
     broken = graphs / "ge_proto_00000002_Build.txt"
@@ -270,7 +274,7 @@ def test_what_cannot_be_read_as_a_model_costs_that_model_alone(make) -> None:
     )
 
 
-def test_a_folder_without_models(make) -> None:
+def test_a_graph_folder_without_models_is_refused(make) -> None:
     run = make(Training(steps=(1,)))
     done = run.command(model="golden")
     assert done.returncode == 4 and "golden: no model in this folder" in done.stderr
@@ -278,7 +282,7 @@ def test_a_folder_without_models(make) -> None:
     assert done.returncode == 2 and "belong to one model" in done.stderr
 
 
-def test_a_single_file_is_that_of_all(make) -> None:
+def test_a_single_graph_file_leaves_out_other_models(make) -> None:
     run = make(Training(steps=(1,)))
     done = run.command(model=os.path.join("graphs", "ge_proto_00000001_Build.txt"))
     assert done.returncode == 0
@@ -299,14 +303,14 @@ def test_a_continued_run_compares_nothing_twice(make) -> None:
     assert run.document()["summary"] == first["summary"]
 
 
-def test_a_range_counts_in_every_model(make) -> None:
+def test_a_selection_of_ops_applies_to_every_model(make) -> None:
     run = make(Training(steps=(1,)))
     assert run.command("compare", "--select", "2").returncode == 0
     assert {row["op"] for row in run.document()["rows"]} == {"part0/MatMul", "part1/MatMul"}
     assert run.command("compare", "--select", "9", "--force").returncode == 2
 
 
-def test_a_program_that_is_run(make) -> None:
+def test_run_compares_a_training_program(make) -> None:
     run = make(Training(wrong=(Wrong("part1/Relu", 0, 2),)))
     dump = {
         "dump_list": [{"model_name": name} for name in (FIRST, SECOND)],
@@ -342,7 +346,7 @@ def test_a_program_that_is_run(make) -> None:
     assert (first["op"], first["step"], first["device"]) == ("part1/Relu", "2", "0")
 
 
-def test_the_terminal_shows_what_differs_between_rows(make) -> None:
+def test_the_terminal_shows_device_and_step_where_rows_differ_in_them(make) -> None:
     run = make(Training(steps=(9, 10)))
     target, model = (
         os.path.join("dump", run.training.time, "0"),
@@ -360,13 +364,13 @@ def test_the_terminal_shows_what_differs_between_rows(make) -> None:
     assert nine < first < ten < second
 
 
-def test_every_expected_op_of_every_model(make) -> None:
+def test_expect_all_waits_for_every_op_of_every_model(make) -> None:
     run = make(Training(steps=(1,)))
     done = run.command("watch", "--expect-all")
     assert done.returncode == 0 and run.places() == combinations(run.training)
 
 
-def test_the_python_face(make) -> None:
+def test_python_compares_a_training(make) -> None:
     run = make(Training(wrong=(Wrong("part0/Mul", 1, 10),)))
     folder = str(run.folder)
     result = goldwatch.compare(
@@ -381,7 +385,7 @@ def test_the_python_face(make) -> None:
     assert graphs.of(SECOND).name == SECOND and graphs.of("other") is None and len(graphs) == 2
 
 
-def test_one_op_of_a_training(make) -> None:
+def test_compare_op_compares_one_op_of_a_training(make) -> None:
     run = make()
     below = os.path.join("dump", run.training.time, "1", SECOND, "2", "2")
     done = run_here(
@@ -403,7 +407,7 @@ def test_one_op_of_a_training(make) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_command_that_looks_closer_can_be_copied(make) -> None:
+def test_the_proposed_compare_op_command_names_device_and_step(make) -> None:
     """Of the place where the suspect is, with the golden data of its step."""
     run = make(Training(wrong=(Wrong("part0/MatMul", 1, 10),)))
     text = run.command().stdout
@@ -420,7 +424,7 @@ def test_the_command_that_looks_closer_can_be_copied(make) -> None:
     )
 
 
-def test_many_devices_that_do_not_agree_are_told_in_a_line():
+def test_many_disagreeing_devices_are_listed_in_one_line():
     few = Difference("2", "op:output:0", (("0", "pass"), ("1", "fail")))
     assert few.sentence == "op:output:0 in step 2: pass on device 0, fail on device 1"
     many = Difference(

@@ -28,7 +28,7 @@ def tensor(array, layout="NCHW"):
     )
 
 
-def test_two_npy(tmp_path):
+def test_two_npy_files_are_compared(tmp_path):
     golden = np.random.RandomState(0).standard_normal((1, 8, 6, 5)).astype(np.float32)
     np.save(str(tmp_path / "golden.npy"), golden)
     np.save(str(tmp_path / "good.npy"), golden.astype(np.float16))
@@ -47,7 +47,7 @@ def test_two_npy(tmp_path):
         assert document["rows"][0]["target_file"] == str(tmp_path / (name + ".npy"))
 
 
-def test_a_file_of_no_known_type_is_named_without_one(tmp_path):
+def test_a_file_without_a_known_type_is_shown_without_one(tmp_path):
     np.save(str(tmp_path / "golden.npy"), np.arange(1, 50, dtype=np.float32))
     np.save(str(tmp_path / "bad.npy"), np.arange(1, 50, dtype=np.float32) * 2)
     done = goldwatch(tmp_path, "compare", "bad.npy", "golden.npy", "-o", "out")
@@ -56,7 +56,7 @@ def test_a_file_of_no_known_type_is_named_without_one(tmp_path):
     )
 
 
-def test_a_pattern_is_looked_for_in_two_files_and_nothing_is_said_of_the_network(tmp_path):
+def test_a_pattern_in_two_files_is_explained_without_blaming_the_network(tmp_path):
     golden = np.random.RandomState(0).standard_normal((1, 8, 6, 5)).astype(np.float32)
     np.save(str(tmp_path / "golden.npy"), golden)
     np.save(str(tmp_path / "scaled.npy"), (golden * 1.1).astype(np.float16))
@@ -79,7 +79,7 @@ def test_a_pattern_is_looked_for_in_two_files_and_nothing_is_said_of_the_network
         assert "its inputs by" not in told and "what feeds it is not known" in told
 
 
-def test_the_first_op_of_two_dump_folders_is_to_blame_where_its_inputs_are_equal(tmp_path):
+def test_the_first_op_of_two_dump_folders_with_equal_inputs_is_blamed(tmp_path):
     random = np.random.RandomState(0)
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
@@ -111,7 +111,7 @@ def test_the_first_op_of_two_dump_folders_is_to_blame_where_its_inputs_are_equal
         "type=*:CosineSimilarity>=1",
     ],
 )
-def test_of_two_runs_bit_for_bit_only_what_differs_is_outside(tmp_path, limit):
+def test_only_different_values_fail_a_limit_of_zero(tmp_path, limit):
     random = np.random.RandomState(0)
     feed, made = (random.standard_normal((1, 8, 6, 5)).astype(np.float16) for _ in range(2))
     other = made.copy()
@@ -140,7 +140,7 @@ def test_of_two_runs_bit_for_bit_only_what_differs_is_outside(tmp_path, limit):
     assert done.returncode == 0, done.stdout
 
 
-def test_equal_tensors_outside_a_limit_of_ones_own_accuse_nobody(tmp_path):
+def test_equal_tensors_outside_a_users_limit_accuse_no_operator(tmp_path):
     (tmp_path / "mine" / "algorithm").mkdir(parents=True)
     (tmp_path / "mine" / "algorithm" / "alg_Far.py").write_text(
         "def compare(left, right, args):\n    return abs(left - right).max(), ''\n"
@@ -175,7 +175,7 @@ def test_equal_tensors_outside_a_limit_of_ones_own_accuse_nobody(tmp_path):
         assert "fed with other data" not in done.stdout and "its own" not in done.stdout
 
 
-def test_two_dumps_pair_by_kind_and_index(tmp_path):
+def test_two_dump_files_pair_by_kind_and_index(tmp_path):
     random = np.random.RandomState(0)
     arrays = [random.standard_normal((1, 4, 3, 3)).astype(np.float16) for _ in range(3)]
     write_dump(
@@ -197,7 +197,7 @@ def test_two_dumps_pair_by_kind_and_index(tmp_path):
     )
 
 
-def test_a_dump_and_its_golden_file(tmp_path):
+def test_a_dump_file_is_compared_with_its_golden_file(tmp_path):
     array = np.random.RandomState(0).standard_normal((1, 4, 3, 3)).astype(np.float16)
     write_dump(
         str(tmp_path / "Add.add.1.2.1234567890123456"),
@@ -216,7 +216,7 @@ def test_a_dump_and_its_golden_file(tmp_path):
     assert done.returncode == 0 and "add:output:0" in done.stdout, done.stderr
 
 
-def test_what_is_for_folders_is_refused(tmp_path):
+def test_options_for_folders_are_refused_for_two_files(tmp_path):
     np.save(str(tmp_path / "a.npy"), np.ones(3))
     done = goldwatch(tmp_path, "compare", "a.npy", "a.npy", "-o", "out", "--time", "all")
     assert done.returncode == 2 and "folders" in done.stderr
@@ -256,7 +256,7 @@ class TestTheSameCommandAgain:
             )
             os.replace(str(tmp_path / "new"), str(tmp_path / name))
 
-    def test_what_is_as_it_was_is_not_compared_again(self, tmp_path, compared):
+    def test_unchanged_tensors_are_not_compared_again(self, tmp_path, compared):
         names = ["add:input:0", "add:input:1", "add:output:0"]
         assert compared() == (names, 3) and compared() == (names, 0)
         self.write(tmp_path, 2, names=self.TWO[1:], factor=2)
@@ -264,12 +264,12 @@ class TestTheSameCommandAgain:
         with RunStore.open(str(tmp_path / "out")) as store:
             assert store.counted.all() == {"fail": 3}
 
-    def test_a_tensor_that_is_no_longer_there_has_no_row(self, tmp_path, compared):
+    def test_a_tensor_that_is_gone_has_no_row(self, tmp_path, compared):
         compared()
         self.write(tmp_path, 1)
         assert compared() == (["add:input:0", "add:output:0"], 2)
 
-    def test_another_model_file_has_all_compared_again(self, tmp_path, compared):
+    def test_another_model_file_makes_all_tensors_be_compared_again(self, tmp_path, compared):
         """It tells the tensors' layouts."""
         model = tmp_path / "model.json"
         for number in (1, 2):
@@ -279,7 +279,7 @@ class TestTheSameCommandAgain:
             assert compared(model=str(model))[1] == 3
         assert compared(model=str(model))[1] == 0
 
-    def test_ctrl_c_says_what_is_stored(self, tmp_path, compared):
+    def test_ctrl_c_keeps_the_rows_that_were_compared(self, tmp_path, compared):
         def interrupted(progress):
             if progress.pairs_done:
                 raise KeyboardInterrupt

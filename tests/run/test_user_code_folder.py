@@ -62,7 +62,7 @@ def body(text):
     return "def compare(my_output, ground_truth, args):\n    %s\n" % text
 
 
-def test_a_metric_is_a_column_with_a_limit_and_stays_when_the_run_goes_on(network, custom) -> None:
+def test_a_users_metric_is_a_column_with_a_limit_and_kept_on_continuing(network, custom) -> None:
     network.dump()
     mine = custom(alg_Bias=BIAS)
     limits = ("--limit", "Bias<100", "--limit", "op=op/1_fused:Bias<-5")
@@ -129,7 +129,7 @@ TROUBLES = {
 }
 
 
-def test_what_goes_wrong_is_the_cells_reason_and_nothing_else_is_lost(network, custom) -> None:
+def test_a_failing_users_metric_is_reported_and_changes_nothing_else(network, custom) -> None:
     network.dump()
     plain = network.compare("--jobs", "2")
     before = network.rows()
@@ -152,7 +152,7 @@ def test_what_goes_wrong_is_the_cells_reason_and_nothing_else_is_lost(network, c
             )
 
 
-def test_one_that_does_not_end_is_ended(network, custom, monkeypatch) -> None:
+def test_a_users_metric_that_does_not_end_is_stopped(network, custom, monkeypatch) -> None:
     network.dump()
     monkeypatch.setattr(usercode, "TIMEOUT_S", 0.2)
     mine = custom(alg_Slow=body("__import__('threading').Event().wait()"))
@@ -180,7 +180,7 @@ def test_one_that_does_not_end_is_ended(network, custom, monkeypatch) -> None:
     assert all(row["metrics"]["CosineSimilarity"] > 0.99 for row in rows)
 
 
-def test_text_is_a_value_that_no_limit_is_met_by(network, custom) -> None:
+def test_text_returned_by_a_users_metric_meets_no_limit(network, custom) -> None:
     network.dump()
     mine = custom(alg_Word=body("return '=fine', 'it is'"))
     assert network.compare("--custom", mine).returncode == 0
@@ -205,7 +205,7 @@ def test_text_is_a_value_that_no_limit_is_met_by(network, custom) -> None:
         (("--metric-args", "Bias:times=1;Bias:times=2"), "twice"),
     ],
 )
-def test_which_columns_there_are(network, custom, words, said) -> None:
+def test_users_metrics_can_be_selected_as_columns(network, custom, words, said) -> None:
     network.dump()
     done = network.compare("--custom", custom(alg_Bias=BIAS), *words)
     if isinstance(said, int):
@@ -216,7 +216,7 @@ def test_which_columns_there_are(network, custom, words, said) -> None:
         assert done.returncode == 2 and said in done.stderr
 
 
-def test_folders_that_cannot_be_used(network, custom, tmp_path) -> None:
+def test_unusable_folders_of_users_code_are_refused(network, custom, tmp_path) -> None:
     network.dump()
     (tmp_path / "empty").mkdir()
     for folder, code, said in (
@@ -230,7 +230,7 @@ def test_folders_that_cannot_be_used(network, custom, tmp_path) -> None:
     assert network.compare("--metric-args", "Bias:times=1").returncode == 2
 
 
-def test_limits_of_a_file_may_be_for_ones_own_metrics(network, custom, tmp_path) -> None:
+def test_a_limits_file_may_name_users_metrics(network, custom, tmp_path) -> None:
     network.dump()
     mine = custom(alg_Bias=BIAS)
     path = tmp_path / "limits.json"
@@ -245,7 +245,7 @@ def test_limits_of_a_file_may_be_for_ones_own_metrics(network, custom, tmp_path)
     assert done.returncode == 4 and "'Bias'" in done.stderr and "line 1" in done.stderr
 
 
-def test_watched_rows_are_those_of_compare(network, custom) -> None:
+def test_watch_and_compare_give_the_same_users_metrics(network, custom) -> None:
     network.dump()
     words = (
         "--custom",
@@ -263,7 +263,7 @@ def test_watched_rows_are_those_of_compare(network, custom) -> None:
     assert json.loads(live.stdout)["rows"] == batch["rows"]
 
 
-def test_two_files_and_python(network, custom, tmp_path) -> None:
+def test_users_metrics_work_for_two_files_and_from_python(network, custom, tmp_path) -> None:
     network.dump()
     mine = custom(alg_Bias=BIAS)
     result = goldwatch.compare(
@@ -291,7 +291,7 @@ def test_two_files_and_python(network, custom, tmp_path) -> None:
     assert row.metrics["Bias"] == 0.0
 
 
-def test_a_huge_pair_has_its_metrics_too(network, custom, monkeypatch) -> None:
+def test_a_huge_pair_has_users_metrics(network, custom, monkeypatch) -> None:
     network.dump()
     monkeypatch.setattr("goldwatch.metrics.pair.SPLIT_BYTES", 100)
     monkeypatch.setattr("goldwatch.metrics.pair._PART_BYTES", 50)
@@ -312,7 +312,7 @@ def test_a_huge_pair_has_its_metrics_too(network, custom, monkeypatch) -> None:
 @pytest.mark.parametrize(
     "dtype", [np.float16, np.float32, np.int8, np.uint8, np.int32, np.int64, np.bool_]
 )
-def test_arrays_come_flat_in_the_goldens_order(tmp_path, dtype, order) -> None:
+def test_users_metrics_get_flat_arrays_in_the_goldens_order(tmp_path, dtype, order) -> None:
     golden = (np.arange(2 * 20 * 3 * 4).reshape(2, 20, 3, 4) % 100).astype(dtype)
     path = str(tmp_path / "a.0.1.npy")
     np.save(path, np.asarray(golden, order=order))
@@ -337,7 +337,7 @@ def convert(shape_from, shape_to, array):
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_a_conversion_of_ones_own_wins(make_network, custom, jobs) -> None:
+def test_a_users_conversion_is_preferred_to_the_built_in_one(make_network, custom, jobs) -> None:
     """The broken op's channels are the wrong way round, and the user's conversion turns them."""
     network = make_network(broken=True)
     network.dump()
@@ -366,7 +366,9 @@ def test_a_conversion_of_ones_own_wins(make_network, custom, jobs) -> None:
         ("type('Odd', (), {'__array__': lambda *_: 1 / 0})()", "failed: ZeroDivisionError"),
     ],
 )
-def test_a_conversion_that_fails_is_its_rows_reason(network, custom, returned, reason) -> None:
+def test_a_failing_users_conversion_is_the_reason_of_its_row(
+    network, custom, returned, reason
+) -> None:
     network.dump()
     mine = custom(
         convert_NC1HWC0_to_NCHW="def convert(shape_from, shape_to, array):\n    return %s\n"

@@ -126,7 +126,7 @@ def split_early(monkeypatch) -> None:
     monkeypatch.setattr("goldwatch.tensors.blocks.SMALL_BYTES", 1000)
 
 
-def test_a_batch_that_waits_for_a_process_is_asked_for_ahead(pairs, monkeypatch) -> None:
+def test_the_next_batch_of_a_worker_is_read_ahead(pairs, monkeypatch) -> None:
     asked = []
     monkeypatch.setattr(
         workers, "read_soon", lambda paths, nbytes, start=0: asked.append((*paths, nbytes, start))
@@ -145,7 +145,7 @@ def test_a_batch_that_waits_for_a_process_is_asked_for_ahead(pairs, monkeypatch)
     assert_alike(row, compare_pair(pairs[0], Settings()))
 
 
-def test_shares_of_a_huge_pair_give_the_same_row(pairs, monkeypatch, start) -> None:
+def test_a_huge_pair_compared_in_shares_gives_the_same_row(pairs, monkeypatch, start) -> None:
     split_early(monkeypatch)
     twin = replace(pairs[0], row=replace(pairs[0].row, tensor="twin"))
     rows = run_all(start(), [[pairs[0], twin]] + [[task] for task in pairs[1:]])
@@ -155,7 +155,7 @@ def test_shares_of_a_huge_pair_give_the_same_row(pairs, monkeypatch, start) -> N
     assert_alike(rows["twin"], rows["op0:output:0"])
 
 
-def test_the_shares_are_real(pairs, monkeypatch) -> None:
+def test_shares_of_a_huge_pair_give_the_same_bits_in_any_order(pairs, monkeypatch) -> None:
     whole = compare_pair(pairs[0], Settings())
     split_early(monkeypatch)
     pair = split_pairs.SplitPair(pairs[0], Settings())
@@ -172,14 +172,16 @@ def test_the_shares_are_real(pairs, monkeypatch) -> None:
     assert pair.row == compare_pair(pairs[0], Settings())
 
 
-def test_a_huge_pair_that_cannot_be_compared_says_why(pairs, tmp_path, monkeypatch, start) -> None:
+def test_a_huge_pair_that_cannot_be_compared_has_a_reason(
+    pairs, tmp_path, monkeypatch, start
+) -> None:
     split_early(monkeypatch)
     np.save(pairs[1].golden.path, np.zeros((3, 4), np.float32))
     (row,) = run_all(start(), [[pairs[1]]]).values()
     assert row.verdict == NOT_COMPARED and "[3, 4]" in row.reason
 
 
-def test_work_goes_on_after_a_process_was_killed(pairs, start) -> None:
+def test_work_goes_on_after_a_worker_was_killed(pairs, start) -> None:
     pool = start()
     for task in pairs[:4]:
         pool.submit([task])
@@ -193,7 +195,7 @@ def test_work_goes_on_after_a_process_was_killed(pairs, start) -> None:
 
 
 @pytest.mark.parametrize("limit", [1000, 1 << 40])
-def test_a_pair_that_kills_its_process_costs_only_its_own_row(
+def test_a_pair_that_kills_its_worker_loses_only_its_own_row(
     pairs, monkeypatch, limit, start
 ) -> None:
     split_early(monkeypatch)
@@ -205,7 +207,7 @@ def test_a_pair_that_kills_its_process_costs_only_its_own_row(
     assert len(rows) == 6
 
 
-def test_equal_tensors_are_computed_once(pairs, monkeypatch) -> None:
+def test_equal_tensors_are_compared_once(pairs, monkeypatch) -> None:
     calls = []
     monkeypatch.setattr(
         "goldwatch.metrics.pair.compare_pair",
@@ -222,7 +224,7 @@ def test_equal_tensors_are_computed_once(pairs, monkeypatch) -> None:
     )
 
 
-def test_processes_of_others_are_left_alone_and_ours_end(pairs, start) -> None:
+def test_only_our_worker_processes_are_ended(pairs, start) -> None:
     other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     pool = start()
     ours = pool.pids()
@@ -233,7 +235,7 @@ def test_processes_of_others_are_left_alone_and_ours_end(pairs, start) -> None:
     other.communicate(b"\n")
 
 
-def test_no_process_is_forked_from_one_with_threads(pairs, start, monkeypatch) -> None:
+def test_no_worker_is_forked_from_a_process_with_threads(pairs, start, monkeypatch) -> None:
     monkeypatch.setattr(os, "fork", lambda: pytest.fail("forked"))
     pool = start()
     for pid in pool.pids():
@@ -241,17 +243,17 @@ def test_no_process_is_forked_from_one_with_threads(pairs, start, monkeypatch) -
     assert len(run_all(pool, [[task] for task in pairs])) == 6
 
 
-def test_small_work_needs_no_process(pairs) -> None:
+def test_little_work_starts_no_worker(pairs) -> None:
     pool = Workers(2, Settings())
     assert len(run_all(pool, [[task] for task in pairs])) == 6 and pool.pids() == []
 
 
-def test_no_more_processes_than_the_work_is_worth(pairs, start) -> None:
+def test_no_more_workers_start_than_allowed(pairs, start) -> None:
     pool = start(3, most=1)
     assert len(run_all(pool, [[task] for task in pairs])) == 6 and len(pool.pids()) == 1
 
 
-def test_where_fewer_processes_than_jobs_are_started_this_one_may_compare_too(
+def test_this_process_compares_too_when_fewer_workers_than_jobs_started(
     pairs, start, monkeypatch
 ) -> None:
     full, pool = start(2), start(2, most=1)
@@ -268,14 +270,14 @@ def test_where_fewer_processes_than_jobs_are_started_this_one_may_compare_too(
     assert set(run_all(pool, [])) == {task.row.tensor for task in pairs[:5]}
 
 
-def test_a_message_that_cannot_be_unpickled_spoils_none_behind_it(start) -> None:
+def test_a_message_that_cannot_be_unpickled_leaves_later_ones_intact(start) -> None:
     child = next(iter(start()._processes._children))
     with pytest.raises(ValueError, match="not today"):
         child.call((len, Refusing()))
     assert child.call((len, "next")) == 4
 
 
-def test_a_process_that_compares_imports_no_more_than_it_needs(start) -> None:
+def test_a_worker_imports_no_more_than_it_needs(start) -> None:
     child = next(iter(start()._processes._children))
     unwanted = (
         "google.protobuf",

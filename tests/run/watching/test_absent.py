@@ -83,7 +83,7 @@ def quiet(monkeypatch):
 
 
 @pytest.mark.parametrize("change", [gears, branches, collective])
-def test_what_does_not_run_is_not_waited_for(net, turn, at_end, quiet, change) -> None:
+def test_a_watch_does_not_wait_for_ops_that_do_not_run(net, turn, at_end, quiet, change) -> None:
     net.write_golden()
     files = net.files()
     change_model(net, change)
@@ -99,7 +99,7 @@ def test_what_does_not_run_is_not_waited_for(net, turn, at_end, quiet, change) -
     assert net.rows() == net.compare_rows()
 
 
-def test_what_was_not_asked_for_is_not_waited_for(net, turn, at_end, quiet) -> None:
+def test_a_watch_does_not_wait_for_ops_that_were_not_requested(net, turn, at_end, quiet) -> None:
     net.write_golden()
     acl = os.path.join(net.folder, "acl.json")
     with open(acl, "w", encoding="utf-8") as stream:
@@ -130,7 +130,9 @@ def put_inputs(net, scratch):
     return files
 
 
-def test_inputs_only_as_they_come(make_net, turn, at_end, quiet) -> None:
+def test_inputs_only_arriving_in_any_order_give_the_rows_of_compare(
+    make_net, turn, at_end, quiet
+) -> None:
     """Outputs are seen at the end, whatever order the dumps came in."""
     net = make_net(bad=2)
     net.write_golden()
@@ -152,7 +154,7 @@ def test_inputs_only_as_they_come(make_net, turn, at_end, quiet) -> None:
     assert net.rows() == net.compare_rows()
 
 
-def test_inputs_only_are_deleted_when_all_outputs_were_seen(net, watch_here) -> None:
+def test_inputs_only_are_deleted_once_all_outputs_were_compared(net, watch_here) -> None:
     net.write_golden()
     net.put(put_inputs(net, os.path.join(net.folder, "other")))
     expected = net.compare_rows()
@@ -161,7 +163,7 @@ def test_inputs_only_are_deleted_when_all_outputs_were_seen(net, watch_here) -> 
     assert not [name for _, _, names in os.walk(net.target) for name in names]
 
 
-def test_golden_data_that_come_after_inputs_only(net, turn, at_end, quiet) -> None:
+def test_golden_data_arriving_after_inputs_only_is_compared(net, turn, at_end, quiet) -> None:
     files = put_inputs(net, os.path.join(net.folder, "other"))
     names = sorted(files)
     options = ComparisonOptions(net.target, net.golden, net.out, net.model_path)

@@ -20,7 +20,9 @@ STAMP = 1767323045000000
 
 
 @pytest.mark.parametrize("poll", [(), ("--poll", "0.3")])
-def test_interleaved_chunks_in_new_folders(net, watch, poll) -> None:
+def test_chunks_arriving_interleaved_in_new_folders_give_the_rows_of_compare(
+    net, watch, poll
+) -> None:
     net.write_golden()
     watcher = watch(net, "--until-idle", "3", *poll).until_watching()
     files = {}
@@ -40,7 +42,9 @@ def test_interleaved_chunks_in_new_folders(net, watch, poll) -> None:
 
 
 @pytest.mark.parametrize("model", [True, False])
-def test_what_was_there_before_and_without_a_model(net, watch, model) -> None:
+def test_files_from_before_the_start_are_compared_with_and_without_a_model(
+    net, watch, model
+) -> None:
     net.write_golden()
     files = net.files()
     early = dict(list(files.items())[::2])
@@ -54,7 +58,7 @@ def test_what_was_there_before_and_without_a_model(net, watch, model) -> None:
     assert net.rows() == net.compare_rows(model)
 
 
-def test_target_that_holds_the_files_directly(net, watch, watch_here) -> None:
+def test_a_target_holding_the_files_directly_is_watched(net, watch, watch_here) -> None:
     net.write_golden()
     files = net.files()
     folder = os.path.dirname(next(iter(files)))
@@ -76,7 +80,7 @@ def test_target_that_holds_the_files_directly(net, watch, watch_here) -> None:
     assert [name[:7] for name in net.tables()] == ["result_"]
 
 
-def test_golden_data_that_arrive_later(net, watch) -> None:
+def test_golden_data_arriving_later_is_compared(net, watch) -> None:
     net.put(net.files())
     watcher = watch(net, "--until-idle", "3").until_watching()
     whole = os.path.join(net.folder, "scratch.npy")
@@ -97,7 +101,7 @@ def test_golden_data_that_arrive_later(net, watch) -> None:
     assert net.rows() == net.compare_rows()
 
 
-def test_golden_data_that_change_or_never_become_whole(net, watch) -> None:
+def test_golden_data_that_changes_is_compared_again(net, watch) -> None:
     net.write_golden()
     net.put(net.files())
     watcher = watch(net, "--until-idle", "3")
@@ -118,7 +122,7 @@ def test_golden_data_that_change_or_never_become_whole(net, watch) -> None:
     assert any("was pass" in text and "now fail" in text for (text,) in replaced)
 
 
-def test_hash_names_wait_for_their_line(net, watch) -> None:
+def test_files_with_hash_names_wait_for_their_mapping_line(net, watch) -> None:
     net.write_golden()
     files = net.files()
     names = list(files)
@@ -140,7 +144,7 @@ def test_hash_names_wait_for_their_line(net, watch) -> None:
     assert "mapping.csv" in net.reasons()["12345678903"]
 
 
-def test_short_long_and_headerless_files(net, watch) -> None:
+def test_short_long_and_headerless_files_are_judged_when_complete(net, watch) -> None:
     net.write_golden()
     files = net.files()
     paths = list(files)
@@ -165,7 +169,7 @@ def test_short_long_and_headerless_files(net, watch) -> None:
     )
 
 
-def test_files_that_are_made_anew(net, watch) -> None:
+def test_recreated_files_are_compared_again(net, watch) -> None:
     net.write_golden()
     files = net.files()
     paths = list(files)
@@ -204,7 +208,7 @@ def test_the_latest_dump_of_an_op_counts(net, watch) -> None:
     assert "later dump" in net.query("SELECT text FROM event WHERE kind = 'removed'")[0][0]
 
 
-def test_a_folder_that_is_removed_and_made_again(net, watch) -> None:
+def test_a_folder_removed_and_recreated_is_watched(net, watch) -> None:
     net.write_golden()
     watcher = watch(net, "--until-idle", "3")
     net.put(net.files())
@@ -217,7 +221,7 @@ def test_a_folder_that_is_removed_and_made_again(net, watch) -> None:
     assert net.rows() == net.compare_rows()
 
 
-def test_folders_that_are_moved_in_and_away(net, watch) -> None:
+def test_folders_moved_in_and_away_are_noticed(net, watch) -> None:
     net.write_golden()
     files = net.files()
     os.makedirs(net.target)
@@ -236,7 +240,7 @@ def test_folders_that_are_moved_in_and_away(net, watch) -> None:
     assert net.rows() == net.compare_rows()
 
 
-def test_permission_that_comes_back_and_files_that_vanish(net, watch) -> None:
+def test_restored_permissions_and_vanished_files_are_noticed(net, watch) -> None:
     net.write_golden()
     files = net.files()
     paths = list(files)
@@ -257,9 +261,7 @@ def test_permission_that_comes_back_and_files_that_vanish(net, watch) -> None:
 
 
 @pytest.mark.parametrize("where", ["TARGET", "above", "dangling"])
-def test_a_target_that_comes_as_a_link_is_watched_and_goes_on(
-    net, watch, watch_here, where
-) -> None:
+def test_a_target_that_becomes_a_link_is_watched(net, watch, watch_here, where) -> None:
     """TARGET or a folder above it may become a link after the start; the next start, which finds
     the link, is of the same run.
     """
@@ -286,7 +288,7 @@ def test_a_target_that_comes_as_a_link_is_watched_and_goes_on(
     assert watch_here(net).returncode == 0 and net.rows() == rows
 
 
-def test_links_are_followed_and_each_real_file_counts_once(net, watch, watch_here) -> None:
+def test_links_are_followed_and_each_file_counts_once(net, watch, watch_here) -> None:
     net.write_golden()
     real = net.target + "-real"
     os.makedirs(real)
@@ -315,7 +317,7 @@ def test_links_are_followed_and_each_real_file_counts_once(net, watch, watch_her
     assert len([name for _, _, names in os.walk(other) for name in names]) == 4
 
 
-def test_lost_events_are_made_up_for(net, watch) -> None:
+def test_lost_file_events_are_made_up_by_listing_again(net, watch) -> None:
     """The watcher is stopped while more changes come than the kernel keeps."""
     net.write_golden()
     watcher = watch(net, "--until-idle", "3")
@@ -337,7 +339,9 @@ def test_lost_events_are_made_up_for(net, watch) -> None:
     assert net.count("step = '2' AND verdict = 'pass'") == 8
 
 
-def test_the_dumps_of_another_model_are_left_out(net, turn, monkeypatch, at_end) -> None:
+def test_dumps_of_another_model_are_left_out_and_not_waited_for(
+    net, turn, monkeypatch, at_end
+) -> None:
     """They are not what is waited for, however long it is quiet."""
     monkeypatch.setattr("goldwatch.run.watch._QUIET_S", 0.0)
     net.write_golden()
@@ -359,7 +363,7 @@ def test_the_dumps_of_another_model_are_left_out(net, turn, monkeypatch, at_end)
     assert {row["model"] for row in net.result()["rows"]} == {"net"}
 
 
-def test_tables_are_kept_current_and_the_terminal_shows_a_line(net) -> None:
+def test_tables_are_kept_current_and_the_terminal_shows_progress(net) -> None:
     net.write_golden()
     master, slave = pty.openpty()
     process = subprocess.Popen(net.command("--until-idle", "2.5"), stdout=slave, stderr=slave)

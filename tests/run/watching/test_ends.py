@@ -18,7 +18,7 @@ from goldwatch.store.small_tables import OPS
 STAMP = 1767323045000000
 
 
-def test_nothing_came_and_an_idle_time_counts_from_the_first_dump(net, watch) -> None:
+def test_idle_time_counts_from_the_first_dump(net, watch) -> None:
     watcher = watch(net, "--until-idle", "0.01").until_watching()
     assert watcher.process.poll() is None
     watcher.process.send_signal(signal.SIGINT)
@@ -43,7 +43,9 @@ def test_a_signal_ends_with_the_verdict_of_what_is_there(net, watch, number) -> 
     assert net.verdicts()["op2"] == "not_compared"
 
 
-def test_a_second_signal_is_130(make_net, watch, watch_here) -> None:
+def test_a_second_signal_exits_with_130_and_the_run_can_continue(
+    make_net, watch, watch_here
+) -> None:
     net = make_net(shape=(4, 64, 128, 128))
     net.write_golden()
     net.put(net.files())
@@ -58,7 +60,7 @@ def test_a_second_signal_is_130(make_net, watch, watch_here) -> None:
     assert net.count("verdict = 'pass'") == 8
 
 
-def test_the_producer_ends(net, watch, watch_here) -> None:
+def test_a_watch_ends_with_the_process_given_by_pid(net, watch, watch_here) -> None:
     net.write_golden()
     producer = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
     watcher = watch(net, "--pid", str(producer.pid))
@@ -72,7 +74,7 @@ def test_the_producer_ends(net, watch, watch_here) -> None:
     assert watch_here(net, "--pid", "0").returncode == 2
 
 
-def test_all_ops_have_come(net, watch, turn, monkeypatch, at_end) -> None:
+def test_expect_all_ends_when_every_op_has_arrived(net, watch, turn, monkeypatch, at_end) -> None:
     """Of every device; however long it is quiet before."""
     net.write_golden()
     assert watch(net, "--expect-all", model=False).wait() == 2
@@ -96,7 +98,7 @@ def test_all_ops_have_come(net, watch, turn, monkeypatch, at_end) -> None:
     assert net.rows() == net.compare_rows()
 
 
-def test_stop_on_divergence_and_the_command(make_net, watch) -> None:
+def test_stop_on_divergence_ends_and_runs_the_command_with_the_row(make_net, watch) -> None:
     net = make_net(bad=1)
     net.write_golden()
     told = os.path.join(net.folder, "told")
@@ -116,7 +118,7 @@ def test_stop_on_divergence_and_the_command(make_net, watch) -> None:
         assert json.loads(stream.read()) == row
 
 
-def test_one_watcher_at_a_time(net, watch, watch_here) -> None:
+def test_a_second_watch_of_the_same_out_is_refused(net, watch, watch_here) -> None:
     net.write_golden()
     net.put(net.files())
     first = watch(net)
@@ -130,7 +132,7 @@ def test_one_watcher_at_a_time(net, watch, watch_here) -> None:
     assert net.rows() == net.compare_rows()
 
 
-def test_missing_golden_and_bad_options(net, watch, watch_here) -> None:
+def test_missing_golden_data_and_wrong_options_end_the_watch(net, watch, watch_here) -> None:
     net.put(net.files())
     os.rmdir(net.golden)
     assert watch_here(net).returncode == 4
@@ -151,7 +153,7 @@ def test_missing_golden_and_bad_options(net, watch, watch_here) -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("--golden-steps", "each")])
-def test_golden_data_for_each_step(net, watch_here, options) -> None:
+def test_each_step_is_watched_with_the_golden_data_of_its_step(net, watch_here, options) -> None:
     net.write_golden(below="0")
     net.write_golden(below="1")
     os.unlink(net.golden_path("op3", below="1"))
@@ -167,7 +169,7 @@ def test_golden_data_for_each_step(net, watch_here, options) -> None:
     assert net.rows() == net.compare_rows(options=options)
 
 
-def test_the_time_folders_that_count(net, watch, watch_here) -> None:
+def test_the_newest_time_folder_is_watched(net, watch, watch_here) -> None:
     net.write_golden()
     files = net.files()
 
@@ -190,7 +192,7 @@ def test_the_time_folders_that_count(net, watch, watch_here) -> None:
     assert net.count("verdict = 'pass'") == 16
 
 
-def test_every_run_of_a_loop(net, watch_here) -> None:
+def test_each_run_of_a_loop_is_compared_in_a_watch(net, watch_here) -> None:
     net.write_golden()
     for later in (1, 2):
         for name in ("op0", "op1"):
@@ -204,7 +206,7 @@ def test_every_run_of_a_loop(net, watch_here) -> None:
     assert net.rows() == net.compare_rows()
 
 
-def test_json_is_one_document_and_quiet_is_quiet(net, watch_here) -> None:
+def test_json_output_is_one_document_and_quiet_prints_nothing(net, watch_here) -> None:
     net.write_golden()
     net.put(net.files())
     watcher = watch_here(net, "--format", "json", "-q")

@@ -16,7 +16,7 @@ def left(net):
     )
 
 
-def test_failed_files_stay(make_net, watch_here) -> None:
+def test_keep_failed_keeps_files_of_failing_ops(make_net, watch_here) -> None:
     net = make_net(bad=1)
     net.write_golden()
     net.put(net.files())
@@ -31,7 +31,7 @@ def test_failed_files_stay(make_net, watch_here) -> None:
     assert net.rows() == expected and len(os.listdir(net.golden)) == 5
 
 
-def test_what_was_not_compared_stays(net, watch_here) -> None:
+def test_files_that_were_not_compared_are_never_deleted(net, watch_here) -> None:
     net.write_golden("data", "op0", "op1", "op2")
     files = net.files()
     paths = list(files)
@@ -42,7 +42,7 @@ def test_what_was_not_compared_stays(net, watch_here) -> None:
     assert left(net) == ["op0", "op3"]
 
 
-def test_golden_data_below_target_and_links_stay(net, watch_here) -> None:
+def test_golden_data_below_target_and_linked_dumps_are_never_deleted(net, watch_here) -> None:
     net.put(net.files())
     net.golden = os.path.join(net.target, "golden")
     net.write_golden()
@@ -56,7 +56,7 @@ def test_golden_data_below_target_and_links_stay(net, watch_here) -> None:
     assert net.count("verdict = 'pass'") == 8
 
 
-def test_the_disk_of_many_steps_is_that_of_one(net, watch) -> None:
+def test_many_steps_need_the_disk_space_of_one(net, watch) -> None:
     net.write_golden()
     watcher = watch(net, "--until-idle", "3", "--keep", "failed", "--poll", "0.1").until_watching()
     for step in range(10):
@@ -69,7 +69,7 @@ def test_the_disk_of_many_steps_is_that_of_one(net, watch) -> None:
     assert net.count("verdict = 'pass'") == 80 and left(net) == []
 
 
-def test_least_free_space(net, watch_here) -> None:
+def test_min_free_deletes_only_when_space_is_short_and_warns_with_keep_all(net, watch_here) -> None:
     net.write_golden()
     net.put(net.files())
     watcher = watch_here(net, "--keep", "none", "--min-free", "1k")
@@ -80,7 +80,7 @@ def test_least_free_space(net, watch_here) -> None:
     assert watcher.returncode == 0 and len(left(net)) == 0
 
 
-def test_a_deleted_file_that_comes_again_is_compared_again(net, watch) -> None:
+def test_a_deleted_file_that_arrives_again_is_compared_again(net, watch) -> None:
     net.write_golden()
     watcher = watch(net, "--until-idle", "4", "--keep", "none")
     files = net.files()
@@ -101,7 +101,7 @@ def link(source, target):
 
 
 @pytest.mark.parametrize("how", [link, os.link, "folder"])
-def test_golden_data_that_are_links_to_dumps_below_target_stay(net, watch_here, how) -> None:
+def test_golden_data_linked_to_dumps_below_target_is_never_deleted(net, watch_here, how) -> None:
     """A reference run below TARGET is the golden data, by file links, hard links or a link to its
     folder.
     """
@@ -124,9 +124,7 @@ def test_golden_data_that_are_links_to_dumps_below_target_stay(net, watch_here, 
 
 
 @pytest.mark.parametrize("link", [os.symlink, os.link])
-def test_dumps_that_a_path_below_golden_leads_to_stay_whatever_its_name(
-    net, watch_here, link
-) -> None:
+def test_dumps_reachable_below_golden_are_never_deleted(net, watch_here, link) -> None:
     net.write_golden()
     net.put(net.files())
     kept = next(path for path in net.files() if ".op1." in path)

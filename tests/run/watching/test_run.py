@@ -132,7 +132,7 @@ for base, _, names in os.walk(sys.argv[2]):
 
 
 @pytest.mark.parametrize("ends", [(), ("--expect-all",)])
-def test_only_some_layers_are_asked_for(setup, run, ends) -> None:
+def test_ops_outside_the_configured_layers_are_not_waited_for(setup, run, ends) -> None:
     one = setup()
     one.write_acl(dump_list=[{"model_name": "net", "layer": ["op1", "op3"]}])
     running = run(
@@ -166,7 +166,7 @@ def alive_in_group_of(word: str):
     return found
 
 
-def test_a_program_that_succeeds(setup, run) -> None:
+def test_a_program_that_succeeds_is_compared_and_passes(setup, run) -> None:
     one = setup()
     running = run(one.command("0"))
     assert running.wait() == 0, running.stderr
@@ -181,7 +181,9 @@ def test_a_program_that_succeeds(setup, run) -> None:
 
 
 @pytest.mark.parametrize("mode, code, name", [("3", 3, None), ("killed", None, "SIGKILL")])
-def test_a_program_that_fails(setup, run, mode, code, name) -> None:
+def test_a_program_that_fails_exits_with_5_and_keeps_the_verdict(
+    setup, run, mode, code, name
+) -> None:
     one = setup(bad=2)
     running = run(one.command(mode))
     assert running.wait() == 5
@@ -192,7 +194,7 @@ def test_a_program_that_fails(setup, run, mode, code, name) -> None:
     )
 
 
-def test_a_program_that_fails_before_it_dumps(setup, run) -> None:
+def test_a_program_that_fails_before_dumping_says_what_may_be_wrong(setup, run) -> None:
     one = setup()
     running = run(one.command("", program=["/bin/sh", "-c", "exit 9"]))
     assert running.wait() == 5 and "exit code 9" in running.stderr
@@ -206,14 +208,14 @@ def test_a_program_that_fails_before_it_dumps(setup, run) -> None:
     )
 
 
-def test_a_failing_row_and_the_json(setup, run) -> None:
+def test_a_failing_row_exits_with_1_and_json_is_one_document(setup, run) -> None:
     one = setup(bad=1)
     running = run(one.command("0", "--format", "json"))
     assert running.wait() == 1
     assert json.loads(running.stdout) == one.net.result() and "dumping to" in running.stderr
 
 
-def test_refused_before_anything_runs(setup, run) -> None:
+def test_wrong_programs_and_configurations_are_refused_before_anything_runs(setup, run) -> None:
     one = setup()
     assert run(one.command("", program=["/no/such/program"])).wait() == 4
     one.write_acl(dump_mode="everything")
@@ -228,7 +230,7 @@ def test_refused_before_anything_runs(setup, run) -> None:
     assert run([word for word in words if word not in ("--acl", one.acl)][:-1] + ["x"]).wait() == 2
 
 
-def test_time_folders_from_before_are_left_alone(setup, run) -> None:
+def test_earlier_time_folders_are_ignored(setup, run) -> None:
     one = setup()
     old = os.path.join(one.net.target, "20250101000000")
     one.net.put(
@@ -244,7 +246,7 @@ def test_time_folders_from_before_are_left_alone(setup, run) -> None:
     assert {row["time"] for row in one.net.result()["rows"]} == {"20260102030405"}
 
 
-def test_several_time_folders_from_before_are_told_once(setup, run) -> None:
+def test_several_earlier_time_folders_are_each_reported_once(setup, run) -> None:
     one = setup()
     for time in ("20250101000000", "20250102000000"):
         one.net.put(
@@ -260,7 +262,7 @@ def test_several_time_folders_from_before_are_told_once(setup, run) -> None:
 
 
 @pytest.mark.parametrize("mode", ["slow", "deaf"])
-def test_ctrl_c_once(setup, run, mode) -> None:
+def test_one_ctrl_c_stops_the_program_and_compares_what_was_dumped(setup, run, mode) -> None:
     one = setup()
     running = run(one.command(mode, "--grace", "1"))
     one.net.until(lambda: one.net.count("verdict = 'pass'") == 8)
@@ -273,7 +275,7 @@ def test_ctrl_c_once(setup, run, mode) -> None:
     assert alive_in_group_of(one.program) == []
 
 
-def test_ctrl_c_twice(setup, run) -> None:
+def test_a_second_ctrl_c_kills_the_program_and_exits_with_130(setup, run) -> None:
     one = setup()
     running = run(one.command("deaf", "--grace", "60"))
     one.net.until(lambda: one.net.count("verdict = 'pass'") == 8)
@@ -285,14 +287,14 @@ def test_ctrl_c_twice(setup, run) -> None:
     assert alive_in_group_of(one.program) == []
 
 
-def test_stop_on_divergence(setup, run) -> None:
+def test_stop_on_divergence_stops_the_program(setup, run) -> None:
     one = setup(bad=0)
     running = run(one.command("slow", "--stop-on-divergence"))
     assert running.wait(20) == 1, running.stderr
     assert one.net.result()["summary"]["program"]["signal"] == "SIGTERM"
 
 
-def test_a_plan_is_written_where_the_program_expects_it(setup, run) -> None:
+def test_a_plan_is_written_where_the_program_reads_it(setup, run) -> None:
     one = setup()
     plan = os.path.join(one.net.folder, "plan.json")
     with open(plan, "w") as stream:
@@ -307,7 +309,7 @@ def test_a_plan_is_written_where_the_program_expects_it(setup, run) -> None:
         assert json.load(stream)["dump"]["dump_path"] == one.net.target
 
 
-def test_golden_data_are_made_first(setup, run) -> None:
+def test_golden_data_is_made_first_by_golden_run(setup, run) -> None:
     one = setup()
     aside = one.net.golden + "-aside"
     os.rename(one.net.golden, aside)
@@ -317,7 +319,7 @@ def test_golden_data_are_made_first(setup, run) -> None:
     assert running.wait() == 5 and "golden data failed with exit code 3" in running.stderr
 
 
-def test_the_program_sees_the_environment_as_it_is(setup, run) -> None:
+def test_the_program_sees_an_unchanged_environment(setup, run) -> None:
     one = setup()
     running = run(one.command("env"))
     assert running.wait() == 0
@@ -355,7 +357,9 @@ def custom(one):
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_the_processes_for_the_users_metrics_are_not_the_programs(setup, run, jobs) -> None:
+def test_workers_for_users_metrics_are_not_taken_for_the_programs_children(
+    setup, run, jobs
+) -> None:
     one = setup()
     running = run(one.command("0", *custom(one), "--jobs", jobs))
     assert running.wait(60) == 0, running.stderr
@@ -366,7 +370,7 @@ def test_the_processes_for_the_users_metrics_are_not_the_programs(setup, run, jo
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_only_what_the_program_started_is_named(setup, run, jobs) -> None:
+def test_only_processes_of_the_program_are_named_as_still_running(setup, run, jobs) -> None:
     one = setup()
     running = run(one.command("child", *custom(one), "--jobs", jobs))
     running.until_said("what it started still runs")
@@ -377,7 +381,7 @@ def test_only_what_the_program_started_is_named(setup, run, jobs) -> None:
     assert said.count("(pid ") == 1 and said.endswith("(pid %d)" % pid)
 
 
-def test_an_idle_child_is_left_running(setup, run) -> None:
+def test_an_idle_child_of_the_program_is_left_running(setup, run) -> None:
     one = setup()
     open(os.path.join(one.net.folder, "go"), "w").close()
     running = run(one.command("child-stays", "--until-idle", "1"))

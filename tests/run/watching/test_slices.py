@@ -20,7 +20,7 @@ def sliced(net):
     return found
 
 
-def test_rows_come_when_all_slices_have(net, watch, sliced) -> None:
+def test_a_row_is_compared_when_all_its_slices_arrived(net, watch, sliced) -> None:
     net.write_golden()
     last = next(path for path in sliced if "op1." in path)
     watcher = watch(net, "--until-idle", "4")
@@ -36,7 +36,7 @@ def test_rows_come_when_all_slices_have(net, watch, sliced) -> None:
     assert net.rows() == net.compare_rows()
 
 
-def test_a_slice_that_never_comes(net, watch_here, sliced) -> None:
+def test_a_slice_that_never_arrives_is_reported(net, watch_here, sliced) -> None:
     net.write_golden()
     gone = [path for path in sliced if "op1." in path][-1]
     net.put({path: data for path, data in sliced.items() if path != gone})
@@ -45,7 +45,7 @@ def test_a_slice_that_never_comes(net, watch_here, sliced) -> None:
     assert net.rows() == net.compare_rows()
 
 
-def test_slices_are_deleted_together_and_stay_judged(net, watch_here, sliced) -> None:
+def test_slices_are_deleted_together_and_keep_their_verdict(net, watch_here, sliced) -> None:
     net.write_golden()
     net.put(sliced)
     assert watch_here(net, "--keep", "failed").returncode == 0

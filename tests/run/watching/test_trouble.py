@@ -30,7 +30,7 @@ def make_watch(net, **more):
     return Watch(options, WatchOptions(until_idle_s=0.5), **more)
 
 
-def test_a_full_disk_under_the_store(net) -> None:
+def test_a_full_disk_under_the_store_can_be_continued_later(net) -> None:
     """SQLite itself says that the disk is full once the store may not grow."""
     net.write_golden()
     net.put(net.files())
@@ -52,7 +52,7 @@ def test_a_full_disk_under_the_store(net) -> None:
     assert set(stored) <= set(net.query("SELECT key, id FROM row"))
 
 
-def test_a_full_disk_under_the_tables(net, monkeypatch) -> None:
+def test_a_full_disk_under_the_tables_is_reported_and_made_up_for(net, monkeypatch) -> None:
     net.write_golden()
     net.put(net.files())
     said = []
@@ -94,7 +94,7 @@ def test_where_inotify_is_exhausted_folders_are_listed(net, monkeypatch, number,
     assert net.rows() == net.compare_rows()
 
 
-def test_network_file_systems_are_listed(net, monkeypatch) -> None:
+def test_folders_on_network_file_systems_are_listed(net, monkeypatch) -> None:
     monkeypatch.setattr("goldwatch.run.monitor.file_system", lambda path: "nfs4")
     said, mailbox = [], Mailbox()
     monitor = Monitor(None, said.append)
@@ -130,7 +130,7 @@ def test_wall_clock_jumps_do_not_matter(net, monkeypatch) -> None:
         assert running.finish().exit_code == 0
 
 
-def test_paths_are_kept_once_and_in_order() -> None:
+def test_mailbox_keeps_each_path_once_and_in_order() -> None:
     mailbox = Mailbox()
     for number in range(100000):
         mailbox.put("/target/%d" % (number % 1000))
@@ -142,7 +142,7 @@ def test_paths_are_kept_once_and_in_order() -> None:
     )
 
 
-def test_sizes() -> None:
+def test_sizes_with_units_are_parsed() -> None:
     assert [parse_size(text) for text in ("5", "2k", "1.5M", "3GiB", "1TB")] == [
         5,
         2048,
@@ -155,7 +155,7 @@ def test_sizes() -> None:
             parse_size(text)
 
 
-def test_a_golden_file_counts_when_it_is_whole(net, tmp_path) -> None:
+def test_a_golden_file_is_used_when_it_is_complete(net, tmp_path) -> None:
     net.write_golden("data")
     path = net.golden_path("data")
     with open(path, "rb") as stream:
@@ -175,9 +175,7 @@ def test_a_golden_file_counts_when_it_is_whole(net, tmp_path) -> None:
         assert goldens.look(path) and len(goldens.of(NOWHERE)) == 0 and goldens.changed
 
 
-def test_parked_golden_files_count_by_their_own_names_when_the_manifest_comes(
-    net, tmp_path
-) -> None:
+def test_parked_golden_files_are_used_when_their_manifest_arrives(net, tmp_path) -> None:
     os.makedirs(net.golden, exist_ok=True)
     tensors, lines = [], ""
     for number, name in enumerate(("a/b", "a.b"), 1):
@@ -200,7 +198,7 @@ def test_parked_golden_files_count_by_their_own_names_when_the_manifest_comes(
         assert entry.rel == "1.npy" and not goldens.look(os.path.join(net.golden, "manifest.json"))
 
 
-def test_killed_again_and_again(tmp_path) -> None:
+def test_a_watch_killed_again_and_again_gives_the_undisturbed_rows(tmp_path) -> None:
     """A short form of scripts/crash_test."""
     script = os.path.join(os.path.dirname(__file__), "..", "..", "..", "scripts", "crash_test")
     words = [
