@@ -79,7 +79,7 @@ verbosity_options = option_group(
 
 @dataclass(frozen=True)
 class PrintArguments:
-    """What ``--format`` and ``-q`` say."""
+    """The values of ``--format`` and ``-q``."""
 
     output_format: str
     quiet: bool
@@ -179,8 +179,8 @@ class Command(click.Command):
                     formatter.write_dl(records)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Set up the log and call the command; options that do not fit together are named as the
-        user wrote them.
+        """Set up the log and call the command; parameters in an error are shown as the user typed
+        them.
         """
         if "verbose" in ctx.params:
             verbose = max(int(ctx.params.pop("verbose")), int(self.serving))
@@ -195,7 +195,7 @@ class Command(click.Command):
 
 
 def _nothing(_: Any) -> None:
-    """Do what a command without a callback does."""
+    """The callback of a command that has none."""
 
 
 def _records(ctx: click.Context, options: Sequence[click.Option]) -> List[Tuple[str, str]]:
@@ -214,7 +214,7 @@ def listed_and(names: Sequence[str]) -> str:
 
 
 def show_examples(command: click.Command) -> None:
-    """Put the example of a command, or of all in a group, on lines of its own."""
+    """Reformat the example of a command, or of all in a group, with a line for each."""
     command.help, command.epilog = (
         text and _EXAMPLE.sub(_to_be_pasted, cleandoc(text))
         for text in (command.help, command.epilog)
@@ -224,8 +224,8 @@ def show_examples(command: click.Command) -> None:
 
 
 def _to_be_pasted(example: Match[str]) -> str:
-    """Return an example of a help text so that a shell takes it as it is shown, on a terminal of 80
-    columns too.
+    """Return an example of a help text so that it can be pasted into a shell, in lines for a
+    terminal of 80 columns.
     """
     lines = textwrap.wrap(
         " ".join(example.group(1).split()), 70, break_long_words=False, break_on_hyphens=False
@@ -234,15 +234,15 @@ def _to_be_pasted(example: Match[str]) -> str:
 
 
 class HelpfulGroup(click.Group):
-    """A group that shows its help when nothing follows it, and says what a command that it does not
-    have may be.
+    """A group that shows its help when nothing follows it, and suggests commands for an unknown
+    one.
     """
 
     command_class = Command
 
     def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
-        """Parse as click does; without any argument print the help, which releases of click do in
-        different ways.
+        """Parse as click does; without any argument print the help (click's own behaviour differs
+        between releases).
         """
         if not args and not ctx.resilient_parsing:
             put_file(ctx.get_help() + "\n")
@@ -250,7 +250,7 @@ class HelpfulGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: click.Context, args: List[str]) -> Any:
-        """Return the command that is meant; raises UsageError where there is none."""
+        """Return the command named; raises UsageError where there is none."""
         name = args[0]
         if name.startswith("-") or ctx.resilient_parsing or name in self.list_commands(ctx):
             return super().resolve_command(ctx, args)
@@ -280,7 +280,7 @@ class LazyGroup(HelpfulGroup):
         self.lazy: Dict[str, Any] = lazy or {}
 
     def list_commands(self, ctx: click.Context) -> Any:
-        """Return the command names in the order of the work flow."""
+        """Return the command names in the order in which they are usually used."""
         return list(self.lazy)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> Optional[click.Command]:
@@ -303,7 +303,7 @@ class LazyGroup(HelpfulGroup):
             formatter.write_dl([(name, entry[2]) for name, entry in self.lazy.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> List[Any]:
-        """Return what may be typed here, without importing anything."""
+        """Return the completions, without importing anything."""
         from click.shell_completion import CompletionItem
 
         if incomplete.startswith("-"):

@@ -166,7 +166,7 @@ comparison_options = option_group(
 
 @dataclass(frozen=True)
 class ComparisonArguments(ResultArguments, CustomArguments, LimitArguments):
-    """What the options of :data:`comparison_options` say."""
+    """The values of :data:`comparison_options`."""
 
     model: Optional[str]
     op_range: Optional[str]
@@ -202,7 +202,7 @@ plan_option = topic(
 
 
 def dumped_plan(path: Optional[str]) -> Optional[DumpPlan]:
-    """Return what the device was asked to dump; None where nobody says."""
+    """Return the dump plan in the file at ``path``; None without a path."""
     if path is None:
         return None
     from ..config.requested_ops import read_asked
@@ -225,7 +225,7 @@ def make_options(
     ``plan``: what the device was asked to dump.
     """
     code, metric_arguments = user_code(arguments)
-    own = (*code.names, *(AGREEMENT_METRICS if outputs is not None else ()))
+    custom_metrics = (*code.names, *(AGREEMENT_METRICS if outputs is not None else ()))
     if exact and (arguments.limit_texts or arguments.limits_name or arguments.metrics):
         raise UsageError("--exact compares bytes: --limit, --limits and --metrics are for numbers")
     return ComparisonOptions(
@@ -233,8 +233,8 @@ def make_options(
         golden=golden,
         out=out,
         model=arguments.model or (None if arguments.quantisation else graphs_beside(target)),
-        metrics=parse_metrics(arguments.metrics, own),
-        limits=read_limits(arguments.limits_name, arguments.limit_texts, own),
+        metrics=parse_metrics(arguments.metrics, custom_metrics),
+        limits=read_limits(arguments.limits_name, arguments.limit_texts, custom_metrics),
         op_range=parse_range(arguments.op_range),
         select=parse_select(arguments.select),
         overflow=arguments.overflow,
@@ -260,7 +260,7 @@ def make_options(
 
 @dataclass(frozen=True)
 class CompareArguments(ComparisonArguments):
-    """What ``goldwatch compare`` is given."""
+    """The arguments of ``goldwatch compare``."""
 
     target: str
     golden: str
@@ -368,8 +368,8 @@ def compare(arguments: CompareArguments) -> int:
 
 
 def output_texts(arguments: CompareArguments) -> Optional[Tuple[str, ...]]:
-    """Return the outputs that were named, none where TARGET is full of such files, or None where it
-    holds dumps.
+    """Return the values of ``--output``, none where TARGET is a folder of output files, or None
+    where it holds dumps.
     """
     if not arguments.outputs and os.path.isdir(arguments.target):
         from ..run.final_outputs import holds_outputs
@@ -401,7 +401,7 @@ def _how_to_compare(options: ComparisonOptions, files: bool) -> Callable[..., Ru
 
 
 def cluster_address(arguments: CompareArguments) -> Optional[ClusterAddress]:
-    """Return the cluster that is to compare; None for this machine."""
+    """Return the address of the cluster that compares; None for this machine."""
     files = arguments.tls_ca_file, arguments.tls_cert, arguments.tls_key
     if arguments.cluster is not None:
         from ..cluster.address import parse_cluster
@@ -414,12 +414,14 @@ def cluster_address(arguments: CompareArguments) -> Optional[ClusterAddress]:
 
 @contextlib.contextmanager
 def comparers(cluster: Optional[ClusterAddress], bar: ProgressBar) -> Iterator[Dict[str, Any]]:
-    """Yield what tells a comparison who compares, once the cluster has been asked."""
+    """Yield the keyword arguments of a comparison that say who compares, once the cluster
+    answered.
+    """
     if cluster is None:
         yield {}
         return
     from ..cluster.comparers import cluster_comparers
 
     bar.show("asking the cluster", 0, 0)
-    with cluster_comparers(cluster, tell=bar.say) as elsewhere:
-        yield {"comparers": elsewhere}
+    with cluster_comparers(cluster, tell=bar.say) as cluster_workers:
+        yield {"comparers": cluster_workers}

@@ -41,7 +41,7 @@ from .user_code_options import CustomArguments, custom_options, user_code
 
 @dataclass(frozen=True)
 class _Arguments(CustomArguments, LimitArguments, PrintArguments):
-    """What ``goldwatch compare-op`` is given."""
+    """The arguments of ``goldwatch compare-op``."""
 
     target: str
     golden: str
@@ -172,7 +172,7 @@ def command_compare_op(arguments: _Arguments) -> int:
     if arguments.output_format == "json":
         print_json(detail.document())
     else:
-        _tell(detail, code.names)
+        _print_detail(detail, code.names)
         say("%s: %d files written" % (out, len(detail.files)), quiet)
     return detail.exit_code
 
@@ -221,8 +221,8 @@ def _pairs(arguments: _Arguments, tensors: TensorChoice) -> OpPairs:
     )
 
 
-def _tell(found: OpDetail, own: Sequence[str]) -> None:
-    for tensor in found.tensors:
+def _print_detail(detail: OpDetail, custom_metrics: Sequence[str]) -> None:
+    for tensor in detail.tensors:
         row, document = tensor.row, tensor.document
         put_line(
             "%s: %s%s"
@@ -230,7 +230,7 @@ def _tell(found: OpDetail, own: Sequence[str]) -> None:
         )
         if row.verdict == NOT_COMPARED or not document.get("count"):
             continue
-        for name in own:
+        for name in custom_metrics:
             value = row.metrics.get(name)
             put_line("  %s %s" % (name, "%.9g" % value if isinstance(value, float) else value))
         put_line(

@@ -1,4 +1,4 @@
-"""``goldwatch completion``, and what a shell is told when somebody presses Tab."""
+"""``goldwatch completion``, and what a shell gets when somebody presses Tab."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _BEGIN_ZSH = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit 
 
 
 class _PathsToo:
-    """Where goldwatch knows nothing itself the shell offers files."""
+    """A completion class that falls back to file names where goldwatch proposes nothing."""
 
     def get_completions(self, args: List[str], incomplete: str) -> List[CompletionItem]:
-        """Return what may stand in the place of an incomplete word."""
+        """Return the completions of an incomplete word."""
         items: List[CompletionItem] = super().get_completions(args, incomplete)  # type: ignore[misc]
         if items or incomplete.startswith("-"):
             return items
@@ -56,14 +56,14 @@ _SHELLS: Dict[str, Type[ShellComplete]] = {"bash": _Bash, "zsh": _Zsh, "fish": _
 
 
 def answer_shells() -> None:
-    """Have click answer shells by the classes of this module."""
+    """Make click answer shells with the classes of this module."""
     for name, shell in _SHELLS.items():
         add_completion_class(shell, name)
 
 
 def completion_script(shell: str, program: click.Command) -> str:
-    """Return what a shell reads in order to complete the words of a program."""
-    # Not what BashComplete makes of it, which starts bash to learn its version.
+    """Return the script that lets a shell complete the words of a program."""
+    # Not BashComplete.source(), which starts bash to learn its version.
     script = ShellComplete.source(_SHELLS[shell](program, {}, "goldwatch", VARIABLE))
     head, _, rest = script.lstrip().partition("\n")
     return "%s\n%s%s\n" % (head, _BEGIN_ZSH if shell == "zsh" else "", rest.strip("\n"))
@@ -109,7 +109,7 @@ def completion(shell: Optional[str], prints: bool) -> None:
 
 
 def _require_home() -> None:
-    """Raise EnvironmentProblem where the home folder is missing, which is not made."""
+    """Raise EnvironmentProblem where the home folder does not exist; it is not created."""
     home = os.path.expanduser("~")
     if not os.path.isdir(home):
         raise EnvironmentProblem(
@@ -119,7 +119,7 @@ def _require_home() -> None:
 
 
 def _place(shell: str) -> str:
-    """Return where the script of a shell goes."""
+    """Return the path at which the script of a shell is installed."""
     if shell == "fish":
         config = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
         return os.path.join(config, "fish", "completions", "goldwatch.fish")
@@ -128,7 +128,7 @@ def _place(shell: str) -> str:
 
 
 def _read_at_start(shell: str, path: str) -> str:
-    """Have bash or zsh read the script when it starts; return the file that says so."""
+    """Make bash or zsh source the script when it starts; return the changed start-up file."""
     home: Any = (shell == "zsh" and os.environ.get("ZDOTDIR")) or os.path.expanduser("~")
     start: str = os.path.join(home, "." + shell + "rc")
     line = "[ -r %s ] && . %s  # goldwatch completion" % (shell_word(path), shell_word(path))
@@ -137,7 +137,7 @@ def _read_at_start(shell: str, path: str) -> str:
         text = read_input(start, _MOST_BYTES).decode("utf-8", "surrogateescape")
     if line in text.split("\n"):
         return start
-    # The file stays the same one: it may be a link into somebody's dotfiles.
+    # Appended in place: the file may be a link into somebody's dotfiles.
     number = os.open(start, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     with os.fdopen(number, "a", encoding="utf-8") as stream:
         stream.write("%s%s\n" % ("\n" if text and not text.endswith("\n") else "", line))

@@ -76,7 +76,7 @@ def check(
         bar.update(0, 0)
         report = check_file(file, models, cann, elsewhere, om_names)
     if output_format == "json":
-        # Plain compact JSON: a report may hold a hundred thousand findings.
+        # Not indented: a report may hold a hundred thousand findings.
         print_json(report.to_document(), indent=None)
     else:
         put_escaped(_lines(report, use_colour(sys.stdout)))
@@ -121,8 +121,8 @@ def _lines(report: Report, colour: bool) -> List[str]:
 
 
 def _heading(report: Report, finding: Finding) -> Tuple[str, str, str, bool]:
-    """Return what neighbouring findings have in common that are told together: place, pointer,
-    severity, whether in one line.
+    """Return the key by which neighbouring findings are grouped: place, pointer, severity, and
+    whether they share a line.
     """
     place = ":".join(
         str(part) for part in (report.file, finding.line, finding.column) if part is not None

@@ -156,7 +156,7 @@ _where = topic(
 
 @dataclasses.dataclass(frozen=True)
 class _PlanArguments:
-    """What the options say that a plan's file says otherwise."""
+    """The options that a plan's file replaces."""
 
     dump_path: Optional[str]
     model: Tuple[str, ...]
@@ -185,7 +185,7 @@ class _PlanArguments:
 
 @dataclasses.dataclass(frozen=True)
 class _Arguments(_PlanArguments, PrintArguments):
-    """What ``goldwatch config new`` is given."""
+    """The arguments of ``goldwatch config new``."""
 
     form: str
     output: Optional[str]
@@ -269,7 +269,7 @@ def new(arguments: _Arguments) -> None:
         )
     if output is not None:
         if arguments.merge:
-            # Through a link: it is the file's content that is wanted.
+            # Follow links: the content of the file is replaced, not the link.
             output_file = os.path.realpath(output)
             _write(output_file, _merged(output_file, configuration))
         else:
@@ -278,7 +278,7 @@ def new(arguments: _Arguments) -> None:
 
 
 def _request(arguments: _Arguments) -> Request:
-    """Return the library's request for the given options."""
+    """Return the library's request for these options."""
     if arguments.plan_file is not None:
         _only_with_plan(arguments)
         plan = _read_plan_file(arguments.plan_file)
@@ -367,15 +367,15 @@ def _list(arguments: _Arguments, output: Optional[str]) -> None:
         print_json({"ops": [dataclasses.asdict(op) for op in ops]})
         return
     for op in ops:
-        told = op.reason or "dumpable"
+        remark = op.reason or "dumpable"
         if op.dumpable and op.reason:
-            told = "dumpable, %s" % op.reason
-        cells = (op.op, op.type, ",".join(op.original_names) or "*", told)
+            remark = "dumpable, %s" % op.reason
+        cells = (op.op, op.type, ",".join(op.original_names) or "*", remark)
         put_cells(cells)
 
 
 def _check_output(form: str, path: Optional[str], force: bool, merge: bool) -> None:
-    """Refuse what would overwrite a file that the user did not give up."""
+    """Refuse to overwrite a file unless ``--force`` or ``--merge`` allows it."""
     if (force or merge) and path is None:
         raise UsageError("--force and --merge are about the file that -o names")
     if force and merge:
@@ -416,7 +416,7 @@ def _merged(path: str, configuration: Configuration) -> str:
 
 
 def _write(path: str, text: str) -> None:
-    """Write the file whole or not at all, with the mode of the one that it replaces."""
+    """Replace a file atomically; the new one keeps the mode of the old one."""
     mode = (
         stat.S_IMODE(os.stat(path).st_mode)
         if os.path.isfile(path) and not os.path.islink(path)

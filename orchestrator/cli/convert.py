@@ -23,7 +23,7 @@ _MOST = 20
 
 @dataclass(frozen=True)
 class _Arguments(PrintArguments):
-    """What ``goldwatch convert`` is given."""
+    """The arguments of ``goldwatch convert``."""
 
     inputs: Tuple[str, ...]
     out: str
@@ -139,11 +139,11 @@ def convert(arguments: _Arguments) -> int:
     if arguments.output_format == "json":
         print_json(report.document())
     else:
-        _tell(report, out, quiet)
+        _print_report(report, out, quiet)
     return EXIT_PASS if not report.failed else EXIT_INCOMPLETE if report.files else EXIT_BAD_INPUT
 
 
-def _tell(report: Report, out: str, quiet: bool) -> None:
+def _print_report(report: Report, out: str, quiet: bool) -> None:
     for failed in report.failed[:_MOST]:
         say("%s: %s" % (failed["source"], failed["reason"]))
     if len(report.failed) > _MOST:

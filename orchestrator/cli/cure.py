@@ -5,7 +5,7 @@ takes.
 from __future__ import annotations
 
 import os
-from typing import List, Optional
+from typing import List, Optional, Set
 
 import click
 
@@ -87,14 +87,14 @@ def cure(
     for name in (DOCUMENT, FILES[mode]) if os.path.isdir(out) else ():
         refuse_replacing("-o", os.path.join(out, name), {"-f": model, "--original": original}, [])
     with ProgressBar("computing again", quiet) as bar:
-        found = run_cure(result, model, out, mode, most, original, bar.show)
-    for note in found.notes:
+        cure_result = run_cure(result, model, out, mode, most, original, bar.show)
+    for note in cure_result.notes:
         say_note(note, quiet)
     if output_format == "json":
-        print_json(found.document())
+        print_json(cure_result.document())
     else:
-        _print(found)
-    return found.exit_code
+        _print(cure_result)
+    return cure_result.exit_code
 
 
 def _budget(text: Optional[str]) -> Optional[Budget]:
@@ -117,8 +117,8 @@ def _budget(text: Optional[str]) -> Optional[Budget]:
     )
 
 
-def _print(found: Cure) -> None:
-    shown = _shown(found)
+def _print(cure_result: Cure) -> None:
+    shown = _shown(cure_result)
     names = shorten_all(printable(one.facts.name) for one in shown)
     if shown:
         put_line(
@@ -128,13 +128,13 @@ def _print(found: Cure) -> None:
     for one in shown:
         facts = one.facts
         mark = "raise" if one.raised else "     "
-        own = "Inf" if facts.own >= UNBOUNDED else "%.2g" % facts.own
-        said = "%s %s (%s): %s, own error %s" % (
+        own_error = "Inf" if facts.own >= UNBOUNDED else "%.2g" % facts.own
+        description = "%s %s (%s): %s, own error %s" % (
             mark,
             names[printable(facts.name)],
             facts.type,
             _share(one.contribution),
-            own,
+            own_error,
         )
         cause = (
             _BETWEEN
@@ -144,35 +144,40 @@ def _print(found: Cure) -> None:
         put_line(
             "  "
             + shorten_within(
-                printable("%s, %s%s" % (said, cause, ", estimated" if facts.estimated else ""))
+                printable(
+                    "%s, %s%s" % (description, cause, ", estimated" if facts.estimated else "")
+                )
             )
         )
-    left = len(found.ranked) - len(shown)
+    left = len(cure_result.ranked) - len(shown)
     if left > 0:
         put("  and %s with less" % plural(left, "operator"))
-    for one_other in [other for other in found.others if other.wrong][:_SHOWN]:
+    _print_not_raised(cure_result, {one.facts.name for one in shown if not one.raised})
+    if cure_result.file is not None:
+        put("wrote %s" % cure_result.file)
+        for line in cure_result.command.lines:
+            put("  " + line)
+    put_line(cure_result.sentence)
+
+
+def _print_not_raised(cure_result: Cure, shown_names: Set[str]) -> None:
+    for one_other in [other for other in cure_result.others if other.wrong][:_SHOWN]:
         put_line(
             shorten_within(
                 "  not raised: %s (%s) is wrong otherwise: %s"
                 % (one_other.name, one_other.type, one_other.sentence)
             )
         )
-    wanted = {one.facts.name for one in shown if not one.raised}
     for name, reason in [
-        (name, reason) for name, reason in found.refused.items() if name in wanted
+        (name, reason) for name, reason in cure_result.refused.items() if name in shown_names
     ][:_SHOWN]:
         put_line(shorten_within("  not raised: %s: %s" % (printable(name), reason)))
-    if found.file is not None:
-        put("wrote %s" % found.file)
-        for line in found.command.lines:
-            put("  " + line)
-    put_line(found.sentence)
 
 
-def _shown(found: Cure) -> List[Ranked]:
-    """Return the operators that are raised, and the largest others."""
-    raised = [one for one in found.ranked if one.raised]
-    others = [one for one in found.ranked if not one.raised]
+def _shown(cure_result: Cure) -> List[Ranked]:
+    """Return the operators that are raised, and the largest of the others."""
+    raised = [one for one in cure_result.ranked if one.raised]
+    others = [one for one in cure_result.ranked if not one.raised]
     return (
         [*raised, *others[: max(0, _SHOWN - len(raised))]]
         if len(raised) < _SHOWN

@@ -67,19 +67,19 @@ def diff(
         refuse_foreign("--html", html, "html")
     share = _tolerance(tolerance)
     with ProgressBar("reading", quiet) as bar:
-        found = difference_of(run_a, run_b, share, bar.update)
+        difference = difference_of(run_a, run_b, share, bar.update)
     for path, content in ((html, diff_page), (markdown_file, markdown)):
         if path is not None:
             make_room(path)
             with replacing(path) as stream:
-                stream.write(content(found))
+                stream.write(content(difference))
     if output_format == "json":
-        print_json(found.document())
+        print_json(difference.document())
     else:
-        _print(found, quiet)
-    if not found.comparable:
+        _print(difference, quiet)
+    if not difference.comparable:
         return EXIT_INCOMPLETE
-    return EXIT_FAIL if found.changes[WORSE] else EXIT_PASS
+    return EXIT_FAIL if difference.changes[WORSE] else EXIT_PASS
 
 
 def _tolerance(text: str) -> float:
@@ -93,34 +93,46 @@ def _tolerance(text: str) -> float:
     return percent / 100
 
 
-def _print(found: Difference, quiet: bool) -> None:
-    for note in found.notes:
+def _print(difference: Difference, quiet: bool) -> None:
+    for note in difference.notes:
         say_note(note, quiet)
-    for name, run in (("after", found.second), ("before", found.first)):
+    for name, run in (("after", difference.second), ("before", difference.first)):
         put_line("%-7s %s" % (name, printable(run.out)))
         put_line("        %s" % shorten_within(printable(run_words(run))))
-    if not found.comparable:
-        return put_line(counts_words(found))
+    if not difference.comparable:
+        return put_line(counts_words(difference))
     names = shorten_all(
-        printable(change.side.tensor) for kind in KINDS for change in found.changes[kind][:_SHOWN]
+        printable(change.side.tensor)
+        for kind in KINDS
+        for change in difference.changes[kind][:_SHOWN]
     )
     several = (
-        len({place_words(change.side) for changes in found.changes.values() for change in changes})
+        len(
+            {
+                place_words(change.side)
+                for changes in difference.changes.values()
+                for change in changes
+            }
+        )
         > 1
     )
     for kind in KINDS:
-        changes = found.changes[kind]
+        changes = difference.changes[kind]
         if changes:
             put("%s:" % kind)
         for change in changes[:_SHOWN]:
             place = place_words(change.side) if several else ""
-            said = shorten_within(printable(change_words(change)))
+            description = shorten_within(printable(change_words(change)))
             put_line(
                 "  %s%s: %s"
-                % (names[printable(change.side.tensor)], " (%s)" % place if place else "", said)
+                % (
+                    names[printable(change.side.tensor)],
+                    " (%s)" % place if place else "",
+                    description,
+                )
             )
         if len(changes) > _SHOWN:
             put("  and %d more" % (len(changes) - _SHOWN))
-    if found.raised is not None:
-        put_line(shorten_within(found.raised.sentence))
-    put_line(counts_words(found))
+    if difference.raised is not None:
+        put_line(shorten_within(difference.raised.sentence))
+    put_line(counts_words(difference))

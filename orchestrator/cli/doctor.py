@@ -64,7 +64,7 @@ def doctor(path: str, report: bool, output_format: str, quiet: bool) -> int:
 
 
 def _lines(document: Document) -> Iterator[str]:
-    """Yield titles, and below each what is known, indented; then what is wrong."""
+    """Yield titles with what is known below each, indented, and then the problems."""
     python, memory, locale = document["python"], document["memory"], document["locale"]
     yield "goldwatch %s" % document["goldwatch"]
     yield "  Python %s: %s" % (python["version"], python["path"] or "it does not know its path")

@@ -89,7 +89,7 @@ def deinplace(
     if output_format == "json":
         print_json(dict(done.report(), output=path))
         return
-    _tell(path, done, quiet)
+    _print_dump(path, done, quiet)
 
 
 @caffe.command(first=("inputs", "out", "backend", "layers", "random_weights"))
@@ -245,8 +245,7 @@ def dump(output_format: str, quiet: bool, max_input: str, **options: Any) -> Non
         put_wrapped(counted(run, result["backend"], result["backend_version"]))
 
 
-def _tell(path: str, done: Deinplaced, quiet: bool) -> None:
-    """Print what was done, for people."""
+def _print_dump(path: str, done: Deinplaced, quiet: bool) -> None:
     for entry in done.renamed:
         put(
             "renamed  %s: top %s -> %s"

@@ -69,17 +69,17 @@ def dump(
         lambda text: say(text, quiet),
     )
     with golden_words():
-        found = run_fx(job)
+        report = run_fx(job)
     if output_format == "json":
-        print_json(found)
+        print_json(report)
         return 0
     graphs, calls, files = (
-        plural(found["graphs"], "graph"),
-        plural(found["kept"], "call"),
-        plural(found["files"], "golden file"),
+        plural(report["graphs"], "graph"),
+        plural(report["kept"], "call"),
+        plural(report["files"], "golden file"),
     )
     put(
         "%s: %s of %s, %s, by PyTorch %s"
-        % (found["folder"], calls, graphs, files, found["version"])
+        % (report["folder"], calls, graphs, files, report["version"])
     )
     return 0

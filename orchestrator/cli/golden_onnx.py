@@ -153,16 +153,20 @@ def dump(
 
 
 def _from_om(paths: Collection[str], everything: bool) -> Dict[str, Any]:
-    """Return what the compiled models say, as fields of :class:`DumpOptions`."""
-    # Only here: reading them takes numpy.
+    """Return what the json of compiled models says, as fields of :class:`DumpOptions`."""
+    # Imported late: it imports numpy.
     from ..model.graph import load_model
     from ..model.needed_goldens import needed_goldens
 
     graphs = [load_model(path) for path in paths]
-    found = [atc_inputs(graph.command) for graph in graphs]
+    compiled_inputs = [atc_inputs(graph.command) for graph in graphs]
     return {
-        "model_shapes": {name: shape for inputs in found for name, shape in inputs.shapes.items()},
-        "halves": tuple(dict.fromkeys(name for inputs in found for name in inputs.halves)),
+        "model_shapes": {
+            name: shape for inputs in compiled_inputs for name, shape in inputs.shapes.items()
+        },
+        "halves": tuple(
+            dict.fromkeys(name for inputs in compiled_inputs for name in inputs.halves)
+        ),
         "select": None
         if everything
         else lambda available: {

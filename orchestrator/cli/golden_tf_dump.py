@@ -168,17 +168,12 @@ def dump(
                 "--list-runs saves nothing: it goes with --estimator, --without-npu and a "
                 "script alone"
             )
+        common = _common(python, force, output_format, quiet)
         with golden_words():
-            result = listed_runs(
-                ScriptJob(
-                    {},
-                    list(words),
-                    estimator,
-                    without_npu=without_npu,
-                    **_common(python, force, output_format, quiet),
-                )
+            runs = listed_runs(
+                ScriptJob({}, list(words), estimator, without_npu=without_npu, **common)
             )
-        return _tell_runs(result, output_format)
+        return _tell_runs(runs, output_format)
     if not out:
         raise UsageError(
             "no folder for the golden files",
@@ -205,14 +200,14 @@ def dump(
         common["without_npu"] = without_npu
         if inputs or outputs or signature:
             raise UsageError("--inputs, --outputs and --signature belong to --pb and --saved-model")
-        wanted = (
+        folders = (
             {step: os.path.join(out, str(step)) for step in steps}
             if steps is not None
             else {run_index or 0: out}
         )
         with golden_words():
-            result = run_script(ScriptJob(wanted, list(words), estimator, **common), "dump", twice)
-    return _tell(result, output_format)
+            result = run_script(ScriptJob(folders, list(words), estimator, **common), "dump", twice)
+    return _print_outcome(result, output_format)
 
 
 def _common(python: Optional[str], force: bool, output_format: str, quiet: bool) -> Dict[str, Any]:
@@ -281,10 +276,10 @@ def drive(
     common = _common(python, force, output_format, quiet)
     with golden_words():
         result = run_script(ScriptJob({run_index: out}, list(words), False, **common), "drive")
-    return _tell(result, output_format)
+    return _print_outcome(result, output_format)
 
 
-def _tell(result: JobResult, output_format: str) -> int:
+def _print_outcome(result: JobResult, output_format: str) -> int:
     if output_format != "json":
         _show(result)
     if result.failure is not None:

@@ -1,4 +1,4 @@
-"""What the library says of golden data, in the words of the command line, and what was saved."""
+"""Messages about golden data with the options of the command line, and a line on what was saved."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _PARAMETER = re.compile("`(%s)(?:=([^`]*))?`" % "|".join(_OPTIONS))
 
 @contextlib.contextmanager
 def golden_words() -> Iterator[None]:
-    """Name the options for the parameters in what is raised inside."""
+    """Replace parameter names by options in the errors raised inside."""
     try:
         yield
     except GoldwatchError as error:
@@ -54,12 +54,12 @@ def golden_words() -> Iterator[None]:
 
 
 def with_options(text: str) -> str:
-    """Return a text of the library's with options in the place of parameters."""
+    """Return a text of the library with option names in place of parameter names."""
     return _PARAMETER.sub(_option, text)
 
 
 def counted(run: Mapping[str, Any], backend: str, version: str) -> str:
-    """Return what was saved into one folder, as a line."""
+    """Return a line that says what was saved into one folder."""
     counts = run["counts"]
     files, tensors = plural(counts["written"], "golden file"), plural(counts["skipped"], "tensor")
     text = "%s: %s by %s %s, %s skipped (manifest.json says why)" % (

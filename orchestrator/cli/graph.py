@@ -88,36 +88,38 @@ def _write(
     output: str,
     result: Optional[str],
     original: Optional[str],
-    given: Dict[str, Optional[str]],
+    paths: Dict[str, Optional[str]],
 ) -> Tuple[int, str]:
-    """Write the page; return how many ops it has, and why the result may be of another model."""
+    """Write the page; return the number of its ops, and why the result may belong to another
+    model.
+    """
     compared = None if result is None else read_result(result)
     inputs = {} if compared is None else compared.inputs
-    found = read_page_model(model, given["--golden"])
+    page_model = read_page_model(model, paths["--golden"])
     beside = dict(
-        given,
+        paths,
         **{
-            "--dump": given["--dump"] or inputs.get("target"),
-            "--golden": given["--golden"] or inputs.get("golden"),
+            "--dump": paths["--dump"] or inputs.get("target"),
+            "--golden": paths["--golden"] or inputs.get("golden"),
         },
     )
-    if found.kind != OM and str(inputs.get("model")).endswith(".json"):
+    if page_model.kind != OM and str(inputs.get("model")).endswith(".json"):
         beside["--om"] = beside["--om"] or inputs["model"]
-    commands = _commands(found, original, beside)
+    commands = _commands(page_model, original, beside)
     source = None
-    if commands.submodel is not None and found.kind == OM:
+    if commands.submodel is not None and page_model.kind == OM:
         try:
-            found = within(found, read_original(commands.submodel[0][-1]))
-            source = read_page_model(commands.submodel[0][-1], given["--golden"])
+            page_model = within(page_model, read_original(commands.submodel[0][-1]))
+            source = read_page_model(commands.submodel[0][-1], paths["--golden"])
         except GoldwatchError as error:
             if original is not None:
                 raise
             commands = commands._replace(submodel=None, no_submodel=str(error))
-    page = graph_page(found, commands, compared, source)
+    page = graph_page(page_model, commands, compared, source)
     make_room(output)
     with replacing(output) as stream:
         stream.write(page)
-    return len(found.ops), "" if compared is None else doubt(found, compared)
+    return len(page_model.ops), "" if compared is None else doubt(page_model, compared)
 
 
 def _commands(
@@ -161,7 +163,7 @@ def _submodel(path: str, beside: Dict[str, Optional[str]]) -> List[List[str]]:
 
 
 def _beside(path: str) -> Optional[str]:
-    """Return the original model that lies beside an om's json with the same stem."""
+    """Return the original model next to an om json, with the same stem."""
     stem = path[: -len(".json")] if path.endswith(".json") else os.path.splitext(path)[0]
     stem = stem[: -len(".om")] if stem.endswith(".om") else stem
     return next((stem + ending for ending in _ORIGINALS if os.path.isfile(stem + ending)), None)

@@ -61,7 +61,7 @@ def inspect(paths: Tuple[str, ...], stats: bool, op: Any, output_format: str, qu
 
 
 def damaged(document: Document) -> bool:
-    """Tell whether a file is not as it should be, or a tree holds such a one."""
+    """Tell whether a file is damaged, or a tree contains a damaged one."""
     parts = (*document.get("tensors", ()), *document.get("overflow", ()))
     return bool(
         document.get("problem")
@@ -71,7 +71,7 @@ def damaged(document: Document) -> bool:
 
 
 def lines_of(document: Document) -> Iterator[str]:
-    """Yield a document as a person reads it."""
+    """Yield the lines that show a document on a terminal."""
     if document["kind"] == "tree":
         yield from _tree_lines(document)
         return
@@ -116,7 +116,7 @@ _KINDS = {
 }
 # Of statistics the columns that tell what is wrong or how large values are, in this order; which
 # there are differs between versions.
-_TOLD_FIRST = ("Max Value", "Min Value", "Avg Value", "l2norm", "L2Norm Value", "Count",
+_LEADING = ("Max Value", "Min Value", "Avg Value", "l2norm", "L2Norm Value", "Count",
 "Nan Count", "NaN Count", "Negative Inf Count",
                "Positive Inf Count")  # fmt: skip
 
@@ -162,10 +162,10 @@ def _facts(document: Document) -> str:
 
 
 def _statistics_row(row: Document) -> str:
-    """Return one tensor's statistics in words: which one it is, then numbers, in the order of the
-    file where they are not known.
+    """Return one tensor's statistics as a line: its name and form, then the most telling numbers,
+    then the others in the order of the file.
     """
-    told = [name for name in _TOLD_FIRST if row.get(name)]
+    leading = [name for name in _LEADING if row.get(name)]
     named = [
         name
         for name in ("Op Name", "Input/Output", "Index", "Data Type", "Format", "Shape")
@@ -174,11 +174,11 @@ def _statistics_row(row: Document) -> str:
     others = [
         name
         for name in row
-        if name not in (*told, *named, "Data Size", "Op Type", "Model Name") and row[name]
+        if name not in (*leading, *named, "Data Size", "Op Type", "Model Name") and row[name]
     ]
     return "%s: %s" % (
         " ".join(row[name] for name in named),
-        ", ".join("%s %s" % (name, row[name]) for name in (*told, *others)),
+        ", ".join("%s %s" % (name, row[name]) for name in (*leading, *others)),
     )
 
 
@@ -268,7 +268,18 @@ def _tree_lines(document: Document) -> Iterator[str]:
             place["files"],
             size_text(place["bytes"]),
         )
-    lists: Tuple[Tuple[str, List[str]], ...] = (
+    for title, entries in _lists_of_tree(document):
+        if entries:
+            yield "  %s: %d" % (title, len(entries))
+            yield from ("    " + line for line in entries[:_MOST])
+            if len(entries) > _MOST:
+                yield "    … and %d more" % (len(entries) - _MOST)
+    for content in document.get("contents", ()):
+        yield from lines_of(content)
+
+
+def _lists_of_tree(document: Document) -> Tuple[Tuple[str, List[str]], ...]:
+    return (
         (
             "damaged files",
             ["%s: %s" % (entry["file"], entry["reason"]) for entry in document["broken"]],
@@ -296,14 +307,6 @@ def _tree_lines(document: Document) -> Iterator[str]:
         ("files that are no dumps", document["foreign"]),
         ("notes", document["notes"]),
     )
-    for title, entries in lists:
-        if entries:
-            yield "  %s: %d" % (title, len(entries))
-            yield from ("    " + line for line in entries[:_MOST])
-            if len(entries) > _MOST:
-                yield "    … and %d more" % (len(entries) - _MOST)
-    for content in document.get("contents", ()):
-        yield from lines_of(content)
 
 
 def _remarkable_line(entry: Document) -> str:
@@ -334,11 +337,11 @@ def _not_finite_line(entry: Document) -> str:
 
 
 def _overflow_line(entry: Document) -> str:
-    told = "of %s" % ", ".join(entry["ops"]) if entry["ops"] else "of no op here"
+    ops = "of %s" % ", ".join(entry["ops"]) if entry["ops"] else "of no op here"
     count = plural(len(entry["records"]), "record")
     return "%s: %s, %s%s" % (
         entry["file"],
         count,
-        told,
+        ops,
         "; " + entry["problem"] if entry.get("problem") else "",
     )

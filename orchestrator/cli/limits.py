@@ -44,20 +44,22 @@ limit_options = option_group(
 
 @dataclass(frozen=True)
 class LimitArguments:
-    """What the options of :data:`limit_options` say."""
+    """The values of :data:`limit_options`."""
 
     limit_texts: Tuple[str, ...]
     limits_name: Optional[str]
 
 
-def read_limits(name: Optional[str], texts: Sequence[str], own: Sequence[str] = ()) -> Limits:
-    """Return the limits that ``--limits`` chose with those of ``--limit`` put in their places;
-    ``own``: the user's metrics.
+def read_limits(
+    name: Optional[str], texts: Sequence[str], custom_metrics: Sequence[str] = ()
+) -> Limits:
+    """Return the limits of ``--limits`` overlaid with those of ``--limit``; ``custom_metrics`` are
+    the names of the user's metrics.
 
     Raises
     ------
     UsageError
-        A ``--limit`` is none.
+        A ``--limit`` cannot be parsed.
     InputError
         The file of ``--limits`` cannot be used.
     """
@@ -66,18 +68,18 @@ def read_limits(name: Optional[str], texts: Sequence[str], own: Sequence[str] = 
     else:
         from ..config.limits_file import load_limits
 
-        limits = load_limits(name, own)
-    return limits.overlaid(read_limit_texts(texts, own))
+        limits = load_limits(name, custom_metrics)
+    return limits.overlaid(read_limit_texts(texts, custom_metrics))
 
 
-def read_limit_texts(texts: Sequence[str], own: Sequence[str] = ()) -> Tuple[Limit, ...]:
+def read_limit_texts(texts: Sequence[str], custom_metrics: Sequence[str] = ()) -> Tuple[Limit, ...]:
     """Return the limits of ``--limit``; raises as :func:`read_limits`."""
-    return tuple(_read(text, own) for text in texts)
+    return tuple(_read(text, custom_metrics) for text in texts)
 
 
-def _read(text: str, own: Sequence[str]) -> Limit:
+def _read(text: str, custom_metrics: Sequence[str]) -> Limit:
     bare = text.rpartition(":")[2].strip()
-    if bare in MEASURES or bare in own:
+    if bare in MEASURES or bare in custom_metrics:
         sign = natural_comparison(bare)
         raise UsageError(
             "--limit %s: the value is missing" % text.strip(),
@@ -85,7 +87,7 @@ def _read(text: str, own: Sequence[str]) -> Limit:
             % (text.strip(), sign, text.strip()),
         )
     try:
-        return parse_limit(text, own)
+        return parse_limit(text, custom_metrics)
     except UsageError as error:
         raise UsageError("--limit %s: %s" % (text, error.message), hint=error.hint) from None
 
@@ -110,12 +112,12 @@ def limits(
 
     Example: goldwatch limits --limit 'type=Softmax:KullbackLeiblerDivergence<0.01' --format json
     """
-    own = find_user_code(custom, {}).names
-    chosen = read_limits(limits_name, limit_texts, own)
+    custom_metrics = find_user_code(custom, {}).names
+    chosen = read_limits(limits_name, limit_texts, custom_metrics)
     if output_format == "json":
         print_json(chosen.document())
         return 0
-    names = (*LIMITED, *own)
+    names = (*LIMITED, *custom_metrics)
     ordered = sorted(
         chosen.entries,
         key=lambda limit: (
@@ -141,15 +143,15 @@ def limits(
             "distances; the others are for floats.",
             "",
         )
-    told = [
+    deciding = [
         limit
         for limit in for_statistics(chosen).entries
         if limit.metric in STATISTICS and not limit.selector
     ]
-    if told:
+    if deciding:
         put_wrapped(
             "Where statistics were dumped, they decide: %s; wider ones of some types."
-            % ", ".join(map(str, told)),
+            % ", ".join(map(str, deciding)),
             "",
         )
     return 0

@@ -1,4 +1,4 @@
-"""What a watch shows while it runs: failing rows, and how far it is, as :mod:`.progress` does."""
+"""What a watch shows while it runs: failing rows and its progress, like :mod:`.progress`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_FAILURES = 20
 
 
 class LiveDisplay:
-    """Writes to stderr.
+    """Shows failing rows and the progress of a watch on stderr.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class LiveDisplay:
         self.clear()
 
     def clear(self) -> None:
-        """Take the live line away."""
+        """Remove the live line."""
         with self._lock:
             if self._line:
                 show_status("")
@@ -67,8 +67,8 @@ class LiveDisplay:
 
     @contextlib.contextmanager
     def beside(self, data: bytes) -> Iterator[None]:
-        """While a program's output is written to the terminal the live line is away; it comes back
-        behind a finished line only.
+        """Write a program's output to the terminal with the live line removed; it is shown again
+        after a finished line only.
         """
         with self._lock:
             self.clear()
@@ -87,11 +87,11 @@ class LiveDisplay:
             say(text)
 
     def show_turn(self, turn: Turn) -> None:
-        """Show what has come of a turn of a watch."""
+        """Show the result of one turn of a watch."""
         for row, final in turn.rows:
             self.on_row(row, final)
         if turn.progress is not None:
-            self.on_standing(turn.progress)
+            self.on_progress(turn.progress)
 
     def on_row(self, row: Row, final: bool = True) -> None:
         """Print a failing row; on a terminal the first ones.
@@ -116,31 +116,31 @@ class LiveDisplay:
         elif self._failures == _MOST_FAILURES + 1:
             self.say("further failing rows are counted below; the table at the end has them")
 
-    def on_standing(self, standing: WatchProgress) -> None:
-        """Show how far a watch is."""
+    def on_progress(self, progress: WatchProgress) -> None:
+        """Show the progress of a watch."""
         if not self._pace.is_due(at_once=True):
             return
         seconds, done = self._last
-        if standing.seconds - seconds > 1.0:
-            self._rate = (standing.bytes_done - done) / (standing.seconds - seconds) / 1e6
-            self._last = (standing.seconds, standing.bytes_done)
+        if progress.seconds - seconds > 1.0:
+            self._rate = (progress.bytes_done - done) / (progress.seconds - seconds) / 1e6
+            self._last = (progress.seconds, progress.bytes_done)
         columns = columns_of(sys.stderr)
         width = _LOG_COLUMNS if columns is None else columns - 1
-        self._show(standing_text(standing, self._rate, width))
+        self._show(progress_text(progress, self._rate, width))
 
     def on_stage(self, stage: str, done: int, total: int) -> None:
-        """Show how far the work after the last comparison is."""
+        """Show the progress of the work after the last comparison."""
         if self._pace.is_due(at_once=not done):
             self._show((bar_text if self.terminal else counts_text)(stage, done, total))
 
     def show(self, text: str) -> None:
-        """Show how far something else is, in the caller's words."""
+        """Show any other progress, as ``text`` says it."""
         if self._pace.is_due(at_once=True):
             self._show(text)
 
     def _show(self, text: str) -> None:
         if not self.terminal:
-            # An idle watch does not fill a log.
+            # Do not fill a log while nothing happens.
             if text != self._logged:
                 self.say(text)
                 self._logged = text
@@ -152,54 +152,54 @@ class LiveDisplay:
 
 
 def stop(work: Any, name: str) -> None:
-    """End a watch or a merge at a signal, and say at once what that means."""
+    """Stop a watch or a merge at a signal, and say at once what will happen."""
     work.stop(name)
     say_now("%s: what has come is judged now; once more: stop at once (code 130)" % name)
 
 
-def standing_text(standing: WatchProgress, megabytes_per_s: float, width: int) -> str:
-    """Return how far a watch is in at most so many columns; on a narrow terminal what matters least
-    is left out.
+def progress_text(progress: WatchProgress, megabytes_per_s: float, width: int) -> str:
+    """Return the progress of a watch in at most ``width`` columns; a narrow terminal gets the most
+    important parts only.
     """
-    first = "" if standing.first is None else printable(standing.first.tensor)
+    first = "" if progress.first is None else printable(progress.first.tensor)
 
     def room_beside(name: int) -> int:
         return width - (len("; first ") + min(name, width_of(first)) if first else 0)
 
-    text, room = _head(standing, room_beside(_LEAST_BESIDE_OPS)), room_beside(_LEAST_NAME)
+    text, room = _head(progress, room_beside(_LEAST_BESIDE_OPS)), room_beside(_LEAST_NAME)
     rest = (
-        "%d rows" % standing.rows, "%d waiting" % standing.waiting, "%d queued" % standing.queued,
+        "%d rows" % progress.rows, "%d waiting" % progress.waiting, "%d queued" % progress.queued,
         "%.1f MB/s" % megabytes_per_s,
     )  # fmt: skip
     for part in rest:
         if len(text) + len(", " + part) > room:
             break
         text += ", " + part
-    if standing.first is not None:
+    if progress.first is not None:
         space = max(_FEWEST_LETTERS, width - len(text) - len("; first "))
-        # An op that can be told is better than a tensor that cannot.
-        name = first if width_of(first) <= space else printable(standing.first.op)
+        # Better a whole op name than a tensor name cut short.
+        name = first if width_of(first) <= space else printable(progress.first.op)
         text += "; first " + shorten(name, space)
     return cut(text, width)
 
 
-def _head(standing: WatchProgress, room: int) -> str:
-    """Return how many rows failed, and how many ops have come of those that will: in words, or in
-    as many letters as there is room for.
+def _head(progress: WatchProgress, room: int) -> str:
+    """Return how many rows failed and how many of the expected ops have arrived, in the longest
+    form that fits.
     """
-    if standing.ops is None:
-        return _failed(standing)
-    told = [
-        "%s, %d of %d ops" % (_failed(standing), *standing.ops),
-        "%s, %d/%d ops" % (_failed(standing), *standing.ops),
-        "%d failed, %d/%d ops" % (standing.failed, *standing.ops),
+    if progress.ops is None:
+        return _failed(progress)
+    texts = [
+        "%s, %d of %d ops" % (_failed(progress), *progress.ops),
+        "%s, %d/%d ops" % (_failed(progress), *progress.ops),
+        "%d failed, %d/%d ops" % (progress.failed, *progress.ops),
     ]
-    return next((text for text in told if len(text) <= room), _failed(standing))
+    return next((text for text in texts if len(text) <= room), _failed(progress))
 
 
-def _failed(standing: WatchProgress) -> str:
-    return "%d failed" % standing.failed + (
-        " (%d provisional)" % standing.provisional if standing.provisional else ""
+def _failed(progress: WatchProgress) -> str:
+    return "%d failed" % progress.failed + (
+        " (%d provisional)" % progress.provisional if progress.provisional else ""
     )
 
 

@@ -58,7 +58,7 @@ _VERDICTS = (EXIT_PASS, EXIT_FAIL, EXIT_INCOMPLETE)
 
 @dataclass(frozen=True)
 class _Arguments(PrintArguments):
-    """What ``goldwatch locate`` is given."""
+    """The arguments of ``goldwatch locate``."""
 
     model: str
     om: str
@@ -87,16 +87,16 @@ class _Arguments(PrintArguments):
 
     @property
     def narrows(self) -> bool:
-        """Whether the culprit's part is cut out; a bundle is of such a part."""
+        """Whether the smallest failing part is searched for; a bundle needs one."""
         return self.narrow or self.bundle is not None
 
     @property
     def keeps(self) -> str:
-        """Which dumps stay."""
+        """Which dumps are kept."""
         return self.keep or (KEEP_ALL if self.cures else KEEP_FAILED)
 
     def request(self, out: str) -> Request:
-        """Return what is to be searched."""
+        """Return the request for :func:`make_plan`."""
         converting = (("--narrow", self.narrows), ("--cure", self.cures))
         return Request(
             self.model,
@@ -119,7 +119,7 @@ class _Arguments(PrintArguments):
         )
 
     def of_each_run(self) -> List[str]:
-        """Return the options that each run of another om of the same model needs, too."""
+        """Return the options that the runs of other oms of the same model need too."""
         options = (
             ("--device", self.device),
             ("--runner", self.runner),
@@ -275,24 +275,24 @@ def locate(arguments: _Arguments) -> int:
     if arguments.cures and arguments.keep not in (None, KEEP_ALL):
         raise UsageError("--cure computes from all dumps: it goes with --keep all alone")
     request = arguments.request(out)
-    told = _Told(arguments.quiet, arguments.output_format == "json")
+    messages = _Messages(arguments.quiet, arguments.output_format == "json")
     if arguments.dry_run:
         with tempfile.TemporaryDirectory(prefix="goldwatch-locate-") as folder:
-            return _show_plan(request, folder, told, arguments.force)
+            return _show_plan(request, folder, messages, arguments.force)
     existed = os.path.isdir(out)
     os.makedirs(out, exist_ok=True)
     try:
-        steps = Steps(out, told.step, arguments.force)
+        steps = Steps(out, messages.step, arguments.force)
         plan = _planned(request, steps, out)
-        told.plan(plan)
-        told.refuse(plan)
+        messages.plan(plan)
+        messages.refuse(plan)
     except BaseException:
         if not existed and not os.listdir(out):
             os.rmdir(out)
         raise
-    search = Search(plan, steps, told.execute, told.line)
+    search = Search(plan, steps, messages.execute, messages.line)
     search.refuse_others()
-    told.is_one_of_many = len(plan.cases) > 1
+    messages.is_one_of_many = len(plan.cases) > 1
     results: List[CaseResult] = []
     for case in plan.cases:
         results.append(search.do(case, arguments.until))
@@ -300,33 +300,35 @@ def locate(arguments: _Arguments) -> int:
             search.notes.append(
                 "the run was stopped: what had come is judged; the same command runs the om again"
             )
-            return _tell(search, results, told, arguments.until, None, None)
+            return _print_outcome(search, results, messages, arguments.until, None, None)
     failing = next((result for result in results if result.code == EXIT_FAIL), None)
-    smaller = _narrowed(search, failing, arguments, told) if arguments.narrows else None
-    rounds = _cured(search, failing, arguments, told) if arguments.cures else None
-    return _tell(search, results, told, arguments.until, smaller, rounds)
+    smaller = _narrow_down(search, failing, arguments, messages) if arguments.narrows else None
+    rounds = _cure(search, failing, arguments, messages) if arguments.cures else None
+    return _print_outcome(search, results, messages, arguments.until, smaller, rounds)
 
 
-def _cured(
-    search: Search, failing: Optional[CaseResult], arguments: _Arguments, told: "_Told"
+def _cure(
+    search: Search, failing: Optional[CaseResult], arguments: _Arguments, messages: "_Messages"
 ) -> List[Round]:
-    """Raise operators until it passes, and hold the last run against the first."""
+    """Raise operators until the run passes, and compare the last run with the first."""
     if failing is None:
-        told.line("note: no run fails: there is nothing to mend")
+        messages.line("note: no run fails: there is nothing to mend")
         return []
-    found = Curing(
+    curing_rounds = Curing(
         search, failing, arguments.mode, arguments.budget, arguments.of_each_run()
     ).rounds()
-    last = next((each for each in reversed(found) if each.located is not None), None)
+    last = next((each for each in reversed(curing_rounds) if each.located is not None), None)
     if last is not None and last.located is not None:
-        told.execute(["diff", os.path.join(failing.folder, RUN), os.path.join(last.located, RUN)])
-    return found
+        messages.execute(
+            ["diff", os.path.join(failing.folder, RUN), os.path.join(last.located, RUN)]
+        )
+    return curing_rounds
 
 
 @dataclass
-class _Smaller:
-    """What came of a search for the smallest part that fails: the cuts, the smallest that fails
-    alone, and the archive.
+class _SmallestPart:
+    """The result of a search for the smallest part that fails: the cuts, the smallest failing one,
+    and the archive.
     """
 
     cuts: List[Narrowed]
@@ -335,35 +337,33 @@ class _Smaller:
     files: int = 0
 
 
-def _narrowed(
-    search: Search, failing: Optional[CaseResult], arguments: _Arguments, told: "_Told"
-) -> _Smaller:
-    """Search for the smallest part that fails, and pack it."""
+def _narrow_down(
+    search: Search, failing: Optional[CaseResult], arguments: _Arguments, messages: "_Messages"
+) -> _SmallestPart:
+    """Search for the smallest part that fails, and archive it."""
     if failing is None:
-        told.line("note: no run fails: there is nothing to cut out")
-        return _Smaller([])
-    found = _Smaller(Narrowing(search, failing, arguments.of_each_run()).cuts())
-    found.smallest = smallest_failing(found.cuts)
+        messages.line("note: no run fails: there is nothing to cut out")
+        return _SmallestPart([])
+    result = _SmallestPart(Narrowing(search, failing, arguments.of_each_run()).cuts())
+    result.smallest = smallest_failing(result.cuts)
     if (
         arguments.bundle is not None
-        and found.smallest is not None
+        and result.smallest is not None
         and search.plan.offline is not None
         and search.plan.runner is not None
     ):
         make_room(arguments.bundle)
-        found.files = len(
+        result.files = len(
             write_bundle(
-                arguments.bundle, found.smallest, search.plan.offline, search.plan.runner.name
+                arguments.bundle, result.smallest, search.plan.offline, search.plan.runner.name
             )
         )
-        found.bundle = arguments.bundle
-    return found
+        result.bundle = arguments.bundle
+    return result
 
 
 def _planned(request: Request, steps: Steps, out: str) -> Plan:
-    """Return the plan; the json of an om is a step like others, whose outcome is kept in
-    ``out``.
-    """
+    """Return the plan; making the json of an om is one of its steps, with its output in ``out``."""
 
     def make_json(name: str, om: str, atc: Atc) -> str:
         path = os.path.join(out, JSON if name == "model" else GOLDEN_JSON)
@@ -379,9 +379,9 @@ def _planned(request: Request, steps: Steps, out: str) -> Plan:
     return make_plan(request, make_json)
 
 
-def _show_plan(request: Request, folder: str, told: "_Told", force: bool) -> int:
-    """Show the plan and the commands of a search that is not started; raises as the search does."""
-    quiet = _Told(True, False)
+def _show_plan(request: Request, folder: str, messages: "_Messages", force: bool) -> int:
+    """Print the plan and its commands without running them; raises as the search does."""
+    quiet = _Messages(True, False)
     plan = _planned(request, Steps(folder, quiet.step), folder)
     search = Search(plan, Steps(folder, quiet.step), quiet.execute, quiet.line)
     commands = (
@@ -397,7 +397,7 @@ def _show_plan(request: Request, folder: str, told: "_Told", force: bool) -> int
         for words in commands
     ]
     steps = Steps(request.out, quiet.step, force)
-    if told.as_json:
+    if messages.as_json:
         plan.refuse()
         Search(plan, steps, quiet.execute, quiet.line).refuse_others()
         lines = [line.replace(temporary, os.path.join(request.out, "")) for line in plan.lines()]
@@ -413,13 +413,13 @@ def _show_plan(request: Request, folder: str, told: "_Told", force: bool) -> int
                 columns_of(sys.stdout) or 10**9,
             )
         )
-    told.refuse(plan)
+    messages.refuse(plan)
     Search(plan, steps, quiet.execute, quiet.line).refuse_others()
     return EXIT_PASS
 
 
-class _Told:
-    """What a search says, and its commands: each is parsed as if it had been typed.
+class _Messages:
+    """Prints the progress of a search, and runs its commands as if they had been typed.
 
     Parameters
     ----------
@@ -431,7 +431,7 @@ class _Told:
     Attributes
     ----------
     is_one_of_many
-        There are several runs: what each found is in its folder, and one table tells of all.
+        There are several runs: each has its results in a folder of its own, one table lists all.
     """
 
     def __init__(self, quiet: bool, as_json: bool) -> None:
@@ -440,7 +440,7 @@ class _Told:
         self.is_one_of_many = False
 
     def line(self, text: str) -> None:
-        """Say a line of progress, or a warning."""
+        """Print a line of progress, or a warning."""
         say(text, self.quiet and not text.startswith("warning"))
 
     def plan(self, plan: Plan) -> None:
@@ -449,7 +449,7 @@ class _Told:
             self.line(line)
 
     def refuse(self, plan: Plan) -> None:
-        """Say all that is missing, each by itself; raise InputError where there is anything."""
+        """List everything that is missing; raise InputError if there is anything."""
         if not self.as_json and len(plan.problems) > 1:
             for number, problem in enumerate(plan.problems, 1):
                 say("%d. %s" % (number, problem.message))
@@ -458,7 +458,7 @@ class _Told:
         plan.refuse(already_said=not self.as_json)
 
     def step(self, command: Sequence[str], is_done: bool) -> None:
-        """Show a step's command before it is done, or that it was done before."""
+        """Print a step's command before it runs, or that it ran before."""
         if not self.quiet:
             words = [shell_word(word) for word in command]
             say_escaped(
@@ -470,9 +470,7 @@ class _Told:
             )
 
     def execute(self, words: Sequence[str]) -> int:
-        """Do a command of goldwatch: of what they print only the comparison of the dumps goes to
-        stdout.
-        """
+        """Run a command of goldwatch; only the comparison of the dumps may print on stdout."""
         from . import goldwatch
 
         runs, compares = words[0] == "run", words[0] == "compare"
@@ -490,7 +488,7 @@ class _Told:
 
 @contextlib.contextmanager
 def _stdout(stream: Optional[TextIO]) -> Iterator[None]:
-    """Have stdout go to a stream; to nowhere for None."""
+    """Redirect stdout to a stream, or to the null device for None."""
     if stream is not None:
         with contextlib.redirect_stdout(stream):
             yield
@@ -501,19 +499,19 @@ def _stdout(stream: Optional[TextIO]) -> Iterator[None]:
         yield
 
 
-def _tell(search: Search, results: List[CaseResult], told: _Told, until: Optional[str],
-smaller: Optional[_Smaller],
-          rounds: Optional[List[Round]]) -> int:  # fmt: skip
-    """Print what the search came to; return the exit code: of the last round where operators were
-    raised.
+def _print_outcome(search: Search, results: List[CaseResult], messages: _Messages,
+                   until: Optional[str], smaller: Optional[_SmallestPart],
+                   rounds: Optional[List[Round]]) -> int:  # fmt: skip
+    """Print the result of the search; return the exit code, that of the last round where operators
+    were raised.
     """
     code = worst(result.code for result in results)
     cured = rounds[-1].code if rounds and rounds[-1].located is not None else code
-    if told.as_json:
+    if messages.as_json:
         print_json(_document(search, results, cured, smaller, rounds))
         return cured
     for note in search.notes:
-        told.line("note: " + note)
+        messages.line("note: " + note)
     if until is not None and until != RUN:
         put_line("%s: done up to the step %s" % (search.plan.request.out, until))
         return code
@@ -551,7 +549,7 @@ def _tell_round(number: int, each: Round) -> None:
         put_wrapped("  run again: %s (%s)" % (verdict, each.located))
 
 
-def _tell_smaller(smaller: _Smaller) -> None:
+def _tell_smaller(smaller: _SmallestPart) -> None:
     for cut in smaller.cuts:
         verdict = {EXIT_PASS: "passes alone", EXIT_FAIL: "fails alone"}.get(cut.code, "incomplete")
         put_line("  %s: %s (%s)" % (_few(cut.layers), verdict, cut.folder))
@@ -578,7 +576,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _tell_failure(result: CaseResult) -> None:
-    """Say on stderr why the program of a run failed, where that is known, and how it goes on."""
+    """Print on stderr why the program of a run failed, if that is known, and what to do next."""
     if result.code in _VERDICTS:
         return
     where = " (%s)" % shapes_text(result.case.shapes) if result.case.shapes else ""
@@ -633,7 +631,8 @@ def _tell_end(results: List[CaseResult], code: int) -> None:
             put_line("page: %s" % page)
 
 
-def _document(search: Search, results: List[CaseResult], code: int, smaller: Optional[_Smaller],
+def _document(search: Search, results: List[CaseResult], code: int,
+              smaller: Optional[_SmallestPart],
               rounds: Optional[List[Round]]) -> Dict[str, Any]:  # fmt: skip
     culprits = list(
         dict.fromkeys(result.culprit for result in results if result.culprit is not None)

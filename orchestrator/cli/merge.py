@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import UsageError
-from ..merging.merge import Merge, MergeStanding
+from ..merging.merge import Merge, MergeProgress
 from ..merging.options import MOST_ROWS, POLL_S, MergeOptions
 from ..naming import printable
 from ..run.watch_end import Signals
@@ -55,7 +55,7 @@ def merge_command(arguments: WatchArguments) -> int:
             arguments.force,
             display.say,
             display.on_row,
-            lambda standing: display.show(_live_line(standing)),
+            lambda progress: display.show(_live_line(progress)),
             None if arguments.notify is None else notify.divergence,
         )
         with Signals(lambda name: stop(merge, name)), merge:
@@ -69,7 +69,7 @@ def merge_command(arguments: WatchArguments) -> int:
 
 
 def _refuse_others(arguments: WatchArguments) -> None:
-    """Refuse the options that are about comparing: the watch of each host has its own."""
+    """Refuse options of a comparison: they belong to the watch of each host."""
     context = click.get_current_context()
     for parameter in context.command.params:
         name = parameter.name or ""
@@ -83,12 +83,12 @@ def _refuse_others(arguments: WatchArguments) -> None:
             )
 
 
-def _live_line(standing: MergeStanding) -> str:
-    """Return how far the merge is, as one line of a terminal."""
-    states = ", ".join("%d %s" % (count, state) for state, count in standing.states.items())
-    text = "%d rows, %d failed; hosts: %s" % (standing.rows, standing.failed, states)
+def _live_line(progress: MergeProgress) -> str:
+    """Return the progress of the merge as one line of a terminal."""
+    states = ", ".join("%d %s" % (count, state) for state, count in progress.states.items())
+    text = "%d rows, %d failed; hosts: %s" % (progress.rows, progress.failed, states)
     width = (columns_of(sys.stderr) or 100) - 1
-    if standing.first is not None:
+    if progress.first is not None:
         room = width - len(text) - len("; first ")
-        text += "; first " + shorten(printable(standing.first.tensor), max(_LEAST_NAME, room))
+        text += "; first " + shorten(printable(progress.first.tensor), max(_LEAST_NAME, room))
     return cut(text, width)

@@ -1,4 +1,4 @@
-"""``--notify``: the first final divergence and the end of a run, told to a URL."""
+"""``--notify``: posts the first final divergence and the end of a run to a URL."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ notify_option = click.option(
 
 
 class Notify:
-    """Tells about one run, or does nothing where no URL is given: a context manager, whose end is
-    the run's.
+    """Posts the events of one run, or does nothing without a URL: a context manager that is left at
+    the end of the run.
 
     Parameters
     ----------
     say
-        Takes a sentence where something could not be told.
+        Called with a sentence when something could not be posted.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Notify:
         self._pid = os.getpid()
 
     def divergence(self, row: Optional[Row]) -> None:
-        """Tell of the first failing row that is final; None: there is none so far."""
+        """Post the first failing row that is final; None: there is none so far."""
         if row is None:
             return
         place = row.place.label()
@@ -57,7 +57,7 @@ class Notify:
         self._send(DIVERGENCE, text, verdict=FAIL, row={**row_document(row), "final": True})
 
     def end(self, result: RunResult, exit_code: Optional[int] = None) -> None:
-        """Tell what the run came to; ``exit_code`` where it is not the result's."""
+        """Post the result of the run; ``exit_code`` where it is not that of the result."""
         code = result.exit_code if exit_code is None else exit_code
         text = "%s: %s: %s" % (os.path.basename(self._out), result.summary.verdict, result.sentence)
         self._send(
@@ -84,7 +84,7 @@ class Notify:
         error: Optional[BaseException],
         trace: Optional[TracebackType],
     ) -> None:
-        # A process that was forked from this one ends here, too.
+        # A process forked from this one also comes here.
         if self._notifier is None or self._pid != os.getpid():
             return
         if error is not None and not self._ended:
@@ -96,8 +96,8 @@ class Notify:
                 if isinstance(error, GoldwatchError)
                 else None
             )
-            said = "interrupted" if interrupted else str(error) or type(error).__name__
+            reason = "interrupted" if interrupted else str(error) or type(error).__name__
             self._send(
-                END, "%s: no verdict: %s" % (os.path.basename(self._out), said), exit_code=code
+                END, "%s: no verdict: %s" % (os.path.basename(self._out), reason), exit_code=code
             )
         self._notifier.close()

@@ -1,4 +1,4 @@
-"""Command lines of the vendor's older tools, in our spelling: docs/migrating.md has the whole
+"""Translates command lines of the vendor's older tools into ours: docs/migrating.md has the whole
 tables.
 """
 
@@ -13,14 +13,14 @@ from ..metrics.row import METRICS
 
 
 class Old(NamedTuple):
-    """An option of an older tool.
+    """One option of an older tool.
 
     Attributes
     ----------
     takes
         Whether a value follows it.
     new
-        What it is called here; empty where nothing need be said.
+        The option here; empty where none is needed.
     first, second
         Whether its value is the first or the second argument here.
     """
@@ -50,7 +50,7 @@ _CONVERT: Dict[str, Old] = {
     "-f": Old(new="--layout"), "-format": Old(new="--layout"), "-s": Old(new="--shape"),
     "-c": Old(new="--custom"),
 }  # fmt: skip
-#: Of the tools that ran both models themselves (msquickcmp, msit and ait debug compare): no one
+#: Of the tools that ran both models themselves (msquickcmp, msit and ait debug compare): no single
 # command here has their spelling.
 _BOTH_MODELS = ("-gm", "-om", "--golden-model", "--offline-model-path", "--om-model")
 _STEPS = (
@@ -79,15 +79,13 @@ _NUMBERS = re.compile(r"[0-9]+(?:,[0-9]+)*\Z")
 
 
 def command_elsewhere(name: str) -> Optional[str]:
-    """Return what a command is called here that stands in another group or is one of an older
-    tool.
-    """
+    """Return what a command of another group, or of an older tool, is called here."""
     return _COMMANDS.get(name.replace(".pyc", "").replace(".py", ""))
 
 
 def refuse_old_options(words: Sequence[str]) -> None:
-    """Raise UsageError for an option of several letters behind one dash, which click would take for
-    another with a value.
+    """Raise UsageError for an option of several letters after one dash, which click would take for
+    another one with a value.
     """
     for before, word in zip(words, words[1:]):
         if word == "--":
@@ -101,8 +99,8 @@ def refuse_old_options(words: Sequence[str]) -> None:
 
 
 def new_spelling(words: Sequence[str]) -> Optional[str]:
-    """Return a command line with options of the older tools as it is written here, or None where it
-    has none.
+    """Return a command line with options of the older tools in our spelling, None where it has
+    none.
 
     Parameters
     ----------
@@ -115,7 +113,7 @@ def new_spelling(words: Sequence[str]) -> Optional[str]:
     arguments: Dict[int, str] = {}
     others: List[str] = []
     operator: Optional[List[str]] = None
-    found = False
+    has_old_option = False
     position = 1
     while position < len(words):
         word = words[position]
@@ -127,7 +125,7 @@ def new_spelling(words: Sequence[str]) -> Optional[str]:
         if old is None:
             others.append(word)
             continue
-        found = True
+        has_old_option = True
         if word == "-m" and words[position : position + 1] == ["offline_data"] and "-tp" in words:
             position += 1  # msprobe: which of its comparisons
             continue
@@ -141,7 +139,7 @@ def new_spelling(words: Sequence[str]) -> Optional[str]:
             if word == "-alg":
                 value = [",".join(map(_metric, part.split(","))) for part in value]
             others += old.new.split() + value
-    if not found:
+    if not has_old_option:
         return None
     ordered = [words[0], *(arguments[place] for place in sorted(arguments)), *others]
     if operator is not None:
@@ -159,15 +157,15 @@ def _metric(name: str) -> str:
 
 
 def _meant(words: Sequence[str], position: int, table: Dict[str, Old]) -> Optional[Old]:
-    """Return the older tool's option that stands at a position; some mean something else in another
-    company.
+    """Return the older tool's option at a position; some change their meaning with the other
+    words.
     """
     word = words[position]
     follower = words[position + 1] if position + 1 < len(words) else ""
     if word == "-q" and (not follower.endswith(".json") or words[0] == "convert"):
-        return None  # here: quiet
+        return None  # -q is "quiet" here
     if word == "-v" and follower in ("1", "2"):
-        return Old()  # the form of the file, which its content tells
+        return Old()  # the form of the file, which is recognised by its content
     if word in ("-o", "-i") and _OP in words and _NUMBERS.match(follower):
         return Old(new="--output" if word == "-o" else "--input")
     if word == "-r" and (

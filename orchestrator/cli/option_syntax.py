@@ -1,4 +1,4 @@
-"""The small languages of config new's options, and which option says what."""
+"""The syntax of config new's option values, and which option belongs to which field."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def parse_list(option: str, texts: Iterable[str]) -> Tuple[str, ...]:
 
 
 def in_options(error: PlanError) -> UsageError:
-    """Return the library's refusal as it is told to who typed options."""
+    """Return the library's error in the words of the command line."""
     hint, option = error.hint, _OPTIONS.get(error.field)
     if error.field == "om":
         hint = "add --om MODEL.json (made by atc --mode=1)"

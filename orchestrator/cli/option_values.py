@@ -1,4 +1,4 @@
-"""Texts of the options that compare, watch and run share, as values."""
+"""Parses the option values that compare, watch and run share."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ ALL_METRICS = "all"
 _SELECT = re.compile(r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?\Z")
 
 
-def parse_metrics(text: Optional[str], own: Sequence[str] = ()) -> Tuple[str, ...]:
+def parse_metrics(text: Optional[str], custom_metrics: Sequence[str] = ()) -> Tuple[str, ...]:
     """Return the metrics of ``--metrics A,B``, in that order, each once; for None and ``all`` the
-    ten and the user's own behind them.
+    ten standard ones followed by the user's.
 
     Raises
     ------
     UsageError
         A name is unknown, or there is none.
     """
-    everything = (*METRICS, *own)
+    everything = (*METRICS, *custom_metrics)
     if text is None:
         return everything
-    known = (*MEASURES, *own)
+    known = (*MEASURES, *custom_metrics)
     by_lower = {name.lower(): name for name in known}
-    found: List[str] = []
+    chosen: List[str] = []
     for word in (word.strip() for word in text.split(",")):
         name = by_lower.get(word.lower())
         if name is None and word.lower() != ALL_METRICS:
             near = nearest_names(word, known, 1, 0.4)
             hint = "did you mean %s?" % near[0] if near else "metrics: " + ", ".join(known)
             raise UsageError("--metrics: unknown metric %r" % word, hint=hint)
-        found += everything if name is None else (name,)
-    return tuple(dict.fromkeys(found))
+        chosen += everything if name is None else (name,)
+    return tuple(dict.fromkeys(chosen))
 
 
 def parse_metric_args(texts: Sequence[str]) -> Dict[str, Dict[str, str]]:
@@ -49,7 +49,7 @@ def parse_metric_args(texts: Sequence[str]) -> Dict[str, Dict[str, str]]:
     UsageError
         Another form, a key that is no Python name, or one twice.
     """
-    found: Dict[str, Dict[str, str]] = {}
+    arguments: Dict[str, Dict[str, str]] = {}
     for part in (part.strip() for text in texts for part in text.split(";")):
         name, colon, words = (word.strip() for word in part.partition(":"))
         for word in words.split(","):
@@ -59,10 +59,10 @@ def parse_metric_args(texts: Sequence[str]) -> Dict[str, Dict[str, str]]:
                 raise UsageError(
                     "--metric-args %s: %r is no option of a metric" % (part, word), hint=hint
                 )
-            if key in found.setdefault(name, {}):
+            if key in arguments.setdefault(name, {}):
                 raise UsageError("--metric-args: %s is given twice for %s" % (key, name))
-            found[name][key] = value
-    return found
+            arguments[name][key] = value
+    return arguments
 
 
 def parse_range(text: Optional[str]) -> Optional[Tuple[int, int, int]]:
@@ -117,7 +117,7 @@ def parse_select(texts: Sequence[str]) -> Optional[Tuple[Tuple[int, int], ...]]:
 
 
 def parse_time(text: Optional[str]) -> Optional[str]:
-    """Return ``--time`` as it is: 14 digits, or ``all``; None when not given.
+    """Return ``--time`` unchanged: 14 digits, or ``all``; None when not given.
 
     Raises
     ------

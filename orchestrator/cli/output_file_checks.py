@@ -1,6 +1,4 @@
-"""A file that a command writes besides its result: refused before the work where it cannot appear
-or would replace an input.
-"""
+"""Checks of output files before the work begins: they can be written and replace no input."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ REPORT_HEADS: Mapping[str, Tuple[bytes, ...]] = {
     "html": (b"<!DOCTYPE html>",),
     "junit": (b"<?xml version=",),
     "markdown": (b"## goldwatch",),
-    # Of several hosts or places these come first.
+    # Several hosts or places: each of their folders has one of these before the name.
     "csv": (b"Index,", b"Time,", b"Host,"),
     "json": (b'{"summary": ', b'{"comparison": '),
 }
@@ -32,7 +30,7 @@ _ENDINGS = {
     ".csv": "--csv", ".json": "--json", ".html": "--html", ".xml": "--junit", ".md": "--markdown",
     ".txt": "", ".xlsx": "", ".npy": "", ".npz": "", ".bin": "", ".log": "", ".db": "",
 }  # fmt: skip
-"""How files are called, and the option of a report that writes such a one."""
+"""Endings of file names, and the report option that writes such a file."""
 
 
 def out_option(help_text: str, *names: str, **settings: Any) -> Callable[[Any], Any]:
@@ -48,7 +46,7 @@ def out_option(help_text: str, *names: str, **settings: Any) -> Callable[[Any], 
 
 
 def _folder_meant(context: click.Context, parameter: click.Parameter, out: Any) -> Any:
-    """Return the name of a folder; ask what is meant by one that files have."""
+    """Return the output folder; ask back for a name that looks like a file's."""
     stem, ending = os.path.splitext(out or "")
     if context.resilient_parsing or ending.lower() not in _ENDINGS or os.path.isdir(out):
         return out
@@ -72,7 +70,7 @@ def refuse_replacing(
     Parameters
     ----------
     inputs
-        Paths by what the user calls them; None for what is not given.
+        Paths by their names on the command line; None for those not given.
     runs
         Output folders of runs.
 
@@ -85,8 +83,8 @@ def refuse_replacing(
     """
     require_room("%s %s" % (option, path), path)
     place = os.path.realpath(path)
-    for name, given in inputs.items():
-        if given is not None and os.path.realpath(given) == place:
+    for name, file in inputs.items():
+        if file is not None and os.path.realpath(file) == place:
             raise UsageError(
                 "%s %s: that is the file of %s" % (option, path, name), hint="name another file"
             )
@@ -99,17 +97,17 @@ def refuse_replacing(
 
 
 def refuse_foreign(option: str, path: str, kind: str) -> None:
-    """Raise UsageError where there is a file with something else in it than an earlier report of
-    this kind: a model, say.
+    """Raise UsageError where the existing file is not an earlier report of this kind, but a model,
+    say.
     """
     try:
         with open_input(path) as stream:
-            found = stream.read(64)
+            head = stream.read(64)
     except MissingPath:
         if os.path.lexists(path):
             raise
         return
-    if found and not found.startswith(REPORT_HEADS[kind]):
+    if head and not head.startswith(REPORT_HEADS[kind]):
         message = (
             "%s %s: a file that is no earlier report of this kind is there; it is not replaced"
             % (option, path)
@@ -126,7 +124,7 @@ def own_files(out: str) -> List[str]:
 
 
 def make_room(path: str) -> None:
-    """Make the folder of a file that is to be written, where it is missing."""
+    """Create the folder of a file to be written."""
     folder = os.path.dirname(path) or os.curdir
     try:
         os.makedirs(folder, exist_ok=True)
@@ -138,8 +136,8 @@ def make_room(path: str) -> None:
 
 
 def require_room(what: str, path: str) -> None:
-    """Raise where a file cannot take its place at ``path`` by rename, before the work;
-    :func:`make_room` makes its folder then.
+    """Raise where the file at ``path`` could not be replaced by a rename, before the work;
+    :func:`make_room` creates its folder afterwards.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What every command shares: error reporting, what is printed and how, verbosity.
+"""What every command shares: error reports, printing, verbosity.
 
 Names of ops, files and types come from files that anybody may have made: here is the only place
 that prints.
@@ -61,7 +61,7 @@ def set_up_logging(quiet: bool, verbose: int, timed: bool = False) -> None:
 
 
 class _Escaped(logging.Formatter):
-    """Lines of the log with control characters as escapes, times as ISO 8601 writes them."""
+    """A log formatter that escapes control characters and writes times in ISO 8601."""
 
     def formatTime(self, record: logging.LogRecord, datefmt: Optional[str] = None) -> str:
         """Return the time of a record."""
@@ -84,15 +84,13 @@ def print_json(document: Any, indent: Optional[int] = 1) -> None:
 
 
 def print_document(chunks: Iterable[str]) -> None:
-    """Print the pieces of a document for programs on stdout, as they are: JSON in pure ASCII, which
-    shows no name raw.
-    """
+    """Print the pieces of a JSON document on stdout, unchanged: they are pure ASCII already."""
     for chunk in chunks:
         sys.stdout.write(chunk)
 
 
 def print_result_file(path: str) -> None:
-    """Print result.json, which is in pure ASCII, on stdout, a window at a time."""
+    """Print result.json, which is pure ASCII, on stdout in pieces."""
     with open_input(path) as stream:
         print_document(
             piece.decode("ascii") for piece in iter(lambda: stream.read(_WINDOW_BYTES), b"")
@@ -110,24 +108,22 @@ def put_cells(cells: Iterable[str]) -> None:
 
 
 def put_escaped(lines: Iterable[str]) -> None:
-    """Print lines on stdout whose names are escaped already, because they hold colours of our own
-    or are commands to copy.
+    """Print lines on stdout whose names are escaped already: they contain our colours, or are
+    commands to copy.
     """
     for line in lines:
         sys.stdout.write(line + "\n")
 
 
 def say_escaped(lines: Iterable[str]) -> None:
-    """Print lines on stderr whose names are escaped already, because they are commands to copy."""
+    """Print lines on stderr whose names are escaped already: they are commands to copy."""
     for line in lines:
         sys.stderr.write(line + "\n")
     sys.stderr.flush()
 
 
 def put_file(text: str) -> None:
-    """Print the text of a file on stdout: as it is for a pipe or a file, with escapes on a
-    terminal.
-    """
+    """Print the text of a file on stdout: unchanged to a pipe or a file, escaped on a terminal."""
     lines = text.splitlines(True) if sys.stdout.isatty() else ()
     sys.stdout.write(
         "".join(printable(line.rstrip("\n")) + "\n" * line.endswith("\n") for line in lines)
@@ -137,28 +133,28 @@ def put_file(text: str) -> None:
 
 
 def say(message: str, quiet: bool = False) -> None:
-    """Print one line of progress or advice on stderr; on a terminal as many as its width needs."""
+    """Print a message of progress or advice on stderr, wrapped on a terminal."""
     if not quiet:
         sys.stderr.write(
-            "\n".join(wrapped(message, columns_of(sys.stderr), _hanging(message))) + "\n"
+            "\n".join(wrapped(message, columns_of(sys.stderr), _hanging_indent(message))) + "\n"
         )
         sys.stderr.flush()
 
 
-def _hanging(line: str) -> str:
-    """Return the indent of what follows a line's first part: two columns more than its own."""
+def _hanging_indent(line: str) -> str:
+    """Return the indent of a line's continuation: two columns more than its own."""
     return " " * (len(line) - len(line.lstrip()) + 2)
 
 
 def columns_of(stream: Any) -> Optional[int]:
-    """Return a terminal's columns (those of COLUMNS come first); None for pipes and files, where no
-    line is too long.
+    """Return the width of a terminal in columns (COLUMNS takes precedence); None for pipes and
+    files, where lines are never wrapped.
     """
     if not stream.isatty():
         return None
-    asked = os.environ.get("COLUMNS", "")
-    if asked.isdigit() and int(asked):
-        return int(asked)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdigit() and int(columns):
+        return int(columns)
     try:
         return os.get_terminal_size(stream.fileno()).columns or _COLUMNS
     except (OSError, ValueError):
@@ -166,8 +162,8 @@ def columns_of(stream: Any) -> Optional[int]:
 
 
 def wrapped(text: str, width: Optional[int], indent: str = "  ") -> List[str]:
-    """Return a text with control characters as escapes, in lines of at most so many columns; in one
-    for None.
+    """Return the lines of a text, control characters escaped, of at most ``width`` columns each;
+    one line for None.
     """
     text = printable(text)
     if width is None or width_of(text) <= width:
@@ -176,23 +172,21 @@ def wrapped(text: str, width: Optional[int], indent: str = "  ") -> List[str]:
 
 
 def sentence_lines(text: str, width: Optional[int], indent: str = "  ") -> List[str]:
-    """Return :func:`wrapped` lines of a sentence about ops, of whose longest names the middle is
-    left out.
+    """Return the :func:`wrapped` lines of a sentence about ops, the longest names shortened in the
+    middle.
     """
     return wrapped(shorten_within(printable(text)), width, indent)
 
 
 def put_wrapped(text: str, indent: str = "  ") -> None:
-    """Print a text on stdout, wrapped as :func:`columns_of` stdout says."""
+    """Print a text on stdout, wrapped at :func:`columns_of` stdout."""
     for line in wrapped(text, columns_of(sys.stdout), indent):
         put(line)
 
 
 def put_line(line: str) -> None:
-    """Print one line on stdout; on a terminal as many as its width needs, those behind the first
-    indented.
-    """
-    put_wrapped(line, _hanging(line))
+    """Print one line on stdout; on a terminal it is wrapped, continuation lines indented."""
+    put_wrapped(line, _hanging_indent(line))
 
 
 def say_note(note: str, quiet: bool = False) -> None:
@@ -202,8 +196,8 @@ def say_note(note: str, quiet: bool = False) -> None:
 
 
 def say_now(message: str) -> None:
-    """Print one line on stderr from a signal handler, which may have come in the middle of a write
-    to the stream.
+    """Print one line on stderr from a signal handler, which may have interrupted a write to the
+    stream.
     """
     with contextlib.suppress(OSError, ValueError):
         os.write(
@@ -213,8 +207,8 @@ def say_now(message: str) -> None:
 
 
 def show_status(text: str) -> None:
-    """Put ``text``, or what of it fits, in place of the terminal's last line of stderr; an empty
-    one takes the line away.
+    """Replace the last line of the terminal on stderr by as much of ``text`` as fits; an empty text
+    removes it.
     """
     width = columns_of(sys.stderr)
     shown = printable(text)
@@ -223,8 +217,8 @@ def show_status(text: str) -> None:
 
 
 def is_terminal(stream: Any) -> bool:
-    """Tell whether a stream is a terminal that takes more than lines: one that can be coloured, and
-    whose last line can be replaced.
+    """Tell whether a stream is a terminal that can show colours and whose last line can be
+    replaced.
     """
     return bool(hasattr(stream, "isatty") and stream.isatty() and os.environ.get("TERM") != "dumb")
 
@@ -261,13 +255,13 @@ def report_error(kind: str, message: str, hint: Optional[str], as_json: bool) ->
 def run_command(
     command: click.Command, argv: Optional[Any] = None, name: str = "goldwatch"
 ) -> NoReturn:
-    """Run ``command``, which the user calls ``name``, and exit with the documented code; a user's
-    mistake never shows a traceback.
+    """Run ``command``, called ``name`` by the user, and exit with the documented code; no traceback
+    for a user's mistake.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     as_json = wants_json(words)
     with uninterrupted():
-        # Half done it would leave no stream to tell anything on.
+        # Interrupted halfway it would leave no stream to report on.
         guard_streams()
     try:
         try:
@@ -285,8 +279,8 @@ def run_command(
 
 
 def _exit_code(command: click.Command, words: List[str], name: str, as_json: bool) -> int:
-    """Run ``command`` and return its exit code, errors told; raises OutputGone where stdout does
-    not take what is printed.
+    """Run ``command`` and return its exit code, with errors reported; raises OutputGone where
+    stdout cannot be written.
     """
     try:
         if words:
@@ -325,8 +319,8 @@ def _exit_code(command: click.Command, words: List[str], name: str, as_json: boo
 
 
 def _trouble(error: Exception) -> Tuple[str, str, Optional[str]]:
-    """Return kind, message and hint of an error that nothing expected; for a fault of our own the
-    traceback is printed.
+    """Return kind, message and hint of an unexpected error; print the traceback of a bug of
+    ours.
     """
     if isinstance(error, OSError):
         return "environment", _os_error_text(error), None
@@ -340,7 +334,7 @@ def _trouble(error: Exception) -> Tuple[str, str, Optional[str]]:
         traceback.format_exception(type(error), error, error.__traceback__)
     ).splitlines():
         say(line)
-    # Exit code 1 would be a verdict.
+    # Not exit code 1: that is a verdict.
     return (
         "internal",
         "%s: %s" % (type(error).__name__, error),
@@ -359,15 +353,13 @@ def _interrupted(as_json: bool) -> int:
 
 
 def _as_written_here(words: Sequence[str]) -> Optional[str]:
-    """Return the hint that shows a command line of an older tool in our spelling; None for any
-    other.
-    """
+    """Return a hint with our spelling of a command line for an older tool; None for any other."""
     spelling = new_spelling(words)
     return None if spelling is None else "here this is: " + spelling
 
 
 def _with_options(error: GoldwatchError) -> Optional[str]:
-    """Return an error's hint with the options that do what it proposes: the library knows none."""
+    """Return an error's hint with the options it proposes: the library does not know them."""
     option = _OPTIONS.get(error.kind)
     return "%s: %s" % (error.hint, option) if error.hint and option else error.hint
 

@@ -1,4 +1,4 @@
-"""How far a work is, on stderr: one live line on a terminal, elsewhere a line every ten seconds."""
+"""Progress on stderr: one live line on a terminal, elsewhere a line every ten seconds."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _COLUMNS = 80
 
 
 class Pace:
-    """When to show how far a work is.
+    """Decides when progress is shown.
 
     Parameters
     ----------
     quiet
-        Never.
+        Never show it.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Pace:
         self.terminal = is_terminal(sys.stderr)
         self._quiet = quiet
         self._every_s = _EVERY_S if self.terminal else _EVERY_S_ELSEWHERE
-        # What takes less than ten seconds tells nothing in a log.
+        # Work of less than ten seconds need not be logged.
         self._next_at = time.monotonic() + (0.0 if self.terminal else self._every_s)
 
     def is_due(self, at_once: bool = False) -> bool:
@@ -47,7 +47,7 @@ class Pace:
 
 
 class ProgressBar:
-    """How far a work is; on a terminal the line is gone when the work ends.
+    """Shows progress; on a terminal the line disappears when the work ends.
 
     Parameters
     ----------
@@ -64,9 +64,7 @@ class ProgressBar:
         self._has_line = False
 
     def update(self, done: int, total: int, at_once: bool = False) -> None:
-        """Show that ``done`` of ``total`` steps are done; that work goes on where the total is not
-        known, 0.
-        """
+        """Show that ``done`` of ``total`` steps are done; a total of 0 is an unknown one."""
         if not self._pace.is_due(at_once):
             return
         if self._pace.terminal:
@@ -76,7 +74,7 @@ class ProgressBar:
             say(counts_text(self.what, done, total))
 
     def show(self, what: str, done: int, total: int) -> None:
-        """Show how far one of several works is; another one than before at once."""
+        """Show the progress of one of several works; a change of the work is shown at once."""
         is_other = what != self.what
         self.what = what
         self.update(done, total, at_once=is_other)
@@ -87,7 +85,7 @@ class ProgressBar:
         say_note(note, self._quiet)
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self._has_line:
             show_status("")
             self._has_line = False
@@ -105,16 +103,14 @@ class ProgressBar:
 
 
 def counts_text(what: str, done: int, total: int) -> str:
-    """Return the line of a work in a log."""
+    """Return the line that a log gets."""
     if total:
         return "%s: %d of %d (%d %%)" % (what, done, total, 100 * done // total)
     return "%s: %d so far" % (what, done) if done else what + " ..."
 
 
 def bar_text(what: str, done: int, total: int) -> str:
-    """Return the line of a work of which so many of all steps are done, as wide as stderr's
-    terminal takes.
-    """
+    """Return the line that a terminal gets, as wide as the terminal of stderr."""
     if not total:
         return counts_text(what, done, total)
     counts = "%d/%d" % (done, total)

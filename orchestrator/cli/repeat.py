@@ -37,7 +37,7 @@ _FORM = (
 
 @dataclass(frozen=True)
 class _Arguments(PrintArguments):
-    """What ``goldwatch repeat`` is given."""
+    """The arguments of ``goldwatch repeat``."""
 
     words: Tuple[str, ...]
     dumps: Optional[str]
@@ -103,12 +103,12 @@ def repeat(arguments: _Arguments) -> int:
         folders = list(arguments.words)
         for folder in folders:
             require_folder(folder, "RUN")
-        found = _compare(folders, arguments)
+        comparison = _compare(folders, arguments)
     else:
         try:
-            found = _compare(_run(arguments), arguments)
+            comparison = _compare(_run(arguments), arguments)
         except (KeyboardInterrupt, Interrupted):
-            # The same command would refuse what is in OUT now.
+            # The same command would now refuse OUT, which is no longer empty.
             named = " ".join(
                 shell_word(os.path.join(out, "dumps_%d" % number)) for number in (1, 2)
             )
@@ -118,10 +118,10 @@ def repeat(arguments: _Arguments) -> int:
             )
             raise Interrupted("interrupted", hint=hint) from None
     if arguments.output_format == "json":
-        print_json(found.document())
+        print_json(comparison.document())
     else:
-        _print(found)
-    return found.exit_code
+        _print(comparison)
+    return comparison.exit_code
 
 
 def _compare(folders: Sequence[str], arguments: _Arguments) -> Repeated:
@@ -137,7 +137,7 @@ def _compare(folders: Sequence[str], arguments: _Arguments) -> Repeated:
 
 
 def _run(arguments: _Arguments) -> List[str]:
-    """Run the program as often as is asked for; return the folders that its dumps were moved to."""
+    """Run the program the given number of times; return the folders its dumps were moved to."""
     words, out = arguments.words, arguments.out
     count = int(words[0]) if words and words[0].isdigit() else 0
     if not 2 <= count <= _MOST_RUNS or len(words) < 2:
@@ -198,21 +198,25 @@ def _run_once(words: Sequence[str], log: str, arguments: _Arguments) -> None:
         raise ProgramFailed(program.failure(), program.document()["exit_code"] or 0)
 
 
-def _print(found: Repeated) -> None:
+def _print(comparison: Repeated) -> None:
     width = columns_of(sys.stdout)
-    names = shorten_all(printable(op.op) for op in found.ops[:_SHOWN])
-    several = len({op.place for op in found.ops}) > 1
-    for op in found.ops[:_SHOWN]:
-        put_line(_line(op, names[printable(op.op)], len(found.results), several))
-    if len(found.ops) > _SHOWN:
-        put("and %d more, see %s" % (len(found.ops) - _SHOWN, found.file))
-    for number, reason in found.refused.items():
+    names = shorten_all(printable(op.op) for op in comparison.ops[:_SHOWN])
+    several = len({op.place for op in comparison.ops}) > 1
+    for op in comparison.ops[:_SHOWN]:
+        put_line(_line(op, names[printable(op.op)], len(comparison.results), several))
+    if len(comparison.ops) > _SHOWN:
+        put("and %d more, see %s" % (len(comparison.ops) - _SHOWN, comparison.file))
+    for number, reason in comparison.refused.items():
         put_wrapped("run %d was not compared: %s" % (number, reason))
-    put_wrapped("Results: %s" % found.file)
-    for line in sentence_lines("%s: %s" % (found.verdict, found.sentence), width, ""):
+    put_wrapped("Results: %s" % comparison.file)
+    for line in sentence_lines("%s: %s" % (comparison.verdict, comparison.sentence), width, ""):
         put(line)
     worst: Optional[str] = next(
-        (result.options.out for result in found.results.values() if result.summary.verdict == FAIL),
+        (
+            result.options.out
+            for result in comparison.results.values()
+            if result.summary.verdict == FAIL
+        ),
         None,
     )
     if worst is not None:

@@ -23,7 +23,7 @@ from .result_text import ResultArguments, print_result, table_option
 
 @dataclass(frozen=True)
 class _Arguments(ResultArguments):
-    """What ``goldwatch replay`` is given."""
+    """The arguments of ``goldwatch replay``."""
 
     target: str
     original: str

@@ -1,6 +1,4 @@
-"""Replay as what to do next: the command to go on with after a comparison that fails, and the
-replay that ``run`` appends.
-"""
+"""The replay command proposed after a failing comparison, and the replay that ``run`` appends."""
 
 from __future__ import annotations
 
@@ -34,10 +32,11 @@ def step_folder(result: RunResult) -> str:
 
 
 def replay_words(result: RunResult) -> List[str]:
-    """Return the words of the replay command to go on with after a comparison that fails.
+    """Return the words of the replay command proposed after a failing comparison.
 
-    None where no original model is near, where the comparison itself told whose error it is by that
-    model (an operator's, the golden data's, the input's), and where the dumps lie on another host.
+    None without an original model at hand, where the comparison itself told by that model whose
+    error it is (an operator's, the golden data's, the input's), and where the dumps are on another
+    host.
     """
     options = result.options
     special = (options.quantisation, options.unfused, options.custom, options.outputs)
@@ -53,21 +52,21 @@ def replay_words(result: RunResult) -> List[str]:
         return []
     from ..recomputing.find_original import original_model_path
 
-    found = original_model_path(options.model, options.golden)
-    if found is None:
+    model = original_model_path(options.model, options.golden)
+    if model is None:
         return []
     words = ["-f", options.model, "-o", os.path.join(options.out, FOLDER), "--result", options.out]
     return [
         shell_word(word)
-        for word in command_words(["goldwatch", "replay"], [step_folder(result), found], words)
+        for word in command_words(["goldwatch", "replay"], [step_folder(result), model], words)
     ]
 
 
 def planned_replay(
     original: Optional[str], model: Optional[str], target: str, out: str
 ) -> Optional[ReplayOptions]:
-    """Return the options of the replay that a run is to append, checked before the program starts;
-    None where none was asked for.
+    """Return the options of the replay that a run appends, checked before the program starts; None
+    where none was requested.
 
     Raises
     ------
@@ -95,23 +94,23 @@ def planned_replay(
 def append_replay(
     options: ReplayOptions, result: RunResult, jobs: int, quiet: bool, as_json: bool
 ) -> Optional[RunResult]:
-    """Replay the step where a run diverges first, print the sentence and return what it came to;
-    None where it could not be made.
+    """Replay the step where a run diverges first, print its sentence and return its result; None
+    where it could not be done.
 
-    What makes the replay impossible is said, and leaves the run's own verdict as it is.
+    A replay that is impossible is reported, and leaves the run's own verdict unchanged.
     """
     from dataclasses import replace
 
     from ..replay.run import replay
 
     try:
-        found = replay(replace(options, target=step_folder(result)), jobs, force=True)
+        replayed = replay(replace(options, target=step_folder(result)), jobs, force=True)
     except GoldwatchError as error:
         say("warning: no replay: " + with_options(error.message))
         return None
-    said = "replay: %s Results: %s" % (found.sentence, found.files[-1])
+    sentence = "replay: %s Results: %s" % (replayed.sentence, replayed.files[-1])
     if as_json:
-        say(said, quiet)
+        say(sentence, quiet)
     else:
-        put_wrapped(said)
-    return found
+        put_wrapped(sentence)
+    return replayed

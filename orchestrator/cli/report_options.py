@@ -1,4 +1,4 @@
-"""The files of a report as options of ``report`` and of every command that makes a run."""
+"""The report files as options of ``report`` and of every command that makes a run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ report_options = option_group(
 
 @dataclass(frozen=True)
 class ReportArguments:
-    """What the options of :data:`report_options` say."""
+    """The values of :data:`report_options`."""
 
     html_file: Optional[str]
     junit_file: Optional[str]
@@ -58,7 +58,7 @@ class ReportArguments:
 
 
 def planned_reports(arguments: ReportArguments, out: str) -> Reports:
-    """Return what is to be written, by path, of what click parsed.
+    """Return the report files to write, by path.
 
     Raises
     ------
@@ -91,8 +91,8 @@ def planned_reports(arguments: ReportArguments, out: str) -> Reports:
 
 def _writer(home: str) -> Type[ReportFile]:
     module, _, name = home.rpartition(".")
-    found: Type[ReportFile] = getattr(import_module("..." + module, __name__), name)
-    return found
+    writer: Type[ReportFile] = getattr(import_module("..." + module, __name__), name)
+    return writer
 
 
 def write_reports(out: str, planned: Reports) -> None:
@@ -108,12 +108,12 @@ def write_reports(out: str, planned: Reports) -> None:
 
 
 def closer_commands(options: ComparisonOptions, summary: Mapping[str, Any]) -> Dict[str, str]:
-    """Return the commands by op, to be run from anywhere, each with a folder of its own: a later
-    report shows what they found.
+    """Return the commands that look closer at suspects, by op. They can be run anywhere, and each
+    has an output folder of its own that a later report reads.
 
-    Of a merge the report of the host's own run, where that is at hand.
+    For a merge it is the report of the host's own run, if that is at hand.
     """
-    found = {}
+    commands = {}
     hosts = {host["host"]: os.path.abspath(host["folder"]) for host in summary.get("hosts") or ()}
     for number, suspect in enumerate([*summary["suspects"], *summary.get("culprits", ())]):
         place = Place(**suspect["place"]) if "place" in suspect else Place()
@@ -121,12 +121,14 @@ def closer_commands(options: ComparisonOptions, summary: Mapping[str, Any]) -> D
             os.path.abspath(options.out), "detail" if not number else "detail-%d" % (number + 1)
         )
         words = closer_words(options, suspect["op"], place, unmodelled=True, folder=folder)
-        own = hosts.get(place.host)
-        if own is not None and os.path.isdir(own):
+        host_result = hosts.get(place.host)
+        if host_result is not None and os.path.isdir(host_result):
             report = command_words(
-                ["goldwatch", "report"], [own], ["--html", os.path.join(own, "report.html")]
+                ["goldwatch", "report"],
+                [host_result],
+                ["--html", os.path.join(host_result, "report.html")],
             )
             words = [shell_word(word) for word in report]
         if words:
-            found[suspect["op"]] = " ".join(words)
-    return found
+            commands[suspect["op"]] = " ".join(words)
+    return commands

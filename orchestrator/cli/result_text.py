@@ -1,4 +1,4 @@
-"""What a run came to, printed: the table, what was found, and at the end verdict, culprit and the
+"""Prints the result of a run: the table, the findings, and last the verdict, the culprit and the
 next command.
 """
 
@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple
 
 import click
 
-from ..errors import GoldwatchError
+from ..diagnosis.run_sentence import NO_MODEL
+from ..errors import EXIT_PASS, GoldwatchError
 from ..metrics.row import FAIL, NOT_COMPARED, PASS
 from ..reports.by_place import place_lines
 from ..reports.csv_tables import STEP_OP_FILE
 from ..reports.terminal_table import COLOURS, render_table
+from ..run.mismatch_warnings import FEW_LAYERS, QUANTISED, SUPERFLUOUS, TWO_BUILDS
 from ..statistics_dumps.tensor_statistics import MEASURES
 from .command import PrintArguments
-from .option_hints import lacking_options
 from .printing import (
     columns_of,
     print_result_file,
@@ -40,6 +41,22 @@ if TYPE_CHECKING:
 
 FIRST, ALL, NONE = "first", "all", "none"
 
+_OPTION_HINTS: Tuple[Tuple[str, str], ...] = (
+    (NO_MODEL,
+     "give -f MODEL.json (atc --mode=1 --om=MODEL.om --json=MODEL.json makes it; of a "
+         "training GE's ge_proto_*_Build.txt): it tells "
+     "which golden tensor belongs to which fused operator"),
+    (QUANTISED, "give --quant-json JSON, the json that the quantisation tool wrote beside the "
+        "quantised "
+        "model"),
+    (SUPERFLUOUS, "leave --quant-json out"),
+    (TWO_BUILDS, "give -f MODEL.json of TARGET's build and --unfused-om MODEL.json of GOLDEN's"),
+    (FEW_LAYERS, "give --acl acl.json where it chose the layers to be dumped: the others are "
+        "then not "
+        "asked for"),
+)  # fmt: skip
+
+
 table_option = click.option(
     "--table",
     type=click.Choice([FIRST, ALL, NONE]),
@@ -51,14 +68,13 @@ table_option = click.option(
 
 @dataclass(frozen=True)
 class ResultArguments(ReportArguments, PrintArguments):
-    """How a command prints what its run came to."""
+    """How a command prints the result of its run."""
 
     table: str
 
 
 def print_result(result: RunResult, arguments: ResultArguments, planned: Reports) -> None:
-    """Write the files of a report, then print the document of result.json, or the table and what it
-    comes to.
+    """Write the report files, then print the document of result.json, or the table and the verdict.
 
     Raises
     ------
@@ -74,8 +90,8 @@ def print_result(result: RunResult, arguments: ResultArguments, planned: Reports
 def print_found(
     result: RunResult, arguments: ResultArguments, planned: Reports
 ) -> Optional[GoldwatchError]:
-    """Do all of :func:`print_result` but the last lines; return why a file could not be written,
-    None where all are.
+    """Do all of :func:`print_result` but the last lines; return the error if a file could not be
+    written, else None.
     """
     problem: Optional[GoldwatchError] = None
     try:
@@ -95,8 +111,8 @@ def print_found(
 def print_end(
     result: RunResult, arguments: ResultArguments, replayed: Optional[RunResult] = None
 ) -> None:
-    """Print the last lines of a text: verdict, culprit, and the command to go on with, behind a
-    replay that was made the replay's.
+    """Print the last lines of a text: verdict, culprit and the next command; after a replay, those
+    of the replay.
     """
     if arguments.output_format == "json":
         return
@@ -104,7 +120,7 @@ def print_end(
     _put_verdict(result, width, use_colour(sys.stdout))
     for line in sentence_lines(result.sentence, width, ""):
         put(line)
-    for text in lacking_options(result):
+    for text in _option_hints(result):
         for line in sentence_lines(text, width):
             put(line)
     for line in shell_lines("next:", next_words(replayed or result), width or 10**9):
@@ -113,7 +129,7 @@ def print_end(
 
 def _print_text(result: RunResult, table: str) -> None:
     width, colour = columns_of(sys.stdout), use_colour(sys.stdout)
-    # Of many hosts only what did not pass; each has a line of its own below.
+    # Of many hosts only those that did not pass; each has a line of its own below.
     by_place = list(
         place_lines(result.places, colour, width, only_bad=result.summary.hosts is not None)
     )
@@ -124,7 +140,7 @@ def _print_text(result: RunResult, table: str) -> None:
         blocks: Sequence[Any] = [result.rows()] if table == ALL else result.shown
         total = None if table == ALL else result.stored_rows
         first = result.first_divergence
-        places = [found.place for found in result.places]
+        places = [suspect_places.place for suspect_places in result.places]
         tensor = first.tensor if first else None
         put_escaped(
             render_table(
@@ -139,7 +155,7 @@ def _print_text(result: RunResult, table: str) -> None:
 
 
 def _tables(result: RunResult) -> str:
-    """Return where all rows are."""
+    """Return the paths of the files that hold all rows."""
     tables = [
         path
         for path in result.files[:-1]
@@ -158,30 +174,30 @@ def _put_verdict(result: RunResult, width: Optional[int], colour: bool) -> None:
 
 
 def verdict_line(result: RunResult) -> str:
-    """Return the counts in one line; those that are zero only where they say something."""
+    """Return the counts in one line; zeros only where they matter."""
     from ..diagnosis.suspects import suspects_counted
 
-    found = result.summary
+    summary = result.summary
     parts: Tuple[Tuple[int, str, bool], ...] = (
-        (found.passed, "pass", True),
-        (found.failed, "fail", True),
+        (summary.passed, "pass", True),
+        (summary.failed, "fail", True),
         (
-            found.not_compared,
-            "not compared" + (" (%d forgiven)" % found.forgiven if found.forgiven else ""),
+            summary.not_compared,
+            "not compared" + (" (%d forgiven)" % summary.forgiven if summary.forgiven else ""),
             False,
         ),
-        (found.expected_absent, "absent as expected", False),
+        (summary.expected_absent, "absent as expected", False),
     )
     counts = ", ".join(
         "%d %s" % (count, words) for count, words, always in parts if count or always
     )
-    counts += "".join("; " + text for text in [suspects_counted(found.suspects)] if text)
-    return "%s: %d ops, %d rows: %s" % (found.verdict, found.ops, found.rows, counts)
+    counts += "".join("; " + text for text in [suspects_counted(summary.suspects)] if text)
+    return "%s: %d ops, %d rows: %s" % (summary.verdict, summary.ops, summary.rows, counts)
 
 
 def next_words(result: RunResult) -> List[str]:
-    """Return the words of the command to go on with: replay where the model is near, else a look at
-    the culprit, else the whole result.
+    """Return the words of the next command: replay where the model is at hand, else a closer look
+    at the culprit, else a report of the whole result.
 
     After statistics it is the configuration that dumps the tensors around the first divergence;
     after limits that are stricter than rounding the comparison without these.
@@ -194,7 +210,7 @@ def next_words(result: RunResult) -> List[str]:
             result.options.out
         )
     words = replay_words(result)
-    # The one that the sentence before it names.
+    # The one named by the sentence above.
     culprits = [] if summary.culprit is None else [summary.culprit]
     culprits += [(entry.op, entry.place) for entry in summary.suspects]
     if summary.first is not None and result.options.outputs is None:
@@ -202,6 +218,17 @@ def next_words(result: RunResult) -> List[str]:
     for op, place in culprits:
         words = words or closer_words(result.options, op, place, unmodelled=result.options.exact)
     return words or _report_words(result.options.out)
+
+
+def _option_hints(result: RunResult) -> List[str]:
+    """Return a sentence for each option that the warnings of a run call for."""
+    if result.exit_code == EXIT_PASS:
+        return []
+    return [
+        hint
+        for about, hint in _OPTION_HINTS
+        if any(text.startswith(about) for text in result.left_out)
+    ]
 
 
 def _report_words(out: str) -> List[str]:

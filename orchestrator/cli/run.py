@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Optional, Tuple
 import click
 
 from ..diagnosis.summary import exit_code
-from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, InputError, UsageError
+from ..errors import (
+    EXIT_FAIL,
+    EXIT_INCOMPLETE,
+    EXIT_PASS,
+    GoldwatchError,
+    InputError,
+    UsageError,
+)
 from ..launch.prepare import ACL, NPU, PLAN, Prepared, find_program, make_golden, prepare
 from ..launch.program import LOG_FILE, Program
 from ..launch.why_no_dump import why_nothing
@@ -40,7 +47,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunArguments(WaitingArguments):
-    """What ``goldwatch run`` is given."""
+    """The arguments of ``goldwatch run``."""
 
     program: Tuple[str, ...]
     plan: Optional[str]
@@ -151,7 +158,7 @@ def run(arguments: RunArguments) -> int:
 
 
 def require_grace(seconds: float) -> None:
-    """Raise UsageError unless a program can be given so many seconds to stop in."""
+    """Raise UsageError for a grace period (in seconds) that is out of range."""
     if not 0 <= seconds < 1e6:
         raise UsageError("--grace %g: expected seconds, 0 or more" % seconds)
 
@@ -164,18 +171,18 @@ def _options(
 
 
 def _configuration(arguments: RunArguments) -> Tuple[str, str]:
-    given = [
+    plans = [
         (kind, path)
         for kind, path in ((PLAN, arguments.plan), (ACL, arguments.acl), (NPU, arguments.npu))
         if path is not None
     ]
-    if len(given) != 1:
+    if len(plans) != 1:
         raise UsageError(
             "give one of --plan, --acl and --npu", hint="goldwatch config new writes all three"
         )
     if arguments.npu is not None and arguments.acl_at is not None:
         raise UsageError("--acl-at goes with --plan or --acl: npu settings are the program's own")
-    return given[0]
+    return plans[0]
 
 
 def _follow(
@@ -210,7 +217,7 @@ def _follow(
             program.kill()
             raise
         finally:
-            # An error of ours does not end the program rudely.
+            # After an error of ours the program is still stopped gracefully.
             while not program.stopping(leave=not watch.stopped_by):
                 time.sleep(0.05)
             program.close()
@@ -227,16 +234,27 @@ def _follow(
             if watch.stopped_by == "divergence"
             else exit_code(result.summary, program.stopped, options.strict)
         )
+    return _finish(arguments, notify, result, code, replaying if nothing is None else None, problem)
+
+
+def _finish(
+    arguments: RunArguments,
+    notify: Notify,
+    result: RunResult,
+    code: int,
+    replaying: Optional[ReplayOptions],
+    problem: Optional[GoldwatchError],
+) -> int:
+    """Replay if that was requested, print the last lines; return the exit code."""
+    jobs, as_json = arguments.jobs or default_jobs(), arguments.output_format == "json"
     replayed: Optional[RunResult] = None
     try:
-        if replaying is not None and nothing is None:
-            replayed = append_replay(
-                replaying, result, jobs, quiet, arguments.output_format == "json"
-            )
+        if replaying is not None:
+            replayed = append_replay(replaying, result, jobs, arguments.quiet, as_json)
     finally:
         print_end(result, arguments, replayed)
-        own = replayed is not None and bool(replayed.summary.culprits)
-        code = EXIT_FAIL if own and code in (EXIT_PASS, EXIT_INCOMPLETE) else code
+        has_culprit = replayed is not None and bool(replayed.summary.culprits)
+        code = EXIT_FAIL if has_culprit and code in (EXIT_PASS, EXIT_INCOMPLETE) else code
         notify.end(result, code)
     if problem is not None:
         raise problem

@@ -30,7 +30,7 @@ STATE_FOLDER = ".goldwatch-serve"
 
 @dataclass(frozen=True)
 class ServeArguments:
-    """What ``goldwatch serve`` is given."""
+    """The arguments of ``goldwatch serve``."""
 
     roots: Tuple[str, ...]
     listen: str
@@ -47,7 +47,7 @@ class ServeArguments:
     quiet: bool
 
     def check(self) -> None:
-        """Raise UsageError where the options do not fit together, before anything is opened."""
+        """Raise UsageError for options that exclude one another, before anything is opened."""
         from ..service.access import UNIX, parse_proxies, parse_public_url
 
         if self.tls_key and not self.tls_cert:
@@ -76,13 +76,13 @@ class ServeArguments:
 
     @property
     def state_folder(self) -> str:
-        """Where the queue of jobs is kept."""
+        """The folder of the job queue."""
         if self.state is not None:
             return self.state
         return os.path.join(self.roots[0], STATE_FOLDER)
 
     def tls_context(self) -> Optional[ssl.SSLContext]:
-        """Return how https is spoken; None: it is not."""
+        """Return the TLS context; None for plain http."""
         from ..service.server import tls_context
 
         return None if self.tls_cert is None else tls_context(self.tls_cert, self.tls_key)
@@ -193,7 +193,7 @@ def serve(arguments: ServeArguments) -> int:
 
 
 def _tokens(arguments: ServeArguments) -> Optional[Tokens]:
-    """Return who may use the service; None: whoever reaches it may look."""
+    """Return the access tokens; None: everybody who can connect may read."""
     from ..service.tokens import Tokens
 
     tokens = None if arguments.token_file is None else Tokens(arguments.token_file)
@@ -203,7 +203,9 @@ def _tokens(arguments: ServeArguments) -> Optional[Tokens]:
 
 
 def _address(arguments: ServeArguments, tokens: Optional[Tokens]) -> Optional[Address]:
-    """Return where to listen, None at a Unix socket; raises where that exposes the runs."""
+    """Return the address to listen on, None for a Unix socket; raises where that would expose the
+    runs.
+    """
     from ..service.access import check_exposure, parse_address
 
     address = None if arguments.socket_path else parse_address(arguments.listen)
@@ -220,14 +222,14 @@ def _address(arguments: ServeArguments, tokens: Optional[Tokens]) -> Optional[Ad
 
 @contextlib.contextmanager
 def _service(arguments: ServeArguments, served: Roots, access: Access) -> Iterator[Any]:
-    """Yield the application, with what runs jobs beside it where somebody may send some."""
+    """Yield the application; a job runner works beside it where somebody may submit jobs."""
     from ..service.application import make_service
     from ..service.job_runner import JobRunner
     from ..service.queue import Queue
     from ..service.runs import Runs
     from ..service.url_notifications import Teller
 
-    # Without a token nobody may send jobs.
+    # Without a token nobody may submit jobs.
     if access.tokens is None or arguments.read_only:
         yield make_service(served, access, None, arguments.read_only, closer_commands)
         return
@@ -247,7 +249,7 @@ def _service(arguments: ServeArguments, served: Roots, access: Access) -> Iterat
 
 
 def _ready(access: Access, arguments: ServeArguments) -> None:
-    """Say that the service can be reached, and where."""
+    """Print the URL of the service once it listens."""
     where = arguments.socket_path or (access.address and access.address.shown)
     behind = arguments.public_url or arguments.socket_path
     put("goldwatch serves %s%s" % (access.url, " at %s" % where if behind else ""))

@@ -1,6 +1,4 @@
-"""Commands to copy: their words as a shell takes them, in lines that fit and are one command all
-the same.
-"""
+"""Commands to copy: words quoted for a shell, in lines that fit and together are one command."""
 
 from __future__ import annotations
 
@@ -14,9 +12,7 @@ _INDENT = 4
 
 
 def shell_word(word: str) -> str:
-    """Return a word as bash and zsh take it; what cannot be shown as it is, such as a line's end,
-    is written ``$'\\x0a'``.
-    """
+    """Return a word quoted for bash and zsh; control characters are written as ``$'\x0a'``."""
     if printable(word) == word:
         return shlex.quote(word)
     shown = {"\\": "\\\\", "'": "\\'"}
@@ -30,8 +26,8 @@ def shell_word(word: str) -> str:
 def command_words(
     names: Sequence[str], operands: Sequence[str], options: Sequence[str]
 ) -> List[str]:
-    """Return the words of a command, unquoted: options last, or before ``--`` where an operand is
-    like an option.
+    """Return the words of a command, unquoted: options last, or before ``--`` where an operand
+    looks like an option.
     """
     if any(operand.startswith("-") for operand in operands):
         return [*names, *options, "--", *operands]
@@ -39,8 +35,8 @@ def command_words(
 
 
 def shell_lines(head: str, words: Sequence[str], width: int) -> List[str]:
-    """Return a command in lines that a shell takes as one, none longer than ``width`` but where a
-    quoted word is.
+    """Return a command in lines that a shell takes as one, none longer than ``width`` except for
+    long quoted words.
 
     An option stays with its value, and a path that takes more than a line is broken behind a ``/``
     where it can.
@@ -50,7 +46,7 @@ def shell_lines(head: str, words: Sequence[str], width: int) -> List[str]:
     words
         As :func:`shell_word` gives them.
     """
-    width = max(width, _INDENT + 2)  # or a line would never grow shorter
+    width = max(width, _INDENT + 2)  # otherwise the line would not become shorter
     lines = [head]
     for part in _parts(words, width - 2 - _INDENT):
         if width_of(lines[-1]) + 1 + width_of(part) <= width - 2:
@@ -59,7 +55,7 @@ def shell_lines(head: str, words: Sequence[str], width: int) -> List[str]:
         lines[-1] += " \\"
         lines.append(" " * _INDENT + part)
         while width_of(lines[-1]) > width - 2 and "'" not in part:
-            # A backslash within a word: what follows it must begin the next line.
+            # A backslash within a word: the next line must begin with the rest of it.
             head = left(lines[-1], width - 1)
             head = head[: head.rfind("/", len(head) // 2) + 1] or head
             lines[-1:] = [head + "\\", lines[-1][len(head) :]]
@@ -67,7 +63,7 @@ def shell_lines(head: str, words: Sequence[str], width: int) -> List[str]:
 
 
 def _parts(words: Sequence[str], most: int) -> List[str]:
-    """Return the words, an option together with its value where a line takes both."""
+    """Return the words, an option joined with its value where both fit on a line."""
     parts: List[str] = []
     for before, word in zip(["", *words], words):
         joined, option = "%s %s" % (before, word), before.startswith("-") and before != "--"

@@ -1,4 +1,4 @@
-"""``goldwatch status``: asks a comparison service what its jobs and runs have come to."""
+"""``goldwatch status``: the states of the jobs and runs of a comparison service."""
 
 from __future__ import annotations
 
@@ -36,18 +36,16 @@ def status(
     """
     client = Client(server, token_file)
     if run is None:
-        found = client.get(API + "/runs?limit=1000", {"runs": [RUN], "total": int})
+        answer = client.get(API + "/runs?limit=1000", {"runs": [RUN], "total": int})
         if output_format == "json":
-            print_json(found)
+            print_json(answer)
         else:
-            for one in found["runs"]:
+            for one in answer["runs"]:
                 put_line(_line(one))
-            put(plural(found["total"], "run"))
+            put(plural(answer["total"], "run"))
         return 0
-    job = _found(client, "/jobs/", run, JOB)
-    document = (
-        _run(client, run) if job is None else _found(client, "/runs/", job["run"], RUN) or job
-    )
+    job = _get(client, "/jobs/", run, JOB)
+    document = _run(client, run) if job is None else _get(client, "/runs/", job["run"], RUN) or job
     by_job = job is not None or "rows" not in document
     if job is None:
         jobs = (
@@ -63,8 +61,8 @@ def status(
             put_line(_line(document))
         if job is not None and by_job:
             put_line("job %s: %s" % (job["id"], job["state"]))
-    # Who names a run asks for its own end, whoever wrote to it last; the job that did knows whether
-    # that end is still to come.
+    # A run named by the user counts by its own end, whichever job wrote to it last. Only that
+    # job knows whether the end is still to come.
     if job is not None and (
         by_job or job["state"] in ("queued", "running") or document["state"] == "stopped"
     ):
@@ -73,12 +71,12 @@ def status(
     return EXIT_INCOMPLETE if code is None else int(code)
 
 
-def _found(client: Client, where: str, name: Optional[str], shape: Any) -> Optional[Dict[str, Any]]:
+def _get(client: Client, where: str, name: Optional[str], shape: Any) -> Optional[Dict[str, Any]]:
     """Return a run or job by its id, None where there is none."""
     try:
         if name is not None and "/" not in name:
-            found: Dict[str, Any] = client.get(API + where + quote(name, safe=""), shape)
-            return found
+            answer: Dict[str, Any] = client.get(API + where + quote(name, safe=""), shape)
+            return answer
     except Refused as error:
         if error.status != _NOT_FOUND:
             raise
@@ -86,21 +84,21 @@ def _found(client: Client, where: str, name: Optional[str], shape: Any) -> Optio
 
 
 def _run(client: Client, name: str) -> Dict[str, Any]:
-    """Return a run by id or folder; of one that has not begun its newest job."""
-    found = _found(client, "/runs/", name, RUN)
-    if found is not None:
-        return found
+    """Return a run by id or folder; where it has not begun, its newest job."""
+    result = _get(client, "/runs/", name, RUN)
+    if result is not None:
+        return result
     text = name.rstrip("/")
-    asked = API + "/runs?limit=1000&q=" + quote(text.rpartition("/")[2][:_ASKED], safe="")
-    runs: List[Dict[str, Any]] = client.get(asked, {"runs": [RUN]})["runs"]
+    query = API + "/runs?limit=1000&q=" + quote(text.rpartition("/")[2][:_ASKED], safe="")
+    runs: List[Dict[str, Any]] = client.get(query, {"runs": [RUN]})["runs"]
     matching = [one for one in runs if one["path"] == text or one["path"].endswith("/" + text)]
     if len(matching) == 1:
         full: Dict[str, Any] = client.get(API + "/runs/" + matching[0]["id"], RUN)
         return full
     job = None if matching else next((job for job in _jobs(client) if _makes(job, name)), None)
     if matching or job is None:
-        said = "there is no run %s" if not matching else "several runs are called %s"
-        raise MissingPath(said % name, hint="goldwatch status without RUN lists them")
+        message = "there is no run %s" if not matching else "several runs are called %s"
+        raise MissingPath(message % name, hint="goldwatch status without RUN lists them")
     return job
 
 
@@ -116,13 +114,13 @@ def _jobs(client: Client) -> Iterator[Dict[str, Any]]:
 
 
 def _makes(job: Dict[str, Any], name: str) -> bool:
-    """Tell whether a job's run is called so: by its id, or by its folder, of which either may give
-    only the end.
+    """Tell whether a job's run has this name: its id or its folder, either of which may be
+    shortened from the left.
     """
-    asked, out = "/" + name.strip("/"), job["options"].get("out")
+    run_path, out = "/" + name.strip("/"), job["options"].get("out")
     mine = "/" + out.strip("/") if isinstance(out, str) else None
     return name == job["run"] or (
-        mine is not None and (asked.endswith(mine) or mine.endswith(asked))
+        mine is not None and (run_path.endswith(mine) or mine.endswith(run_path))
     )
 
 

@@ -1,5 +1,5 @@
-"""Standard streams that may be closed or full: stdout ends the command with a sentence, stderr is
-done without.
+"""Standard streams that may be closed or full: a failing stdout ends the command with an error, a
+failing stderr is ignored.
 
 A descriptor that is closed at the start would be given to the next file that is opened, and
 messages would end up in it; so each of the three is occupied first.
@@ -26,13 +26,13 @@ class OutputGone(EnvironmentProblem):
 
 
 class Output(io.TextIOWrapper):
-    """stdout: a write that fails raises :class:`OutputGone`, once; what is still buffered then goes
-    nowhere.
+    """stdout: a failing write raises :class:`OutputGone`, once; what is still buffered is
+    discarded.
 
     Attributes
     ----------
     problem
-        That error, for who was in the way when it was raised; None as long as all is well.
+        That error, for callers that swallowed it; None while all is well.
     """
 
     problem: Optional[OutputGone] = None
@@ -68,16 +68,16 @@ class Output(io.TextIOWrapper):
 
 
 class Messages(io.TextIOWrapper):
-    """stderr: what cannot be written is lost, and nothing else happens."""
+    """stderr: what cannot be written is lost silently."""
 
     def write(self, text: str) -> int:
-        """Write text, if that can be done."""
+        """Write text, if possible."""
         with contextlib.suppress(OSError):
             super().write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Flush, if that can be done."""
+        """Flush, if possible."""
         with contextlib.suppress(OSError):
             super().flush()
 
@@ -100,14 +100,14 @@ class _Closed(io.RawIOBase):
 
 
 def guard_streams() -> None:
-    """Make stdout and stderr of this process safe; streams that a test or a notebook put there stay
-    as they are.
+    """Guard stdout and stderr of this process; streams that a test or a notebook put there are left
+    alone.
     """
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)
         except OSError:
-            # The lowest free descriptor is taken: this one.
+            # open() takes the lowest free descriptor: this one.
             os.open(os.devnull, os.O_RDWR)
     if sys.stdin is None:
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 (it lives as long as the process)
@@ -116,8 +116,8 @@ def guard_streams() -> None:
 
 
 def _guarded(stream: Any, descriptor: int, kind: Any) -> Any:
-    """Return the stream in its guarded form; names with undecodable bytes or characters outside the
-    locale print as escapes.
+    """Return the guarded stream; undecodable bytes, and characters that the locale cannot encode,
+    print as escapes.
     """
     if stream is None:
         return kind(

@@ -81,7 +81,7 @@ def submit(
         if not detach:
             job = _wait(client, job["id"], quiet)
     except KeyboardInterrupt:
-        asked = [
+        status_words = [
             "goldwatch",
             "status",
             "--server",
@@ -90,7 +90,7 @@ def submit(
             job["id"],
         ]
         raise Interrupted(
-            "interrupted: the job goes on", hint=" ".join(shell_word(word) for word in asked)
+            "interrupted: the job goes on", hint=" ".join(shell_word(word) for word in status_words)
         ) from None
     if output_format == "json":
         print_json(job)
@@ -123,25 +123,25 @@ def _wait(client: Client, name: str, quiet: bool) -> Dict[str, Any]:
 
 
 def job_code(job: Dict[str, Any]) -> int:
-    """Return the exit code that a job stands for."""
+    """Return the exit code of a finished job."""
     if job["state"] == "cancelled":
         return EXIT_INTERRUPTED
     if job["state"] not in _ENDED:
         return EXIT_INCOMPLETE
     if job["exit_code"] in (EXIT_PASS, EXIT_FAIL, EXIT_USAGE, EXIT_INCOMPLETE, EXIT_BAD_INPUT):
         return int(job["exit_code"])
-    # Its process was killed: the run that it left is not finished.
+    # Its process was killed and left an unfinished run.
     return EXIT_INCOMPLETE if job["run"] else EXIT_BAD_INPUT
 
 
 def job_document(words: Tuple[str, ...]) -> Dict[str, Any]:
-    """Return the job that the words of a command line ask for (schemas/job.schema.json); the
-    command itself parses them.
+    """Return the job for the words of a command line (schemas/job.schema.json), parsed by the
+    command itself.
 
     Raises
     ------
     UsageError
-        They are no command that a service runs.
+        The service does not run this command.
     """
     from . import goldwatch
 
@@ -154,7 +154,7 @@ def job_document(words: Tuple[str, ...]) -> Dict[str, Any]:
     )
     if command is None:
         raise UsageError("a service runs compare, watch, replay or diff, not %s" % name)
-    # Only what was given is sent: the defaults are those of the service's goldwatch.
+    # Only given options are sent: the defaults are those of the service's goldwatch.
     parsed = command.make_context(name, list(rest), parent=context)
     options: Dict[str, Any] = {}
     args: List[str] = []

@@ -196,7 +196,7 @@ def submodel(
             with ProgressBar("copying", quiet) as bar:
                 bar.update(0, 0)
                 folder = write_export(plan, document, out, began_s)
-        _tell(plan, document, folder, quiet)
+        _print_report(plan, document, folder, quiet)
         documents.append(dict(document, folder=folder))
         codes.append(plan.exit_code)
         if not as_json:
@@ -217,19 +217,19 @@ def _range(proposal: Proposal) -> str:
 
 
 def _files(texts: Tuple[str, ...]) -> Dict[str, str]:
-    found: Dict[str, str] = {}
+    files: Dict[str, str] = {}
     for text in texts:
         name, equals, path = text.rpartition("=")
         if not equals or not name or not path:
             raise UsageError(
                 "--input %s: expected NAME=FILE" % text, hint="for example conv1=border.npy"
             )
-        found[name] = path
-    return found
+        files[name] = path
+    return files
 
 
 def _shapes(texts: Tuple[str, ...]) -> Mapping[str, Tuple[int, ...]]:
-    found: Dict[str, Tuple[int, ...]] = {}
+    shapes: Dict[str, Tuple[int, ...]] = {}
     for text in texts:
         name, equals, dims = text.rpartition("=")
         parts = dims.split(",") if dims else []
@@ -242,14 +242,12 @@ def _shapes(texts: Tuple[str, ...]) -> Mapping[str, Tuple[int, ...]]:
                 "--shape %s: expected NAME and whole numbers" % text,
                 hint="for example conv1=1,64,112,112; a scalar: conv1=",
             )
-        found[name] = tuple(int(part) for part in parts)
-    return found
+        shapes[name] = tuple(int(part) for part in parts)
+    return shapes
 
 
-def _tell(plan: Plan, document: Dict[str, Any], folder: Optional[str], quiet: bool) -> None:
-    """Say what was done on stderr: the log, what is missing or doubtful, the commands to go on
-    with.
-    """
+def _print_report(plan: Plan, document: Dict[str, Any], folder: Optional[str], quiet: bool) -> None:
+    """Report on stderr: the log, what is missing or doubtful, the next commands."""
     stamp = time.strftime(_STAMP)
     for entry in log_lines(plan, folder or "dump_result_TIME"):
         for number, line in enumerate(entry.rstrip("\n").split("\n")):

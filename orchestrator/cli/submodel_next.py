@@ -1,5 +1,5 @@
-"""``goldwatch submodel``: the commands to go on with: convert, golden data anew, compare, replay.
-They are shown, never run.
+"""``goldwatch submodel``: the next commands: convert, new golden data, compare, replay. They are
+shown, never run.
 
 Source of atc's options: the vendor's pages on ATC.
 """
@@ -15,7 +15,7 @@ from .shell_words import command_words
 
 _SOC = "--soc_version=<as before>"
 _FRAMEWORKS = {"caffe": 0, "tensorflow": 3, "onnx": 5}
-# What only the user knows or has.
+# Placeholders for what only the user knows.
 _DEVICE, _WEIGHTS, _INPUT = "DUMP_OF_THE_SUBMODEL", "WEIGHTS.caffemodel", "INPUT.npy"
 _GOLDEN, _OUT, _OM = "golden_of_submodel", "compared", "dump.json"
 
@@ -36,7 +36,7 @@ def next_steps(done: Plan) -> Dict[str, Any]:
     atc += ["--output=dump", _SOC]
     atc += ["--input_format=NHWC"] if kind == "tensorflow" else []
     atc += ["--input_fp16_nodes=" + ";".join(done.halves)] if done.halves else []
-    # The outputs of an ONNX model are its ends.
+    # The outputs of an ONNX model already are its ends.
     atc += ["--out_nodes=" + ends] if ends and kind != "onnx" else []
     words = []
     for border, file in done.inputs():
@@ -71,9 +71,9 @@ def _notes(done: Plan) -> List[str]:
         "must be those of the whole model",
         "make the json of the new om with: atc --mode=1 --om=dump.om --json=%s" % _OM,
     ]
-    own = [border.entry.name for border in done.borders if border.entry.kept]
-    if own:
-        names = printable(", ".join(own))
+    recorded = [border.entry.name for border in done.borders if border.entry.kept]
+    if recorded:
+        names = printable(", ".join(recorded))
         notes.append(
             "the sub-model begins at the net's own input %s: if the whole model was converted "
             "with AIPP (insert_op_conf), do so here too, "

@@ -26,16 +26,16 @@ def check_search(
     narrow: Optional[str],
     result: Optional[str],
 ) -> None:
-    """Raise UsageError where options do not go together."""
+    """Raise UsageError for options that exclude one another."""
     ways = (
         ("--start/--end", options.starts or options.ends),
         ("--from-result", from_result),
         ("--narrow", narrow),
     )
-    given = [name for name, value in ways if value]
-    if len(given) > 1:
+    used = [name for name, value in ways if value]
+    if len(used) > 1:
         raise UsageError(
-            "%s exclude one another" % " and ".join(given), hint="each says by itself what is cut"
+            "%s exclude one another" % " and ".join(used), hint="each says by itself what is cut"
         )
     if (narrow is None) != (result is None):
         raise UsageError(
@@ -54,8 +54,8 @@ def proposed(
     narrow: Optional[str],
     result: Optional[str],
 ) -> List[Optional[Proposal]]:
-    """Return the cuts to make, in order; None stands for that from start to end as they were
-    given.
+    """Return the cuts to make, in order; None stands for the one from the given start to the given
+    end.
     """
     if narrow is not None and result is not None:
         return [Searcher(sources).next(_previous(narrow, sources), read_outcome(result))]
@@ -78,7 +78,7 @@ def proposed(
 
 
 def _previous(folder: str, sources: Sources) -> Dict[str, Any]:
-    """Return the document of an earlier export of the same model."""
+    """Return the document of an earlier export from the same model."""
     path = os.path.join(folder, FILE) if os.path.isdir(folder) else folder
     if not os.path.isfile(path):
         raise MissingPath(

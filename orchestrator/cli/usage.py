@@ -1,4 +1,4 @@
-"""Mistakes in a command line, told as every other error is: what, where, what to do."""
+"""Errors of a command line in the form of all other errors: what, where, what to do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NEAR = 0.6
 
 
 def usage_problem(error: click.ClickException) -> Tuple[str, Optional[str]]:
-    """Return message and hint of what click refuses."""
+    """Return message and hint for an error of click."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None:
         return _sentence(error.format_message()), None
@@ -34,20 +34,20 @@ def usage_problem(error: click.ClickException) -> Tuple[str, Optional[str]]:
 
 
 def option_name(parameter: click.Parameter) -> str:
-    """Return what the user calls a parameter: ``-f``, ``--limit``, ``TARGET``."""
+    """Return a parameter's name on the command line: ``-f``, ``--limit``, ``TARGET``."""
     if isinstance(parameter, click.Option):
         return parameter.opts[0]
     return parameter.metavar or (parameter.name or "").upper()
 
 
 def words_behind_root(ctx: click.Context) -> str:
-    """Return a command's name as it is typed behind the program's."""
+    """Return a command's name as it is typed after the program's."""
     root = ctx.find_root().command_path
     return ctx.command_path[len(root) :].strip() or root
 
 
 def _sentence(text: str) -> str:
-    """Return click's text as it stands behind a colon."""
+    """Return click's text in the form it has after a colon."""
     text = text.strip()
     text = text[:-1] if text.endswith(".") else text
     return text[:1].lower() + text[1:]
@@ -64,7 +64,7 @@ def _options(command: click.Command) -> List[str]:
 
 
 def _parameter(error: click.ClickException, context: click.Context) -> Optional[click.Parameter]:
-    """Return the parameter that an error is about; None where it is about another thing."""
+    """Return the parameter that an error is about, if any."""
     if isinstance(error, click.BadParameter):
         return error.param
     name = getattr(error, "option_name", None)
@@ -78,7 +78,7 @@ def _named(parameter: click.Parameter) -> str:
 
 
 def _about(parameter: click.Parameter) -> Optional[str]:
-    """Return what an option is for, as its help says it."""
+    """Return an option and its help as one line."""
     if not isinstance(parameter, click.Option) or not parameter.help:
         return None
     return "%s: %s" % (_named(parameter), " ".join(parameter.help.split()))

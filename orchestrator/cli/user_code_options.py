@@ -1,4 +1,4 @@
-"""The options that name a folder of the user's own metrics and conversions."""
+"""The options for a folder with the user's own metrics and conversions."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ custom_options = option_group(
 
 @dataclass(frozen=True)
 class CustomArguments:
-    """What the options of :data:`custom_options` say."""
+    """The values of :data:`custom_options`."""
 
     custom: Optional[str]
     metric_args: Tuple[str, ...]
 
 
 def user_code(arguments: CustomArguments) -> Tuple[UserCode, Dict[str, Dict[str, str]]]:
-    """Return what is in the folder of ``--custom``, nothing without one, and the options of its
+    """Return the content of the folder of ``--custom`` (empty without one) and the options of its
     metrics.
 
     Raises

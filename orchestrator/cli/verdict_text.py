@@ -1,4 +1,4 @@
-"""Warnings, what became of each model and device, and suspects, as the terminal shows them."""
+"""Warnings, the outcome of each model and device, and suspects, as text for the terminal."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _ALIKE = 0.02
 
 
 def verdict_lines(result: RunResult, width: Optional[int]) -> List[str]:
-    """Return the warnings, a line for each of several models, and the suspects, each with what its
-    error looks like and what to do next.
+    """Return the warnings, a line for each of several models, and the suspects, each with its
+    explanation and the advice that goes with it.
 
     Parameters
     ----------
     width
-        Of the terminal, in columns; None: no line is too long.
+        Of the terminal, in columns; None: lines are not wrapped.
     """
     summary = result.summary
     lines: List[str] = []
@@ -73,8 +73,8 @@ def closer_words(
     unmodelled: bool = False,
     folder: Optional[str] = None,
 ) -> List[str]:
-    """Return the words of the command that shows an op element by element; none where it takes more
-    than one model file or place.
+    """Return the words of the command that shows an op element by element; none where it would need
+    more than one model file or place.
 
     Parameters
     ----------
@@ -84,12 +84,12 @@ def closer_words(
         Also for a comparison without a model, and of two files.
     """
     if place.host is not None:
-        # The dumps lie on that host.
+        # The dumps are on that host.
         return []
     if options.model is None and (not unmodelled or options.quantisation is not None):
         return []
     target = _folder_of(options.target, place)
-    # Where the dumps are no longer, or lie on another machine, the run's own word must do.
+    # Without the dumps, or with them on another machine, rely on what the run recorded.
     known = os.path.isdir(target) or not os.path.exists(options.target)
     if options.model is not None and os.path.isdir(options.model) and not (place.step and known):
         return []
@@ -114,8 +114,8 @@ def closer_words(
 
 
 def narrow_words(options: ComparisonOptions) -> List[str]:
-    """Return the words of the command that writes what dumps the tensors around the first
-    divergence of a comparison of statistics.
+    """Return the words of the command that writes a configuration which dumps the tensors around
+    the first divergence of a comparison of statistics.
     """
     words = ["--narrow", options.out, "--radius", str(NARROW_RADIUS), "--data", "tensor"]
     words += [
@@ -128,8 +128,8 @@ def narrow_words(options: ComparisonOptions) -> List[str]:
 
 
 def default_words(options: ComparisonOptions, missed: Sequence[str]) -> List[str]:
-    """Return the words of the comparison without some limits; none where it has options that are
-    not among them.
+    """Return the words of the comparison without some limits; none where it has options beyond
+    those reproduced here.
     """
     files = (
         ("-f", "model"),
@@ -141,13 +141,15 @@ def default_words(options: ComparisonOptions, missed: Sequence[str]) -> List[str
         name: getattr(options, name)
         for name in (*(name for _, name in files), "limits", "metrics", "recompute")
     }
-    own = [limit for limit in options.limits.entries if limit not in DEFAULTS]
+    changed = [limit for limit in options.limits.entries if limit not in DEFAULTS]
     replaced = {limit.metric for limit in DEFAULTS if limit not in options.limits.entries}
     again = ComparisonOptions(options.target, options.golden, options.out, **known)
-    if again != options or not replaced <= {limit.metric for limit in own}:
+    if again != options or not replaced <= {limit.metric for limit in changed}:
         return []
     words = [word for option, name in files if known[name] for word in (option, known[name])]
-    words += [word for limit in own if str(limit) not in missed for word in ("--limit", str(limit))]
+    words += [
+        word for limit in changed if str(limit) not in missed for word in ("--limit", str(limit))
+    ]
     words += ["--recompute", options.recompute] if options.recompute != AUTO else []
     words += ["-o", os.path.join(options.out, "default")]
     return [
@@ -157,30 +159,31 @@ def default_words(options: ComparisonOptions, missed: Sequence[str]) -> List[str
 
 
 def _folder_of(target: str, place: Place) -> str:
-    """Return the folder of a place's dumps below TARGET, which may itself be it or one on the way
-    to it.
-    """
-    parts, given = (
+    """Return the folder of a place's dumps; TARGET may be that folder or an ancestor of it."""
+    parts, target_parts = (
         [part for part in place if part is not None],
         os.path.abspath(target).split(os.sep),
     )
     shared = next(
-        count for count in range(len(parts), -1, -1) if parts[:count] == given[len(given) - count :]
+        count
+        for count in range(len(parts), -1, -1)
+        if parts[:count] == target_parts[len(target_parts) - count :]
     )
     return os.path.join(target, *parts[shared:])
 
 
-def _recomputed(found: Mapping[str, Any]) -> str:
-    """Return how many operators were computed again, and what came out."""
-    left = found["not_computed"]
+def _recomputed(recomputed: Mapping[str, Any]) -> str:
+    """Return how many operators were computed again, and how many are right and wrong."""
+    left = recomputed["not_computed"]
     counts = (
-        "%s: %d right, %d wrong" % (plural(found["ops"], "op"), found["right"], found["wrong"])
-        if found["ops"]
+        "%s: %d right, %d wrong"
+        % (plural(recomputed["ops"], "op"), recomputed["right"], recomputed["wrong"])
+        if recomputed["ops"]
         else "no op"
     )
     assumed = (
-        "; %d otherwise of golden data's input, the device's was not dumped" % found["assumed"]
-        if found.get("assumed")
+        "; %d otherwise of golden data's input, the device's was not dumped" % recomputed["assumed"]
+        if recomputed.get("assumed")
         else ""
     )
     why = "; %d could not be (%s: %s%s)" % (
@@ -188,23 +191,31 @@ def _recomputed(found: Mapping[str, Any]) -> str:
         "; more in result.json" if len(left) > 1 else ""
     ) if left else ""  # fmt: skip
     rest = (
-        "; %d left out for the time they take (--recompute all)" % found["left_out"]
-        if found.get("left_out")
+        "; %d left out for the time they take (--recompute all)" % recomputed["left_out"]
+        if recomputed.get("left_out")
         else ""
     )
     return "computed again from the device's own inputs: %s%s%s%s" % (counts, assumed, why, rest)
 
 
 def _host(host: Mapping[str, Any]) -> str:
-    """Return what a host's run came to."""
+    """Return the outcome of a host's run."""
     counts = (
         (host["passed"], "pass"),
         (host["failed"], "fail"),
         (host["not_compared"], "not compared"),
     )
-    said = ", ".join("%d %s" % count for count in counts if count[0] or count[1] != "not compared")
+    counts_text = ", ".join(
+        "%d %s" % count for count in counts if count[0] or count[1] != "not compared"
+    )
     state = "" if host["state"] == "finished" else " (%s)" % host["state"]
-    return "host %s%s: %s, %d rows: %s" % (host["host"], state, host["verdict"], host["rows"], said)
+    return "host %s%s: %s, %d rows: %s" % (
+        host["host"],
+        state,
+        host["verdict"],
+        host["rows"],
+        counts_text,
+    )
 
 
 def _devices(summary: Summary) -> List[str]:

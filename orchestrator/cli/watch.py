@@ -81,7 +81,7 @@ watch_options = option_group(
 
 @dataclass(frozen=True)
 class WaitingArguments(ComparisonArguments):
-    """What the options of :data:`watch_options` say."""
+    """The values of :data:`watch_options`."""
 
     until_idle_s: Optional[float]
     pid: Optional[int]
@@ -94,7 +94,7 @@ class WaitingArguments(ComparisonArguments):
     poll_s: Optional[float]
 
     def watch_options(self) -> WatchOptions:
-        """Return how files are waited for."""
+        """Return the options of the wait for files."""
         return WatchOptions(
             until_idle_s=self.until_idle_s,
             pid=self.pid,
@@ -110,7 +110,7 @@ class WaitingArguments(ComparisonArguments):
 
 @dataclass(frozen=True)
 class WatchArguments(WaitingArguments):
-    """What ``goldwatch watch`` is given."""
+    """The arguments of ``goldwatch watch``."""
 
     folders: Tuple[str, ...]
     out: str
@@ -188,7 +188,7 @@ def watch_command(arguments: WatchArguments) -> int:
 
 
 def two_folders(folders: Tuple[str, ...]) -> Tuple[str, str]:
-    """Return TARGET and GOLDEN; raises UsageError unless there are just these."""
+    """Return TARGET and GOLDEN; raises UsageError unless there are exactly two."""
     if len(folders) > 2:
         extra = " ".join(folders[2:])
         raise UsageError(
@@ -201,7 +201,7 @@ def two_folders(folders: Tuple[str, ...]) -> Tuple[str, str]:
 
 
 def tell_deleted(watch: Watch, quiet: bool) -> None:
-    """Say what a watch has deleted."""
+    """Print what a watch has deleted."""
     keeper = watch.keeper
     if keeper.deleted:
         say(

@@ -46,7 +46,7 @@ def _taken_out(reader: Reader, after: int) -> Tuple[Tuple[Set[str], int], int]:
     return reader.taken_out(after), reader.void()
 
 
-class MergeStanding(NamedTuple):
+class MergeProgress(NamedTuple):
     """How far a merge is: rows of all hosts, those that fail, hosts by state, and the first failing
     row.
     """
@@ -70,7 +70,7 @@ class Merge:
         Takes sentences for the user, as they come.
     on_row
         Called with each row that did not pass and has just been stored.
-    on_standing
+    on_progress
         Called several times a second.
     on_divergence
         Called once per OUT with the first failing row that is final.
@@ -82,7 +82,7 @@ class Merge:
         force: bool = False,
         say: Callable[[str], None] = lambda text: None,
         on_row: Callable[[Row], None] = lambda row: None,
-        on_standing: Callable[[MergeStanding], None] = lambda standing: None,
+        on_progress: Callable[[MergeProgress], None] = lambda standing: None,
         on_divergence: Optional[Callable[[Row], None]] = None,
     ) -> None:
         self.on_divergence = on_divergence
@@ -90,7 +90,7 @@ class Merge:
         self.force = force
         self.say = say
         self.on_row = on_row
-        self.on_standing = on_standing
+        self.on_progress = on_progress
         self.sources = [Source(host, folder) for host, folder in options.hosts.items()]
         self._by_host = {source.host: source for source in self.sources}
         self._stop = ""
@@ -378,8 +378,8 @@ class Merge:
         states = Counter(source.state for source in self.sources)
         counts = self.merged.places.counts.values()
         rows = sum(sum(numbers[:4]) for numbers in counts)
-        self.on_standing(
-            MergeStanding(rows, sum(numbers[1] for numbers in counts), states, self.merged.first)
+        self.on_progress(
+            MergeProgress(rows, sum(numbers[1] for numbers in counts), states, self.merged.first)
         )
 
     def finish(self, on_stage: OnStage = lambda stage, done, total: None) -> RunResult:

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from goldwatch.cli import printing, progress
-from goldwatch.cli.live_display import LiveDisplay, standing_text
+from goldwatch.cli.live_display import LiveDisplay, progress_text
 from goldwatch.cli.printing import show_status
 from goldwatch.cli.progress import ProgressBar
 from goldwatch.metrics.row import Row
@@ -52,7 +52,7 @@ def test_a_line_of_progress_fits_the_terminal(columns, capsys, monkeypatch):
 @pytest.mark.parametrize("columns", [10, 39, 79, 131])
 @pytest.mark.parametrize("first", [None, row(7, "fail"), row(10**30, "fail")])
 def test_the_live_line_fits_and_keeps_failures_and_the_first_divergence(columns, first):
-    text = standing_text(WatchProgress(12345, 321, 12, 4096, 10**9, 60.0, first), 123.4, columns)
+    text = progress_text(WatchProgress(12345, 321, 12, 4096, 10**9, 60.0, first), 123.4, columns)
     assert len(text) <= columns and (columns < 39 or text.startswith("321 failed"))
     assert (
         columns < 39
@@ -60,7 +60,7 @@ def test_the_live_line_fits_and_keeps_failures_and_the_first_divergence(columns,
         or ("; first op" in text and text.endswith(("put:0", "op7", "0000")))
     )
     assert columns < 79 or first is not None or "MB/s" in text
-    told = standing_text(
+    told = progress_text(
         WatchProgress(12345, 321, 12, 4096, 10**9, 60.0, first, 20), 123.4, columns
     )
     assert len(told) <= columns and (columns < 39 or told.startswith("321 failed (20 provisional)"))
@@ -72,7 +72,7 @@ def test_the_live_line_tells_of_how_many_ops_dumps_have_come_and_keeps_the_first
     columns, provisional
 ):
     first = row(7, "fail")
-    text = standing_text(
+    text = progress_text(
         WatchProgress(12345, 321, 12, 4096, 10**9, 60.0, first, provisional, (1200, 16000)),
         123.4,
         columns,
@@ -83,7 +83,7 @@ def test_the_live_line_tells_of_how_many_ops_dumps_have_come_and_keeps_the_first
         and text.endswith(("; first op7:output:0", "; first op7"))
     )
     assert "1200 of 16000 ops" in text or (columns == 50 and "1200/16000 ops" in text)
-    nothing = standing_text(WatchProgress(40, 0, 0, 0, 0, 1.0, None, 0, (0, 340)), 0.0, 50)
+    nothing = progress_text(WatchProgress(40, 0, 0, 0, 0, 1.0, None, 0, (0, 340)), 0.0, 50)
     assert nothing.startswith("0 failed, 0 of 340 ops, 40 rows")
 
 
@@ -138,7 +138,7 @@ def test_a_log_of_a_watch_has_a_line_every_ten_seconds_and_none_for_each_file(cl
     with LiveDisplay(quiet=False) as display:
         for second in range(31):
             clock.now = 100.0 + second
-            display.on_standing(standing(4 * second, (second, 40)))
+            display.on_progress(standing(4 * second, (second, 40)))
     lines = capsys.readouterr().err.splitlines()
     assert [line[: len("2 failed, 10 of 40 ops")] for line in lines] == [
         "2 failed, %d of 40 ops" % second for second in (10, 20, 30)
@@ -149,7 +149,7 @@ def test_an_idle_watch_does_not_fill_a_log(clock, capsys):
     with LiveDisplay(quiet=False) as display:
         for _ in range(100):
             clock.now += 10.0
-            display.on_standing(standing(4, (1, 40)))
+            display.on_progress(standing(4, (1, 40)))
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
