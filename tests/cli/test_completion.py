@@ -27,7 +27,7 @@ def home(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_it_is_installed_once_however_often_it_is_asked_for(shell, home, monkeypatch):
+def test_completion_is_installed_only_once(shell, home, monkeypatch):
     monkeypatch.setenv("SHELL", "/usr/bin/" + shell)
     script, start = FILES[shell]
     if start is not None:
@@ -42,7 +42,7 @@ def test_it_is_installed_once_however_often_it_is_asked_for(shell, home, monkeyp
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_it_says_how_to_undo_it(shell, home):
+def test_completion_says_how_to_undo_it(shell, home):
     script, start = FILES[shell]
     for _ in range(2):
         done = run_here(["goldwatch", "completion", shell], home)
@@ -54,7 +54,7 @@ def test_it_says_how_to_undo_it(shell, home):
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_home_that_is_missing_is_not_made(shell, home, monkeypatch):
+def test_a_missing_home_folder_is_not_created(shell, home, monkeypatch):
     monkeypatch.setenv("HOME", str(home / "missing"))
     done = run_here(["goldwatch", "completion", shell], home)
     assert done.returncode == 4 and "home folder %s is missing" % (home / "missing") in done.stderr
@@ -62,13 +62,13 @@ def test_a_home_that_is_missing_is_not_made(shell, home, monkeypatch):
     assert run_here(["goldwatch", "completion", shell, "--print"], home).returncode == 0
 
 
-def test_print_changes_nothing(home):
+def test_completion_print_changes_nothing(home):
     done = run_here(["goldwatch", "completion", "zsh", "--print"], home)
     assert done.returncode == 0 and done.stdout.startswith("#compdef goldwatch\n")
     assert os.listdir(str(home)) == []
 
 
-def test_an_unknown_shell_is_asked_for(home, monkeypatch):
+def test_an_unknown_shell_must_be_named(home, monkeypatch):
     monkeypatch.setenv("SHELL", "/bin/sh")
     done = run_here(["goldwatch", "completion"], home)
     assert done.returncode == 2 and "goldwatch completion bash|zsh|fish" in done.stderr
@@ -99,7 +99,7 @@ def answer(words, home, **variables):
         ("compare dump golden -f net", ["file,net"]),
     ],
 )
-def test_bash_is_offered_commands_options_values_and_else_files(words, offered, home):
+def test_bash_completes_commands_options_values_and_files(words, offered, home):
     told = answer(
         words,
         home,
@@ -111,7 +111,7 @@ def test_bash_is_offered_commands_options_values_and_else_files(words, offered, 
 
 
 @pytest.mark.parametrize(("shell", "mark"), [("zsh", "_files"), ("fish", "file")])
-def test_zsh_and_fish_are_told_what_a_command_does(shell, mark, home):
+def test_zsh_and_fish_show_what_a_command_does(shell, mark, home):
     told = answer(
         "doct",
         home,

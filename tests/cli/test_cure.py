@@ -23,7 +23,7 @@ def cure(folder, *words):
     return run_here(["goldwatch", "cure", "before", "-f", "before.json", *words], folder)
 
 
-def test_it_prints_what_it_raises_and_the_command(folder):
+def test_cure_prints_the_operators_it_raises_and_the_command(folder):
     done = cure(folder, "-o", "a")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -43,7 +43,7 @@ def test_it_prints_what_it_raises_and_the_command(folder):
         ("npu", "ops_info.json"),
     ],
 )
-def test_each_mode_has_its_file_and_json_its_schema(folder, mode, name):
+def test_each_cure_mode_writes_its_file_and_valid_json(folder, mode, name):
     done = cure(folder, "-o", mode, "--mode", mode, "--format", "json")
     document = json.loads(done.stdout)
     jsonschema.validate(document, load_schema("cure"))
@@ -66,7 +66,7 @@ def test_a_budget_is_a_number_or_a_percentage(folder):
         )
 
 
-def test_what_is_no_result_is_said(folder):
+def test_a_folder_that_is_no_result_is_refused(folder):
     (folder / "empty").mkdir(exist_ok=True)
     done = run_here(["goldwatch", "cure", "empty", "-f", "before.json", "-o", "c"], folder)
     assert done.returncode == 4 and "empty" in done.stderr

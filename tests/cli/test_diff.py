@@ -42,7 +42,7 @@ def runs(tmp_path_factory):
     return folder
 
 
-def test_worse_ends_with_1_and_better_with_0(runs):
+def test_a_worse_run_exits_with_1_and_a_better_one_with_0(runs):
     done = run_here(["goldwatch", "diff", "good", "bad"], runs)
     assert done.returncode == 1
     lines = done.stdout.splitlines()
@@ -83,7 +83,7 @@ def test_json_is_one_document_of_the_schema(runs):
     )
 
 
-def test_files_are_written_too(runs, tmp_path):
+def test_diff_writes_html_and_markdown(runs, tmp_path):
     page, comment = tmp_path / "d.html", tmp_path / "d.md"
     assert (
         run_here(
@@ -110,7 +110,7 @@ def test_files_are_written_too(runs, tmp_path):
     ) and "op_5:output:0" in comment.read_text(encoding="utf-8")
 
 
-def test_another_model_and_what_is_no_result(runs, tmp_path):
+def test_another_model_is_reported_and_a_folder_without_result_refused(runs, tmp_path):
     done = run_here(["goldwatch", "diff", "good", "other"], runs)
     assert done.returncode == 0, "two of the ten ops are in both"
     assert done.stdout.splitlines()[4] == "vanished:"
@@ -135,7 +135,7 @@ def test_a_tolerance_must_be_a_percentage(runs, text):
     assert done.returncode == 2 and "is no percentage" in done.stderr
 
 
-def test_the_same_file_is_not_written_twice(runs):
+def test_two_reports_into_one_file_are_refused(runs):
     done = run_here(
         ["goldwatch", "diff", "good", "bad", "--html", "x", "--markdown", os.path.join(".", "x")],
         runs,
@@ -155,7 +155,7 @@ def test_the_same_file_is_not_written_twice(runs):
         "graph good_net/model.json -o PATH",
     ],
 )
-def test_what_is_no_regular_file_is_left_as_it_is(runs, tmp_path, command):
+def test_a_pipe_or_device_given_as_output_is_not_replaced(runs, tmp_path, command):
     """A rename over a device would destroy it."""
     pipe, link = str(tmp_path / "pipe"), str(tmp_path / "link")
     os.mkfifo(pipe)

@@ -59,7 +59,7 @@ def test_every_command_shows_an_example(command) -> None:
     assert "xample" in done.stdout
 
 
-def test_a_missing_path_is_4_and_an_unknown_option_2() -> None:
+def test_a_missing_path_exits_with_4_and_an_unknown_option_with_2() -> None:
     assert goldwatch("compare", "no-such-target", "no-such-golden", "-o", "out").returncode == 4
     assert goldwatch("compare", "--no-such-option").returncode == 2
     assert goldwatch("no-such-command").returncode == 2
@@ -82,7 +82,7 @@ def test_json_errors_are_one_document_on_stdout() -> None:
 
 @pytest.mark.parametrize("words", [[], ["--format", "json"]])
 @pytest.mark.parametrize("kind", [SystemError, OSError, ValueError])
-def test_an_error_that_ctrl_c_caused_is_an_interruption(kind, words, capsys):
+def test_an_error_caused_by_ctrl_c_exits_as_interrupted(kind, words, capsys):
     @click.command()
     @click.option("--format")
     def command(format):
@@ -99,7 +99,7 @@ def test_an_error_that_ctrl_c_caused_is_an_interruption(kind, words, capsys):
 
 
 @pytest.mark.parametrize("words", [[], ["--format", "json"]])
-def test_a_fault_of_our_own_keeps_its_traceback_and_is_no_verdict(words, capsys):
+def test_a_fault_of_goldwatch_shows_its_traceback_and_is_no_verdict(words, capsys):
     @click.command()
     @click.option("--format")
     def command(format):
@@ -118,7 +118,7 @@ def test_a_fault_of_our_own_keeps_its_traceback_and_is_no_verdict(words, capsys)
         assert "goldwatch: ValueError: a defect" in err and "a fault of goldwatch" in err
 
 
-def test_too_little_memory_is_told(capsys):
+def test_too_little_memory_is_reported_without_a_traceback(capsys):
     @click.command()
     def command():
         raise MemoryError
@@ -138,7 +138,7 @@ def test_too_little_memory_is_told(capsys):
         ("numpy", "1 +"),
     ],
 )
-def test_a_package_that_breaks_when_imported_is_4_and_a_sentence(tmp_path, package, code) -> None:
+def test_a_package_that_fails_to_import_exits_with_4_and_is_named(tmp_path, package, code) -> None:
     (tmp_path / (package + ".py")).write_text(code + "\n")
     done = goldwatch(
         "compare",
@@ -155,7 +155,7 @@ def test_a_package_that_breaks_when_imported_is_4_and_a_sentence(tmp_path, packa
     assert len(done.stderr.splitlines()) <= 2
 
 
-def test_an_error_that_is_no_import_blames_no_package(tmp_path) -> None:
+def test_an_error_outside_of_imports_blames_no_package(tmp_path) -> None:
     (tmp_path / "jsonschema.py").write_text("1/0\n")
     done = goldwatch(
         "compare", "no-such", "no-such", "-o", str(tmp_path / "out"), PYTHONPATH=str(tmp_path)

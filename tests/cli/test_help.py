@@ -32,7 +32,7 @@ def named(command):
 
 
 @pytest.mark.parametrize(("words", "command"), COMMANDS, ids=lambda each: str(each))
-def test_no_option_is_lost_between_the_topics_and_many_options_are_in_topics(words, command):
+def test_help_shows_every_option_under_a_topic(words, command):
     shown = [option for _, options in command.by_topic() for option in options]
     assert sorted(option.name for option in shown) == sorted(
         option.name for option in named(command)
@@ -46,7 +46,7 @@ def test_no_option_is_lost_between_the_topics_and_many_options_are_in_topics(wor
 
 
 @pytest.mark.parametrize("name", ["compare", "watch", "run"])
-def test_what_is_compared_stands_before_limits_output_and_speed(name):
+def test_help_shows_inputs_before_limits_output_and_speed(name):
     command = goldwatch.get_command(click.Context(goldwatch), name)
     order = [WHAT, MODEL, LIMITS, OUTPUT, SPEED, *([CLUSTER] if name == "compare" else [])]
     titles = [title for title, _ in command.by_topic()]
@@ -65,9 +65,7 @@ def test_the_whole_help_has_titles_and_each_option_once(tmp_path):
 @pytest.mark.parametrize(
     "words", [words for words, _ in COMMANDS if words[-1] not in RUNS_BARE], ids=" ".join
 )
-def test_a_command_without_arguments_shows_its_short_help_and_fails_as_a_usage_error(
-    words, tmp_path
-):
+def test_a_command_without_arguments_shows_its_short_help_and_exits_with_2(words, tmp_path):
     done = run_here(words, tmp_path)
     # A script whose variable is empty must not pass.
     assert done.returncode == 2 and done.stdout == ""
@@ -78,14 +76,14 @@ def test_a_command_without_arguments_shows_its_short_help_and_fails_as_a_usage_e
     assert len(done.stderr.splitlines()) < 40
 
 
-def test_the_short_help_names_what_is_needed(tmp_path):
+def test_the_short_help_names_required_arguments(tmp_path):
     done = run_here(["goldwatch", "compare"], tmp_path)
     assert "it needs TARGET, GOLDEN and -o\n" in done.stderr
     assert "--limit" in done.stderr and "--tls-key" not in done.stderr
 
 
 @pytest.mark.parametrize("name", sorted(RUNS_BARE - {"completion"}))
-def test_a_command_that_needs_nothing_does_its_work_without_arguments(name, tmp_path):
+def test_a_command_that_needs_no_arguments_runs_without_them(name, tmp_path):
     done = run_here(["goldwatch", name], tmp_path)
     assert done.returncode == 0 and done.stdout and "Usage:" not in done.stderr
 
@@ -95,7 +93,7 @@ def test_a_group_without_a_command_lists_its_commands(tmp_path):
     assert done.returncode == 0 and "caffe" in done.stdout and done.stderr == ""
 
 
-def test_the_stand_in_s_commands_show_their_short_help_too(tmp_path):
+def test_commands_of_the_stand_in_show_their_short_help(tmp_path):
     shown = [words for words, _ in all_commands(program, [])]
     assert ["serve"] in shown
     done = run_here(["python -m goldwatch.testing", "serve"], tmp_path)

@@ -54,7 +54,7 @@ def test_the_table_names_every_limit():
         ("--limit", "MaxAbsoluteError=0", "--limit", "type=Conv2D:CosineSimilarity>=0.75"),
     ],
 )
-def test_its_json_is_a_limits_file(tmp_path, arguments):
+def test_the_json_of_limits_is_a_limits_file(tmp_path, arguments):
     text = table("--format", "json", *arguments)
     jsonschema.Draft7Validator(load_schema("limits")).validate(json.loads(text))
     path = write(tmp_path, text)
@@ -62,7 +62,7 @@ def test_its_json_is_a_limits_file(tmp_path, arguments):
     assert table("--limits", path) == table(*arguments)
 
 
-def test_a_file_changes_the_defaults_unless_it_says_what_it_stands_on(tmp_path):
+def test_a_limits_file_changes_the_defaults_unless_it_names_its_base(tmp_path):
     path = write(
         tmp_path,
         '{"RelativeEuclideanDistance": {"<": 0.5}, "rules": [{"type": "Soft*", '
@@ -82,7 +82,7 @@ def test_a_file_changes_the_defaults_unless_it_says_what_it_stands_on(tmp_path):
     assert read_limits("vendor", ()) == Limits(VENDOR)
 
 
-def test_a_limit_for_a_type_beats_a_plain_one_of_the_command_line(tmp_path):
+def test_a_type_limit_of_a_file_overrides_a_plain_one_of_the_command_line(tmp_path):
     path = write(tmp_path, '{"rules": [{"type": "Softmax", "CosineSimilarity": {">": 0.5}}]}')
     chosen = read_limits(path, ["CosineSimilarity=0.7", "type=Relu:CosineSimilarity=0.6"])
     found = [
@@ -134,7 +134,7 @@ def test_a_limit_for_a_type_beats_a_plain_one_of_the_command_line(tmp_path):
         ('{"CosineSimilarity": {">": NaN}}', "NaN"),
     ],
 )
-def test_a_bad_file_is_told_with_the_place(tmp_path, text, words):
+def test_a_broken_limits_file_is_refused_with_the_place(tmp_path, text, words):
     with pytest.raises(InputError) as caught:
         read_limits(write(tmp_path, text), ())
     assert (
@@ -144,7 +144,7 @@ def test_a_bad_file_is_told_with_the_place(tmp_path, text, words):
     )
 
 
-def test_a_file_that_is_missing(tmp_path):
+def test_a_missing_limits_file_is_refused(tmp_path):
     with pytest.raises(InputError) as caught:
         read_limits(str(tmp_path / "none.json"), ())
     assert caught.value.exit_code == 4
@@ -153,7 +153,7 @@ def test_a_file_that_is_missing(tmp_path):
 @pytest.mark.parametrize(
     "text", ["CosineSimilarity", " MaxAbsoluteError ", "type=Softmax:CosineSimilarity"]
 )
-def test_a_bare_name_gets_the_hint_about_the_shell(text):
+def test_a_limit_cut_off_by_the_shell_is_refused_with_a_hint_to_quote(text):
     with pytest.raises(UsageError) as caught:
         read_limits(None, [text])
     assert (
@@ -163,13 +163,13 @@ def test_a_bare_name_gets_the_hint_about_the_shell(text):
     )
 
 
-def test_the_option_is_named_in_the_message():
+def test_the_message_about_a_wrong_limit_names_the_option():
     with pytest.raises(UsageError) as caught:
         read_limits(None, ["CosinSimilarity=0.9"])
     assert caught.value.message == "--limit CosinSimilarity=0.9: unknown metric 'CosinSimilarity'"
 
 
-def test_metrics_of_ones_own(tmp_path):
+def test_limits_for_users_metrics_are_shown_and_checked(tmp_path):
     folder = tmp_path / "mine" / "algorithm"
     folder.mkdir(parents=True)
     (folder / "alg_Bias.py").write_text("raise SystemExit('never run')")

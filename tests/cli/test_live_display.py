@@ -68,9 +68,7 @@ def test_the_live_line_fits_and_keeps_failures_and_the_first_divergence(columns,
 
 @pytest.mark.parametrize("provisional", [0, 20])
 @pytest.mark.parametrize("columns", [50, 80, 131])
-def test_the_live_line_tells_of_how_many_ops_dumps_have_come_and_keeps_the_first_failing_op(
-    columns, provisional
-):
+def test_the_live_line_shows_arrived_ops_and_the_first_failing_op(columns, provisional):
     first = row(7, "fail")
     text = progress_text(
         WatchProgress(12345, 321, 12, 4096, 10**9, 60.0, first, provisional, (1200, 16000)),
@@ -94,7 +92,7 @@ def on_terminal(monkeypatch):
     return LiveDisplay(quiet=False)
 
 
-def test_a_program_s_output_does_not_stick_to_the_live_line(on_terminal, capsys):
+def test_a_programs_output_starts_on_a_line_of_its_own(on_terminal, capsys):
     on_terminal.show("0 failed, 3 rows")
     with on_terminal.beside(b"step 1\n"):
         sys.stderr.write("step 1\n")
@@ -106,9 +104,7 @@ def test_a_program_s_output_does_not_stick_to_the_live_line(on_terminal, capsys)
     )
 
 
-def test_behind_an_unfinished_line_of_a_program_nothing_is_drawn_and_a_sentence_begins_anew(
-    on_terminal, capsys
-):
+def test_nothing_is_drawn_behind_a_programs_unfinished_line(on_terminal, capsys):
     with on_terminal.beside(b"loading"):
         sys.stderr.write("loading")
     on_terminal.show("0 failed")
@@ -134,7 +130,7 @@ def standing(rows, ops):
     return WatchProgress(rows, 2, 0, 0, 0, 1.0, None, 0, ops)
 
 
-def test_a_log_of_a_watch_has_a_line_every_ten_seconds_and_none_for_each_file(clock, capsys):
+def test_the_log_of_a_watch_has_a_line_every_ten_seconds(clock, capsys):
     with LiveDisplay(quiet=False) as display:
         for second in range(31):
             clock.now = 100.0 + second
@@ -145,7 +141,7 @@ def test_a_log_of_a_watch_has_a_line_every_ten_seconds_and_none_for_each_file(cl
     ]
 
 
-def test_an_idle_watch_does_not_fill_a_log(clock, capsys):
+def test_an_idle_watch_adds_no_lines_to_a_log(clock, capsys):
     with LiveDisplay(quiet=False) as display:
         for _ in range(100):
             clock.now += 10.0
@@ -156,7 +152,7 @@ def test_an_idle_watch_does_not_fill_a_log(clock, capsys):
 @pytest.mark.parametrize(
     ("total", "line"), [(40, "reading: 20 of 40 (50 %)"), (0, "reading: 20 so")]
 )
-def test_a_log_of_a_long_work_has_a_line_every_ten_seconds(total, line, clock, capsys):
+def test_the_log_of_a_long_task_has_a_line_every_ten_seconds(total, line, clock, capsys):
     with ProgressBar("reading") as bar:
         for second in range(21):
             clock.now = 100.0 + second
@@ -165,7 +161,7 @@ def test_a_log_of_a_long_work_has_a_line_every_ten_seconds(total, line, clock, c
     assert len(lines) == 2 and lines[1].startswith(line) and "\x1b" not in lines[1]
 
 
-def test_a_work_that_is_done_soon_tells_a_log_nothing_and_a_quiet_one_never_does(clock, capsys):
+def test_a_short_task_or_a_quiet_one_logs_nothing(clock, capsys):
     with ProgressBar("reading") as bar, ProgressBar("writing", quiet=True) as silent:
         for second in range(100):
             silent.update(second, 100)
@@ -175,9 +171,7 @@ def test_a_work_that_is_done_soon_tells_a_log_nothing_and_a_quiet_one_never_does
     assert capsys.readouterr().err == ""
 
 
-def test_a_terminal_shows_another_stage_at_once_and_a_clean_line_at_the_end(
-    clock, capsys, monkeypatch
-):
+def test_a_terminal_shows_a_new_stage_at_once_and_is_cleared_at_the_end(clock, capsys, monkeypatch):
     monkeypatch.setattr(progress, "is_terminal", lambda stream: True)
     with ProgressBar("reading") as bar:
         bar.show("reading", 1, 4)

@@ -55,7 +55,7 @@ def checked(document):
     return document
 
 
-def test_the_first_divergence_and_the_end_are_told(lab):
+def test_notify_sends_the_first_divergence_and_the_end(lab):
     with hook_server() as hook:
         done = watch(lab, hook.url, "--limit", FAILING)
     first, last = map(checked, hook.documents)
@@ -89,21 +89,21 @@ def test_the_first_divergence_and_the_end_are_told(lab):
     )
 
 
-def test_what_passes_is_told_once(lab):
+def test_a_passing_watch_notifies_once(lab):
     with hook_server() as hook:
         assert watch(lab, hook.url).returncode == 0
     (last,) = map(checked, hook.documents)
     assert (last["event"], last["verdict"], last["exit_code"]) == ("end", "pass", 0)
 
 
-def test_the_same_out_again_tells_its_divergence_no_more(lab):
+def test_a_repeated_watch_does_not_notify_its_divergence_again(lab):
     with hook_server() as hook:
         for _ in range(2):
             assert watch(lab, hook.url, "--limit", FAILING).returncode == 1
     assert [document["event"] for document in hook.documents] == ["divergence", "end", "end"]
 
 
-def test_it_is_told_again_until_it_is_taken(lab, monkeypatch):
+def test_a_notification_is_repeated_until_it_is_accepted(lab, monkeypatch):
     monkeypatch.setattr(notifying, "_FIRST_DELAY_S", 0.01)
     with hook_server([500, 503, 429]) as hook:
         done = watch(lab, hook.url)
@@ -112,7 +112,7 @@ def test_it_is_told_again_until_it_is_taken(lab, monkeypatch):
 
 
 @pytest.mark.parametrize("answer", [404, 302])
-def test_a_hook_that_is_none_is_told_of_without_its_secret(lab, answer):
+def test_a_refused_notification_is_reported_without_the_urls_secret(lab, answer):
     with hook_server([answer] * 9) as hook:
         done = watch(lab, hook.url)
     assert done.returncode == 0 and len(hook.asked) == 1 and hook.asked[0][0].startswith("/hooks/")
@@ -123,7 +123,7 @@ def test_a_hook_that_is_none_is_told_of_without_its_secret(lab, answer):
     assert said in done.stderr and "a-secret" not in done.stderr
 
 
-def test_nobody_listens_and_one_that_never_answers(lab, monkeypatch):
+def test_an_unreachable_or_silent_hook_is_reported(lab, monkeypatch):
     monkeypatch.setattr(notifying, "TIMEOUT_S", 0.5)
     monkeypatch.setattr(notifying.Notifier.close, "__defaults__", (1.0,))
     with socket.socket() as silent:
@@ -142,7 +142,7 @@ def test_nobody_listens_and_one_that_never_answers(lab, monkeypatch):
     ), done.stderr
 
 
-def test_what_ends_without_a_verdict_is_told_too(lab):
+def test_an_end_without_verdict_is_notified(lab):
     with hook_server() as hook:
         os.mkdir(str(lab / "empty"))
         words = [
@@ -166,7 +166,7 @@ def test_what_ends_without_a_verdict_is_told_too(lab):
     )
 
 
-def test_a_program_that_is_run_is_told_of(lab):
+def test_the_end_of_a_run_program_is_notified(lab):
     program = [sys.executable, "-m", "goldwatch.testing", "serve", "net", "dumped"]
     plan = {
         "dump": {"dump_list": [{"model_name": "net"}], "dump_path": "dumped", "dump_mode": "all"}
@@ -206,7 +206,7 @@ def test_a_program_that_is_run_is_told_of(lab):
         "http://",
     ],
 )
-def test_a_url_that_is_none_is_refused_before_anything_is_done(lab, url):
+def test_a_wrong_notify_url_is_refused_before_anything_starts(lab, url):
     done = watch(lab, url)
     assert (
         done.returncode == 2

@@ -53,7 +53,7 @@ from goldwatch.metrics.row import METRICS
         ("convert -d my -out o -t npy -f NCHW", "convert my -o o --to npy --layout NCHW"),
     ],
 )
-def test_an_old_command_line_is_written_anew(old, new):
+def test_a_command_of_the_vendors_older_tools_is_translated(old, new):
     import shlex
 
     assert new_spelling(shlex.split(old)) == "goldwatch " + new
@@ -62,7 +62,7 @@ def test_an_old_command_line_is_written_anew(old, new):
 @pytest.mark.parametrize(
     "line", ["compare a b -f f.json -o o -q", "inspect -m x", "", "run --acl a -- ./x -m y -g z"]
 )
-def test_other_command_lines_have_no_other_spelling(line):
+def test_other_command_lines_are_not_translated(line):
     assert new_spelling(line.split()) is None
 
 
@@ -76,7 +76,7 @@ def test_other_command_lines_have_no_other_spelling(line):
         ["convert", "a", "-out", "o"],
     ],
 )
-def test_the_new_spelling_is_shown_and_nothing_is_written(words, tmp_path):
+def test_the_translated_command_is_shown_and_nothing_is_written(words, tmp_path):
     done = run_here(["goldwatch"] + words, tmp_path)
     assert done.returncode == 2 and "hint: here this is: goldwatch %s " % words[0] in " ".join(
         done.stderr.split()
@@ -97,7 +97,7 @@ def test_the_new_spelling_is_shown_and_nothing_is_written(words, tmp_path):
         "-gm m.pb my",
     ],
 )
-def test_what_ran_both_models_itself_is_told_as_steps(line, tmp_path):
+def test_a_command_that_ran_both_models_is_answered_with_steps(line, tmp_path):
     done = run_here(["goldwatch", "compare"] + line.split(), tmp_path)
     said = " ".join(done.stderr.split())
     assert (
@@ -120,14 +120,14 @@ def test_what_ran_both_models_itself_is_told_as_steps(line, tmp_path):
         (["compare_vector.pyc"], "goldwatch compare"),
     ],
 )
-def test_a_mistyped_command_is_told_which_one_is_meant(words, meant, tmp_path):
+def test_a_mistyped_command_is_refused_with_the_likely_one(words, meant, tmp_path):
     done = run_here(["goldwatch"] + words, tmp_path)
     assert done.returncode == 2 and "did you mean '%s'?" % meant in " ".join(
         done.stderr.split()
     ), done.stderr
 
 
-def test_what_resembles_no_command_is_only_refused(tmp_path):
+def test_a_command_like_no_other_is_refused_without_a_suggestion(tmp_path):
     done = run_here(["goldwatch", "qqqqqqqq"], tmp_path)
     assert (
         done.returncode == 2

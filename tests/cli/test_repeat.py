@@ -48,7 +48,7 @@ def throughout(bits):
     return {"a:output:0": bits, "b:input:0": bits, "b:output:0": bits}
 
 
-def test_runs_that_are_there_are_compared_with_the_first(tmp_path):
+def test_existing_runs_are_compared_with_the_first(tmp_path):
     folders = runs(tmp_path, {}, throughout(1), {}, throughout(2), throughout(1))
     done = run_here(
         ["goldwatch", "repeat", "--folders", *folders, "-f", "net.json", "-o", "out"], tmp_path
@@ -76,7 +76,7 @@ def test_runs_that_are_there_are_compared_with_the_first(tmp_path):
     assert (same.returncode, json.loads(same.stdout)["verdict"]) == (0, "pass")
 
 
-def test_a_run_that_cannot_be_compared_costs_no_other(tmp_path):
+def test_a_run_that_cannot_be_compared_leaves_the_others_compared(tmp_path):
     folders = runs(tmp_path, {}, {"b:output:0": 1})
     (tmp_path / "empty").mkdir()
     done = run_here(
@@ -123,7 +123,7 @@ def test_a_run_that_cannot_be_compared_costs_no_other(tmp_path):
     )
 
 
-def test_a_program_is_run_and_the_op_named_that_does_not_repeat(tmp_path):
+def test_a_program_is_repeated_and_its_first_differing_op_named(tmp_path):
     runs(tmp_path, {}, {"b:output:0": 1})
     (tmp_path / "infer.py").write_text(PROGRAM)
     words = ["--dumps", "dump", "-o", "out", "--", sys.executable, "infer.py"]
@@ -170,7 +170,7 @@ def test_a_program_is_run_and_the_op_named_that_does_not_repeat(tmp_path):
         ("--folders run1 run1 --dumps dump -o out", 2, "--dumps is for a program"),
     ],
 )
-def test_what_cannot_be_repeated_is_said(tmp_path, words, code, said):
+def test_repeat_refuses_what_it_cannot_do(tmp_path, words, code, said):
     runs(tmp_path, {})
     done = run_here(["goldwatch", "repeat", *words.split()], tmp_path)
     assert done.returncode == code and said in done.stderr, done.stderr

@@ -60,7 +60,7 @@ def compared(tmp_path, make_network):
     return tmp_path
 
 
-def test_a_report_is_what_compare_wrote_though_all_else_is_gone(compared):
+def test_a_report_from_the_store_equals_what_compare_wrote(compared):
     written = contents(str(compared), "out/c.")
     shutil.rmtree(str(compared / "n"))
     os.rename(str(compared / "out"), str(compared / "moved"))
@@ -83,7 +83,7 @@ def test_a_report_is_what_compare_wrote_though_all_else_is_gone(compared):
     assert b"## goldwatch: FAIL" in again["markdown"] and b"compare-op" in again["markdown"]
 
 
-def test_a_killed_run_says_that_it_is_not_finished(compared):
+def test_reports_of_a_killed_run_say_that_it_is_not_finished(compared):
     with RunStore.begin(
         str(compared / "out"), RunStore.open(str(compared / "out")).get("inputs")
     ) as store:
@@ -109,7 +109,7 @@ def test_a_killed_run_says_that_it_is_not_finished(compared):
     )
 
 
-def test_a_run_killed_at_its_first_rows_is_told_from_its_store_alone(tmp_path, make_network):
+def test_a_run_killed_at_its_first_rows_is_reported_from_its_store(tmp_path, make_network):
     """The same with the inputs there and gone: ops that have rows are counted, and the network is
     drawn.
     """
@@ -168,7 +168,7 @@ def test_a_running_run_is_reported_as_it_stands(compared, make_network):
         assert run_here(["goldwatch", "report", "out", "--csv", "r.csv"], compared).returncode == 0
 
 
-def test_all_passing_so_far_is_no_pass(tmp_path, make_network):
+def test_an_unfinished_run_without_failures_is_not_reported_as_pass(tmp_path, make_network):
     make_network(str(tmp_path / "n"), wrong=False)
     assert (
         run_here(["goldwatch", "compare", "n/dump", "n/golden", "-o", "out"], tmp_path).returncode
@@ -199,7 +199,9 @@ def test_all_passing_so_far_is_no_pass(tmp_path, make_network):
         (["out", "--json", "out/run.lock"], 2, "a file of the run itself"),
     ],
 )
-def test_what_cannot_be_written_is_refused_before_anything_is(compared, words, code, said):
+def test_a_report_that_cannot_be_written_is_refused_before_anything_is_written(
+    compared, words, code, said
+):
     os.symlink("elsewhere", str(compared / "link"))
     done = run_here(["goldwatch", "report", *words], compared)
     assert done.returncode == code and said in done.stderr
@@ -208,7 +210,7 @@ def test_what_cannot_be_written_is_refused_before_anything_is(compared, words, c
     )
 
 
-def test_compare_refuses_a_file_before_it_compares(tmp_path, make_network):
+def test_compare_refuses_an_unusable_report_file_before_comparing(tmp_path, make_network):
     make_network(str(tmp_path / "n"))
     done = run_here(
         ["goldwatch", "compare", "n/dump", "n/golden", "-o", "out", "--junit", "n/net.json/j.xml"],
@@ -221,7 +223,7 @@ def test_compare_refuses_a_file_before_it_compares(tmp_path, make_network):
     )
 
 
-def test_a_damaged_store_ends_with_4_and_leaves_the_older_file(compared):
+def test_a_damaged_store_exits_with_4_and_leaves_the_older_report(compared):
     with open(str(compared / "out" / "run.sqlite"), "r+b") as stream:
         data = stream.read()
         stream.seek(data.index(b"second:output:0"))
@@ -244,7 +246,7 @@ def test_a_damaged_store_ends_with_4_and_leaves_the_older_file(compared):
 
 
 @pytest.mark.parametrize("name", ["html", "junit", "markdown", "csv", "json"])
-def test_a_report_replaces_earlier_ones_and_nothing_else(compared, name):
+def test_a_report_replaces_earlier_reports_only(compared, name):
     inputs = [
         os.path.join(base, file)
         for base, _, files in os.walk(str(compared / "n"))
@@ -265,7 +267,7 @@ def test_a_report_replaces_earlier_ones_and_nothing_else(compared, name):
     assert not [name for name in os.listdir(str(compared)) if name.startswith(".goldwatch")]
 
 
-def test_an_interrupted_run_has_its_network_and_every_file(tmp_path, make_network):
+def test_reports_of_an_interrupted_run_have_its_network(tmp_path, make_network):
     make_network(str(tmp_path / "n"))
     names = {"target": "dump", "golden": "golden", "model": "net.json"}
     paths = {name: str(tmp_path / "n" / path) for name, path in names.items()}

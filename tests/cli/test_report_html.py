@@ -42,7 +42,7 @@ def data_of(path):
         return json.loads(re.findall(r'id="report">(.*?)</script>', stream.read())[0])
 
 
-def test_compare_writes_the_page_that_report_writes(compared):
+def test_compare_and_report_write_the_same_page(compared):
     os.rename(str(compared / "out"), str(compared / "moved"))
     assert (
         run_here(["goldwatch", "report", "moved", "--html", "again.html"], compared).returncode == 0
@@ -51,7 +51,7 @@ def test_compare_writes_the_page_that_report_writes(compared):
     assert again["rows"] == first["rows"] and again["suspects"] == first["suspects"]
 
 
-def test_a_run_that_has_not_finished_says_so(compared):
+def test_the_page_of_an_unfinished_run_says_so(compared):
     with RunStore.begin(
         str(compared / "out"), RunStore.open(str(compared / "out")).get("inputs")
     ) as store:
@@ -64,7 +64,7 @@ def test_a_run_that_has_not_finished_says_so(compared):
     )
 
 
-def test_what_compare_op_found_is_in_the_page_and_damaged_details_are_named(compared):
+def test_the_page_shows_details_of_compare_op_and_names_damaged_ones(compared):
     failing = next(iter(RunStore.open(str(compared / "out")).rows("index", verdict="fail")))
     words = [
         "goldwatch",
@@ -88,7 +88,7 @@ def test_what_compare_op_found_is_in_the_page_and_damaged_details_are_named(comp
     assert "other/detail.json is not used" in (compared / "page.html").read_text(encoding="utf-8")
 
 
-def test_two_files_without_a_model_have_a_command_that_works(tmp_path):
+def test_the_page_of_two_files_has_a_compare_op_command_that_runs(tmp_path):
     numpy.save(str(tmp_path / "a b.npy"), numpy.array([1.0, numpy.nan]))
     numpy.save(str(tmp_path / "b.npy"), numpy.array([1.0, 2.0]))
     assert (

@@ -9,7 +9,7 @@ from in_process import run_here
 from goldwatch.cli import serve
 
 
-def test_an_old_python_is_told_in_one_sentence(tmp_path, monkeypatch):
+def test_serve_on_an_old_python_is_refused_in_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(serve, "sys", types.SimpleNamespace(version_info=(3, 7, 16, "final", 0)))
     done = run_here(["goldwatch", "serve", "."], tmp_path)
     assert (

@@ -24,7 +24,7 @@ from goldwatch.run.options import ComparisonOptions
         ["a", "'it'\"'\"'s one'", "-o"],
     ],
 )
-def test_a_command_in_lines_is_one_command_to_a_shell(words, width):
+def test_a_command_broken_into_lines_is_one_command_to_a_shell(words, width):
     lines = shell_lines("  look closer:", words, width)
     assert all(len(line) <= max(6, width) for line in lines[1:]) or any(
         "'" in word for word in words
@@ -69,7 +69,7 @@ def test_an_option_stays_with_its_value_and_a_path_is_broken_behind_a_slash():
 
 
 @pytest.mark.parametrize("name", ["-dash", "--help"])
-def test_an_op_that_looks_like_an_option_is_looked_at_with_the_command_as_it_is_told(
+def test_the_proposed_command_runs_for_an_op_whose_name_looks_like_an_option(
     name, tmp_path, make_network
 ):
     make_network(str(tmp_path), op_name=name)
@@ -101,7 +101,7 @@ def test_an_op_that_looks_like_an_option_is_looked_at_with_the_command_as_it_is_
     assert "-- %s" % (tmp_path / "-dump") in (tmp_path / "p.html").read_text(encoding="utf-8")
 
 
-def test_a_suspect_of_a_merge_is_looked_at_in_the_report_of_its_host(tmp_path):
+def test_the_proposed_command_for_a_merges_suspect_is_its_hosts_report(tmp_path):
     suspects = [{"op": op, "place": {"host": op, "device": "0"}} for op in ("here", "away")]
     hosts = [{"host": name, "folder": str(tmp_path / name)} for name in ("here", "away")]
     (tmp_path / "here").mkdir()
@@ -115,7 +115,7 @@ def test_a_suspect_of_a_merge_is_looked_at_in_the_report_of_its_host(tmp_path):
     }
 
 
-def test_options_come_first_where_an_operand_is_like_one():
+def test_options_precede_operands_that_look_like_options():
     assert command_words(["a", "b"], ["x", "y"], ["-o", "z"]) == ["a", "b", "x", "y", "-o", "z"]
     assert command_words(["a", "b"], ["x", "-y"], ["-o", "z"]) == [
         "a",

@@ -86,7 +86,9 @@ def make_special(path, kind):
     COMMANDS,
     ids=["%s: %s" % (row[0].split(" SPECIAL")[0], row[1]) for row in COMMANDS],
 )
-def test_what_is_no_file_is_refused_at_once(command, name, code, kind, network, tmp_path):
+def test_a_pipe_or_device_given_as_a_file_is_refused_at_once(
+    command, name, code, kind, network, tmp_path
+):
     special = str(tmp_path / ("s." + name))
     make_special(special, kind)
     (tmp_path / "WEIGHTS").touch()
@@ -109,7 +111,7 @@ def test_what_is_no_file_is_refused_at_once(command, name, code, kind, network, 
         "dump/Relu.x.1.2.3",
     ],
 )
-def test_what_is_no_file_below_a_folder_does_not_stop_a_comparison(place, kind, network, tmp_path):
+def test_pipes_and_devices_below_a_folder_do_not_stop_a_comparison(place, kind, network, tmp_path):
     for name in ("dump", "golden", "net.json"):
         source, target = os.path.join(network, name), str(tmp_path / name)
         (shutil.copytree if os.path.isdir(source) else shutil.copy)(source, target)
@@ -154,7 +156,7 @@ def plain_opens(path):
             yield node.lineno
 
 
-def test_files_are_opened_by_the_module_that_knows_how():
+def test_files_are_opened_through_the_filesystem_module_only():
     found = {}
     for top in ("orchestrator", "adapters", "schemas", "proto"):
         for base, _, names in os.walk(os.path.join(ROOT, top)):

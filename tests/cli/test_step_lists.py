@@ -21,19 +21,19 @@ from goldwatch.cli.step_lists import run_numbers, written_steps
         ("5-5", [5]),
     ],
 )
-def test_run_numbers(text, numbers):
+def test_lists_and_ranges_of_steps_are_parsed(text, numbers):
     assert run_numbers(text) == numbers
 
 
 @pytest.mark.parametrize(
     "text", ["", "a", "5-", "-5", "0||1", "9-3", "1 2", "0-2147483648", "0-99999999"]
 )
-def test_what_is_no_list_of_steps(text):
+def test_texts_that_are_no_list_of_steps_are_refused(text):
     with pytest.raises(click.BadParameter):
         run_numbers(text)
 
 
-def test_commas_are_written_as_every_consumer_takes_them(tmp_path):
+def test_commas_in_step_lists_are_written_as_bars(tmp_path):
     assert written_steps("0-3, 7") == "0-3|7"
     done = CliRunner().invoke(
         new,

@@ -57,7 +57,7 @@ def code_of(name, network, out, redirection):
 
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("redirection", [">&-", ">/dev/full"])
-def test_a_stdout_that_takes_nothing_is_4_with_a_sentence(name, redirection, network, tmp_path):
+def test_an_unwritable_stdout_exits_with_4_and_a_sentence(name, redirection, network, tmp_path):
     done = code_of(name, network, tmp_path / "out", redirection)
     assert (
         done.returncode == 4 and "goldwatch: stdout: not everything could be printed" in done.stderr
@@ -66,7 +66,7 @@ def test_a_stdout_that_takes_nothing_is_4_with_a_sentence(name, redirection, net
 
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])
-def test_a_stderr_that_takes_nothing_leaves_the_code(name, redirection, network, tmp_path):
+def test_an_unwritable_stderr_does_not_change_the_exit_code(name, redirection, network, tmp_path):
     code = COMMANDS[name][1]
     if code is None:
         code = code_of(name, network, tmp_path / "plain", "").returncode
@@ -74,11 +74,11 @@ def test_a_stderr_that_takes_nothing_leaves_the_code(name, redirection, network,
 
 
 @pytest.mark.parametrize("redirection", [">&- 2>&-", ">/dev/full 2>/dev/full", "<&- >&- 2>&-"])
-def test_both_streams_gone(redirection, network, tmp_path):
+def test_unwritable_stdout_and_stderr_exit_with_4(redirection, network, tmp_path):
     assert code_of("compare", network, tmp_path / "out", redirection).returncode == 4
 
 
-def test_a_reader_that_goes_away(network, tmp_path):
+def test_a_closed_pipe_exits_with_4_and_no_traceback(network, tmp_path):
     # More than a pipe holds, so that the writer meets the closed end.
     listing = tmp_path / "listing"
     lines = [
@@ -105,14 +105,14 @@ def test_a_reader_that_goes_away(network, tmp_path):
     )
 
 
-def test_no_file_takes_the_place_of_a_closed_stream(network, tmp_path):
+def test_no_opened_file_takes_the_number_of_a_closed_stream(network, tmp_path):
     done = code_of("compare", network, tmp_path / "out", ">&- 2>&-")
     assert done.returncode == 4
     with open(str(tmp_path / "out" / "run.lock")) as stream:
         assert stream.read().startswith('{"pid"')
 
 
-def test_a_run_whose_stdout_is_closed(network, tmp_path):
+def test_run_keeps_the_programs_log_when_stdout_is_closed(network, tmp_path):
     program = "%s -c 'print(1)'" % shlex.quote(sys.executable)
     command = "run --acl acl.json --golden golden -f net.json -o %s -- %s >&-" % (
         shlex.quote(str(tmp_path / "out")),
@@ -137,14 +137,14 @@ except OutputGone:
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_reader_that_goes_is_noticed_also_without_buffers(unbuffered, tmp_path):
+def test_a_closed_pipe_is_noticed_without_buffering(unbuffered, tmp_path):
     program = "%s -c %s" % (shlex.quote(sys.executable), shlex.quote(LONG))
     command = "PYTHONUNBUFFERED=%s %s | head -c 10; exit ${PIPESTATUS[0]}" % (unbuffered, program)
     done = shell(str(tmp_path), command)
     assert (done.returncode, done.stdout) == (4, "x" * 10), done.stderr
 
 
-def test_ctrl_c_while_the_streams_are_guarded():
+def test_ctrl_c_while_streams_are_replaced_exits_as_interrupted():
     """Each is taken apart for a moment, in which nothing could be told on it."""
     code = (
         "import os, signal, sys\n"

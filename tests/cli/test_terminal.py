@@ -39,7 +39,7 @@ def wide(line):
 
 
 @pytest.mark.parametrize("op_name", ["second", "scope/" * 30 + "conv", "层" * 25 + "/卷积"])
-def test_any_name_fits_and_the_last_lines_say_what_to_do(
+def test_names_fit_the_terminal_and_the_last_line_is_a_command_that_runs(
     op_name, make_network, on_terminal, tmp_path
 ):
     make_network(str(tmp_path), op_name=op_name)
@@ -59,7 +59,7 @@ def test_any_name_fits_and_the_last_lines_say_what_to_do(
     assert run_here([*command, "--rows", "none"], tmp_path).returncode in (0, 1)
 
 
-def test_a_passing_run_says_what_to_do_next(make_network, tmp_path):
+def test_a_passing_run_proposes_a_next_command(make_network, tmp_path):
     make_network(str(tmp_path), wrong=False)
     lines = run_here(words_for("out"), tmp_path).stdout.splitlines()
     assert lines[-3:] == [
@@ -71,7 +71,7 @@ def test_a_passing_run_says_what_to_do_next(make_network, tmp_path):
 
 
 @pytest.mark.parametrize(("table", "rows"), [("first", 4), ("all", 5), ("none", 0)])
-def test_the_rows_that_are_asked_for(table, rows, network, tmp_path):
+def test_the_table_option_chooses_the_rows_shown(table, rows, network, tmp_path):
     out = run_here(words_for(tmp_path / "out", "--table", table), network).stdout
     assert (
         sum(
@@ -82,7 +82,7 @@ def test_the_rows_that_are_asked_for(table, rows, network, tmp_path):
     assert out.splitlines()[-1].startswith("next: ")
 
 
-def test_colours_and_progress_are_for_terminals_only(network, tmp_path):
+def test_colours_and_progress_appear_on_terminals_only(network, tmp_path):
     shown = raw(words_for(tmp_path / "a"), network, TERM="xterm", NO_COLOR="")
     assert "\x1b[31mFAIL" in shown and "\x1b[1;31mfail\x1b[0m: 3 ops" in shown
     stages = [

@@ -74,12 +74,12 @@ def is_sys(attribute):
 
 
 @pytest.mark.parametrize("path", sorted(modules()))
-def test_nobody_else_prints(path):
+def test_only_the_printing_module_prints(path):
     if path not in PRINTS_HERE and not path.startswith(STAND_INS):
         assert list(printing(path)) == []
 
 
-def test_the_search_finds_prints(tmp_path):
+def test_the_search_for_print_calls_finds_each_form(tmp_path):
     assert len(list(printing(PRINTS_HERE[0]))) > 5
     lines = [
         "print(name)",
@@ -105,7 +105,7 @@ def stripped(text):
     return re.sub("\x1b\\[[0-9;]*m|\r?\x1b\\[K|\r", "", text)
 
 
-def test_op_names_in_every_sentence(tmp_path, make_network):
+def test_op_names_are_printed_without_control_characters(tmp_path, make_network):
     make_network(str(tmp_path), op_name=HOSTILE.replace("\x07", ""))
     names = [os.path.join(str(tmp_path), name) for name in ("dump", "golden", "net.json")]
     out = str(tmp_path / ("out" + HOSTILE))
@@ -130,12 +130,12 @@ def test_op_names_in_every_sentence(tmp_path, make_network):
         ["golden", "caffe", "deinplace", HOSTILE],
     ],
 )
-def test_what_the_user_typed(arguments, tmp_path):
+def test_typed_arguments_are_printed_without_control_characters(arguments, tmp_path):
     text, code = on_a_terminal(*arguments, cwd=str(tmp_path))
     assert code in (0, 2, 4) and not RAW.search(stripped(text)), ascii(text)
 
 
-def test_names_of_a_listing(tmp_path):
+def test_tensor_names_of_a_listing_are_printed_without_control_characters(tmp_path):
     row = "[0.000]     100      Relu        a\x1b[2Jb\u202e:0"
     lines = ["1 dumped tensor(s):", "", "t (ms)      Size (B) Op type     Tensor name", row, ""]
     (tmp_path / "listing").write_text("\n".join(lines), encoding="utf-8")
@@ -143,12 +143,12 @@ def test_names_of_a_listing(tmp_path):
     assert not RAW.search(stripped(text)), ascii(text)
 
 
-def test_printable():
+def test_printable_escapes_control_characters_only():
     assert printable(HOSTILE) == "x\\x1b[31m\\x07\\u2066\\u202e\\u200ey"
     assert printable("ä漢 ok") == "ä漢 ok"
 
 
-def test_no_two_names_differ_by_what_cannot_be_seen():
+def test_invisible_characters_in_names_are_shown_escaped():
     found = [
         chr(code)
         for code in range(sys.maxunicode + 1)

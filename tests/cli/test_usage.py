@@ -61,24 +61,24 @@ def refused(words, folder, code=2):
         ),
     ],
 )
-def test_a_mistake_is_told_with_where_it_is_and_what_to_write(words, message, hint, tmp_path):
+def test_a_mistake_is_reported_with_its_place_and_the_correction(words, message, hint, tmp_path):
     assert refused(words, tmp_path) == (message, hint)
 
 
 @pytest.mark.parametrize("value", ["many", "0"])
-def test_a_wrong_value_is_told_with_what_the_option_is_for(value, tmp_path):
+def test_a_wrong_value_is_reported_with_the_meaning_of_its_option(value, tmp_path):
     message, hint = refused([*COMPARE, "-o", "out", "--jobs", value], tmp_path)
     assert message.startswith("compare: --jobs: ") and value in message
     assert hint.startswith("--jobs N: Processes that compare")
 
 
-def test_an_option_without_its_value_is_told_with_what_it_is_for(tmp_path):
+def test_an_option_without_its_value_is_reported_with_its_meaning(tmp_path):
     message, hint = refused([*COMPARE, "-o", "out", "--csv"], tmp_path)
     assert message.startswith("compare: ") and "--csv" in message
     assert hint == "--csv FILE: The result table."
 
 
-def test_a_program_gets_the_same_message_and_hint(tmp_path):
+def test_json_output_has_the_same_message_and_hint(tmp_path):
     words = [*COMPARE, "-o", "out", "--format", "json", "--limt", "x"]
     done = run_here(["goldwatch", *words], tmp_path)
     assert done.returncode == 2 and done.stderr == ""
@@ -100,7 +100,7 @@ def test_a_program_gets_the_same_message_and_hint(tmp_path):
         ),
     ],
 )
-def test_options_that_do_not_fit_together_are_named_as_they_were_typed(more, message, tmp_path):
+def test_options_that_exclude_each_other_are_named_as_typed(more, message, tmp_path):
     done = run_here(["goldwatch", "compare", "dump", "golden", "-o", "out", *more], tmp_path)
     assert done.returncode == 2 and done.stderr.startswith("goldwatch: " + message)
 
@@ -115,7 +115,7 @@ def test_options_that_do_not_fit_together_are_named_as_they_were_typed(more, mes
         (["--quant-json", "q.json"], "--quant-json leads on the names of a model: it needs -f"),
     ],
 )
-def test_options_of_a_watch_are_named_as_they_were_typed(more, message, tmp_path):
+def test_wrong_watch_options_are_named_as_typed(more, message, tmp_path):
     done = run_here(["goldwatch", "watch", "dump", "golden", "-o", "out", *more], tmp_path)
     assert done.returncode == 2 and done.stderr.startswith("goldwatch: " + message)
     assert not os.listdir(str(tmp_path))
@@ -132,14 +132,14 @@ def test_options_of_a_watch_are_named_as_they_were_typed(more, message, tmp_path
         (["golden", "onnx", "dump", "m.onnx"], "-o result; -o result.csv/ makes a folder"),
     ],
 )
-def test_a_file_s_name_in_the_place_of_a_folder_is_asked_about(words, hint, tmp_path):
+def test_a_file_name_given_as_out_folder_is_questioned(words, hint, tmp_path):
     words = [*words, "-o", "result.csv"] + ["--", "./program"] * (words[0] == "run")
     message, told = refused(words, tmp_path)
     assert message.startswith("-o result.csv: is a file meant? ")
     assert told.startswith(hint) and not os.listdir(str(tmp_path))
 
 
-def test_a_folder_may_have_a_file_s_name_where_a_slash_says_so(network, tmp_path):
+def test_an_out_folder_may_look_like_a_file_name_when_it_ends_with_a_slash(network, tmp_path):
     words = ["compare", "dump", "golden", "-f", "net.json", "-o", str(tmp_path / "r.csv") + "/"]
     assert run_here(["goldwatch", *words], network).returncode == 1
     assert os.path.isfile(str(tmp_path / "r.csv" / "result.json"))
@@ -157,7 +157,7 @@ def test_compare_and_report_make_missing_folders_alike(network, tmp_path):
         assert first.read() == second.read() != ""
 
 
-def test_a_file_in_the_place_of_a_folder_is_refused_before_the_work(network, tmp_path):
+def test_a_file_in_place_of_a_folder_is_refused_before_comparing(network, tmp_path):
     (tmp_path / "file").write_text("x")
     words = [*COMPARE, "-o", str(tmp_path / "out"), "--csv", str(tmp_path / "file" / "x" / "r.csv")]
     done = run_here(["goldwatch", *words], network)

@@ -58,7 +58,7 @@ def estimated(seen, graph, each=False):
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("devices", [1, 6])
 @pytest.mark.parametrize("modelled", [True, False])
-def test_scores_of_many_outputs_at_once_equal_those_of_each_by_itself(seed, devices, modelled):
+def test_scores_computed_together_equal_those_computed_one_by_one(seed, devices, modelled):
     random = np.random.default_rng(seed)
     seen = ObservedOps(one for device in range(devices) for one in rows(random, str(device)))
     graph = chain(type_of=lambda number: MORE[number % len(MORE)]) if modelled else None

@@ -42,7 +42,7 @@ def test_a_healthy_chain_has_no_suspect(random):
     assert suspects(network(random)) == ()
 
 
-def test_all_operators_of_a_type_are_one_suspect(random):
+def test_a_wrong_operator_type_is_one_suspect(random):
     (found,) = suspects(network(random, lambda number: 1.004 if number % 3 == 1 else 1.0))
     assert (found.op, found.op_type) == ("op1", "BatchNorm")
     assert found.evidence.startswith(
@@ -51,7 +51,7 @@ def test_all_operators_of_a_type_are_one_suspect(random):
     )
 
 
-def test_a_factor_that_fades_on_the_way_is_no_error_of_a_type(random):
+def test_a_factor_that_fades_downstream_is_not_blamed_on_a_type(random):
     fading = [
         1.01 if number == 0 else 1.0 - 0.01 * 0.9 ** (number - 1) * 0.1 for number in range(OPS)
     ]
@@ -80,7 +80,7 @@ def carried(random, change, types=TYPES):
 
 @pytest.mark.parametrize("wrong", [0, 1, 2, 3, 4, 12])
 @pytest.mark.parametrize("kept", [1.0, 0.97])
-def test_a_factor_that_all_behind_carry_is_the_error_of_one(random, wrong, kept):
+def test_a_factor_carried_by_all_later_operators_is_blamed_on_the_first(random, wrong, kept):
     fades = (kept, 1.0, 1.0)
     found = suspects(
         *carried(random, lambda number, fed: 0.02 if number == wrong else fed * fades[number % 3])
@@ -88,7 +88,7 @@ def test_a_factor_that_all_behind_carry_is_the_error_of_one(random, wrong, kept)
     assert [one.op for one in found] == ["op%d" % wrong] and "all" not in found[0].evidence
 
 
-def test_a_factor_that_types_take_and_give_back_in_turn_is_the_error_of_one(random):
+def test_a_factor_that_types_scale_down_and_up_is_blamed_on_the_first(random):
     (found,) = suspects(
         *carried(
             random,
@@ -98,7 +98,7 @@ def test_a_factor_that_types_take_and_give_back_in_turn_is_the_error_of_one(rand
     assert found.op == "op0" and "all" not in found.evidence
 
 
-def test_a_type_that_is_wrong_by_a_factor_and_hands_on_none(random):
+def test_a_type_wrong_by_a_factor_that_is_not_passed_on_is_the_suspect(random):
     types = ("LayerNorm", "MatMul", "Add")
 
     def change(number, fed):
@@ -109,7 +109,7 @@ def test_a_type_that_is_wrong_by_a_factor_and_hands_on_none(random):
 
 
 @pytest.mark.parametrize("kept", [1.0, 0.9, 0.8])
-def test_a_type_that_is_wrong_by_a_factor_which_fades(random, kept):
+def test_a_type_wrong_by_a_factor_that_fades_is_the_suspect(random, kept):
     (found,) = suspects(
         *carried(random, lambda number, fed: fed * kept + 0.005 if number % 3 == 0 else fed)
     )
@@ -118,7 +118,7 @@ def test_a_type_that_is_wrong_by_a_factor_which_fades(random, kept):
     )
 
 
-def test_what_all_of_a_type_add_themselves_is_not_said_to_come_in(random):
+def test_an_error_that_all_of_a_type_add_is_not_called_inherited(random):
     rows, graph = network(random, wrong=(0,)), chain()
     seen = ObservedOps(rows)
     own = (
@@ -132,7 +132,7 @@ def test_what_all_of_a_type_add_themselves_is_not_said_to_come_in(random):
     )
 
 
-def test_an_operator_that_is_wrong_on_one_device_only_is_said_to_be(random):
+def test_an_operator_wrong_on_one_device_only_is_described_so(random):
     rows = [
         one
         for device in "01234567"
@@ -146,7 +146,7 @@ def test_an_operator_that_is_wrong_on_one_device_only_is_said_to_be(random):
     )
 
 
-def test_an_operator_that_is_wrong_from_one_step_on_is_said_to_be(random):
+def test_an_operator_wrong_from_one_step_on_is_described_so(random):
     rows = [
         one
         for step in range(60)
@@ -156,7 +156,7 @@ def test_an_operator_that_is_wrong_from_one_step_on_is_said_to_be(random):
     assert found.op == "op9" and found.place.step == "40" and "from step 40 on" in found.evidence
 
 
-def test_a_second_culprit_behind_inputs_that_are_slightly_bad(random):
+def test_a_second_culprit_behind_slightly_bad_inputs_is_a_suspect(random):
     rows = network(random)
     for number in range(12, OPS):
         rows[number + 1] = row(number, 0.04 if number < 20 else 0.4)
@@ -168,14 +168,14 @@ def test_a_second_culprit_behind_inputs_that_are_slightly_bad(random):
     )
 
 
-def test_nothing_is_suspected_behind_inputs_that_are_wrong_by_10_per_cent(random):
+def test_no_operator_is_suspected_behind_inputs_off_by_10_percent(random):
     rows = network(random, wrong=(3,))
     rows[21] = row(20, 0.9)
     assert [one.op for one in suspects(rows)] == ["op3"]
 
 
 @pytest.mark.parametrize("op_type, dtype", [("Greater", "bool"), ("ArgMaxV2", "int32")])
-def test_decisions_that_cannot_be_computed_are_nobodys(random, op_type, dtype):
+def test_decisions_that_cannot_be_computed_again_accuse_no_operator(random, op_type, dtype):
     different = {
         "DifferentElements": 0.05,
         "RelativeEuclideanDistance": 0.05,
@@ -222,7 +222,7 @@ def test_one_wrong_label_of_one_may_be_inherited(random):
     assert suspects(rows, chain(3, lambda number: "ArgMax" if number == 2 else TYPES[number])) == ()
 
 
-def test_rounding_of_values_below_the_normal_range():
+def test_rounding_of_values_below_the_normal_range_is_estimated():
     values = 1e-6 * np.random.RandomState(1).standard_normal(100000)
     measured = np.linalg.norm(
         values.astype(np.float16).astype(np.float64) - values
@@ -231,7 +231,7 @@ def test_rounding_of_values_below_the_normal_range():
     assert rounding("float16", 1.0) == pytest.approx(rounding("float16"), rel=1e-3)
 
 
-def test_no_operator_teaches_what_is_normal_for_itself():
+def test_an_operator_is_not_judged_by_its_own_error():
     entries = [("op%d" % number, "MatMul", 1e-3, 1e-3, 3e-4, 1e-3) for number in range(5)]
     entries.append(("bad", "MatMul", 0.4, 1e-3, 3e-4, 1e-3))
     normals = normals_of(entries)
@@ -241,7 +241,7 @@ def test_no_operator_teaches_what_is_normal_for_itself():
     assert alone.rare and alone.ops == 0 and alone.score(0.4, 1e-3, 3e-4, 1e-3) > 8
 
 
-def test_errors_that_cancel_in_others_need_not_where_they_are_larger():
+def test_errors_that_cancel_elsewhere_need_not_cancel_where_they_are_larger():
     # As biases rule the outputs of others: what they are fed with hardly shows.
     entries = [
         ("op%d" % number, "MatMul", 6e-4, 3e-4 + 5e-5 * number, 3e-4, 1e-3) for number in range(7)
@@ -252,7 +252,7 @@ def test_errors_that_cancel_in_others_need_not_where_they_are_larger():
     assert normal.score(2.5e-3, 6e-4, 3e-4) > 4.5
 
 
-def test_operators_behind_a_gross_error_teach_nothing():
+def test_operators_behind_a_gross_error_do_not_define_what_is_normal():
     entries = [("op%d" % number, TYPES[number % 3], 0.9, 0.9, 3e-4, 1e-3) for number in range(25)]
     normals = normals_of([("first", "Conv2D", 0.9, 2e-4, 3e-4, 1e-3), *entries])
     assert normals.of("first", "Conv2D").expected(2e-4, 3e-4, 1e-3) < 2e-3

@@ -19,7 +19,7 @@ from goldwatch.judging.limits import VENDOR, Limits
 Y = np.random.RandomState(0).standard_normal((4, 64)).astype(np.float32)
 
 
-def test_rounding_passes_with_all_metrics():
+def test_rounded_arrays_pass_with_all_metrics():
     result = compare_arrays(Y.astype(np.float16), Y)
     assert result.passed and result.verdict == "pass" and result.reason == ""
     assert len(result.metrics) == 12 and result.metrics["RelativeEuclideanDistance"] < 1e-3
@@ -44,7 +44,7 @@ def test_one_bad_column_fails_and_is_named():
 
 
 @pytest.mark.parametrize("shape, at", [((64,), [42]), ((1, 64, 1), [0, 42, 0])])
-def test_of_a_vector_an_element_is_told_instead_of_a_slice(shape, at):
+def test_a_vectors_worst_element_is_named_in_place_of_a_slice(shape, at):
     golden = Y[0].reshape(shape)
     target = golden.copy()
     target[tuple(at)] = 30
@@ -62,11 +62,11 @@ def test_of_a_vector_an_element_is_told_instead_of_a_slice(shape, at):
 @pytest.mark.parametrize(
     "shape, told", [((), "the tensor is a scalar"), ((1,), "the tensor has one element, shape [1]")]
 )
-def test_one_element_is_told_by_its_shape(shape, told):
+def test_a_single_element_is_described_by_its_shape(shape, told):
     assert told in compare_arrays(np.ones(shape), np.ones(shape)).reason
 
 
-def test_chosen_metrics_only_and_those_with_limits():
+def test_chosen_metrics_and_those_with_limits_are_computed():
     result = compare_arrays(Y, Y, metrics=["MaxAbsoluteError"])
     assert set(result.metrics) == {
         "MaxAbsoluteError", "CosineSimilarity", "RelativeEuclideanDistance", "WorstSliceDistance",
@@ -90,11 +90,11 @@ def test_chosen_metrics_only_and_those_with_limits():
         ({"base": "vendor", "RelativeEuclideanDistance": {"<": 0.01}}, False),
     ],
 )
-def test_limits_are_taken_in_every_documented_form(limits, passed):
+def test_limits_are_accepted_in_every_documented_form(limits, passed):
     assert compare_arrays(Y * np.float32(1.04), Y, limits=limits).passed is passed
 
 
-def test_shapes_and_types_that_do_not_fit_are_not_compared():
+def test_arrays_of_different_shapes_or_types_are_not_compared():
     result = compare_arrays(Y, Y[:, :60])
     assert (
         result.verdict == "not_compared"
@@ -106,7 +106,7 @@ def test_shapes_and_types_that_do_not_fit_are_not_compared():
     assert compare_arrays(Y[None], Y).passed
 
 
-def test_whole_numbers_name_the_first_that_differ():
+def test_integers_name_the_first_difference():
     x = np.arange(12).reshape(3, 4)
     y = x.copy()
     y[1, 2] = 9
@@ -129,12 +129,12 @@ def test_arrays_without_a_finite_element_pass_with_a_warning_but_are_not_close()
         assert_close(nothing, nothing)
 
 
-def test_infinities_of_other_sign_are_named():
+def test_infinities_of_opposite_sign_are_counted():
     reason = compare_arrays(np.array([1, np.inf, -np.inf]), np.array([1, -np.inf, -np.inf])).reason
     assert "target 1 +Inf and 1 -Inf, golden 2 -Inf" in reason
 
 
-def test_memory_maps_scalars_strides_and_byte_order(tmp_path):
+def test_memory_maps_scalars_strides_and_byte_orders_are_accepted(tmp_path):
     path = str(tmp_path / "a.npy")
     np.save(path, Y)
     assert compare_arrays(np.load(path, mmap_mode="r"), Y).passed
@@ -171,7 +171,7 @@ def test_an_unknown_limit_or_metric_is_refused_with_a_hint():
         (["Max<1"], "metrics with limits: CosineSimilarity"),
     ],
 )
-def test_limits_that_are_none_say_how_to_write_them(limits, told):
+def test_wrong_limits_are_refused_with_how_to_write_them(limits, told):
     with pytest.raises((InputError, UsageError)) as caught:
         compare_arrays(Y, Y, limits=limits)
     assert told in caught.value.hint
@@ -180,7 +180,7 @@ def test_limits_that_are_none_say_how_to_write_them(limits, told):
 @pytest.mark.parametrize(
     "path", [pathlib.Path("my/limits"), "limits.json", "lr=1/limits.yaml", b"limits"]
 )
-def test_a_file_of_limits_is_read_by_its_user(path):
+def test_a_path_given_as_limits_is_refused_with_how_to_read_it(path):
     with pytest.raises(
         UsageError, match="is a path; a mapping, texts, a name or goldwatch.Limits were expected"
     ) as caught:
@@ -188,7 +188,7 @@ def test_a_file_of_limits_is_read_by_its_user(path):
     assert "json.loads(pathlib.Path('%s').read_text())" % os.fsdecode(path) in caught.value.hint
 
 
-def test_two_bytes_without_a_name_are_bfloat16():
+def test_arrays_of_two_byte_void_are_taken_for_bfloat16():
     """As numpy writes and reads ml_dtypes' bfloat16; of one byte there are several types."""
     bits = (Y.view(np.uint32) >> 16).astype(np.uint16)
     rounded = (bits.astype(np.uint32) << 16).view(np.float32)
@@ -232,7 +232,7 @@ class OfAnotherPackage:
         (np.ma.masked_array([1.0, 2.0], [False, True]), "1 of 2 elements are masked"),
     ],
 )
-def test_what_is_no_array_of_numbers_is_refused_with_a_hint(side, words):
+def test_values_that_are_no_arrays_of_numbers_are_refused_with_a_hint(side, words):
     with pytest.raises(InputError, match="target: (%s)" % words):
         compare_arrays(side, Y)
     with pytest.raises(InputError, match="golden: (%s)" % words):
@@ -247,7 +247,7 @@ def test_what_is_no_array_of_numbers_is_refused_with_a_hint(side, words):
         *[(name, "give an array of numbers") for name in ("U1", "S1", "M8[s]", "m8[s]", "V3")],
     ],
 )
-def test_what_numpy_type_cannot_be_compared(dtype, told):
+def test_numpy_types_that_cannot_be_compared_are_refused_with_a_hint(dtype, told):
     side = np.zeros(Y.shape, dtype)
     for function in (compare_arrays, assert_close):
         for arguments, name in (((side, Y), "target"), ((Y, side), "golden")):
@@ -258,12 +258,12 @@ def test_what_numpy_type_cannot_be_compared(dtype, told):
             assert caught.value.hint == told
 
 
-def test_a_masked_array_without_masked_elements_is_an_array():
+def test_a_masked_array_without_masked_elements_is_compared():
     assert compare_arrays(np.ma.masked_array(Y), Y).passed
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "float8_e5m2", "float8_e4m3fn", "float8_e8m0fnu"])
-def test_types_of_another_package(name):
+def test_element_types_of_ml_dtypes_are_compared(name):
     """Of which numpy's isbuiltin is 2, and the kind of one an f as of numpy's own floats."""
     packages = pytest.importorskip("ml_dtypes", reason="it does not exist for this Python")
     x = np.abs(Y).astype(getattr(packages, name))
@@ -277,7 +277,7 @@ def test_types_of_another_package(name):
 
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.complex64, ">f4"])
-def test_where_floats_differ_most(order, dtype):
+def test_assert_close_names_the_largest_difference_of_floats(order, dtype):
     y = np.array(Y.reshape(2, 2, 64), dtype, order=order)
     x = y.copy()
     x[1, 0, 5] += 40
@@ -291,7 +291,7 @@ def test_where_floats_differ_most(order, dtype):
 
 
 @pytest.mark.parametrize("other", [1.0, np.inf, -np.inf])
-def test_the_first_nan_or_inf_that_differs(other, monkeypatch):
+def test_assert_close_names_the_first_differing_nan_or_inf(other, monkeypatch):
     monkeypatch.setattr(worst_element, "_PIECE", 7)
     x, y = Y.copy(), Y.copy()
     x[0, 1] = y[0, 1] = np.nan
@@ -305,18 +305,18 @@ def test_the_first_nan_or_inf_that_differs(other, monkeypatch):
     )
 
 
-def test_names_of_metrics_that_can_be_read_only_once():
+def test_metrics_may_be_given_as_an_iterator():
     assert "MeanAbsoluteError" in compare_arrays(Y, Y, metrics=iter(["MeanAbsoluteError"])).metrics
 
 
-def test_one_metric_by_its_name():
+def test_one_metric_may_be_given_by_name():
     assert "MeanAbsoluteError" in compare_arrays(Y, Y, metrics="MeanAbsoluteError").metrics
     for name in ("Mean", 7):
         with pytest.raises(UsageError, match="unknown metric"):
             compare_arrays(Y, Y, metrics=[name])
 
 
-def test_the_message_keeps_sentences_whole():
+def test_the_message_of_assert_close_keeps_sentences_whole():
     x = Y.copy()
     x[0, 0] = np.nan
     with pytest.raises(AssertionError) as caught:
@@ -326,7 +326,7 @@ def test_the_message_keeps_sentences_whole():
     assert "; the golden is NaN throughout" in lines[1]
 
 
-def test_one_text_is_a_limit_too_and_other_things_are_told():
+def test_one_limit_may_be_given_as_text_and_other_values_are_refused():
     values = np.ones(8, np.float32)
     assert (
         compare_arrays(values * 1.001, values, limits="RelativeEuclideanDistance<1e-5").verdict
@@ -343,7 +343,7 @@ def test_one_text_is_a_limit_too_and_other_things_are_told():
 @pytest.mark.parametrize(
     ("factor", "offset", "verdict"), [(1.0, 0.0, "pass"), (1.06, 0.0, "fail"), (1.0, 0.25, "fail")]
 )
-def test_scores_beside_a_mask_are_judged_without_it(mask, factor, offset, verdict):
+def test_scores_beside_a_mask_are_judged_without_the_mask(mask, factor, offset, verdict):
     random = np.random.RandomState(3)
     scores = random.standard_normal((2, 4, 24, 24)).astype(np.float32)
     golden, target = scores.copy(), (scores * factor + offset).astype(np.float16)
@@ -359,7 +359,7 @@ def test_scores_beside_a_mask_are_judged_without_it(mask, factor, offset, verdic
         assert float(found.reason.split()[1]) == pytest.approx(slow, abs=1e-6)
 
 
-def test_limits_that_can_be_read_once_are_heeded():
+def test_limits_may_be_given_as_an_iterator():
     texts = ["RelativeEuclideanDistance<0.5", "WorstSliceDistance<0.5"]
     for limits in (texts, iter(texts), (text for text in texts), map(str, texts), tuple(texts)):
         assert compare_arrays(Y * 1.2, Y, limits=limits).passed
@@ -375,17 +375,17 @@ def test_limits_that_can_be_read_once_are_heeded():
         {"CosineSimilarity": {">": True}},
     ],
 )
-def test_a_limit_that_is_none_is_told(limits):
+def test_a_limit_without_a_number_is_refused(limits):
     with pytest.raises((UsageError, InputError), match="no limits named|is not a number"):
         compare_arrays(Y, Y, limits=limits)
 
 
-def test_a_metric_whose_name_is_no_text_is_told():
+def test_a_metric_name_that_is_no_text_is_refused():
     with pytest.raises(UsageError, match="unknown metric"):
         compare_arrays(Y, Y, metrics=[("x", "y")])
 
 
-def test_what_is_masked_is_not_the_element_that_differs_most():
+def test_a_masked_element_is_not_named_as_the_largest_difference():
     target, golden = np.array([1, 2, 3, -65504], np.float16), np.array([1, 2, 9, -3e38], np.float32)
     with pytest.raises(
         AssertionError, match=r"the largest difference is at \[2\]: target 3.0, golden 9.0"
@@ -393,7 +393,7 @@ def test_what_is_masked_is_not_the_element_that_differs_most():
         assert_close(target, golden)
 
 
-def test_a_difference_beyond_float64_is_the_largest_and_no_infinity_of_a_side():
+def test_a_difference_beyond_float64_is_named_as_the_largest():
     with pytest.raises(
         AssertionError, match=r"the largest difference is at \[1\]: target 1e\+308, golden -1e\+308"
     ):

@@ -52,7 +52,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("kind", sorted(WRONG))
-def test_each_kind_of_fault_is_explained_as_what_it_is(scene, random, kind):
+def test_each_kind_of_fault_is_explained_by_its_kind(scene, random, kind):
     one_op(scene, random, WRONG[kind])
     found, text = explanations(scene)
     assert [entry["kind"] for entry in found][:1] == [kind]
@@ -60,7 +60,7 @@ def test_each_kind_of_fault_is_explained_as_what_it_is(scene, random, kind):
 
 
 @pytest.mark.parametrize("value", [0.0, 3.0])
-def test_a_constant_output_has_no_factor(scene, random, value):
+def test_a_constant_output_is_explained_as_not_computed(scene, random, value):
     one_op(scene, random, lambda x: np.full_like(x, value))
     (found,) = explanations(scene)[0]
     assert found["kind"] == "random"
@@ -71,7 +71,7 @@ def test_a_constant_output_has_no_factor(scene, random, value):
 
 
 @pytest.mark.parametrize("scale", [3e-4, 1e-6])
-def test_values_too_small_for_float16_that_become_0(scene, random, scale):
+def test_values_too_small_for_float16_are_explained_as_flush_to_zero(scene, random, scale):
     one_op(
         scene,
         random,
@@ -83,13 +83,13 @@ def test_values_too_small_for_float16_that_become_0(scene, random, scale):
     assert found[0]["kind"] == "flush-to-zero"
 
 
-def test_a_shift_is_told_as_a_shift_only(scene, random):
+def test_a_shift_is_explained_as_a_shift_only(scene, random):
     one_op(scene, random, WRONG["shift"])
     assert [entry["kind"] for entry in explanations(scene)[0]] == ["shift"]
 
 
 @pytest.mark.parametrize(("axis", "words"), [(1, "order of its channels"), (2, "padding, stride")])
-def test_a_shift_of_channels_is_not_laid_to_the_padding(axis, words):
+def test_a_shift_of_channels_is_not_explained_by_padding(axis, words):
     golden = np.random.RandomState(3).standard_normal((1, 8, 6, 6))
     pair = AlignedPair(np.roll(golden, 1, axis), golden, "float32", ("N", "C", "H", "W"))
     found = find_patterns(pair)[0]
@@ -97,7 +97,7 @@ def test_a_shift_of_channels_is_not_laid_to_the_padding(axis, words):
     assert explained.kind == "shift" and words in explained.next
 
 
-def test_a_temperature_of_softmax_is_a_scale_not_one_slice(scene, random):
+def test_a_temperature_of_softmax_is_explained_as_scale(scene, random):
     data = scene.data((4 * random.standard_normal((8, 100))).astype(np.float32))
 
     def softmax(x):
@@ -117,7 +117,9 @@ def test_a_temperature_of_softmax_is_a_scale_not_one_slice(scene, random):
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.45, 0.9])
-def test_few_values_that_are_unrelated(scene, random, correlation):
+def test_few_unrelated_values_are_called_random_and_correlated_ones_are_not(
+    scene, random, correlation
+):
     golden, other = random.standard_normal((2, 10))
     golden, other = golden - golden.mean(), other - other.mean()
     other -= golden * (other @ golden) / (golden @ golden)
@@ -139,12 +141,12 @@ def test_noise_of_many_times_the_rounding_is_not_called_rounding(scene, random):
 
 
 @pytest.mark.parametrize("zero", [0, 20])
-def test_raw_int8_values_against_real_ones(scene, random, zero):
+def test_raw_int8_values_are_explained_as_missing_dequantisation(scene, random, zero):
     one_op(scene, random, lambda x: np.clip(np.round(x / 0.05) + zero, -128, 127), dtype=np.int8)
     assert explanations(scene)[0][0]["kind"] == "dequantisation"
 
 
-def test_a_dump_that_is_older_than_the_model_file(scene, random):
+def test_a_dump_older_than_the_model_file_is_explained_as_stale(scene, random):
     one_op(scene, random, lambda x: x + 0.5 * random.standard_normal(x.shape))
     for folder, _, names in os.walk(scene.target):
         for name in names:
@@ -157,7 +159,7 @@ def test_a_dump_that_is_older_than_the_model_file(scene, random):
     )
 
 
-def test_a_dump_of_a_younger_time_folder_is_not_stale(scene, random):
+def test_a_dump_of_a_later_time_folder_is_not_called_stale(scene, random):
     place = "20991231235959/0/net/1/0"
     data = scene.data(random.standard_normal((32, 64)).astype(np.float32))
     scene.op(
@@ -193,7 +195,7 @@ def one_stale_file(scene, random, name, **options):
     "name, with_inputs",
     [("fc0", True), ("relu1", True), ("fc2", True), ("fc0", False), ("fc2", False)],
 )
-def test_one_dump_file_of_another_run_is_neither_the_operators_fault_nor_that_of_golden_data(
+def test_one_stale_dump_file_accuses_neither_the_operator_nor_golden_data(
     scene, random, name, with_inputs
 ):
     one_stale_file(scene, random, name, with_inputs=with_inputs)
@@ -208,9 +210,7 @@ def test_one_dump_file_of_another_run_is_neither_the_operators_fault_nor_that_of
 
 
 @pytest.mark.parametrize("name", ["relu1", "relu3"])
-def test_where_only_a_product_reads_it_a_stale_dump_is_one_of_two_possibilities(
-    scene, random, name
-):
+def test_a_stale_dump_read_only_by_a_product_is_one_of_two_possibilities(scene, random, name):
     one_stale_file(scene, random, name, with_inputs=False)
     found, text = explanations(scene)
     assert (
@@ -225,7 +225,7 @@ def test_where_only_a_product_reads_it_a_stale_dump_is_one_of_two_possibilities(
     assert "so the error is its own." in text
 
 
-def test_either_golden_data_or_the_dump_is_wrong_where_nothing_tells(scene, random):
+def test_wrong_golden_data_or_a_stale_dump_are_both_named_when_undecidable(scene, random):
     one_stale_file(scene, random, "fc4", with_inputs=False)
     found, text = explanations(scene)
     assert (
@@ -266,7 +266,7 @@ def test_an_error_that_no_weight_reads_is_the_operators_own(scene, random, with_
     )
 
 
-def test_what_a_relu_hides_is_the_operators_fault_all_the_same(scene, random):
+def test_an_error_partly_hidden_by_a_relu_is_blamed_on_the_operator(scene, random):
     data = scene.data(random.standard_normal((32, 64)).astype(np.float32))
     made = scene.made["data"].astype(np.float32)
     scene.op("twice", "Mul", ["data"], data * 2, made * 2)
@@ -286,7 +286,7 @@ def test_what_a_relu_hides_is_the_operators_fault_all_the_same(scene, random):
     )
 
 
-def test_rubbish_in_the_padding_of_tensors_compared_as_stored(scene, random):
+def test_garbage_in_the_padding_of_stored_tensors_is_explained(scene, random):
     stored = random.standard_normal((2, 2, 5, 5, 16)).astype(np.float16)
     stored[:, 1, :, :, 4:] = 0
     rubbish = stored.copy()
@@ -297,9 +297,7 @@ def test_rubbish_in_the_padding_of_tensors_compared_as_stored(scene, random):
     assert found[0]["kind"] == "padding" and "channels from 20 on hold the error" in text
 
 
-def test_rubbish_in_the_padding_needs_no_wrong_golden_data_though_the_reader_is_right(
-    scene, random
-):
+def test_garbage_in_padding_does_not_make_golden_data_wrong(scene, random):
     stored = np.zeros((2, 2, 5, 5, 16), np.float16)
     stored[:, 0], stored[:, 1, :, :, :4] = (
         random.standard_normal((2, 5, 5, 16)),
@@ -322,7 +320,7 @@ def test_rubbish_in_the_padding_needs_no_wrong_golden_data_though_the_reader_is_
     assert [entry["kind"] for entry in found] == ["padding"] and "golden data are wrong" not in text
 
 
-def test_elements_that_cannot_be_read_again_leave_what_the_row_tells(scene, random):
+def test_a_suspect_of_an_unfinished_run_is_explained_by_its_row(scene, random):
     from goldwatch.run.result import stored_result
     from goldwatch.store.rowsql import plain_tree
     from goldwatch.store.store import RunStore

@@ -46,12 +46,12 @@ def make(op, kind="output", verdict="pass", number=0, sequence=None, **fields):
     return Row(**values)
 
 
-def test_no_failing_row_is_no_divergence():
+def test_no_failing_row_means_no_divergence():
     assert first_divergence([make("a")], Limits()) is None
     assert culprit_sentence(None) == "No operator is outside its limits."
 
 
-def test_the_first_in_execution_order_not_in_the_order_of_rows():
+def test_the_first_divergence_is_the_first_in_execution_order():
     rows = [
         make("late", verdict="fail", sequence=9),
         make("early", verdict="fail", sequence=2),
@@ -62,7 +62,7 @@ def test_the_first_in_execution_order_not_in_the_order_of_rows():
     assert (first.metric, first.value, first.limit.value) == ("CosineSimilarity", 0.5, 0.99)
 
 
-def test_graph_counts_before_id_and_equal_ids_keep_the_jsons_order():
+def test_graphs_are_ordered_before_ids_and_equal_ids_as_in_the_json():
     rows = [
         make("sub", verdict="fail", sequence=1, graph_index=1),
         make("main", verdict="fail", sequence=8, graph_index=0),
@@ -75,7 +75,7 @@ def test_graph_counts_before_id_and_equal_ids_keep_the_jsons_order():
     assert first_divergence(same, Limits()).op == "a"
 
 
-def test_without_a_json_the_timestamp_decides():
+def test_without_an_om_json_timestamps_order_the_rows():
     rows = [
         make("x", verdict="fail", index=0, timestamp_us=20),
         make("y", verdict="fail", index=1, timestamp_us=10),
@@ -83,7 +83,7 @@ def test_without_a_json_the_timestamp_decides():
     assert first_divergence(rows, Limits()).op == "y"
 
 
-def test_steps_come_in_numeric_order():
+def test_steps_are_ordered_numerically():
     rows = [
         make("a", verdict="fail", sequence=1, step="10"),
         make("b", verdict="fail", sequence=5, step="9"),
@@ -93,7 +93,7 @@ def test_steps_come_in_numeric_order():
     assert [row.step for row in sorted(rows, key=execution_key)] == ["9", "10"]
 
 
-def test_own_input_rows_decide_whether_the_error_is_inherited():
+def test_input_rows_of_the_op_decide_whether_its_error_is_inherited():
     out = make("c", verdict="fail", sequence=3)
     good = first_divergence(
         [out, make("c", "input", sequence=3), make("c", "input", number=1, sequence=3)], Limits()
@@ -122,7 +122,7 @@ def test_an_operator_of_which_only_an_input_fails_is_the_first_divergence():
     assert "inherited" in culprit_sentence(first)
 
 
-def test_inputs_of_another_step_or_another_execution_say_nothing():
+def test_inputs_of_another_step_or_execution_are_ignored():
     out = make("c", verdict="fail", sequence=3, step="1")
     other_step = make("c", "input", "fail", sequence=3, step="2")
     other_file = make("c", "input", "pass", sequence=3, step="1", target_file="Conv2D.c.2.2")
@@ -167,7 +167,7 @@ def graph(consts=()):
     ],
 )
 @pytest.mark.parametrize("undumped", [True, False])
-def test_where_inputs_were_not_compared_the_producers_decide(rows, inputs, undumped):
+def test_inputs_that_were_not_compared_are_judged_by_their_producers(rows, inputs, undumped):
     own = (
         []
         if undumped
@@ -194,7 +194,7 @@ def test_the_sentence_names_the_input_that_was_not_compared():
     )
 
 
-def test_constants_do_not_count_unless_they_were_compared():
+def test_constant_inputs_count_only_if_they_were_compared():
     rows = [
         make("c", verdict="fail", sequence=3),
         make("c", "input", sequence=3),
@@ -205,7 +205,7 @@ def test_constants_do_not_count_unless_they_were_compared():
     assert first_divergence(rows, Limits(), graph(consts="b")).inputs == "bad"
 
 
-def test_an_input_in_the_memory_of_an_output_is_judged_by_its_producer():
+def test_an_input_overwritten_by_the_output_is_judged_by_its_producer():
     out = make("c", verdict="fail", sequence=3, address=4096)
     rows = [
         out,
@@ -225,7 +225,7 @@ def test_an_input_in_the_memory_of_an_output_is_judged_by_its_producer():
     assert first_divergence(rows[:2], Limits(), graph()).inputs == "bad"
 
 
-def test_steps_come_first_then_devices_then_time():
+def test_rows_are_ordered_by_step_then_device_then_time():
     places = [("9", "0", "2"), ("9", "0", "1"), ("9", "10", "1"), ("9", "2", "1"), ("10", "0", "0")]
     rows = [
         make("a", verdict="fail", sequence=1, step=step, device=device, time=time)
@@ -248,7 +248,7 @@ def test_steps_come_first_then_devices_then_time():
     }
 
 
-def test_a_row_that_fails_by_nan_and_one_without_any_metric_are_told():
+def test_failing_rows_with_nan_or_without_metrics_are_described():
     nan = make(
         "c",
         verdict="fail",
@@ -269,7 +269,7 @@ def test_a_row_that_fails_by_nan_and_one_without_any_metric_are_told():
     assert "failed (why)" in culprit_sentence(first)
 
 
-def test_summary_counts_and_exit_codes():
+def test_the_summary_counts_rows_and_gives_the_exit_code():
     rows = [make("a", sequence=1), make("b", "op", "expected_absent", sequence=2)]
     summary = summarise(rows, 5, Limits())
     assert (summary.verdict, exit_code(summary)) == ("pass", 0)
@@ -324,7 +324,7 @@ def test_summary_counts_and_exit_codes():
         ([""], 3, 3),
     ],
 )
-def test_allow_missing_forgives_absent_files_only(causes, code, forgiven):
+def test_allow_missing_accepts_missing_files_only(causes, code, forgiven):
     rows = [make("a")] + [
         make("n%d" % i, verdict="not_compared", cause=cause) for i, cause in enumerate(causes)
     ]

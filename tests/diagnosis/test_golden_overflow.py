@@ -53,7 +53,7 @@ def overflowing(scene, random, spoil=None, wrong=None, saturates=True, **options
 
 @pytest.mark.parametrize("with_inputs", [True, False])
 @pytest.mark.parametrize("spoil", [None, np.nan, np.inf])
-def test_the_first_golden_data_that_are_not_finite_are_the_golden_runs_fault(
+def test_golden_data_that_overflowed_are_blamed_and_not_the_device(
     scene, random, spoil, with_inputs
 ):
     # Where golden data are Inf the device is at its largest number.
@@ -76,7 +76,7 @@ def test_the_first_golden_data_that_are_not_finite_are_the_golden_runs_fault(
     assert any("the golden run made them: fc2, " in warning for warning in summary["warnings"])
 
 
-def test_a_fault_before_it_is_found_all_the_same(scene, random):
+def test_a_fault_before_overflowed_golden_data_is_still_the_suspect(scene, random):
     overflowing(scene, random, wrong={"fc1": lambda made: 1.2 * made})
     _, summary, text = scene.compare()
     assert (only(summary)["op"], kinds(only(summary))[0]) == ("fc1", "scale")
@@ -84,21 +84,21 @@ def test_a_fault_before_it_is_found_all_the_same(scene, random):
     assert any("the golden run made them: fc2, " in warning for warning in summary["warnings"])
 
 
-def test_other_values_beside_them_are_the_operators_own(scene, random):
+def test_wrong_values_beside_nan_in_golden_data_are_the_operators_error(scene, random):
     overflowing(scene, random, np.nan, {"fc2": lambda made: -made})
     _, summary, text = scene.compare()
     assert (only(summary)["op"], kinds(only(summary))[0]) == ("fc2", "scale")
     assert "the golden data are wrong, not the operator" not in text
 
 
-def test_inf_where_the_device_has_a_small_number_clears_nobody(scene, random):
+def test_infinity_in_golden_data_for_a_small_number_excuses_no_operator(scene, random):
     overflowing(scene, random, np.inf)
     _, summary, text = scene.compare()
     assert only(summary)["op"] == "fc2" and "wrong-golden" not in kinds(only(summary))
     assert "the golden file alone holds them" in text
 
 
-def test_inf_on_both_sides_here_and_in_golden_data_alone_there_is_the_golden_runs(scene, random):
+def test_infinity_on_both_sides_that_golden_data_spreads_is_the_golden_runs(scene, random):
     def nearly(made):
         overflown = np.argwhere(np.abs(made) > LARGEST + 16)
         made[tuple(overflown[0])] = LARGEST * np.sign(made[tuple(overflown[0])])
@@ -111,7 +111,7 @@ def test_inf_on_both_sides_here_and_in_golden_data_alone_there_is_the_golden_run
     assert "stand in the device's output too" in first["explanations"][0]["sentence"]
 
 
-def test_inf_out_of_the_device_alone_is_its_overflow(scene, random):
+def test_infinity_on_the_device_alone_is_its_overflow(scene, random):
     def broken(made):
         made[3, 5] = np.inf
         return made
@@ -126,7 +126,7 @@ def test_inf_out_of_the_device_alone_is_its_overflow(scene, random):
     )
 
 
-def test_golden_data_of_the_networks_input_that_hold_nan(scene, random):
+def test_golden_input_data_with_nan_is_warned_of(scene, random):
     values = random.standard_normal((32, 64)).astype(np.float32)
     scene.data(values)
     scene.op("relu", "Relu", ["data"], np.maximum(values, 0))

@@ -97,13 +97,13 @@ ARITHMETICS = {
 
 
 @pytest.mark.parametrize("device", sorted(ARITHMETICS))
-def test_what_all_operators_add_the_first_one_may_add_to_exact_inputs(scene, random, device):
+def test_an_error_common_to_all_operators_does_not_accuse_the_first(scene, random, device):
     alternating(scene, random, *ARITHMETICS[device])
     assert scene.compare()[1]["suspects"] == []
 
 
 @pytest.mark.parametrize("device", sorted(ARITHMETICS))
-def test_a_wrong_first_operator_is_not_taken_for_what_all_add(scene, random, device):
+def test_a_wrong_first_operator_is_not_excused_by_the_others_errors(scene, random, device):
     factor = 1.05 if device == "8-bit inputs" else 1.01
     alternating(scene, random, *ARITHMETICS[device], wrong=lambda made: made * factor)
     suspects = scene.compare()[1]["suspects"]
@@ -111,7 +111,7 @@ def test_a_wrong_first_operator_is_not_taken_for_what_all_add(scene, random, dev
 
 
 @pytest.mark.parametrize("width", [1, 2, 8])
-def test_few_values_may_come_out_near_0_by_chance(scene, random, width):
+def test_few_values_near_0_by_chance_accuse_no_operator(scene, random, width):
     exact_data(scene, random, 1, 64)
     for block in range(24):
         source = "fc%d" % (block - 1) if block else "data"
@@ -120,7 +120,7 @@ def test_few_values_may_come_out_near_0_by_chance(scene, random, width):
     assert scene.compare()[1]["suspects"] == []
 
 
-def test_a_squeeze_that_is_wrong_is_found(scene, random):
+def test_a_wrong_squeezing_operator_is_the_suspect(scene, random):
     exact_data(scene, random, 1, 64)
     for block in range(12):
         source = "fc%d" % (block - 1) if block else "data"
@@ -154,13 +154,13 @@ def moved(scene, random, kind, shape, moves, wrong=None):
         )
 
 
-def test_bytes_that_only_move_have_the_error_of_their_input(scene, random):
+def test_operators_that_only_move_values_inherit_their_error(scene, random):
     exact_data(scene, random, 1, 4)
     moved(scene, random, "Reshape", (8, 16, 16, 16), lambda values: values.reshape(16, -1))
     assert not any(entry["op_type"] == "Reshape" for entry in scene.compare()[1]["suspects"])
 
 
-def test_a_move_to_the_wrong_place_is_found(scene, random):
+def test_a_move_to_wrong_places_is_the_suspect(scene, random):
     exact_data(scene, random, 1, 4)
 
     def turned(values):
@@ -177,7 +177,7 @@ def test_a_move_to_the_wrong_place_is_found(scene, random):
     assert "moved3" in [entry["op"] for entry in scene.compare()[1]["suspects"]]
 
 
-def test_a_mask_inside_an_addition_does_not_make_the_scores_error_its_own(scene, random):
+def test_an_added_mask_does_not_accuse_the_scores(scene, random):
     exact_data(scene, random, 16, 64)
     mask = np.triu(np.full((16, 16), -1e4, np.float32), 1)
     for block in range(6):
@@ -197,14 +197,14 @@ def test_a_mask_inside_an_addition_does_not_make_the_scores_error_its_own(scene,
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 8, 40])
-def test_scatter_is_that_of_two_norms_of_as_many_normal_numbers(count):
+def test_the_scatter_of_few_values_equals_a_simulation(count):
     random = np.random.RandomState(1)
     errors, values = random.standard_normal((2, 100000, count))
     ratios = np.log(np.linalg.norm(errors, axis=1) / np.linalg.norm(values, axis=1))
     assert scatter(count) == pytest.approx(ratios.std(), rel=0.02)
 
 
-def test_where_gain_and_noise_cannot_be_told_apart_both_count():
+def test_gain_and_noise_both_count_where_they_cannot_be_separated():
     alike = [
         ("op%d" % number, "MatMul", 1.2e-3 + number * 1e-7, 1e-3, 1e-8, 0.0) for number in range(12)
     ]
@@ -213,7 +213,7 @@ def test_where_gain_and_noise_cannot_be_told_apart_both_count():
     assert 5e-4 < normal.most(0.0, 1e-8) < 8e-4
 
 
-def test_inputs_of_many_sizes_tell_gain_and_noise_apart():
+def test_inputs_of_many_sizes_separate_gain_and_noise():
     fed = np.exp(np.linspace(math.log(1e-6), math.log(1e-2), 24))
     normal = normals_of(
         [("op%d" % at, "MatMul", 1.2 * size, size, 1e-8, 0.0) for at, size in enumerate(fed)]
@@ -221,7 +221,7 @@ def test_inputs_of_many_sizes_tell_gain_and_noise_apart():
     assert normal.most(0.0, 1e-8) < 1e-6
 
 
-def test_rows_that_are_alike_and_values_near_0_are_no_independent_values():
+def test_repeated_rows_and_values_near_0_do_not_count_as_independent():
     random = np.random.RandomState(3)
     row = random.standard_normal((1, 60))
     assert 40 <= independent_values(row) <= 90
@@ -231,7 +231,7 @@ def test_rows_that_are_alike_and_values_near_0_are_no_independent_values():
     assert independent_values(np.zeros((1, 8))) == 1
 
 
-def test_a_squeeze_of_a_batch_whose_rows_are_alike_is_not_accused(scene, random):
+def test_a_squeeze_of_repeated_rows_is_not_accused(scene, random):
     exact_data(scene, random, 1, 64)
     scene.ops.clear()
     scene.data(stored(np.repeat(scene.golden["data"], 16, axis=0)))

@@ -39,7 +39,7 @@ def body(scene, random, dumps, goldens):
 
 
 @pytest.mark.parametrize("goldens", [1, 2])
-def test_earlier_dumps_that_do_not_count_are_said(scene, random, goldens):
+def test_earlier_dumps_that_are_left_out_are_reported(scene, random, goldens):
     body(scene, random, 3, goldens)
     code, _, text = scene.compare()
     assert code == 0
@@ -49,14 +49,14 @@ def test_earlier_dumps_that_do_not_count_are_said(scene, random, goldens):
     )
 
 
-def test_as_many_golden_runs_leave_nothing_out(scene, random):
+def test_with_as_many_golden_runs_no_dump_is_left_out(scene, random):
     body(scene, random, 3, 3)
     code, _, text = scene.compare()
     assert code == 1 and "left out" not in text
 
 
 @pytest.mark.parametrize("steps", [["0"], ["0", "1"], ["0", "1", "2"]])
-def test_golden_steps_that_were_not_dumped_are_said(scene, random, steps):
+def test_golden_steps_without_dumps_are_reported(scene, random, steps):
     values = random.standard_normal((8, 8)).astype(np.float32)
     scene.data(values, dumped=False)
     for step in steps:
@@ -82,7 +82,7 @@ def test_golden_steps_that_were_not_dumped_are_said(scene, random, steps):
         assert any(said in warning for warning in summary["warnings"])
 
 
-def test_one_step_s_own_folder_lacks_no_other_step(scene, random):
+def test_the_folder_of_one_step_reports_no_other_steps(scene, random):
     values = random.standard_normal((8, 8)).astype(np.float32)
     scene.data(values, dumped=False)
     scene.op(
@@ -98,7 +98,7 @@ def test_one_step_s_own_folder_lacks_no_other_step(scene, random):
     assert "GOLDEN has data of" not in scene.compare()[2]
 
 
-def test_a_run_without_limits_says_that_nothing_was_judged(scene, random, tmp_path):
+def test_a_run_without_limits_reports_that_nothing_was_judged(scene, random, tmp_path):
     values = random.standard_normal((8, 8)).astype(np.float32)
     scene.data(values)
     scene.op("relu", "Relu", ["data"], np.maximum(values, 0))
@@ -111,7 +111,7 @@ def test_a_run_without_limits_says_that_nothing_was_judged(scene, random, tmp_pa
 
 
 @pytest.mark.parametrize("place", ["", "20260102030405/0/net/1/0"])
-def test_the_command_that_looks_closer_can_be_copied(scene, random, place):
+def test_the_proposed_compare_op_command_runs(scene, random, place):
     values = random.standard_normal((16, 16)).astype(np.float32)
     scene.data(values, dumped=False)
     scene.op(
@@ -125,7 +125,7 @@ def test_the_command_that_looks_closer_can_be_copied(scene, random, place):
     assert os.path.exists(os.path.join(scene.out, "detail", "detail.json"))
 
 
-def test_links_that_lead_nowhere_new_are_said(scene, random):
+def test_links_that_are_left_out_are_reported(scene, random):
     values = random.standard_normal((8, 8)).astype(np.float32)
     scene.data(values)
     scene.op("relu", "Relu", ["data"], np.maximum(values, 0), place="20260102030405/0/net/1/0")
@@ -142,7 +142,7 @@ def test_links_that_lead_nowhere_new_are_said(scene, random):
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_what_was_not_compared_before_the_named_operator_is_said(scene, random, before):
+def test_a_row_not_compared_before_the_named_operator_is_reported(scene, random, before):
     values = np.abs(random.standard_normal((8, 8))).astype(np.float32)
     scene.data(values)
     scene.op("first", "Relu", ["data"], values)
@@ -169,7 +169,7 @@ def test_what_was_not_compared_before_the_named_operator_is_said(scene, random, 
     )
 
 
-def test_the_command_names_a_place_also_where_the_dumps_are_elsewhere(tmp_path):
+def test_the_proposed_command_names_the_place_when_dumps_have_moved(tmp_path):
     """A report is made where the store is; below TARGET, whichever part of the way to a place that
     is.
     """

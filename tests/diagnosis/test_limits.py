@@ -47,7 +47,7 @@ DOCUMENTED = {
 }
 
 
-def test_the_vendor_limits_are_the_documented_thresholds():
+def test_vendor_limits_are_the_documented_thresholds():
     assert Limits(VENDOR).document() == dict(DOCUMENTED, base="none")
     whole = {
         "DifferentElements": 0.2,
@@ -66,7 +66,7 @@ def test_each_vendor_limit_decides_at_its_threshold(metric):
     assert (judgement.passed, judgement.metric) == (False, metric)
 
 
-def test_the_defaults_decide_by_what_means_the_same_at_every_magnitude():
+def test_default_limits_decide_alike_at_every_magnitude():
     assert {limit.metric for limit in Limits().entries} == {
         "CosineSimilarity", "RelativeEuclideanDistance", "WorstSliceDistance", "DifferentElements"
     }  # fmt: skip
@@ -91,13 +91,13 @@ def test_the_defaults_decide_by_what_means_the_same_at_every_magnitude():
         ("int8", 0.3, 0.7),
     ],
 )
-def test_the_default_distances_go_by_the_targets_type(dtype, distance, slices):
+def test_default_distances_depend_on_the_targets_type(dtype, distance, slices):
     for metric, limit in (("RelativeEuclideanDistance", distance), ("WorstSliceDistance", slices)):
         assert judge(dict(GOOD, **{metric: limit * 0.999}), Limits(), (), Subject(dtype)).passed
         assert judge(dict(GOOD, **{metric: limit}), Limits(), (), Subject(dtype)).metric == metric
 
 
-def test_whole_numbers_are_equal_or_they_are_not():
+def test_integers_are_judged_by_equality():
     far = dict(
         GOOD,
         CosineSimilarity=0.1,
@@ -169,7 +169,7 @@ SELECTED = [
         (Subject("float32", "softmax", "RES5"), 1),
     ],
 )
-def test_op_beats_type_beats_dtype_beats_plain_and_the_later_wins_a_tie(subject, value):
+def test_limits_for_op_type_and_dtype_override_plain_ones_in_this_order(subject, value):
     limits = parse_limits(SELECTED)
     for table in (limits, Limits.from_document(json.loads(json.dumps(limits.document())))):
         (found,) = (
@@ -184,7 +184,7 @@ def test_op_beats_type_beats_dtype_beats_plain_and_the_later_wins_a_tie(subject,
     )
 
 
-def test_decided_by_reads_as_limit_takes_it():
+def test_decided_by_can_be_given_as_a_limit():
     limits = parse_limits(["type=Softmax:KullbackLeiblerDivergence<0.01"])
     values = dict(GOOD, KullbackLeiblerDivergence=0.02)
     assert (
@@ -197,7 +197,7 @@ def test_decided_by_reads_as_limit_takes_it():
     assert passed.decided_by.split("; ")[1] == "dtype=bfloat16:RelativeEuclideanDistance<0.2"
 
 
-def test_names_that_look_like_a_glob_or_hold_colons_are_matched_as_they_are():
+def test_names_with_colons_and_brackets_are_matched_literally():
     limit = parse_limit("op=tower/while:0[1]:CosineSimilarity>0.5")
     assert (limit.selector, limit.pattern, limit.metric, limit.value) == (
         "op",
@@ -209,7 +209,7 @@ def test_names_that_look_like_a_glob_or_hold_colons_are_matched_as_they_are():
 
 
 @pytest.mark.parametrize("metric", LIMITED)
-def test_equals_means_the_natural_direction(metric):
+def test_a_limit_with_equals_takes_the_metrics_natural_direction(metric):
     natural = {"CosineSimilarity": ">", "DifferentElements": "<=", "NotFiniteDifference": "<="}.get(
         metric, "<"
     )
@@ -237,7 +237,7 @@ def test_equals_means_the_natural_direction(metric):
         ("=0.9", "metrics with limits"),
     ],
 )
-def test_what_is_no_limit_is_a_usage_error_with_a_hint(text, words):
+def test_a_text_that_is_no_limit_is_refused_with_a_hint(text, words):
     with pytest.raises(UsageError) as caught:
         parse_limits([text])
     assert words in caught.value.hint and caught.value.exit_code == 2
@@ -245,7 +245,7 @@ def test_what_is_no_limit_is_a_usage_error_with_a_hint(text, words):
 
 
 @given(st.text(max_size=40))
-def test_any_text_is_a_limit_or_a_usage_error(text):
+def test_any_text_is_a_limit_or_refused(text):
     try:
         parse_limits([text])
     except UsageError:
@@ -261,7 +261,7 @@ EQUAL = [
 
 
 @pytest.mark.parametrize("text, metric, equal", EQUAL)
-def test_limits_that_only_equal_tensors_meet_are_met_by_them(text, metric, equal):
+def test_equal_tensors_meet_limits_that_only_they_can_meet(text, metric, equal):
     limit = parse_limit(text)
     off = equal - 1e-12 if metric == "CosineSimilarity" else equal + 1e-300
     assert limit.met(equal) and not limit.met(off) and not limit.met(math.nan)
@@ -277,7 +277,7 @@ def test_limits_that_only_equal_tensors_meet_are_met_by_them(text, metric, equal
         ("DifferentElements<=0.5", 0.5, 0.51),
     ],
 )
-def test_a_limit_with_an_equals_sign_is_met_by_its_own_value(text, inside, outside):
+def test_a_limit_with_or_equal_is_met_by_its_own_value(text, inside, outside):
     limit = parse_limit(text)
     assert limit.met(inside) and not limit.met(outside)
 
@@ -303,7 +303,7 @@ def test_a_limit_with_an_equals_sign_is_met_by_its_own_value(text, inside, outsi
         ("CosineSimilarity<-1", "CosineSimilarity is never < -1, at least it is -1"),
     ],
 )
-def test_a_limit_that_no_tensor_can_meet_is_a_usage_error(text, why):
+def test_a_limit_that_no_tensor_can_meet_is_refused(text, why):
     with pytest.raises(UsageError) as caught:
         parse_limit(text)
     assert why in caught.value.message and caught.value.exit_code == 2
@@ -333,9 +333,7 @@ BACKWARDS = [
 
 
 @pytest.mark.parametrize("text, why, meant", BACKWARDS)
-def test_a_limit_that_asks_for_what_is_worse_is_a_usage_error_that_says_what_may_be_meant(
-    text, why, meant
-):
+def test_a_limit_in_the_wrong_direction_is_refused_with_what_may_be_meant(text, why, meant):
     with pytest.raises(UsageError) as caught:
         parse_limit(text, AGREEMENT_METRICS)
     assert (
@@ -361,7 +359,7 @@ def test_a_limit_that_asks_for_what_is_worse_is_a_usage_error_that_says_what_may
 @given(
     st.sampled_from(LIMITED), st.sampled_from(["natural", "=", "equal"]), st.floats(allow_nan=False)
 )
-def test_limits_survive_their_document_and_meet_the_schema(metric, sign, value):
+def test_limits_survive_their_document_and_fit_the_schema(metric, sign, value):
     natural = natural_comparison(metric)
     comparison = natural if sign != "equal" or "=" in natural else natural + "="
     sign = "=" if sign == "=" else comparison
@@ -402,7 +400,7 @@ def test_a_foreign_document_is_refused(document):
         Limits.from_document(document)
 
 
-def test_the_document_of_an_earlier_version_is_read():
+def test_a_plain_table_of_limits_is_read():
     assert Limits.from_document(DOCUMENTED) == Limits(VENDOR)
 
 
@@ -423,7 +421,7 @@ def test_a_tensor_within_all_limits_passes():
         ("WorstSliceDistance", math.inf),
     ],
 )
-def test_a_value_at_or_beyond_its_limit_fails(metric, value):
+def test_a_value_at_or_beyond_its_limit_fails_and_is_named(metric, value):
     judgement = judge(dict(GOOD, **{metric: value}), Limits())
     assert (judgement.passed, judgement.metric, judgement.value) == (False, metric, value)
     assert metric in judgement.text and "%.9g" % judgement.limit.value in judgement.text
@@ -433,7 +431,7 @@ def test_a_value_at_or_beyond_its_limit_fails(metric, value):
     st.dictionaries(st.sampled_from(OF_TENSORS), st.floats() | st.none()),
     st.sets(st.sampled_from(OF_TENSORS)),
 )
-def test_judging_equals_a_plain_reading_of_the_rules(values, left_out):
+def test_judging_equals_a_plain_application_of_the_rules(values, left_out):
     limits = parse_limits(["MaxAbsoluteError=3"])
     passed = True
     different = values.get("DifferentElements")
@@ -464,7 +462,7 @@ def test_judging_equals_a_plain_reading_of_the_rules(values, left_out):
     assert passed or judgement.metric not in left_out
 
 
-def test_nan_fails_unless_the_metric_does_not_apply_and_a_number_comes_first():
+def test_nan_fails_unless_the_metric_does_not_apply():
     values = dict(GOOD, CosineSimilarity=math.nan)
     assert judge(values, Limits()).text == "CosineSimilarity is NaN, limit > 0.99"
     assert judge(values, Limits(), {"CosineSimilarity"}).passed
@@ -487,7 +485,7 @@ def _row(**fields):
     return Row(**values)
 
 
-def test_metrics_that_make_no_sense_for_a_row_do_not_count():
+def test_metrics_that_do_not_apply_to_a_row_are_ignored():
     boolean = {"CosineSimilarity": 1.0, "RelativeEuclideanDistance": 0.0, "DifferentElements": 0.0}
     assert judge(
         boolean, Limits(VENDOR), not_applicable(_row(target_dtype="bool", golden_dtype="bool"))
@@ -516,18 +514,18 @@ def test_metrics_that_make_no_sense_for_a_row_do_not_count():
         (1e22, "10000000000000000000000.000000"),
     ],
 )
-def test_number_text(value, text):
+def test_numbers_are_printed_with_readable_digits(value, text):
     assert number_text(value) == text
 
 
 @pytest.mark.parametrize(
     "op_type", ["ArgMax", "ArgMaxD", "TopKV2", "NonMaxSuppressionV3", "GreaterEqual", "Round"]
 )
-def test_ops_that_decide_are_known_by_their_types(op_type):
+def test_operators_that_decide_are_known_by_type(op_type):
     assert decides(op_type) and decides(op_type.lower(), "int32")
 
 
-def test_a_cast_decides_when_it_makes_whole_numbers():
+def test_a_cast_decides_when_it_makes_integers():
     assert (
         decides("Cast", "int32")
         and decides("Cast", "bool")
@@ -546,5 +544,5 @@ def test_a_cast_decides_when_it_makes_whole_numbers():
         (math.nan, 0.99, "NaN"),
     ],
 )
-def test_a_value_next_to_its_limit_has_the_digits_that_tell_them_apart(value, limit, text):
+def test_a_value_near_its_limit_is_printed_with_enough_digits(value, limit, text):
     assert beside_limit(value, parse_limit("CosineSimilarity>%r" % limit)) == text

@@ -48,7 +48,7 @@ def chain(scene, seed, errors=ERRORS, ops=14):
 
 @pytest.mark.parametrize("model", [True, False])
 @pytest.mark.parametrize("seed", range(16))
-def test_any_magnitude_is_judged(scene, seed, model):
+def test_values_of_any_magnitude_are_judged_without_errors(scene, seed, model):
     chain(scene, seed)
     code, summary, text = scene.compare(model=model)
     assert code in (0, 1, 3) and "rror:" not in text
@@ -61,7 +61,7 @@ def test_any_magnitude_is_judged(scene, seed, model):
     }
 
 
-def test_an_error_beyond_all_measure_is_a_suspect_and_no_one_elses(scene):
+def test_an_immeasurable_error_is_the_only_suspect(scene):
     values = np.linspace(1, 2, 8)
     scene.data(values)
     scene.made["data"] = values

@@ -51,9 +51,7 @@ def rows(scene):
 
 
 @pytest.mark.parametrize("op_type", sorted(DECISIONS))
-def test_decisions_that_follow_from_inputs_within_their_limits_pass_with_a_warning(
-    scene, random, op_type
-):
+def test_decisions_near_a_tie_pass_with_a_warning(scene, random, op_type):
     golden, made = tied(scene, random)
     scene.op("decision", op_type, ["fc"], DECISIONS[op_type](golden), DECISIONS[op_type](made))
     code, summary, text = scene.compare()
@@ -72,7 +70,7 @@ def test_decisions_that_follow_from_inputs_within_their_limits_pass_with_a_warni
 
 
 @pytest.mark.parametrize("op_type", sorted(DECISIONS))
-def test_behind_inputs_outside_their_limits_they_fail(scene, random, op_type):
+def test_decisions_behind_inputs_outside_their_limits_fail(scene, random, op_type):
     golden, made = tied(scene, random)
     scene.op("fc", "MatMulV2", ["data"], golden, half(made * 1.1))
     scene.op(
@@ -85,7 +83,7 @@ def test_behind_inputs_outside_their_limits_they_fail(scene, random, op_type):
     assert scene.compare()[0] == 1 and rows(scene)["decision:output:0"]["verdict"] == "fail"
 
 
-def test_a_limit_of_the_users_own_holds(scene, random):
+def test_a_users_limit_decides_over_near_ties(scene, random):
     golden, made = tied(scene, random)
     scene.op(
         "decision", "ArgMaxV2", ["fc"], *(DECISIONS["ArgMaxV2"](side) for side in (golden, made))
@@ -95,7 +93,7 @@ def test_a_limit_of_the_users_own_holds(scene, random):
     assert scene.compare("--limit", "DifferentElements<=0")[0] == 0
 
 
-def test_one_wrong_decision_among_those_near_a_tie_fails(scene, random):
+def test_one_wrong_decision_among_near_ties_fails(scene, random):
     golden, made = tied(scene, random)
     label = made.argmax(1).astype(np.int32)
     label[77] = (label[77] + 7) % 64
@@ -106,7 +104,7 @@ def test_one_wrong_decision_among_those_near_a_tie_fails(scene, random):
 
 @pytest.mark.parametrize("op_type", sorted(DECISIONS))
 @pytest.mark.parametrize("with_inputs", [True, False])
-def test_decisions_that_do_not_follow_from_the_devices_input_are_its_own(
+def test_decisions_that_contradict_the_devices_input_are_the_operators_error(
     scene, random, op_type, with_inputs
 ):
     golden, made = logits(scene, random)
@@ -122,7 +120,7 @@ def test_decisions_that_do_not_follow_from_the_devices_input_are_its_own(
     assert before_the_command(text).endswith("so the error is its own.")
 
 
-def test_one_wrong_label_of_256_is_found(scene, random):
+def test_one_wrong_label_of_256_is_the_suspect(scene, random):
     golden, made = logits(scene, random)
     label = made.argmax(1).astype(np.int32)
     label[77] = (label[77] + 7) % 64
@@ -131,7 +129,7 @@ def test_one_wrong_label_of_256_is_found(scene, random):
 
 
 @pytest.mark.parametrize("op_type", sorted(DECISIONS))
-def test_without_inputs_in_the_dump_the_producers_outputs_tell(scene, random, op_type):
+def test_decisions_without_dumped_inputs_are_judged_by_their_producers(scene, random, op_type):
     golden, made = tied(scene, random)
     scene.op(
         "decision",
@@ -150,7 +148,7 @@ def test_without_inputs_in_the_dump_the_producers_outputs_tell(scene, random, op
     assert scene.compare("--limit", "type=%s:DifferentElements<=0" % op_type)[0] == 1
 
 
-def test_without_inputs_in_the_dump_what_reads_decisions_passes_too(scene, random):
+def test_readers_of_near_ties_pass_without_dumped_inputs(scene, random):
     detection(
         scene,
         random,
@@ -165,13 +163,13 @@ def test_without_inputs_in_the_dump_what_reads_decisions_passes_too(scene, rando
     assert otherwise == ["top:output:0", "wide:output:0", "boxes:output:0", "out:output:0"]
 
 
-def test_without_inputs_in_the_dump_wrong_readers_fail(scene, random):
+def test_wrong_readers_of_near_ties_fail_without_dumped_inputs(scene, random):
     detection(scene, random, wrong_gather=True, with_inputs=False)
     code, summary, _ = scene.compare()
     assert (code, only(summary)["op"], summary["first_divergence"]["inputs"]) == (1, "boxes", "bad")
 
 
-def test_what_reads_them_passes_where_it_is_computed_rightly(scene, random):
+def test_correct_readers_of_near_ties_pass(scene, random):
     golden, made = detection(
         scene,
         random,
@@ -196,7 +194,7 @@ def test_what_reads_them_passes_where_it_is_computed_rightly(scene, random):
     assert found["boxes:output:0"]["metrics"]["RelativeEuclideanDistance"] > 0.03
 
 
-def test_what_reads_them_wrongly_is_the_suspect(scene, random):
+def test_a_wrong_reader_of_a_near_tie_is_the_suspect(scene, random):
     detection(scene, random, wrong_gather=True)
     code, summary, text = scene.compare()
     assert (code, summary["first_divergence"]["op"], summary["first_divergence"]["inputs"]) == (
@@ -214,7 +212,7 @@ def test_what_reads_them_wrongly_is_the_suspect(scene, random):
     )
 
 
-def test_of_what_cannot_be_computed_once_more_it_is_said(scene, random):
+def test_a_reader_that_cannot_be_computed_again_is_called_undecidable(scene, random):
     weights = random.standard_normal((9, 16)).astype(np.float32)
     detection(scene, random, behind=[("out", "MatMulV2", lambda x: x.astype(np.float32) @ weights)])
     code, summary, text = scene.compare()
@@ -244,7 +242,7 @@ def row(op, kind, number, verdict, file, golden, **changes):
     )
 
 
-def test_what_lets_a_row_pass_can_be_taken_back():
+def test_a_row_that_passed_behind_a_near_tie_can_be_judged_as_at_first():
     top = row("top", "output", 0, "fail", "t", "top.npy", reason="2 of 9 elements differ (1 is 3)")
     take = row(
         "take", "input", 1, "fail", "g", "top.npy", reason="a note; 2 of 9 elements differ (1 is 3)"
@@ -270,7 +268,7 @@ def test_what_lets_a_row_pass_can_be_taken_back():
     ) == ("pass", "")
 
 
-def test_unlike_inputs_of_one_golden_tensor_fail():
+def test_inputs_of_one_golden_tensor_with_different_values_fail():
     made = row("top", "output", 0, "pass", "t", "top.npy", warning=DECIDED_OTHERWISE)
     unlike = row(
         "take", "input", 1, "fail", "g", "top.npy", metrics={"RelativeEuclideanDistance": 0.6}
@@ -285,7 +283,7 @@ def aligned(target, golden, dtype="float32"):
     return AlignedPair(np.asarray(target), np.asarray(golden), dtype, (), np.asarray(target).size)
 
 
-def test_an_index_that_is_chosen_twice_is_wrong():
+def test_an_index_selected_twice_is_wrong():
     values = aligned([[3.0, 3.0, 1.0]], [[3.0, 2.9, 1.0]])
     assert repeat_decisions("TopKV2", [values], aligned([[1, 0]], [[0, 1]], "int32")).unequal == 0
     assert repeat_decisions("TopKV2", [values], aligned([[1, 1]], [[0, 1]], "int32")).unequal == 1
@@ -308,20 +306,20 @@ def scored(scene, golden, made, op_type="ArgMaxV2", decide=label, wrong=None, dt
     return scene.compare()
 
 
-def test_a_row_that_is_wrong_by_more_than_rounding_is_no_near_tie(scene, random):
+def test_a_row_off_by_more_than_rounding_is_not_a_near_tie(scene, random):
     golden = random.standard_normal((64, 16)).astype(np.float32)
     golden[::2] /= 1000
     code, _, _ = scored(scene, golden, np.where(np.arange(64)[:, None] % 2, golden, -golden))
     assert code == 1 and rows(scene)["scores:output:0"]["verdict"] == "pass"
 
 
-def test_one_class_that_is_too_large_is_no_near_tie(scene, random):
+def test_one_class_that_is_too_large_is_not_a_near_tie(scene, random):
     golden = (5 + 0.1 * random.standard_normal((256, 64))).astype(np.float32)
     code, _, _ = scored(scene, golden, np.where(np.arange(64) == 7, 1.1 * golden, golden))
     assert code == 1 and rows(scene)["scores:output:0"]["verdict"] == "pass"
 
 
-def test_of_many_decisions_a_quarter_may_be_others(scene, random):
+def test_of_many_decisions_a_quarter_may_differ_by_near_ties(scene, random):
     golden = (20 * random.standard_normal((64, 64))).astype(np.float32)
     cast = {"op_type": "Cast", "decide": lambda x: x.astype(np.int32)}
     assert scored(scene, golden, golden * 0.995, **cast)[0] == 0
@@ -330,7 +328,7 @@ def test_of_many_decisions_a_quarter_may_be_others(scene, random):
 
 @pytest.mark.parametrize("distance", [0.001, 0.012])
 @pytest.mark.parametrize("op_type", [*sorted(DECISIONS), "Less"])
-def test_errors_as_large_as_healthy_networks_reach_make_near_ties(scene, random, op_type, distance):
+def test_errors_of_healthy_networks_make_near_ties(scene, random, op_type, distance):
     golden = random.standard_normal((256, 250)).astype(np.float32)
     made = golden + distance * random.standard_normal(golden.shape)
     decide = DECISIONS.get(op_type, lambda x: x < 0.3)
@@ -343,7 +341,7 @@ def test_errors_as_large_as_healthy_networks_reach_make_near_ties(scene, random,
 @pytest.mark.parametrize("with_inputs", [True, False])
 @pytest.mark.parametrize("index", [-1, 64, 2])
 @pytest.mark.parametrize("op_type, count", [("ArgMaxV2", 1), ("TopKV2", 5)])
-def test_golden_indices_that_follow_from_nothing_are_no_near_tie(
+def test_impossible_golden_indices_are_not_near_ties(
     scene, random, op_type, count, index, with_inputs
 ):
     golden = random.standard_normal((256, 64)).astype(np.float32)
@@ -368,7 +366,7 @@ def test_golden_indices_that_follow_from_nothing_are_no_near_tie(
     assert scene.compare()[0] == 1 and rows(scene)["decision:output:0"]["verdict"] == "fail"
 
 
-def test_of_several_ways_that_nearly_fit_the_best_counts(scene, random):
+def test_of_several_nearly_fitting_choices_the_best_is_judged(scene, random):
     golden = random.uniform(-0.45, 0.45, (64, 64)).astype(np.float32)
     golden.reshape(-1)[::137] = random.uniform(3.55, 3.95, golden.reshape(-1)[::137].shape)
     cast = {"op_type": "Cast", "decide": lambda x: x.astype(np.int32)}
@@ -378,7 +376,7 @@ def test_of_several_ways_that_nearly_fit_the_best_counts(scene, random):
     assert code == 1 and only(summary)["op"] == "decision"
 
 
-def test_the_axis_that_fits_best_is_that_of_the_choice(scene, random):
+def test_the_axis_of_a_choice_is_the_one_that_fits_best(scene, random):
     golden = (random.standard_normal((128, 128)) + 30 * np.eye(128)).astype(np.float32)
     golden[5, 5], golden[5, 7] = 31.0, 30.9999
     made = golden.copy()
@@ -403,7 +401,7 @@ def test_the_axis_that_fits_best_is_that_of_the_choice(scene, random):
     assert scene.compare()[0] == 1
 
 
-def test_one_constant_lies_between_all_that_are_decided_either_way(scene, random):
+def test_a_threshold_is_found_between_values_decided_either_way(scene, random):
     golden = (random.uniform(size=(64, 64)) > 0.5).astype(np.float32)
     made = np.where(golden, 1, 1e-4 * random.randint(1, 4, golden.shape))
     some = random.uniform(size=golden.shape) > 0.9
@@ -415,7 +413,7 @@ def test_one_constant_lies_between_all_that_are_decided_either_way(scene, random
 
 
 @pytest.mark.parametrize("mask", [-np.inf, -1e4, -65504.0])
-def test_masks_make_no_room_for_errors(scene, random, mask):
+def test_masked_scores_do_not_widen_the_near_tie(scene, random, mask):
     golden = random.standard_normal((64, 64)).astype(np.float32)
     golden[:, 0] = mask
     golden[3, 4], golden[3, 5] = 4.0, 3.9
@@ -425,7 +423,7 @@ def test_masks_make_no_room_for_errors(scene, random, mask):
     assert code == 1 and rows(scene)["scores:output:0"]["verdict"] == "pass"
 
 
-def test_what_hangs_on_a_dump_that_went_is_judged_as_without_it(scene, random):
+def test_rows_that_depended_on_a_vanished_dump_are_judged_without_it(scene, random):
     detection(scene, random)
     compare = [
         sys.executable,
@@ -459,14 +457,14 @@ def test_what_hangs_on_a_dump_that_went_is_judged_as_without_it(scene, random):
 
 
 @pytest.mark.parametrize("wrong", [lambda at: at * 0, lambda at: 63 - at])
-def test_scores_with_an_offset_are_not_all_alike(scene, random, wrong):
+def test_scores_with_an_offset_are_not_all_near_ties(scene, random, wrong):
     golden = (100 + 0.15 * random.uniform(size=(32, 64))).astype(np.float32)
     made = golden + (1e-5 * random.standard_normal(golden.shape)).astype(np.float32)
     assert scored(scene, golden, made, wrong=wrong, dtype=np.float32)[0] == 1
 
 
 @pytest.mark.parametrize("with_inputs", [True, False])
-def test_golden_labels_that_are_all_0_are_labels_too(scene, random, with_inputs):
+def test_golden_labels_that_are_all_0_are_judged(scene, random, with_inputs):
     golden = np.tile(np.array([[1.0, 0.5]], np.float32), (8, 1))
     golden[3] = 1.0001, 1.0
     made = half(golden)
@@ -482,7 +480,7 @@ def test_golden_labels_that_are_all_0_are_labels_too(scene, random, with_inputs)
     lambda x: (15 - x[:, ::-1].argmax(1)).astype(np.int32)),
     ("Greater", lambda x: x > 3, lambda x: x >= 3),
 ])  # fmt: skip
-def test_equal_inputs_leave_no_choice(scene, random, op_type, right, other):
+def test_equal_inputs_allow_no_other_decision(scene, random, op_type, right, other):
     golden = random.randint(0, 9, (32, 16)).astype(np.float32)
     scene.data(golden)
     scene.op("scores", "Custom", ["data"], golden)
@@ -490,7 +488,7 @@ def test_equal_inputs_leave_no_choice(scene, random, op_type, right, other):
     assert scene.compare()[0] == 1 and only(scene.compare()[1])["score"] == 99
 
 
-def test_other_elements_that_differ_are_another_tensor(scene, random):
+def test_other_differing_elements_are_not_a_near_tie(scene, random):
     golden, made = tied(scene, random)
     decided = [side > 0.25 for side in (golden, made)]
     scene.op("mask", "Greater", ["fc"], *decided)
@@ -507,7 +505,7 @@ def test_other_elements_that_differ_are_another_tensor(scene, random):
     "type=Gather*:RelativeEuclideanDistance<0.01",
     "op=boxes:CosineSimilarity>0.9999", "op=boxes:MaxAbsoluteError<0.01",
 ])  # fmt: skip
-def test_limits_of_the_users_own_hold_behind_them_too(scene, random, limit, with_inputs):
+def test_a_users_limit_decides_over_readers_of_near_ties(scene, random, limit, with_inputs):
     detection(scene, random, with_inputs=with_inputs)
     assert scene.compare()[0] == 0 and scene.compare("--limit", limit)[0] == 1
 
@@ -518,7 +516,7 @@ def test_limits_of_the_users_own_hold_behind_them_too(scene, random, limit, with
     ("transpose", "Transpose", lambda x: x.T, [1, 0]),
     ("max", "ReduceMax", lambda x: x.max(1), [1]),
 ])  # fmt: skip
-def test_behind_them_computed_shapes_and_axes_are_no_values(
+def test_shapes_and_axes_computed_behind_a_near_tie_pass(
     scene, random, name, op_type, function, own, with_inputs
 ):
     golden, made = tied(scene, random)
@@ -530,7 +528,7 @@ def test_behind_them_computed_shapes_and_axes_are_no_values(
 
 
 @pytest.mark.parametrize("with_inputs", [True, False])
-def test_a_decision_behind_a_decision(scene, random, with_inputs):
+def test_a_decision_behind_a_near_tie_is_judged(scene, random, with_inputs):
     golden, made = tied(scene, random)
     at = [side.argmax(1).astype(np.int32) for side in (golden, made)]
     scene.op("label", "ArgMaxV2", ["fc"], *at, with_inputs=with_inputs)
@@ -548,7 +546,7 @@ def test_a_decision_behind_a_decision(scene, random, with_inputs):
 
 
 @pytest.mark.parametrize("with_inputs", [True, False])
-def test_shapes_that_do_not_fit_cost_no_run(scene, random, with_inputs):
+def test_shapes_that_do_not_fit_do_not_end_the_run(scene, random, with_inputs):
     wide = [random.standard_normal((1, 64)).astype(np.float32) for _ in range(2)]
     column = [random.standard_normal((40_000, 1)).astype(np.float32) for _ in range(2)]
     line = [side.reshape(-1) for side in column]
@@ -568,7 +566,7 @@ def test_shapes_that_do_not_fit_cost_no_run(scene, random, with_inputs):
     assert code == 1 and summary["not_compared"] == 0 and "internal" not in str(rows(scene))
 
 
-def test_a_watch_judges_again_what_a_later_dump_of_the_op_decides(scene, random):
+def test_a_watch_judges_rows_again_when_a_later_dump_arrives(scene, random):
     at = detection(scene, random)
     out = os.path.join(scene.folder, "watched")
     watch = [
@@ -652,7 +650,7 @@ GATHERS = {
 
 
 @pytest.mark.parametrize("op_type", sorted(GATHERS))
-def test_gathers_are_computed_once_more(random, op_type):
+def test_gathers_are_computed_again_from_the_devices_inputs(random, op_type):
     shape, at_shape, gather, size = GATHERS[op_type]
     golden = random.standard_normal(shape).astype(np.float32)
     made = golden.astype(np.float16)
@@ -672,7 +670,7 @@ def test_gathers_are_computed_once_more(random, op_type):
     )
 
 
-def test_concats_and_casts_are_computed_once_more(random):
+def test_concats_and_casts_are_computed_again_from_the_devices_inputs(random):
     first, second = random.standard_normal((2, 3, 4)).astype(np.float32)
     goldens, mades = (first, second), (half(first), half(second * 2))
     for axis in (0, 1):
@@ -687,7 +685,7 @@ def test_concats_and_casts_are_computed_once_more(random):
 
 
 @pytest.mark.parametrize("with_inputs", [True, False])
-def test_a_watch_says_the_same(scene, random, with_inputs):
+def test_watch_and_compare_judge_near_ties_alike(scene, random, with_inputs):
     detection(
         scene,
         random,
@@ -715,7 +713,7 @@ def test_a_watch_says_the_same(scene, random, with_inputs):
     assert done.returncode == 0 and {row["tensor"]: row for row in document["rows"]} == batch
 
 
-def test_rounding_is_as_much_as_the_default_limits_allow():
+def test_the_rounding_of_near_ties_is_that_of_the_default_limits():
     for dtype in ("float16", "float32", "float64", *LARGEST_ERROR):
         limits = {
             limit.metric: limit.value for limit in Limits().for_subject(Subject(dtype, "", ""))

@@ -83,7 +83,7 @@ def large(scene, random, wrong, golden=None):
 
 
 @pytest.mark.parametrize("name", sorted(WRONG))
-def test_few_wrong_elements_of_many_are_found_where_they_are(scene, random, name):
+def test_a_few_wrong_elements_of_a_large_tensor_are_located(scene, random, name):
     wrong, kind, said = WRONG[name]
     # What the golden run has there float16 cannot hold: that is no rounding.
     large(
@@ -109,9 +109,7 @@ def test_few_wrong_elements_of_many_are_found_where_they_are(scene, random, name
     )
 
 
-def test_of_more_elements_than_are_walked_nothing_is_said_but_of_the_sample(
-    scene, random, monkeypatch
-):
+def test_explanations_of_a_sampled_tensor_are_about_the_sample_only(scene, random, monkeypatch):
     monkeypatch.setattr(whole_module, "MOST_WALKED", 1)
     large(scene, random, WRONG["row"][0])
     _, summary, text = scene.compare()
@@ -122,7 +120,7 @@ def test_of_more_elements_than_are_walked_nothing_is_said_but_of_the_sample(
     )
 
 
-def test_a_scale_of_a_large_tensor_is_told_with_its_samples(scene, random):
+def test_a_scale_of_a_large_tensor_is_called_so_with_its_samples(scene, random):
     large(scene, random, lambda made: np.multiply(made, 1.1, out=made))
     _, summary, _ = scene.compare()
     assert kinds(only(summary))[0] == "scale"
@@ -132,7 +130,7 @@ def test_a_scale_of_a_large_tensor_is_told_with_its_samples(scene, random):
     )
 
 
-def test_a_constant_is_one_only_where_all_elements_are_looked_at(scene, random):
+def test_a_constant_is_called_so_only_if_all_elements_were_read(scene, random):
     large(scene, random, lambda made: put(made, np.s_[:], 0.5))
     _, summary, _ = scene.compare()
     assert only(summary)["explanations"][0]["sentence"].startswith(
@@ -142,7 +140,7 @@ def test_a_constant_is_one_only_where_all_elements_are_looked_at(scene, random):
 
 
 @pytest.mark.parametrize("value", [184154.0, 3.0])
-def test_inf_where_golden_data_have_a_number_is_no_rounding(value):
+def test_infinity_for_a_golden_number_is_not_called_rounding(value):
     golden = np.random.RandomState(3).standard_normal((1, 8, 6, 6)).astype(np.float32)
     target = golden.astype(np.float16)
     golden[0, 2, 3, 4], target[0, 2, 3, 4] = value, np.inf
@@ -153,7 +151,7 @@ def test_inf_where_golden_data_have_a_number_is_no_rounding(value):
     assert patterns.within_rounding(target, golden, "float16").sum() == golden.size - 1
 
 
-def test_a_pixel_of_a_small_tensor_is_told_with_both_axes(scene, random):
+def test_a_pixel_of_a_small_tensor_is_located_by_both_axes(scene, random):
     values = random.standard_normal((1, 16, 40, 40)).astype(np.float32)
     scene.data(values)
     made = values.astype(np.float16).astype(np.float32)

@@ -91,7 +91,7 @@ ALL = ("fc", "side", "wide", "boxes", "top")
 @pytest.mark.parametrize(
     "order", [ALL, ("boxes", "wide", "side", "fc", "top"), ("top", "boxes", "wide", "fc", "side")]
 )
-def test_rows_that_a_later_dump_lets_pass_are_no_divergence(scene, random, order):
+def test_rows_that_a_later_dump_may_clear_are_no_final_divergence(scene, random, order):
     detection(scene, random)
     mark = os.path.join(scene.folder, "fired")
     with Watched(scene, on_divergence="touch %s" % mark, stop_on_divergence=True) as one:
@@ -109,7 +109,7 @@ def test_rows_that_a_later_dump_lets_pass_are_no_divergence(scene, random, order
 
 
 @pytest.mark.parametrize("with_inputs", [True, False])
-def test_a_wrong_operator_is_final_as_soon_as_what_feeds_it_is_known(scene, random, with_inputs):
+def test_a_wrong_operator_is_final_once_its_inputs_are_judged(scene, random, with_inputs):
     scene.data(random.standard_normal((32, 64)).astype(np.float32))
     dense(scene, random, "fc", "data", with_inputs=with_inputs)
     relu(scene, "relu", "fc", lambda made: 1.5 * made, with_inputs=with_inputs)
@@ -125,7 +125,7 @@ def test_a_wrong_operator_is_final_as_soon_as_what_feeds_it_is_known(scene, rand
         assert one.end().exit_code == 1
 
 
-def test_what_cannot_be_computed_again_is_final_at_once(scene, random):
+def test_a_failing_row_that_cannot_be_computed_again_is_final_at_once(scene, random):
     scene.data(random.standard_normal((32, 64)).astype(np.float32))
     dense(scene, random, "fc", "data", lambda made: 1.5 * made)
     with Watched(scene) as one:
@@ -134,7 +134,7 @@ def test_what_cannot_be_computed_again_is_final_at_once(scene, random):
         assert one.end().exit_code == 1
 
 
-def test_in_the_end_all_rows_are_final(scene, random):
+def test_all_rows_are_final_at_the_end(scene, random):
     detection(scene, random, wrong_gather=True)
     mark = os.path.join(scene.folder, "fired")
     with Watched(scene, on_divergence="cat > %s" % mark) as one:
@@ -147,7 +147,7 @@ def test_in_the_end_all_rows_are_final(scene, random):
     assert (row["tensor"], row["final"]) == ("boxes:output:0", True)
 
 
-def test_after_a_file_is_mended_the_live_line_counts_as_the_verdict_does(scene, random):
+def test_progress_counts_like_the_verdict_after_a_file_is_repaired(scene, random):
     scene.data(random.standard_normal((32, 64)).astype(np.float32))
     dense(scene, random, "fc", "data")
     relu(scene, "relu", "fc")
@@ -177,7 +177,7 @@ def test_after_a_file_is_mended_the_live_line_counts_as_the_verdict_does(scene, 
     assert (last.rows, last.failed) == (result.summary.rows, result.summary.failed) == (5, 0)
 
 
-def test_dumps_that_are_not_kept_wait_until_their_rows_are_final(scene, random):
+def test_dumps_are_deleted_only_when_their_rows_are_final(scene, random):
     detection(scene, random)
     with Watched(scene, keep="none") as one:
         one.put(*ALL)

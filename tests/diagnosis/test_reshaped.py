@@ -61,7 +61,7 @@ def rows(scene):
     ],
 )
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_reshaped_tensors_are_compared_in_the_shape_in_which_they_are_read(
+def test_reshaped_inputs_are_compared_in_the_shape_that_their_reader_uses(
     scene, random, made, read, order
 ):
     reshaping(scene, random, made, read)
@@ -80,7 +80,7 @@ def test_reshaped_tensors_are_compared_in_the_shape_in_which_they_are_read(
         )
 
 
-def test_values_in_another_order_fail(scene, random):
+def test_reshaped_values_in_another_order_fail(scene, random):
     reshaping(scene, random, (1, 16, 3, 3), (1, 144), lambda values: np.roll(values, 9))
     code, _, text = scene.compare()
     found = rows(scene)
@@ -93,13 +93,13 @@ def test_values_in_another_order_fail(scene, random):
     assert "relu:output:0, which" in text and "what was written is not what was read" in text
 
 
-def test_the_same_sizes_in_another_order_may_be_a_transpose(scene, random):
+def test_exchanged_sizes_may_be_a_transpose_and_are_not_compared(scene, random):
     reshaping(scene, random, (6, 4), (4, 6))
     code, summary, _ = scene.compare()
     assert code == 3 and rows(scene)["fc:input:0"]["verdict"] == "not_compared"
 
 
-def test_without_the_models_word_nothing_is_reshaped(scene, random):
+def test_without_descriptions_in_the_model_nothing_is_reshaped(scene, random):
     reshaping(scene, random, (1, 16, 3, 3), (1, 144))
     for op in scene.ops:
         op.pop("input_desc", None)

@@ -52,11 +52,11 @@ FULL = Summary(
 
 
 @pytest.mark.parametrize("summary", [LEAST, FULL])
-def test_a_stored_summary_comes_back_whole(summary):
+def test_a_stored_summary_is_read_back_complete(summary):
     assert summary_of(json.loads(json.dumps(summary_tree(summary)))) == summary
 
 
-def test_values_of_numpy_are_plain_numbers():
+def test_numpy_values_in_a_summary_become_plain_numbers():
     summary = Summary("pass", np.int64(1), 2, 2, 0, 0, 0, hosts=({"mean": np.float32(0.5)},))
     assert summary_of(json.loads(json.dumps(summary_tree(summary)))) == summary
 
@@ -74,5 +74,5 @@ def test_values_of_numpy_are_plain_numbers():
         {**summary_tree(LEAST), "suspects": [{"op": "a"}]},
     ],
 )
-def test_a_summary_that_another_version_stored_is_not_taken(tree):
+def test_a_summary_of_another_version_is_not_used(tree):
     assert summary_of(tree) is None

@@ -35,7 +35,7 @@ def test_small_healthy_networks_have_no_suspect(scene, random, ops):
 
 
 @pytest.mark.parametrize("ops", [1, 2, 3, 6])
-def test_a_wrong_operator_of_few_does_not_explain_itself(scene, random, ops):
+def test_a_wrong_operator_in_a_small_network_is_the_suspect(scene, random, ops):
     name = "fc0" if ops == 1 else "relu1"
     chain(scene, random, ops, {name: lambda made: made * 1.33})
     code, summary, text = scene.compare()
@@ -70,7 +70,7 @@ def test_a_skipped_operator_is_not_blamed_on_its_golden_data(scene, random):
     )
 
 
-def test_golden_data_of_after_the_activation_are_wrong_where_what_follows_is_right(scene, random):
+def test_golden_data_saved_after_the_activation_are_called_wrong(scene, random):
     chain(scene, random, 6)
     scene.npy("fc2", np.maximum(scene.golden["fc2"], 0))
     code, summary, text = scene.compare()
@@ -81,7 +81,7 @@ def test_golden_data_of_after_the_activation_are_wrong_where_what_follows_is_rig
 
 
 @pytest.mark.parametrize("two", [("fc0", "fc4"), ("fc2", "relu3")])
-def test_exchanged_golden_files_are_no_fault_of_the_operators(scene, random, two):
+def test_exchanged_golden_files_accuse_no_operator(scene, random, two):
     chain(scene, random, 6)
     for name, other in (two, two[::-1]):
         scene.npy(name, scene.golden[other])
@@ -101,9 +101,7 @@ def _nan_in_a_column(made):
 
 
 @pytest.mark.parametrize("first, second", [("fc2", "fc4"), ("fc0", "fc2")])
-def test_with_two_suspects_the_sentence_and_what_comes_next_name_the_same_operator(
-    scene, random, first, second
-):
+def test_of_two_suspects_sentence_and_next_command_name_the_same(scene, random, first, second):
     chain(scene, random, 6, {first: lambda made: 1.05 * made, second: _nan_in_a_column})
     _, summary, text = scene.compare()
     # NaN outweighs a scale, but the operator before it is wrong by itself too.
@@ -114,7 +112,7 @@ def test_with_two_suspects_the_sentence_and_what_comes_next_name_the_same_operat
     assert " %s -f " % first in text.rpartition(" next: goldwatch ")[2]
 
 
-def test_behind_wrong_golden_data_the_operator_that_is_wrong_comes_next(scene, random):
+def test_behind_wrong_golden_data_the_next_command_names_the_wrong_operator(scene, random):
     chain(scene, random, 8, {"fc6": lambda made: 1.05 * made})
     scene.npy("fc2", np.maximum(scene.golden["fc2"], 0))
     _, summary, text = scene.compare()
@@ -123,7 +121,7 @@ def test_behind_wrong_golden_data_the_operator_that_is_wrong_comes_next(scene, r
     assert " fc6 -f " in text.rpartition(" next: goldwatch ")[2]
 
 
-def test_golden_data_of_nan_alone_are_wrong(scene, random):
+def test_golden_data_of_nan_only_are_called_wrong(scene, random):
     chain(scene, random, 6)
     scene.npy("fc2", scene.golden["fc2"] * np.nan)
     _, summary, text = scene.compare()
@@ -133,7 +131,7 @@ def test_golden_data_of_nan_alone_are_wrong(scene, random):
     )
 
 
-def test_nan_out_of_numbers_is_the_operators_own(scene, random):
+def test_nan_made_of_numbers_is_the_operators_error(scene, random):
     def broken(made):
         made[3, 5] = np.nan
         return made
@@ -149,7 +147,9 @@ def test_nan_out_of_numbers_is_the_operators_own(scene, random):
 
 
 @pytest.mark.parametrize("fed_otherwise", [True, False])
-def test_several_readers_of_an_input_that_was_not_dumped(scene, random, fed_otherwise):
+def test_readers_of_an_undumped_input_are_accused_only_if_they_disagree(
+    scene, random, fed_otherwise
+):
     """Two slices and a sum read it: all are off where it is another input, one where that slice is
     wrong.
     """
@@ -186,7 +186,7 @@ def test_several_readers_of_an_input_that_was_not_dumped(scene, random, fed_othe
 
 
 @pytest.mark.parametrize("dumped, with_inputs", [(True, True), (False, True), (False, False)])
-def test_other_input_is_recognised_with_or_without_golden_data_of_it(
+def test_other_input_data_is_recognised_with_or_without_its_golden_data(
     scene, random, dumped, with_inputs
 ):
     scene.data(random.standard_normal((32, 64)).astype(np.float32), dumped=dumped)
@@ -198,7 +198,7 @@ def test_other_input_is_recognised_with_or_without_golden_data_of_it(
     assert "other data, so no operator need be wrong." in text
 
 
-def test_golden_data_of_the_input_alone_are_wrong(scene, random):
+def test_a_wrong_golden_file_of_the_input_is_called_so(scene, random):
     chain(scene, random, 4)
     scene.npy("data", scene.golden["data"] + random.standard_normal((32, 64)).astype(np.float32))
     _, summary, text = scene.compare()
@@ -206,7 +206,7 @@ def test_golden_data_of_the_input_alone_are_wrong(scene, random):
 
 
 @pytest.mark.parametrize("ops", [1, 4])
-def test_equal_inputs_explain_nothing_between_two_dumps(scene, random, ops):
+def test_between_two_dumps_an_operator_with_equal_inputs_is_blamed(scene, random, ops):
     value, target = half(random.standard_normal((16, 32))), scene.folder + "/other"
     for number in range(ops):
         made = half(np.abs(value) * 1.5)
@@ -227,7 +227,7 @@ def test_equal_inputs_explain_nothing_between_two_dumps(scene, random, ops):
     )
 
 
-def test_large_indices_are_no_large_error(scene, random):
+def test_large_indices_are_not_taken_for_a_large_error(scene, random):
     ids = random.randint(0, 30000, (1, 6)).astype(np.int32)
     table = random.standard_normal((30000, 64)).astype(np.float32)
     scene.data(ids, "ids")
@@ -255,7 +255,7 @@ def _normalised(x):
 
 
 @pytest.mark.parametrize("dumped", [True, False])
-def test_golden_data_of_nan_throughout_are_no_other_input(scene, random, dumped):
+def test_golden_input_of_nan_only_is_not_called_other_input(scene, random, dumped):
     scene.data(np.full((32, 64), np.nan, np.float32), dumped=dumped)
     scene.made["data"] = half(random.standard_normal((32, 64)))
     chain(scene, random, 4)
@@ -270,7 +270,7 @@ def test_golden_data_of_nan_throughout_are_no_other_input(scene, random, dumped)
 
 
 @pytest.mark.parametrize("strict", [[], ["--strict"], ["--allow-missing"]])
-def test_nan_everywhere_on_both_sides_compares_nothing(scene, random, strict):
+def test_nan_everywhere_on_both_sides_is_incomplete(scene, random, strict):
     scene.data(np.full((32, 64), np.nan, np.float32))
     chain(scene, random, 3)
     code, summary, text = scene.compare(*strict)
@@ -291,9 +291,7 @@ def test_one_output_without_a_finite_element_is_warned_of(scene, random):
     ) and "1 tensor has no finite element on either side" in summary["warnings"][0]
 
 
-def test_an_operator_that_cannot_be_computed_and_did_nothing_is_not_exchanged_with_its_input(
-    scene, random
-):
+def test_an_unknown_operator_that_did_nothing_is_explained_so(scene, random):
     chain(scene, random, 6)
     offset = (
         0.05
@@ -312,9 +310,7 @@ def test_an_operator_that_cannot_be_computed_and_did_nothing_is_not_exchanged_wi
 
 
 @pytest.mark.parametrize("wrong", [False, True])
-def test_a_batch_normalisation_may_cancel_and_one_that_alone_leaves_its_limits_is_wrong(
-    scene, random, wrong
-):
+def test_a_batch_normalisation_may_cancel_but_a_wrong_one_is_the_suspect(scene, random, wrong):
     """An offset takes most of a channel away, so that its error is 14 times larger; or another
     channel is 10 % too large.
     """

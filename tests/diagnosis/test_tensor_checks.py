@@ -45,7 +45,7 @@ def deep(scene, random, wrong, share=0.02):
 
 
 @pytest.mark.parametrize("name", ["mystery6", "scale7", "relu9"])
-def test_rounding_to_8_bits_is_found_behind_inputs_that_are_as_wrong(scene, random, name):
+def test_rounding_to_8_bits_is_found_behind_equally_wrong_inputs(scene, random, name):
     deep(scene, random, {name: eight_bits})
     _, summary, _ = scene.compare()
     suspects = {suspect["op"]: suspect for suspect in summary["suspects"]}
@@ -57,13 +57,13 @@ def test_rounding_to_8_bits_is_found_behind_inputs_that_are_as_wrong(scene, rand
     assert not any("8-bit" in suspect["evidence"] for op, suspect in suspects.items() if op != name)
 
 
-def test_nothing_is_told_of_the_same_network_without_it(scene, random):
+def test_a_network_without_8_bit_rounding_is_not_accused_of_it(scene, random):
     deep(scene, random, {})
     _, summary, _ = scene.compare()
     assert not any("8-bit" in suspect["evidence"] for suspect in summary["suspects"])
 
 
-def test_values_that_golden_data_hold_too_are_no_error(scene, random):
+def test_values_as_coarse_in_golden_data_are_not_called_8_bit(scene, random):
     values = np.round(random.standard_normal((64, 64)) * 20).astype(np.float32)
     scene.data(values)
     made, off = (
@@ -77,7 +77,7 @@ def test_values_that_golden_data_hold_too_are_no_error(scene, random):
     assert not any("8-bit" in suspect["evidence"] for suspect in summary["suspects"])
 
 
-def test_a_mean_that_occurs_once_is_computed_again(scene, random):
+def test_a_wrong_mean_that_occurs_once_is_the_suspect(scene, random):
     values = random.uniform(0.5, 1.5, (1, 32, 6, 6)).astype(np.float32)
     scene.data(values)
     for number, kind in enumerate(("Mystery", "Relu", "Scale", "Mystery")):
@@ -108,7 +108,7 @@ def slow_softmax(x, axis):
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_a_softmax_finds_its_axis_in_golden_data(random, axis):
+def test_the_axis_of_a_softmax_is_found_by_golden_data(random, axis):
     golden, target = random.standard_normal((3, 5, 7)), random.standard_normal((3, 5, 7))
     made = slow_softmax(target, axis)
     found = own_error(
@@ -127,7 +127,7 @@ def test_a_softmax_finds_its_axis_in_golden_data(random, axis):
         ("Minimum", min),
     ],
 )
-def test_two_inputs(random, kind, slow):
+def test_operators_of_two_inputs_are_computed_again(random, kind, slow):
     goldens, targets = ([random.standard_normal((4, 6)) for _ in range(2)] for _ in range(2))
     made, right = (
         np.array([[slow(a, b) for a, b in zip(*rows)] for rows in zip(*sides)])
@@ -146,7 +146,7 @@ def test_two_inputs(random, kind, slow):
 
 
 @pytest.mark.parametrize("axes", [(2, 3), (1,), (0, 1, 2, 3), (3,)])
-def test_a_mean_finds_its_axes_in_golden_data(random, axes):
+def test_the_axes_of_a_mean_are_found_by_golden_data(random, axes):
     golden, target = random.uniform(1, 2, (2, 3, 4, 5)), random.uniform(1, 2, (2, 3, 4, 5))
     found = own_error(
         "ReduceMean",
@@ -156,7 +156,7 @@ def test_a_mean_finds_its_axes_in_golden_data(random, axes):
     assert found.distance == pytest.approx(0.1, rel=1e-9)
 
 
-def test_what_does_not_follow_from_golden_data_is_not_judged(random):
+def test_an_output_that_golden_data_does_not_confirm_is_not_judged(random):
     x = random.standard_normal((8, 8))
     assert own_error("Relu", [whole(x)], whole(x, np.abs(x))) is None
     assert own_error("Add", [whole(x)], whole(x, x * x)) is None
@@ -167,7 +167,7 @@ def test_what_does_not_follow_from_golden_data_is_not_judged(random):
 
 
 @pytest.mark.parametrize("count", [40, 100, 5000])
-def test_a_lattice_is_told_from_values_of_float16(random, count):
+def test_an_8_bit_grid_is_distinguished_from_float16_values(random, count):
     values = random.standard_normal(count)
     assert lattice_step(values.astype(np.float16).astype(np.float64)) is None
     step = np.abs(values).max() / 127
@@ -175,13 +175,13 @@ def test_a_lattice_is_told_from_values_of_float16(random, count):
     assert lattice_step(rounded) == pytest.approx(step, rel=1e-2)
 
 
-def test_few_values_off_any_lattice_are_none(random):
+def test_few_repeated_values_are_not_called_an_8_bit_grid(random):
     values = np.sort(random.standard_normal(60))[random.randint(0, 60, 4000)]
     assert lattice_step(values) is None
     assert lattice_step(np.zeros(100)) is None and lattice_step(np.ones(0)) is None
 
 
-def test_the_steps_of_float16_in_a_narrow_range_are_no_8_bit_integers(scene, random):
+def test_float16_steps_in_a_narrow_range_are_not_called_8_bit(scene, random):
     values = random.uniform(1.0, 1.1, (8, 8)).astype(np.float32)
     scene.data(values)
     scene.op("gain", "Mystery", ["data"], values, values * 1.012)
@@ -190,7 +190,7 @@ def test_the_steps_of_float16_in_a_narrow_range_are_no_8_bit_integers(scene, ran
     assert not any("8-bit" in suspect["evidence"] for suspect in summary["suspects"])
 
 
-def test_infinity_out_of_hopeless_inputs_accuses_nobody_else(scene, random):
+def test_infinity_behind_bad_inputs_accuses_no_other_operator(scene, random):
     values = random.standard_normal((16, 64)).astype(np.float32)
     scene.data(values)
     scene.op("norm", "BatchNorm", ["data"], values, values * 300)
@@ -203,7 +203,7 @@ def test_infinity_out_of_hopeless_inputs_accuses_nobody_else(scene, random):
 
 
 @pytest.mark.parametrize("value", [1 / 48, 0.1, 3.3333])
-def test_a_golden_value_that_is_only_rounded_accuses_nobody(scene, random, value):
+def test_a_rounded_golden_value_accuses_no_operator(scene, random, value):
     source, values = "data", random.standard_normal((64, 64)).astype(np.float32)
     scene.data(values)
     for number in range(6):
@@ -215,7 +215,7 @@ def test_a_golden_value_that_is_only_rounded_accuses_nobody(scene, random, value
 
 
 @pytest.mark.parametrize("offset", [10.0, 20.0])
-def test_a_residual_stream_about_a_large_mean_is_healthy(scene, random, offset):
+def test_a_residual_stream_around_a_large_mean_is_not_accused(scene, random, offset):
     source, values = "data", random.standard_normal((16, 64)).astype(np.float32) + offset
     scene.data(values)
     for layer in range(5):
@@ -229,7 +229,7 @@ def test_a_residual_stream_about_a_large_mean_is_healthy(scene, random, offset):
     assert not any(suspect["op"].startswith("res") for suspect in summary["suspects"])
 
 
-def test_what_only_moves_values_is_cleared(scene, random):
+def test_operators_that_only_move_values_are_cleared(scene, random):
     source, values = "data", random.standard_normal((4, 16, 12)).astype(np.float32)
     scene.data(values)
     for number in range(4):
@@ -255,7 +255,7 @@ def test_what_only_moves_values_is_cleared(scene, random):
     [lambda golden, other: other, lambda golden, other: golden * 1.3],
     ids=["other layer's", "scaled"],
 )
-def test_golden_data_that_their_reader_contradicts_are_wrong_not_the_operator(scene, random, wrong):
+def test_golden_data_contradicted_by_their_reader_are_called_wrong(scene, random, wrong):
     source = "data"
     scene.data(random.standard_normal((32, 64)).astype(np.float32))
     for number in range(6):
@@ -307,7 +307,7 @@ def kinds_of(scene):
 
 @pytest.mark.parametrize("rows", [1, 32])
 @pytest.mark.parametrize("kind", ["random", "shift", "flush-to-zero"])
-def test_a_reader_that_its_bias_rules_contradicts_nobody(scene, random, rows, kind):
+def test_a_reader_dominated_by_its_bias_contradicts_no_golden_data(scene, random, rows, kind):
     wrong = {
         "random": lambda x: random.permutation(x.reshape(-1)).reshape(x.shape),
         "shift": lambda x: np.roll(x, 1, 1),
@@ -319,15 +319,13 @@ def test_a_reader_that_its_bias_rules_contradicts_nobody(scene, random, rows, ki
 
 
 @pytest.mark.parametrize("share", [1.0, 0.1])
-def test_golden_data_that_a_product_contradicts_are_wrong(scene, random, share):
+def test_golden_data_contradicted_by_a_product_are_called_wrong(scene, random, share):
     read_by_a_product(scene, random, 32, share, lambda x: x)
     scene.npy("relu", random.permutation(scene.golden["relu"]))
     assert kinds_of(scene)[0][:1] == ["wrong-golden"]
 
 
-def test_a_first_divergence_that_makes_of_its_inputs_what_it_should_has_inherited_its_error(
-    scene, random
-):
+def test_a_first_divergence_that_computes_right_has_an_inherited_error(scene, random):
     data = scene.data((40 * random.standard_normal((32, 64))).astype(np.float32))
     scene.op("scores", "Mystery", ["data"], data, noisy(random, data, 0.01))
 
@@ -352,7 +350,7 @@ def test_a_first_divergence_that_makes_of_its_inputs_what_it_should_has_inherite
     )
 
 
-def test_what_rounds_otherwise_out_of_equal_inputs_has_inherited_nothing(scene, random):
+def test_different_rounding_of_equal_inputs_is_not_called_inherited(scene, random):
     one, other = (
         scene.data(half(random.standard_normal((8, 16))).astype(np.float32), name)
         for name in ("one", "other")
@@ -365,7 +363,7 @@ def test_what_rounds_otherwise_out_of_equal_inputs_has_inherited_nothing(scene, 
     assert "the limit is stricter than the rounding of float16" in text and "inherited" not in text
 
 
-def test_of_large_tensors_it_is_said_that_they_are_large(scene, random):
+def test_tensors_too_large_to_be_computed_again_are_reported(scene, random):
     data = scene.data(half(random.standard_normal((1, 1 << 20))))
     for name, part in (("whole", data), ("larger", np.concatenate([data, data[:, :16]], axis=1))):
         source = scene.data(part, name + "_in")
@@ -376,7 +374,7 @@ def test_of_large_tensors_it_is_said_that_they_are_large(scene, random):
     assert "too large" in found["not_computed"][0]["reason"]
 
 
-def test_four_operators_of_a_type_with_the_same_small_error_are_said_once(scene, random):
+def test_four_operators_of_a_type_with_the_same_small_error_are_one_suspect(scene, random):
     source = "data"
     scene.data(random.standard_normal((32, 64)).astype(np.float32))
     for number in range(8):
@@ -403,7 +401,7 @@ def test_four_operators_of_a_type_with_the_same_small_error_are_said_once(scene,
 
 
 @pytest.mark.parametrize("axes", [(0, 1, 2), (0, 2, 1), (2, 0, 1), (1, 0, 2)])
-def test_a_transpose_finds_its_order_in_golden_data(random, axes):
+def test_the_order_of_a_transpose_is_found_by_golden_data(random, axes):
     golden, target = random.standard_normal((3, 4, 5)), random.standard_normal((3, 4, 5))
     made = target.transpose(axes).copy()
     made[0, 0, 0] += 2.0
@@ -414,7 +412,7 @@ def test_a_transpose_finds_its_order_in_golden_data(random, axes):
     assert own_error("Transpose", [whole(target, golden)], whole(target, golden)).distance == 0
 
 
-def test_the_worst_slice_of_an_own_error():
+def test_the_worst_slice_of_an_own_error_is_measured():
     x = np.ones((4, 8))
     made = x.copy()
     made[2] = 1.5
@@ -426,7 +424,7 @@ def test_the_worst_slice_of_an_own_error():
 
 
 @pytest.mark.parametrize("kind", ["tanh", "erf", "quick"])
-def test_the_three_forms_of_gelu(random, kind):
+def test_the_three_forms_of_gelu_are_recognised(random, kind):
     forms = {
         "tanh": lambda v: 0.5 * v * (1 + math.tanh(math.sqrt(2 / math.pi) * (v + 0.044715 * v**3))),
         "erf": lambda v: 0.5 * v * (1 + math.erf(v / math.sqrt(2))),
@@ -439,13 +437,13 @@ def test_the_three_forms_of_gelu(random, kind):
 
 
 @pytest.mark.parametrize("values", [[], [2.0], [[3.0, 1.0], [3.0, -0.0]], [0.0, -0.0, 1.0, 1.0]])
-def test_distinct_values(values) -> None:
+def test_distinct_values_equal_numpys_unique(values) -> None:
     assert distinct_values(np.array(values)).tolist() == np.unique(np.array(values)).tolist()
 
 
 @pytest.mark.parametrize("levels", [3, 100, 256, 257, 1000, 100000])
 @pytest.mark.parametrize("masks", [0.0, 0.3, 0.99])
-def test_what_a_few_elements_tell_of_the_values_holds_for_all(random, levels, masks):
+def test_the_grid_found_in_few_elements_holds_for_all(random, levels, masks):
     count = 40000
     golden = random.randint(0, levels, count) * 0.25 - 17.0
     target = golden.copy()
@@ -462,7 +460,7 @@ def test_what_a_few_elements_tell_of_the_values_holds_for_all(random, levels, ma
     "golden_mask, device_mask",
     [(-1e9, -np.inf), (-3.4e38, -np.inf), (-1e9, -65504.0), (-np.inf, -np.inf)],
 )
-def test_a_mask_that_was_not_added_is_seen_where_it_is_infinite(random, golden_mask, device_mask):
+def test_an_infinite_mask_that_was_not_added_is_noticed(random, golden_mask, device_mask):
     scores = random.standard_normal((4, 8, 8))
     masks = [np.where(np.tri(8) > 0, 0.0, value) for value in (golden_mask, device_mask)]
     inputs = [whole(scores), whole(masks[1], masks[0])]
@@ -476,7 +474,7 @@ def test_a_mask_that_was_not_added_is_seen_where_it_is_infinite(random, golden_m
     assert own_error("Add", inputs, whole(np.maximum(right, -65504.0), scores + masks[0])).odd == 0
 
 
-def test_where_nothing_can_be_computed_nothing_is_odd(random):
+def test_elements_that_cannot_be_computed_are_not_called_wrong(random):
     """A row of a softmax that is masked throughout is NaN here; a device may make anything of
     it.
     """
@@ -491,7 +489,7 @@ def test_where_nothing_can_be_computed_nothing_is_odd(random):
     )
 
 
-def test_the_operator_that_leaves_out_an_infinite_mask_is_the_suspect(scene, random):
+def test_an_operator_that_omits_an_infinite_mask_is_the_suspect(scene, random):
     scores = random.standard_normal((4, 16, 16)).astype(np.float32)
     scene.data(scores, "scores")
     with np.errstate(over="ignore"):

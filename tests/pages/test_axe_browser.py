@@ -18,7 +18,7 @@ SIZES = pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True),
 
 
 @SIZES
-def test_a_report_and_a_row_of_it(driver, page, width, dark):
+def test_a_report_and_its_rows_have_no_accessibility_faults(driver, page, width, dark):
     resize(driver, width, 900, dark)
     show(driver, page)
     assert accessibility_faults(driver) == []
@@ -27,7 +27,7 @@ def test_a_report_and_a_row_of_it(driver, page, width, dark):
 
 
 @SIZES
-def test_a_training(driver, tmp_path, width, dark):
+def test_a_report_of_a_training_has_no_accessibility_faults(driver, tmp_path, width, dark):
     kept = {"time": "t", "model": "m", "model_id": "1"}
     places = [
         {**kept, "device": str(device), "step": str(step)} for device in range(2) for step in (1, 2)
@@ -44,7 +44,7 @@ def test_a_training(driver, tmp_path, width, dark):
 
 
 @SIZES
-def test_a_graph(driver, folder, width, dark):
+def test_a_graph_has_no_accessibility_faults(driver, folder, width, dark):
     resize(driver, width, 900, dark)
     for name in ("om.json.html", "net.prototxt.html"):
         show(driver, folder / name)
@@ -56,7 +56,7 @@ def test_a_graph(driver, folder, width, dark):
 
 
 @SIZES
-def test_a_difference(driver, tmp_path, width, dark):
+def test_a_diff_has_no_accessibility_faults(driver, tmp_path, width, dark):
     for name, bad in (("before", 5), ("after", 30)):
         with RunStore.begin(str(tmp_path / name), {"target": "t", "golden": "g"}) as store:
             store.put_all([make_row(number, 0.5 if number < bad else 1e-4) for number in range(60)])

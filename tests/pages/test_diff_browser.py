@@ -33,7 +33,7 @@ def page(tmp_path_factory):
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
-def test_changes_are_listed_filtered_and_harmless(driver, page, width, dark):
+def test_changes_are_listed_filtered_and_escaped(driver, page, width, dark):
     resize(driver, width, 844, dark)
     show(driver, page)
     assert driver.find_element("css selector", "#after").text == "FAIL so far"
@@ -48,7 +48,7 @@ def test_changes_are_listed_filtered_and_harmless(driver, page, width, dark):
     assert driver.title == "difference: FAIL so far; 26 worse than before"
 
 
-def test_without_scripts_everything_is_there(page):
+def test_the_diff_page_is_complete_without_scripts(page):
     with browser(scripts=False) as plain:
         show(plain, page, scripts=False)
         assert "op17:output:0" in plain.find_element("css selector", "main").text

@@ -55,7 +55,7 @@ def groups_of(group):
     return found + [inner for member in found for inner in groups_of(member)]
 
 
-def test_scopes_are_groups_and_alike_ones_in_a_row_are_one():
+def test_scopes_become_groups_and_equal_neighbours_one_group():
     ops = transformer(40)
     root = fold(ops)
     assert sorted(root.ops()) == list(range(len(ops)))
@@ -68,7 +68,7 @@ def test_scopes_are_groups_and_alike_ones_in_a_row_are_one():
     assert len(root.members) <= 3
 
 
-def test_blocks_that_repeat_are_groups_that_begin_where_one_tensor_enters():
+def test_repeated_blocks_become_groups_that_begin_where_one_tensor_enters():
     ops = resnet(30)
     root = fold(ops)
     assert sorted(root.ops()) == list(range(len(ops)))
@@ -90,7 +90,7 @@ def test_blocks_that_repeat_are_groups_that_begin_where_one_tensor_enters():
         assert len({flow.source for number in inside for flow in ops[number].inputs} - inside) == 1
 
 
-def test_names_by_type_are_no_scopes():
+def test_names_made_of_types_are_not_taken_for_scopes():
     ops = [
         op("p2o.%s.%d" % (one.type, number), one.type, *(flow.source for flow in one.inputs))
         for number, one in enumerate(resnet(30))
@@ -101,7 +101,7 @@ def test_names_by_type_are_no_scopes():
     )
 
 
-def test_what_has_no_scope_is_with_what_it_stands_between():
+def test_ops_without_a_scope_join_the_group_around_them():
     ops = transformer(40)
     inner = next(
         number for number, one in enumerate(ops) if one.name == "net/layer_3/part_0/Softmax"
@@ -112,7 +112,7 @@ def test_what_has_no_scope_is_with_what_it_stands_between():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_every_op_is_drawn_once_and_every_tensor_enters_where_its_reader_is(seed):
+def test_every_op_is_drawn_once_and_edges_end_at_their_readers(seed):
     chance = random.Random(seed)
     ops = []
     for number in range(700):
@@ -161,7 +161,7 @@ def test_every_op_is_drawn_once_and_every_tensor_enters_where_its_reader_is(seed
             )
 
 
-def test_constants_stand_in_the_box_of_their_reader():
+def test_constants_are_drawn_in_the_box_of_their_reader():
     ops = [
         op("w", "Const"),
         op("w/read", "Identity", 0),
@@ -183,7 +183,7 @@ def test_a_small_network_is_drawn_flat():
     assert len(ops) < FOLDED_FROM and len(network_shown(ops, {})["drawing"]["ops"]) == len(ops)
 
 
-def test_thousands_of_ops_without_scopes_or_repetition_are_groups_of_neighbours():
+def test_thousands_of_ops_without_structure_become_groups_of_neighbours():
     chance = random.Random(1)
     ops = [op("op0", "Data")]
     ops += [

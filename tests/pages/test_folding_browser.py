@@ -77,7 +77,7 @@ def large(tmp_path_factory):
     return path
 
 
-def test_the_way_to_the_first_failing_op_is_unfolded_and_the_rest_is_not(driver, large):
+def test_only_the_path_to_the_first_failing_op_is_unfolded(driver, large):
     show(driver, large)
     drawn = driver.execute_script(DRAWN)
     assert (
@@ -97,7 +97,7 @@ def test_the_way_to_the_first_failing_op_is_unfolded_and_the_rest_is_not(driver,
     )
 
 
-def test_a_group_unfolds_and_folds_where_it_is(driver, large):
+def test_a_group_unfolds_and_folds_in_place(driver, large):
     show(driver, large)
     click = "arguments[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))"
     find_group = (
@@ -116,7 +116,7 @@ def test_a_group_unfolds_and_folds_where_it_is(driver, large):
     assert driver.execute_script(find_group) is not None
 
 
-def test_boxes_of_unfolded_groups_do_not_lie_upon_one_another(driver, large):
+def test_boxes_of_unfolded_groups_do_not_overlap(driver, large):
     show(driver, large)
     element(driver, "#tools button[title='unfold all groups']").click()
     assert len(driver.execute_script(DRAWN)) == 1 + 6 * LAYERS
@@ -150,7 +150,7 @@ def test_f_goes_from_one_failing_op_to_the_next_and_back(driver, large):
     assert shown(driver) == BAD[2]
 
 
-def test_failing_ops_are_marked_in_the_list_and_found_by_their_verdict(driver, large):
+def test_failing_ops_are_marked_in_the_list_and_searchable_by_verdict(driver, large):
     show(driver, large)
     find(driver, "fail")
     names = [
@@ -167,7 +167,7 @@ def test_failing_ops_are_marked_in_the_list_and_found_by_their_verdict(driver, l
     assert shown(driver) == BAD[2]
 
 
-def test_the_minimap_shows_what_is_in_sight_and_leads_elsewhere(driver, large):
+def test_the_minimap_shows_the_visible_part_and_moves_it(driver, large):
     from selenium.webdriver.common.action_chains import ActionChains
 
     show(driver, large)
@@ -187,7 +187,7 @@ def test_the_minimap_shows_what_is_in_sight_and_leads_elsewhere(driver, large):
     assert not canvas.is_displayed()
 
 
-def test_the_original_model_stands_beside_with_what_was_fused_into_what(driver, tmp_path):
+def test_the_original_model_is_shown_beside_with_fused_ops_linked(driver, tmp_path):
     original = ops_of(3)
     compiled, sources = [NetworkOp("net/in", "Data", ())], [["net/in"]]
     for layer in range(3):
@@ -239,7 +239,7 @@ def test_the_original_model_stands_beside_with_what_was_fused_into_what(driver, 
         )
 
 
-def test_sixteen_thousand_ops_are_found_and_drawn(driver, tmp_path):
+def test_sixteen_thousand_ops_can_be_searched_and_drawn(driver, tmp_path):
     ops = ops_of(2667)
     page = graph_page(model_of(ops), Commands(None, "none", None, True))
     assert len(ops) == 16003
@@ -254,7 +254,7 @@ def test_sixteen_thousand_ops_are_found_and_drawn(driver, tmp_path):
     ).is_enabled()
 
 
-def test_hostile_names_of_groups_and_originals_are_text(driver, tmp_path):
+def test_names_of_groups_and_originals_are_escaped(driver, tmp_path):
     hostile = "a</script><script>document.title='ran'</script>/<b>\u202e/"
     names = [hostile + "op%d" % number for number in range(300)]
     steps = [

@@ -40,7 +40,7 @@ def test_enter_in_the_search_shows_the_best_match(om):
     assert om.execute_script("return document.activeElement.id") == "search"
 
 
-def test_the_search_lists_all_ops_and_arrows_walk_through_it(om):
+def test_the_search_lists_all_ops_and_arrows_move_through_it(om):
     assert len(om.find_elements("css selector", "#results [role=option]")) == len(OPS)
     search = element(om, "#search")
     search.send_keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ARROW_UP, Keys.ENTER)
@@ -49,7 +49,7 @@ def test_the_search_lists_all_ops_and_arrows_walk_through_it(om):
     assert element(om, "#found").text == "0 of 7 ops"
 
 
-def test_edges_tell_shape_and_layout_and_boxes_their_originals(om):
+def test_edges_show_shape_and_layout_and_boxes_their_originals(om):
     labels = [each.text for each in om.find_elements("css selector", "#graph text.label")]
     assert labels == ["1,2,8,8,16 NC1HWC0"] * 7
     text = element(om, "#graph").text
@@ -58,7 +58,7 @@ def test_edges_tell_shape_and_layout_and_boxes_their_originals(om):
     assert "float16 1,2,8,8,16 NC1HWC0, originally 1,32,8,8 NCHW" in element(om, "#detail").text
 
 
-def test_start_and_end_are_marked_with_what_lies_between_and_the_command_runs(om, folder):
+def test_start_and_end_are_marked_and_the_submodel_command_runs(om, folder):
     choose(om, "conv1", "start")
     choose(om, "add", "end")
     between = sorted(
@@ -84,7 +84,7 @@ def test_start_and_end_are_marked_with_what_lies_between_and_the_command_runs(om
     assert set(layers) == {"conv1", "trans", HOSTILE, "side", "add"}
 
 
-def test_choosing_again_moves_the_mark_and_an_end_above_the_start_cannot_be_chosen(om):
+def test_choosing_again_moves_the_mark_and_an_end_above_the_start_is_disabled(om):
     choose(om, "conv1", "start")
     choose(om, "add", "end")
     choose(om, "conv10", "end")
@@ -103,14 +103,14 @@ def test_choosing_again_moves_the_mark_and_an_end_above_the_start_cannot_be_chos
     assert not element(om, "button[data-choose=end]").is_enabled()
 
 
-def test_a_start_below_the_end_takes_the_end_away_and_says_so(om):
+def test_a_start_below_the_end_removes_the_end_with_a_note(om):
     choose(om, "conv1", "end")
     choose(om, "add", "start")
     assert om.execute_script(MARKS) == [["add", "start"]]
     assert "the end was conv1" in element(om, "#choosing").text
 
 
-def test_all_of_it_works_by_keyboard_alone(om):
+def test_the_graph_is_usable_by_keyboard_alone(om):
     graph = element(om, "#graph")
     om.execute_script("arguments[0].focus()", graph)
     graph.send_keys("n", "n", "s", "n", "n", "n", "e")
@@ -149,7 +149,7 @@ def test_a_click_on_an_op_shows_it_and_a_drag_moves_the_drawing(om):
     assert shown(om) == "side"
 
 
-def test_a_hostile_name_is_only_a_name(om):
+def test_names_in_the_graph_are_escaped(om):
     find(om, "$(touch x)")
     assert shown(om) == HOSTILE
     assert "\\u202e" in element(om, "#detail h2").text and "\u202e" not in element(om, "body").text
@@ -159,7 +159,7 @@ def test_a_hostile_name_is_only_a_name(om):
     assert "\\[0\\]" not in element(om, "#command").text
 
 
-def test_a_result_of_another_model_is_doubted(driver, folder, tmp_path):
+def test_a_result_of_another_model_is_warned_of(driver, folder, tmp_path):
     made = [sys.executable, "-m", "goldwatch.testing"]
     for words in (
         [*made, "make", ".", "--ops", "3", "--size", "4k"],
@@ -184,7 +184,7 @@ def test_a_result_of_another_model_is_doubted(driver, folder, tmp_path):
     assert "warning" not in own.stderr and 'id="doubt"' not in (tmp_path / "page.html").read_text()
 
 
-def test_no_line_runs_through_a_label_and_no_label_lies_under_a_mark(om):
+def test_edges_avoid_labels_and_labels_avoid_marks(om):
     choose(om, "add", "start")
     choose(om, "conv10", "end")
     boxes = """return [...document.querySelectorAll(arguments[0])].map((it) => {
@@ -225,7 +225,7 @@ def test_one_op_is_start_and_end_and_its_label_fits(om, width, name):
     assert not om.execute_script("return document.querySelectorAll('#graph [data-end]').length")
 
 
-def test_escape_closes_the_detail_and_gives_the_focus_back_to_where_it_was_opened(om):
+def test_escape_closes_the_detail_and_returns_the_focus(om):
     find(om, "conv1")
     button = element(om, "button[data-choose=start]")
     button.send_keys(Keys.ENTER)
@@ -241,7 +241,7 @@ def test_escape_closes_the_detail_and_gives_the_focus_back_to_where_it_was_opene
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_on_a_phone_nothing_scrolls_sideways(driver, folder, dark):
+def test_the_graph_on_a_phone_does_not_scroll_sideways(driver, folder, dark):
     resize(driver, 390, 844, dark)
     show(driver, folder / "om.json.html")
     choose(driver, "conv1", "start")
@@ -253,7 +253,7 @@ def test_on_a_phone_nothing_scrolls_sideways(driver, folder, dark):
     assert (paper == "rgb(255, 255, 255)") is not dark
 
 
-def test_without_scripts_the_ops_are_a_table(folder):
+def test_without_scripts_the_ops_are_shown_as_a_table(folder):
     with browser(scripts=False) as plain:
         show(plain, folder / "om.json.html", scripts=False)
         text = element(plain, "#plain").text
@@ -263,7 +263,7 @@ def test_without_scripts_the_ops_are_a_table(folder):
         assert not element(plain, "#workbench").is_displayed()
 
 
-def test_verdicts_of_a_result_are_shown_by_shape_too(driver, tmp_path):
+def test_verdicts_of_a_result_are_shown_by_shape_and_colour(driver, tmp_path):
     made = [sys.executable, "-m", "goldwatch.testing"]
     assert (
         run_here(
@@ -307,7 +307,7 @@ def test_verdicts_of_a_result_are_shown_by_shape_too(driver, tmp_path):
     )
 
 
-def test_three_thousand_ops_are_searched_marked_and_moved(driver, tmp_path):
+def test_three_thousand_ops_can_be_searched_marked_and_moved(driver, tmp_path):
     ops = [
         op(number, "op%d" % number, "Add", ["op%d" % (number - 1)] if number else [])
         for number in range(3000)
@@ -380,7 +380,7 @@ def test_on_a_phone_arrows_and_fingers_move_and_two_fingers_zoom(driver, tmp_pat
     moved(at)
 
 
-def test_the_list_stands_where_the_page_was_opened(driver, tmp_path):
+def test_the_list_of_ops_starts_at_the_op_that_is_shown(driver, tmp_path):
     made = [sys.executable, "-m", "goldwatch.testing"]
     assert (
         run_here(
@@ -407,7 +407,7 @@ def test_the_list_stands_where_the_page_was_opened(driver, tmp_path):
     )
 
 
-def test_an_op_has_an_address_and_back_leads_to_the_one_before(driver, folder, until):
+def test_each_op_has_an_address_and_back_leads_to_the_previous_one(driver, folder, until):
     show(driver, folder / "om.json.html", "#op-side")
     assert shown(driver) == "side" and not element(driver, "#address").is_displayed()
     find(driver, "conv1")

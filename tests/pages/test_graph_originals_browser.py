@@ -19,7 +19,7 @@ from goldwatch.store.store import RunStore
 pytestmark = pytest.mark.browser
 
 
-def test_a_caffe_net_shows_shapes_and_its_command_cuts(driver, folder, tmp_path):
+def test_a_caffe_net_shows_shapes_and_its_submodel_command_runs(driver, folder, tmp_path):
     show(driver, folder / "net.prototxt.html")
     labels = [each.text for each in driver.find_elements("css selector", "#graph text.label")]
     assert sorted(labels) == ["1,3,8,8 NCHW", *["1,4,3,3 NCHW"] * 2, *["1,4,6,6 NCHW"] * 3]
@@ -43,7 +43,7 @@ def test_a_caffe_net_shows_shapes_and_its_command_cuts(driver, folder, tmp_path)
     assert done.returncode == 0, done.stderr
 
 
-def test_an_onnx_cut_says_which_shapes_to_fill_in_and_then_runs(driver, tmp_path):
+def test_an_onnx_command_says_which_shapes_to_fill_in_and_then_runs(driver, tmp_path):
     onnx_models.save(tmp_path / "net.onnx", onnx_networks.cnn())
     assert run_here(["goldwatch", "graph", "net.onnx", "-o", "page.html"], tmp_path).returncode == 0
     show(driver, tmp_path / "page.html")
@@ -84,7 +84,7 @@ def test_an_onnx_cut_says_which_shapes_to_fill_in_and_then_runs(driver, tmp_path
     assert not driver.find_elements("css selector", "#to-fill-in")
 
 
-def test_a_result_gives_the_command_what_its_run_was_given(driver, folder, tmp_path):
+def test_the_command_repeats_the_options_of_the_compared_run(driver, folder, tmp_path):
     for name in ("dump", "golden"):
         (tmp_path / name).mkdir()
     model = str(folder / "om.json")
@@ -112,7 +112,7 @@ def test_a_result_gives_the_command_what_its_run_was_given(driver, folder, tmp_p
     assert {option: words[words.index(option) + 1] for option in given} == given
 
 
-def test_the_page_of_an_om_knows_the_original_beside_it(driver, folder, tmp_path):
+def test_the_page_of_an_om_cuts_the_original_beside_it(driver, folder, tmp_path):
     (tmp_path / "own.prototxt").write_text(ORIGINAL)
     command = [
         "goldwatch",
@@ -146,7 +146,7 @@ def test_the_page_of_an_om_knows_the_original_beside_it(driver, folder, tmp_path
     )
 
 
-def test_an_original_beside_an_om_that_cannot_be_read_is_told_on_the_page(driver, tmp_path):
+def test_an_unreadable_original_beside_an_om_is_reported_on_the_page(driver, tmp_path):
     (tmp_path / "m.json").write_text(json.dumps({"name": "m", "graph": [{"name": "m", "op": OPS}]}))
     (tmp_path / "m.prototxt").write_text("layer {")
     done = run_here(["goldwatch", "graph", "m.json", "-o", "m.html"], tmp_path)

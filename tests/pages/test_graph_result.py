@@ -9,7 +9,7 @@ from goldwatch.pages.graph_result import read_result
 from goldwatch.store.store import RunStore
 
 
-def test_constants_are_no_nodes_of_the_original_network(tmp_path):
+def test_constants_are_not_nodes_of_the_original_network(tmp_path):
     compared = make_row(0).but(op="conv", golden="/Conv_0,/Relu_1")
     constants = [
         make_row(number).but(op="const_%d" % number, golden="w%d" % number, verdict=EXPECTED_ABSENT)

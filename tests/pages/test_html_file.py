@@ -21,7 +21,7 @@ def hashed(content):
     return "'sha256-%s'" % base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
 
 
-def test_the_policy_names_exactly_the_script_and_the_style():
+def test_the_content_policy_allows_exactly_the_script_and_the_style():
     built = page("title", "<p>body</p>", {"data": {"a": 1}}, ["base.css"], ["common.js"])
     (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', built)
     (css,) = re.findall(r"<style>(.*?)</style>", built, re.S)
@@ -33,7 +33,7 @@ def test_the_policy_names_exactly_the_script_and_the_style():
     assert not re.search(r"(src|href)=\"(?!data:,)", built)
 
 
-def test_a_name_stays_text():
+def test_names_in_a_page_are_escaped():
     built = page(
         HOSTILE,
         '<p title="%s">%s</p>' % (attribute(HOSTILE), text(HOSTILE)),
@@ -48,7 +48,7 @@ def test_a_name_stays_text():
     assert json.loads(data) == [HOSTILE] and "\u2028" not in data
 
 
-def test_no_attribute_moves_a_terminals_cursor():
+def test_attributes_hold_no_control_characters():
     """A browser makes the characters of the references again (test_report_browser.py)."""
     name = "a\x1b[31m\x7f\r\n\u202eb"
     found = attribute(name)
@@ -58,7 +58,7 @@ def test_no_attribute_moves_a_terminals_cursor():
     )
 
 
-def test_large_data_are_packed_and_come_back():
+def test_large_data_is_packed_and_unpacks_unchanged():
     document = {"x": list(range(PACKED_BYTES // 2))}
     block = data_block("data", document)
     assert 'data-packed="gzip"' in block and len(block) < PACKED_BYTES * 2
@@ -73,10 +73,10 @@ def test_numbers_that_are_not_finite_are_refused():
 
 
 @pytest.mark.parametrize("name", ["common.js", "base.css"])
-def test_an_asset_cannot_end_its_own_element(name):
+def test_an_asset_cannot_close_its_own_element(name):
     assert not re.search(r"</(script|style)", asset(name), re.I)
 
 
-def test_scripts_are_one_strict_function():
+def test_scripts_are_wrapped_in_one_strict_function():
     built = script(["common.js"])
     assert built.startswith("(function () {\n'use strict';") and built.endswith("})();\n")

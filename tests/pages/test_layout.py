@@ -45,7 +45,7 @@ GRAPHS = {
 
 
 @pytest.mark.parametrize("edges", GRAPHS.values(), ids=GRAPHS)
-def test_no_node_lies_upon_another_and_all_lie_inside(edges):
+def test_no_two_nodes_overlap_and_all_lie_inside_the_drawing(edges):
     sizes = [(60.0 + 7 * (number % 11), 30.0 + number % 3) for number in range(NODES)]
     layout = lay_out(sizes, edges)
     boxes = sorted((y, x, width, height) for (x, y), (width, height) in zip(layout.centres, sizes))
@@ -59,7 +59,7 @@ def test_no_node_lies_upon_another_and_all_lie_inside(edges):
 
 
 @pytest.mark.parametrize("edges", GRAPHS.values(), ids=GRAPHS)
-def test_each_line_leads_from_its_source_or_a_line_of_it_to_its_target(edges):
+def test_each_edge_leads_from_its_source_to_its_target(edges):
     sizes = [(80.0, 40.0)] * NODES
     layout = lay_out(sizes, edges)
     points_of = {}
@@ -75,7 +75,7 @@ def test_each_line_leads_from_its_source_or_a_line_of_it_to_its_target(edges):
         )
 
 
-def test_without_cycles_all_data_flows_downwards():
+def test_without_cycles_all_edges_lead_downwards():
     for name in ("chain", "skips", "fan out", "fan in", "one feeds all", "random downwards"):
         edges = [edge for edge in GRAPHS[name] if edge[0] != edge[1]]
         layout = lay_out([(80.0, 40.0)] * NODES, edges)
@@ -97,7 +97,7 @@ def test_the_same_network_is_always_drawn_the_same_way():
     assert lay_out([(80.0, 40.0)] * NODES, edges) == lay_out([(80.0, 40.0)] * NODES, edges)
 
 
-def test_crossings_are_counted_as_by_looking_at_each_pair():
+def test_crossings_equal_a_count_over_all_pairs():
     draw = random.Random(4)
     for _ in range(30):
         count = draw.randrange(2, 25)
@@ -121,7 +121,7 @@ def test_crossings_are_counted_as_by_looking_at_each_pair():
         assert crossings(part, layers, place) == slow
 
 
-def test_two_branches_that_could_be_drawn_without_a_crossing_are():
+def test_branches_that_can_be_drawn_without_a_crossing_are():
     edges = [(0, 1), (0, 2), (0, 3), (1, 6), (2, 5), (3, 4), (4, 7), (5, 7), (6, 7)]
     part = layered(8, edges)
     layers = ordered(part)
@@ -153,6 +153,6 @@ def test_three_thousand_nodes_need_few_bends():
     assert sum(map(len, layout.lines)) < 8 * count
 
 
-def test_nothing_is_laid_out():
+def test_an_empty_network_has_an_empty_layout():
     layout = lay_out([], [])
     assert (layout.width, layout.height, layout.centres, layout.lines) == (0.0, 0.0, [], [])

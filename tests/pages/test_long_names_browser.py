@@ -32,7 +32,7 @@ def blank(driver, tmp_path):
 
 
 @pytest.mark.parametrize("most", [18, 24, 35, 400])
-def test_different_names_stay_different(blank, most):
+def test_different_names_stay_different_when_shortened(blank, most):
     both = [
         *BERT,
         *MIDDLES,
@@ -52,7 +52,7 @@ def test_different_names_stay_different(blank, most):
         )
 
 
-def test_what_cannot_be_seen_is_shown_as_python_does(blank):
+def test_invisible_characters_are_shown_as_python_shows_them(blank):
     names = [
         "relu",
         "relu\u200b",
@@ -71,7 +71,7 @@ def test_what_cannot_be_seen_is_shown_as_python_does(blank):
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_rows_and_the_verdict_of_long_names_can_be_read(driver, tmp_path, width):
+def test_rows_and_verdict_with_long_names_are_readable(driver, tmp_path, width):
     rows = [make_row(number, 0.5, op=name) for number, name in enumerate(MIDDLES)]
     sentence = (
         "{0} (Relu) is the first operator outside its limits: {0}:output:0 has RMSE 5".format(
@@ -93,7 +93,7 @@ def test_rows_and_the_verdict_of_long_names_can_be_read(driver, tmp_path, width)
     assert driver.find_element("css selector", "#suspects pre.command").text.count(MIDDLES[0]) == 1
 
 
-def test_on_a_phone_the_layers_of_a_training_can_be_told_apart(driver, tmp_path):
+def test_layers_of_a_training_can_be_told_apart_on_a_phone(driver, tmp_path):
     rows = [
         make_row(number, 0.3, op=name, device="0", model="m", step=step)
         for step in "123"
@@ -131,7 +131,7 @@ def test_on_a_phone_the_layers_of_a_training_can_be_told_apart(driver, tmp_path)
     ]
 
 
-def test_a_place_that_tells_nothing_apart_has_no_column(driver, tmp_path):
+def test_a_place_equal_in_all_rows_has_no_column(driver, tmp_path):
     rows = [
         make_row(
             number, 0.3, device=str(number % 2), model="m" + str(number % 2), model_id="1", step="3"

@@ -27,7 +27,7 @@ def chain(count):
     ]
 
 
-def test_a_folder_of_graphs_is_refused_by_the_names_in_it(tmp_path):
+def test_a_folder_of_several_graphs_is_refused_with_their_names(tmp_path):
     for number in range(5):
         (tmp_path / ("ge_proto_%d.txt" % number)).write_text("")
     with pytest.raises(FormatError, match="is a folder") as refused:
@@ -38,7 +38,7 @@ def test_a_folder_of_graphs_is_refused_by_the_names_in_it(tmp_path):
     )
 
 
-def test_names_are_broken_behind_slashes_and_never_read_as_another():
+def test_names_are_broken_behind_slashes_with_characters_escaped():
     assert name_lines(["conv1", "resnet_v1_50/block1/unit_1/bottleneck_v1/conv1/Conv2D"]) == [
         ["conv1"],
         ["resnet_v1_50/block1/unit_1/", "bottleneck_v1/conv1/Conv2D"],
@@ -52,7 +52,7 @@ def test_names_are_broken_behind_slashes_and_never_read_as_another():
     assert name_lines(["a\u202e\n", ""]) == [["a\\u202e\\x0a"], [""]]
 
 
-def test_originals_are_told_where_they_are_others():
+def test_original_names_are_shown_where_they_differ():
     assert origin_words("conv1", ["conv1"]) == origin_words("conv1", None) == ""
     assert origin_words("trans", []) == "made by the compiler"
     assert origin_words("x", ["conv1"]) == "from conv1"
@@ -64,7 +64,7 @@ def test_originals_are_told_where_they_are_others():
     )
 
 
-def test_labels_of_one_op_do_not_lie_upon_one_another():
+def test_edge_labels_of_one_op_do_not_overlap():
     ops = [NetworkOp("s%d" % number, "Data", ()) for number in range(5)]
     ops.append(
         NetworkOp(
@@ -78,7 +78,7 @@ def test_labels_of_one_op_do_not_lie_upon_one_another():
             assert abs(y - other_y) >= 10 or abs(x - other_x) >= (width + other_width) / 2
 
 
-def test_a_part_counts_what_it_lacks():
+def test_a_part_of_a_network_counts_the_edges_it_omits():
     ops = chain(10)
     assert near(ops, [5], 3) == [4, 5, 6]
     part = drawing(ops, {"op5": "fail"}, [4, 5, 6])
@@ -116,7 +116,7 @@ def op(name, graph, *inputs):
     )
 
 
-def test_inputs_are_found_in_their_own_graph_first():
+def test_inputs_are_resolved_in_their_own_graph_first():
     document = {
         "model": "m",
         "ops": [op("a", 0), op("a", 1), op("b", 1, "a", None, "gone"), op("c", 2, "a", "b")],
@@ -126,7 +126,7 @@ def test_inputs_are_found_in_their_own_graph_first():
     assert ops[3].inputs == (Flow(0, "2,3 ND"), Flow(2, "2,3 ND")) and ops[3].controls == (0,)
 
 
-def test_a_report_draws_around_the_first_suspect_and_the_whole():
+def test_a_report_draws_the_part_around_the_first_suspect_and_the_whole():
     document = {
         "model": "m",
         "ops": [

@@ -35,7 +35,7 @@ def span(driver):
     return int(found.get_attribute("data-from")), int(found.get_attribute("data-to"))
 
 
-def test_all_parts_are_drawn(driver, page):
+def test_all_parts_of_the_report_are_drawn(driver, page):
     show(driver, page)
     for selector in (
         "#verdict",
@@ -57,7 +57,7 @@ def test_all_parts_are_drawn(driver, page):
     assert driver.execute_script(canvas + "return all.data.some((value) => value)")
 
 
-def test_the_filter_looks_for_plain_text_in_any_case(driver, page):
+def test_the_filter_finds_plain_text_in_any_case(driver, page):
     show(driver, page)
     one = (
         ("UNIT3/", 30),
@@ -78,7 +78,7 @@ def test_the_filter_looks_for_plain_text_in_any_case(driver, page):
         assert len(tensors(driver)) == min(shown, 60)
 
 
-def test_a_heading_sorts_the_worst_first_and_then_the_other_way(driver, page):
+def test_a_heading_sorts_rows_by_the_worst_and_then_reversed(driver, page):
     show(driver, page)
     rows = sorted(network(300, 120), key=lambda row: -row.metrics["RelativeEuclideanDistance"])
     for metric, ways in (
@@ -127,7 +127,7 @@ def test_keys_zoom_and_move_the_plot(driver, page):
     assert span(driver) == (0, 299)
 
 
-def test_pointing_tells_and_dragging_zooms_and_a_click_opens_the_row(driver, page):
+def test_the_plot_shows_values_zooms_on_dragging_and_opens_a_row_on_click(driver, page):
     from selenium.webdriver.common.action_chains import ActionChains
 
     show(driver, page)
@@ -151,7 +151,7 @@ def test_pointing_tells_and_dragging_zooms_and_a_click_opens_the_row(driver, pag
     assert marked == element(driver, "#detail").get_attribute("data-tensor")
 
 
-def test_the_wheel_zooms_with_a_key_held_and_else_scrolls_the_page(driver, page, until):
+def test_the_wheel_zooms_with_a_key_held_and_otherwise_scrolls(driver, page, until):
     from selenium.webdriver.common.action_chains import ActionChains, ScrollOrigin
     from selenium.webdriver.common.keys import Keys
 
@@ -171,7 +171,7 @@ def test_the_wheel_zooms_with_a_key_held_and_else_scrolls_the_page(driver, page,
     until(lambda: span(driver)[1] - span(driver)[0] < 299)
 
 
-def test_a_row_opens_by_keyboard_has_its_own_link_and_closes_with_escape(driver, page):
+def test_a_row_opens_by_keyboard_with_a_link_and_closes_with_escape(driver, page):
     show(driver, page)
     element(driver, "th[data-column=order] button").click()
     press(driver, "#rows tbody tr[tabindex='0']", "\ue015")
@@ -204,7 +204,7 @@ def test_a_row_opens_by_keyboard_has_its_own_link_and_closes_with_escape(driver,
     )
 
 
-def test_only_failing_rows_are_shown_where_that_is_asked(driver, page, tmp_path):
+def test_the_button_shows_failing_rows_only(driver, page, tmp_path):
     show(driver, page)
     only = element(driver, "#only-failing")
     assert only.text == "only failing (180)"
@@ -219,9 +219,7 @@ def test_only_failing_rows_are_shown_where_that_is_asked(driver, page, tmp_path)
     assert not element(driver, "#only-failing").is_displayed()
 
 
-def test_an_address_names_a_row_by_its_op_or_number_and_what_is_not_here_is_told(
-    driver, page, until
-):
+def test_an_address_opens_a_row_by_op_or_number_and_unknown_ones_are_reported(driver, page, until):
     opened = (
         "return document.querySelector('#detail').hidden ? null : "
         "document.querySelector('#detail').dataset.tensor"
@@ -248,7 +246,7 @@ def test_an_address_names_a_row_by_its_op_or_number_and_what_is_not_here_is_told
     assert not element(driver, "#address").is_displayed()
 
 
-def test_back_leads_to_the_row_that_was_open_before(driver, page, until):
+def test_back_leads_to_the_previously_open_row(driver, page, until):
     from selenium.webdriver.common.keys import Keys
 
     opened = (
@@ -269,7 +267,7 @@ def test_back_leads_to_the_row_that_was_open_before(driver, page, until):
         until(lambda tensor=tensor: driver.execute_script(opened) == tensor)
 
 
-def test_the_network_is_drawn_around_the_suspect_and_whole_and_leads_to_rows(driver, page):
+def test_the_network_around_the_suspect_and_as_a_whole_leads_to_rows(driver, page):
     show(driver, page)
     drawn = driver.find_elements("css selector", "#graph [data-op]")
     assert (
@@ -296,7 +294,7 @@ def test_the_network_is_drawn_around_the_suspect_and_whole_and_leads_to_rows(dri
     )
 
 
-def test_f_goes_on_from_one_failing_op_to_the_next_while_their_rows_open(driver, page):
+def test_f_moves_to_the_next_failing_op_while_a_row_is_open(driver, page):
     from selenium.webdriver.common.action_chains import ActionChains
 
     show(driver, page)
@@ -323,7 +321,7 @@ def test_the_commands_can_be_copied(driver, page, until):
     )
 
 
-def test_a_phone_needs_no_sideways_scrolling(driver, page, tmp_path):
+def test_the_report_on_a_phone_does_not_scroll_sideways(driver, page, tmp_path):
     resize(driver, 390, 844)
     show(driver, page)
     assert driver.execute_script(SIDEWAYS) <= 0
@@ -351,7 +349,7 @@ def test_a_phone_needs_no_sideways_scrolling(driver, page, tmp_path):
     assert driver.execute_script(SIDEWAYS) <= 0
 
 
-def test_dark_is_dark(driver, page):
+def test_the_dark_scheme_is_dark(driver, page):
     for dark, least, most in ((False, 600, 765), (True, 0, 150)):
         resize(driver, 1280, 900, dark)
         show(driver, page)
@@ -361,7 +359,7 @@ def test_dark_is_dark(driver, page):
         assert least <= sum(map(int, re.findall(r"\d+", colour)[:3])) <= most
 
 
-def test_a_hostile_name_is_harmless(driver, tmp_path):
+def test_names_in_the_report_are_escaped(driver, tmp_path):
     rows = [
         make_row(),
         make_row(
@@ -377,14 +375,14 @@ def test_a_hostile_name_is_harmless(driver, tmp_path):
     )
 
 
-def test_control_characters_of_a_name_are_read_from_its_attribute(driver, tmp_path):
+def test_control_characters_in_names_are_kept_in_attributes(driver, tmp_path):
     row = make_row(1, 0.5, op="a\x1b[31m\x7f\u202eb")
     write_page(tmp_path / "page.html", [make_row(), row])
     show(driver, tmp_path / "page.html")
     assert row.tensor in tensors(driver)
 
 
-def test_names_are_never_cut_to_another(driver, tmp_path):
+def test_names_are_never_shortened_to_look_like_another(driver, tmp_path):
     rows = [make_row(number, 0.5, op="scope/" * 40 + "MatMul_%d" % number) for number in range(3)]
     write_page(tmp_path / "page.html", rows)
     show(driver, tmp_path / "page.html")
@@ -395,7 +393,7 @@ def test_names_are_never_cut_to_another(driver, tmp_path):
         )
 
 
-def test_rows_that_come_later_are_shown_where_the_reader_is(driver, page):
+def test_rows_added_to_a_live_page_keep_the_readers_position(driver, page):
     """A live page appends; the scripts are one closed function, so it is built anew with a door."""
     from selenium.webdriver.support.ui import WebDriverWait
 
@@ -430,7 +428,7 @@ def test_rows_that_come_later_are_shown_where_the_reader_is(driver, page):
     )
 
 
-def test_what_compare_op_found_is_drawn(driver, tmp_path):
+def test_details_of_compare_op_are_drawn(driver, tmp_path):
     golden = numpy.linspace(1.0, 2.0, 24).reshape(2, 3, 4)
     target = golden.copy()
     target[:, 1] *= 1.5
@@ -459,7 +457,7 @@ def test_what_compare_op_found_is_drawn(driver, tmp_path):
     )
 
 
-def test_a_merge_shows_all_places_that_it_counts_also_those_without_rows(driver, tmp_path):
+def test_a_merge_shows_all_places_it_counts_including_those_without_rows(driver, tmp_path):
     rows = [
         make_row(number, 0.5, host="h1", device="1", step="2", model="net", model_id="1", time="t")
         for number in range(3)
@@ -568,7 +566,7 @@ def test_a_merge_shows_every_op_and_step_over_all_devices(driver, tmp_path):
     )
 
 
-def test_the_tensor_stays_in_sight_beside_the_metrics(driver, tmp_path):
+def test_the_tensor_column_stays_visible_while_scrolling(driver, tmp_path):
     write_page(tmp_path / "page.html", network(30))
     show(driver, tmp_path / "page.html")
     resize(driver, 390, 800)
@@ -595,14 +593,14 @@ def test_the_tensor_stays_in_sight_beside_the_metrics(driver, tmp_path):
     ), "an open row is marked as a whole"
 
 
-def test_blanks_around_the_filter_do_not_count(driver, tmp_path):
+def test_blanks_around_the_filter_are_ignored(driver, tmp_path):
     write_page(tmp_path / "page.html", network(30, 12), [12])
     show(driver, tmp_path / "page.html")
     element(driver, "#filter").send_keys("  fail ")
     assert driver.execute_script("return Number(document.querySelector('#rows').dataset.shown)") > 0
 
 
-def test_a_training_has_an_overview(driver, tmp_path):
+def test_a_training_has_an_overview_that_selects_rows(driver, tmp_path):
     rows = [
         row.but(time="t", device=str(device), model="m", model_id="1", step=str(step),
         metrics=dict(row.metrics))
@@ -624,7 +622,7 @@ def test_a_training_has_an_overview(driver, tmp_path):
     assert driver.execute_script(SHOWN) == 48
 
 
-def test_only_the_metric_that_is_outside_is_marked_so(driver, tmp_path):
+def test_only_the_metric_outside_its_limit_is_marked(driver, tmp_path):
     limits = "CosineSimilarity>0.99; RelativeEuclideanDistance<0.03; MaxAbsoluteError<=0"
     metrics = {
         "CosineSimilarity": 1 - 1e-8,
@@ -653,7 +651,7 @@ def test_only_the_metric_that_is_outside_is_marked_so(driver, tmp_path):
 
 
 @pytest.mark.parametrize(("width", "last"), [(390, "verdict"), (1920, "MeanRelativeError")])
-def test_no_column_is_cut_off_where_it_could_be_seen(driver, page, width, last):
+def test_no_visible_column_is_cut_off(driver, page, width, last):
     resize(driver, width, 1000)
     show(driver, page)
     edges = (
@@ -679,7 +677,7 @@ def test_metrics_of_a_row_stay_whole_on_a_phone(driver, page):
     assert len(found) > 8 and [each for each in found if each[1:] != [1, 1]] == []
 
 
-def test_on_a_phone_the_first_metric_of_a_training_is_in_sight(driver, tmp_path):
+def test_the_first_metric_of_a_training_is_visible_on_a_phone(driver, tmp_path):
     rows = [
         row.but(time="t", device=str(device), model="m", model_id="1", step=str(step),
         metrics=dict(row.metrics))
@@ -711,7 +709,7 @@ def test_on_a_phone_the_first_metric_of_a_training_is_in_sight(driver, tmp_path)
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_the_last_number_of_the_plot_stands_within_its_frame(driver, tmp_path, width):
+def test_the_last_number_of_the_plot_lies_within_its_frame(driver, tmp_path, width):
     write_page(tmp_path / "page.html", network(2000))
     resize(driver, width, 844)
     show(driver, tmp_path / "page.html")
@@ -730,7 +728,7 @@ def test_the_last_number_of_the_plot_stands_within_its_frame(driver, tmp_path, w
 
 
 @pytest.mark.parametrize("far", [0.0, 2.0])
-def test_the_limit_is_drawn_however_far_from_it_the_values_are(driver, tmp_path, far):
+def test_the_limit_is_drawn_however_far_the_values_are_from_it(driver, tmp_path, far):
     metrics = {"CosineSimilarity": 1 - far, "RelativeEuclideanDistance": far}
     rows = [
         make_row(
@@ -754,13 +752,13 @@ def test_a_page_without_rows_is_drawn(driver, tmp_path):
     assert driver.execute_script(SHOWN) == 0
 
 
-def test_packed_rows_are_drawn(driver, tmp_path):
+def test_packed_rows_of_a_large_report_are_drawn(driver, tmp_path):
     write_page(tmp_path / "page.html", network(5000, 400), [400])
     show(driver, tmp_path / "page.html")
     assert driver.execute_script(SHOWN) == 5000 and span(driver) == (0, 4999)
 
 
-def test_without_scripts_the_page_can_be_read(tmp_path, page):
+def test_the_report_is_readable_without_scripts(tmp_path, page):
     with browser(scripts=False) as blocked:
         show(blocked, page, scripts=False)
         assert blocked.find_element("css selector", "html").get_attribute("data-ready") is None
@@ -819,7 +817,7 @@ def test_other_devices_and_steps_are_drawn_beside_the_chosen_place(driver, tmp_p
     assert len(driver.find_elements("css selector", "#plot-metrics [aria-pressed=true]")) == 2
 
 
-def test_an_op_over_the_steps_is_a_curve_beside_those_of_other_devices(driver, tmp_path):
+def test_an_op_over_the_steps_is_drawn_as_a_curve_per_device(driver, tmp_path):
     training(tmp_path)
     show(driver, tmp_path / "page.html", "#op-block0%2Funit2%2FConv2D")
     frame = element(driver, "#over-steps")
@@ -834,7 +832,7 @@ def test_an_op_over_the_steps_is_a_curve_beside_those_of_other_devices(driver, t
     assert len(driver.find_elements("css selector", "#over-steps canvas")) == 1
 
 
-def test_a_row_tells_what_feeds_it_and_what_it_feeds_and_leads_there(driver, page, until):
+def test_a_row_names_and_links_its_neighbours(driver, page, until):
     show(driver, page, "#op-block12%2Funit0%2FConv2D")
     links = driver.find_elements("css selector", "#detail .neighbours a")
     assert [link.text for link in links] == ["block11/unit9/Conv2D", "block12/unit1/Conv2D"]

@@ -49,7 +49,7 @@ def test_a_page_of_ten_thousand_rows_is_below_two_megabytes(tmp_path):
     assert len(write_page(tmp_path / "page.html", network(10000, 4000), [4000]).encode()) < 2e6
 
 
-def test_without_its_script_it_has_the_verdict_the_suspects_and_200_rows(tmp_path):
+def test_without_its_script_the_page_has_verdict_suspects_and_200_rows(tmp_path):
     rows = network(1000, 400)
     parts = Parts(write_page(tmp_path / "page.html", rows, [700]))
     shown = [attrs["data-tensor"] for attrs, _ in parts.with_attribute("data-tensor", "tr")]
@@ -67,13 +67,13 @@ def test_without_its_script_it_has_the_verdict_the_suspects_and_200_rows(tmp_pat
     assert command == "goldwatch compare-op dump golden '%s'" % rows[700].op
 
 
-def test_a_small_error_is_readable(tmp_path):
+def test_a_small_error_is_shown_with_its_digits(tmp_path):
     page = write_page(tmp_path / "page.html", [make_row(0, 1e-5), make_row(1, 0.5)])
     body = page[page.index("<tbody>") : page.index("</tbody>")]
     assert "1 − 1e-10" in body and "0.75" in body and "1.0000" not in body
 
 
-def test_a_hostile_name_stays_text(tmp_path):
+def test_names_in_the_page_are_escaped(tmp_path):
     row = make_row(
         1, 0.5, op=HOSTILE, op_type=HOSTILE, golden=HOSTILE, target_file=HOSTILE, reason=HOSTILE
     )
@@ -102,11 +102,11 @@ def test_a_hostile_name_stays_text(tmp_path):
         ("MaxAbsoluteError", None, None),
     ],
 )
-def test_numbers_keep_seven_digits_and_the_cosine_its_distance_to_one(name, value, kept):
+def test_numbers_keep_seven_digits_and_a_cosine_its_distance_from_one(name, value, kept):
     assert metric_value(name, value) == kept
 
 
-def test_columns_give_back_every_row():
+def test_row_columns_give_back_every_row():
     rows = [make_row(number, 10.0**-number) for number in range(4)] + [
         make_row(9, metrics={"Own": 0.5}),
         make_row(10, metrics={}),

@@ -11,7 +11,7 @@ from report_pages import make_row, network, tensors, write_page
 pytestmark = pytest.mark.browser
 
 
-def test_print_has_all_rows_up_to_a_thousand(driver, tmp_path, page):
+def test_up_to_a_thousand_rows_are_printed(driver, tmp_path, page):
     for count, printed in ((300, 300), (1300, 1000)):
         write_page(tmp_path / "page.html", network(count))
         show(driver, tmp_path / "page.html")
@@ -31,7 +31,7 @@ def test_print_has_all_rows_up_to_a_thousand(driver, tmp_path, page):
     assert base64.b64decode(driver.print_page()).startswith(b"%PDF")
 
 
-def test_of_many_rows_the_suspects_and_the_failing_ones_are_printed_first(driver, tmp_path):
+def test_rows_of_suspects_and_failing_rows_are_printed_first(driver, tmp_path):
     rows = [
         make_row(number, 0.5 + number / 1e4 if number >= 1200 else 1e-4) for number in range(1300)
     ]
@@ -47,7 +47,7 @@ def test_of_many_rows_the_suspects_and_the_failing_ones_are_printed_first(driver
     assert set(printed[:100]) == {row.tensor for row in rows[1200:]}
 
 
-def test_what_is_printed_is_light(driver, page):
+def test_printing_uses_light_colours(driver, page):
     resize(driver, 1280, 900, dark=True)
     show(driver, page)
     paper = "return getComputedStyle(document.documentElement).getPropertyValue('--paper').trim()"
@@ -81,7 +81,7 @@ return [cells.filter((cell) => cell.scrollWidth > cell.clientWidth + 1).map((cel
 
 
 @pytest.mark.parametrize("width", [718, 1047])
-def test_the_table_of_a_training_can_be_read_on_paper(driver, tmp_path, width):
+def test_the_table_of_a_training_is_readable_on_paper(driver, tmp_path, width):
     write_page(tmp_path / "page.html", training_rows(), [4])
     show(driver, tmp_path / "page.html")
     resize(driver, width, 800)
@@ -94,9 +94,7 @@ def test_the_table_of_a_training_can_be_read_on_paper(driver, tmp_path, width):
     assert cut == [] and highest < 60
 
 
-def test_on_paper_the_metrics_are_named_numbers_stay_whole_and_a_network_takes_one_page(
-    driver, tmp_path, page
-):
+def test_on_paper_metrics_are_named_and_the_network_fits_one_page(driver, tmp_path, page):
     show(driver, page)
     resize(driver, 718, 1000)
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
@@ -127,7 +125,7 @@ return [box.height, document.querySelector('#graph svg').getAttribute('viewBox')
 """  # noqa: E501
 
 
-def test_a_long_network_is_printed_as_far_as_it_is_in_sight(driver, page):
+def test_the_visible_part_of_a_long_network_is_printed(driver, page):
     """Its letters can be read."""
     show(driver, page)
     resize(driver, 718, 1000)
@@ -145,7 +143,7 @@ def test_a_long_network_is_printed_as_far_as_it_is_in_sight(driver, page):
     resize(driver, 1280, 900)
 
 
-def test_the_failing_rows_of_suspects_are_printed_first(driver, tmp_path):
+def test_failing_rows_of_suspects_are_printed_first(driver, tmp_path):
     """Of an op that is a suspect on one device the others' rows are no better than any."""
     numbers = [(str(device), str(step)) for device in range(4) for step in range(80)]
     places = [
@@ -172,7 +170,7 @@ def test_the_failing_rows_of_suspects_are_printed_first(driver, tmp_path):
     assert len(cells) == 1000 and cells[:320] == ["fail"] * 320 and "fail" not in cells[320:]
 
 
-def test_words_of_a_table_stay_whole_without_scripts(tmp_path):
+def test_table_words_are_not_broken_without_scripts(tmp_path):
     write_page(tmp_path / "page.html", training_rows(), [4])
     with browser(scripts=False) as blocked:
         show(blocked, tmp_path / "page.html", scripts=False)
@@ -188,7 +186,7 @@ def test_words_of_a_table_stay_whole_without_scripts(tmp_path):
         assert all(cell.rect["width"] - 16 >= 5.5 * len(cell.text) for cell in heads + types)
 
 
-def test_of_a_row_that_is_open_all_metrics_and_the_neighbours_are_printed(driver, page):
+def test_an_open_row_is_printed_with_all_metrics_and_neighbours(driver, page):
     show(driver, page, "#row-121")
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     text = driver.find_element("css selector", "#detail").text

@@ -13,7 +13,7 @@ def counted(rows):
     return worst_first(places.values())
 
 
-def test_a_line_for_each_place_the_worst_first(make_row):
+def test_each_place_has_a_line_with_the_worst_first(make_row):
     rows = [
         make_row(number, device=device, model="m", step=step)
         for device in "01"
@@ -34,7 +34,7 @@ def test_a_line_for_each_place_the_worst_first(make_row):
     )
 
 
-def test_lines_fit_and_a_great_many_are_counted(make_row):
+def test_place_lines_fit_and_surplus_places_are_counted(make_row):
     rows = []
     for step in range(150):
         verdict = "fail" if step > 100 else "pass"

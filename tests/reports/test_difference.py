@@ -76,7 +76,7 @@ def kinds(found):
     }
 
 
-def test_a_lower_verdict_and_a_grown_distance_are_worse(made):
+def test_a_lower_verdict_or_a_grown_distance_is_worse(made):
     first = made(net(op1={"verdict": "fail", "red": 0.5}, op5={"red": 4e-3}))
     second = made(
         net(
@@ -148,11 +148,11 @@ def test_the_document_fits_its_schema_and_has_both_values(made):
         ("DifferentElements", 0.0, 1e-9, "int8", True),
     ],
 )
-def test_what_is_noise_does_not_cry(name, before, after, dtype, cries):
+def test_changes_within_noise_are_not_reported(name, before, after, dtype, cries):
     assert grown(name, before, after, dtype, 0.5) is cries
 
 
-def test_a_cosine_is_judged_by_its_distance_from_one(made):
+def test_a_cosine_change_is_judged_by_its_distance_from_one(made):
     first = made(net(op1={"red": None, "cosine": 0.999}, op2={"red": None, "cosine": 1.0}))
     second = made(net(op1={"red": None, "cosine": 0.998}, op2={"red": None, "cosine": 1 - 1e-9}))
     found = difference_of(first, second)
@@ -160,7 +160,7 @@ def test_a_cosine_is_judged_by_its_distance_from_one(made):
     assert change_words(found.changes[WORSE][0]) == "1 - CosineSimilarity 0.001 -> 0.002 (2 times)"
 
 
-def test_absolute_errors_count_only_where_nothing_else_was_measured():
+def test_absolute_errors_count_only_where_no_other_metric_was_computed():
     assert distances(
         {"MaxAbsoluteError": 3.0, "CosineSimilarity": 0.5, "StandardDeviation": {"target": {}}}
     ) == {COSINE_DISTANCE: 0.5}
@@ -185,7 +185,7 @@ def placed(device="0", step="1", model="net", model_id="1", time="20260101000000
 BAD = {"op3": {"verdict": "fail"}}
 
 
-def test_times_and_model_numbers_of_a_run_do_not_matter(made):
+def test_the_time_and_model_number_of_a_run_do_not_matter(made):
     first, second = made(placed()), made(placed(time="20260202000000", model_id="7", **BAD))
     found = difference_of(first, second)
     assert (kinds(found), found.joined, found.notes) == ({"worse": ["op3"]}, 8, [])
@@ -194,7 +194,7 @@ def test_times_and_model_numbers_of_a_run_do_not_matter(made):
 @pytest.mark.parametrize(
     ("part", "other"), [("device", "5"), ("model", "net_fixed"), ("step", "3")]
 )
-def test_two_runs_on_other_devices_models_or_steps_are_joined_and_it_is_said(made, part, other):
+def test_runs_on_other_devices_models_or_steps_are_matched_with_a_note(made, part, other):
     found = difference_of(made(placed()), made(placed(**{part: other}, **BAD)))
     assert kinds(found) == {"worse": ["op3"]}
     assert found.notes == [
@@ -204,7 +204,7 @@ def test_two_runs_on_other_devices_models_or_steps_are_joined_and_it_is_said(mad
     assert found.changes[WORSE][0].document()[part] == other
 
 
-def test_devices_that_both_have_are_joined_by_name_only(made):
+def test_devices_that_both_runs_have_are_matched_by_name_only(made):
     found = difference_of(
         made(placed("0") + placed("1", **BAD)), made(placed("1") + placed("2", **BAD))
     )
@@ -213,7 +213,7 @@ def test_devices_that_both_have_are_joined_by_name_only(made):
     assert found.same_model
 
 
-def test_nothing_that_both_have_is_no_pass(made):
+def test_runs_with_nothing_in_common_are_no_pass(made):
     bad = placed("5", **BAD) + placed("6", **BAD)
     for first, second in ((placed("0"), bad), (bad, placed("0"))):
         found = difference_of(made(first), made(second))
@@ -233,7 +233,7 @@ def hosted(*names):
     return [Place("2026", device, "net", "1", step, host) for host, device, step in names]
 
 
-def test_a_run_is_joined_with_the_host_of_a_merge_that_has_its_device(made):
+def test_a_run_is_matched_with_the_host_of_a_merge_that_has_its_device(made):
     run = [Place("2025", device, "net", "9", "1") for device in "01"]
     merge = hosted(("a", "0", "1"), ("a", "3", "1"), ("b", "1", "1"))
     forth, back = PlaceMatch(run, merge), PlaceMatch(merge, run)
@@ -242,7 +242,7 @@ def test_a_run_is_joined_with_the_host_of_a_merge_that_has_its_device(made):
     assert (forth.notes, back.notes, forth.apart) == ([], [], "")
 
 
-def test_a_device_that_several_hosts_have_is_joined_with_none_of_them_and_it_is_said():
+def test_a_device_of_several_hosts_is_matched_with_none_with_a_note():
     run = [Place("2026", "0", "net", "1", "1")]
     merge = hosted(("a", "0", "1"), ("b", "0", "1"))
     for match, places in ((PlaceMatch(run, merge), merge), (PlaceMatch(merge, run), run)):
@@ -254,14 +254,14 @@ def test_a_device_that_several_hosts_have_is_joined_with_none_of_them_and_it_is_
         assert "no host" in match.apart and "hosts a, b" in match.apart
 
 
-def test_as_many_other_devices_are_paired_in_order(made):
+def test_equally_many_other_devices_are_matched_in_order(made):
     first = made(placed("0") + placed("1", **BAD))
     found = difference_of(first, made(placed("8") + placed("9")))
     assert kinds(found) == {"better": ["op3"]}
     assert found.changes[BETTER][0].first.place.device == "1"
 
 
-def test_a_folder_outside_a_tree_is_joined_with_a_tree(made):
+def test_a_flat_folder_is_matched_with_a_tree(made):
     assert kinds(difference_of(made(net()), made(placed(**BAD)))) == {"worse": ["op3"]}
 
 
@@ -271,14 +271,14 @@ def test_several_times_of_one_run_are_kept_apart(made):
     assert kinds(difference_of(first, second)) == {"worse": ["op3"]}
 
 
-def test_rows_that_are_about_the_same_are_joined_one_by_one(made):
+def test_repeated_rows_of_one_tensor_are_matched_one_by_one(made):
     def twice(verdict):
         return [*net(), row("op0", verdict, timestamp_us=5)]
 
     assert kinds(difference_of(made(twice("pass")), made(twice("fail")))) == {"worse": ["op0"]}
 
 
-def test_an_op_whose_dump_is_missing_was_not_compared_rather_than_gone(made):
+def test_an_op_whose_dump_is_missing_counts_as_not_compared(made):
     lost = row(
         "op2", "not_compared", None, tensor="op2", kind="op", tensor_index=None, reason="no dump"
     )
@@ -291,12 +291,12 @@ def test_an_op_whose_dump_is_missing_was_not_compared_rather_than_gone(made):
     assert [change.side.tensor for change in told] == ["op2:output:0"] * 2
 
 
-def test_what_is_absent_as_expected_counts_as_no_row(made):
+def test_rows_absent_as_expected_count_as_no_rows(made):
     found = difference_of(made(net()), made(net(op4={"verdict": "expected_absent", "red": None})))
     assert kinds(found) == {"vanished": ["op4"]}
 
 
-def test_another_model_is_told(made):
+def test_another_model_is_reported(made):
     others = [row("other%d" % number) for number in range(5)]
     found = difference_of(made(net()), made(net()[:3] + others))
     assert not found.same_model
@@ -310,7 +310,7 @@ def test_another_model_is_told(made):
     )
 
 
-def test_a_number_that_became_nan_is_told_by_the_metric_that_was_wrong(made):
+def test_a_number_that_became_nan_is_named_by_the_metric_that_failed(made):
     first = made(net(op1={"red": 0.5, "cosine": 1 - 2e-8, "verdict": "fail"}))
     found = difference_of(
         first, made(net(op1={"red": math.nan, "cosine": math.nan, "verdict": "fail"}))
@@ -331,7 +331,7 @@ def test_a_merge_is_judged_by_the_limits_of_its_hosts(made):
     assert "different limits" in difference_of(run, merged("vendor")).notes[0]
 
 
-def test_an_unfinished_run_and_other_limits_are_said(made):
+def test_unfinished_runs_and_other_limits_are_noted(made):
     found = difference_of(
         made(net(), limits="default"), made(net(), finished=False, limits="vendor")
     )
@@ -344,7 +344,7 @@ VALUES = st.floats(0, 10) | st.sampled_from([0.0, 1e-9, 3e-9, math.nan, math.inf
 
 
 @given(st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=4), st.floats(0, 3))
-def test_what_grew_one_way_did_not_grow_the_other_way(pairs, tolerance):
+def test_a_distance_that_grew_one_way_did_not_grow_the_other_way(pairs, tolerance):
     for before, after in pairs:
         assert not (
             grown(RED, before, after, None, tolerance)
@@ -352,7 +352,7 @@ def test_what_grew_one_way_did_not_grow_the_other_way(pairs, tolerance):
         )
 
 
-def test_a_run_that_passes_and_is_worse_is_not_titled_as_one_that_passes(made):
+def test_the_title_of_a_passing_but_worse_run_says_worse(made):
     good, worse = made([row(red=1e-4)]), made([row(red=0.02)])
     title = markdown(difference_of(good, worse)).splitlines()[0]
     assert title == "## goldwatch diff: 1 worse than before (the run itself passes)"
@@ -360,7 +360,7 @@ def test_a_run_that_passes_and_is_worse_is_not_titled_as_one_that_passes(made):
     assert title == "## goldwatch diff: pass; nothing is worse than before"
 
 
-def test_a_comment_of_many_changes_keeps_its_size_and_counts_what_is_left_out(made):
+def test_a_diff_comment_of_many_changes_is_bounded_and_counts_the_rest(made):
     many = [row("a|`<b>%d" % number + "x" * 150, "fail") for number in range(700)]
     good = [row(one.op) for one in many]
     text = markdown(difference_of(made(good), made(many)))
@@ -374,7 +374,7 @@ def test_a_comment_of_many_changes_keeps_its_size_and_counts_what_is_left_out(ma
     "kinds_of_change",
     [["worse"], ["worse", "better"], ["worse", "better", "appeared", "vanished"], ["vanished"]],
 )
-def test_a_comment_leaves_nothing_out_that_there_is_room_for(made, kinds_of_change):
+def test_a_diff_comment_fills_its_room(made, kinds_of_change):
     first, second = (
         [row("same%d" % number) for number in range(1500)],
         [row("same%d" % number) for number in range(1500)],
@@ -396,7 +396,7 @@ def test_a_comment_leaves_nothing_out_that_there_is_room_for(made, kinds_of_chan
     assert min(shown.values()) > 0.7 * max(shown.values())
 
 
-def test_a_comment_with_room_for_all_leaves_nothing_out(made):
+def test_a_diff_comment_that_fits_leaves_nothing_out(made):
     many = [row("op%d" % number + "x" * 40, "fail") for number in range(450)]
     text = markdown(difference_of(made([row(one.op) for one in many]), made(many)))
     assert (

@@ -29,7 +29,7 @@ def odd_rows(make_row):
     ]  # fmt: skip
 
 
-def test_what_the_verdict_sees_comes_back(make_row) -> None:
+def test_a_row_digest_is_unpacked_as_it_was_packed(make_row) -> None:
     shared = {}
     for row in odd_rows(make_row):
         seen = row_digest(row)
@@ -44,7 +44,7 @@ def test_what_the_verdict_sees_comes_back(make_row) -> None:
     )
 
 
-def test_kept_rows_by_number(tmp_path, make_row) -> None:
+def test_rendered_rows_are_found_by_number(tmp_path, make_row) -> None:
     rows, render = odd_rows(make_row), Renderer(Columns(), mapping=("/t", "/g"))
     numbers = [70000, 3, 4096, 4095, 9]
     kept = RenderedRowCache(str(tmp_path))
@@ -85,7 +85,9 @@ def test_kept_rows_by_number(tmp_path, make_row) -> None:
 
 
 @pytest.mark.parametrize("first", [1, 10_000_000])
-def test_a_kept_row_takes_forty_bytes(tmp_path, make_row, first) -> None:
+def test_a_cached_rendered_row_takes_at_most_sixty_bytes_of_memory(
+    tmp_path, make_row, first
+) -> None:
     row = make_row(0)
     kept, made = RenderedRowCache(str(tmp_path)), Renderer(Columns())(row)
     kept.keep(first, "0" * 16, made)

@@ -181,7 +181,7 @@ def test_junit_has_a_suite_for_each_place_and_a_case_for_each_op(tmp_path, make_
         assert "op0 differs" in good[0].text and half[0].text == "op3:output:1: not compared: cut"
 
 
-def test_junit_makes_any_name_harmless(tmp_path, make_row):
+def test_junit_escapes_any_name(tmp_path, make_row):
     rows = [
         make_row(
             0,
@@ -250,7 +250,7 @@ def test_markdown_tells_verdict_suspects_and_the_ten_worst_rows(tmp_path, make_r
     assert text.count("<details>") == text.count("</details>") == 4 and "Left out" not in text
 
 
-def test_markdown_is_bounded_and_counts_what_is_left_out(tmp_path, make_row):
+def test_markdown_is_bounded_and_counts_the_rest(tmp_path, make_row):
     rows = [make_row(number, verdict="fail", reason="r" * 3000) for number in range(30)] + [
         make_row(number) for number in range(30, 5000)
     ]
@@ -273,7 +273,7 @@ def test_markdown_is_bounded_and_counts_what_is_left_out(tmp_path, make_row):
     assert left.get("warnings", 0) + text.count("\n- w") == 3
 
 
-def test_an_unfinished_run_says_so(tmp_path, make_row):
+def test_markdown_of_an_unfinished_run_says_so(tmp_path, make_row):
     rows = [make_row(0)]
     assert write(tmp_path, MarkdownFile, rows, told_of(rows, finished=False)).startswith(
         "## goldwatch: PASS (not finished)\n"
@@ -302,7 +302,7 @@ def test_junit_of_an_unfinished_run_is_not_green(tmp_path, make_row):
     )
 
 
-def test_nothing_in_a_name_is_markup(tmp_path, make_row):
+def test_markdown_escapes_markup_in_names(tmp_path, make_row):
     rows = [
         make_row(
             0,
@@ -344,11 +344,11 @@ def test_nothing_in_a_name_is_markup(tmp_path, make_row):
         ("x\ny", "x\\\\x0ay"),
     ],
 )
-def test_escapes(text, expected):
+def test_plain_text_is_escaped_for_markdown(text, expected):
     assert plain(text) == expected
 
 
-def test_code_holds_any_backticks():
+def test_code_in_markdown_may_hold_backticks():
     assert (
         code("a") == "`a`"
         and code("a`b") == "``a`b``"
@@ -357,7 +357,7 @@ def test_code_holds_any_backticks():
     )
 
 
-def test_a_table_of_several_places_names_them(tmp_path, make_row):
+def test_the_csv_table_of_several_places_names_them(tmp_path, make_row):
     rows = [make_row(0, device="0", step="1"), make_row(0, device="=1", step="1")]
     lines = write(tmp_path, CsvFile, rows, told_of(rows)).splitlines()
     assert lines[0].startswith("Time,Device,Model,ModelId,Step,Index,OpType")
@@ -379,7 +379,7 @@ def test_a_table_of_several_places_names_them(tmp_path, make_row):
         [{"device": "0", "host": "a"}, {"device": "0", "host": "b"}],
     ],
 )
-def test_what_a_report_begins_with_is_known(tmp_path, make_row, places, comparison):
+def test_the_first_bytes_of_every_report_are_recognised(tmp_path, make_row, places, comparison):
     """A later report takes its place; nothing else is replaced."""
     rows = [make_row(number, **place) for number, place in enumerate(places)]
     for name, (home, _) in FILES.items():
@@ -394,7 +394,7 @@ def test_what_a_report_begins_with_is_known(tmp_path, make_row, places, comparis
     assert len(FILES) == len(REPORT_HEADS)
 
 
-def test_the_worst_rows(make_row):
+def test_the_worst_rows_are_ordered_by_distance(make_row):
     numbers = [0.5, math.nan, 0.25, math.inf, None, 0.5]
     rows = [
         make_row(place, verdict="fail", metrics={"RelativeEuclideanDistance": number})
@@ -448,7 +448,7 @@ def outcomes(suite):
     return {case.get("name"): [child.tag for child in case] for case in suite.iter("testcase")}
 
 
-def test_a_run_that_compared_no_output_is_not_green(tmp_path, make_row):
+def test_junit_of_a_run_that_compared_no_output_is_not_green(tmp_path, make_row):
     rows = [make_row(0, kind="input"), make_row(1, verdict="not_compared", reason="no golden")]
     (suite,) = junit_of(tmp_path, rows, sentence="No output was <compared>.")
     assert outcomes(suite) == {"op0": ["skipped"], "the run is incomplete": ["error"]}
@@ -458,16 +458,16 @@ def test_a_run_that_compared_no_output_is_not_green(tmp_path, make_row):
     assert (error.get("type"), error.get("message")) == ("incomplete", "No output was <compared>.")
 
 
-def test_the_error_of_an_incomplete_run_stands_once_though_there_are_many_places(
-    tmp_path, make_row
-):
+def test_junit_has_one_error_for_an_incomplete_run_of_many_places(tmp_path, make_row):
     rows = [make_row(0, step=step, verdict="not_compared") for step in "123"]
     suites = junit_of(tmp_path, rows)
     assert [suite.get("errors") for suite in suites] == ["0", "0", "1"]
 
 
 @pytest.mark.parametrize("finished", [True, False])
-def test_a_failing_run_and_one_that_forgives_have_no_error_besides(tmp_path, make_row, finished):
+def test_junit_of_failing_and_of_accepted_missing_rows_has_no_extra_error(
+    tmp_path, make_row, finished
+):
     """What lacks its file is skipped where it is forgiven; a killed run has its error all the
     same.
     """
@@ -491,7 +491,9 @@ def test_a_failing_run_and_one_that_forgives_have_no_error_besides(tmp_path, mak
         ({"input": ["fail"], "output": ["not_compared"]}, "failure"),
     ],
 )
-def test_an_op_whose_output_was_not_compared_never_passes(tmp_path, make_row, verdicts, outcome):
+def test_junit_never_passes_an_op_whose_output_was_not_compared(
+    tmp_path, make_row, verdicts, outcome
+):
     kinds = [(kind, verdict) for kind, each in verdicts.items() for verdict in each]
     rows = [
         make_row(number, kind=kind, verdict=verdict, reason="why")
@@ -501,7 +503,7 @@ def test_an_op_whose_output_was_not_compared_never_passes(tmp_path, make_row, ve
     assert outcomes(suite)["op0"] == ([] if outcome is None else [outcome])
 
 
-def test_a_suspect_whose_output_was_not_compared_keeps_its_explanation(tmp_path, make_row):
+def test_junit_explains_a_suspect_whose_output_was_not_compared(tmp_path, make_row):
     rows = [make_row(0), make_row(1, verdict="not_compared", reason="cut")]
     told = told_of(rows)
     told.summary["suspects"] = [suspect("op0")]
@@ -512,7 +514,7 @@ def test_a_suspect_whose_output_was_not_compared_keeps_its_explanation(tmp_path,
     assert "next: look at op0" in case.find("system-out").text
 
 
-def test_a_limit_that_decided_nothing_is_told_in_junit_too(tmp_path, make_row):
+def test_junit_warns_of_a_limit_that_decided_nothing(tmp_path, make_row):
     rows = [make_row(0, step=step) for step in "12"]
     limits = parse_limits(["op=opp0:CosineSimilarity>0.9"])
     summary = plain_tree(summarise(rows, 1, limits, warnings=["a <b> & c\x00"]).document())

@@ -54,7 +54,7 @@ def table(path):
         return list(csv.reader(stream))[1:]
 
 
-def test_every_row_is_read_once_for_all_files(store, monkeypatch):
+def test_each_row_is_read_once_for_all_files(store, monkeypatch):
     rows = list(store.rows("index"))
     read = []
     real = RowReader.row
@@ -94,7 +94,7 @@ def test_every_row_is_read_once_for_all_files(store, monkeypatch):
     )
 
 
-def test_a_store_without_rows(tmp_path):
+def test_a_store_without_rows_gives_empty_files(tmp_path):
     with RunStore.begin(str(tmp_path), {}) as store:
         paths = finish(store, ops=0)
         assert [os.path.basename(path) for path in paths] == [
@@ -104,7 +104,7 @@ def test_a_store_without_rows(tmp_path):
         assert table(paths[0]) == []
 
 
-def test_tables_that_cannot_be_written_leave_the_older_files(store, monkeypatch):
+def test_files_that_cannot_be_written_leave_the_older_ones(store, monkeypatch):
     paths = finish(store)
     before = [open(path).read() for path in paths]  # noqa: SIM115  closed by the collector
     real = RenderedRowCache.lines
@@ -128,7 +128,7 @@ def test_tables_that_cannot_be_written_leave_the_older_files(store, monkeypatch)
     ]
 
 
-def test_a_full_disk_is_told(store, monkeypatch):
+def test_a_full_disk_is_reported_when_results_are_written(store, monkeypatch):
     def full(row, metrics):
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -137,7 +137,7 @@ def test_a_full_disk_is_told(store, monkeypatch):
         finish(store)
 
 
-def test_the_network_is_kept(tmp_path):
+def test_the_network_is_stored_for_reports(tmp_path):
     model, data = DeviceModel("net"), np.zeros((1, 3, 4, 5), np.float16)
     model.add(DeviceOp("data", "Data", (), (DeviceTensor(data, "NCHW", "NCHW", "data"),)))
     model.add(
@@ -190,9 +190,7 @@ def put_and_keep(store, rows, columns=None):
     return cache
 
 
-def test_rows_that_were_rendered_when_they_were_stored_are_not_read_again(
-    store, make_row, monkeypatch
-):
+def test_rows_rendered_when_stored_are_not_read_again(store, make_row, monkeypatch):
     more = [
         make_row(number, op="more%d" % number, device="1", model="m", model_id="1", step="9")
         for number in range(50)
@@ -224,7 +222,7 @@ def test_rows_that_were_rendered_when_they_were_stored_are_not_read_again(
         ]
 
 
-def test_rows_rendered_for_other_tables_are_rendered_anew(store, make_row):
+def test_rows_rendered_with_other_columns_are_rendered_again(store, make_row):
     row = make_row(0, op="more", device="1", overflow=True)
     cache, columns = put_and_keep(store, [row]), Columns(overflow=True)
     paths = finish(store, columns, cache=cache)
@@ -259,7 +257,7 @@ def mixed_rows(make_row):
     return rows
 
 
-def test_rows_in_any_order_of_arrival_stand_in_the_order_of_the_table(
+def test_rows_are_written_in_table_order_whatever_order_they_arrived_in(
     tmp_path, make_row, monkeypatch
 ):
     monkeypatch.setattr(rendered_rows, "_GATHERED_ROWS", 100)

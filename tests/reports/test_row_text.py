@@ -101,20 +101,20 @@ def document_of(row):
 
 
 @given(ROWS)
-def test_it_is_what_pythons_encoder_makes(row) -> None:
+def test_the_json_text_of_a_row_equals_pythons_encoder(row) -> None:
     expected = json.dumps(document_of(row), ensure_ascii=True, allow_nan=False)
     assert row_text(row) == expected
     assert row_document(row) == json.loads(expected)
 
 
 @given(ROWS)
-def test_a_row_is_the_same_in_another_process(row) -> None:
+def test_a_pickled_row_is_equal(row) -> None:
     # NaN is not equal to itself.
     assert repr(pickle.loads(pickle.dumps(row))) == repr(row)
 
 
 @given(st.lists(st.integers(0, 2), max_size=8))
-def test_what_is_remembered_is_of_the_same_object(order) -> None:
+def test_remembering_last_reuses_only_the_same_object(order) -> None:
     shared = [{"a": 1}, {"a": 1}, {"a": 2}]
     made = []
 

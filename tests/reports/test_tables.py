@@ -47,7 +47,7 @@ def read(path):
         return list(csv.reader(stream))
 
 
-def test_the_documented_columns():
+def test_the_table_has_the_documented_columns():
     assert ",".join(header(Columns())) == DOCUMENTED
     chosen = Columns(
         op_sequence=True,
@@ -65,7 +65,7 @@ def test_the_documented_columns():
     )
 
 
-def test_the_cells_of_a_row(make_row):
+def test_the_cells_of_a_full_row_are_as_documented(make_row):
     row = make_row(
         4,
         group=("op1", "op2"),
@@ -119,7 +119,7 @@ def test_the_cells_of_a_row(make_row):
     ]
 
 
-def test_the_cells_of_a_row_without_anything():
+def test_the_cells_of_an_empty_row_are_as_documented():
     row = Row(
         index=3,
         op="op",
@@ -161,7 +161,7 @@ def test_text_cells_are_no_formulas_and_hold_no_controls(text):
         ("*", "*"),
     ],
 )
-def test_text_cell(text, cell):
+def test_text_cells_are_escaped(text, cell):
     assert text_cell(text) == cell
 
 
@@ -190,11 +190,11 @@ def test_metric_cells_keep_their_number(value):
         (True, "1.000000"),
     ],
 )
-def test_other_metric_cells(value, cell):
+def test_metric_cells_without_a_number_are_text(value, cell):
     assert metric_cell(value) == cell
 
 
-def test_shape_cell():
+def test_shapes_are_written_in_brackets():
     assert [shape_cell(shape) for shape in (None, (), (5,), (1, 2))] == [
         "NaN",
         "[]",
@@ -256,7 +256,7 @@ def place(device, step, model_id="1", time="20240101000000", model="net"):
     return Place(time, device, model, model_id, step)
 
 
-def test_names_of_the_tables():
+def test_table_file_names_tell_places_apart():
     assert result_names([ROOT], STAMP) == {ROOT: "result_%s.csv" % STAMP}
     one = place("0", "5")
     assert result_names([one], STAMP) == {one: "result_%s.csv" % STAMP}
@@ -275,7 +275,7 @@ def test_names_of_the_tables():
     )
 
 
-def test_tables_of_a_store(tmp_path, make_row):
+def test_each_place_of_a_store_gets_its_table(tmp_path, make_row):
     out = str(tmp_path / "out")
     first, second, third = place("0", "9"), place("0", "10"), place("0", "9", model_id="2")
 
@@ -324,7 +324,7 @@ def result_text(summary, limits, rows, omitted=()):
 
 
 @pytest.mark.parametrize("validator", [jsonschema.Draft7Validator, jsonschema.Draft202012Validator])
-def test_result_json(tmp_path, make_row, validator):
+def test_result_json_fits_its_schema(tmp_path, make_row, validator):
     odd = "x\udcff\ud800\x1b=\n"
     rows = [
         make_row(
@@ -383,7 +383,7 @@ def test_result_json(tmp_path, make_row, validator):
     )
 
 
-def test_result_json_without_rows():
+def test_result_json_without_rows_is_valid():
     document = json.loads(result_text(summarise([], 0, Limits()), Limits(), []))
     assert document["rows"] == [] and document["omitted"] == [] and document["summary"]["rows"] == 0
 
@@ -405,7 +405,7 @@ def chosen(rows, most):
 
 
 @pytest.mark.parametrize("width", [66, 80, 100, 132])
-def test_the_terminal_table_fits(make_row, width):
+def test_the_terminal_table_fits_its_width(make_row, width):
     rows = [
         make_row(
             0,
@@ -442,7 +442,7 @@ def test_the_terminal_table_fits(make_row, width):
     assert "CosineSimilarity 0.5 is" in text
 
 
-def test_the_terminal_table(make_row):
+def test_the_terminal_table_marks_the_first_failing_row_and_counts_the_rest(make_row):
     rows = [make_row(number) for number in range(50)]
     rows[30] = make_row(
         30, verdict="fail", reason="CosineSimilarity 0.5 is not > 0.99 " + "x" * 200
@@ -488,7 +488,7 @@ def test_the_terminal_table(make_row):
 
 
 @pytest.mark.parametrize("width", [40, 66, 80, 132, None])
-def test_names_of_a_table_are_whole(make_row, width):
+def test_the_terminal_table_shows_whole_names(make_row, width):
     """Layers that differ by a number in the middle of their names, as those of BERT."""
     kinds = ("attention/self/query/MatMul", "output/LayerNorm/batchnorm/add_1")
     names = [
