@@ -41,7 +41,7 @@ def folder(tmp_path_factory):
     return base
 
 
-def test_the_page_runs(tmp_path):
+def test_the_code_of_the_api_page_runs(tmp_path):
     with open(DOCS, encoding="utf-8") as stream:
         code = "\n".join(re.findall(r"```python\n(.*?)```", stream.read(), re.S))
     script = tmp_path / "page.py"
@@ -56,7 +56,7 @@ def test_the_page_runs(tmp_path):
     assert b"pass" in done.stdout
 
 
-def test_the_import_loads_nothing_heavy():
+def test_importing_goldwatch_loads_no_heavy_modules():
     code = "import sys, goldwatch; goldwatch.GoldwatchError; print(*sys.modules)"
     loaded = subprocess.check_output([sys.executable, "-c", code]).decode().split()
     assert not {"numpy", "google.protobuf", "watchdog", "click", "sqlite3", "jsonschema"} & set(
@@ -64,7 +64,7 @@ def test_the_import_loads_nothing_heavy():
     )
 
 
-def test_comparing_and_opening_load_nothing_that_watches():
+def test_compare_and_open_result_load_no_modules_of_watch():
     code = (
         "import sys, goldwatch; goldwatch.compare; goldwatch.open_result; goldwatch.WatchedRows; "
         "print(*sys.modules)"
@@ -74,7 +74,7 @@ def test_comparing_and_opening_load_nothing_that_watches():
     )
 
 
-def test_every_public_name_is_there_and_documented():
+def test_every_public_name_exists_and_is_documented():
     assert set(goldwatch.__all__) <= set(dir(goldwatch))
     with open(DOCS, encoding="utf-8") as stream:
         page = stream.read()
@@ -94,7 +94,7 @@ def test_public_functions_stay_functions_when_their_modules_are_imported():
     subprocess.check_call([sys.executable, "-c", code])
 
 
-def test_a_result_is_usable_afterwards(folder):
+def test_a_result_gives_rows_summary_files_and_a_page(folder):
     seen = []
     result = goldwatch.compare(
         str(folder / "broken"), str(folder / "net" / "golden"),
@@ -124,7 +124,7 @@ def test_a_result_is_usable_afterwards(folder):
     assert not os.path.exists(out), "a temporary folder lives as long as its result"
 
 
-def test_markup_in_names_is_escaped(folder, tmp_path):
+def test_markup_in_names_is_escaped_in_notebooks(folder, tmp_path):
     paths, model = (
         [str(folder / "broken"), str(folder / "net" / "golden")],
         str(folder / "net" / "model.json"),
@@ -134,7 +134,7 @@ def test_markup_in_names_is_escaped(folder, tmp_path):
     assert "<script" not in page and page.count("<table>") == 1
 
 
-def test_rows_come_while_files_arrive(folder, tmp_path):
+def test_watch_yields_rows_while_files_arrive(folder, tmp_path):
     serve = [
         sys.executable,
         "-m",
@@ -171,7 +171,7 @@ def test_a_watch_can_be_stopped(folder):
     assert rows.result.summary.rows > 0
 
 
-def test_a_result_is_read_from_any_current_folder(folder, tmp_path, monkeypatch):
+def test_a_result_is_readable_after_the_current_folder_changed(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(str(tmp_path))
     result = goldwatch.compare(folder / "dump", folder / "net" / "golden", out="out", jobs=1)
     again = goldwatch.open_result("out")
@@ -180,7 +180,7 @@ def test_a_result_is_read_from_any_current_folder(folder, tmp_path, monkeypatch)
     assert all(os.path.isfile(path) for path in result.files)
 
 
-def test_an_interrupt_is_one(folder, tmp_path):
+def test_ctrl_c_raises_an_interrupt_that_is_no_exception(folder, tmp_path):
     """Nothing that handles errors takes it for one."""
 
     def interrupt(some, *_):
@@ -200,7 +200,7 @@ def test_an_interrupt_is_one(folder, tmp_path):
 
 
 @pytest.mark.parametrize(("dumps", "verdict"), [("dump", "incomplete"), ("broken", "fail")])
-def test_a_run_that_has_not_finished_is_no_pass(folder, tmp_path, dumps, verdict):
+def test_an_unfinished_run_is_not_a_pass(folder, tmp_path, dumps, verdict):
     """What is opened while a watch goes on, and what is left of one that was stopped."""
     model = folder / "net" / "model.json"
     paths = (folder / dumps, folder / "net" / "golden")
@@ -232,7 +232,7 @@ def test_a_run_that_has_not_finished_is_no_pass(folder, tmp_path, dumps, verdict
     )
 
 
-def test_a_watch_of_a_run_that_has_ended_does_not_wait_for_ever(folder, tmp_path):
+def test_watching_a_finished_run_ends(folder, tmp_path):
     def watched(**options):
         with goldwatch.watch(
             folder / "dump", folder / "net" / "golden", out=tmp_path / "out", jobs=1, **options
@@ -250,7 +250,7 @@ def test_a_watch_of_a_run_that_has_ended_does_not_wait_for_ever(folder, tmp_path
     assert len(list(goldwatch.open_result(tmp_path / "out").rows())) == first[0]
 
 
-def test_what_another_function_made_is_told_in_words(folder, tmp_path):
+def test_the_store_of_another_function_is_refused_with_its_name(folder, tmp_path):
     paths = (folder / "dump", folder / "net" / "golden")
     with goldwatch.watch(*paths, out=tmp_path / "watched", jobs=1) as rows:
         next(iter(rows))
@@ -266,7 +266,7 @@ def test_what_another_function_made_is_told_in_words(folder, tmp_path):
         goldwatch.watch(*paths, out=tmp_path / "compared", jobs=1, until_idle=0.1).__enter__()
 
 
-def test_a_loop_goes_on_where_another_broke_off(folder):
+def test_a_second_loop_over_a_watch_continues_the_first(folder):
     with goldwatch.watch(
         folder / "dump",
         folder / "net" / "golden",
@@ -282,7 +282,7 @@ def test_a_loop_goes_on_where_another_broke_off(folder):
     )
 
 
-def test_rows_of_what_is_there_come_while_the_rest_is_looked_at(folder, tmp_path, monkeypatch):
+def test_watch_yields_rows_of_present_files_before_all_are_looked_at(folder, tmp_path, monkeypatch):
     monkeypatch.setattr("goldwatch.run.watch._SLICE", 1)
     paths = (folder / "dump", folder / "net" / "golden")
     with goldwatch.watch(*paths, out=tmp_path / "out", jobs=1, until_idle=1e-6) as rows:
@@ -292,7 +292,7 @@ def test_rows_of_what_is_there_come_while_the_rest_is_looked_at(folder, tmp_path
     assert 0 < stored < every
 
 
-def test_a_watch_that_was_left_early_says_what_can_be_read(folder, tmp_path):
+def test_a_watch_left_early_says_what_can_be_read(folder, tmp_path):
     with goldwatch.watch(
         folder / "dump", folder / "net" / "golden", out=tmp_path / "out", jobs=1
     ) as rows:
@@ -316,7 +316,7 @@ def test_a_result_outlives_its_watch(folder):
     assert not os.path.exists(out)
 
 
-def test_what_was_read_says_what_it_is(folder):
+def test_results_trees_and_models_have_a_readable_repr(folder):
     assert repr(goldwatch.DumpTree(folder / "dump")) == "DumpTree(%r, 1 place)" % str(
         folder / "dump"
     )
@@ -336,7 +336,7 @@ def test_a_temporary_folder_lives_as_long_as_any_copy_of_its_result(folder):
     assert not os.path.exists(out)
 
 
-def test_a_temporary_folder_goes_with_a_process_of_multiprocessing(folder, tmp_path):
+def test_a_temporary_folder_is_deleted_when_a_multiprocessing_child_ends(folder, tmp_path):
     code = "import goldwatch, multiprocessing, sys\n"
     code += (
         "def work():\n    global result\n    result = goldwatch.compare('dump', 'net/golden', "
@@ -362,12 +362,12 @@ def test_a_temporary_folder_goes_with_a_process_of_multiprocessing(folder, tmp_p
         ({"op_switch": 5}, "True or False"),
     ],
 )  # fmt: skip
-def test_a_plan_that_cannot_be_is_told(wrong, told):
+def test_an_impossible_plan_is_refused(wrong, told):
     with pytest.raises(goldwatch.GoldwatchError, match=told):
         goldwatch.DumpPlan(**{"dump_path": "dump", **wrong})
 
 
-def test_a_plan_takes_a_list_of_models_and_names_the_forms():
+def test_a_plan_accepts_a_list_of_models_and_names_the_forms():
     plan = goldwatch.DumpPlan(dump_path="dump", models=[ModelDump("net")])
     assert plan.models == (ModelDump("net"),)
     with pytest.raises(goldwatch.GoldwatchError, match="there is no form 'x'"):
@@ -375,12 +375,12 @@ def test_a_plan_takes_a_list_of_models_and_names_the_forms():
 
 
 @pytest.mark.parametrize("name, index", [(5, 0), ("op_1", "0"), ("op_1", None)])
-def test_golden_data_are_asked_for_by_name_and_number(folder, name, index):
+def test_golden_set_find_refuses_a_wrong_name_or_number(folder, name, index):
     with pytest.raises(goldwatch.GoldwatchError, match="an op's name and the number of its output"):
         goldwatch.GoldenSet(folder / "net" / "golden").find(name, index)
 
 
-def test_a_watch_that_is_left_early_leaves_nothing(folder, tmp_path, monkeypatch):
+def test_a_watch_left_early_leaves_no_temporary_folder(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     watched = goldwatch.watch(folder / "dump", folder / "net" / "golden", jobs=1)
     with pytest.raises(goldwatch.GoldwatchError, match="has not begun"):
@@ -395,7 +395,7 @@ def test_a_watch_that_is_left_early_leaves_nothing(folder, tmp_path, monkeypatch
     assert [name for name in os.listdir(str(tmp_path)) if name.startswith("goldwatch-")] == []
 
 
-def test_files_and_folders_are_named_by_path_objects(folder):
+def test_path_objects_are_accepted_for_files_and_folders(folder):
     net = pathlib.Path(str(folder / "net"))
     dump = pathlib.Path(str(folder / "dump"))
     result = goldwatch.compare(dump, net / "golden", model=net / "model.json", jobs=np.int64(1))
@@ -421,12 +421,12 @@ def test_files_and_folders_are_named_by_path_objects(folder):
 @pytest.mark.parametrize(
     "name", ["open_result", "load_model", "load_models", "DumpFile", "DumpTree", "GoldenSet"]
 )
-def test_what_is_no_path_is_told(name, path):
+def test_values_that_are_no_paths_are_refused(name, path):
     with pytest.raises(goldwatch.GoldwatchError, match="expected a path|does not exist"):
         getattr(goldwatch, name)(path)
 
 
-def test_an_empty_name_is_shown_and_the_first_one_is_told_first(tmp_path):
+def test_an_empty_path_is_refused_and_the_first_wrong_one_is_named(tmp_path):
     for target, golden, told in (
         ("", "", "TARGET: ''"),
         ("no", "none", "TARGET: no"),
@@ -446,7 +446,7 @@ def test_an_empty_name_is_shown_and_the_first_one_is_told_first(tmp_path):
         goldwatch.open_result("")
 
 
-def test_of_a_store_the_folder_is_wanted(folder, tmp_path):
+def test_open_result_refuses_run_sqlite_and_asks_for_its_folder(folder, tmp_path):
     goldwatch.compare(folder / "dump", folder / "net" / "golden", out=tmp_path, jobs=1)
     with pytest.raises(
         FileNotFoundError, match="run.sqlite is a file: the folder that holds it is wanted"
@@ -475,7 +475,7 @@ def test_of_a_store_the_folder_is_wanted(folder, tmp_path):
         ({"out": ""}, "OUT: ''"),
     ],
 )
-def test_a_wrong_argument_is_told_and_leaves_no_folder(
+def test_a_wrong_argument_is_refused_and_leaves_no_folder(
     folder, tmp_path, monkeypatch, function, wrong, told
 ):
     unknown = (
@@ -494,19 +494,19 @@ def test_a_wrong_argument_is_told_and_leaves_no_folder(
 
 
 @pytest.mark.parametrize("jobs", [0, -1, 1.5, True, "2"])
-def test_a_number_of_processes_is_one(tmp_path, jobs):
+def test_a_wrong_number_of_jobs_is_refused(tmp_path, jobs):
     for function in (goldwatch.compare, goldwatch.watch):
         with pytest.raises(goldwatch.GoldwatchError, match="jobs="):
             function(str(tmp_path), str(tmp_path), jobs=jobs)
 
 
-def test_rows_of_a_verdict_that_does_not_exist(folder):
+def test_rows_of_an_unknown_verdict_are_refused(folder):
     result = goldwatch.compare(str(folder / "dump"), str(folder / "net" / "golden"), jobs=1)
     with pytest.raises(goldwatch.GoldwatchError, match="there is no verdict 'FAIL'"):
         result.rows("FAIL")
 
 
-def test_errors_are_goldwatch_errors(tmp_path):
+def test_missing_paths_raise_goldwatch_errors(tmp_path):
     with pytest.raises(goldwatch.GoldwatchError, match="nothing"):
         goldwatch.compare(str(tmp_path / "nothing"), str(tmp_path))
     with pytest.raises(goldwatch.GoldwatchError):
@@ -514,7 +514,7 @@ def test_errors_are_goldwatch_errors(tmp_path):
     assert os.listdir(str(tmp_path)) == []
 
 
-def test_progress_is_told_while_files_are_still_planned(tmp_path):
+def test_progress_is_reported_while_files_are_still_planned(tmp_path):
     testing = [sys.executable, "-m", "goldwatch.testing"]
     subprocess.check_call(
         testing + ["make", "net", "--ops", "100", "--size", "64"], cwd=str(tmp_path)
@@ -534,7 +534,7 @@ def test_progress_is_told_while_files_are_still_planned(tmp_path):
 
 
 @pytest.mark.parametrize("named", ["model", "quantisation", "unfused"])
-def test_a_model_file_that_is_missing_is_named_by_what_it_is(folder, named):
+def test_a_missing_model_file_is_named_by_its_role(folder, named):
     said = {
         "model": "the model",
         "quantisation": "the quantisation json",
@@ -549,7 +549,7 @@ def test_a_model_file_that_is_missing_is_named_by_what_it_is(folder, named):
         goldwatch.compare(folder / "dump", folder / "net" / "golden", quantisation="no.json")
 
 
-def test_rows_as_a_table(folder, monkeypatch):
+def test_to_pandas_gives_one_flat_row_per_tensor(folder, monkeypatch):
     """pandas is a stand-in: what it is given is what counts."""
     monkeypatch.setitem(sys.modules, "pandas", types.SimpleNamespace(DataFrame=list))
     result = goldwatch.compare(str(folder / "dump"), str(folder / "net" / "golden"), jobs=1)
@@ -564,14 +564,14 @@ def test_rows_as_a_table(folder, monkeypatch):
     assert not any(isinstance(value, dict) for value in line.values())
 
 
-def test_without_pandas_the_table_says_what_is_missing(folder, monkeypatch):
+def test_to_pandas_without_pandas_says_what_is_missing(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     result = goldwatch.compare(str(folder / "dump"), str(folder / "net" / "golden"), jobs=1)
     with pytest.raises(goldwatch.GoldwatchError, match="pandas"):
         result.to_pandas()
 
 
-def test_ctrl_c_and_close_end_our_own_processes_only(folder):
+def test_ctrl_c_and_close_end_only_goldwatchs_processes(folder):
     import multiprocessing
 
     mine = multiprocessing.get_context("spawn").Process(target=_wait)
@@ -590,7 +590,7 @@ def _wait():
 
 @pytest.mark.parametrize("side", ["TARGET", "GOLDEN"])
 @pytest.mark.parametrize("call", ["compare", "watch"])
-def test_results_lie_in_no_folder_that_is_read(folder, tmp_path, call, side):
+def test_an_out_folder_inside_target_or_golden_is_not_read_as_data(folder, tmp_path, call, side):
     """A folder in it is one of its own, and a link to it none."""
     paths = {"TARGET": tmp_path / "dump", "GOLDEN": tmp_path / "golden"}
     shutil.copytree(str(folder / "dump"), str(paths["TARGET"]))
@@ -613,7 +613,7 @@ def test_results_lie_in_no_folder_that_is_read(folder, tmp_path, call, side):
     assert compared(paths[side] / "out").summary.rows == compared(tmp_path / "out").summary.rows
 
 
-def test_numbers_of_numpy_are_numbers(folder):
+def test_numpy_numbers_are_accepted_as_arguments(folder):
     paths = (folder / "dump", folder / "net" / "golden")
     result = goldwatch.compare(*paths, jobs=np.int64(1), max_elements=np.uint16(1024))
     assert result.options.max_elements == 1024 and type(result.options.max_elements) is int

@@ -46,7 +46,9 @@ def temporary(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "owner, name", [(ComparisonOptions, "graphs"), (Watch, "_set_up"), (Monitor, "start")]
 )
-def test_ctrl_c_while_a_watch_begins(paths, temporary, monkeypatch, owner, name):
+def test_ctrl_c_while_a_watch_begins_is_raised_and_leaves_no_thread(
+    paths, temporary, monkeypatch, owner, name
+):
     """As in the block: ``except Exception`` around a loop of watches must not go on with the next
     one, and no thread stays.
     """
@@ -72,11 +74,11 @@ def test_ctrl_c_while_a_watch_begins(paths, temporary, monkeypatch, owner, name)
     assert set(os.listdir(str(temporary))) <= {"out"}
 
 
-def test_a_monitor_that_never_started_is_stopped():
+def test_stopping_a_monitor_that_never_started_is_harmless():
     Monitor(None, print).stop()
 
 
-def test_an_error_in_a_handler_of_ctrl_c_stays_one(paths, tmp_path):
+def test_an_error_in_a_ctrl_c_handler_stays_that_error(paths, tmp_path):
     """What was handled when goldwatch was called did not cause it."""
 
     def progress(done, known):
@@ -104,7 +106,7 @@ def test_an_error_in_a_handler_of_ctrl_c_stays_one(paths, tmp_path):
                 call()
 
 
-def test_an_interrupt_that_is_raised_in_a_handler_of_another_is_one(paths):
+def test_an_interrupt_raised_while_handling_another_stays_an_interrupt(paths):
     try:
         raise KeyboardInterrupt
     except KeyboardInterrupt as error:
@@ -114,7 +116,7 @@ def test_an_interrupt_that_is_raised_in_a_handler_of_another_is_one(paths):
             raise error
 
 
-def test_what_a_block_makes_of_an_interrupt_is_its_own(paths):
+def test_an_error_that_a_block_makes_of_an_interrupt_is_kept(paths):
     with pytest.raises(ValueError, match="mine"), goldwatch.watch(*paths, jobs=1) as rows:
         try:
             for _ in rows:
@@ -131,7 +133,7 @@ def test_what_a_block_makes_of_an_interrupt_is_its_own(paths):
             list(rows)
 
 
-def test_an_interrupt_that_an_extension_module_hides_is_one(paths, monkeypatch):
+def test_an_interrupt_hidden_by_an_extension_module_is_raised_as_one(paths, monkeypatch):
     def turn(watch):
         try:
             raise KeyboardInterrupt
@@ -209,7 +211,7 @@ print(len(list(rows.result.rows())), flush=True)
 """
 
 
-def test_a_fork_that_ends_takes_nothing_of_its_parent_along(paths, temporary):
+def test_a_forked_child_that_ends_deletes_nothing_of_its_parent(paths, temporary):
     """Neither the temporary folder of a result, nor the processes and threads of a comparison that
     goes on.
     """
@@ -252,7 +254,9 @@ CLOSING = [
 
 @pytest.mark.parametrize("left", ["early", "at the end", "by an error"])
 @pytest.mark.parametrize("owner, name", CLOSING)
-def test_ctrl_c_while_a_watch_is_left(paths, temporary, interrupted_before, owner, name, left):
+def test_ctrl_c_while_a_watch_is_left_leaves_nothing_behind(
+    paths, temporary, interrupted_before, owner, name, left
+):
     """No process, thread or folder stays, nor does OUT remain locked."""
     threads = threading.enumerate()
     out = temporary / "out"
@@ -281,7 +285,9 @@ def is_there(pid):
 
 
 @pytest.mark.parametrize("owner, name", CLOSING[2:])
-def test_ctrl_c_while_a_comparison_ends(paths, temporary, interrupted_before, owner, name):
+def test_ctrl_c_while_a_comparison_ends_leaves_nothing_behind(
+    paths, temporary, interrupted_before, owner, name
+):
     threads = threading.enumerate()
     came = interrupted_before(owner, name)
     with pytest.raises(KeyboardInterrupt):
@@ -300,14 +306,16 @@ def test_ctrl_c_leaves_no_temporary_folder(paths, temporary, interrupted_before,
     assert came and os.listdir(str(temporary)) == []
 
 
-def test_a_temporary_folder_is_deleted_whole(temporary, interrupted_before):
+def test_a_temporary_folder_is_deleted_completely_despite_ctrl_c(temporary, interrupted_before):
     interrupted_before(shutil, "rmtree")
     with pytest.raises(KeyboardInterrupt):
         api._delete(str(temporary), os.getpid())
     assert not temporary.exists()
 
 
-def test_an_interrupt_while_a_run_is_opened_unlocks_out(paths, tmp_path, interrupted_before):
+def test_an_interrupt_while_a_run_is_opened_unlocks_its_out_folder(
+    paths, tmp_path, interrupted_before
+):
     interrupted_before(Run, "prepare_rows")
     try:
         goldwatch.compare(*paths, out=tmp_path, jobs=1)

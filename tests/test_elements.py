@@ -8,14 +8,14 @@ from goldwatch.elements import BY_CODE, BY_GE_NAME, BY_NAME, ELEMENTS
 from goldwatch.proto import load_messages
 
 
-def test_the_codes_are_those_of_the_container() -> None:
+def test_type_codes_are_those_of_the_dump_format() -> None:
     field = load_messages().OpOutput.DESCRIPTOR.fields_by_name["data_type"]
     enumeration = {value.number: value.name for value in field.enum_type.values}
     assert {element.code: element.ge_name for element in ELEMENTS} == enumeration
     assert len(BY_CODE) == len(BY_GE_NAME) == len(ELEMENTS)
 
 
-def test_a_name_means_the_plain_type_and_its_size_is_numpys() -> None:
+def test_each_type_name_has_numpys_size() -> None:
     for name in (
         "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 "
         "complex128"

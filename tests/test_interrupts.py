@@ -63,14 +63,14 @@ except (KeyboardInterrupt, SystemExit):
         "__del__",
     ],
 )
-def test_a_signal_at_the_end_of_an_objects_life(where, how, number):
+def test_a_signal_during_an_objects_finaliser_is_not_lost(where, how, number):
     """Python itself loses it: that is why."""
     words = [sys.executable, "-c", SCRIPT, how, number, *where.split(" ", 1)]
     done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60)
     assert done.stdout.decode().split() == [how]
 
 
-def test_a_watchs_second_signal_is_not_lost_either():
+def test_a_watchs_second_signal_is_not_lost():
     class Closing:
         def __del__(self):
             os.kill(os.getpid(), signal.SIGINT)
@@ -89,7 +89,7 @@ def while_handling(inner, outer):
     return outer
 
 
-def test_what_an_interrupt_caused():
+def test_an_error_caused_by_an_interrupt_is_recognised():
     assert caused_by_interrupt(KeyboardInterrupt())
     assert caused_by_interrupt(
         while_handling(KeyboardInterrupt(), SystemError("returned a result with an error set"))
@@ -101,7 +101,7 @@ def test_what_an_interrupt_caused():
     assert not caused_by_interrupt(None)
 
 
-def test_what_was_handled_at_the_entry_caused_nothing():
+def test_an_interrupt_handled_before_the_entry_is_not_a_cause():
     handled = KeyboardInterrupt()
     try:
         raise handled
@@ -115,7 +115,7 @@ def test_what_was_handled_at_the_entry_caused_nothing():
     assert caused_by_interrupt(handled, entered)
 
 
-def test_elsewhere_it_is_raised_at_once():
+def test_a_signal_outside_of_finalisers_is_raised_at_once():
     code = (
         "import os, signal\nfrom goldwatch.interrupts import heed_interrupts\nheed_interrupts()\n"
     )
@@ -127,7 +127,7 @@ def test_elsewhere_it_is_raised_at_once():
     assert done.stdout.decode().split() == ["raised"]
 
 
-def test_another_handler_stays():
+def test_another_programs_signal_handler_is_kept():
     code = (
         "import signal\nfrom goldwatch.interrupts import "
         "heed_interrupts\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
@@ -137,7 +137,7 @@ def test_another_handler_stays():
     assert done.stdout.decode().split() == ["True"]
 
 
-def test_an_error_that_hides_its_interrupt():
+def test_an_error_that_hides_its_interrupt_is_recognised():
     code = (
         "import os, signal, sys\nfrom goldwatch.interrupts import caused_by_interrupt, "
         "entered_now, heed_interrupts\nheed_interrupts()\n"
@@ -172,7 +172,7 @@ def interrupted_at_exit(before):
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
-def test_ctrl_c_while_python_ends_changes_nothing():
+def test_ctrl_c_while_python_exits_does_not_change_the_exit_code():
     assert interrupted_at_exit("cli.main = lambda: print('done')\n") == (0, "done\n", "")
     assert interrupted_at_exit("cli.main = lambda: sys.exit(3)\n") == (3, "", "")
 
@@ -185,7 +185,7 @@ def test_ctrl_c_while_python_ends_changes_nothing():
         "threading.Thread(target=threading.Event().wait).start()",
     ],
 )
-def test_a_second_ctrl_c_ends_what_python_waits_for(end):
+def test_a_second_ctrl_c_ends_waiting_at_exit(end):
     """A thread that never ends would have Python wait for ever: here its end is the atexit
     function's.
     """
@@ -194,7 +194,7 @@ def test_a_second_ctrl_c_ends_what_python_waits_for(end):
     assert returncode == -signal.SIGINT and stderr in ("", "goldwatch: interrupted\n")
 
 
-def test_ctrl_c_in_a_text_that_is_executed_is_an_exit_code(tmp_path):
+def test_ctrl_c_within_exec_exits_with_130(tmp_path):
     """As dataclasses and named tuples are made; Python itself would end ``python -m`` by the signal
     then.
     """
@@ -211,7 +211,7 @@ def test_ctrl_c_in_a_text_that_is_executed_is_an_exit_code(tmp_path):
 
 
 @pytest.mark.parametrize("phase, step", [("end", 1), ("end", 13), ("start", 1), ("start", 13)])
-def test_ctrl_c_at_each_bytecode(phase, step):
+def test_ctrl_c_at_any_bytecode_shows_no_traceback(phase, step):
     """No traceback, and the command's own exit code from a moment on that is a few bytecodes behind
     its end.
     """
@@ -239,7 +239,7 @@ def test_ctrl_c_at_each_bytecode(phase, step):
 
 
 @pytest.mark.parametrize("kind", ["RuntimeError", "ImportError"])
-def test_ctrl_c_that_an_import_makes_another_error_of(tmp_path, kind):
+def test_ctrl_c_that_an_import_turns_into_another_error_exits_with_130(tmp_path, kind):
     """As the body of a class with a descriptor does: whatever is named there raises
     RuntimeError.
     """
@@ -257,7 +257,7 @@ def test_ctrl_c_that_an_import_makes_another_error_of(tmp_path, kind):
     assert (done.returncode, done.stderr) == (130, b"goldwatch: interrupted\n")
 
 
-def test_ctrl_c_is_not_lost_at_the_end_of_an_object_while_modules_are_imported(tmp_path):
+def test_ctrl_c_in_a_weakref_callback_during_imports_is_not_lost(tmp_path):
     """What is raised in a weak reference's callback is printed and forgotten."""
     (tmp_path / "click.py").write_text(
         "import os, signal, weakref\nclass Thing:\n    pass\nthing = Thing()\n"
@@ -275,7 +275,7 @@ def test_ctrl_c_is_not_lost_at_the_end_of_an_object_while_modules_are_imported(t
 
 
 @pytest.mark.parametrize("module", ["goldwatch", "goldwatch.testing"])
-def test_ctrl_c_as_main_is_called(module):
+def test_ctrl_c_as_main_is_called_exits_with_130(module):
     """There Python looks for signals before main has begun with its first line."""
     code = (
         "import runpy, sys\n"
@@ -295,7 +295,7 @@ def test_ctrl_c_as_main_is_called(module):
 
 
 @pytest.mark.parametrize("inside", [True, False])
-def test_an_interrupt_is_raised_behind_what_must_be_whole(inside):
+def test_an_interrupt_within_uninterrupted_is_raised_at_its_end(inside):
     done = []
     with pytest.raises(KeyboardInterrupt), uninterrupted():
         with uninterrupted():
@@ -311,7 +311,7 @@ def test_an_interrupt_is_raised_behind_what_must_be_whole(inside):
         pass
 
 
-def test_an_interrupt_during_the_end_of_an_object_comes_later():
+def test_an_interrupt_during_a_finaliser_is_raised_later():
     """Raised there, Python would drop it."""
     came = threading.Event()
 

@@ -191,7 +191,7 @@ def runtime_imports(module, path):
             )
 
 
-def test_no_two_modules_import_each_other():
+def test_modules_do_not_import_each_other_in_circles():
     """By way of others neither."""
     waiting = {
         module: set(runtime_imports(module, path)) - {"goldwatch"}
@@ -206,7 +206,7 @@ def test_no_two_modules_import_each_other():
     assert waiting == {}
 
 
-def test_the_table_of_folders_is_that_of_the_folders():
+def test_contributings_table_lists_the_folders_there_are():
     with open(os.path.join(ROOT, "CONTRIBUTING.md"), encoding="utf-8") as stream:
         named = set(
             re.findall(r"`((?:orchestrator|adapters|schemas|proto)/[\w./]*)`", stream.read())

@@ -48,7 +48,7 @@ from goldwatch.naming import DumpName, GoldenName
         ("Add.a:0.1.2.5", DumpName("Add", "a:0", 1, 5, stream_id=2)),
     ],
 )
-def test_dump_names_of_every_generation(text: str, expected: DumpName) -> None:
+def test_dump_names_of_every_generation_are_parsed(text: str, expected: DumpName) -> None:
     assert naming.parse_dump_name(text) == expected
 
 
@@ -83,7 +83,7 @@ def test_other_files_are_not_dumps(text: str) -> None:
         ("12345.npy", None),
     ],
 )
-def test_golden_names(text: str, expected: GoldenName) -> None:
+def test_golden_names_are_parsed(text: str, expected: GoldenName) -> None:
     assert naming.parse_golden_name(text) == expected
 
 
@@ -133,7 +133,7 @@ def test_hash_names_are_digits_and_resolved_by_mapping(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("text", ["1,\n", "1\n", "1,a\n1,b\n"])
-def test_bad_mapping_says_the_line(tmp_path, text: str) -> None:
+def test_a_broken_mapping_is_refused_with_its_line(tmp_path, text: str) -> None:
     path = tmp_path / "mapping.csv"
     path.write_text(text)
     with pytest.raises(FormatError, match="line [12]"):
@@ -180,13 +180,13 @@ def similarity(left: str, right: str) -> float:
     st.lists(st.text("abc_/1", max_size=12), max_size=30),
     st.text("abc_/1", min_size=1, max_size=12),
 )
-def test_what_is_called_near_is_near_and_no_length_that_fits_is_passed_over(known, name) -> None:
+def test_nearest_names_are_similar_and_never_miss_an_equal_name(known, name) -> None:
     for found in naming.nearest_names(name, known, n=5, cutoff=0.6):
         assert similarity(naming._folded(found), name) >= 0.6
     assert naming.nearest_names(name, [*known, name], cutoff=0.6)[0] == name
 
 
-def test_of_30_000_names_few_are_compared_letter_by_letter(monkeypatch) -> None:
+def test_of_30_000_names_only_a_few_are_compared_by_letter(monkeypatch) -> None:
     compared = []
 
     class Counting(naming.SequenceMatcher):
@@ -202,7 +202,7 @@ def test_of_30_000_names_few_are_compared_letter_by_letter(monkeypatch) -> None:
     assert len(compared) <= naming._NEAREST_CANDIDATES
 
 
-def test_names_of_slices() -> None:
+def test_names_of_slices_are_taken_apart() -> None:
     assert naming.whole_name("conv_lxslice3") == ("conv", 3)
     assert naming.whole_name("conv_lxslice") == ("conv_lxslice", None)
     assert naming.whole_name("a_lxslice1_lxslice2") == ("a_lxslice1", 2)
@@ -214,7 +214,7 @@ def test_names_of_slices() -> None:
     assert DumpName("Conv2D", "conv", 1, 2).slice_numbers == (None, None, None)
 
 
-def test_a_free_name_is_taken_from_then_on() -> None:
+def test_a_free_name_is_used_only_once() -> None:
     taken = {"a", "a_2"}
     assert [naming.free_name("a", taken) for _ in range(3)] == [
         "a_1",
@@ -225,7 +225,7 @@ def test_a_free_name_is_taken_from_then_on() -> None:
 
 
 @pytest.mark.parametrize("letter", ["a", "ä", "漢", "\udcff"])
-def test_bounded_names(letter):
+def test_long_names_are_bounded_to_255_bytes_and_stay_different(letter):
     assert naming.bounded_name(letter * 3, "_tail") == letter * 3 + "_tail"
     long = naming.bounded_name(letter * 300, "_tail")
     assert (

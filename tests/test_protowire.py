@@ -55,7 +55,7 @@ def test_fields_are_found_as_protobuf_wrote_them(dims, name, size) -> None:
         (b"\x08" + b"\xff" * 9 + b"\x7f", "longer than 64 bits"),
     ],
 )
-def test_other_bytes_are_no_message(data, expected) -> None:
+def test_bytes_that_are_no_protobuf_message_are_refused(data, expected) -> None:
     with pytest.raises(FormatError, match=expected):
         list(protowire.fields_of(data, 0, len(data)))
 
@@ -64,7 +64,7 @@ def test_other_bytes_are_no_message(data, expected) -> None:
     ("data", "needed"),
     [(b"\x12\x05ab", 7), (b"\x09ab", 9), (b"\x0d", 5), (b"\x08\xff", 3), (b"\x92", 2)],
 )
-def test_what_is_cut_says_how_far_it_goes(data, needed) -> None:
+def test_a_truncated_message_says_how_many_bytes_it_needs(data, needed) -> None:
     with pytest.raises(protowire.CutShort) as caught:
         list(protowire.fields_of(data, 0, len(data)))
     assert caught.value.needed == needed

@@ -88,7 +88,7 @@ def wheel(copy):
     }
 
 
-def test_the_kernel_is_in_the_wheel_where_there_is_a_compiler(copy) -> None:
+def test_the_wheel_holds_the_compiled_kernel_where_a_compiler_exists(copy) -> None:
     """It is one for all Pythons; without a compiler the wheel is built all the same."""
     for compiler in (sysconfig.get_config_var("CC") or "cc", "false"):
         shutil.rmtree(os.path.join(copy, "build"), ignore_errors=True)
@@ -99,7 +99,7 @@ def test_the_kernel_is_in_the_wheel_where_there_is_a_compiler(copy) -> None:
         assert "-cp37-abi3-" in path or sysconfig.get_config_var("Py_GIL_DISABLED")
 
 
-def test_a_pure_wheel_beside_is_for_machines_that_the_compiled_one_is_not_for(copy, tmp_path):
+def test_a_pure_wheel_serves_machines_without_a_compiled_one(copy, tmp_path):
     """pip takes the compiled one where it can, from a folder and without a network."""
     for variables in ({}, {"GOLDWATCH_BUILD": "pure"}):
         shutil.rmtree(os.path.join(copy, "build"), ignore_errors=True)
@@ -116,7 +116,7 @@ def test_a_pure_wheel_beside_is_for_machines_that_the_compiled_one_is_not_for(co
     assert kernel.exists() == bool(compiled) and (place / "bin" / "goldwatch").exists()
 
 
-def test_the_source_distribution_has_what_the_kernel_is_built_from(copy) -> None:
+def test_the_source_distribution_holds_the_sources_of_the_kernel(copy) -> None:
     with tarfile.open(build(copy, "sdist")) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     for name in (
@@ -129,20 +129,20 @@ def test_the_source_distribution_has_what_the_kernel_is_built_from(copy) -> None
         assert name in names
 
 
-def test_the_wheel_is_the_source_tree(wheel) -> None:
+def test_the_wheel_holds_exactly_the_source_tree(wheel) -> None:
     about = {name for name in wheel if ".dist-info/" in name}
     assert set(wheel) - about == sources()
     assert {os.path.basename(name) for name in about} == ABOUT
 
 
-def test_files_are_the_same(wheel) -> None:
+def test_files_in_the_wheel_equal_the_sources(wheel) -> None:
     for folder, package in PLACES.items():
         name = package + "/__init__.py"
         with open(os.path.join(ROOT, folder, "__init__.py"), "rb") as stream:
             assert wheel[name] == stream.read()
 
 
-def test_what_the_package_needs_beside_its_modules_is_there(wheel) -> None:
+def test_the_wheel_holds_data_files_and_requirements(wheel) -> None:
     for name in (
         "goldwatch/py.typed",
         "goldwatch/schemas/store.sql",

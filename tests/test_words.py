@@ -73,7 +73,7 @@ def test_no_text_of_the_library_names_an_option():
     assert found == []
 
 
-def test_parameters_become_options():
+def test_parameter_names_in_messages_become_options():
     text = (
         "use `backend=caffe` with `python=PATH`, or `force`; `inputs=NAME=FILE`; `import caffe` "
         "and `other` stay"
@@ -85,7 +85,7 @@ def test_parameters_become_options():
     )
 
 
-def test_every_parameter_that_a_text_of_the_adapters_names_has_its_option():
+def test_every_parameter_named_by_the_adapters_has_an_option():
     named = set()
     for path in modules():
         if path.startswith("adapters"):

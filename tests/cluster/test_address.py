@@ -17,7 +17,7 @@ from goldwatch.errors import MissingPath, UsageError
     ("tcp://[::1]:65535", "tcp://[::1]:65535", 0),
     ("tls://lab-7.example:8786", "tls://lab-7.example:8786", 0),
 ])  # fmt: skip
-def test_clusters(text, url, workers) -> None:
+def test_cluster_addresses_are_parsed(text, url, workers) -> None:
     found = parse_cluster(text)
     assert (found.url, found.workers, found.encrypted) == (url, workers, text.startswith("tls"))
 
@@ -27,7 +27,7 @@ def test_clusters(text, url, workers) -> None:
     "tcp://127.0.0.1:65536", "tcp://127.0.0.1:8786/x",
     "http://127.0.0.1:8786", "127.0.0.1:8786", "tls://user@host:1", "tls://a b:1", "tls://host:1\n",
 ])  # fmt: skip
-def test_what_is_no_cluster(text) -> None:
+def test_texts_that_are_no_cluster_address_are_refused(text) -> None:
     with pytest.raises(UsageError, match="is no cluster.* local:N with N from 1 to 9999"):
         parse_cluster(text)
 
@@ -41,7 +41,7 @@ def test_what_is_no_cluster(text) -> None:
         "http://a\nsecret@h",
     ],
 )
-def test_a_password_is_not_printed_back(text) -> None:
+def test_a_password_in_a_cluster_address_is_not_printed(text) -> None:
     with pytest.raises(UsageError, match="is no cluster") as caught:
         parse_cluster(text)
     assert "secret" not in str(caught.value)
@@ -51,14 +51,14 @@ def test_a_password_is_not_printed_back(text) -> None:
     "host",
     ["10.0.0.1", "lab.example", "0.0.0.0", "[fe80::1]", "localhost.example", "127.0.0.1.example"],
 )
-def test_nothing_goes_to_another_machine_in_the_clear(host) -> None:
+def test_unencrypted_connections_to_other_machines_are_refused(host) -> None:
     with pytest.raises(UsageError, match="without encryption"):
         parse_cluster("tcp://%s:8786" % host)
     assert parse_cluster("tcp://%s:8786" % host, insecure=True).url
     assert parse_cluster("tls://%s:8786" % host).encrypted
 
 
-def test_certificates(tmp_path) -> None:
+def test_certificate_options_are_checked(tmp_path) -> None:
     path = str(tmp_path / "ca.pem")
     with pytest.raises(MissingPath, match="certificate authority"):
         parse_cluster("tls://host:1", tls_ca_file=path)
@@ -72,7 +72,7 @@ def side(python="3.11.7.final.0", dask="2026.8.0", distributed="2026.8.0"):
     return {"host": {"python": python}, "packages": {"dask": dask, "distributed": distributed}}
 
 
-def test_versions_that_differ_are_named() -> None:
+def test_differing_versions_of_workers_are_named() -> None:
     assert differences(side(), {"a": side("3.11.2.final.0"), "b": side()}) == []
     assert differences(
         side(),

@@ -47,7 +47,7 @@ def reviving(own_client, monkeypatch):
 
 
 @pytest.mark.parametrize("target", ["dump", "flat", "one step"])
-def test_the_result_files_are_those_of_a_local_run(
+def test_a_cluster_writes_the_result_files_of_a_local_run(
     training, shared_client, small_batches, target
 ) -> None:
     target = {
@@ -64,9 +64,7 @@ def test_the_result_files_are_those_of_a_local_run(
     assert not any(shared_client.run(shard_folders).values())
 
 
-def test_a_run_goes_on_where_another_stopped_with_and_without_a_cluster(
-    training, shared_client, small_batches
-) -> None:
+def test_a_run_continues_with_and_without_a_cluster(training, shared_client, small_batches) -> None:
     assert training.compare("here").returncode == 1
     before = training.results("here")
     assert training.compare("here", "--cluster", url(shared_client)).returncode == 1
@@ -84,9 +82,7 @@ def test_a_run_goes_on_where_another_stopped_with_and_without_a_cluster(
     assert training.results("here") == training.results("again")
 
 
-def test_a_worker_that_is_killed_costs_nothing(
-    training, own_client, reviving, small_batches
-) -> None:
+def test_a_killed_worker_changes_no_result(training, own_client, reviving, small_batches) -> None:
     assert training.compare("here").returncode == 1
     with planted(own_client, DiesComparing("op3", once=training.path("died"))):
         done = training.compare("there", "--cluster", url(own_client))
@@ -94,7 +90,7 @@ def test_a_worker_that_is_killed_costs_nothing(
     assert training.results("there") == training.results("here")
 
 
-def test_what_ends_the_workers_is_compared_in_processes_of_its_own(
+def test_a_pair_that_kills_workers_is_compared_in_a_separate_process(
     training, own_client, reviving
 ) -> None:
     assert training.compare("here").returncode == 1
@@ -104,7 +100,7 @@ def test_what_ends_the_workers_is_compared_in_processes_of_its_own(
     assert training.results("there") == training.results("here")
 
 
-def test_a_unit_that_ends_every_worker_gets_rows_that_say_so(
+def test_a_unit_that_kills_every_worker_gets_rows_that_say_so(
     training, own_client, reviving
 ) -> None:
     with planted(own_client, DiesPlanning("/2/net/1/1/")):
@@ -122,7 +118,7 @@ def test_a_unit_that_ends_every_worker_gets_rows_that_say_so(
     ] == others
 
 
-def test_a_worker_that_sees_nothing_is_named_and_gets_no_work(
+def test_a_worker_that_does_not_see_the_files_is_named_and_gets_no_work(
     training, own_client, small_batches
 ) -> None:
     names = {
@@ -138,7 +134,9 @@ def test_a_worker_that_sees_nothing_is_named_and_gets_no_work(
     assert training.results("there") == training.results("here")
 
 
-def test_a_cluster_that_sees_nothing_is_refused_before_out_is_touched(training, own_client) -> None:
+def test_a_cluster_that_does_not_see_the_files_is_refused_before_out_is_created(
+    training, own_client
+) -> None:
     with planted(own_client, Blind("0", "dump")):
         pass
     with planted(own_client, Blind("1", "dump")):
@@ -151,14 +149,14 @@ def test_a_cluster_that_sees_nothing_is_refused_before_out_is_touched(training, 
     assert not os.path.exists(training.path("there"))
 
 
-def test_where_all_have_another_goldwatch_they_are_refused_by_name(training, own_client) -> None:
+def test_workers_with_another_goldwatch_are_refused_by_name(training, own_client) -> None:
     (worker, *_) = own_client.run(version_of_another, "0.0.1")
     done = training.compare("there", "--cluster", url(own_client))
     assert done.returncode == 4 and "worker %s has goldwatch 0.0.1, this is" % worker in done.stderr
     assert not os.path.exists(training.path("there"))
 
 
-def test_a_worker_with_another_goldwatch_is_set_aside(training, own_client) -> None:
+def test_a_worker_with_another_goldwatch_gets_no_work(training, own_client) -> None:
     (worker, other) = own_client.nthreads()
     own_client.run(version_of_another, "0.0.1", workers=[worker])
     done = training.compare("there", "--cluster", url(own_client))
@@ -172,7 +170,7 @@ def test_a_worker_with_another_goldwatch_is_set_aside(training, own_client) -> N
     assert training.results("there") == training.results("here")
 
 
-def test_a_worker_that_gets_another_goldwatch_later_is_set_aside_then(
+def test_a_worker_that_gets_another_goldwatch_later_gets_no_more_work(
     training, own_client, small_batches
 ) -> None:
     """As one does that comes while the run goes on and is sent something before it is asked."""
@@ -185,7 +183,7 @@ def test_a_worker_that_gets_another_goldwatch_later_is_set_aside_then(
     assert training.results("there") == training.results("here")
 
 
-def test_a_killed_worker_is_told(training, own_client, small_batches) -> None:
+def test_a_killed_worker_is_reported(training, own_client, small_batches) -> None:
     workers = list(own_client.nthreads())
     with planted(own_client, DiesComparing("op3", once=training.path("dead"))):
         done = training.compare("there", "--cluster", url(own_client))
@@ -200,7 +198,9 @@ def test_a_killed_worker_is_told(training, own_client, small_batches) -> None:
     assert training.results("there") == training.results("here")
 
 
-def test_ctrl_c_and_the_same_command_again(training, shared_client, small_batches, until) -> None:
+def test_ctrl_c_on_a_cluster_run_keeps_its_rows_for_the_next_start(
+    training, shared_client, small_batches, until
+) -> None:
     command = [
         sys.executable,
         "-m",
@@ -230,7 +230,7 @@ def test_ctrl_c_and_the_same_command_again(training, shared_client, small_batche
     assert training.results("there") == training.results("here")
 
 
-def test_a_cluster_of_its_own(training, monkeypatch) -> None:
+def test_cluster_local_starts_and_ends_its_own_workers(training, monkeypatch) -> None:
     assert training.compare("here").returncode == 1
     os.mkdir(training.path("temporary"))
     monkeypatch.setattr(tempfile, "tempdir", training.path("temporary"))
@@ -245,7 +245,7 @@ def test_a_cluster_of_its_own(training, monkeypatch) -> None:
     }
 
 
-def test_the_progress_begins_before_the_first_worker_has_answered(
+def test_progress_is_shown_before_the_first_worker_answers(
     training, shared_client, monkeypatch
 ) -> None:
     shown = []
@@ -257,13 +257,13 @@ def test_the_progress_begins_before_the_first_worker_has_answered(
     assert first == [0, last[1]] and last[0] == last[1] > 0
 
 
-def test_what_dask_says_of_versions_is_not_printed(shared_client, recwarn) -> None:
+def test_dasks_warnings_about_versions_are_not_printed(shared_client, recwarn) -> None:
     with connecting.connected(ClusterAddress(url(shared_client))):
         warnings.warn(VersionMismatchWarning("numpy differs"), stacklevel=1)
     assert not [warning for warning in recwarn if warning.category is VersionMismatchWarning]
 
 
-def test_nobody_answers(training, monkeypatch) -> None:
+def test_an_address_where_no_scheduler_answers_is_refused(training, monkeypatch) -> None:
     monkeypatch.setattr(first_contact, "TIMEOUT_S", 1)
     with socket.socket() as there:
         there.bind(("127.0.0.1", 0))
@@ -276,7 +276,7 @@ def test_nobody_answers(training, monkeypatch) -> None:
     )
 
 
-def test_options_that_do_not_fit(training) -> None:
+def test_cluster_options_that_do_not_fit_are_refused(training) -> None:
     assert "need --cluster" in training.compare("there", "--insecure").stderr
     done = training.compare("there", "--cluster", "tcp://10.0.0.1:1")
     assert done.returncode == 2 and "--insecure" in done.stderr
@@ -292,7 +292,7 @@ def test_options_that_do_not_fit(training) -> None:
     assert run_here([*words, "--cluster", "local"], training.folder).returncode == 2
 
 
-def test_encrypted(training, tmp_path) -> None:
+def test_a_cluster_is_reached_by_tls(training, tmp_path) -> None:
     key, cert = str(tmp_path / "key.pem"), str(tmp_path / "cert.pem")
     names = ["-subj", "/CN=goldwatch", "-addext", "subjectAltName=IP:127.0.0.1"]
     subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key,

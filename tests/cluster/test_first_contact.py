@@ -40,7 +40,9 @@ def refused(training, *options):
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
-def test_one_that_accepts_and_never_answers(training, tmp_path, monkeypatch, encrypted) -> None:
+def test_a_server_that_accepts_but_never_answers_is_refused(
+    training, tmp_path, monkeypatch, encrypted
+) -> None:
     monkeypatch.setattr(first_contact, "TIMEOUT_S", 1)
     options = (
         options_of(*certificate(tmp_path, "ours")[:1], *certificate(tmp_path, "ours"))
@@ -56,13 +58,13 @@ def test_one_that_accepts_and_never_answers(training, tmp_path, monkeypatch, enc
         )
 
 
-def test_a_name_that_nobody_knows(training) -> None:
+def test_an_unknown_host_name_is_refused(training) -> None:
     assert "there is no such name" in refused(
         training, "tcp://nosuchhost.invalid:8786", "--insecure"
     )
 
 
-def test_encryption_that_does_not_fit(training, tmp_path, shared_client) -> None:
+def test_tls_settings_that_do_not_fit_are_refused(training, tmp_path, shared_client) -> None:
     ours, others = certificate(tmp_path, "ours"), certificate(tmp_path, "others")
     plain = url(shared_client).replace("tcp://", "tls://")
     assert "it does not speak TLS" in refused(training, plain, *options_of(ours[0], *ours))
@@ -83,6 +85,6 @@ def test_encryption_that_does_not_fit(training, tmp_path, shared_client) -> None
         assert "our certificate" in refused(training, url(client), *options_of(ours[0], *others))
 
 
-def test_a_cluster_of_our_own_that_cannot_be_started(training) -> None:
+def test_a_local_cluster_that_cannot_start_is_refused(training) -> None:
     with dask.config.set({"temporary-directory": "/proc/nope"}):
         assert "No such file or directory: '/proc/nope" in refused(training, "local:1")

@@ -30,7 +30,9 @@ def compare(my_output, ground_truth, args):
     ("number", "frozen", "code"),
     [(signal.SIGINT, 0, 130), (signal.SIGINT, 2, 130), (signal.SIGTERM, 1, 143)],
 )
-def test_nothing_is_left_of_it(training, until, number, frozen, code) -> None:
+def test_a_local_cluster_leaves_no_processes_or_files(
+    training, until, number, frozen, code
+) -> None:
     os.mkdir(training.path("temporary"))
     os.makedirs(training.path("mine", "algorithm"))
     command = [
@@ -80,7 +82,7 @@ def test_nothing_is_left_of_it(training, until, number, frozen, code) -> None:
     assert {*os.listdir(training.folder)} == {*before, "there", "gate.waiting"} - {"gate"}
 
 
-def test_what_a_killed_one_leaves_goes_with_the_next(training, until) -> None:
+def test_scratch_files_of_a_killed_local_cluster_are_removed_by_the_next(training, until) -> None:
     temporary = training.path("temporary")
     os.makedirs(training.path("mine", "algorithm"))
     os.mkdir(temporary)
@@ -124,7 +126,7 @@ def test_what_a_killed_one_leaves_goes_with_the_next(training, until) -> None:
     assert os.listdir(temporary) == []
 
 
-def test_only_what_nobody_holds_and_is_ours_is_removed(tmp_path, monkeypatch) -> None:
+def test_only_unlocked_scratch_folders_of_goldwatch_are_removed(tmp_path, monkeypatch) -> None:
     for name in ("left", "results", "unmarked"):
         (tmp_path / ("goldwatch-cluster-" + name) / "dask-scratch-space").mkdir(parents=True)
     for name in ("left", "results"):
@@ -153,7 +155,7 @@ def test_only_what_nobody_holds_and_is_ours_is_removed(tmp_path, monkeypatch) ->
     ).exists()
 
 
-def test_one_that_was_taken_for_left_is_made_again(tmp_path, monkeypatch) -> None:
+def test_a_scratch_folder_removed_by_another_process_is_recreated(tmp_path, monkeypatch) -> None:
     make, made = tempfile.mkdtemp, []
 
     def removed_at_once(**options):
@@ -168,7 +170,7 @@ def test_one_that_was_taken_for_left_is_made_again(tmp_path, monkeypatch) -> Non
     assert os.listdir(str(tmp_path)) == []
 
 
-def test_without_locks_nothing_is_removed(tmp_path, monkeypatch) -> None:
+def test_without_file_locks_no_scratch_folder_is_removed(tmp_path, monkeypatch) -> None:
     (tmp_path / "goldwatch-cluster-left").mkdir()
 
     def none(descriptor, operation):

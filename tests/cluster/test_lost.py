@@ -65,7 +65,7 @@ def scheduler(tmp_path):
 
 
 @pytest.mark.parametrize("when", ["asking", "comparing"])
-def test_a_scheduler_that_dies_is_one_sentence_and_the_run_goes_on(
+def test_a_scheduler_that_dies_is_reported_and_the_run_can_continue(
     training, scheduler, until, when
 ) -> None:
     with Gate(training.path("gate")) as gate:
@@ -89,7 +89,7 @@ def test_a_scheduler_that_dies_is_one_sentence_and_the_run_goes_on(
     assert training.results("there") == training.results("here")
 
 
-def test_a_scheduler_that_says_nothing_any_more(training, scheduler, monkeypatch) -> None:
+def test_a_scheduler_that_stops_answering_is_reported(training, scheduler, monkeypatch) -> None:
     # Long enough for a scheduler that only has no processor for a moment.
     monkeypatch.setattr(bounded_questions, "SILENCE_S", 12)
     with distributed.Client(scheduler.address, set_as_default=False) as client:
@@ -106,7 +106,9 @@ def test_a_scheduler_that_says_nothing_any_more(training, scheduler, monkeypatch
 
 
 @pytest.mark.parametrize("who", ["scheduler", "worker", "both"])
-def test_ctrl_c_does_not_wait_for_who_hangs(training, scheduler, until, who) -> None:
+def test_ctrl_c_does_not_wait_for_a_hanging_scheduler_or_worker(
+    training, scheduler, until, who
+) -> None:
     (worker,) = scheduler.workers
     with Gate(training.path("gate")) as gate:
         with distributed.Client(scheduler.address, set_as_default=False) as client:
@@ -130,7 +132,7 @@ def test_ctrl_c_does_not_wait_for_who_hangs(training, scheduler, until, who) -> 
     ), stderr
 
 
-def test_a_worker_that_hangs_is_named(training, own_client, monkeypatch) -> None:
+def test_a_hanging_worker_is_named(training, own_client, monkeypatch) -> None:
     monkeypatch.setattr(bounded_questions, "PATIENCE_S", 5)
     (worker, _) = own_client.nthreads()
     with Gate(training.path("gate")) as gate:
@@ -142,7 +144,7 @@ def test_a_worker_that_hangs_is_named(training, own_client, monkeypatch) -> None
     assert not os.path.exists(training.path("there"))
 
 
-def test_a_cluster_that_all_workers_leave_is_not_waited_for_without_end(
+def test_a_cluster_without_workers_is_not_waited_for_endlessly(
     training, own_client, small_batches, monkeypatch
 ) -> None:
     monkeypatch.setattr(dispatch, "NOBODY_S", 2)
@@ -157,7 +159,7 @@ def test_a_cluster_that_all_workers_leave_is_not_waited_for_without_end(
     assert training.results("there") == training.results("here")
 
 
-def test_who_gets_no_work_is_said_at_once(training, own_client, until) -> None:
+def test_a_worker_that_gets_no_work_is_reported_at_once(training, own_client, until) -> None:
     said = training.path("said")
     with planted(own_client, Blind("1", "golden")):
         pass
@@ -175,7 +177,7 @@ def test_who_gets_no_work_is_said_at_once(training, own_client, until) -> None:
         assert late.read().count("it gets no work") == 1
 
 
-def test_a_worker_that_dies_before_it_has_handed_over_what_it_found(
+def test_a_worker_that_dies_before_handing_over_its_rows_changes_no_result(
     training, own_client, small_batches, monkeypatch, until
 ) -> None:
     pids, result, dead = own_client.run(os.getpid), distributed.Future.result, []
@@ -196,7 +198,7 @@ def test_a_worker_that_dies_before_it_has_handed_over_what_it_found(
     assert training.results("there") == training.results("here")
 
 
-def test_a_run_ends_where_no_worker_sees_the_files_any_more(
+def test_a_run_ends_when_no_worker_sees_the_files_any_more(
     training, own_client, small_batches
 ) -> None:
     with planted(own_client, Forgets()):

@@ -29,7 +29,7 @@ def order(training, monkeypatch):
     return Order("run", __version__, options, (), (), (), (), packed(()), ())
 
 
-def test_a_run_that_ends_while_a_worker_compares_leaves_nothing_there(
+def test_a_run_that_ends_while_a_worker_compares_leaves_no_files(
     training, order, monkeypatch
 ) -> None:
     compare, begun, go_on = open_run.OpenRun._compare, threading.Event(), threading.Event()
@@ -51,7 +51,7 @@ def test_a_run_that_ends_while_a_worker_compares_leaves_nothing_there(
     open_run.end_run("run")
 
 
-def test_golden_data_that_cannot_be_read_on_a_worker_leave_nothing_open(training, order) -> None:
+def test_golden_data_unreadable_on_a_worker_leaves_nothing_open(training, order) -> None:
     for name in os.listdir(training.path("golden")):
         os.remove(training.path("golden", name))
     os.rmdir(training.path("golden"))

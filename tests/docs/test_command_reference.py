@@ -13,7 +13,7 @@ from pages import ROOT, text_of
 SCRIPT = runpy.run_path(os.path.join(ROOT, "scripts", "command_reference"))
 
 
-def test_the_page_is_as_the_commands_are():
+def test_the_command_reference_is_up_to_date():
     assert text_of("docs/reference/cli.md") == SCRIPT["page"](), "run scripts/command_reference"
 
 
@@ -30,7 +30,7 @@ def test_every_option_of_every_command_is_in_its_section():
                 )
 
 
-def test_a_list_in_the_help_is_a_list_on_the_page():
+def test_lists_in_a_help_text_are_lists_on_the_page():
     text = text_of("docs/reference/cli.md")
     assert (
         "\nAn input is one of:\n\n- `NAME=FILE.npy, FILE.npz`: of an npz the key is NAME\n- "

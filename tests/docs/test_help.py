@@ -18,7 +18,7 @@ COMMANDS = [words for words, _ in SCRIPT["commands"](goldwatch, ["goldwatch"])]
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_the_help_fits_80_columns(words, monkeypatch):
+def test_the_help_of_every_command_fits_80_columns_and_has_an_example(words, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     lines = run_here([*words, "--help"]).stdout.splitlines()
     assert [line for line in lines if len(line) > 80] == []

@@ -314,13 +314,13 @@ FOLDERS = {
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if any(not step.needs for step in steps_of(page))]
 )
-def test_the_commands_of_a_page(page, tmp_path, on_terminal):
+def test_commands_of_a_page_print_what_it_shows(page, tmp_path, on_terminal):
     assert page in FOLDERS, "say above what is there before its commands run"
     FOLDERS[page](tmp_path)
     run_steps(page, tmp_path, on_terminal)
 
 
-def test_a_job_that_compares_nothing_does_not_show_the_files_of_an_earlier_one(tmp_path):
+def test_the_ci_script_removes_the_files_of_an_earlier_run(tmp_path):
     accepted(tmp_path)
     script = ["sh", "ci.sh", "dump", "golden", "model.json", "out"]
     environment = with_shims(str(tmp_path))
@@ -335,7 +335,7 @@ def test_a_job_that_compares_nothing_does_not_show_the_files_of_an_earlier_one(t
     assert job() == 4 and not (tmp_path / "goldwatch-out").exists()
 
 
-def test_a_job_whose_output_is_not_compared_any_more_is_not_green(tmp_path):
+def test_the_ci_script_fails_when_an_output_is_no_longer_compared(tmp_path):
     accepted(tmp_path)
     (golden,) = (tmp_path / "golden").glob("op_1.*.npy")
     golden.unlink()
@@ -348,7 +348,7 @@ def test_a_job_whose_output_is_not_compared_any_more_is_not_green(tmp_path):
     assert title.startswith("## goldwatch diff: incomplete; ") and "worse than before" in title
 
 
-def test_what_examples_import_is_there():
+def test_imports_of_python_examples_exist():
     for page in PAGES:
         for first, _, lines in blocks_of(page, "python"):
             tree = ast.parse("\n".join(lines))
@@ -362,7 +362,7 @@ def test_what_examples_import_is_there():
             exec(compile(tree, "%s from line %d on" % (page, first), "exec"), {})
 
 
-def test_the_metrics_of_two_arrays(capsys):
+def test_the_example_of_comparing_two_arrays_prints_what_it_shows(capsys):
     (example,) = (
         "\n".join(lines)
         for _, _, lines in blocks_of("docs/reference/metrics.md", "python")
@@ -372,7 +372,7 @@ def test_the_metrics_of_two_arrays(capsys):
     assert capsys.readouterr().out == "%r []\n" % float(np.float32(4.1) - np.float32(4))
 
 
-def test_every_command_in_a_block_is_found():
+def test_every_command_stands_in_a_console_block():
     for page in PAGES:
         assert {step.needs for step in steps_of(page)} <= {"", *NEEDS}, page
         prose = re.sub(r"^```.*?^```", "", text_of(page), flags=re.DOTALL | re.MULTILINE)
@@ -435,7 +435,7 @@ ALL += [
 
 
 @pytest.mark.parametrize("page, line, whole", ALL, ids=["%s: %s" % entry[:2] for entry in ALL])
-def test_a_command_exists_and_its_options_parse(page, line, whole):
+def test_each_command_of_a_page_exists_and_its_options_parse(page, line, whole):
     words = [
         word
         for word in shlex.split(line.replace("…", "").replace("'…'", ""))
@@ -476,5 +476,5 @@ def test_a_command_exists_and_its_options_parse(page, line, whole):
         (["a.c"], ["abc"], False),
     ],
 )
-def test_what_is_shown_is_compared_with_what_is_printed(shown, printed, right):
+def test_shown_and_printed_output_are_compared(shown, printed, right):
     assert matches(shown, printed) is right

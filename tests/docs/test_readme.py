@@ -38,7 +38,7 @@ def test_the_readme_starts_with_its_two_commands() -> None:
 
 
 @pytest.mark.parametrize("page", [*PAGES, *TRANSLATIONS, "CHANGELOG.md"])
-def test_links_lead_somewhere(page) -> None:
+def test_links_of_every_page_lead_somewhere(page) -> None:
     text = re.sub(r"^```.*?^```", "", text_of(page), flags=re.DOTALL | re.MULTILINE)
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if re.match(r"[a-z]+:", target):
@@ -73,7 +73,7 @@ def test_every_command_is_named_in_the_readmes_table() -> None:
     assert missing == [], "say in the table at README's end which page is about them"
 
 
-def test_the_output_in_the_readme_is_what_comes_out(tmp_path, on_terminal) -> None:
+def test_the_demo_prints_what_the_readme_shows(tmp_path, on_terminal) -> None:
     """The demo's comparison, with the outputs of a real Caffe as golden data."""
 
     def run(*words):

@@ -23,7 +23,7 @@ def test_every_page_is_in_one_group_of_the_navigation():
     assert {*PAGES, *TRANSLATIONS} - {"README.md"} <= set(named)
 
 
-def test_a_page_that_nothing_leads_to_is_a_fault(tmp_path):
+def test_a_page_that_no_link_leads_to_is_reported(tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / "README.html").write_text('<a class="x" href="docs/guide.html#part">guide</a>')
     (tmp_path / "docs" / "guide.html").write_text('<a href="../README.html">start</a>')
@@ -40,12 +40,12 @@ def test_a_page_that_nothing_leads_to_is_a_fault(tmp_path):
         '<link rel="stylesheet" href="//fonts.invalid/x.css">',
     ],
 )
-def test_what_a_page_loads_from_elsewhere_is_a_fault(tmp_path, tag):
+def test_a_page_that_loads_from_elsewhere_is_reported(tmp_path, tag):
     (tmp_path / "README.html").write_text(tag)
     assert len(list(SCRIPT["faults"](tmp_path))) == 1
 
 
-def test_a_folder_with_other_things_is_left_alone(tmp_path):
+def test_a_folder_of_other_files_is_not_replaced_by_the_site(tmp_path):
     (tmp_path / "mine.txt").write_text("")
     words = [sys.executable, os.path.join(ROOT, "scripts", "docs"), str(tmp_path)]
     done = subprocess.run(words, stderr=subprocess.PIPE, universal_newlines=True)
@@ -55,7 +55,7 @@ def test_a_folder_with_other_things_is_left_alone(tmp_path):
 
 @pytest.mark.browser
 @pytest.mark.docs
-def test_the_search_finds_a_page_without_a_server(tmp_path, driver, until):
+def test_the_search_of_the_site_works_without_a_server(tmp_path, driver, until):
     from selenium.webdriver.common.by import By
 
     out = tmp_path / "site"

@@ -62,7 +62,7 @@ def targets_of(page, prose):
 
 
 @pytest.mark.parametrize("page", TRANSLATIONS)
-def test_the_commands_and_outputs_are_those_of_the_english_page(page):
+def test_a_translation_has_the_commands_and_outputs_of_the_english_page(page):
     original = TRANSLATIONS[page]
     text, original_text = text_of(page), text_of(original)
     blocks = iter(BLOCK.findall(original_text))
@@ -74,7 +74,7 @@ def test_the_commands_and_outputs_are_those_of_the_english_page(page):
 
 
 @pytest.mark.parametrize("page", TRANSLATIONS)
-def test_the_sections_name_what_those_of_the_english_page_name(page):
+def test_sections_of_a_translation_name_the_same_code_and_links(page):
     original = TRANSLATIONS[page]
     here, there = sections(page), sections(original)
     assert [level for level, _ in here] == [level for level, _ in there]
@@ -86,7 +86,7 @@ def test_the_sections_name_what_those_of_the_english_page_name(page):
 
 
 @pytest.mark.parametrize("page", TRANSLATIONS)
-def test_each_language_leads_to_the_other_at_the_top(page):
+def test_each_page_links_its_translation_at_the_top(page):
     original = TRANSLATIONS[page]
     to_english = posixpath.relpath(original, posixpath.dirname(page) or ".")
     to_chinese = posixpath.relpath(page, posixpath.dirname(original) or ".")
@@ -95,7 +95,7 @@ def test_each_language_leads_to_the_other_at_the_top(page):
 
 
 @pytest.mark.parametrize("page", TRANSLATIONS)
-def test_no_asterisks_are_shown_and_no_words_run_together(page):
+def test_a_translation_has_no_unclosed_emphasis_and_no_missing_blanks(page):
     """Markdown does not close emphasis between Chinese punctuation and a letter."""
     prose = re.sub(r"\([^)\s]*\)|`[^`\n]*`", "", BLOCK.sub("", text_of(page)))
     for before, words, after in re.findall(r"(.?)\*\*([^*\n]+)\*\*(.?)", prose):
@@ -115,6 +115,6 @@ def test_no_asterisks_are_shown_and_no_words_run_together(page):
         ("```console\n$ a\n```\n", "zh.md has 1 blocks, en.md 2"),
     ],
 )
-def test_a_block_that_differs_is_named(text, message):
+def test_a_code_block_that_differs_is_named(text, message):
     original = "```console\n$ a\n```\n\ntext\n\n```\nb\n```\n"
     assert difference("zh.md", text, "en.md", original).split(":\n")[0] == message

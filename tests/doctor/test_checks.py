@@ -43,14 +43,14 @@ BAD = {
 }
 
 
-def test_every_check_has_a_case():
+def test_every_check_has_a_failing_case():
     assert sorted(BAD) == sorted(row[1] for row in CHECKS)
 
 
 @pytest.mark.parametrize(
     "rule, key, change", [(rule, *case) for rule, cases in BAD.items() for case in cases]
 )
-def test_what_is_too_little_or_unusual_is_told(rule, key, change):
+def test_each_unusual_fact_gives_its_finding(rule, key, change):
     assert findings_of(GOOD) == []
     document = copy.deepcopy(GOOD)
     document[key] = dict(document[key], **change) if isinstance(change, dict) else change
@@ -58,7 +58,7 @@ def test_what_is_too_little_or_unusual_is_told(rule, key, change):
     assert finding["rule"] == rule and finding["fix"] and "%" not in finding["message"]
 
 
-def test_what_is_unknown_or_without_a_limit_is_no_finding():
+def test_unknown_facts_and_missing_limits_give_no_finding():
     document = copy.deepcopy(GOOD)
     document.update(open_files=None, inotify_watches=None)
     document["memory"]["free_bytes"] = document["place"]["free_bytes"] = None
@@ -73,7 +73,7 @@ def test_a_broken_numpy_alone_is_blamed():
     assert (finding["severity"], finding["rule"]) == ("problem", "package-broken")
 
 
-def test_missing_and_broken_packages_come_worst_first():
+def test_missing_and_broken_packages_are_listed_worst_first():
     document = copy.deepcopy(GOOD)
     document["place"]["writable"] = False
     document["extras"][0]["packages"][0]["problem"] = "x"

@@ -41,7 +41,7 @@ def rules(document):
     return {finding["rule"]: finding["severity"] for finding in document["findings"]}
 
 
-def test_the_document_and_the_folders_below(alone, tmp_path):
+def test_the_document_describes_packages_and_folders(alone, tmp_path):
     for name in ("a/b/c", "d", "e"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path)
@@ -64,7 +64,7 @@ def test_the_document_and_the_folders_below(alone, tmp_path):
     assert document["kernel"]["about"]
 
 
-def test_a_file_means_its_folder_and_what_is_not_there_is_4(alone, tmp_path):
+def test_a_file_is_checked_as_its_folder_and_a_missing_path_exits_with_4(alone, tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "beside").mkdir()
     assert document_of(str(tmp_path / "file"))["place"]["folders"] == 0
@@ -112,7 +112,7 @@ def test_an_optional_package_that_cannot_be_imported_is_a_warning(alone, monkeyp
     )
 
 
-def test_a_broken_numpy_on_pythonpath_is_named_with_its_file_and_blamed_alone(alone, tmp_path):
+def test_a_broken_numpy_on_pythonpath_is_the_only_one_blamed_by_its_file(alone, tmp_path):
     broken = tmp_path / "modules" / "numpy" / "__init__.py"
     broken.parent.mkdir(parents=True)
     broken.write_text("1/0\n")
@@ -132,9 +132,7 @@ def test_a_broken_numpy_on_pythonpath_is_named_with_its_file_and_blamed_alone(al
     assert "PYTHONPATH" in one["fix"]
 
 
-def test_a_package_that_hangs_is_named_before_it_is_waited_for_and_not_for_long(
-    alone, monkeypatch, tmp_path
-):
+def test_a_package_that_hangs_is_named_and_not_waited_for_long(alone, monkeypatch, tmp_path):
     (tmp_path / "modules").mkdir()
     (tmp_path / "modules" / "cv2.py").write_text("import signal\nsignal.pause()\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path / "modules"), *sys.path])
@@ -156,18 +154,18 @@ def test_without_a_kernel_goldwatch_is_unusable(alone, tmp_path):
     assert done.returncode == 4 and rules(json.loads(done.stdout)) == {"kernel": "problem"}
 
 
-def test_values_of_the_environment_are_escaped(alone, monkeypatch, tmp_path):
+def test_environment_values_are_printed_escaped(alone, monkeypatch, tmp_path):
     monkeypatch.setenv("LANG", "x\x1b[31m")
     done = run_here(["goldwatch", "doctor", str(tmp_path)])
     assert "LANG=x\\x1b[31m" in done.stdout and "\x1b" not in done.stdout
 
 
-def test_on_a_terminal_it_fits_80_columns(alone, on_terminal, tmp_path):
+def test_doctor_fits_80_columns_on_a_terminal(alone, on_terminal, tmp_path):
     text, code = on_terminal([sys.executable, "-m", "goldwatch", "doctor", str(tmp_path)], 80)
     assert code == 0 and max(len(line) for line in text.splitlines()) <= 80
 
 
-def test_it_starts_with_no_environment_at_all(tmp_path):
+def test_doctor_runs_without_any_environment_variable(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "goldwatch", "doctor", str(tmp_path)],
         env={}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True,
@@ -212,7 +210,7 @@ def conda(alone, monkeypatch, tmp_path):
     return environment
 
 
-def test_frameworks_of_other_pythons_are_imported_there(conda):
+def test_frameworks_are_imported_in_their_own_pythons(conda):
     (conda / "site" / "caffe.py").write_text("__version__ = '1.0.0'\n")
     (conda / "site" / "tensorflow.py").write_text("raise TypeError('Downgrade protobuf')\n")
     (conda / "site" / "onnxruntime.py").write_text(
@@ -227,13 +225,13 @@ def test_frameworks_of_other_pythons_are_imported_there(conda):
     ]
 
 
-def test_a_python_that_hangs_keeps_no_other_from_being_asked(conda, monkeypatch):
+def test_a_python_that_hangs_does_not_keep_others_from_being_checked(conda, monkeypatch):
     (conda / "bin" / "python").write_text("#!/bin/sh\nexec sleep 1000\n")
     monkeypatch.setattr(packages, "_LIMIT_S", 5.0)
     assert [python.path for python in packages.all_pythons()] == [str(conda / "bin" / "python3")]
 
 
-def test_the_report_is_a_block_for_an_issue_without_the_home_folder(alone, monkeypatch, tmp_path):
+def test_the_report_is_a_markdown_block_without_the_home_folder(alone, monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "dump").mkdir()
     done = run_here(["goldwatch", "doctor", str(tmp_path / "dump"), "--report"])
@@ -243,7 +241,7 @@ def test_the_report_is_a_block_for_an_issue_without_the_home_folder(alone, monke
     assert run_here(["goldwatch", "doctor", "--report", "--format", "json"]).returncode == 2
 
 
-def test_extras_and_packages_are_those_of_the_project():
+def test_listed_extras_and_packages_are_those_of_pyproject():
     with open(os.path.join(ROOT, "pyproject.toml"), encoding="utf-8") as stream:
         text = stream.read()
     extras = text[text.index("[project.optional-dependencies]") : text.index("[project.scripts]")]

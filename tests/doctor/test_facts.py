@@ -9,7 +9,7 @@ from goldwatch.doctor import diagnosis, dump_folder, packages
 from goldwatch.system.memory import cache_room, memory
 
 
-def test_a_package_that_ends_its_process_hides_no_other(monkeypatch, tmp_path):
+def test_a_package_that_ends_its_process_does_not_hide_others(monkeypatch, tmp_path):
     (tmp_path / "first.py").write_text("__version__ = '1.2'\n")
     (tmp_path / "second.py").write_text("import os\nos.abort()\n")
     (tmp_path / "third.py").write_text("raise ValueError('of its own')\n")
@@ -25,7 +25,7 @@ def test_a_package_that_ends_its_process_hides_no_other(monkeypatch, tmp_path):
     ]
 
 
-def test_the_version_of_the_toolkit_is_told(monkeypatch, tmp_path):
+def test_the_toolkits_version_is_read(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     for name in ("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH"):
         monkeypatch.delenv(name, raising=False)
@@ -52,7 +52,7 @@ def write(root, files):
             stream.write(text)
 
 
-def test_limits_of_control_groups(tmp_path):
+def test_memory_limits_of_control_groups_are_read(tmp_path):
     two = {
         "proc/self/cgroup": "0::/user/job\n",
         "proc/meminfo": "MemTotal:  2048 kB\nMemAvailable: 1024 kB\n",
@@ -89,7 +89,7 @@ def test_limits_of_control_groups(tmp_path):
     }
 
 
-def test_how_many_folders_inotify_watches(tmp_path):
+def test_the_limit_of_inotify_watches_is_read(tmp_path):
     assert dump_folder.most_watches(str(tmp_path)) is None
     write(tmp_path, {"proc/sys/fs/inotify/max_user_watches": "8192\n"})
     assert dump_folder.most_watches(str(tmp_path)) == 8192

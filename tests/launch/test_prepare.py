@@ -61,15 +61,13 @@ def ready(tmp_path):
         ),
     ],
 )
-def test_a_configuration_that_dumps_nothing_is_refused_in_the_checker_s_words(
-    ready, document, words
-):
+def test_a_configuration_that_dumps_nothing_is_refused_as_by_the_check(ready, document, words):
     with pytest.raises(GoldwatchError) as caught:
         ready(document)
     assert words in caught.value.message and caught.value.exit_code == 4
 
 
-def test_a_model_name_that_the_json_cannot_tell(ready, tmp_path):
+def test_a_model_name_that_the_json_does_not_confirm_is_reported(ready, tmp_path):
     document = {"dump": {"dump_path": str(tmp_path / "d"), "dump_list": [{"model_name": "resnet"}]}}
     assert "it may be the .om file's name" in ready(document)[1]
     assert "resnet" not in ready(document, "resnet.om")[1]
@@ -77,7 +75,7 @@ def test_a_model_name_that_the_json_cannot_tell(ready, tmp_path):
         ready(document, "vgg")
 
 
-def test_a_pipe_in_the_place_of_acl_json_is_refused(ready, tmp_path):
+def test_a_pipe_given_as_acl_json_is_refused(ready, tmp_path):
     os.mkfifo(str(tmp_path / "pipe"))
     with pytest.raises(GoldwatchError, match="not a regular file"):
         ready(
@@ -87,7 +85,7 @@ def test_a_pipe_in_the_place_of_acl_json_is_refused(ready, tmp_path):
         )
 
 
-def test_folders_whose_14_digits_are_no_date_are_no_earlier_run(ready, tmp_path):
+def test_folders_of_14_digits_that_are_no_date_are_no_earlier_run(ready, tmp_path):
     target = tmp_path / "d"
     for name in ("20260102030405", "20269902030405"):
         (target / name).mkdir(parents=True)
@@ -98,14 +96,14 @@ def test_folders_whose_14_digits_are_no_date_are_no_earlier_run(ready, tmp_path)
     )
 
 
-def test_a_dump_path_is_made_inside_a_folder_that_is_there_and_that_is_said(ready, tmp_path):
+def test_a_missing_dump_path_is_created_in_an_existing_folder_with_a_note(ready, tmp_path):
     target = tmp_path / "new"
     document = {"dump": {"dump_path": str(target), "dump_list": [{}]}}
     assert "dump_path %s did not exist: made" % target in ready(document)[1] and target.is_dir()
     assert "did not exist" not in ready(document)[1]
 
 
-def test_a_dump_path_without_a_parent_is_refused_and_nothing_is_made(ready, tmp_path):
+def test_a_dump_path_without_a_parent_folder_is_refused(ready, tmp_path):
     with pytest.raises(
         GoldwatchError, match="nor does the folder that it would stand in"
     ) as caught:
@@ -116,7 +114,7 @@ def test_a_dump_path_without_a_parent_is_refused_and_nothing_is_made(ready, tmp_
     assert not (tmp_path / "a").exists()
 
 
-def test_a_dump_path_that_was_made_goes_again_with_a_refused_configuration(ready, tmp_path):
+def test_a_created_dump_path_is_removed_when_the_run_is_refused(ready, tmp_path):
     with pytest.raises(GoldwatchError, match="is a folder"):
         ready(
             {"dump_path": str(tmp_path / "new"), "models": [{}]},

@@ -31,16 +31,14 @@ def run(tmp_path, until):
 
 
 @pytest.mark.parametrize("said, shown", [("a\\nb", b"a\nb\n"), ("a\\n", b"a\n"), ("", b"")])
-def test_an_unfinished_last_line_is_ended_for_what_follows_but_not_in_the_log(
-    run, tmp_path, said, shown
-):
+def test_an_unfinished_last_line_is_ended_on_the_terminal_only(run, tmp_path, said, shown):
     with open(str(tmp_path / "out"), "wb") as out:
         log = run("printf '%s'" % said, out.fileno())
     assert (tmp_path / "out").read_bytes() == shown
     assert log == shown if said.endswith("n") else log == shown[:-1]
 
 
-def test_on_a_terminal_each_piece_is_written_beside_what_else_shows(run, tmp_path):
+def test_output_on_a_terminal_is_written_around_the_live_line(run, tmp_path):
     entered = []
 
     @contextlib.contextmanager
@@ -61,7 +59,7 @@ def test_on_a_terminal_each_piece_is_written_beside_what_else_shows(run, tmp_pat
         os.close(follower)
 
 
-def test_what_is_left_running_writes_each_byte_to_the_log_once(tmp_path, until):
+def test_processes_left_running_write_each_byte_to_the_log_once(tmp_path, until):
     """The log is handed on to a process of its own: of two readers of one pipe each would get a
     part.
     """

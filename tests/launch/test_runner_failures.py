@@ -32,7 +32,7 @@ SAID = {
 
 
 @pytest.mark.parametrize("line", SAID)
-def test_what_is_known(tmp_path, line) -> None:
+def test_known_runner_failures_are_explained(tmp_path, line) -> None:
     (tmp_path / "program.log").write_text(
         "[INFO] acl init success\n%s\nTraceback (most recent call last):\n" % line
     )
@@ -40,13 +40,13 @@ def test_what_is_known(tmp_path, line) -> None:
     assert SAID[line] in failure.message and line[:60] in failure.message and failure.hint
 
 
-def test_what_is_not_known_is_not_guessed(tmp_path) -> None:
+def test_unknown_runner_failures_are_not_explained(tmp_path) -> None:
     (tmp_path / "program.log").write_text("[INFO] acl init success\nsomething else\n")
     assert failure_of(str(tmp_path / "program.log")) is None
     assert failure_of(str(tmp_path / "none")) is None
 
 
-def test_only_the_end_of_a_long_output_is_read(tmp_path) -> None:
+def test_only_the_end_of_a_long_log_is_read(tmp_path) -> None:
     (tmp_path / "program.log").write_bytes(
         b"x" * 100 + b"\n" + b"y" * (1 << 20) + b"\n\xff open device 0 failed\n"
     )

@@ -51,7 +51,7 @@ def start(runner, run):
     )
 
 
-def test_all_are_found_on_a_host_and_tell_why_not_elsewhere(host, tmp_path):
+def test_all_runners_of_a_host_are_found(host, tmp_path):
     found = find_runners()
     assert [(runner.name, runner.where, runner.usable) for runner in found] == [
         (AIS_BENCH, host.python, True), (MSAME, os.path.join(host.folder, "bin", "msame"), True),
@@ -59,7 +59,7 @@ def test_all_are_found_on_a_host_and_tell_why_not_elsewhere(host, tmp_path):
     ]  # fmt: skip
 
 
-def test_elsewhere_they_tell_why_they_cannot_be_used(tmp_path, monkeypatch):
+def test_unusable_runners_tell_why(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("PYTHONPATH", raising=False)
     ais_bench, msame, pyacl = find_runners()
@@ -74,7 +74,7 @@ def test_elsewhere_they_tell_why_they_cannot_be_used(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", [AIS_BENCH, MSAME, PYACL])
 @pytest.mark.parametrize("kind", ["fixed", "batch", "image size", "dims", "shape"])
-def test_each_runs_each_kind_of_om(host, tmp_path, name, kind):
+def test_each_runner_runs_each_kind_of_om(host, tmp_path, name, kind):
     options, shapes = {
         "fixed": ({"input_shape": "x:1,3,8,8;y0:1,10"}, {"x": (1, 3, 8, 8), "y0": (1, 10)}),
         "batch": (
@@ -118,7 +118,7 @@ def test_each_runs_each_kind_of_om(host, tmp_path, name, kind):
     assert len(dump_names(tmp_path / "dump")) == 11
 
 
-def test_what_pyacl_says_of_each_fault(host, tmp_path):
+def test_each_fault_of_pyacl_is_reported(host, tmp_path):
     om = compiled(stand_in.conv_net(tmp_path / "net.onnx"), tmp_path / "net.om")
     (tmp_path / "x.bin").write_bytes(bytes(768))
     (tmp_path / "out").mkdir()
@@ -145,7 +145,7 @@ def test_what_pyacl_says_of_each_fault(host, tmp_path):
     assert len(dump_names(tmp_path / "dump")) == 2 and not os.listdir(str(tmp_path / "out"))
 
 
-def test_the_words_of_a_program():
+def test_placeholders_in_a_users_program_are_filled_in():
     runner = program(
         [
             "./main",
@@ -173,7 +173,7 @@ def test_the_words_of_a_program():
     assert not program([]).usable
 
 
-def test_gears_and_ranges_are_looked_at_before_anything_starts(tmp_path):
+def test_gears_and_ranges_are_checked_before_anything_starts(tmp_path):
     batch = dynamic_of("atc --input_shape=x:-1,3 --dynamic_batch_size=1,2")
     with pytest.raises(UsageError, match="no gear of batch for the shapes x:5,3"):
         Runner(AIS_BENCH, sys.executable).command(
@@ -184,7 +184,7 @@ def test_gears_and_ranges_are_looked_at_before_anything_starts(tmp_path):
     )
 
 
-def test_msame_runs_where_its_configuration_is(tmp_path):
+def test_msame_runs_in_the_folder_of_its_configuration(tmp_path):
     command = Runner(MSAME, "msame").command(
         Run("/m.om", ["/x.bin"], "/out", str(tmp_path / "acl.json"))
     )
@@ -193,7 +193,7 @@ def test_msame_runs_where_its_configuration_is(tmp_path):
         Runner(MSAME, "msame").command(Run("/m.om", [], "/out", str(tmp_path / "dump.json")))
 
 
-def test_paths_are_absolute_and_have_no_comma(tmp_path, monkeypatch):
+def test_paths_given_to_runners_are_absolute_and_without_comma(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     command = Runner(MSAME, "msame").command(Run("m.om", ["x.bin", "y.bin"], "out", "acl/acl.json"))
     assert (
@@ -206,7 +206,7 @@ def test_paths_are_absolute_and_have_no_comma(tmp_path, monkeypatch):
             Runner(name, "x").command(Run("m.om", ["a,b.bin"], "out"))
 
 
-def test_outputs_of_the_newest_folder_in_their_order(tmp_path):
+def test_outputs_of_the_newest_folder_are_taken_in_numeric_order(tmp_path):
     for age, folder in ((100, "old"), (10, "new")):
         (tmp_path / folder).mkdir()
         for number in (0, 1, 10, 2):
@@ -224,7 +224,7 @@ def test_outputs_of_the_newest_folder_in_their_order(tmp_path):
         Runner(AIS_BENCH, "python").outputs(Run("m.om", [], str(tmp_path / "none")))
 
 
-def test_the_configuration_is_not_changed(host, tmp_path):
+def test_runners_do_not_change_the_configuration(host, tmp_path):
     config = acl_json(tmp_path / "acl.json", tmp_path / "dump", "net")
     before = json.loads((tmp_path / "acl.json").read_text())
     om = compiled(stand_in.conv_net(tmp_path / "net.onnx"), tmp_path / "net.om")

@@ -24,13 +24,13 @@ def program(path, text):
 
 @pytest.mark.parametrize("inside", ["bin", "compiler/bin", "atc/bin"])
 @pytest.mark.parametrize("variable", ["ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH"])
-def test_below_the_toolkit_that_the_environment_names(tmp_path, inside, variable):
+def test_atc_is_found_below_the_toolkit_of_the_environment(tmp_path, inside, variable):
     path = program(tmp_path / "latest" / inside / "atc", "")
     found = find_atc({variable: str(tmp_path / "latest"), "PATH": str(tmp_path)})
     assert found == Atc(path, variable, str(tmp_path / "latest"))
 
 
-def test_path_comes_first(tmp_path):
+def test_atc_on_the_path_is_preferred(tmp_path):
     program(tmp_path / "toolkit" / "bin" / "atc", "")
     path = program(tmp_path / "mine" / "bin" / "atc", "")
     found = find_atc(
@@ -43,7 +43,7 @@ def test_path_comes_first(tmp_path):
     )
 
 
-def test_there_is_none(tmp_path, monkeypatch):
+def test_a_missing_atc_is_reported_with_the_places_searched(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     environ = {"PATH": str(tmp_path), "ASCEND_TOOLKIT_HOME": str(tmp_path / "gone")}
     looked = [place.path for place in places(environ)]
@@ -63,7 +63,7 @@ def test_there_is_none(tmp_path, monkeypatch):
         find_atc(environ, str(tmp_path))
 
 
-def test_its_libraries_come_first(tmp_path):
+def test_libraries_of_the_toolkit_come_first(tmp_path):
     for name in ("lib64", "compiler/lib64"):
         os.makedirs(str(tmp_path / name))
     found = Atc("atc", "PATH", str(tmp_path)).environment({"LD_LIBRARY_PATH": "/opt/lib"})
@@ -74,7 +74,7 @@ def test_its_libraries_come_first(tmp_path):
     assert "LD_LIBRARY_PATH" not in Atc("atc", "PATH", None).environment({})
 
 
-def test_a_model_is_converted_and_told(tmp_path):
+def test_atc_converts_a_model_and_reports_failures(tmp_path):
     host = make_host(str(tmp_path / "npu"))
     atc = find_atc(host.environment({"PATH": os.defpath}))
     assert atc is not None and atc.toolkit == host.folder
@@ -98,7 +98,7 @@ def test_a_model_is_converted_and_told(tmp_path):
         atc.to_json(str(tmp_path / "none.om"), str(tmp_path / "none.json"))
 
 
-def test_the_name_that_atc_gives_an_om_for_one_kind_of_host(tmp_path):
+def test_an_om_that_atc_names_after_the_host_is_found(tmp_path):
     text = (
         'out = [w for w in sys.argv if w.startswith("--output=")][0][9:]\nopen(out + '
         '"_linux_x86_64.om", "w").close()'
@@ -110,7 +110,7 @@ def test_the_name_that_atc_gives_an_om_for_one_kind_of_host(tmp_path):
         Atc(program(tmp_path / "idle", ""), "PATH").convert({}, str(tmp_path / "m.om"))
 
 
-def test_relative_paths_hold_though_it_runs_elsewhere(tmp_path, monkeypatch):
+def test_relative_paths_work_though_atc_runs_elsewhere(tmp_path, monkeypatch):
     text = (
         "print(os.getcwd()); json = [w for w in sys.argv if "
         'w.startswith("--json=")][0][7:]\nopen(json, "w").write(" ".join(sys.argv))'
@@ -122,7 +122,7 @@ def test_relative_paths_hold_though_it_runs_elsewhere(tmp_path, monkeypatch):
     assert "--om=%s" % (tmp_path / "m.om") in (tmp_path / "m.json").read_text()
 
 
-def test_a_program_that_cannot_be_started_or_is_killed(tmp_path):
+def test_an_atc_that_cannot_start_or_is_killed_is_reported(tmp_path):
     (tmp_path / "m.om").write_text("")
     (tmp_path / "atc").write_text("no program")
     with pytest.raises(EnvironmentProblem, match="cannot be started"):
@@ -132,7 +132,7 @@ def test_a_program_that_cannot_be_started_or_is_killed(tmp_path):
         killed.to_json(str(tmp_path / "m.om"), str(tmp_path / "m.json"))
 
 
-def test_what_is_shown_of_its_words():
+def test_the_error_lines_of_atc_are_shown():
     text = (
         "ATC start working now\nW11001: a warning\nATC run failed, Please check the detail "
         "log\nE10001: Value [x] is invalid\n  more\n"

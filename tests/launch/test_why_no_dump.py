@@ -13,7 +13,7 @@ def asked(plan, words=("./infer",), kind=ACL, written=None):
     )
 
 
-def test_the_configuration_and_the_model_s_name():
+def test_without_dumps_configuration_and_model_name_are_questioned():
     text = asked(
         DumpPlan("/dumps", (ModelDump("resnet"),), step="7"),
         ("./infer", "--config", "cfg/acl.json"),
@@ -34,12 +34,12 @@ def test_the_configuration_and_the_model_s_name():
     )
 
 
-def test_ops_called_one_by_one_and_overflow():
+def test_without_dumps_single_operators_and_overflow_are_questioned():
     assert "aclmdlSetDump()" in asked(DumpPlan("/dumps", op_switch=True))
     assert "did anything overflow?" in asked(DumpPlan("/dumps", debug=True))
 
 
-def test_a_script():
+def test_without_dumps_of_a_script_session_and_steps_are_questioned():
     text = asked(DumpPlan("/dumps", (ModelDump(),), step="0"), kind=NPU)
     assert (
         "do they reach its session?" in text

@@ -32,7 +32,7 @@ def written(paired, folder, seed=0):
     return found, said
 
 
-def test_plain_inputs_are_the_same_bytes(tmp_path) -> None:
+def test_equal_inputs_get_the_same_bytes_on_both_sides(tmp_path) -> None:
     om = [OmInput("n", "int64", (4,)), OmInput("x", "float32", (2, 3))]
     paired = pair_inputs(model(("x", "float32", (None, 3)), ("n", "int64", (4,))), om, {}, {})
     assert [pair.model.name for pair in paired.pairs] == ["n", "x"], "in the om's order"
@@ -42,7 +42,7 @@ def test_plain_inputs_are_the_same_bytes(tmp_path) -> None:
     assert found["x"][0].shape == (2, 3) and set(found["n"][0]) <= {0, 1} and said == []
 
 
-def test_a_float16_input_gives_golden_data_what_the_device_gets(tmp_path) -> None:
+def test_golden_data_get_the_values_rounded_to_the_devices_float16(tmp_path) -> None:
     np.save(str(tmp_path / "x.npy"), np.array([[1.0001, 70000.0, 3e-9]], np.float32))
     paired = pair_inputs(
         model(("x", "float32", (1, 3))),
@@ -58,7 +58,7 @@ def test_a_float16_input_gives_golden_data_what_the_device_gets(tmp_path) -> Non
     assert len(said) == 1 and "1 values are too large for float16" in said[0]
 
 
-def test_an_om_of_the_other_layout(tmp_path) -> None:
+def test_inputs_are_transposed_for_an_om_of_another_layout(tmp_path) -> None:
     paired = pair_inputs(
         model(("x", "float32", (1, 3, 4, 5))),
         [OmInput("x", "float32", (1, 4, 5, 3), "NHWC")],
@@ -79,7 +79,7 @@ def test_an_om_of_the_other_layout(tmp_path) -> None:
     assert np.array_equal(given[0], golden) and given[1] == device
 
 
-def test_a_raw_file_is_what_the_device_gets(tmp_path) -> None:
+def test_a_raw_file_is_given_to_the_device_unchanged(tmp_path) -> None:
     halves = np.arange(6, dtype=np.float16)
     halves.tofile(str(tmp_path / "x.bin"))
     om = [OmInput("x", "float16", (2, 3))]
@@ -99,7 +99,7 @@ def test_a_raw_file_is_what_the_device_gets(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "shape"), [(ONNX, (2, 3, 4, 4)), (TENSORFLOW, (2, 4, 4, 3))])
-def test_an_image_for_the_device_and_what_aipp_makes_of_it_for_golden_data(
+def test_the_device_gets_an_image_and_golden_data_what_aipp_makes_of_it(
     tmp_path, kind, shape
 ) -> None:
     image = np.random.RandomState(0).randint(0, 256, (2, 6, 6, 3)).astype(np.uint8)
@@ -121,7 +121,7 @@ def test_an_image_for_the_device_and_what_aipp_makes_of_it_for_golden_data(
     assert "golden data get what AIPP makes of it" in paired.pairs[0].notes[0]
 
 
-def test_random_images_are_bytes(tmp_path) -> None:
+def test_random_images_for_aipp_are_bytes(tmp_path) -> None:
     om = [OmInput("x", "uint8", (1, 6, 6, 3), "NHWC", RGB)]
     _, device = written(pair_inputs(model(("x", "float32", (1, 3, 4, 4))), om, {}, {}), tmp_path)[
         0
@@ -129,7 +129,7 @@ def test_random_images_are_bytes(tmp_path) -> None:
     assert len(device) == 108 and len(set(device)) > 50
 
 
-def test_the_seed_decides(tmp_path) -> None:
+def test_random_inputs_depend_on_the_seed(tmp_path) -> None:
     om = [OmInput("x", "float32", (2, 3)), OmInput("b", "int8", (50,))]
     paired = pair_inputs(model(("x", "float32", (2, 3)), ("b", "int8", (50,))), om, {}, {})
     first, same, other = (
@@ -139,7 +139,7 @@ def test_the_seed_decides(tmp_path) -> None:
     assert first["b"][0].min() < -50 and first["b"][0].max() > 50
 
 
-def test_inputs_of_other_names_are_taken_by_their_place() -> None:
+def test_inputs_of_other_names_are_matched_by_position() -> None:
     paired = pair_inputs(
         model(("image", "float32", (1, 3))), [OmInput("x", "float32", (1, 3))], {}, {}
     )
@@ -148,7 +148,7 @@ def test_inputs_of_other_names_are_taken_by_their_place() -> None:
     ]
 
 
-def test_shapes_of_a_dynamic_om() -> None:
+def test_a_dynamic_om_needs_shapes_that_fit() -> None:
     om = [OmInput("x", "float32", (-1, 3, -1))]
     paired = pair_inputs(model(("x", "float32", (None, 3, None))), om, {}, {"x": (2, 3, 5)})
     assert paired.pairs[0].shape == (2, 3, 5)
@@ -180,7 +180,7 @@ def test_shapes_of_a_dynamic_om() -> None:
         ([("x", "float32", (1, 3))], [("x", "bfloat16", (1, 3))], "cannot be given"),
     ],
 )
-def test_what_does_not_go_together_is_a_problem(inputs, om, words) -> None:
+def test_models_whose_inputs_do_not_match_are_refused(inputs, om, words) -> None:
     problems = pair_inputs(model(*inputs), [OmInput(*each) for each in om], {}, {}).problems
     assert len(problems) == 1
     with pytest.raises(AssertionError, match=words):
@@ -190,13 +190,13 @@ def test_what_does_not_go_together_is_a_problem(inputs, om, words) -> None:
 @pytest.mark.parametrize(
     "settings", [{"aipp_mode": 2}, {"input_format": "RGB888_U8", "resize": True}]
 )
-def test_an_aipp_that_is_not_known_is_a_problem(settings) -> None:
+def test_unsupported_aipp_settings_are_refused(settings) -> None:
     om = [OmInput("x", "uint8", (1, 6, 6, 3), "NHWC", settings)]
     (problem,) = pair_inputs(model(("x", "float32", (1, 3, 4, 4))), om, {}, {}).problems
     assert "what golden data would need is not known" in problem and "x=dump:FILE" in problem
 
 
-def test_files_that_do_not_fit(tmp_path) -> None:
+def test_input_files_that_do_not_fit_are_refused(tmp_path) -> None:
     os.chdir(str(tmp_path))
     np.save("shape.npy", np.zeros((2, 2), np.float32))
     np.save("type.npy", np.zeros((1, 3), np.complex64))
@@ -217,7 +217,7 @@ def test_files_that_do_not_fit(tmp_path) -> None:
     assert "the om takes an image there, RGB888_U8 6x6: 108 bytes of uint8" in problem
 
 
-def test_a_name_that_is_no_input_is_told_with_the_nearest() -> None:
+def test_an_unknown_input_name_is_refused_with_the_nearest() -> None:
     paired = pair_inputs(
         model(("image", "float32", (1,))),
         [OmInput("image", "float32", (1,))],
@@ -228,7 +228,7 @@ def test_a_name_that_is_no_input_is_told_with_the_nearest() -> None:
     assert "did you mean image?" in file and "did you mean image?" in shape
 
 
-def test_values_that_the_om_s_integers_cannot_hold(tmp_path) -> None:
+def test_values_beyond_the_oms_integer_type_are_refused(tmp_path) -> None:
     np.save(str(tmp_path / "x.npy"), np.array([1 << 40], np.int64))
     paired = pair_inputs(
         model(("x", "int64", (1,))),
@@ -240,7 +240,7 @@ def test_values_that_the_om_s_integers_cannot_hold(tmp_path) -> None:
         write_inputs(paired.pairs, str(tmp_path), 0)
 
 
-def test_name_and_file(tmp_path) -> None:
+def test_input_options_are_split_into_name_and_file(tmp_path) -> None:
     os.chdir(str(tmp_path))
     (tmp_path / "b=c").write_bytes(b"")
     assert named_files(["x=a.npy", "a=b=c"]) == {"x": "a.npy", "a": "b=c"}
@@ -249,7 +249,7 @@ def test_name_and_file(tmp_path) -> None:
             named_files(texts)
 
 
-def test_an_empty_npy_is_told_as_such(tmp_path) -> None:
+def test_an_empty_npy_input_is_reported_as_such(tmp_path) -> None:
     (tmp_path / "x.npy").write_bytes(b"")
     paired = pair_inputs(
         model(("x", "float32", (2,))),

@@ -43,7 +43,7 @@ def test_one_command_names_the_culprit(place) -> None:
 
 
 @pytest.mark.parametrize("runner", ["msame", "pyacl"])
-def test_with_each_runner(place, runner) -> None:
+def test_locate_names_the_culprit_with_each_runner(place, runner) -> None:
     done = place.locate("model.onnx", "model.om", "-o", "out", "--runner", runner)
     assert done.returncode == 1 and "culprit: second\n" in done.stdout, done.stderr
     assert "outputs of the network: fail" in done.stdout
@@ -57,7 +57,7 @@ def test_healthy_outputs_agree(place) -> None:
     ), done.stderr
 
 
-def test_the_same_command_does_nothing_twice_and_tells_the_verdict_again(place) -> None:
+def test_a_repeated_locate_does_nothing_twice_and_repeats_the_verdict(place) -> None:
     first = place.locate("model.onnx", "model.om", "-o", "out")
     again = place.locate("model.onnx", "model.om", "-o", "out")
     assert (
@@ -68,7 +68,7 @@ def test_the_same_command_does_nothing_twice_and_tells_the_verdict_again(place) 
     assert place.commands(again) == [] and place.commands(again, "done: ") == place.commands(first)
 
 
-def test_the_plan_starts_nothing_and_its_commands_do_the_same(place) -> None:
+def test_a_dry_run_starts_nothing_and_its_commands_give_the_same_result(place) -> None:
     done = place.locate("model.onnx", "model.om", "-o", "out", "--dry-run")
     assert done.returncode == 0 and not (place.folder / "out").exists()
     for text in ("golden   onnxruntime in", "runner   ais_bench of", "x: float32 [2, 32] | float32 "
@@ -97,7 +97,7 @@ def test_the_plan_starts_nothing_and_its_commands_do_the_same(place) -> None:
     assert run_of(place)["suspects"][0]["op"] == "second"
 
 
-def test_all_that_is_missing_is_told_at_once(place) -> None:
+def test_everything_missing_is_reported_at_once(place) -> None:
     place.environ.update(
         PATH="/usr/bin:/bin", PYTHONPATH="", ASCEND_TOOLKIT_HOME="", HOME=str(place.folder)
     )
@@ -110,7 +110,7 @@ def test_all_that_is_missing_is_told_at_once(place) -> None:
         assert text in done.stderr, done.stderr
 
 
-def test_model_and_om_exchanged(place) -> None:
+def test_exchanged_model_and_om_are_reported(place) -> None:
     done = place.locate("model.om", "model.onnx", "-o", "out")
     assert done.returncode == 4 and not (place.folder / "out").exists()
     assert "MODEL and OM are exchanged: model.om is" in done.stderr
@@ -125,14 +125,14 @@ def test_model_and_om_exchanged(place) -> None:
         ("model.onnx", "nothing.om", "OM: nothing.om does not exist"),
     ],
 )
-def test_a_missing_model_is_told_before_atc_runs(place, model, om, words) -> None:
+def test_a_missing_model_is_reported_before_atc_runs(place, model, om, words) -> None:
     done = place.locate(model, om, "-o", "out")
     assert done.returncode == 4 and words in done.stderr
     assert place.commands(done) == [] and not (place.folder / "out").exists()
 
 
 @pytest.mark.parametrize("option", ["--narrow", "--cure"])
-def test_what_converting_again_lacks_is_told_before_anything_runs(place, option) -> None:
+def test_missing_tools_for_narrow_and_cure_are_reported_before_anything_runs(place, option) -> None:
     two = place.locate("model.om", "model.om", "-o", "out", option)
     assert (
         two.returncode == 4
@@ -148,7 +148,7 @@ def test_what_converting_again_lacks_is_told_before_anything_runs(place, option)
     assert not (place.folder / "out" / "golden").exists()
 
 
-def test_a_json_that_is_given_does_not_hide_atc(place) -> None:
+def test_atc_is_still_found_when_a_json_is_given(place) -> None:
     place.locate("model.onnx", "model.om", "-o", "json", "--until", "inputs")
     done = place.locate("model.onnx", "model.om", "-f", "json/model.json", "-o", "out", "--narrow")
     assert (
@@ -156,7 +156,7 @@ def test_a_json_that_is_given_does_not_hide_atc(place) -> None:
     ), done.stderr
 
 
-def test_a_folder_into_which_nothing_would_be_dumped(place) -> None:
+def test_an_out_folder_that_ge_cannot_dump_into_is_refused(place) -> None:
     done = place.locate("model.onnx", "model.om", "-o", "my out")
     assert (
         done.returncode == 4
@@ -176,7 +176,9 @@ def test_a_folder_into_which_nothing_would_be_dumped(place) -> None:
         ("lost-dump=relu", 3, None),
     ],
 )
-def test_what_fails_is_told_and_the_same_command_goes_on(place, fault, code, words) -> None:
+def test_a_failed_step_is_reported_and_the_repeated_command_continues(
+    place, fault, code, words
+) -> None:
     place.host(fault)
     done = place.locate("model.onnx", "model.om", "-o", "out")
     assert done.returncode == code, done.stderr
@@ -191,7 +193,7 @@ def test_what_fails_is_told_and_the_same_command_goes_on(place, fault, code, wor
     assert not any("golden onnx" in command for command in place.commands(again))
 
 
-def test_a_program_that_dumps_nothing(place) -> None:
+def test_a_program_that_dumps_nothing_is_reported(place) -> None:
     words = ["model.onnx", "out0/model.json", "-o", "out"]
     place.locate("model.onnx", "model.om", "-o", "out0", "--until", "inputs")
     done = place.locate(*words, "--", "true", "{acl_json}")
@@ -203,7 +205,7 @@ def test_a_program_that_dumps_nothing(place) -> None:
     assert (place.folder / "out" / "golden" / "manifest.json").exists()
 
 
-def test_a_program_of_ones_own(place) -> None:
+def test_a_users_program_runs_the_om(place) -> None:
     words = [
         "--model",
         "{om}",
@@ -224,7 +226,7 @@ def test_a_program_of_ones_own(place) -> None:
     ), done.stderr
 
 
-def test_given_inputs_are_what_both_sides_get(place) -> None:
+def test_given_inputs_are_used_on_both_sides(place) -> None:
     np.save(str(place.folder / "x.npy"), np.ones((2, 32), np.float32))
     done = place.locate("model.onnx", "model.om", "-o", "out", "-i", "x=x.npy", "--until", "inputs")
     assert done.returncode == 0 and "done up to the step inputs" in done.stdout
@@ -235,7 +237,7 @@ def test_given_inputs_are_what_both_sides_get(place) -> None:
     assert other.returncode == 4 and "input x: model.om has" in other.stderr
 
 
-def test_another_search_in_its_folder_is_refused_and_force_keeps_what_is_the_same(place) -> None:
+def test_another_search_in_the_same_folder_is_refused_and_force_reuses_steps(place) -> None:
     assert place.locate("model.onnx", "model.om", "-o", "out").returncode == 1
     other = place.locate("model.onnx", "model.om", "-o", "out", "--seed", "1")
     assert (
@@ -257,7 +259,7 @@ def test_another_search_in_its_folder_is_refused_and_force_keeps_what_is_the_sam
     ]
 
 
-def test_golden_data_that_are_there_already(place) -> None:
+def test_existing_golden_data_is_used(place) -> None:
     assert (
         place.locate("model.onnx", "model.om", "-o", "first", "--until", "golden").returncode == 0
     )
@@ -271,7 +273,7 @@ def test_golden_data_that_are_there_already(place) -> None:
     assert not any(" golden onnx " in command for command in place.commands(done))
 
 
-def test_a_run_that_the_user_stops_is_judged_and_run_again(place) -> None:
+def test_a_run_stopped_by_the_user_is_judged_and_run_again(place) -> None:
     place.host(FAULT, delay_s=0.5)
     process = place.start("locate", "model.onnx", "model.om", "-o", "out", "--narrow")
     dumps = str(place.folder / "out" / "dump")
@@ -292,7 +294,7 @@ def test_a_run_that_the_user_stops_is_judged_and_run_again(place) -> None:
     ]
 
 
-def test_a_fault_of_an_op_that_is_not_there_is_refused_with_the_nearest(place) -> None:
+def test_a_fault_planted_in_an_unknown_op_is_refused_with_the_nearest(place) -> None:
     place.host("op:secnd=scale:1.05")
     done = place.locate("model.onnx", "model.om", "-o", "out")
     assert done.returncode == 5
@@ -300,7 +302,7 @@ def test_a_fault_of_an_op_that_is_not_there_is_refused_with_the_nearest(place) -
     assert "fault of the op secnd, which the model has not: did you mean second?" in log
 
 
-def test_a_dry_run_in_the_folder_of_another_search_ends_as_the_search_does(place) -> None:
+def test_a_dry_run_in_another_searchs_folder_is_refused_like_the_search(place) -> None:
     small(place.folder / "other.onnx", scale=2.0)
     place.atc("other.onnx", "other.om")
     assert place.locate("model.onnx", "model.om", "-o", "out").returncode == 1
@@ -316,7 +318,7 @@ def test_a_dry_run_in_the_folder_of_another_search_ends_as_the_search_does(place
     assert place.locate("other.onnx", "other.om", "-o", "out").returncode == 2
 
 
-def test_each_gear_of_a_dynamic_batch_and_one_table_over_all(place) -> None:
+def test_each_gear_of_a_dynamic_batch_is_searched_and_summarised(place) -> None:
     small(place.folder / "any.onnx", "N")
     place.atc("any.onnx", "gears.om", "--input_shape=x:-1,32", "--dynamic_batch_size=1,4")
     done = place.locate("any.onnx", "gears.om", "-o", "out")
@@ -331,7 +333,7 @@ def test_each_gear_of_a_dynamic_batch_and_one_table_over_all(place) -> None:
     )
 
 
-def test_shapes_within_the_range_of_an_om(place) -> None:
+def test_shapes_within_a_dynamic_range_are_searched(place) -> None:
     small(place.folder / "any.onnx", "N")
     place.atc("any.onnx", "range.om", "--input_shape=x:1~8,32")
     done = place.locate("any.onnx", "range.om", "-o", "none")
@@ -349,7 +351,7 @@ def test_shapes_within_the_range_of_an_om(place) -> None:
     ] == done.returncode == 1
 
 
-def test_a_second_om_is_golden(place) -> None:
+def test_a_second_om_can_be_golden(place) -> None:
     place.host()
     place.atc("model.onnx", "golden.om", "--precision_mode=force_fp32")
     assert place.locate("golden.om", "model.om", "-o", "out", "--until", "golden").returncode == 0
@@ -362,14 +364,14 @@ def test_a_second_om_is_golden(place) -> None:
     assert healthy.returncode == 0, healthy.stderr
 
 
-def test_a_caffe_model_and_its_weights(place, resblock) -> None:
+def test_a_caffe_model_with_weights_is_searched(place, resblock) -> None:
     place.host("op:res2a_branch2b=pad")
     place.atc("net.prototxt", "net.om", "--framework=0", "--weight=net.caffemodel")
     done = place.locate("net.prototxt", "net.om", "-o", "out")
     assert done.returncode == 1 and "culprit: res2a_branch2b\n" in done.stdout, done.stderr
 
 
-def test_the_smallest_part_that_fails_and_its_bundle(place) -> None:
+def test_the_smallest_failing_part_is_found_and_bundled(place) -> None:
     done = place.locate("model.onnx", "model.om", "-o", "out", "--bundle", "out.tar")
     assert done.returncode == 1, done.stderr
     assert "smallest part that fails alone: second (out/narrow/1/dump_result_" in done.stdout
@@ -441,7 +443,7 @@ AIPP = """aipp_op { aipp_mode: static
 """
 
 
-def test_an_om_that_begins_with_an_image(place, resblock) -> None:
+def test_an_om_whose_input_is_an_image_is_searched(place, resblock) -> None:
     place.host("op:res2a_branch2b=pad")
     (place.folder / "aipp.cfg").write_text(AIPP)
     place.atc(
@@ -462,7 +464,7 @@ def test_an_om_that_begins_with_an_image(place, resblock) -> None:
     assert place.locate("net.prototxt", "net.om", "-o", "healthy").returncode == 0
 
 
-def test_a_cure_goes_round_until_it_passes(place) -> None:
+def test_cure_repeats_until_the_outputs_pass(place) -> None:
     place.host()
     # Products beyond the largest float16.
     small(place.folder / "large.onnx", scale=3000.0)

@@ -8,7 +8,7 @@ from goldwatch.errors import UsageError
 from goldwatch.locate.shape_combinations import folder_name, parse_shapes, shapes_text
 
 
-def test_each_combination() -> None:
+def test_all_combinations_of_dim_ranges_are_tried() -> None:
     found = parse_shapes("x:1,3,200~216~8,224-230;y:4")
     assert [each["x"] for each in found] == [
         (1, 3, 200, 224), (1, 3, 200, 230), (1, 3, 208, 224), (1, 3, 208, 230), (1, 3, 216, 224),
@@ -21,11 +21,11 @@ def test_each_combination() -> None:
     ("text", "sizes"),
     [("x:2", [2]), ("x:2~4", [2, 3, 4]), ("x:2~5~2", [2, 4]), ("x:2-5-2", [2, 5]), ("a:b:7", [7])],
 )
-def test_sizes_of_a_dim(text, sizes) -> None:
+def test_sizes_and_ranges_of_a_dim_are_parsed(text, sizes) -> None:
     assert [next(iter(each.values())) for each in parse_shapes(text)] == [(size,) for size in sizes]
 
 
-def test_a_scalar() -> None:
+def test_the_shape_of_a_scalar_is_empty() -> None:
     assert parse_shapes("x:;y:2") == [{"x": (), "y": (2,)}]
 
 
@@ -48,12 +48,12 @@ def test_a_scalar() -> None:
         "x:1~99,1~99",
     ],
 )
-def test_others_are_refused(text) -> None:
+def test_texts_that_are_no_shapes_are_refused(text) -> None:
     with pytest.raises(UsageError):
         parse_shapes(text)
 
 
-def test_as_text_and_as_a_folder() -> None:
+def test_shapes_are_written_as_text_and_folder_name() -> None:
     shapes = {"x": (1, 3, 8, 8), "n": ()}
     assert shapes_text(shapes) == "x:1,3,8,8;n:"
     assert folder_name(shapes) == "1x3x8x8_scalar"

@@ -48,7 +48,7 @@ def folder(tmp_path):
     return Folder(tmp_path)
 
 
-def test_a_step_is_done_once(folder) -> None:
+def test_a_finished_step_is_not_repeated(folder) -> None:
     assert folder.steps().run(folder.step(code=1)) == 1
     assert folder.steps().run(folder.step(code=1)) == 1
     assert folder.times == 1 and folder.said == [("cp", False), ("cp", True)]
@@ -56,7 +56,7 @@ def test_a_step_is_done_once(folder) -> None:
 
 
 @pytest.mark.parametrize("how", ["interrupted", "failed", "gone"])
-def test_a_step_that_is_not_done_is_begun_anew(folder, how) -> None:
+def test_an_unfinished_step_is_started_again(folder, how) -> None:
     if how == "interrupted":
         with pytest.raises(KeyboardInterrupt):
             folder.steps().run(folder.step(fails=True))
@@ -67,7 +67,7 @@ def test_a_step_that_is_not_done_is_begun_anew(folder, how) -> None:
     assert folder.steps().run(folder.step()) == 0 and folder.times == 2
 
 
-def test_a_file_that_was_touched_is_the_same(folder) -> None:
+def test_a_touched_but_equal_file_repeats_no_step(folder) -> None:
     folder.steps().run(folder.step())
     (folder.path / "in").write_text("1")
     folder.steps().refuse_others([folder.step()])
@@ -76,7 +76,7 @@ def test_a_file_that_was_touched_is_the_same(folder) -> None:
 
 
 @pytest.mark.parametrize("what", ["the file", "device"])
-def test_other_files_and_settings_are_refused_or_done_again(folder, what) -> None:
+def test_changed_files_and_settings_are_refused_or_repeated_by_force(folder, what) -> None:
     folder.steps().run(folder.step(device=0))
     if what == "the file":
         (folder.path / "in").write_text("2")
@@ -88,7 +88,7 @@ def test_other_files_and_settings_are_refused_or_done_again(folder, what) -> Non
     assert forced.run(step) == 0 and folder.times == 2
 
 
-def test_a_damaged_state_is_named(folder) -> None:
+def test_a_damaged_state_file_is_refused(folder) -> None:
     (folder.path / "locate.json").write_text(json.dumps({"form": 1}))
     with pytest.raises(FormatError, match="not the state of a search"):
         folder.steps()

@@ -24,7 +24,7 @@ with tf.Session() as session:
 """  # noqa: E501
 
 
-def test_a_frozen_graph_and_a_saved_model(tmp_path) -> None:
+def test_a_frozen_graph_and_a_saved_model_are_searched(tmp_path) -> None:
     place = Place(tmp_path)
     place.host("op:fc=scale:1.05")
     subprocess.run(

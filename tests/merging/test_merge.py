@@ -35,7 +35,7 @@ from goldwatch.store.step_ops import metrics_of_step_ops, worst_outputs, worst_s
 from goldwatch.store.store import RunStore
 
 
-def test_two_finished_runs(hosts, merging, tmp_path):
+def test_two_finished_runs_are_merged(hosts, merging, tmp_path):
     for number, host in enumerate(hosts[:2]):
         host.begin().put(
             *(
@@ -70,7 +70,7 @@ def test_two_finished_runs(hosts, merging, tmp_path):
     assert sorted(row["op"] for row in document["rows"]) == ["op0", "op1", "op2", "op3"]
 
 
-def test_all_that_passes_is_counted(hosts, merging, tmp_path):
+def test_passing_rows_of_all_hosts_are_counted(hosts, merging, tmp_path):
     for host in hosts:
         host.begin().put(*(make_row(op) for op in range(3))).finish()
     result = merged_all(merging(hosts))
@@ -81,7 +81,7 @@ def test_all_that_passes_is_counted(hosts, merging, tmp_path):
     )
 
 
-def test_every_report_counts_what_the_merge_does_not_store(hosts, merging, tmp_path):
+def test_every_report_counts_rows_that_the_merge_does_not_store(hosts, merging, tmp_path):
     for number, host in enumerate(hosts):
         host.begin().put(*(make_row(op, device) for op in range(5) for device in range(2)))
         host.put(*[make_row(3, verdict=FAIL)] * (number == 1)).finish()
@@ -116,7 +116,7 @@ def test_every_report_counts_what_the_merge_does_not_store(hosts, merging, tmp_p
     assert said == ["5 pass"] * 5
 
 
-def test_failing_rows_without_room_fail_in_junit_too(hosts, merging, tmp_path):
+def test_failing_rows_beyond_the_limit_fail_in_junit(hosts, merging, tmp_path):
     hosts[0].begin().put(*(make_row(0, device, verdict=FAIL) for device in range(3))).finish()
     merged_all(merging(hosts[:1], max_rows=1))
     path = str(tmp_path / "junit.xml")
@@ -124,7 +124,7 @@ def test_failing_rows_without_room_fail_in_junit_too(hosts, merging, tmp_path):
     assert [suite.get("failures") for suite in ElementTree.parse(path).getroot()] == ["1", "1", "1"]
 
 
-def test_nan_is_no_value(hosts, merging, tmp_path):
+def test_nan_counts_as_no_value_in_a_merge(hosts, merging, tmp_path):
     """A metric that does not apply anywhere has no line; one device's NaN counts for nothing, and
     the other device passes all the same.
     """
@@ -145,7 +145,7 @@ def test_nan_is_no_value(hosts, merging, tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_runs_that_change_all_the_time(hosts, merging, tmp_path, seed, monkeypatch):  # noqa: C901, PLR0915 - one story
+def test_a_merge_follows_runs_that_change_all_the_time(hosts, merging, tmp_path, seed, monkeypatch):  # noqa: C901, PLR0915 - one story
     """Rows come, are replaced, removed and renumbered, runs end, are continued and begun anew; the
     merge is stopped and goes on.
     """
@@ -255,7 +255,7 @@ def one(dice, op, device, step):
     return make_row(op, device, step, verdict, distance)
 
 
-def test_the_room_for_rows(hosts, merging, tmp_path):
+def test_the_first_failing_rows_are_kept_when_there_are_too_many(hosts, merging, tmp_path):
     hosts[0].begin().put(*(make_row(op, verdict=NOT_COMPARED) for op in range(4)))
     hosts[0].put(*(make_row(op, step=5, verdict=FAIL) for op in range(6))).finish()
     hosts[1].begin().put(*(make_row(op, step=3, verdict=FAIL) for op in range(6))).finish()
@@ -269,7 +269,9 @@ def test_the_room_for_rows(hosts, merging, tmp_path):
 
 
 @pytest.mark.parametrize("room, said", [(1, None), (2, None), (6, True)])
-def test_rows_without_room_are_no_disagreement_of_devices(hosts, merging, tmp_path, room, said):
+def test_rows_beyond_the_limit_are_not_called_a_disagreement_of_devices(
+    hosts, merging, tmp_path, room, said
+):
     for host in hosts[:2]:
         host.begin().put(
             *(
@@ -283,9 +285,7 @@ def test_rows_without_room_are_no_disagreement_of_devices(hosts, merging, tmp_pa
     assert not any(model.difference for model in result.summary.models)
 
 
-def test_what_stored_rows_of_devices_say_is_a_disagreement_whatever_had_no_room(
-    hosts, merging, tmp_path
-):
+def test_stored_rows_that_differ_are_a_disagreement_of_devices(hosts, merging, tmp_path):
     hosts[0].begin().put(
         make_row(1, 0, verdict=FAIL),
         make_row(1, 1),
@@ -300,14 +300,14 @@ def test_what_stored_rows_of_devices_say_is_a_disagreement_whatever_had_no_room(
     assert result.summary.devices_agree is False
 
 
-def test_a_run_that_has_not_finished_makes_it_incomplete(hosts, merging):
+def test_an_unfinished_run_makes_the_merge_incomplete(hosts, merging):
     hosts[0].begin().put(make_row(0)).finish()
     hosts[1].begin().put(make_row(0)).stop()
     result = merged_all(merging(hosts[:2]))
     assert result.exit_code == 3 and "host b has not finished" in result.sentence
 
 
-def test_nothing_came(hosts, merging):
+def test_a_merge_without_any_run_is_refused(hosts, merging):
     with pytest.raises(InputError, match="no run came"):
         merged_all(merging(hosts))
     # By itself, too, and it names them all.
@@ -317,7 +317,7 @@ def test_nothing_came(hosts, merging):
 
 
 @pytest.mark.parametrize("kind", ["pipe", "empty", "garbage"])
-def test_a_store_that_is_none_does_not_hold_up_the_others(hosts, merging, kind):
+def test_a_broken_store_does_not_delay_the_other_hosts(hosts, merging, kind):
     hosts[0].begin().put(make_row(0)).finish()
     os.makedirs(hosts[1].folder)
     path = os.path.join(hosts[1].folder, "run.sqlite")
@@ -342,7 +342,7 @@ def test_a_store_that_is_none_does_not_hold_up_the_others(hosts, merging, kind):
     )
 
 
-def test_a_merge_into_the_out_of_a_run_is_told_in_one_sentence(hosts, merging, tmp_path):
+def test_a_merge_into_the_out_folder_of_a_run_is_refused(hosts, merging, tmp_path):
     for host in (hosts[0], hosts[1]):
         host.begin().put(make_row(0)).finish()
     os.rename(hosts[1].folder, str(tmp_path / "all"))
@@ -359,7 +359,7 @@ def test_a_folder_of_other_files_is_refused(hosts, merging, tmp_path):
     assert caught.value.exit_code == 4 and not os.path.exists(str(tmp_path / "all"))
 
 
-def test_a_run_that_never_comes_is_named_and_waited_for_no_longer_than_idle(hosts, merging):
+def test_a_run_that_never_appears_is_named_and_waited_for_until_idle(hosts, merging):
     hosts[0].begin().put(make_row(0)).finish()
     os.makedirs(hosts[1].folder)
     said = []
@@ -372,7 +372,7 @@ def test_a_run_that_never_comes_is_named_and_waited_for_no_longer_than_idle(host
     assert result.exit_code == 3 and "The runs of hosts b, c have not finished" in result.sentence
 
 
-def test_a_watch_that_lives_and_writes_nothing_for_long_is_named_once(hosts, merging):
+def test_a_silent_watch_is_named_once(hosts, merging):
     """It may be frozen; each silence is told once."""
     said = []
     for host in hosts[:2]:
@@ -394,7 +394,7 @@ def test_a_watch_that_lives_and_writes_nothing_for_long_is_named_once(hosts, mer
 
 
 @pytest.mark.parametrize("ids", [[1, 2, 3, 4], [3, 4, 1, 2], [4, 1], [2], [5, 4]])
-def test_rows_are_read_by_their_ids_in_whatever_order_they_are_asked_for(hosts, ids):
+def test_rows_are_read_by_id_in_any_order(hosts, ids):
     store = hosts[0].begin().put(*(make_row(number) for number in range(5))).store
     known = [number for (number,) in store.query("SELECT id FROM row ORDER BY id")]
     with host_run.Reader(hosts[0].folder) as reader:
@@ -403,7 +403,7 @@ def test_rows_are_read_by_their_ids_in_whatever_order_they_are_asked_for(hosts, 
     hosts[0].finish()
 
 
-def test_a_diff_with_a_merge_that_has_not_all_rows(hosts, merging, tmp_path):
+def test_a_diff_with_a_merge_ignores_rows_that_were_not_stored(hosts, merging, tmp_path):
     """What is not stored for want of room has neither vanished nor appeared."""
     for host in hosts[:2]:
         host.begin().put(
@@ -429,7 +429,7 @@ def test_a_diff_with_a_merge_that_has_not_all_rows(hosts, merging, tmp_path):
         assert found.first.rows == found.second.rows == 16
 
 
-def test_a_diff_with_a_merge_that_holds_no_passing_rows(hosts, merging, tmp_path):
+def test_a_diff_with_a_merge_knows_which_ops_passed(hosts, merging, tmp_path):
     """They neither vanished nor appeared; one that failed before or after is known to have passed,
     if all devices have a value of it.
     """
@@ -476,7 +476,7 @@ def test_a_diff_with_a_merge_that_holds_no_passing_rows(hosts, merging, tmp_path
         }
 
 
-def test_what_cannot_be_merged(hosts, merging, tmp_path):
+def test_folders_that_cannot_be_merged_are_refused(hosts, merging, tmp_path):
     os.symlink(hosts[0].folder, str(tmp_path / "link"))
     for sources in (
         (hosts[0].folder, hosts[0].folder + "/"),
@@ -505,11 +505,11 @@ def test_what_cannot_be_merged(hosts, merging, tmp_path):
         (["/only"], ["only"]),
     ],
 )
-def test_what_hosts_are_called(paths, names):
+def test_hosts_are_called_by_what_differs_in_their_paths(paths, names):
     assert host_names(paths) == names
 
 
-def test_steps_and_ops_are_a_table_of_their_own(hosts, merging, tmp_path):
+def test_metrics_per_step_and_op_are_stored(hosts, merging, tmp_path):
     spread = [(op, device, step) for op in range(2) for device in range(2) for step in (2, 10)]
     hosts[0].begin().put(
         *(
@@ -565,7 +565,9 @@ def test_steps_and_ops_are_a_table_of_their_own(hosts, merging, tmp_path):
 
 
 @pytest.mark.parametrize("metric", ["RelativeEuclideanDistance", "CosineSimilarity"])
-def test_what_each_op_is_at_worst_over_all_devices(hosts, merging, tmp_path, metric) -> None:
+def test_the_worst_metric_of_each_op_over_all_devices_is_known(
+    hosts, merging, tmp_path, metric
+) -> None:
     random.seed(5)
     expected = {}
     for host in hosts:
@@ -649,7 +651,7 @@ def test_too_many_ops_and_steps_are_not_drawn(hosts, merging, tmp_path, monkeypa
         assert worst_outputs(store.query, ()) is None
 
 
-def test_networks_are_there_while_the_hosts_go_on(hosts, merging, tmp_path):
+def test_networks_are_stored_while_the_hosts_go_on(hosts, merging, tmp_path):
     graphs = [
         [{"model": "net", "ops": []}],
         [{"model": "net", "ops": []}, {"model": "other", "ops": []}],
@@ -665,7 +667,7 @@ def test_networks_are_there_while_the_hosts_go_on(hosts, merging, tmp_path):
         merge.stop("test")
 
 
-def test_a_store_that_is_just_being_made_is_waited_for(hosts, merging, tmp_path):
+def test_a_store_that_is_being_created_is_waited_for(hosts, merging, tmp_path):
     """Also where its watch was killed before it was made."""
     hosts[0].begin().put(make_row(0)).finish()
     os.makedirs(hosts[1].folder)

@@ -139,7 +139,7 @@ def done(lab):
     return lab
 
 
-def test_two_watches_that_go_on(lab):
+def test_two_live_watches_are_merged(lab):
     lab.dump("left", 1)
     watches = [lab.start(*lab.watch_words("left", ""))]
     lab.until(lambda: os.path.exists(os.path.join(lab.out_of("left"), "run.sqlite")))
@@ -173,7 +173,7 @@ def test_two_watches_that_go_on(lab):
     assert "right" in (lab.folder / "page.html").read_text()
 
 
-def test_kills_of_all(lab):
+def test_kills_of_watches_and_merge_lose_and_double_no_row(lab):
     """Whatever is killed, the same command goes on; nothing is lost or doubled."""
     lab.dump("left", *STEPS)
     lab.dump("right", 1, 2)
@@ -191,7 +191,7 @@ def test_kills_of_all(lab):
     assert lab.judge()["summary"]["hosts"][0]["rows"] == lab.judge()["summary"]["hosts"][1]["rows"]
 
 
-def test_ctrl_c_gives_the_verdict_of_what_has_come(lab):
+def test_ctrl_c_gives_the_verdict_of_what_was_merged(lab):
     lab.dump("left", *STEPS)
     assert run_here(["goldwatch", *lab.watch_words("left", "0.1"), "-q"]).returncode == 0
     merge = lab.start(*lab.merge_words())
@@ -208,7 +208,7 @@ def test_ctrl_c_gives_the_verdict_of_what_has_come(lab):
     lab.judge()
 
 
-def test_every_file_and_command_knows_the_host(done, tmp_path):
+def test_every_report_and_command_names_the_host(done, tmp_path):
     files = {
         name: str(tmp_path / ("report." + name))
         for name in ("html", "junit", "markdown", "csv", "json")
@@ -238,7 +238,7 @@ def test_every_file_and_command_knows_the_host(done, tmp_path):
     assert (tmp_path / "later.md").read_text() == (tmp_path / "report.markdown").read_text()
 
 
-def test_a_diff_of_two_merges(done, tmp_path):
+def test_two_merges_are_compared_by_diff(done, tmp_path):
     assert run_here(["goldwatch", *done.merge_words("--until-idle", "0.1", "-q")]).returncode == 1
     before = str(tmp_path / "before")
     os.rename(done.out, before)
@@ -276,12 +276,12 @@ def test_a_diff_of_two_merges(done, tmp_path):
         (["A", "B", "-o", "out", "--max-rows", "3"], "needs --merge"),
     ],
 )
-def test_what_makes_no_sense_is_usage(tmp_path, words, said):
+def test_senseless_merge_options_are_refused(tmp_path, words, said):
     found = run_here(["goldwatch", "watch", *words], tmp_path)
     assert found.returncode == 2 and said in found.stderr and os.listdir(str(tmp_path)) == []
 
 
-def test_the_first_divergence_ends_it_and_runs_a_command(done, tmp_path):
+def test_stop_on_divergence_ends_the_merge_and_runs_the_command(done, tmp_path):
     taken = str(tmp_path / "row.json")
     merge = done.start(
         *done.merge_words("--stop-on-divergence", "--on-divergence", "cat > '%s'" % taken)

@@ -42,7 +42,7 @@ def hang(monkeypatch, until):
         gate.set()
 
 
-def test_a_disk_that_does_not_answer_holds_up_nobody(hosts, merging, hang, tmp_path):
+def test_a_disk_that_does_not_answer_delays_no_other_host(hosts, merging, hang, tmp_path):
     for host in hosts:
         host.begin().put(
             *(make_row(op, verdict=FAIL if op == 2 else PASS) for op in range(4))
@@ -69,7 +69,7 @@ def test_a_disk_that_does_not_answer_holds_up_nobody(hosts, merging, hang, tmp_p
 
 @pytest.mark.parametrize("killed", [False, True])
 @pytest.mark.parametrize("turns", range(1, 12, 2))
-def test_a_disk_that_stops_answering_in_the_middle(
+def test_a_disk_that_stops_answering_is_continued_later(
     hosts, merging, hang, tmp_path, monkeypatch, turns, killed
 ):
     """What was begun of its rows is finished later, by another merge, too; the others go on at

@@ -60,7 +60,7 @@ def test_an_unknown_name_lists_the_benchmarks():
     assert done.returncode == 2 and "kernel" in done.stderr and "network" in done.stderr
 
 
-def test_plain_numpy_computes_the_same_metrics(benches):
+def test_the_plain_numpy_reference_computes_the_same_metrics(benches):
     from plain import plain_metrics
 
     rng = np.random.RandomState(0)
@@ -84,7 +84,7 @@ def test_plain_numpy_computes_the_same_metrics(benches):
         ), name
 
 
-def test_a_workload_holds_what_its_list_says(benches, tmp_path):
+def test_a_workload_holds_the_tensors_that_were_added(benches, tmp_path):
     import workload
     from plain import read_target
 
@@ -111,6 +111,6 @@ def test_a_workload_holds_what_its_list_says(benches, tmp_path):
     ("convert", ("--files", "3", "--elements", "2000", "--repeat", "1"), "original layout"),
     ("inspect", ("--files", "20", "--repeat", "1"), "20 files"),
 ])  # fmt: skip
-def test_the_benches_of_single_operators_and_files_run(name, words, shown):
+def test_benches_of_single_operators_and_files_run(name, words, shown):
     done = bench(name, *words)
     assert done.returncode == 0 and shown in done.stdout, done.stderr

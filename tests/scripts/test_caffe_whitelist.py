@@ -27,7 +27,7 @@ def whitelist(*arguments, **environment):
     return done.returncode, done.stdout.splitlines(), done.stderr
 
 
-def test_no_listed_layer_is_wrong():
+def test_no_whitelisted_layer_is_wrong():
     code, lines, error = whitelist("--cases", "8", "--seed", "11")
     assert (code, lines[-1]) == (0, "0 layers are wrong"), lines + [error]
     assert lines[0] == "reference: numpy, scripts/caffe_layers.py; seed 11"
@@ -35,7 +35,7 @@ def test_no_listed_layer_is_wrong():
     assert len(counts) == 27 and all(sum(count[:3]) == 8 and count[0] for count in counts.values())
 
 
-def test_our_own_operators_take_every_type():
+def test_the_numpy_backend_computes_every_drawn_type():
     code, lines, error = whitelist("--cases", "8", "--seed", "11", "--backend", "numpy")
     assert (code, lines[-1]) == (0, "0 layers are wrong"), lines + [error]
     counts = {line.split()[0]: [int(word) for word in line.split()[1:]] for line in lines[2:-1]}
@@ -54,7 +54,7 @@ def test_our_own_operators_take_every_type():
     assert code == 0, lines + [error]
 
 
-def test_numbers_that_are_not_finite():
+def test_layers_with_nan_are_compared_without_failures():
     code, lines, error = whitelist(
         "--cases",
         "6",
@@ -70,7 +70,7 @@ def test_numbers_that_are_not_finite():
     assert code == 0, lines + [error]
 
 
-def test_a_real_caffe_is_the_reference_where_one_is_given():
+def test_a_real_caffe_is_the_reference_when_given():
     code, lines, error = whitelist(
         "--cases",
         "5",
@@ -99,7 +99,7 @@ def layers(monkeypatch):
     return caffe_layers
 
 
-def test_the_references_own_corner_cases(layers):
+def test_corner_cases_of_the_reference_are_caffes(layers):
     x = np.arange(8, dtype=np.float32).reshape(1, 1, 2, 4)
     case = layers.Case("Pooling", {"kernel_size": 1, "stride": 2}, [x])
     # The third window of four columns at stride 2 is empty, and Caffe leaves -FLT_MAX there.

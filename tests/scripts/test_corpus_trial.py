@@ -25,7 +25,7 @@ def corpus(monkeypatch):
     return corpus
 
 
-def test_files_of_all_kinds_make_one_table(tmp_path):
+def test_files_of_all_kinds_give_one_table(tmp_path):
     both = (
         "NPURunConfig(dump_config=DumpConfig(enable_dump=True, enable_dump_debug=True, "
         "dump_path='/d'))\n"
@@ -105,7 +105,9 @@ def test_a_folder_without_files_is_refused(tmp_path):
         (0, "note: x\nwarning: 3 ops\n", "code 0", "warning: N ops"),
     ],
 )
-def test_what_came_of_a_command(corpus, monkeypatch, code, errors, outcome, message):
+def test_the_outcome_of_a_command_is_classified(
+    corpus, monkeypatch, code, errors, outcome, message
+):
     result = subprocess.CompletedProcess(
         [], code, errors.encode(), b"" if code == 3 else errors.encode()
     )
@@ -118,7 +120,7 @@ def test_what_came_of_a_command(corpus, monkeypatch, code, errors, outcome, mess
     )
 
 
-def test_what_broke_stands_first_and_is_counted(corpus):
+def test_crashed_commands_are_listed_first_and_counted(corpus):
     rows = [corpus.Tried("graph", str(number), "code 0", "") for number in range(3)]
     rows += [
         corpus.Tried("graph", "7", "traceback", "KeyError: a|b"),

@@ -56,7 +56,7 @@ def test_a_changed_number_is_named_with_case_file_and_lines(tmp_path):
     assert "\n   -0\n   +1\n" in done.stdout
 
 
-def test_the_folders_whose_commands_are_recorded_are_there():
+def test_folders_whose_commands_are_recorded_exist():
     loader = importlib.machinery.SourceFileLoader("frozen_results", SCRIPT)
     spec = importlib.util.spec_from_loader("frozen_results", loader)
     module = importlib.util.module_from_spec(spec)

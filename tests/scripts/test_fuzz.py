@@ -31,7 +31,7 @@ def fuzzing(monkeypatch):
     return fuzzing
 
 
-def test_some_cases_of_every_kind(tmp_path):
+def test_cases_of_every_kind_pass(tmp_path):
     command = [
         sys.executable,
         os.path.join(SCRIPTS, "fuzz"),
@@ -50,7 +50,7 @@ def test_some_cases_of_every_kind(tmp_path):
     assert done.returncode == 0 and "26 cases, seed 5" in done.stdout, done.stdout
 
 
-def test_a_seed_makes_the_same_case(fuzzing, tmp_path):
+def test_a_seed_gives_the_same_case_again(fuzzing, tmp_path):
     def made(folder):
         found = {}
         for kind in fuzzing.cases.KINDS:
@@ -81,7 +81,7 @@ def test_a_seed_makes_the_same_case(fuzzing, tmp_path):
     assert made("a") == made("b")
 
 
-def test_a_case_leaves_nothing_behind_for_the_next(fuzzing):
+def test_a_case_changes_nothing_for_the_next(fuzzing):
     from fuzzing.mutate import changed
 
     def made():
@@ -120,7 +120,7 @@ def bad(name):
         ("wrong", "planted words"),
     ],
 )
-def test_what_goes_wrong_is_told_and_the_others_go_on(
+def test_a_failing_case_is_reported_and_the_others_go_on(
     fuzzing, tmp_path, monkeypatch, capfd, name, words
 ):
     monkeypatch.setattr(fuzzing.loop, "CASE_CPU_S", 1)
@@ -151,12 +151,12 @@ def test_what_goes_wrong_is_told_and_the_others_go_on(
         ([0.0, 0.0], [0.0, 0.0], None),
     ],
 )
-def test_the_judge_of_numbers(fuzzing, target, golden, wrong):
+def test_the_judge_recognises_wrong_distances(fuzzing, target, golden, wrong):
     found = fuzzing.judge.distance_problem(np.array(target), np.array(golden))
     assert (found is None) if wrong is None else wrong in found
 
 
-def test_the_judge_reads_both_files_by_itself(fuzzing, tmp_path, monkeypatch):
+def test_the_judge_reads_both_files_independently(fuzzing, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # The first seed that draws floating-point numbers: an integer that is off by a little is not
     # the judge's business.
@@ -174,7 +174,7 @@ def test_the_judge_reads_both_files_by_itself(fuzzing, tmp_path, monkeypatch):
     assert judged[0] is None and judged[2] is None and judged[1] is not None
 
 
-def test_the_judge_knows_files_without_sizes(fuzzing, tmp_path, monkeypatch):
+def test_the_judge_reads_dumps_without_sizes(fuzzing, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     array = np.arange(6, dtype="<f4")
     np.save("op.npy", array)

@@ -42,7 +42,7 @@ def distance(wrong, right):
     return np.linalg.norm(wrong.reshape(right.shape) - right) / np.linalg.norm(right)
 
 
-def test_a_healthy_device_is_near_onnxruntime(real):
+def test_a_healthy_device_is_close_to_onnxruntime(real):
     compared = 0
     for op in real.lowered.ops:
         for index, out in enumerate(op.outputs):
@@ -70,7 +70,7 @@ def test_a_healthy_device_is_near_onnxruntime(real):
     "kind, moved",
     [("scale-1.005", 0.005), ("scale-1.04", 0.04), ("scale-0.98", 0.02), ("sign", 2.0)],
 )
-def test_a_fault_moves_its_op_as_far_as_it_says(real, kind, moved):
+def test_a_fault_changes_its_op_as_much_as_it_says(real, kind, moved):
     made = real.faults.plant(kind, real.device, real.healthy, np.random.RandomState(3))
     assert made.moved == pytest.approx(moved, rel=0.1) and made.roundings > 10
     assert distance(made.store[made.op, 0], real.healthy[made.op, 0]) == pytest.approx(made.moved)
@@ -88,7 +88,7 @@ def test_a_fault_moves_its_op_as_far_as_it_says(real, kind, moved):
     "softmax-axis "
     "resize-mode coarse-table no-activation gelu-approximate did-nothing".split(),
 )
-def test_a_fault_in_weights_or_attributes_sits_in_one_op(real, kind):
+def test_a_fault_in_weights_or_attributes_changes_one_op(real, kind):
     made = real.faults.plant(kind, real.device, real.healthy, np.random.RandomState(1))
     before = {op.name for op in real.lowered.ops} - set(made.changed)
     assert made.moved > 0 and made.changed[0] == made.op
@@ -110,14 +110,14 @@ def test_every_kind_can_be_planted_somewhere(real):
     "layout, shape",
     [("NC1HWC0", (2, 20, 3, 5)), ("FRACTAL_Z", (20, 18, 3, 3)), ("FRACTAL_NZ", (2, 18, 33))],
 )
-def test_layouts_are_those_that_goldwatch_reads(real, layout, shape):
+def test_written_layouts_are_those_that_goldwatch_reads(real, layout, shape):
     array = np.random.RandomState(0).normal(size=shape).astype(np.float16)
     stored = real.writing.stored(array, shape, layout)
     plain = "ND" if layout == "FRACTAL_NZ" else "NCHW"
     assert np.array_equal(convert(stored, layout, plain, stored.shape, shape), array)
 
 
-def test_the_json_tells_attributes_and_constants_where_the_habit_does(real):
+def test_the_om_json_has_attributes_and_constants_as_the_habit_says(real):
     told = real.writing.document(real.lowered, real.habit)["graph"][0]["op"]
     conv = next(op for op in told if op["type"] == "Conv2D")
     names = {entry["key"] for entry in conv["attr"]}
@@ -155,7 +155,7 @@ def entry(**changes):
     return dict(made, **changes)
 
 
-def test_the_figures_can_be_missed(real):
+def test_trials_that_miss_are_counted(real):
     wrong = entry(
         code=0,
         suspects=[["b", "Add", "", ["rounding"]], ["a", "Conv2D", "", ["bias"]]],
@@ -180,7 +180,7 @@ def test_the_figures_can_be_missed(real):
     assert real.tables.silent(entry(code=0, suspects=[])) and not real.tables.silent(wrong)
 
 
-def test_whose_error_is_called_its_own(real):
+def test_operators_called_wrong_by_the_sentence_are_recognised(real):
     said = real.running._own_sentences(
         "conv1 (Conv2D) has an error of its own: x.\nNo operator has an error of its own.",
         ["conv1", "conv10"],
@@ -203,7 +203,7 @@ def trial(cwd, *words):
     )
 
 
-def test_the_quick_form_needs_no_network_and_goes_on_where_it_stopped(tmp_path):
+def test_the_quick_trial_needs_no_network_and_can_be_continued(tmp_path):
     words = [
         "--quick",
         "--cache",
@@ -232,7 +232,7 @@ def test_the_quick_form_needs_no_network_and_goes_on_where_it_stopped(tmp_path):
     assert again.returncode == 0 and (tmp_path / "found").read_text().splitlines() == lines
 
 
-def test_one_run_again_is_kept_with_its_command(tmp_path):
+def test_a_single_run_is_repeated_and_kept_with_its_command(tmp_path):
     done = trial(
         tmp_path, "--run", "made/0/f16/bare/scale-1.04/0", "--cache", "cache", "--keep", "kept"
     )
@@ -246,11 +246,11 @@ def test_one_run_again_is_kept_with_its_command(tmp_path):
 
 
 @pytest.mark.parametrize("words", [["--nets", "nothing"], ["--keep", "x"], ["--kinds", "y"]])
-def test_usage(tmp_path, words):
+def test_wrong_trial_options_exit_with_2(tmp_path, words):
     assert trial(tmp_path, *words).returncode == 2
 
 
-def test_operands_stand_in_the_order_of_the_node(real, tmp_path):
+def test_recurrent_operands_are_ordered_as_in_the_node(real, tmp_path):
     from onnx import TensorProto, helper, numpy_helper
     from onnx import save as save_model
 
@@ -291,7 +291,7 @@ def test_operands_stand_in_the_order_of_the_node(real, tmp_path):
     assert np.allclose(hidden, lowered.values["z"][0, 0], atol=1e-5)
 
 
-def test_roundings_are_those_of_the_device(real):
+def test_the_trial_device_rounds_as_its_habit_says(real):
     from trials.real.device import Device
 
     counts = {}
@@ -305,7 +305,7 @@ def test_roundings_are_those_of_the_device(real):
     assert counts["f32"] > 50 * counts["hf32"] > 500
 
 
-def test_without_an_index_it_says_what_cannot_be_had(tmp_path, monkeypatch):
+def test_a_missing_package_index_is_reported(tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     done = trial(tmp_path, "--nets", "vad", "--cache", "cache")
@@ -313,7 +313,7 @@ def test_without_an_index_it_says_what_cannot_be_had(tmp_path, monkeypatch):
     assert "silero-vad==6.2.3 cannot be had: ERROR: No matching distribution" in done.stderr
 
 
-def test_what_statistics_find_is_counted_by_where_it_is(monkeypatch):
+def test_statistics_trials_are_counted_by_the_place_of_the_fault(monkeypatch):
     monkeypatch.syspath_prepend(SCRIPTS)
     from trials.real import by_statistics
 

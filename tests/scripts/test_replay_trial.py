@@ -17,7 +17,7 @@ FORMS = ["caffe", "onnx", pytest.param("tf", marks=pytest.mark.tensorflow)]
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_faults_are_named_and_healthy_runs_have_no_culprit(form):
+def test_replay_names_faults_and_no_culprit_in_healthy_runs(form):
     words = [
         "--faults",
         "1",

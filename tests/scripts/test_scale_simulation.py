@@ -60,7 +60,7 @@ def simulated(*options):
         ],
     ],
 )
-def test_each_second_follows_from_the_formulas(options):
+def test_simulated_seconds_follow_from_the_formulas(options):
     document = simulated(*options)
     given, found = document["given"], document["found"]
     devices, steps, ops, size = (
@@ -97,7 +97,7 @@ def test_each_second_follows_from_the_formulas(options):
     assert found["scheduler_s"] == pytest.approx(devices * steps * given["task_ms"] / 1000)
 
 
-def test_what_is_printed_is_what_the_page_shows():
+def test_the_page_shows_what_the_simulation_prints():
     text = subprocess.run(
         [sys.executable, SCRIPT], stdout=subprocess.PIPE, universal_newlines=True, check=True
     ).stdout
@@ -107,12 +107,12 @@ def test_what_is_printed_is_what_the_page_shows():
         assert "```text\n%s```\n" % text in stream.read()
 
 
-def test_rates_can_be_measured_here():
+def test_rates_of_this_machine_can_be_measured():
     given = simulated("--measure")["given"]
     assert all(given[name] > 0 for name in ("kernel", "store", "merge"))
 
 
-def test_no_rate_is_zero():
+def test_a_rate_of_zero_is_refused():
     done = subprocess.run(
         [sys.executable, SCRIPT, "--disk", "0"], stderr=subprocess.PIPE, universal_newlines=True
     )

@@ -80,13 +80,13 @@ MORE = OTHERS + (
 )
 
 
-def test_all_is_well(run):
+def test_without_failures_the_script_ends_with_pytests_last_line(run):
     code, text = run("--everything")
     assert code == 0 and all(part in text for part in PARTS + MORE)
     assert "FAILED" not in text and text.splitlines()[-1] == "3 passed, 0 failed in 1.00s"
 
 
-def test_what_a_newer_python_leaves_out_runs_elsewhere(run):
+def test_parts_left_out_on_a_newer_python_run_on_another(run):
     text = run("--everything")[1]
     ran = {name: next(line for line in text.splitlines() if line.startswith("ran .envs/%s/python -m pytest" % name))  # noqa: E501
            for name in ("py37", "newest")}  # fmt: skip
@@ -107,7 +107,7 @@ def test_what_a_newer_python_leaves_out_runs_elsewhere(run):
     assert set(re.findall(r"(tests/\S+)", numpy)) < judged
 
 
-def test_a_part_that_runs_beside_others_fails_the_whole(run):
+def test_a_failing_part_run_in_parallel_fails_the_script(run):
     code, text = run("--everything", DEMO="3")
     assert (
         code == 1
@@ -126,7 +126,7 @@ def test_a_part_that_runs_beside_others_fails_the_whole(run):
         "make:.envs/newest",
     ],
 )
-def test_the_others_run_when_one_fails(run, failing):
+def test_other_parts_run_when_one_fails(run, failing):
     code, text = run("--everything", FAIL=failing)
     assert code == 1
     for part in PARTS + MORE:
@@ -135,7 +135,7 @@ def test_the_others_run_when_one_fails(run, failing):
     assert text.splitlines()[-1] == "3 passed, 0 failed in 1.00s"
 
 
-def test_the_last_part_may_fail_too(run):
+def test_a_failure_of_the_last_part_is_listed(run):
     code, text = run(FAIL=".envs/project/python")
     assert (
         code == 1
@@ -152,14 +152,14 @@ def test_every_failure_is_listed(run):
     ]  # fmt: skip
 
 
-def test_what_is_not_here_is_said_and_fails_in_ci(run):
+def test_a_missing_python_is_reported_and_fails_in_ci(run):
     code, text = run(NO_PYTHON37="1")
     assert code == 0 and "not run" in text and "TensorFlow 1.15" in text
     code, text = run(NO_PYTHON37="1", CI="true")
     assert code == 1 and "failed: TensorFlow 1.15" in text
 
 
-def test_a_missing_browser_is_said_and_ci_installs_it_where_it_may(run):
+def test_a_missing_browser_is_reported_and_installed_in_ci(run):
     code, text = run(NO_CHROMIUM="1")
     assert (
         code == 0
@@ -172,7 +172,7 @@ def test_a_missing_browser_is_said_and_ci_installs_it_where_it_may(run):
     assert code == 0 and "NOT run" not in text and "-m browser" in text
 
 
-def test_without_axe_its_tests_are_said_not_to_run_and_ci_fails(run):
+def test_a_missing_axe_core_is_reported_and_fails_in_ci(run):
     code, text = run(NO_AXE="1")
     assert (
         code == 0
@@ -183,12 +183,12 @@ def test_without_axe_its_tests_are_said_not_to_run_and_ci_fails(run):
     assert run(NO_AXE="1", CI="true")[0] == 1
 
 
-def test_without_the_project_s_environment_nothing_goes_on(run):
+def test_without_the_projects_environment_nothing_is_tested(run):
     code, text = run(FAIL="make:.envs/project")
     assert code == 1 and "nothing can be tested" in text
 
 
-def test_arguments_go_to_the_last_part(run):
+def test_arguments_are_passed_to_the_last_part(run):
     code, text = run("--", "tests/config", "-x")
     assert code == 0 and text.count("tests/config -x") == 1
     assert run("--nonsense")[0] == 2

@@ -29,13 +29,13 @@ def test_healthy_tensors_pass_and_broken_ones_fail():
     assert "| **all broken ones** | **300** | **0 pass** |" in result.stdout
 
 
-def test_healthy_tensors_in_detail_have_no_finding():
+def test_healthy_tensors_have_no_finding_in_detail():
     result = trial("--findings", "100", "--seed", "11", "--misses")
     assert (result.returncode, result.stderr) == (0, ""), result.stdout
     assert "| **all** | **100** | **0** |" in result.stdout
 
 
-def test_the_trial_of_findings_can_fail(monkeypatch):
+def test_the_trial_of_findings_fails_when_findings_are_disabled(monkeypatch):
     monkeypatch.syspath_prepend(os.path.dirname(SCRIPT))
     from trials import detail_trial
 
@@ -45,7 +45,7 @@ def test_the_trial_of_findings_can_fail(monkeypatch):
     assert detail_trial.claimed(found) > 0 and list(detail_trial.misses(found))
 
 
-def test_the_trial_can_fail(monkeypatch):
+def test_the_trial_of_tensors_fails_with_a_loose_limit(monkeypatch):
     monkeypatch.syspath_prepend(os.path.dirname(SCRIPT))
     from trials import tensor_trial
 
@@ -53,7 +53,7 @@ def test_the_trial_can_fail(monkeypatch):
     assert tensor_trial.wrong(found, "broken") > 20
 
 
-def test_planted_faults_are_found_and_healthy_networks_are_left_alone():
+def test_planted_faults_are_found_and_healthy_networks_pass():
     result = trial(
         "--networks",
         "--seeds",
@@ -74,7 +74,7 @@ def test_planted_faults_are_found_and_healthy_networks_are_left_alone():
     assert "| **all** | 20 |" in result.stdout
 
 
-def test_the_trial_of_networks_can_fail(monkeypatch):
+def test_the_trial_of_networks_fails_when_suspects_are_disabled(monkeypatch):
     monkeypatch.syspath_prepend(os.path.dirname(SCRIPT))
     from trials import network_trial
 
@@ -84,5 +84,5 @@ def test_the_trial_of_networks_can_fail(monkeypatch):
 
 
 @pytest.mark.parametrize("arguments", [(), ("--tensors", "x")])
-def test_usage(arguments):
+def test_wrong_trial_options_exit_with_2(arguments):
     assert trial(*arguments).returncode == 2

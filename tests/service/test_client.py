@@ -23,7 +23,7 @@ def client(server, *words):
     )
 
 
-def test_submit_and_status_end_with_the_runs_code(serving, lab, until):
+def test_submit_and_status_exit_with_the_runs_code(serving, lab, until):
     server = serving(lab)
     done = client(
         server, "submit", "--", "compare", "dump", "net/golden", "-f", "net/model.json", "-o", "out"
@@ -79,12 +79,12 @@ def test_submit_and_status_end_with_the_runs_code(serving, lab, until):
     assert until(lambda: client(server, "status", "out").returncode == 1)
 
 
-def test_no_proxy_stands_between_a_machine_and_itself(serving, lab, monkeypatch):
+def test_requests_to_this_machine_use_no_proxy(serving, lab, monkeypatch):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     assert client(serving(lab), "status").returncode == 0
 
 
-def test_status_of_what_is_not_finished(serving, lab, until):
+def test_the_status_of_an_unfinished_run_exits_with_3(serving, lab, until):
     server = serving(lab)
     done = client(
         server,
@@ -110,7 +110,7 @@ def test_status_of_what_is_not_finished(serving, lab, until):
     assert done.returncode == 130 and "job %s: cancelled" % name in done.stdout
 
 
-def test_status_and_open_result_end_alike_while_a_run_with_failing_rows_goes_on(
+def test_status_and_open_result_give_the_same_verdict_of_an_unfinished_run(
     serving, live, row, tmp_path, until
 ):
     """A row that fails may be found anew and pass."""
@@ -128,7 +128,7 @@ def test_status_and_open_result_end_alike_while_a_run_with_failing_rows_goes_on(
         ) == ("fail", 3, 3)
 
 
-def test_status_of_what_waits_in_the_queue(serving, lab, until):
+def test_the_status_of_a_waiting_job_is_found_by_each_of_its_names(serving, lab, until):
     """By all its names, before there is a run: it is not finished."""
     server = serving(lab)
     files = ("dump", "net/golden", "-f", "net/model.json", "-o")
@@ -147,7 +147,7 @@ def test_status_of_what_waits_in_the_queue(serving, lab, until):
     ended(server, {"id": watched}, until)
 
 
-def test_status_of_what_was_killed(serving, lab, until):
+def test_the_status_of_a_killed_run_is_unfinished(serving, lab, until):
     """Its run is not finished."""
     server = serving(lab)
     job = post(server, WATCH)
@@ -162,7 +162,7 @@ def test_status_of_what_was_killed(serving, lab, until):
         assert client(server, "status", name).returncode == 3
 
 
-def test_what_submit_cannot_do_is_4_or_2(serving, lab, tmp_path):
+def test_submit_refuses_wrong_jobs_with_exit_code_4_or_2(serving, lab, tmp_path):
     server = serving(lab)
     for words, code in (
         (("compare", "/etc", "net/golden", "-o", "out"), 4),
@@ -187,7 +187,7 @@ def test_what_submit_cannot_do_is_4_or_2(serving, lab, tmp_path):
     b'{"id": "a", "jobs": []}', b"[" * 200000,
      b"<html>", b"null", b"1"],
 )  # fmt: skip
-def test_what_is_no_service_is_not_believed(answer, tmp_path):
+def test_an_answer_of_another_program_exits_with_4_and_no_verdict(answer, tmp_path):
     """Any program may listen at the port; its answer is 4 and no verdict."""
     from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -221,5 +221,5 @@ def test_what_is_no_service_is_not_believed(answer, tmp_path):
 
 
 @pytest.mark.parametrize("url", ["http://[::1", "http://a:b", "http://", "a", "http://a:99999"])
-def test_what_is_no_url_is_2(url):
+def test_a_wrong_server_url_exits_with_2(url):
     assert run_here(["goldwatch", "status", "--server", url]).returncode == 2

@@ -47,7 +47,7 @@ def watched(serving, live, tmp_path):
     return server, store, run["id"]
 
 
-def test_rows_come_as_they_are_committed(watched, row):
+def test_rows_are_streamed_as_they_are_committed(watched, row):
     server, store, run = watched
     store.put(row(0))
     events = iter(server.stream(run))
@@ -76,7 +76,7 @@ def test_rows_come_as_they_are_committed(watched, row):
     assert seen[-1][0] == "end"
 
 
-def test_rows_say_whether_they_are_final(watched, row):
+def test_streamed_rows_say_whether_they_are_final(watched, row):
     server, store, run = watched
     store.set(PROVISIONAL, {"upto": 0, "ids": []})
     store.put_all([row(0), row(1, verdict=FAIL), row(2, verdict=FAIL)])
@@ -111,7 +111,7 @@ def test_rows_say_whether_they_are_final(watched, row):
     ]
 
 
-def test_the_first_divergence_is_told_and_corrected(watched, row):
+def test_the_first_divergence_is_streamed_and_corrected(watched, row):
     server, store, run = watched
     store.put(row(7, verdict=FAIL))
     events = iter(server.stream(run))
@@ -125,7 +125,7 @@ def test_the_first_divergence_is_told_and_corrected(watched, row):
 
 
 @pytest.mark.parametrize("by", ["header", "query"])
-def test_a_client_goes_on_where_it_was(watched, row, by):
+def test_a_client_continues_the_stream_after_its_last_row(watched, row, by):
     server, store, run = watched
     store.put_all([row(number) for number in range(2000)])
     store.close()
@@ -142,7 +142,7 @@ def test_a_client_goes_on_where_it_was(watched, row, by):
 
 
 @pytest.mark.parametrize("last", ["4000", "-1", "x", "1.0", "", "9" * 40])
-def test_an_unknown_id_means_all_rows_anew(watched, row, last):
+def test_an_unknown_last_id_restarts_the_stream(watched, row, last):
     server, store, run = watched
     store.put_all([row(number) for number in range(30)])
     store.close()
@@ -151,14 +151,14 @@ def test_an_unknown_id_means_all_rows_anew(watched, row, last):
 
 
 @pytest.mark.parametrize("after", ["abc", "-1", "1.0", "9" * 40])
-def test_what_is_no_number_is_refused_as_it_is_for_rows(watched, after):
+def test_an_after_parameter_that_is_no_number_is_refused(watched, after):
     server, _, run = watched
     for what in ("events", "rows"):
         error = server.json("/api/v1/runs/%s/%s?after=%s" % (run, what, after), status=400)["error"]
         assert "after: expected a whole number" in error["message"]
 
 
-def test_a_store_begun_anew_means_all_rows_anew(watched, live, row):
+def test_a_restarted_run_restarts_the_stream(watched, live, row):
     """Another store takes the place of the one that is looked at, as when a run is begun anew: of
     the old rows nothing holds.
     """
@@ -182,7 +182,7 @@ def test_a_store_begun_anew_means_all_rows_anew(watched, live, row):
     ]
 
 
-def test_rows_that_get_other_numbers_or_go_are_told_anew(watched, row):
+def test_renumbered_and_removed_rows_are_streamed_again(watched, row):
     server, store, run = watched
     store.put_all([row(number, op_sequence=None) for number in range(10)])
     events = iter(server.stream(run))
@@ -203,7 +203,7 @@ def test_rows_that_get_other_numbers_or_go_are_told_anew(watched, row):
     assert rows_of([*seen, *events]) == list(range(2, 11))
 
 
-def test_a_row_found_again_comes_with_its_new_id(watched, row):
+def test_a_row_compared_again_is_streamed_with_its_new_id(watched, row):
     server, store, run = watched
     store.put_all([row(number) for number in range(3)])
     events = iter(server.stream(run))
@@ -259,7 +259,7 @@ def stream_of(tail, between, asked="0"):
 
 
 @pytest.mark.parametrize("moment", ["divergence", "progress"])
-def test_the_last_rows_of_a_run_come_before_its_end(tail, row, moment):
+def test_the_last_rows_of_a_run_are_streamed_before_its_end(tail, row, moment):
     """Rows and the end that the tail finds while a client takes something else."""
     store, tail = tail
     store.put_all([row(0), row(1, verdict=FAIL)])
@@ -278,7 +278,7 @@ def test_the_last_rows_of_a_run_come_before_its_end(tail, row, moment):
     assert found[-1] == ("end", None) and ("progress", None) in found
 
 
-def test_a_store_that_cannot_be_read_just_when_its_run_ends_is_read_later(tail, row, monkeypatch):
+def test_a_store_unreadable_at_the_runs_end_is_read_later(tail, row, monkeypatch):
     from goldwatch.errors import EnvironmentProblem
     from goldwatch.service import shared_tail as module
 
@@ -305,7 +305,7 @@ def test_a_store_that_cannot_be_read_just_when_its_run_ends_is_read_later(tail, 
     )
 
 
-def test_a_tail_that_fails_lets_go_of_who_looks_on(tail, row, monkeypatch):
+def test_a_failing_stream_reader_ends_its_clients_streams(tail, row, monkeypatch):
     store, tail = tail
     store.put(row(0))
     tail._look()
@@ -320,7 +320,7 @@ def test_a_tail_that_fails_lets_go_of_who_looks_on(tail, row, monkeypatch):
     ]
 
 
-def test_a_larger_store_in_the_same_file_is_another_one(tail, live, row):
+def test_a_larger_store_in_the_same_file_counts_as_another_one(tail, live, row):
     """A store that is begun anew may be given the number of the file that it replaces, and soon has
     more rows.
     """
@@ -348,7 +348,7 @@ def change(store, row, how):
 
 
 @pytest.mark.parametrize("how", ["renumbered", "removed"])
-def test_who_was_away_while_rows_changed_begins_anew(watched, row, how):
+def test_a_client_away_while_rows_changed_starts_again(watched, row, how):
     server, store, run = watched
     store.put_all([row(number, op_sequence=None) for number in range(10)])
     change(store, row, how)
@@ -367,7 +367,7 @@ def test_who_was_away_while_rows_changed_begins_anew(watched, row, how):
     assert "reset" not in {kind for kind, _, _ in events} and rows_of(events) == []
 
 
-def test_who_was_away_while_a_run_was_begun_anew_begins_anew(watched, live, row, tmp_path):
+def test_a_client_away_while_a_run_was_restarted_starts_again(watched, live, row, tmp_path):
     server, store, run = watched
     store.put_all([row(number) for number in range(10)])
     store.close()
@@ -379,7 +379,7 @@ def test_who_was_away_while_a_run_was_begun_anew_begins_anew(watched, live, row,
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_store_that_took_the_place_of_another_is_not_taken_for_it(
+def test_a_store_that_replaced_another_is_not_mistaken_for_it(
     serving, live, row, clock, tmp_path, known
 ):
     """``rm -r OUT`` and the same command again, while a client is away; whether the server was
@@ -405,7 +405,7 @@ def test_a_store_that_took_the_place_of_another_is_not_taken_for_it(
     assert events[0][0] == "reset" and rows_of(events) == list(range(2001, 2031))
 
 
-def test_many_look_on_while_the_run_goes_on(watched, row):
+def test_many_clients_of_a_live_run_each_get_every_row_once(watched, row):
     """Pages come and go, each goes on by the id that it saw last; none misses a row or sees one
     twice.
     """
@@ -440,7 +440,7 @@ def test_many_look_on_while_the_run_goes_on(watched, row):
     }
 
 
-def test_a_server_that_is_killed_goes_on_after_its_restart(serving, live, row, tmp_path):
+def test_streams_continue_after_the_server_was_killed_and_restarted(serving, live, row, tmp_path):
     store = live("out")
     server = serving(tmp_path / "lab")
     (run,) = server.runs()
@@ -460,7 +460,7 @@ def test_a_server_that_is_killed_goes_on_after_its_restart(serving, live, row, t
     assert rows_of([*seen, *more]) == list(range(1, 201))
 
 
-def test_a_server_ends_while_fifty_look_on(watched, row, cpu_seconds):
+def test_a_server_with_fifty_streams_ends_at_sigterm(watched, row, cpu_seconds):
     server, store, run = watched
     store.put(row(1))
     streams = [server.stream(run) for _ in range(50)]
@@ -471,7 +471,7 @@ def test_a_server_ends_while_fifty_look_on(watched, row, cpu_seconds):
         stream.close()
 
 
-def test_a_run_that_is_not_there_has_no_stream(watched):
+def test_the_stream_of_an_unknown_run_is_404(watched):
     server, _, _ = watched
     assert server.ask("/api/v1/runs/%s/events" % ("0" * 16))[0] == 404
     assert server.ask("/api/v1/runs/x/events", token=False)[0] == 401

@@ -34,7 +34,7 @@ def run(serving, tmp_path):
     return server, server.runs()[0]["id"], lab / "out"
 
 
-def test_files_are_the_folders_byte_for_byte(run):
+def test_files_of_a_run_are_served_byte_for_byte(run):
     server, name, out = run
     files = [file["name"] for file in server.json("/api/v1/runs/%s/files" % name)["files"]]
     tables = [path.name for path in out.glob("*.csv")]
@@ -70,7 +70,7 @@ def test_reports_are_made_on_demand(run):
     assert sorted(os.listdir(str(out))) == before
 
 
-def test_nothing_else_can_be_had(run):
+def test_other_files_and_links_in_the_run_folder_are_not_served(run):
     server, name, out = run
     (out / "secret.txt").write_text("secret")
     os.symlink("/etc/passwd", str(out / "diff.html"))
@@ -89,7 +89,7 @@ def test_nothing_else_can_be_had(run):
     assert server.ask("/api/v1/runs/%s/files/result.json" % name)[0] == 404
 
 
-def test_reports_of_a_run_that_goes_on(serving, live, row, tmp_path):
+def test_reports_of_an_unfinished_run_say_so(serving, live, row, tmp_path):
     store = live("out")
     store.put_all([row(1), row(2, verdict="fail")])
     server = serving(tmp_path / "lab")
@@ -99,7 +99,7 @@ def test_reports_of_a_run_that_goes_on(serving, live, row, tmp_path):
     assert json.dumps(server.json("/api/v1/runs/%s/files" % found["id"])).count("name") == 3
 
 
-def test_a_report_is_what_the_command_writes(run, tmp_path):
+def test_a_served_report_equals_what_the_command_writes(run, tmp_path):
     server, name, out = run
     for file, option in (
         ("report.html", "--html"),
@@ -122,7 +122,7 @@ def test_a_report_of_a_damaged_run_is_refused(serving, tmp_path):
     assert "SQLite" in error["message"] and error["kind"] == "conflict"
 
 
-def test_a_server_ends_while_reports_are_made(serving, live, row, tmp_path, until):
+def test_a_server_ends_while_reports_are_being_made(serving, live, row, tmp_path, until):
     """Whoever waits for one is told so; no process stays behind, and the log has no mistake."""
     live("out").put_all([row(number) for number in range(3000)])
     server = serving(tmp_path / "lab")
@@ -144,7 +144,7 @@ def test_a_server_ends_while_reports_are_made(serving, live, row, tmp_path, unti
     assert "Traceback" not in server.read(server.err) and "ERROR" not in server.read(server.err)
 
 
-def test_who_asks_for_a_report_that_is_on_the_way_waits_for_it(live, row, tmp_path, monkeypatch):
+def test_simultaneous_requests_for_a_report_make_it_once(live, row, tmp_path, monkeypatch):
     """Five at once: it is made once. Once the store has changed it is made anew, for all who came
     since.
     """

@@ -26,7 +26,7 @@ def begin(runs):
     return out
 
 
-def test_a_run_that_is_known_to_have_come_is_listed_however_long_looking_takes(runs, monkeypatch):
+def test_a_run_of_a_known_job_is_listed_before_the_next_search(runs, monkeypatch):
     monkeypatch.setattr(module, "_FRESH_S", 3600.0)
     assert runs.all() == []
     out = begin(runs)
@@ -35,7 +35,7 @@ def test_a_run_that_is_known_to_have_come_is_listed_however_long_looking_takes(r
     assert [run.path for run in runs.all()] == [out]
 
 
-def test_what_came_while_they_were_looked_for_is_looked_for_again(runs, monkeypatch):
+def test_a_run_that_appears_during_a_search_is_searched_for_again(runs, monkeypatch):
     monkeypatch.setattr(module, "_FRESH_S", 3600.0)
     is_run = module.is_run
 
@@ -51,9 +51,7 @@ def test_what_came_while_they_were_looked_for_is_looked_for_again(runs, monkeypa
     assert runs.all() == []
 
 
-def test_a_store_made_within_one_tick_of_the_clock_after_its_folder_was_listed_is_found(
-    runs, monkeypatch
-):
+def test_a_store_made_in_the_clock_tick_of_its_folders_listing_is_found(runs, monkeypatch):
     monkeypatch.setattr(module, "_FRESH_S", -1.0)
     monkeypatch.setattr(module, "_LISTING_SHARE", 0)
     out = os.path.join(runs.roots.folders[0], "out")

@@ -11,7 +11,7 @@ SCRIPT = os.path.join(
 )
 
 
-def test_requests_that_nobody_should_send():
+def test_nonsensical_requests_crash_no_route():
     done = subprocess.run(
         [sys.executable, SCRIPT, "--requests", "400", "--seed", "3"],
         stdout=subprocess.PIPE,

@@ -19,7 +19,7 @@ from goldwatch.service.job_request import COMMANDS, REFUSED
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
-def test_the_schema_is_as_the_commands_are():
+def test_the_job_schema_is_up_to_date():
     script = os.path.join(ROOT, "scripts", "job_schema")
     assert (
         subprocess.run([sys.executable, script, "--check"]).returncode == 0
@@ -75,7 +75,7 @@ def merges(parameter, option):
     return "does not go with --merge" not in done.stderr
 
 
-def test_a_client_knows_beforehand_which_options_a_command_has(serving, lab):
+def test_the_api_describes_the_options_of_each_command(serving, lab):
     document = serving(lab).json("/api/v1/openapi.json")
     body = document["paths"]["/api/v1/runs"]["post"]["requestBody"]["content"]["application/json"][
         "schema"

@@ -28,7 +28,7 @@ queue.connect_writer = limited
 """
 
 
-def test_a_job_compares(serving, lab, until):
+def test_a_compare_job_runs_and_ends_done(serving, lab, until):
     server = serving(lab)
     job = post(server, COMPARE)
     assert set(job) == {
@@ -66,7 +66,7 @@ def test_a_job_compares(serving, lab, until):
     assert 'goldwatch_queue_jobs{state="done"} 1' in server.ask("/metrics")[2].decode()
 
 
-def test_a_job_that_fails_tells_its_code(serving, lab, until):
+def test_a_failing_job_keeps_its_exit_code(serving, lab, until):
     server = serving(lab)
     strict = dict(COMPARE, options=dict(COMPARE["options"], limit=["MaxAbsoluteError<1e-30"]))
     done = ended(server, post(server, strict), until)
@@ -75,7 +75,7 @@ def test_a_job_that_fails_tells_its_code(serving, lab, until):
     assert (done["state"], done["exit_code"]) == ("failed", 4)
 
 
-def test_what_diff_finds_is_a_file_of_the_second_run(serving, lab, until):
+def test_the_output_of_a_diff_job_is_a_file_of_the_second_run(serving, lab, until):
     server = serving(lab)
     for out in ("out", "again"):
         job = post(server, dict(COMPARE, options=dict(COMPARE["options"], out=out)))
@@ -129,7 +129,7 @@ def test_what_diff_finds_is_a_file_of_the_second_run(serving, lab, until):
         ({"options": []}, 400),
     ],
 )
-def test_what_may_not_be_asked_for_is_refused(tmp_path, change, status):
+def test_jobs_that_may_not_run_are_refused(tmp_path, change, status):
     from goldwatch.errors import GoldwatchError
     from goldwatch.service.answers import Problem, problem_of
     from goldwatch.service.job_request import job_request
@@ -153,7 +153,7 @@ def test_what_may_not_be_asked_for_is_refused(tmp_path, change, status):
 @pytest.mark.parametrize(
     "again", [', "args": ["a", "b"]}', ', "options": {"out": "o", "strict": true, "out": "p"}}']
 )
-def test_a_key_that_is_there_twice_is_refused(serving, tmp_path, again):
+def test_a_job_with_a_repeated_json_key_is_refused(serving, tmp_path, again):
     (tmp_path / "lab").mkdir()
     server = serving(tmp_path / "lab")
     body = ('{"command": "compare", "args": ["dump", "golden"]' + again).encode()
@@ -169,7 +169,7 @@ def test_a_key_that_is_there_twice_is_refused(serving, tmp_path, again):
     assert server.json("/api/v1/jobs")["jobs"] == []
 
 
-def test_the_words_of_a_command_cannot_be_slipped_in(tmp_path):
+def test_options_cannot_be_injected_into_a_jobs_command(tmp_path):
     from goldwatch.service.job_request import job_request
     from goldwatch.service.root_folders import Roots
 
@@ -193,7 +193,7 @@ def test_the_words_of_a_command_cannot_be_slipped_in(tmp_path):
     ]  # fmt: skip
 
 
-def test_paths_are_looked_at_again_when_the_job_begins(serving, lab, tmp_path, until):
+def test_paths_are_checked_again_when_the_job_starts(serving, lab, tmp_path, until):
     """A folder that became a link while the job waited is not followed."""
     server = serving(lab)
     first = post(server, dict(WATCH, options=dict(WATCH["options"])))
@@ -207,7 +207,7 @@ def test_paths_are_looked_at_again_when_the_job_begins(serving, lab, tmp_path, u
     assert b"below the folders" in server.ask("/api/v1/jobs/%s/log" % second["id"])[2]
 
 
-def test_jobs_wait_are_cancelled_and_keep_their_order(serving, lab, until):
+def test_waiting_jobs_keep_their_order_and_can_be_cancelled(serving, lab, until):
     server = serving(lab)
     first, second, third = post(server, WATCH), post(server, COMPARE), post(server, COMPARE)
     running(server, first, until)
@@ -228,7 +228,7 @@ def test_jobs_wait_are_cancelled_and_keep_their_order(serving, lab, until):
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_job_outlives_its_server(serving, lab, until, number):
+def test_a_job_survives_the_end_of_its_server(serving, lab, until, number):
     """The next server finds the same process, and the queue as it was."""
     server = serving(lab)
     first, second = post(server, WATCH), post(server, COMPARE)
@@ -248,7 +248,7 @@ def test_a_job_outlives_its_server(serving, lab, until, number):
     assert ended(again, second, until)["exit_code"] == 0
 
 
-def test_a_job_that_ended_while_no_server_was_there(serving, lab, until):
+def test_a_job_that_ended_without_a_server_is_noticed(serving, lab, until):
     server = serving(lab)
     job = post(server, dict(WATCH, options=dict(WATCH["options"], **{"until-idle": 1})))
     until(lambda: os.path.exists(str(lab / ".goldwatch-serve" / "jobs" / (job["id"] + ".pid"))))
@@ -258,7 +258,7 @@ def test_a_job_that_ended_while_no_server_was_there(serving, lab, until):
     assert (done["state"], done["exit_code"]) == ("done", 0)
 
 
-def test_a_job_that_died_with_its_server_goes_on(serving, lab, until):
+def test_a_job_killed_with_its_server_is_restarted(serving, lab, until):
     server = serving(lab)
     job = post(server, dict(WATCH, options=dict(WATCH["options"], **{"until-idle": 2})))
     path = str(lab / ".goldwatch-serve" / "jobs" / (job["id"] + ".pid"))
@@ -280,14 +280,14 @@ def test_a_job_whose_process_is_killed_has_failed(serving, lab, until):
     assert (done["state"], done["exit_code"]) == ("failed", None)
 
 
-def test_no_module_below_the_roots_is_imported(serving, lab, until):
+def test_a_job_imports_no_module_below_the_roots(serving, lab, until):
     (lab / "goldwatch.py").write_text("raise SystemExit(77)\n")
     (lab / "json.py").write_text("raise SystemExit(77)\n")
     server = serving(lab)
     assert ended(server, post(server, COMPARE), until)["exit_code"] == 0
 
 
-def test_one_server_for_one_queue(serving, lab):
+def test_a_second_server_for_one_queue_is_refused(serving, lab):
     server = serving(lab)
     token = os.path.join(server.folder, "token")
     done = run_here(
@@ -296,7 +296,7 @@ def test_one_server_for_one_queue(serving, lab):
     assert done.returncode == 4 and "another goldwatch" in done.stderr
 
 
-def test_a_state_folder_that_others_may_write_is_refused(lab, tmp_path):
+def test_a_state_folder_writable_by_others_is_refused(lab, tmp_path):
     (tmp_path / "token").write_text("a-token-of-the-tests")
     (tmp_path / "real").mkdir()
     os.symlink(str(tmp_path / "real"), str(lab / ".goldwatch-serve"))
@@ -315,7 +315,7 @@ def test_a_state_folder_that_others_may_write_is_refused(lab, tmp_path):
     assert done.returncode == 4 and "own" in done.stderr
 
 
-def test_a_command_whose_shell_is_killed_does_not_go_on_unseen(serving, lab, until):
+def test_a_command_ends_when_its_shell_is_killed(serving, lab, until):
     server = serving(lab)
     job = post(server, WATCH)
     until(lambda: [run for run in server.runs() if run["state"] == "running"])
@@ -325,7 +325,7 @@ def test_a_command_whose_shell_is_killed_does_not_go_on_unseen(serving, lab, unt
     until(lambda: [run["state"] for run in server.runs()] == ["stopped"])
 
 
-def test_jobs_come_in_pages_and_the_oldest_that_have_ended_are_not_kept(tmp_path):
+def test_jobs_are_paged_and_the_oldest_ended_ones_are_dropped(tmp_path):
     """However many have been sent since: what waits or runs is kept."""
     from goldwatch.service.job_request import JobRequest
     from goldwatch.service.queue import STATES, Queue
@@ -351,7 +351,7 @@ def test_jobs_come_in_pages_and_the_oldest_that_have_ended_are_not_kept(tmp_path
         assert [names.index(job.id) for job in queue.page(STATES, None, 10, 0)[0]] == [6, 5, 2, 0]
 
 
-def test_the_log_of_a_job_goes_with_it(serving, lab, until, monkeypatch, tmp_path):
+def test_the_log_of_a_dropped_job_is_deleted(serving, lab, until, monkeypatch, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(
         "from goldwatch.service import queue\nqueue.Queue.drop_oldest.__defaults__ = (1,)\n"
     )
@@ -364,7 +364,7 @@ def test_the_log_of_a_job_goes_with_it(serving, lab, until, monkeypatch, tmp_pat
     assert {name.partition(".")[0] for name in names} == {second["id"]}
 
 
-def test_a_full_disk_is_507(serving, lab, tmp_path, monkeypatch):
+def test_a_full_disk_is_answered_507(serving, lab, tmp_path, monkeypatch):
     """SQLite is told that its file may have no more pages than it has: what it says then is what it
     says of a full disk.
     """
@@ -382,7 +382,7 @@ def test_a_full_disk_is_507(serving, lab, tmp_path, monkeypatch):
     assert server.json("/api/v1/jobs")["total"] == 0
 
 
-def test_read_only_takes_nothing(serving, lab):
+def test_a_read_only_server_takes_no_jobs(serving, lab):
     server = serving(lab, "--read-only")
     for token in (True, False):
         status, _, body = server.ask("/api/v1/runs", "POST", COMPARE, token=token)
@@ -393,7 +393,7 @@ def test_read_only_takes_nothing(serving, lab):
     assert not os.path.exists(str(lab / ".goldwatch-serve"))
 
 
-def test_a_merge_is_a_job(serving, lab, until):
+def test_a_merge_runs_as_a_job(serving, lab, until):
     server = serving(lab)
     for part in ("one", "two"):
         assert (

@@ -15,7 +15,7 @@ from goldwatch.service.openapi import openapi_document
 from goldwatch.service.root_folders import Roots
 
 
-def test_the_document_is_valid_openapi(serving, tmp_path):
+def test_the_api_description_is_valid_openapi(serving, tmp_path):
     (tmp_path / "lab").mkdir()
     document = serving(tmp_path / "lab").json("/api/v1/openapi.json")
     assert document["openapi"].startswith("3.1.")
@@ -23,7 +23,7 @@ def test_the_document_is_valid_openapi(serving, tmp_path):
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-def test_what_it_describes_needs_the_token_that_it_says(tmp_path, read_only):
+def test_routes_need_a_token_as_the_description_says(tmp_path, read_only):
     access = Access(Address("127.0.0.1", 1), "token", False, None)
     roots = Roots([str(tmp_path)], str(tmp_path / "state"))
     endpoints = make_service(roots, access, read_only=read_only).endpoints
@@ -70,7 +70,7 @@ def checked(document, operation, status, value):
     )
 
 
-def test_answers_are_as_it_says(asked):
+def test_get_answers_follow_the_description(asked):
     server, names = asked
     document = server.json("/api/v1/openapi.json")
     seen = set()
@@ -93,7 +93,7 @@ def test_answers_are_as_it_says(asked):
     assert ("/api/v1/runs/{run}/graphs", 200) in seen and ("/api/v1/jobs/{job}", 404) in seen
 
 
-def test_what_is_sent_is_answered_as_it_says(asked):
+def test_post_answers_follow_the_description(asked):
     server, names = asked
     document = server.json("/api/v1/openapi.json")
     post = document["paths"]["/api/v1/runs"]["post"]

@@ -91,7 +91,7 @@ def test_a_page_asks_for_the_token(serving, live, row, tmp_path, page):
     page.element("#runs tbody tr")
 
 
-def test_the_list_shows_filters_and_grows(watched, live, row, page):
+def test_the_list_shows_filters_and_adds_runs(watched, live, row, page):
     server, store, run = watched
     assert page.texts("#runs tbody a[data-run]") == ["lab/out"]
     live("another").put(row(1, verdict="fail"))
@@ -114,9 +114,7 @@ def test_the_list_shows_filters_and_grows(watched, live, row, page):
     assert console(page.driver) == []
 
 
-def test_the_list_is_sorted_keeps_what_is_selected_and_leads_to_a_difference(
-    watched, live, row, page
-):
+def test_the_list_sorts_keeps_its_selection_and_opens_a_diff(watched, live, row, page):
     server, store, run = watched
     names = lambda: page.texts("#runs tbody a[data-run]")  # noqa: E731
     other = live("another")
@@ -148,7 +146,7 @@ def test_the_list_is_sorted_keeps_what_is_selected_and_leads_to_a_difference(
     assert console(page.driver) == []
 
 
-def test_a_link_to_a_difference_asks_for_the_token_and_opens_from_other_sites(
+def test_a_diff_link_from_another_site_asks_for_the_token_and_opens(
     serving, live, row, page, tmp_path
 ):
     for name in ("out", "another"):
@@ -164,7 +162,7 @@ def test_a_link_to_a_difference_asks_for_the_token_and_opens_from_other_sites(
     assert page.driver.current_url == server.url + link
 
 
-def test_more_runs_than_are_shown_at_once(watched, page, tmp_path):
+def test_more_runs_than_fit_are_shown_on_demand(watched, page, tmp_path):
     server, store, run = watched
     for number in range(204):
         shutil.copytree(
@@ -178,7 +176,7 @@ def test_more_runs_than_are_shown_at_once(watched, page, tmp_path):
     assert not page.element("#more").is_displayed()
 
 
-def test_rows_that_are_damaged_are_counted(watched, page):
+def test_unreadable_rows_are_counted_on_the_page(watched, page):
     """Nobody takes a page for whole that lacks rows."""
     server, store, run = watched
     store.close()
@@ -194,7 +192,7 @@ def test_rows_that_are_damaged_are_counted(watched, page):
     page.until(lambda: page.text("#connection").startswith("0 of 5 rows could be read"))
 
 
-def test_rows_the_plot_and_the_divergence_come_by_themselves(watched, row, page):
+def test_rows_plot_and_divergence_are_updated_live(watched, row, page):
     server, store, run = watched
     page.open(server, "/runs/" + run)
     page.until(lambda: page.rows() == 5)
@@ -220,7 +218,7 @@ def test_rows_the_plot_and_the_divergence_come_by_themselves(watched, row, page)
     assert console(page.driver) == []
 
 
-def test_a_link_to_an_op_opens_it(watched, row, page):
+def test_a_link_to_an_op_opens_its_row(watched, row, page):
     server, store, run = watched
     page.open(server, "/runs/%s#op-op3" % run)
     page.until(lambda: "op3:output:0" in page.text("#detail"))
@@ -244,7 +242,7 @@ def test_a_link_to_an_op_opens_it(watched, row, page):
     page.until(lambda: "op2:output:0" in page.text("#detail"))
 
 
-def test_a_server_that_comes_back_is_found_again(serving, watched, row, page, tmp_path):
+def test_a_page_reconnects_when_the_server_comes_back(serving, watched, row, page, tmp_path):
     server, store, run = watched
     page.open(server, "/runs/" + run)
     page.until(lambda: page.rows() == 5)
@@ -259,7 +257,7 @@ def test_a_server_that_comes_back_is_found_again(serving, watched, row, page, tm
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_pages_fit_a_phone(watched, page, dark):
+def test_service_pages_on_a_phone_do_not_scroll_sideways(watched, page, dark):
     server, store, run = watched
     resize(page.driver, 390, 800, dark)
     for path in ("/", "/runs/" + run):
@@ -273,7 +271,7 @@ def test_pages_fit_a_phone(watched, page, dark):
         assert (paper == "rgb(255, 255, 255)") != dark
 
 
-def test_hostile_names_are_text(serving, live, row, tmp_path, page):
+def test_names_in_service_pages_are_escaped(serving, live, row, tmp_path, page):
     name = "<img src=x onerror=\"document.title='ran'\"></script>"
     store = live("out")
     store.put(row(1, op=name, tensor=name + ":output:0", verdict="fail", reason=name, model=name))
@@ -289,7 +287,7 @@ def test_hostile_names_are_text(serving, live, row, tmp_path, page):
     )
 
 
-def test_what_a_page_may_do(watched):
+def test_the_content_policy_of_pages_is_strict(watched):
     server, _, run = watched
     for path in ("/", "/runs/" + run, "/runs/nothing"):
         status, headers, body = server.ask(
@@ -322,7 +320,7 @@ def network_of(count):
     return {"model": "net", "graphs": ["net"], "ops": ops}
 
 
-def test_the_network_is_drawn_around_what_is_wrong_first(watched, row, page):
+def test_the_network_is_drawn_around_the_first_wrong_op(watched, row, page):
     server, store, run = watched
     store.set("graphs", [network_of(200)])
     page.open(server, "/runs/" + run)
@@ -349,7 +347,7 @@ def test_the_network_is_drawn_around_what_is_wrong_first(watched, row, page):
     assert console(page.driver) == []
 
 
-def test_parts_come_as_soon_as_rows_have_what_they_show(watched, live, row, page):
+def test_each_part_of_the_page_appears_when_rows_have_its_data(watched, live, row, page):
     server, _, _ = watched
     store = live("later")
     store.put(row(0, verdict="not_compared", metrics={}, reason="the golden file is missing"))
@@ -371,7 +369,7 @@ def test_parts_come_as_soon_as_rows_have_what_they_show(watched, live, row, page
     assert page.rows() == 3 and console(page.driver) == []
 
 
-def test_a_link_leads_to_one_of_several_rows_of_an_op(watched, row, page):
+def test_a_link_opens_one_of_several_rows_of_an_op(watched, row, page):
     server, store, run = watched
     store.put_all([row(3, step=str(step)) for step in range(1, 4)])
     page.open(server, "/runs/" + run)
@@ -385,7 +383,7 @@ def test_a_link_leads_to_one_of_several_rows_of_an_op(watched, row, page):
     page.until(lambda: "step 2" in page.text("#detail"))
 
 
-def test_a_run_that_goes_on_after_its_end_is_followed(watched, live, row, page):
+def test_a_run_continued_after_its_end_is_followed(watched, live, row, page):
     server, store, run = watched
     page.open(server, "/runs/" + run)
     page.until(lambda: page.rows() == 5)
@@ -399,7 +397,7 @@ def test_a_run_that_goes_on_after_its_end_is_followed(watched, live, row, page):
     assert console(page.driver) == []
 
 
-def test_jobs_are_seen_read_and_cancelled(serving, tmp_path, page):
+def test_jobs_are_listed_with_logs_and_can_be_cancelled(serving, tmp_path, page):
     for name in ("dump", "golden"):
         (tmp_path / "lab" / name).mkdir(parents=True)
     server = serving(tmp_path / "lab")
@@ -424,7 +422,7 @@ def test_jobs_are_seen_read_and_cancelled(serving, tmp_path, page):
     assert page.driver.execute_script(SIDEWAYS) <= 0
 
 
-def test_the_link_to_a_run_that_waits_for_its_turn(serving, lab, page):
+def test_the_page_of_a_waiting_run_shows_it_when_it_starts(serving, lab, page):
     """The page says that it waits, and shows the run by itself; a run that never comes is named
     so.
     """
@@ -452,7 +450,7 @@ def test_the_link_to_a_run_that_waits_for_its_turn(serving, lab, page):
     assert all("404" in line for line in console(page.driver))
 
 
-def test_a_merge_tells_its_hosts_and_the_worst_over_all_devices(serving, page, tmp_path):
+def test_a_merge_shows_its_hosts_and_the_worst_over_all_devices(serving, page, tmp_path):
     (tmp_path / "lab").mkdir()
     hosts = [Host(str(tmp_path / "hosts" / name)) for name in ("left", "right")]
     for host in hosts:
@@ -512,7 +510,7 @@ def test_a_merge_tells_its_hosts_and_the_worst_over_all_devices(serving, page, t
 
 @pytest.mark.axe
 @pytest.mark.parametrize("dark", [False, True])
-def test_what_axe_finds(watched, page, dark):
+def test_service_pages_have_no_accessibility_faults(watched, page, dark):
     server, store, run = watched
     resize(page.driver, 1280, 900, dark)
     for path in ("/", "/jobs", "/runs/" + run):

@@ -55,7 +55,7 @@ def ask(proxy, path, method="GET", body=None, **headers):
         return answer.status, answer.headers, answer.read()
 
 
-def test_all_that_is_answered_leads_below_the_path(behind, lab, until):
+def test_every_link_and_redirect_stays_below_the_proxys_path(behind, lab, until):
     server, proxy = behind(lab)
     token = {"Authorization": "Bearer " + TOKEN}
     for page in ("/", "/jobs", "/runs/0123456789abcdef"):
@@ -98,7 +98,7 @@ def server_by_name(server, proxy):
     return Named()
 
 
-def test_a_difference_leads_to_its_runs_below_the_path(behind, live, row, tmp_path):
+def test_a_diff_links_to_its_runs_below_the_proxys_path(behind, live, row, tmp_path):
     for name in ("out", "another"):
         live(name).put(row(1))
     server, proxy = behind(tmp_path / "lab")
@@ -119,7 +119,7 @@ def test_a_difference_leads_to_its_runs_below_the_path(behind, live, row, tmp_pa
     assert all(link.startswith(PREFIX + "/") for link in links)
 
 
-def test_streams_and_the_command_line_go_through_the_proxy(behind, live, row, tmp_path):
+def test_streams_and_client_commands_work_through_a_proxy(behind, live, row, tmp_path):
     store = live("out")
     store.put_all([row(number) for number in range(3)])
     server, proxy = behind(tmp_path / "lab")
@@ -151,7 +151,7 @@ def test_streams_and_the_command_line_go_through_the_proxy(behind, live, row, tm
 
 
 @pytest.mark.browser
-def test_pages_work_below_a_path(behind, live, row, tmp_path, driver, until):
+def test_pages_work_below_a_proxys_path(behind, live, row, tmp_path, driver, until):
     live("out").put_all([row(1), row(2, verdict="fail")])
     _, proxy = behind(tmp_path / "lab")
 
@@ -178,7 +178,7 @@ def test_pages_work_below_a_path(behind, live, row, tmp_path, driver, until):
     driver.get_log("browser")
 
 
-def test_a_unix_socket(serving, live, row, tmp_path):
+def test_the_service_listens_on_a_unix_socket(serving, live, row, tmp_path):
     store = live("out")
     store.put(row(1))
     path = str(tmp_path / "gw.sock")
@@ -213,7 +213,7 @@ def test_a_unix_socket(serving, live, row, tmp_path):
     assert not os.path.exists(path)
 
 
-def test_a_proxy_may_come_by_the_socket(serving, live, row, tmp_path):
+def test_a_proxy_may_connect_by_the_unix_socket(serving, live, row, tmp_path):
     live("out").put(row(1))
     path = str(tmp_path / "gw.sock")
     proxy = PrefixProxy(PREFIX, False)
@@ -230,7 +230,7 @@ def test_a_proxy_may_come_by_the_socket(serving, live, row, tmp_path):
     assert " 127.0.0.1 token GET /api/v1/runs 200 " in server.read(server.err)
 
 
-def test_only_what_trusted_proxies_say_of_a_client_is_believed():
+def test_a_clients_address_is_taken_from_trusted_proxies_only():
     access = Access(
         Address("127.0.0.1", 8470),
         None,
@@ -258,7 +258,7 @@ def test_only_what_trusted_proxies_say_of_a_client_is_believed():
     assert Access(None, None).client(None, ["198.51.100.1"]) == "unix"
 
 
-def test_a_forged_address_gives_nobody_more_guesses(serving, live, row, tmp_path):
+def test_a_forged_address_allows_no_more_token_guesses(serving, live, row, tmp_path):
     live("out").put(row(1))
     server = serving(tmp_path / "lab", "--trusted-proxy=192.0.2.1")
     headers = [
@@ -269,9 +269,7 @@ def test_a_forged_address_gives_nobody_more_guesses(serving, live, row, tmp_path
     assert found == [401] * 10 + [429] * 2
 
 
-def test_the_guesses_of_one_are_not_those_of_another_behind_the_same_proxy(
-    serving, live, row, tmp_path
-):
+def test_token_guesses_are_limited_per_client_behind_a_proxy(serving, live, row, tmp_path):
     live("out").put(row(1))
     server = serving(tmp_path / "lab", "--trusted-proxy=127.0.0.1")
 
@@ -294,7 +292,7 @@ def test_the_guesses_of_one_are_not_those_of_another_behind_the_same_proxy(
         ("/gw/gw/x", "/gw/x"), ("//gw/x", "//gw/x"), ("/GW/x", "/GW/x"),
     ],
 )  # fmt: skip
-def test_what_is_below_the_path_and_what_only_looks_so(path, below):
+def test_paths_outside_the_proxys_path_are_not_served(path, below):
     access = Access(Address("127.0.0.1", 8470), None, public_url="https://host.example/gw/")
     assert access.below_prefix(path) == below and access.url == "https://host.example/gw"
 
@@ -306,6 +304,6 @@ def test_what_is_below_the_path_and_what_only_looks_so(path, below):
      "https://h/api", "https://h/static/x", "https://h/gw\nX: y", "https:///gw", "https://h\\gw",
      "https://hö/gw", "file:///gw"],
 )  # fmt: skip
-def test_urls_that_are_none_of_a_service(url):
+def test_wrong_public_urls_are_refused(url):
     with pytest.raises(UsageError):
         parse_public_url(url)

@@ -48,7 +48,7 @@ def finished(tmp_path_factory):
     return folder
 
 
-def test_a_finished_run_is_as_its_result_json_says(serving, finished):
+def test_a_finished_run_equals_its_result_json(serving, finished):
     server = serving(finished)
     (run,) = server.runs()
     assert set(run) >= FIELDS
@@ -79,7 +79,7 @@ def test_a_finished_run_is_as_its_result_json_says(serving, finished):
     assert sorted(map(json.dumps, without)) == sorted(map(json.dumps, result["rows"]))
 
 
-def test_rows_come_in_pages(serving, live, row):
+def test_rows_are_paged(serving, live, row):
     store = live("out")
     store.put_all([row(number) for number in range(10)])
     server = serving(os.path.dirname(os.path.dirname(store.path)))
@@ -95,7 +95,7 @@ def test_rows_come_in_pages(serving, live, row):
     assert seen == [(number + 1, "op%d" % number) for number in range(10)]
 
 
-def test_the_state_of_a_run(serving, live, row, tmp_path, clock):
+def test_a_run_is_running_stopped_or_finished(serving, live, row, tmp_path, clock):
     clock[0] = 1000
     store = live("out")
     server = serving(tmp_path / "lab")
@@ -121,7 +121,7 @@ def test_the_state_of_a_run(serving, live, row, tmp_path, clock):
     assert [found["id"] for found in again.runs()] == [run["id"]]
 
 
-def test_how_far_a_run_is(serving, live, row, tmp_path):
+def test_the_progress_of_a_run_is_the_share_of_expected_files(serving, live, row, tmp_path):
     store = live("out")
     store.set("expected", {"files": 4, "bytes": 400})
     store.put_file(str(tmp_path / "lab" / "dump" / "a"), 100, 1, "x")
@@ -141,7 +141,7 @@ def test_how_far_a_run_is(serving, live, row, tmp_path):
     assert (run["progress"], run["ops"]) == (0.75, {"come": 3, "expected": 4})
 
 
-def test_compare_notes_how_much_there_is(finished):
+def test_compare_stores_how_many_files_it_expects(finished):
     from goldwatch.store.store import RunStore
 
     with RunStore.open(str(finished / "out")) as store:
@@ -150,7 +150,7 @@ def test_compare_notes_how_much_there_is(finished):
     assert expected == {"files": len(found), "bytes": sum(path.stat().st_size for path in found)}
 
 
-def test_the_list_is_filtered_and_paged(serving, live, row, tmp_path):
+def test_the_list_of_runs_is_filtered_and_paged(serving, live, row, tmp_path):
     for name, verdict in (("first", "pass"), ("second", "fail"), ("third", "pass")):
         live(name).put(row(1, verdict=verdict))
     server = serving(tmp_path / "lab")
@@ -167,7 +167,7 @@ def test_the_list_is_filtered_and_paged(serving, live, row, tmp_path):
         assert server.json("/api/v1/runs?" + wrong, status=400)["error"]["kind"] == "usage"
 
 
-def test_what_is_no_run_is_not_shown(serving, live, row, tmp_path):
+def test_folders_that_are_no_runs_are_not_listed(serving, live, row, tmp_path):
     """Links are not followed, another program's database is told as such, a damaged store too."""
     live("out").put(row(1))
     outside = live("out", root="outside")
@@ -185,7 +185,7 @@ def test_what_is_no_run_is_not_shown(serving, live, row, tmp_path):
     assert server.json("/api/v1/runs/" + "0" * 16, status=404)["error"]["kind"] == "not_found"
 
 
-def test_a_run_whose_folder_becomes_a_link_is_gone(serving, live, row, tmp_path):
+def test_a_run_whose_folder_became_a_link_is_gone(serving, live, row, tmp_path):
     live("out").put(row(1))
     live("out", root="outside").put(row(1))
     server = serving(tmp_path / "lab")
@@ -196,7 +196,7 @@ def test_a_run_whose_folder_becomes_a_link_is_gone(serving, live, row, tmp_path)
     assert server.ask("/api/v1/runs/%s/rows" % run["id"])[0] == 404
 
 
-def test_metrics(serving, live, row, tmp_path):
+def test_prometheus_metrics_are_served(serving, live, row, tmp_path):
     store = live("out")
     store.put_all([row(1), row(2, verdict="fail")])
     server = serving(tmp_path / "lab")
@@ -210,7 +210,7 @@ def test_metrics(serving, live, row, tmp_path):
         assert '%s{run="%s",name="lab/out"} ' % (name, run["id"]) in text
 
 
-def test_a_merge_counts_the_rows_of_all_hosts(serving, tmp_path):
+def test_a_merge_counts_rows_of_all_hosts(serving, tmp_path):
     """Its store holds those that did not pass."""
     hosts = [Host(str(tmp_path / "hosts" / name)) for name in ("left", "right")]
     for host in hosts:

@@ -30,7 +30,7 @@ def server(serving, live, row, tmp_path):
     return serving(tmp_path / "lab")
 
 
-def test_a_token_is_needed_for_everything_but_health(server):
+def test_everything_but_health_needs_a_token(server):
     assert server.ask("/healthz", token=False)[0] == 200
     for path in (
         "/api/v1/runs",
@@ -51,7 +51,7 @@ def test_a_token_is_needed_for_everything_but_health(server):
     )
 
 
-def test_only_its_own_names_are_answered(server):
+def test_requests_for_another_host_name_are_refused(server):
     own = "127.0.0.1:%d" % server.port
     for host in (
         "evil.example",
@@ -79,7 +79,7 @@ def test_only_its_own_names_are_answered(server):
     assert server.raw(b"GET /healthz HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 421")
 
 
-def test_a_target_in_absolute_form_is_one_as_well(server):
+def test_the_host_in_an_absolute_request_target_is_checked(server):
     """RFC 9112, 3.2.2: a server must accept it, and believe the host that it names."""
     own = b"127.0.0.1:%d" % server.port
     request = b"GET http://%s%s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n%s\r\n"
@@ -94,7 +94,7 @@ def test_a_target_in_absolute_form_is_one_as_well(server):
     )
 
 
-def test_pages_of_other_origins_get_nothing(server):
+def test_requests_from_other_origins_are_refused(server):
     for headers in (
         {"Origin": "http://evil.example"},
         {"Origin": "null"},
@@ -115,7 +115,7 @@ def test_pages_of_other_origins_get_nothing(server):
     assert server.ask("/api/v1/runs", headers={"Sec-Fetch-Site": "none"})[0] == 200
 
 
-def test_what_every_answer_carries(server):
+def test_every_answer_carries_the_security_headers(server):
     for path in SHELLS:
         _, headers, _ = server.ask(path)
         assert (
@@ -138,7 +138,7 @@ def login(server, token=TOKEN):
     return status, headers.get("Set-Cookie")
 
 
-def test_a_cookie_stands_for_the_token(server):
+def test_a_login_cookie_replaces_the_token(server):
     assert login(server, "wrong") == (401, None)
     status, cookie = login(server)
     assert status == 200
@@ -180,7 +180,7 @@ def test_many_wrong_tokens_are_answered_429(server):
     assert server.ask("/api/v1/runs", token=False, headers={"Cookie": cookie})[0] == 200
 
 
-def test_guesses_at_once_are_no_more_than_guesses_one_by_one(server):
+def test_simultaneous_token_guesses_are_limited_like_single_ones(server):
     import concurrent.futures
 
     def guess(number):
@@ -191,7 +191,7 @@ def test_guesses_at_once_are_no_more_than_guesses_one_by_one(server):
     assert (found.count(401), found.count(429)) == (10, 50)
 
 
-def test_login_takes_json_only(server):
+def test_login_accepts_json_only(server):
     assert (
         server.ask(
             "/login",
@@ -208,7 +208,7 @@ def test_login_takes_json_only(server):
         )
 
 
-def test_bodies_are_bounded(server):
+def test_request_bodies_are_bounded(server):
     assert (
         server.ask("/login", "POST", b"x" * 65537, {"Content-Type": "application/json"})[0] == 413
     )
@@ -243,7 +243,7 @@ def test_bodies_are_bounded(server):
     assert server.ask("/healthz")[0] == 200
 
 
-def test_silent_and_slow_clients_are_ended(server):
+def test_silent_and_slow_clients_are_disconnected(server):
     """Who sends nothing, half a request or half a body loses the connection; uvicorn alone would
     wait for ever.
     """
@@ -256,7 +256,7 @@ def test_silent_and_slow_clients_are_ended(server):
     assert server.raw(head + b"Content-Length: 50\r\n\r\n{").startswith(b"HTTP/1.1 408")
 
 
-def test_who_goes_in_the_middle_of_a_body_leaves_one_line_in_the_log(server):
+def test_a_client_that_leaves_during_a_body_gives_one_log_line(server):
     import socket
 
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
@@ -269,7 +269,7 @@ def test_who_goes_in_the_middle_of_a_body_leaves_one_line_in_the_log(server):
     assert "Traceback" not in server.read(server.err)
 
 
-def test_slow_bodies_keep_nobody_out(server):
+def test_slow_bodies_do_not_block_other_clients(server):
     """More of them than there are connections: who is idle or still sends makes room."""
     import socket
 
@@ -288,7 +288,7 @@ def test_slow_bodies_keep_nobody_out(server):
             connection.close()
 
 
-def test_two_hundred_idle_connections_keep_nobody_out(server):
+def test_two_hundred_idle_connections_do_not_block_other_clients(server):
     import socket
 
     idle = []
@@ -301,7 +301,7 @@ def test_two_hundred_idle_connections_keep_nobody_out(server):
             connection.close()
 
 
-def test_without_a_token_anyone_here_reads_and_nobody_sends(serving, live, row, tmp_path):
+def test_without_a_token_local_clients_may_read_but_not_send(serving, live, row, tmp_path):
     live("out").put(row(1))
     server = serving(tmp_path / "lab", token=None)
     assert server.ask("/api/v1/runs")[0] == 200
@@ -342,7 +342,9 @@ StoreReader.page = page
 """
 
 
-def test_it_ends_though_a_disk_does_not_answer(serving, live, row, tmp_path, monkeypatch, until):
+def test_the_server_ends_though_a_disk_does_not_answer(
+    serving, live, row, tmp_path, monkeypatch, until
+):
     live("out").put(row(1))
     asked = str(tmp_path / "asked")
     (tmp_path / "sitecustomize.py").write_text(HANGS % asked)
@@ -360,7 +362,7 @@ def test_it_ends_though_a_disk_does_not_answer(serving, live, row, tmp_path, mon
         assert server.end() == 0
 
 
-def test_it_ends_at_sigterm_with_0(server):
+def test_the_server_exits_with_0_at_sigterm(server):
     assert server.end(signal.SIGTERM) == 0
 
 
@@ -409,13 +411,13 @@ def test_unsafe_or_wrong_options_are_refused_in_one_sentence(tmp_path, options, 
     ), done.stderr
 
 
-def test_a_missing_root_and_a_taken_port_are_told(server, tmp_path):
+def test_a_missing_root_and_a_used_port_are_reported(server, tmp_path):
     assert run_here(["goldwatch", "serve", "nowhere"], tmp_path).returncode == 4
     done = run_here(["goldwatch", "serve", ".", "--listen", "127.0.0.1:%d" % server.port], tmp_path)
     assert done.returncode == 4 and "cannot listen" in done.stderr
 
 
-def test_a_token_that_others_may_read_is_warned_of(tmp_path):
+def test_a_token_file_readable_by_others_is_warned_of(tmp_path):
     from goldwatch.service.tokens import Tokens
 
     path = tmp_path / "token"
@@ -426,7 +428,7 @@ def test_a_token_that_others_may_read_is_warned_of(tmp_path):
     assert Tokens(str(path)).warnings == []
 
 
-def test_tls(serving, tmp_path, until, monkeypatch):
+def test_tls_serves_https_only(serving, tmp_path, until, monkeypatch):
     """A certificate of our own; plain requests get nothing, and a client that never shakes hands is
     in nobody's way.
     """
@@ -466,7 +468,7 @@ def test_tls(serving, tmp_path, until, monkeypatch):
     assert run_here(words).returncode == 0
 
 
-def test_behind_a_proxy_the_public_name_counts(serving, tmp_path):
+def test_behind_a_proxy_only_the_public_name_is_answered(serving, tmp_path):
     (tmp_path / "lab").mkdir()
     server = serving(tmp_path / "lab", "--public-url=https://goldwatch.example.org")
     assert server.ask("/api/v1/runs", headers={"Host": "127.0.0.1:%d" % server.port})[0] == 421
@@ -480,7 +482,7 @@ def test_behind_a_proxy_the_public_name_counts(serving, tmp_path):
     )
 
 
-def test_addresses():
+def test_listen_addresses_are_parsed():
     from goldwatch.errors import UsageError
     from goldwatch.service.access import Access, Address, parse_address
 
@@ -498,7 +500,7 @@ def test_addresses():
     assert Access(Address("::1", 80), None, False, None).knows_host("[::1]")
 
 
-def test_an_answer_that_took_long_to_make_goes_out():
+def test_a_slow_long_answer_is_not_cut_off():
     """The time that a body may take is none that an answer may take: a client of a long download is
     listened to, not cut off.
     """
@@ -524,9 +526,7 @@ def test_an_answer_that_took_long_to_make_goes_out():
     assert raised.value.status == 408
 
 
-def test_a_browser_that_may_not_see_a_difference_gets_a_page_without_data(
-    serving, live, row, tmp_path
-):
+def test_a_browser_without_login_gets_a_diff_page_without_data(serving, live, row, tmp_path):
     for name in ("out", "another"):
         live(name).put(row(1))
     server = serving(tmp_path / "lab")
@@ -567,7 +567,7 @@ def opened(serving, live, row, tmp_path):
     return server, server.runs()[0]["id"], {"Accept": "text/html,*/*;q=0.8", "Cookie": cookie}
 
 
-def test_a_link_to_a_file_opened_before_the_login_leads_there(opened):
+def test_a_file_link_opened_before_the_login_leads_back_to_the_file(opened):
     server, run, browser = opened
     link = "/api/v1/runs/%s/files/result.json" % run
     given, headers, body = server.ask(link, headers={"Accept": browser["Accept"]}, token=False)
@@ -577,7 +577,7 @@ def test_a_link_to_a_file_opened_before_the_login_leads_there(opened):
     assert json.loads(server.ask(link, token=False)[2])["error"]["kind"] == "unauthorised"
 
 
-def test_a_browser_that_opens_what_is_gone_gets_a_page(opened):
+def test_a_browser_that_opens_a_missing_run_gets_a_page(opened):
     server, run, browser = opened
     gone = "0" * 16
     for link, status in (

@@ -25,14 +25,14 @@ def unit():
     return parser
 
 
-def test_its_command_is_understood():
+def test_the_command_of_the_systemd_unit_is_valid():
     program, name, *words = shlex.split(unit()["Service"]["ExecStart"])
     assert os.path.basename(program) == "goldwatch" and name == "serve"
     given = goldwatch.get_command(click.Context(goldwatch), name).make_context(name, words).params
     assert given["public_url"] and given["token_file"] and given["listen"].startswith("127.0.0.1:")
 
 
-def test_jobs_outlive_the_server_and_a_stop_is_no_failure():
+def test_the_systemd_unit_keeps_jobs_and_counts_a_stop_as_success():
     service = unit()["Service"]
     assert (
         service["KillMode"] == "process"
@@ -42,7 +42,7 @@ def test_jobs_outlive_the_server_and_a_stop_is_no_failure():
     assert set(unit().sections()) == {"Unit", "Service", "Install"}
 
 
-def test_systemd_itself_finds_nothing_wrong(tmp_path):
+def test_systemd_analyze_finds_no_fault_in_the_unit(tmp_path):
     """Where there is systemd; elsewhere there is nothing that could tell."""
     analyze = shutil.which("systemd-analyze")
     if analyze is None:

@@ -65,7 +65,7 @@ def by_cookie(server, cookie, path="/api/v1/runs", method="GET", **more):
         ("# nothing\n", "expected a token"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_told_without_the_token(text, line):
+def test_a_wrong_token_file_is_refused_without_printing_tokens(text, line):
     with pytest.raises(FormatError) as caught:
         parse_tokens(text.encode(), "tokens")
     assert line in str(caught.value)
@@ -73,7 +73,7 @@ def test_what_is_wrong_in_a_file_is_told_without_the_token(text, line):
     assert TOKEN not in said and VIEW not in said and "fifteen" not in said
 
 
-def test_a_file_with_one_token_alone_or_several_with_names():
+def test_a_token_file_holds_one_token_or_several_with_names():
     assert parse_tokens(("\n %s\n" % TOKEN).encode(), "f") == (Token("token", "submit", TOKEN),)
     assert parse_tokens(FILE.encode(), "f") == (
         Token("alice", "submit", TOKEN),
@@ -81,7 +81,7 @@ def test_a_file_with_one_token_alone_or_several_with_names():
     )
 
 
-def test_who_may_view_sends_nothing(serving, lab, until):
+def test_a_viewing_token_cannot_send_jobs(serving, lab, until):
     server = serving(lab)
     write(server, FILE)
     read_again(server, until)
@@ -106,9 +106,7 @@ def test_who_may_view_sends_nothing(serving, lab, until):
     )
 
 
-def test_the_file_is_read_again_and_what_is_wrong_in_it_changes_nothing(
-    serving, live, row, tmp_path, until
-):
+def test_a_changed_token_file_is_read_again_unless_it_is_wrong(serving, live, row, tmp_path, until):
     store = live("out")
     store.put(row(1))
     server = serving(tmp_path / "lab")
@@ -141,7 +139,7 @@ def test_the_file_is_read_again_and_what_is_wrong_in_it_changes_nothing(
     )
 
 
-def test_who_logs_out_is_out_also_with_a_copy_of_the_cookie(serving, live, row, tmp_path):
+def test_logging_out_invalidates_copies_of_the_cookie(serving, live, row, tmp_path):
     live("out").put(row(1))
     server = serving(tmp_path / "lab")
     cookie, other = cookie_of(server, TOKEN), cookie_of(server, TOKEN)
@@ -164,9 +162,7 @@ def test_who_logs_out_is_out_also_with_a_copy_of_the_cookie(serving, live, row, 
     assert by_cookie(server, cookie) == 401 and by_cookie(server, other) == 200
 
 
-def test_a_cookie_is_good_at_its_own_server_and_for_its_own_token_only(
-    serving, live, row, tmp_path
-):
+def test_a_cookie_is_valid_for_its_server_and_token_only(serving, live, row, tmp_path):
     live("out").put(row(1))
     one, other = serving(tmp_path / "lab"), serving(tmp_path / "lab", "--read-only")
     value = cookie_of(one, TOKEN).partition("=")[2]

@@ -21,7 +21,7 @@ def checked(document):
     return document
 
 
-def test_jobs_are_told_of(serving, lab, until):
+def test_jobs_are_notified_to_the_url(serving, lab, until):
     with hook_server() as hook:
         server = serving(lab, "--notify=" + hook.url)
         job = ended(server, post(server, FAILING), until)
@@ -64,7 +64,7 @@ def test_jobs_are_told_of(serving, lab, until):
         assert "reaches out" in error["message"]
 
 
-def test_a_divergence_is_told_while_the_run_goes_on(serving, lab, until):
+def test_a_divergence_is_notified_while_the_run_goes_on(serving, lab, until):
     with hook_server() as hook:
         server = serving(lab, "--notify=" + hook.url)
         options = dict(WATCH["options"], limit=["MaxAbsoluteError<1e-30"])
@@ -79,7 +79,7 @@ def test_a_divergence_is_told_while_the_run_goes_on(serving, lab, until):
         assert (last["event"], last["verdict"], last["exit_code"]) == ("end", None, 130)
 
 
-def test_what_a_killed_server_had_not_told_the_next_one_tells(serving, lab, until):
+def test_notifications_of_a_killed_server_are_sent_by_the_next(serving, lab, until):
     with hook_server([500] * 3) as hook:
         server = serving(lab, "--notify=" + hook.url)
         job = ended(server, post(server, COMPARE), until)

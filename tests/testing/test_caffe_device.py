@@ -51,7 +51,7 @@ def on_device(weights, **op_faults):
     return run_on_device(PROTOTXT, weights, {"data": INPUT}, "resblock", op_faults)
 
 
-def test_every_layer_is_caffes(expected, weights) -> None:
+def test_every_layer_computes_what_caffe_computed(expected, weights) -> None:
     """Each layer alone, from the outputs that Caffe had before it: an in-place layer reads the
     layer that wrote its blob last.
     """
@@ -103,7 +103,7 @@ def test_ops_are_fused_named_and_stored_as_on_a_device(expected, weights) -> Non
             ), op.name
 
 
-def test_one_op_is_wrong_and_everything_behind_it_follows(weights) -> None:
+def test_a_wrong_op_changes_itself_and_everything_behind_it(weights) -> None:
     good, bad = on_device(weights), on_device(weights, **{BROKEN: "channels"})
     changed = []
     for before, after in zip(good.dumped_ops(), bad.dumped_ops()):
@@ -119,7 +119,7 @@ def test_the_op_to_break_must_exist(weights) -> None:
     assert "res2a_branch2b" in caught.value.hint
 
 
-def test_weights(weights) -> None:
+def test_weights_of_the_caffemodel_are_read(weights) -> None:
     assert (
         weights["conv1"][0].shape == (8, 3, 3, 3)
         and weights["fc"][0].shape == (10, 16)
@@ -147,7 +147,7 @@ for word in ("Convolution", "ReLU", "Dropout", "Pooling"):
 NEW = NEW.replace("type: INNER_PRODUCT", 'type: "InnerProduct"')
 
 
-def test_a_v1_net_is_the_same_net_and_layers_of_training_do_not_run(tmp_path) -> None:
+def test_a_v1_net_equals_the_new_form_and_training_layers_do_not_run(tmp_path) -> None:
     blobs = {
         "conv": [
             np.random.RandomState(1).standard_normal((2, 3, 1, 1)).astype(np.float32),
@@ -192,7 +192,7 @@ def test_a_v1_net_is_the_same_net_and_layers_of_training_do_not_run(tmp_path) ->
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, 1000, -1])
-def test_damaged_weights_get_a_message(tmp_path, size) -> None:
+def test_damaged_weights_are_refused(tmp_path, size) -> None:
     with open(CAFFEMODEL, "rb") as stream:
         data = stream.read()
     path = str(tmp_path / "cut.caffemodel")
@@ -202,7 +202,7 @@ def test_damaged_weights_get_a_message(tmp_path, size) -> None:
         read_weights(path)
 
 
-def test_a_layer_that_the_stand_in_has_not() -> None:
+def test_a_layer_that_the_stand_in_lacks_is_refused() -> None:
     class Message:
         def text(self, name):
             return {"name": "crop1", "type": "Crop"}[name]
@@ -237,7 +237,7 @@ def plain_pooling(x, method, kernel, stride, pad):
 @pytest.mark.parametrize(
     "kernel, stride, pad", [(2, 2, 0), (3, 2, 0), (3, 2, 1), (3, 1, 1), (2, 3, 1), (5, 4, 2)]
 )
-def test_pooling_against_one_window_at_a_time(method, kernel, stride, pad) -> None:
+def test_pooling_equals_one_window_at_a_time(method, kernel, stride, pad) -> None:
     x = np.random.RandomState(1).standard_normal((2, 2, 7, 6)).astype(np.float32)
     np.testing.assert_allclose(
         pooling(x, method, kernel, stride, pad),

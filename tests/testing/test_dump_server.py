@@ -30,7 +30,7 @@ def plain(name: str, data: bytes, folder: str = "0") -> DeviceDump:
     return DeviceDump(folder, name, source=lambda: iter([data]))
 
 
-def test_every_file_is_the_one_that_dumps_write_would_make(tmp_path, model, read_tree) -> None:
+def test_every_served_file_equals_a_written_dump(tmp_path, model, read_tree) -> None:
     dumps = list(model.dumps(first_address=1 << 32)) + [
         overflow_record(Place(model="net"), 9, 1767323045999999, data=b"\x5a")
     ]
@@ -48,7 +48,7 @@ def test_every_file_is_the_one_that_dumps_write_would_make(tmp_path, model, read
         assert probe(str(tmp_path / "dump" / dump.path())).state == "complete"
 
 
-def test_a_tensor_comes_back_as_it_was(tmp_path, model) -> None:
+def test_a_served_tensor_is_read_back_unchanged(tmp_path, model) -> None:
     DumpServer(str(tmp_path), model.dumps(first_address=1 << 32), chunk_bytes=100).run()
     for op, dump in zip(model.dumped_ops(), model.dumps()):
         file = DumpFile.open(str(tmp_path / dump.path()))
@@ -61,7 +61,7 @@ def test_a_tensor_comes_back_as_it_was(tmp_path, model) -> None:
         assert output.address and output.shape == op.outputs[0].stored_shape()
 
 
-def test_chunks_are_appended_to_the_file_itself(tmp_path, model) -> None:
+def test_chunks_are_appended_to_the_final_file(tmp_path, model) -> None:
     """No temporary name, no rename: the file grows by at most a chunk, keeps its inode, and nothing
     else is in its folder.
     """
@@ -89,9 +89,7 @@ def test_chunks_are_cut_across_pieces_and_join_to_the_same_bytes() -> None:
     assert list(cut([], 10)) == [] and list(cut([b""], 10)) == []
 
 
-def test_a_chunk_is_opened_in_append_mode_and_closed_each_time(
-    tmp_path, model, monkeypatch
-) -> None:
+def test_each_chunk_is_appended_by_an_open_and_a_close(tmp_path, model, monkeypatch) -> None:
     opened, closed = [], []
     real_open, real_close = os.open, os.close
 
@@ -110,7 +108,7 @@ def test_a_chunk_is_opened_in_append_mode_and_closed_each_time(
     assert set(opened) == {os.O_APPEND | os.O_RDWR | os.O_CREAT}
 
 
-def test_files_of_ops_and_devices_interleave_and_a_seed_fixes_the_order(
+def test_files_of_ops_and_devices_interleave_in_an_order_fixed_by_the_seed(
     tmp_path, model, read_tree
 ) -> None:
     orders = []
@@ -156,7 +154,7 @@ def test_a_dropped_chunk_leaves_a_hole(tmp_path, model) -> None:
     assert report.counts()["dropped"] == 1
 
 
-def test_a_write_error_removes_the_file_and_later_chunks_make_it_again_without_header(
+def test_a_write_error_removes_the_file_and_later_chunks_recreate_it_without_header(
     tmp_path, model
 ) -> None:
     dump = next(dump for dump in model.dumps() if dump.op_name == "op/3")
@@ -189,7 +187,7 @@ def test_a_write_error_in_the_last_chunk_leaves_nothing(tmp_path) -> None:
     assert report.counts() == {"write_error": 1} and os.listdir(str(tmp_path / "0")) == []
 
 
-def test_a_real_write_error_does_the_same(tmp_path, monkeypatch) -> None:
+def test_a_real_write_error_acts_like_a_planted_one(tmp_path, monkeypatch) -> None:
     real, calls = os.write, []
 
     def full(descriptor, data):
@@ -205,7 +203,7 @@ def test_a_real_write_error_does_the_same(tmp_path, monkeypatch) -> None:
         assert stream.read() == b"cabcabcabc"
 
 
-def test_a_twin_is_appended(tmp_path, model) -> None:
+def test_a_twin_appends_the_dump_again(tmp_path, model) -> None:
     dump = next(dump for dump in model.dumps() if dump.op_name == "op/2")
     report = DumpServer(
         str(tmp_path), model.dumps(), chunk_bytes=300, faults=[Fault("twin", "op_2")]
@@ -229,7 +227,7 @@ def test_two_dumps_of_one_name_never_mix(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("tensor", ["input:0", "output:0"])
-def test_a_null_address_counts_and_is_not_written(tmp_path, model, tensor) -> None:
+def test_a_tensor_with_a_null_address_is_announced_but_not_written(tmp_path, model, tensor) -> None:
     dumps = list(model.dumps(first_address=1 << 32))
     dump = next(dump for dump in dumps if dump.op_name == "op/3")
     DumpServer(
@@ -253,7 +251,7 @@ def test_a_null_address_counts_and_is_not_written(tmp_path, model, tensor) -> No
     assert (file.tensor(other, 0).array() == kept.data).all()
 
 
-def test_a_null_address_needs_a_tensor(tmp_path, model) -> None:
+def test_a_null_address_fault_must_name_a_tensor(tmp_path, model) -> None:
     with pytest.raises(UsageError, match="output:7"):
         DumpServer(
             str(tmp_path), model.dumps(), faults=[Fault("null_address", "op_3", tensor="output:7")]
@@ -264,7 +262,7 @@ def test_a_null_address_needs_a_tensor(tmp_path, model) -> None:
         ).run()
 
 
-def test_a_full_disk_drops_chunks_until_there_is_room_again(tmp_path) -> None:
+def test_a_full_disk_drops_chunks_until_space_is_free(tmp_path) -> None:
     free = iter([RESERVE_BYTES + 100, RESERVE_BYTES, 5, RESERVE_BYTES + 1])
     server = DumpServer(
         str(tmp_path),
@@ -290,7 +288,7 @@ def test_a_chunk_larger_than_the_free_space_is_dropped(tmp_path) -> None:
     assert server.run().counts() == {"disk_full": 1} and not os.path.exists(str(tmp_path / "0"))
 
 
-def test_a_quota_is_what_lies_below_the_root(tmp_path) -> None:
+def test_a_quota_counts_what_lies_below_the_root(tmp_path) -> None:
     free = quota(str(tmp_path), RESERVE_BYTES + 2500)
     assert quota(str(tmp_path / "none"), 7)() == 7
     report = DumpServer(
@@ -314,7 +312,7 @@ def test_files_that_cannot_be_opened_are_refused(tmp_path) -> None:
     assert DumpServer(str(tmp_path / "file"), dumps).run().counts() == {"refused": 2}
 
 
-def test_permissions(tmp_path) -> None:
+def test_dump_files_have_the_requested_permissions(tmp_path) -> None:
     dumps = [plain("A.b.1.2.3", b"x" * 30), plain("A.c.2.2.4", b"y")]
     before = os.umask(0o022)
     try:
@@ -335,7 +333,7 @@ def long_named(model):
     return [dump for dump in model.dumps() if dump.op_name == name][0]
 
 
-def test_a_name_too_long_becomes_a_hash_with_a_line_per_chunk(tmp_path, model) -> None:
+def test_a_too_long_name_becomes_a_hash_with_a_mapping_line_per_chunk(tmp_path, model) -> None:
     dump = long_named(model)
     DumpServer(str(tmp_path), model.dumps(), chunk_bytes=100).run()
     folder = os.path.dirname(str(tmp_path / dump.path()))
@@ -350,7 +348,7 @@ def test_a_name_too_long_becomes_a_hash_with_a_line_per_chunk(tmp_path, model) -
         assert stream.read() == dump.content()
 
 
-def test_mapping_may_come_late(tmp_path, model) -> None:
+def test_the_mapping_may_be_written_late(tmp_path, model) -> None:
     dump = long_named(model)
     path = os.path.join(os.path.dirname(str(tmp_path / dump.path())), "mapping.csv")
     seen = []
@@ -382,7 +380,7 @@ def still(monkeypatch, server) -> float:
     return now[0]
 
 
-def test_the_rate_is_kept(tmp_path, monkeypatch) -> None:
+def test_the_byte_rate_is_limited(tmp_path, monkeypatch) -> None:
     server = DumpServer(
         str(tmp_path), [plain("A.b.1.2.3", b"x" * 600000)], chunk_bytes=100000, bytes_per_s=2e6
     )
@@ -391,14 +389,14 @@ def test_the_rate_is_kept(tmp_path, monkeypatch) -> None:
     )
 
 
-def test_a_pause_after_each_chunk(tmp_path, monkeypatch) -> None:
+def test_the_server_pauses_after_each_chunk(tmp_path, monkeypatch) -> None:
     server = DumpServer(
         str(tmp_path), [plain("A.b.1.2.3", b"x" * 40)], chunk_bytes=10, delay_s=0.05
     )
     assert still(monkeypatch, server) == pytest.approx(0.2)
 
 
-def test_it_runs_in_a_thread_and_stops_like_a_killed_process(tmp_path) -> None:
+def test_a_server_in_a_thread_stops_like_a_killed_process(tmp_path) -> None:
     go_on, reached = threading.Event(), threading.Event()
 
     def hold(event) -> None:
@@ -423,7 +421,7 @@ def test_it_runs_in_a_thread_and_stops_like_a_killed_process(tmp_path) -> None:
     assert server.report.finished and not server.running
 
 
-def test_stopping_does_not_wait_for_a_slow_rate(tmp_path, until) -> None:
+def test_stopping_a_slow_server_does_not_wait(tmp_path, until) -> None:
     server = DumpServer(
         str(tmp_path), [plain("A.b.1.2.3", b"x" * 5000000)], bytes_per_s=1000
     ).start()
@@ -434,7 +432,7 @@ def test_stopping_does_not_wait_for_a_slow_rate(tmp_path, until) -> None:
     assert os.path.getsize(str(tmp_path / "0" / "A.b.1.2.3")) == report.bytes_written == 1 << 20
 
 
-def test_errors_of_the_thread_reach_the_caller(tmp_path, model) -> None:
+def test_errors_in_the_servers_thread_reach_the_caller(tmp_path, model) -> None:
     server = DumpServer(
         str(tmp_path), model.dumps(), faults=[Fault("null_address", "op_3", tensor="input:4")]
     ).start()
@@ -442,7 +440,7 @@ def test_errors_of_the_thread_reach_the_caller(tmp_path, model) -> None:
         server.join(30)
 
 
-def test_dumps_may_be_endless_and_are_made_when_needed(tmp_path) -> None:
+def test_an_endless_series_of_dumps_is_made_when_needed(tmp_path) -> None:
     made = []
 
     def dumps():
@@ -462,7 +460,7 @@ def test_dumps_may_be_endless_and_are_made_when_needed(tmp_path) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"chunk_bytes": 0}, {"open_files": 0}, {"bytes_per_s": 0}, {"delay_s": -1}]
 )
-def test_numbers_that_make_no_sense(tmp_path, wrong) -> None:
+def test_senseless_numbers_are_refused(tmp_path, wrong) -> None:
     with pytest.raises(UsageError):
         DumpServer(str(tmp_path), [], **wrong)
 
@@ -470,12 +468,12 @@ def test_numbers_that_make_no_sense(tmp_path, wrong) -> None:
 @pytest.mark.parametrize(
     "text", ["", "drop_chunk", "drop_chunk=", "nothing=x", "drop_chunk=x@y", "drop_chunk=x@-1"]
 )
-def test_faults_that_make_no_sense(text) -> None:
+def test_senseless_faults_are_refused(text) -> None:
     with pytest.raises(UsageError):
         Fault.parse(text)
 
 
-def test_faults_as_text() -> None:
+def test_faults_are_parsed_from_text() -> None:
     assert Fault.parse("drop_chunk=Conv2D.op_?.*@3") == Fault("drop_chunk", "Conv2D.op_?.*", 3)
     assert Fault.parse("null_address=op@input:1") == Fault("null_address", "op", tensor="input:1")
     assert Fault.parse("twin=op") == Fault("twin", "op")

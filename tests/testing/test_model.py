@@ -9,7 +9,7 @@ import numpy as np
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
 
 
-def test_outputs_are_those_of_the_ops_that_the_model_has_now():
+def test_outputs_are_those_of_the_models_present_ops():
     model = DeviceModel("net")
     model.add(
         DeviceOp("data", "Data", (), (DeviceTensor(np.zeros(3, np.float32), "ND", "ND", "data"),))

@@ -51,7 +51,7 @@ TIME = 1767323045000000
         ),
     ],
 )
-def test_every_generation_of_names(options, expected) -> None:
+def test_dump_names_of_every_generation_are_made_and_parsed(options, expected) -> None:
     name = dump_name("Conv2D", "res.a/b c", 7, TIME, **options)
     assert name == expected
     parsed = parse_dump_name(name)
@@ -83,13 +83,13 @@ def test_an_unknown_generation_is_refused() -> None:
         (Place(None, 2, op="a/b"), "2/a_b"),
     ],
 )
-def test_places(place, folder) -> None:
+def test_folder_names_of_places_are_as_documented(place, folder) -> None:
     assert place.folder() == folder.replace("/", os.sep)
 
 
 @pytest.mark.parametrize("generation", ["task", "stream", "ffts+"])
 @pytest.mark.parametrize("version", [1, 2])
-def test_trees_of_every_generation_are_found_again(tmp_path, model, generation, version) -> None:
+def test_trees_of_every_generation_are_read_back(tmp_path, model, generation, version) -> None:
     places = [
         (time, device, step)
         for time in ("20260102030405", "20260102030406")
@@ -148,7 +148,7 @@ def test_a_run_of_single_ops_has_neither_model_nor_step(tmp_path) -> None:
         assert (DumpFile.open(combo.files[0].path).tensor("output", 0).array() == values + 1).all()
 
 
-def test_an_overflow_record(tmp_path) -> None:
+def test_an_overflow_record_is_written_and_recognised(tmp_path) -> None:
     dump = overflow_record(Place(model="net"), 77, TIME, data=b"\x01\x02")
     assert dump.name == "Opdebug.Node_OpDebug.77.0.1767323045000000"
     assert (
@@ -163,7 +163,7 @@ def test_an_overflow_record(tmp_path) -> None:
     assert len(combo.overflow) == 1
 
 
-def test_a_statistics_file(tmp_path) -> None:
+def test_a_statistics_file_is_written_and_recognised(tmp_path) -> None:
     name = dump_name("Conv2D", "conv1", 1, TIME, stats=True)
     row = ("Output", 0, 3840, "DT_FLOAT16", "NC1HWC0", "2x2x6x5x16", 1.5, -1.5, 0.25, 1920, 0, 0, 0)
     (path,) = write_files(str(tmp_path), [statistics(Place(model="net").folder(), name, [row])])
@@ -179,7 +179,7 @@ def test_a_statistics_file(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("length, hashed", [(255, False), (256, True), (300, True)])
-def test_the_longest_name_that_is_kept_has_255_bytes(tmp_path, length, hashed) -> None:
+def test_names_of_up_to_255_bytes_are_not_hashed(tmp_path, length, hashed) -> None:
     name = dump_name("Conv2D", "n" * (length - len("Conv2D..1.0.1767323045000000")), 1, TIME)
     dump = DeviceDump("0", name, [], [np.zeros(3, np.float32)])
     assert len(name) == length
@@ -192,7 +192,7 @@ def test_the_longest_name_that_is_kept_has_255_bytes(tmp_path, length, hashed) -
         write_files(str(tmp_path), [dump])
 
 
-def test_buffers_and_spaces_lie_behind_the_tensors(tmp_path) -> None:
+def test_buffers_and_spaces_follow_the_tensors(tmp_path) -> None:
     dump = DeviceDump(
         "0",
         "Conv2D.a.1.0.1767323045000000",
@@ -207,7 +207,7 @@ def test_buffers_and_spaces_lie_behind_the_tensors(tmp_path) -> None:
     assert [region.size_bytes for region in file.buffers + file.spaces] == [6, 5]
 
 
-def test_addresses_are_those_of_the_producers(model) -> None:
+def test_input_addresses_are_those_of_the_producers_outputs(model) -> None:
     dumps = list(model.dumps(first_address=0x1000))
     seen = {}
     for op, dump in zip(model.dumped_ops(), dumps):
@@ -219,7 +219,7 @@ def test_addresses_are_those_of_the_producers(model) -> None:
     assert all(tensor.address == 0 for dump in model.dumps() for tensor in dump.outputs)
 
 
-def test_leaving_out_a_tensor_of_raw_bytes_needs_its_shape() -> None:
+def test_omitting_a_tensor_of_raw_bytes_needs_its_shape() -> None:
     raw = TensorData(b"\0" * 4, "float16")
     with pytest.raises(UsageError, match="shape"):
         DeviceDump("0", "A.b.1.2", [raw]).without("input:0")
@@ -236,7 +236,7 @@ def test_leaving_out_a_tensor_of_raw_bytes_needs_its_shape() -> None:
             left.without(wrong)
 
 
-def test_modes() -> None:
+def test_dumps_can_be_limited_to_inputs_or_outputs() -> None:
     dump = DeviceDump("0", "A.b.1.2", [np.zeros(2)], [np.ones(3)])
     assert (len(dump.only("input").inputs), len(dump.only("input").outputs)) == (1, 0)
     assert (len(dump.only("output").inputs), len(dump.only("output").outputs)) == (0, 1)
@@ -257,7 +257,7 @@ def test_stored_shapes_are_known_without_computing() -> None:
         assert tensor.stored_shape() == tensor.stored().shape
 
 
-def test_json_and_text_of_a_graph_are_the_same_graph(tmp_path, model) -> None:
+def test_json_and_text_of_a_graph_load_as_the_same_graph(tmp_path, model) -> None:
     model.add(
         DeviceOp(
             'odd "name"\\ with\nbreaks é',
@@ -273,7 +273,7 @@ def test_json_and_text_of_a_graph_are_the_same_graph(tmp_path, model) -> None:
     assert from_json.name == "net" and from_text.graph_names == ("net",)
 
 
-def test_output_looks_an_op_up() -> None:
+def test_output_returns_the_tensor_of_an_op() -> None:
     model = DeviceModel("net")
     op = model.add(DeviceOp("a", "Add", (), (DeviceTensor(np.zeros(1)), DeviceTensor(np.ones(2)))))
     assert model.output("a", 1) is op.outputs[1]

@@ -50,7 +50,7 @@ def good():
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_the_op_and_what_stands_behind_it_change(kind, good) -> None:
+def test_a_faulty_op_changes_itself_and_what_follows(kind, good) -> None:
     op = WHERE.get(kind, CONV)
     names = list(good)
     wrong = changed(good, outputs(**{op: kind}))
@@ -62,7 +62,7 @@ def test_the_op_and_what_stands_behind_it_change(kind, good) -> None:
     assert "res2a_branch1" not in wrong or op == "pool1"
 
 
-def test_what_the_kinds_do_to_the_values(good) -> None:
+def test_each_kind_of_fault_changes_values_as_described(good) -> None:
     np.testing.assert_allclose(outputs(sig="scale:1.5")["sig"][0], 1.5 * good["sig"][0], rtol=2e-3)
     bias = NET.weights["fc"][1]
     np.testing.assert_allclose(
@@ -77,7 +77,7 @@ def test_what_the_kinds_do_to_the_values(good) -> None:
     assert spoiled[0, :, 4, 4].all() and spoiled.sum() == 16
 
 
-def test_the_wrong_epsilon_is_that_of_the_formula(good) -> None:
+def test_a_wrong_epsilon_gives_the_values_of_the_formula(good) -> None:
     """Of an op without activation: (conv − mean) / sqrt(variance + eps) · scale + bias, from the
     op's own good output.
     """
@@ -107,12 +107,12 @@ def test_the_wrong_epsilon_is_that_of_the_formula(good) -> None:
         ("nowhere", "scale", "no op nowhere"),
     ],
 )
-def test_what_cannot_be_is_told(op, text, told) -> None:
+def test_impossible_faults_are_refused(op, text, told) -> None:
     with pytest.raises(UsageError, match=told):
         outputs(**{op: text})
 
 
-def test_a_dump_server_plants_them(tmp_path) -> None:
+def test_a_dump_server_plants_op_faults(tmp_path) -> None:
     bare = DumpServer(str(tmp_path / "good"), NET).run()
     wrong = DumpServer(str(tmp_path / "bad"), NET, op_faults={"fc": OpFault("scale", 2.0)}).run()
     assert bare.files == wrong.files == 16 and wrong.counts() == {"written": 16}

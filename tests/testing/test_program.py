@@ -39,7 +39,7 @@ def net(tmp_path):
     return str(tmp_path / "net")
 
 
-def test_make_is_the_same_as_the_class(tmp_path, net, read_tree) -> None:
+def test_make_writes_what_the_class_writes(tmp_path, net, read_tree) -> None:
     done = serve_or_make(
         "make",
         str(tmp_path / "other"),
@@ -60,7 +60,7 @@ def test_make_is_the_same_as_the_class(tmp_path, net, read_tree) -> None:
     assert again.returncode == 2 and "already holds" in again.stderr
 
 
-def test_serve_compare_names_the_broken_op(tmp_path, net) -> None:
+def test_a_served_network_is_compared_and_its_broken_op_named(tmp_path, net) -> None:
     done = serve_or_make(
         "serve",
         net,
@@ -123,7 +123,7 @@ def test_golden_and_dumps_differ_by_rounding_only(tmp_path) -> None:
     assert layouts == {"NC1HWC0", "FRACTAL_NZ", "ND"}
 
 
-def test_a_network_of_odd_sizes_is_flat(tmp_path) -> None:
+def test_a_network_of_odd_sizes_has_flat_tensors(tmp_path) -> None:
     network = Network(ops=4, tensor_bytes=100, inputs=False)
     dumps = list(network.dumps())
     assert all(dump.outputs[0].data.shape == (50,) and not dump.inputs for dump in dumps)
@@ -134,7 +134,7 @@ def test_a_network_of_odd_sizes_is_flat(tmp_path) -> None:
         Network(tensor_bytes=3)
 
 
-def test_reading_a_network_that_is_none(tmp_path) -> None:
+def test_a_folder_without_a_network_is_refused(tmp_path) -> None:
     with pytest.raises(MissingPath):
         Network.read(str(tmp_path))
     for text in ("{", "[]", '{"ops": 3, "colour": 1}', '"x"'):
@@ -165,7 +165,7 @@ def test_serving_twice_with_one_seed_gives_the_same_bytes(tmp_path, net, read_tr
     assert combo.place.time == WHEN and combo.files[0].name.timestamp_us == 1767323045000000
 
 
-def test_a_recorded_tree_is_served_again(tmp_path, net, read_tree) -> None:
+def test_a_recorded_tree_can_be_served_again(tmp_path, net, read_tree) -> None:
     assert serve_or_make("serve", net, str(tmp_path / "a")).returncode == 0
     done = serve_or_make(
         "serve",
@@ -189,7 +189,7 @@ def test_a_recorded_tree_is_served_again(tmp_path, net, read_tree) -> None:
 @pytest.mark.parametrize(
     "mode, counts", [(None, (0, 1)), ("input", (1, 0)), ("output", (0, 1)), ("all", (1, 1))]
 )
-def test_acl_json_says_where_and_what(tmp_path, net, mode, counts) -> None:
+def test_acl_json_decides_place_and_mode_of_served_dumps(tmp_path, net, mode, counts) -> None:
     dump = {"dump_path": str(tmp_path / "there"), "dump_list": [{}]}
     if mode is not None:
         dump["dump_mode"] = mode
@@ -201,14 +201,14 @@ def test_acl_json_says_where_and_what(tmp_path, net, mode, counts) -> None:
     assert (len(file.inputs), len(file.outputs)) == counts
 
 
-def test_a_quota_and_an_exit_code(tmp_path, net) -> None:
+def test_quota_and_exit_code_options_work(tmp_path, net) -> None:
     done = serve_or_make(
         "serve", net, str(tmp_path / "a"), "--quota", "1060000", "--exit-code", "7"
     )
     assert done.returncode == 7 and "disk_full" in done.stdout and "written" in done.stdout
 
 
-def test_killed_in_the_middle(tmp_path, net, until) -> None:
+def test_a_server_killed_midway_leaves_a_partial_tree(tmp_path, net, until) -> None:
     root = str(tmp_path / "a")
     process = subprocess.Popen(
         [
@@ -246,14 +246,16 @@ def test_killed_in_the_middle(tmp_path, net, until) -> None:
         (["nonsense"], 2, "nonsense"),
     ],
 )
-def test_mistakes_get_a_message(tmp_path, net, words, code, text) -> None:
+def test_mistakes_get_a_message_and_an_exit_code(tmp_path, net, words, code, text) -> None:
     done = serve_or_make(*words, cwd=str(tmp_path))
     assert done.returncode == code and text in done.stderr and "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("redirection", [">&-", ">/dev/full", "2>&-", "2>/dev/full"])
 @pytest.mark.parametrize("words", ["make other", "serve net a", "serve net a --format json"])
-def test_streams_that_take_nothing(tmp_path, net, words, redirection) -> None:
+def test_an_unwritable_stdout_or_stderr_shows_no_traceback(
+    tmp_path, net, words, redirection
+) -> None:
     command = "%s -m goldwatch.testing %s %s" % (shlex.quote(sys.executable), words, redirection)
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "universal_newlines": True}
     done = subprocess.run(["bash", "-c", command], cwd=str(tmp_path), timeout=120, **pipes)
@@ -262,12 +264,12 @@ def test_streams_that_take_nothing(tmp_path, net, words, redirection) -> None:
     assert done.stderr == "" or "goldwatch: stdout: not everything could be printed" in done.stderr
 
 
-def test_help_costs_no_numpy() -> None:
+def test_help_is_shown_without_importing_numpy() -> None:
     done = serve_or_make("serve", "--help")
     assert done.returncode == 0 and "drop_chunk" in done.stdout
     program = "import sys, goldwatch.testing; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0
 
 
-def test_sizes() -> None:
+def test_sizes_with_units_are_parsed() -> None:
     assert [size_of(text) for text in ("7", "2k", "3M", "1G", 9)] == [7, 2048, 3 << 20, 1 << 30, 9]

@@ -23,7 +23,7 @@ def two_outputs() -> DeviceModel:
     return model
 
 
-def test_slices_join_to_the_whole_and_the_header_tells_the_cut() -> None:
+def test_slices_join_to_the_whole_and_their_headers_describe_the_cut() -> None:
     model = two_outputs()
     files = [dump for dump in model.dumps(generation="ffts+", threads=3) if ".a." in dump.name]
     assert [dump.name.split(".")[-4:] for dump in files] == [
@@ -46,12 +46,12 @@ def test_slices_join_to_the_whole_and_the_header_tells_the_cut() -> None:
     assert [int(dim) for dim in header.output[0].shape.dim] == [1, 3]
 
 
-def test_only_ffts_plus_runs_an_op_in_threads() -> None:
+def test_several_threads_are_refused_for_other_generations_than_ffts() -> None:
     with pytest.raises(UsageError):
         list(two_outputs().dumps(threads=2))
 
 
-def test_shared_memory_and_outputs_that_are_not_dumped(tmp_path) -> None:
+def test_outputs_in_shared_memory_and_missing_outputs_are_dumped_as_on_a_device(tmp_path) -> None:
     paths = two_outputs().write_tree(str(tmp_path), first_address=4096)
     split, relu = (
         DumpFile.open(next(path for path in paths if name in path)) for name in (".s.", ".r.")

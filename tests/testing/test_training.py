@@ -81,7 +81,7 @@ def training(tmp_path):
     return tmp_path
 
 
-def test_every_step_of_every_device_is_compared(training) -> None:
+def test_every_step_of_every_device_of_a_training_is_compared(training) -> None:
     command = [
         sys.executable,
         "-m",
@@ -112,7 +112,7 @@ def test_every_step_of_every_device_is_compared(training) -> None:
     assert all(os.path.basename(row["target_file"]).isdigit() for row in long_rows)
 
 
-def test_an_op_that_overflows_has_its_record_beside_it(training) -> None:
+def test_an_op_that_overflows_has_a_record_beside_its_dump(training) -> None:
     folder = training / "dump" / Place(device=1, model=GRAPH, model_id=11, step=10).folder()
     names = sorted(os.listdir(str(folder)))
     assert (

@@ -30,7 +30,7 @@ def written(folder, text):
     return str(folder / "aipp.cfg")
 
 
-def test_pixels_of_rgb(tmp_path):
+def test_rgb_pixels_are_cropped_and_normalised_as_documented(tmp_path):
     (aipp,) = read_aipp(
         written(tmp_path, "input_format : RGB888_U8 rbuv_swap_switch: true %s %s" % (CROP, FACTORS))
     )
@@ -47,7 +47,7 @@ def test_pixels_of_rgb(tmp_path):
         assert made[place] == pytest.approx(wanted, rel=1e-6)
 
 
-def test_pixels_of_yuv(tmp_path):
+def test_yuv_pixels_are_converted_as_documented(tmp_path):
     (aipp,) = read_aipp(written(tmp_path, "input_format : YUV420SP_U8 %s" % BT601))
     data = np.random.RandomState(1).randint(0, 256, 4 * 6 * 3 // 2).astype(np.uint8)
     assert aipp.image_bytes((1, 3, 4, 6)) == data.size
@@ -62,7 +62,7 @@ def test_pixels_of_yuv(tmp_path):
             ]
 
 
-def test_a_border_and_grey(tmp_path):
+def test_grey_images_are_padded_with_a_border(tmp_path):
     text = (
         "input_format: YUV400_U8 src_image_size_h: 2 src_image_size_w: 2 padding: true "
         "left_padding_size: 1 "
@@ -77,7 +77,7 @@ def test_a_border_and_grey(tmp_path):
     "text",
     ["input_format: XRGB8888_U8", "input_format: RGB888_U8 resize: true", "aipp_mode: dynamic"],
 )
-def test_what_is_not_imitated_is_refused(tmp_path, text):
+def test_unsupported_aipp_settings_are_refused(tmp_path, text):
     with pytest.raises(AtcError, match="the stand-in imitates a static AIPP"):
         read_aipp(written(tmp_path, text))
     (tmp_path / "none.cfg").write_text("nothing")
@@ -85,7 +85,7 @@ def test_what_is_not_imitated_is_refused(tmp_path, text):
         read_aipp(str(tmp_path / "none.cfg"))
 
 
-def test_an_om_with_it_takes_images(tmp_path):
+def test_an_om_with_aipp_takes_images(tmp_path):
     path = stand_in.conv_net(tmp_path / "net.onnx")
     om = compiled(
         path,
@@ -133,7 +133,7 @@ def test_an_om_with_it_takes_images(tmp_path):
     assert np.allclose(np.load(str(tmp_path / "out" / "o" / "x_0.npy")), wanted, atol=5e-3)
 
 
-def test_an_input_that_it_cannot_be_for(tmp_path, capsys):
+def test_aipp_for_an_unsuitable_input_is_refused(tmp_path, capsys):
     config = written(tmp_path, "input_format: RGB888_U8")
     words = [
         "--framework=5",

@@ -79,7 +79,7 @@ def test_a_caffe_net_needs_its_weights(tmp_path, capsys):
     )
 
 
-def test_a_tensorflow_graph_is_nhwc(tmp_path):
+def test_a_tensorflow_graph_is_compiled_in_nhwc(tmp_path):
     weights = read_weights(os.path.join(stand_in.DATA, "resblock.caffemodel"))
     prototxt = os.path.join(stand_in.DATA, "resblock.prototxt")
     shape = np.load(os.path.join(stand_in.DATA, "input_data.npy")).shape
@@ -120,7 +120,9 @@ def test_a_tensorflow_graph_is_nhwc(tmp_path):
         (["--out_nodes=none:0"], "no node is called none"),
     ],
 )
-def test_it_refuses_with_its_codes(net, tmp_path, monkeypatch, capsys, words, said):
+def test_atc_of_the_stand_in_refuses_with_the_real_error_codes(
+    net, tmp_path, monkeypatch, capsys, words, said
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bad.ini").write_text("Exp = fastest\n")
     options = {"framework": "5", "model": net, "output": "made", "soc_version": "Ascend310P3"}
@@ -134,7 +136,7 @@ def test_it_refuses_with_its_codes(net, tmp_path, monkeypatch, capsys, words, sa
     assert not os.path.exists("made.om")
 
 
-def test_an_op_that_nobody_knows_and_a_shape_that_nobody_tells(tmp_path, capsys):
+def test_an_unknown_op_and_an_unknown_shape_are_refused(tmp_path, capsys):
     words = ["--framework=5", "--output=%s" % (tmp_path / "made"), "--soc_version=Ascend310P3"]
     assert run_atc("--model=" + stand_in.odd_net(tmp_path / "odd.onnx"), *words) == 1
     assert "E19010: No parser is registered for Op [odd" in capsys.readouterr().out
@@ -144,7 +146,7 @@ def test_an_op_that_nobody_knows_and_a_shape_that_nobody_tells(tmp_path, capsys)
     assert "E10018: input x has no fixed shape in the model" in capsys.readouterr().out
 
 
-def test_a_json_of_something_else(net, tmp_path, capsys):
+def test_json_output_of_a_file_that_is_no_om_is_refused(net, tmp_path, capsys):
     assert run_atc("--mode=1", "--om=" + net, "--json=%s" % (tmp_path / "x.json")) == 1
     assert "no .om file" in capsys.readouterr().out
     (tmp_path / "real.om").write_bytes(b"IMOD" + bytes(300))
@@ -155,7 +157,7 @@ def test_a_json_of_something_else(net, tmp_path, capsys):
     assert "no .om file of the stand-in compiler" in capsys.readouterr().out
 
 
-def test_the_model_is_in_the_om_with_what_lies_beside_it(net, tmp_path):
+def test_the_om_holds_the_model_after_its_file_is_gone(net, tmp_path):
     om = compiled(net, tmp_path / "made.om")
     with open(net, "rb") as stream:
         before = stream.read()
@@ -165,7 +167,7 @@ def test_the_model_is_in_the_om_with_what_lies_beside_it(net, tmp_path):
         assert stream.read() == before and weights is None
 
 
-def test_weights_in_a_file_of_their_own_come_along(net, tmp_path):
+def test_external_weights_are_stored_in_the_om(net, tmp_path):
     proto = onnx.load(net)
     (tmp_path / "apart").mkdir()
     options = {
@@ -193,7 +195,7 @@ GEARS = {
 
 
 @pytest.mark.parametrize("option", GEARS)
-def test_each_gear_has_its_ops(tmp_path, option):
+def test_each_gear_has_its_own_ops(tmp_path, option):
     shape, gears, shapes = GEARS[option]
     om = compiled(
         stand_in.dynamic_net(tmp_path / "dyn.onnx"),
@@ -213,7 +215,7 @@ def test_each_gear_has_its_ops(tmp_path, option):
     assert ops["Node_Output"]["input"] == ["Node_Output_ascend_mbatch_merge_0:0"]
 
 
-def test_of_a_dynamic_shape_the_json_has_dims_of_minus_one(tmp_path):
+def test_a_dynamic_shape_has_dims_of_minus_one_in_the_json(tmp_path):
     om = compiled(
         stand_in.dynamic_net(tmp_path / "dyn.onnx"),
         tmp_path / "dyn.om",

@@ -39,7 +39,7 @@ def overflowing(tmp_path):
 X = np.array([[0.1, 0.5, 1.0, 2.0]], np.float32)
 
 
-def test_each_op_rounds_to_float16(overflowing):
+def test_each_op_of_the_device_rounds_to_float16(overflowing):
     made = outputs(Device(overflowing, Build(), "over"), x=X)
     times = half(half(X).astype(np.float32) * 400)
     square = half(times.astype(np.float32) ** 2)
@@ -52,7 +52,7 @@ def test_each_op_rounds_to_float16(overflowing):
     assert np.array_equal(made["root"], half(np.sqrt(square.astype(np.float32))))
 
 
-def test_sums_are_kept_in_float32(tmp_path):
+def test_sums_are_accumulated_in_float32(tmp_path):
     # In float16 the sum would stay at 2048 from there on.
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], name="sum")]
     ones = [weight("w", np.ones((4096, 1), np.float32))]
@@ -87,7 +87,7 @@ def test_sums_are_kept_in_float32(tmp_path):
         (Build(mode="cube"), ["times", "square", "root"]),
     ],
 )
-def test_what_is_kept_is_computed_in_float32(overflowing, build, single):
+def test_ops_kept_in_float32_are_computed_in_float32(overflowing, build, single):
     made = outputs(Device(overflowing, build, "over"), x=X)
     assert [
         name for name in ("times", "square", "root") if made[name].dtype == np.float32
@@ -102,14 +102,14 @@ def test_what_is_kept_is_computed_in_float32(overflowing, build, single):
         assert np.isinf(made["root"]).any()  # what reads it reads float16 again
 
 
-def test_cube_units_alone_read_float16(tmp_path):
+def test_only_cube_units_read_float16_in_wide_mode(tmp_path):
     network = Network(stand_in.conv_net(tmp_path / "net.onnx"))
     x = np.random.RandomState(0).rand(1, 3, 8, 8).astype(np.float32)
     made = outputs(Device(network, Build(mode="wide"), "net"), x=x)
     assert made["conv1relu1"].dtype == np.float16 and made["prob"].dtype == np.float32
 
 
-def test_of_a_fused_op_customised_types_do_nothing(tmp_path):
+def test_customised_types_of_a_fused_op_have_no_effect(tmp_path):
     network = Network(stand_in.conv_net(tmp_path / "net.onnx"))
     x = np.random.RandomState(0).rand(1, 3, 8, 8).astype(np.float32)
     made = outputs(
@@ -125,7 +125,7 @@ def test_of_a_fused_op_customised_types_do_nothing(tmp_path):
     assert kept["conv1relu1"].dtype == np.float32
 
 
-def test_fusions_are_off_where_the_file_says(tmp_path):
+def test_fusions_are_switched_off_by_the_file(tmp_path):
     network = Network(stand_in.conv_net(tmp_path / "net.onnx"))
     names = [group.name for group in Device(network, Build(fold=False, fuse=False), "net").groups]
     assert names == ["conv1", "bn1", "relu1", "pool1", "flat", "fc", "prob"]
@@ -135,7 +135,7 @@ def test_fusions_are_off_where_the_file_says(tmp_path):
     ]
 
 
-def test_of_an_identity_nothing_is_left(tmp_path):
+def test_an_identity_op_is_removed(tmp_path):
     made = outputs(
         Device(Network(stand_in.cast_only(tmp_path / "same.onnx")), Build(), "same"),
         x=np.ones((2, 3), np.float32),
@@ -143,7 +143,7 @@ def test_of_an_identity_nothing_is_left(tmp_path):
     assert "same" not in made and np.array_equal(made["relu1"], np.ones((2, 3)))
 
 
-def test_the_whole_network_is_near_float32(tmp_path):
+def test_the_whole_network_is_close_to_float32(tmp_path):
     path = stand_in.conv_net(tmp_path / "net.onnx")
     x = np.random.RandomState(0).rand(1, 3, 8, 8).astype(np.float32)
     ran = Device(Network(path), Build(), "net").run({"x": x})
@@ -178,7 +178,7 @@ PLACES = {"epsilon": "bn", "pooling": "pool", "axis": "join", "coarse": "curve"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_fault_is_in_its_op_and_in_nothing_before(tmp_path, kind):
+def test_a_fault_changes_its_op_and_none_before(tmp_path, kind):
     network = Network(faulty_net(tmp_path / "net.onnx"))
     x = np.random.RandomState(0).rand(1, 3, 9, 9).astype(np.float32)
     place = PLACES.get(kind, "conv")
@@ -193,7 +193,7 @@ def test_a_fault_is_in_its_op_and_in_nothing_before(tmp_path, kind):
     assert not np.array_equal(right["bn"], wrong["bn"])
 
 
-def test_what_the_faults_do(tmp_path):
+def test_each_fault_does_what_it_is_called(tmp_path):
     network = Network(faulty_net(tmp_path / "net.onnx"))
     x = np.random.RandomState(0).rand(1, 3, 9, 9).astype(np.float32)
     right = outputs(Device(network, Build(), "net"), x=x)
@@ -219,7 +219,7 @@ def test_what_the_faults_do(tmp_path):
     )
 
 
-def test_coarse_arithmetic_is_mended_by_precision(tmp_path):
+def test_coarse_arithmetic_is_cured_by_higher_precision(tmp_path):
     network = Network(faulty_net(tmp_path / "net.onnx"))
     x = np.random.RandomState(0).rand(1, 3, 9, 9).astype(np.float32)
     faults = {"curve": OpFault.parse("coarse:4")}
@@ -238,7 +238,7 @@ def test_coarse_arithmetic_is_mended_by_precision(tmp_path):
         assert off(build) < 0.001
 
 
-def test_the_files_of_the_options(tmp_path):
+def test_option_files_are_read_as_atc_reads_them(tmp_path):
     def written(name, text):
         (tmp_path / name).write_text(text)
         return str(tmp_path / name)
@@ -283,7 +283,7 @@ def test_the_files_of_the_options(tmp_path):
         read_build({"modify_mixlist": mix})
 
 
-def test_one_network_of_two_frameworks(tmp_path):
+def test_a_network_of_two_frameworks_gives_the_same_outputs(tmp_path):
     prototxt, weights = (
         os.path.join(stand_in.DATA, "resblock." + kind) for kind in ("prototxt", "caffemodel")
     )

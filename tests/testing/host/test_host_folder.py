@@ -41,7 +41,7 @@ def host(folder, *words):
     return run_here([sys.executable, "-m", "goldwatch.testing", "host", "npu", *words], folder)
 
 
-def test_its_programs_run_in_a_shell(folder):
+def test_programs_of_the_host_folder_run_in_a_shell(folder):
     made = host(folder)
     assert made.returncode == 0 and "Ascend310P3, 1 device" in made.stdout
     done = shell(
@@ -59,7 +59,7 @@ def test_its_programs_run_in_a_shell(folder):
     assert json.loads((folder / "net.json").read_text())["name"] == "net"
 
 
-def test_a_crash_in_the_middle_is_a_signal(folder):
+def test_a_planted_crash_ends_by_a_signal(folder):
     assert host(folder, "--fault", "crash:3").returncode == 0
     words = [
         "atc --framework=5 --model=net.onnx --output=net --soc_version=Ascend310P3 > /dev/null"
@@ -88,7 +88,7 @@ def test_a_crash_in_the_middle_is_a_signal(folder):
     assert done.returncode == -signal.SIGSEGV and len(dump_names(folder / "dump")) == 3
 
 
-def test_made_again_it_has_other_faults(tmp_path):
+def test_a_recreated_host_has_other_faults(tmp_path):
     assert (
         host(tmp_path, "--fault", "no-device", "--soc", "Ascend910B1", "--devices", "8").returncode
         == 0
@@ -119,14 +119,14 @@ def test_made_again_it_has_other_faults(tmp_path):
         "no-device=1",
     ],
 )
-def test_a_fault_that_is_not_known(tmp_path, fault):
+def test_an_unknown_fault_is_refused(tmp_path, fault):
     done = host(tmp_path, "--fault", fault)
     assert done.returncode == 2 and (
         "is not known" in done.stderr or "has not the form" in done.stderr
     )
 
 
-def test_a_folder_of_somebody_else_is_left_alone(tmp_path):
+def test_a_folder_of_other_files_is_not_changed(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(UsageError, match="holds something else"):
         make_host(str(tmp_path))

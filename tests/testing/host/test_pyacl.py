@@ -21,7 +21,7 @@ def begun(folder, *faults, **fields):
     return acl
 
 
-def test_order_and_devices(tmp_path):
+def test_acl_functions_called_in_the_wrong_order_return_error_codes(tmp_path):
     acl, _ = host_module(tmp_path / "npu", devices=2)
     assert acl.finalize() == 100001 and acl.rt.set_device(0) == 100001
     assert acl.init() == 0 and acl.init() == 100002
@@ -35,7 +35,7 @@ def test_order_and_devices(tmp_path):
     assert acl.rt.reset_device(0) == 107001 and acl.rt.reset_device(1) == 0 and acl.finalize() == 0
 
 
-def test_memory_is_bounded(tmp_path):
+def test_memory_of_the_device_is_bounded(tmp_path):
     acl = begun(tmp_path / "npu")
     address, code = acl.rt.malloc(8, 0)
     assert code == 0 and acl.rt.malloc(0, 0) == (0, 100000)
@@ -49,7 +49,7 @@ def test_memory_is_bounded(tmp_path):
     assert acl.rt.free(address) == 0 and acl.rt.free(address) == 107000
 
 
-def test_configurations(tmp_path):
+def test_acl_init_checks_its_configuration(tmp_path):
     for text, code in (
         ("{", 100006),
         ('{"dump": {"dump_list": [{"model_name": "net"}], "dump_path": "/none"}}', 100009),
@@ -61,7 +61,7 @@ def test_configurations(tmp_path):
     assert host_module(tmp_path / "npu")[0].init(str(tmp_path / "acl.json")) == 0
 
 
-def test_models_that_cannot_be_loaded(tmp_path, om):
+def test_models_that_cannot_be_loaded_return_error_codes(tmp_path, om):
     assert begun(tmp_path / "npu").mdl.load_from_file(str(tmp_path / "none.om")) == (0, 145002)
     (tmp_path / "real.om").write_bytes(b"IMOD" + bytes(300))
     assert begun(tmp_path / "npu").mdl.load_from_file(str(tmp_path / "real.om")) == (0, 100012)
@@ -72,7 +72,7 @@ def test_models_that_cannot_be_loaded(tmp_path, om):
     assert begun(tmp_path / "npu", "other-chip").mdl.load_from_file(om) == (0, 507008)
 
 
-def test_what_the_description_tells(tmp_path, om):
+def test_the_model_description_gives_inputs_and_outputs(tmp_path, om):
     acl = begun(tmp_path / "npu")
     model, code = acl.mdl.load_from_file(om)
     desc = acl.mdl.create_desc()
@@ -110,7 +110,7 @@ def buffer(acl, data):
         ([bytes(768)] * 2, 145000),
     ],
 )
-def test_inputs_of_another_number_or_size(tmp_path, om, inputs, code):
+def test_inputs_of_wrong_number_or_size_return_error_codes(tmp_path, om, inputs, code):
     acl = begun(tmp_path / "npu")
     model, _ = acl.mdl.load_from_file(om)
     given, wanted = acl.mdl.create_dataset(), acl.mdl.create_dataset()
@@ -121,7 +121,7 @@ def test_inputs_of_another_number_or_size(tmp_path, om, inputs, code):
     assert acl.mdl.set_dynamic_batch_size(model, given, 1, 2) == 100019
 
 
-def test_gears(tmp_path):
+def test_a_gear_must_be_set_before_execution(tmp_path):
     options = {"input_shape": "x:-1,3,8,8;y0:-1,10", "dynamic_batch_size": "1,2"}
     om = compiled(stand_in.dynamic_net(tmp_path / "dyn.onnx"), tmp_path / "dyn.om", **options)
     acl = begun(tmp_path / "npu")
@@ -165,7 +165,7 @@ def run_with(tmp_path, om, config, *faults):
     assert acl.mdl.execute(model, given, wanted) == 0
 
 
-def test_dumps_as_the_configuration_asks(tmp_path, om):
+def test_ops_are_dumped_as_the_configuration_says(tmp_path, om):
     run_with(tmp_path, om, acl_json(tmp_path / "acl.json", tmp_path / "all", "net"))
     types = [name.split(".")[0] for name in dump_names(tmp_path / "all")]
     assert sorted(types) == sorted(
@@ -186,7 +186,7 @@ def test_dumps_as_the_configuration_asks(tmp_path, om):
     )
 
 
-def test_each_further_run_has_a_folder_of_its_own(tmp_path, om):
+def test_each_execution_dumps_into_its_own_step_folder(tmp_path, om):
     for step, folders in ((None, ["0", "1", "2"]), ("1|2-5", ["1", "2"])):
         more = {} if step is None else {"dump_step": step}
         config = acl_json(tmp_path / "acl.json", tmp_path / ("dump%s" % step), "net", **more)
@@ -199,7 +199,7 @@ def test_each_further_run_has_a_folder_of_its_own(tmp_path, om):
         )  # the warm-up is the first run
 
 
-def test_a_dump_that_never_comes(tmp_path, om):
+def test_a_lost_dump_is_not_written(tmp_path, om):
     run_with(
         tmp_path, om, acl_json(tmp_path / "acl.json", tmp_path / "dump", "net"), "lost-dump=pool1"
     )
@@ -207,6 +207,6 @@ def test_a_dump_that_never_comes(tmp_path, om):
     assert len(names) == 9 and not any(".pool1." in name for name in names)
 
 
-def test_the_lost_dump_of_an_op_whose_file_is_called_otherwise():
+def test_a_lost_dump_is_matched_by_the_name_of_its_file():
     (fault,) = HostConfig(faults=("lost-dump=conv/2",)).file_faults()
     assert fault.match == "conv_2"

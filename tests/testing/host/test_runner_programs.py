@@ -63,7 +63,7 @@ def test_ais_bench_writes_outputs_in_each_form(net, form, capsys):
     assert np.allclose(read.reshape(1, 10), right(net), atol=2e-3)
 
 
-def test_ais_bench_without_input_runs_on_zeros(net):
+def test_ais_bench_runs_on_zeros_without_input(net):
     assert (
         run_ais_bench(
             net / "npu",
@@ -82,7 +82,7 @@ def test_ais_bench_without_input_runs_on_zeros(net):
     assert os.path.exists(str(net / "out" / "sub_summary.json"))
 
 
-def test_ais_bench_puts_files_together_and_parts_the_outputs(tmp_path):
+def test_ais_bench_batches_input_files_and_splits_the_outputs(tmp_path):
     compiled(
         stand_in.dynamic_net(tmp_path / "dyn.onnx"),
         tmp_path / "dyn.om",
@@ -141,7 +141,7 @@ def test_ais_bench_puts_files_together_and_parts_the_outputs(tmp_path):
         (["--model", "net.om", "--device", "5"], "[ERROR] acl open device 5 failed"),
     ],
 )
-def test_ais_bench_refuses(net, monkeypatch, capsys, words, said):
+def test_ais_bench_refuses_wrong_arguments(net, monkeypatch, capsys, words, said):
     monkeypatch.chdir(net)
     (net / "odd.bin").write_bytes(bytes(100))
     assert run_ais_bench(net / "npu", *words) == 1
@@ -157,7 +157,7 @@ def test_ais_bench_refuses(net, monkeypatch, capsys, words, said):
         ("other-chip", "load model from file failed"),
     ],
 )
-def test_faults_of_the_host(net, monkeypatch, capsys, fault, said):
+def test_faults_of_the_host_fail_both_runners(net, monkeypatch, capsys, fault, said):
     monkeypatch.chdir(net)
     assert (
         run_ais_bench(net / "npu", "--model", "net.om", "--input", "first.bin", faults=[fault]) == 1
@@ -179,7 +179,7 @@ def test_faults_of_the_host(net, monkeypatch, capsys, fault, said):
     )
 
 
-def test_msame_reads_the_configuration_of_its_folder(net, monkeypatch, capsys):
+def test_msame_reads_the_configuration_in_its_folder(net, monkeypatch, capsys):
     monkeypatch.chdir(net)
     acl_json(net / "acl.json", net / "dump", "net")
     assert (
@@ -195,7 +195,7 @@ def test_msame_reads_the_configuration_of_its_folder(net, monkeypatch, capsys):
     assert len(dump_names(net / "dump")) == 10
 
 
-def test_msame_writes_one_of_its_own_with_dump_true(net, monkeypatch):
+def test_msame_writes_a_configuration_with_dump_true(net, monkeypatch):
     monkeypatch.chdir(net)
     acl_json(net / "acl.json", net / "dump", "net")
     assert run_msame(net / "npu", "--model", "net.om", "--output", "out", "--dump", "true") == 0
@@ -210,7 +210,7 @@ def test_msame_writes_one_of_its_own_with_dump_true(net, monkeypatch):
     "words",
     [["--model", "net.onnx"], ["--modle", "net.om"], ["--model", "net.om", "--input", "first.npy"]],
 )
-def test_msame_ends_with_nothing_where_it_refuses(net, monkeypatch, capsys, words):
+def test_msame_exits_with_0_though_it_refuses(net, monkeypatch, capsys, words):
     monkeypatch.chdir(net)
     assert run_msame(net / "npu", *words) == 0
     assert "[ERROR]" in capsys.readouterr().out
@@ -242,7 +242,7 @@ DYNAMIC = {
 
 @pytest.mark.parametrize("runner", [run_ais_bench, run_msame])
 @pytest.mark.parametrize("kind", DYNAMIC)
-def test_dynamic_models(tmp_path, monkeypatch, kind, runner):
+def test_dynamic_models_run_with_both_runners(tmp_path, monkeypatch, kind, runner):
     monkeypatch.chdir(tmp_path)
     options, words, shape = DYNAMIC[kind]
     path = stand_in.dynamic_net(tmp_path / "dyn.onnx")
@@ -262,7 +262,7 @@ def test_dynamic_models(tmp_path, monkeypatch, kind, runner):
     )
 
 
-def test_a_dynamic_shape_outside_of_its_range_or_without_room(tmp_path, monkeypatch, capsys):
+def test_a_dynamic_shape_out_of_range_or_too_small_output_is_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     options, _, _ = DYNAMIC["dymShape"]
     compiled(stand_in.dynamic_net(tmp_path / "dyn.onnx"), tmp_path / "dyn.om", **options)
