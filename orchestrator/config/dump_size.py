@@ -6,7 +6,7 @@ from bisect import bisect_right
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..filesystem.mounts import free_bytes
-from ..model.absent_ops import of_one_run
+from ..model.absent_ops import largest_of_one_run
 from ..model.graph import ModelGraph
 from ..model.op_node import OpNode, execution_key
 from ..text.wording import size_text
@@ -69,7 +69,7 @@ def acl_size(document: Any, models: Models) -> Estimate:
     def of(ops: Sequence[OpNode]) -> Estimate:
         return estimate(ops, str(mode), str(data), skipped)
 
-    return of([op for choice in choices.values() for op in choice.of_one_run(of)])
+    return of([op for choice in choices.values() for op in choice.largest_of_one_run(of)])
 
 
 def npu_size(values: Mapping[str, Any], models: Models) -> Estimate:
@@ -85,7 +85,7 @@ def npu_size(values: Mapping[str, Any], models: Models) -> Estimate:
     for graph in models.graphs:
         choice = Choice(models, graph)
         choice.add(entry)
-        chosen += choice.of_one_run(of)
+        chosen += choice.largest_of_one_run(of)
     return of(chosen)
 
 
@@ -136,9 +136,11 @@ class Choice:
             chosen.update((id(op), op) for op in dumpable(self._graph.ops) if inside.holds(op))
         return list(chosen.values())
 
-    def of_one_run(self, estimate_of: Callable[[Sequence[OpNode]], Estimate]) -> List[OpNode]:
+    def largest_of_one_run(
+        self, estimate_of: Callable[[Sequence[OpNode]], Estimate]
+    ) -> List[OpNode]:
         """Return those that one run dumps at most: of gears and branches the largest."""
-        return of_one_run(self._graph, self.ops(), lambda ops: estimate_of(ops).size_bytes)
+        return largest_of_one_run(self._graph, self.ops(), lambda ops: estimate_of(ops).size_bytes)
 
     def _interval(self, item: Mapping[str, Any]) -> Optional[Tuple[_Key, _Key]]:
         """Return the ends of a range in execution order; None when the model lacks one."""

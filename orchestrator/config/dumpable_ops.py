@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import List, Optional, Tuple
 
-from ..model.absent_ops import only_if
+from ..model.absent_ops import run_condition
 from ..model.never_dumped import no_dump_reason
 from .models import Models
 from .select import Selection, choose, divided
@@ -39,7 +39,7 @@ def list_ops(models: Models, selection: Selection) -> List[ListedOp]:
     for graph, part in divided(models, models.graphs, selection):
         for op in choose(models, graph, part).ops if part else graph.ops:
             reason = no_dump_reason(op)
-            condition = only_if(graph, op)
+            condition = run_condition(graph, op)
             why = "only if %s" % condition if condition is not None else reason
             names = (graph.name, op.name, op.type, op.originals)
             listed.append(ListedOp(*names, reason is None, why))

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Mapping, Optional, Sequence, Set
 
 from ..filesystem.inputs import read_input
+from ..model.dump_request import DumpRequest
 from ..model.graph import ModelGraph
 from ..model.op_node import OpNode
-from ..model.requested_dump import Asked
 from ..naming import sanitise_device
 from .dump_size import Choice
 from .models import Models, file_names
@@ -36,7 +36,7 @@ def read_asked(path: str) -> DumpPlan:
     return replace(read_plan(read_input(path, _MAX_BYTES), path), dump_path=None)
 
 
-def asked_of(plan: DumpPlan, graph: ModelGraph, model_name: Optional[str] = None) -> Asked:
+def asked_of(plan: DumpPlan, graph: ModelGraph, model_name: Optional[str] = None) -> DumpRequest:
     """Return what a plan asks for of one model.
 
     Parameters
@@ -46,12 +46,12 @@ def asked_of(plan: DumpPlan, graph: ModelGraph, model_name: Optional[str] = None
         json. A plan of one model only is taken for this one, whatever its name.
     """
     if plan.debug:
-        return Asked(frozenset(), _OVERFLOW)
+        return DumpRequest(frozenset(), _OVERFLOW)
     if plan.scene in EXCEPTION_SCENES:
-        return Asked(frozenset(), _EXCEPTION % plan.scene)
+        return DumpRequest(frozenset(), _EXCEPTION % plan.scene)
     entry = _entry(plan.models or (), graph, model_name)
     if entry is None:
-        return Asked()
+        return DumpRequest()
     mode = plan.mode or "output"
     models = Models([graph])
     choice = Choice(models, graph)
@@ -71,11 +71,11 @@ def asked_of(plan: DumpPlan, graph: ModelGraph, model_name: Optional[str] = None
         op for op in chosen if not {op.name, op.type} & whole and _leaves_any(op, mode, skipped)
     ]
     if choice.whole and len(kept) == len(chosen):
-        return Asked(mode=mode)
+        return DumpRequest(mode=mode)
     reason = _LEFT_OUT if choice.whole else _OTHERS
     if entry.name and not _is_of(entry, graph, model_name):
         reason += _TAKEN % entry.name
-    return Asked(frozenset(op.position for op in kept), reason, mode)
+    return DumpRequest(frozenset(op.position for op in kept), reason, mode)
 
 
 def _entry(

@@ -15,7 +15,7 @@ from ..metrics.pair_task import PairTask
 from ..metrics.row import Row
 from ..model.graph import ModelGraph
 from ..model.graphs import ModelGraphs, load_models
-from ..model.outputs_elsewhere import ListedNeighbours
+from ..model.outputs_in_readers import ListedNeighbours
 from ..naming import nearest_names, parse_golden_name, sanitise_device, sanitise_golden, whole_name
 from ..run.file_planner import Planner
 from ..run.goldens import Goldens

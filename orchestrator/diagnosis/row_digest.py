@@ -181,7 +181,7 @@ class RowDigest(NamedTuple):
     order
         Sorts the ops of a place by execution.
     marks
-        Bits: the op lacks this output (``LACKING``); ``OUTPUT_COMPARED``; the tensor has a
+        Bits: the op lacks this output (``OUTPUT_MISSING``); ``OUTPUT_COMPARED``; the tensor has a
         counterpart (``PAIRED``); its file could be read (``READABLE``); a file is missing
         (``LACKS_FILE``); nothing finite on either side (``EMPTY``); it passes beside NaN
         (``WITH_NAN``); its golden data are NaN throughout (``GOLDEN_NAN``), or hold NaN or Inf, and

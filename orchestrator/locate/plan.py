@@ -489,7 +489,7 @@ def _find_cases(
         chosen = [
             {
                 name: shape
-                for name, shape in dynamic.of_gear(gear).items()
+                for name, shape in dynamic.shapes_in_gear(gear).items()
                 if -1 in dynamic.shapes[name]
             }
             for gear in dynamic.gears

@@ -25,11 +25,11 @@ from typing import (
 from weakref import WeakKeyDictionary
 
 from ..text.wording import listed
+from .dump_request import EVERYTHING, DumpRequest
 from .gears import gear_named, gear_of
 from .graph import ModelGraph
 from .never_dumped import no_dump_reason
 from .op_node import OpNode
-from .requested_dump import EVERYTHING, Asked
 
 _BRANCHING = frozenset(["If", "_If", "StatelessIf", "Case", "StatelessCase"])
 _LOOPING = frozenset(["While", "_While", "StatelessWhile"])
@@ -123,10 +123,10 @@ class _Parts:
 
     def _around(self, number: int, met: Set[int]) -> Tuple[_Part, ...]:
         """Return the parts that all ops of a graph lie in."""
-        found = self._owner.get(number)
-        if found is None or number in met:
+        owner_and_place = self._owner.get(number)
+        if owner_and_place is None or number in met:
             return ()
-        owner, place = found
+        owner, place = owner_and_place
         above = self._around(owner.graph_index, met | {number})
         name, family = self._names[number], "%d" % owner.position
         gear = gear_named(name) if owner.type in _BRANCHING else None
@@ -140,14 +140,14 @@ class _Parts:
         return above
 
 
-_known: WeakKeyDictionary[ModelGraph, _Parts] = WeakKeyDictionary()
+_parts_by_graph: WeakKeyDictionary[ModelGraph, _Parts] = WeakKeyDictionary()
 
 
 def _parts_of(graph: ModelGraph) -> _Parts:
-    found = _known.get(graph)
-    if found is None:
-        found = _known[graph] = _Parts(graph)
-    return found
+    parts = _parts_by_graph.get(graph)
+    if parts is None:
+        parts = _parts_by_graph[graph] = _Parts(graph)
+    return parts
 
 
 class Absence:
@@ -162,48 +162,51 @@ class Absence:
     """
 
     def __init__(
-        self, graph: ModelGraph, asked: Asked = EVERYTHING, seen: Iterable[int] = ()
+        self, graph: ModelGraph, request: DumpRequest = EVERYTHING, dumped: Iterable[int] = ()
     ) -> None:
         self._graph = graph
-        self._asked = asked
-        self._seen = frozenset(seen)
+        self._request = request
+        self._dumped = frozenset(dumped)
         self._parts = _parts_of(graph)
         self._ran: FrozenSet[_Part] = frozenset()
-        if self._parts and self._seen:
+        if self._parts and self._dumped:
             self._ran = frozenset(
-                part for op in graph.ops if op.position in self._seen for part in self._parts.of(op)
+                part
+                for op in graph.ops
+                if op.position in self._dumped
+                for part in self._parts.of(op)
             )
 
     def reason(self, op: OpNode) -> Optional[str]:
         """Return why an op has no dump; None when it should have one."""
-        found = self._fixed(op)
-        if found is None and self._parts:
-            found = self._of_parts(self._parts.of(op))
-        return self._placed(op) if found is None else found
+        reason = self._fixed(op)
+        if reason is None and self._parts:
+            reason = self._of_parts(self._parts.of(op))
+        return self._placed(op) if reason is None else reason
 
-    def lost(self, op: OpNode) -> str:
+    def missing_reason(self, op: OpNode) -> str:
         """Return what to say of an op that should have a dump and has none."""
         gear = next((part for part in self._parts.of(op) if part.kind == _GEAR), None)
         if (
             gear is not None
-            and self._seen
+            and self._dumped
             and not self._ran.intersection(self._parts.families[gear.family])
         ):
             names = [part.name for part in self._parts.families[gear.family]]
             return "%s: no gear ran (the model has %s)" % (NO_DUMP, listed(names, _SHOWN))
-        if op.type in _PLACING and op.no_task is None and self._seen:
-            lacking = self._lost_source(op)
-            if lacking is not None:
+        if op.type in _PLACING and op.no_task is None and self._dumped:
+            source = self._lost_source(op)
+            if source is not None:
                 return "%s, nor has %s, which it reads: it may be optimised away" % (
                     NO_DUMP,
-                    lacking.name,
+                    source.name,
                 )
         return NO_DUMP
 
     def _fixed(self, op: OpNode) -> Optional[str]:
         """Return what holds whatever ran."""
-        found = no_dump_reason(op)
-        return self._asked.reason if found is None and self._asked.lacks(op) else found
+        reason = no_dump_reason(op)
+        return self._request.reason if reason is None and self._request.excludes(op) else reason
 
     def _of_parts(self, parts: Sequence[_Part]) -> Optional[str]:
         part = next((part for part in parts if part not in self._ran), None)
@@ -237,7 +240,7 @@ class Absence:
 
     def _placed(self, op: OpNode) -> Optional[str]:
         """Return why an op that only places tensors has no dump, where what it reads has one."""
-        if op.type not in _PLACING or op.no_task is False or not self._seen:
+        if op.type not in _PLACING or op.no_task is False or not self._dumped:
             return None
         return _PLACED if self._lost_source(op) is None else None
 
@@ -250,7 +253,11 @@ class Absence:
             at = waiting.pop()
             for source in at.inputs:
                 producer = self._graph.producer(at, source[0]) if source is not None else None
-                if producer is None or producer.position in met or producer.position in self._seen:
+                if (
+                    producer is None
+                    or producer.position in met
+                    or producer.position in self._dumped
+                ):
                     continue
                 met.add(producer.position)
                 if producer.type in _PLACING:
@@ -260,7 +267,7 @@ class Absence:
         return None
 
 
-def only_if(graph: ModelGraph, op: OpNode) -> Optional[str]:
+def run_condition(graph: ModelGraph, op: OpNode) -> Optional[str]:
     """Return what must run for an op to have a dump, such as ``gear Batch_0 runs``.
 
     None where it always has one, or never.
@@ -277,13 +284,13 @@ def only_if(graph: ModelGraph, op: OpNode) -> Optional[str]:
     parts = [
         part for part in known.of(op) if part.kind in texts and len(known.families[part.family]) > 1
     ]
-    found = [texts[part.kind] % part._asdict() for part in parts]
+    conditions = [texts[part.kind] % part._asdict() for part in parts]
     if op.type in _PLACING and op.no_task is None:
-        found.append("it is not optimised away")
-    return " and ".join(found) or None
+        conditions.append("it is not optimised away")
+    return " and ".join(conditions) or None
 
 
-def of_one_run(
+def largest_of_one_run(
     graph: ModelGraph, ops: Iterable[OpNode], size_of: Callable[[Sequence[OpNode]], int]
 ) -> List[OpNode]:
     """Return those of some ops that may all run at once: of gears and branches the largest."""
@@ -296,8 +303,8 @@ def of_one_run(
                 members.setdefault(part.family, {}).setdefault(part, []).append(op)
     left_out: Set[_Part] = set()
     for family in members.values():
-        kept = _largest(family, size_of)
-        left_out.update(part for part in family if part != kept)
+        largest = _largest(family, size_of)
+        left_out.update(part for part in family if part != largest)
     return [op for op in chosen if not left_out.intersection(parts.of(op))] if left_out else chosen
 
 

@@ -50,15 +50,18 @@ class Dynamic(NamedTuple):
         shapes
             By input; those of fixed shape may be left out.
         """
-        for name, told in self.shapes.items():
-            shape = tuple(shapes.get(name, told))
-            text = "input %s of shape %s: the om wants %s" % (name, _text(shape), _text(told))
-            if len(shape) != len(told) or any(
-                dim != known and known >= 0 for dim, known in zip(shape, told)
+        for name, declared in self.shapes.items():
+            shape = tuple(shapes.get(name, declared))
+            text = "input %s of shape %s: the om wants %s" % (name, _text(shape), _text(declared))
+            if len(shape) != len(declared) or any(
+                dim != known and known >= 0 for dim, known in zip(shape, declared)
             ):
                 return text
             if any(dim < 0 for dim in shape):
-                return "the shape of input %s, %s, is told when the om runs" % (name, _text(told))
+                return "the shape of input %s, %s, is told when the om runs" % (
+                    name,
+                    _text(declared),
+                )
             for dim, limits in zip(shape, self.ranges.get(name, ())):
                 if limits is not None and (dim < limits[0] or dim > limits[1] >= 0):
                     return (
@@ -67,13 +70,13 @@ class Dynamic(NamedTuple):
                     )
         if self.kind != SHAPE and self.gear_of(shapes) is None:
             known = "; ".join(_text(gear) for gear in self.gears)
-            wanted = ";".join(
-                "%s:%s" % (name, _text(tuple(shapes.get(name, told))))
-                for name, told in self.shapes.items()
+            requested = ";".join(
+                "%s:%s" % (name, _text(tuple(shapes.get(name, declared))))
+                for name, declared in self.shapes.items()
             )
             return "the om has no gear of %s for the shapes %s; its gears: %s" % (
                 self.kind,
-                wanted,
+                requested,
                 known,
             )
         return ""
@@ -89,24 +92,24 @@ class Dynamic(NamedTuple):
         for gear in self.gears:
             if all(
                 shape == tuple(shapes.get(name, shape))
-                for name, shape in self.of_gear(gear).items()
+                for name, shape in self.shapes_in_gear(gear).items()
             ):
                 return gear
         return None
 
-    def of_gear(self, gear: Tuple[int, ...]) -> Dict[str, Shape]:
+    def shapes_in_gear(self, gear: Tuple[int, ...]) -> Dict[str, Shape]:
         """Return the shapes of all inputs in a gear."""
-        found: Dict[str, Shape] = {}
+        shapes: Dict[str, Shape] = {}
         rest = list(gear)
         for name, shape in self.shapes.items():
             if self.kind == DIMS:
-                found[name] = tuple(rest.pop(0) if dim < 0 else dim for dim in shape)
+                shapes[name] = tuple(rest.pop(0) if dim < 0 else dim for dim in shape)
             elif self.kind == BATCH:
-                found[name] = tuple(gear[0] if dim < 0 else dim for dim in shape)
+                shapes[name] = tuple(gear[0] if dim < 0 else dim for dim in shape)
             else:
                 sizes = list(gear)
-                found[name] = tuple(sizes.pop(0) if dim < 0 and sizes else dim for dim in shape)
-        return found
+                shapes[name] = tuple(sizes.pop(0) if dim < 0 and sizes else dim for dim in shape)
+        return shapes
 
 
 def atc_options(command: str) -> Dict[str, str]:
@@ -120,19 +123,19 @@ def atc_options(command: str) -> Dict[str, str]:
         words = shlex.split(command)
     except ValueError:
         words = command.split()
-    found: Dict[str, str] = {}
+    options: Dict[str, str] = {}
     name: Optional[str] = None
     for word in words:
         match = re.match(r"--?([A-Za-z]\w*)(?:=(.*))?\Z", word, re.DOTALL)
         if match is not None:
             name = match.group(1)
-            found[name] = match.group(2) or ""
+            options[name] = match.group(2) or ""
         elif name is not None:
-            found[name] = (found[name] + " " + word).strip()
-    return found
+            options[name] = (options[name] + " " + word).strip()
+    return options
 
 
-def shapes_of(text: str) -> Dict[str, Shape]:
+def shapes_from_option(text: str) -> Dict[str, Shape]:
     """Return the shapes of ``--input_shape``: ``x:1,3,-1,-1;y:1``. A range ``1~8``
     (``--input_shape_range``) counts as -1.
     """
@@ -143,13 +146,13 @@ def shapes_of(text: str) -> Dict[str, Shape]:
 
 
 def _entries(text: str) -> Dict[str, List[str]]:
-    found: Dict[str, List[str]] = {}
+    entries: Dict[str, List[str]] = {}
     for entry in text.split(";"):
         name, colon, dims = entry.strip().rpartition(":")
         numbers = [dim.strip() for dim in dims.strip("[]\\ ").split(",") if dim.strip()]
         if colon and name and all(re.match(r"-?\d+(?:~-?\d+)?\Z", dim) for dim in numbers):
-            found[name.strip("\"'")] = numbers
-    return found
+            entries[name.strip("\"'")] = numbers
+    return entries
 
 
 def dynamic_of(command: str) -> Optional[Dynamic]:
@@ -163,7 +166,7 @@ def dynamic_of(command: str) -> Optional[Dynamic]:
     """
     options = {name: value.strip("\"'") for name, value in atc_options(command).items()}
     texts = ";".join(options.get(name, "") for name in ("input_shape", "input_shape_range"))
-    shapes = shapes_of(texts)
+    shapes = shapes_from_option(texts)
     for kind, name in (
         (BATCH, "dynamic_batch_size"),
         (IMAGE_SIZE, "dynamic_image_size"),
@@ -183,11 +186,11 @@ def _text(shape: Sequence[int]) -> str:
 
 
 def _limits(dims: Sequence[str]) -> Tuple[Optional[Tuple[int, int]], ...]:
-    found: List[Optional[Tuple[int, int]]] = []
+    limits: List[Optional[Tuple[int, int]]] = []
     for dim in dims:
         low, sign, high = dim.partition("~")
-        found.append((int(low), int(high)) if sign else None)
-    return tuple(found)
+        limits.append((int(low), int(high)) if sign else None)
+    return tuple(limits)
 
 
 def _gears(text: str, single: bool) -> List[Tuple[int, ...]]:
@@ -219,7 +222,7 @@ def atc_inputs(command: str) -> AtcInputs:
     options = {name: value.strip("\"'") for name, value in atc_options(command).items()}
     shapes = {
         name: shape
-        for name, shape in shapes_of(options.get("input_shape", "")).items()
+        for name, shape in shapes_from_option(options.get("input_shape", "")).items()
         if all(dim >= 0 for dim in shape)
     }
     halves = options.get("input_fp16_nodes", "").split(";")

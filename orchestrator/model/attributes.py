@@ -48,14 +48,14 @@ def _ops(tree: Dict[str, Any]) -> List[Dict[str, Any]]:
 
 
 def _attributes(op: Dict[str, Any]) -> Attributes:
-    found: Attributes = {}
+    attributes: Attributes = {}
     for entry in op.get("attr") or ():
         key, value = entry.get("key"), entry.get("value")
         if isinstance(key, str) and not key.startswith(_GE) and isinstance(value, dict):
             read = _value(value)
             if read is not None:
-                found[key] = read
-    return found
+                attributes[key] = read
+    return attributes
 
 
 def _value(value: Dict[str, Any]) -> Any:

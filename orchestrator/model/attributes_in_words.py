@@ -36,8 +36,8 @@ def _words(value: Any) -> str:
     if isinstance(value, dict) and len(value) == 1:
         form, inner = next(iter(value.items()))
         if form == "list" and isinstance(inner, dict):
-            kept = {key: entry for key, entry in inner.items() if key != "val_type"}
-            return _words(kept) if len(kept) == 1 else _json(kept) if kept else "[]"
+            lists = {key: entry for key, entry in inner.items() if key != "val_type"}
+            return _words(lists) if len(lists) == 1 else _json(lists) if lists else "[]"
         return _words(inner)
     if isinstance(value, list):
         return "[%s]" % ", ".join(map(_words, value))

@@ -38,26 +38,26 @@ class Precision:
         producer = self._graph.producer(op, source[0]) if source is not None else None
         return self._coarsest[producer.position] if producer is not None else ""
 
-    def coarser(self, op: OpNode, kind: str, number: int, own: str) -> str:
+    def coarser(self, op: OpNode, kind: str, number: int, dtype: str) -> str:
         """Return the coarsest type that a float went through where that is coarser than its own,
-        ``own``; else nothing.
+        ``dtype``; else nothing.
         """
-        behind = self.behind(op, kind, number) if own in ("float32", "float64") else ""
-        return behind if behind != own else ""
+        behind = self.behind(op, kind, number) if dtype in ("float32", "float64") else ""
+        return behind if behind != dtype else ""
 
     def _walk(self) -> List[str]:
         """Return the coarsest type behind each op, by position: once over the ops in the order of
         their execution.
         """
-        found = [""] * len(self._graph.ops)
+        coarsest = [""] * len(self._graph.ops)
         for op in sorted(self._graph.ops, key=lambda op: (op.graph_index, op.id)):
             types = {_type(desc.dtype) for desc in op.output_descs}
             for source in op.inputs:
                 producer = self._graph.producer(op, source[0]) if source is not None else None
                 if producer is not None:
-                    types.add(found[producer.position])
-            found[op.position] = next((dtype for dtype in _COARSEST_FIRST if dtype in types), "")
-        return found
+                    types.add(coarsest[producer.position])
+            coarsest[op.position] = next((dtype for dtype in _COARSEST_FIRST if dtype in types), "")
+        return coarsest
 
 
 def _type(ge_name: str) -> str:

@@ -59,11 +59,11 @@ class Counterparts:
         self._has_golden = has_golden
         self._why_not = why_not
         self._stretch = quantised_stretch(graph)
-        self._known: Dict[Tuple[int, int], Counterpart] = {}
+        self._cache: Dict[Tuple[int, int], Counterpart] = {}
 
     def forget(self) -> None:
         """Drop the answers that were kept."""
-        self._known.clear()
+        self._cache.clear()
 
     def without_rows(self, op: OpNode) -> Optional[str]:
         """Return why nothing of this op has a row (an inner op of its group), or None."""
@@ -106,15 +106,16 @@ class Counterparts:
         producer = self._graph.producer(op, source[0])
         if producer is None:
             return Counterpart(NOT_COMPARED, "its producer %s is not in the model file" % source[0])
-        found = self.of_output(producer, source[1])
-        if found.status != PAIR and self._graph.fx and producer.type in _SOURCE_TYPES:
-            found = (
-                self._as_fx_reads_it(op, number, desc_at(producer.output_descs, source[1])) or found
+        counterpart = self.of_output(producer, source[1])
+        if counterpart.status != PAIR and self._graph.fx and producer.type in _SOURCE_TYPES:
+            counterpart = (
+                self._as_fx_reads_it(op, number, desc_at(producer.output_descs, source[1]))
+                or counterpart
             )
-        if found.status == PAIR or found.golden_op is not None:
-            return read_as(found, desc_at(op.input_descs, number))
+        if counterpart.status == PAIR or counterpart.golden_op is not None:
+            return with_reading_shape(counterpart, desc_at(op.input_descs, number))
         return Counterpart(
-            found.status, "input from %s:%d: %s" % (source[0], source[1], found.reason)
+            counterpart.status, "input from %s:%d: %s" % (source[0], source[1], counterpart.reason)
         )
 
     def _as_fx_reads_it(self, op: OpNode, number: int, made: TensorDesc) -> Optional[Counterpart]:
@@ -124,8 +125,8 @@ class Counterparts:
         FX numbers its inputs by itself: one of the declared shape counts.
         """
         if self._graph.unfused:
-            own = op.originals == (op.name,) and self._has_golden(op.name, 0)
-            return Counterpart(PAIR, "", op.name, number, golden_kind=INPUT) if own else None
+            has_golden = op.originals == (op.name,) and self._has_golden(op.name, 0)
+            return Counterpart(PAIR, "", op.name, number, golden_kind=INPUT) if has_golden else None
         for original in op.originals:
             node = original[: -len("OUTPUT")] + "INPUT" if original.endswith(".OUTPUT") else ""
             fits = [
@@ -147,11 +148,13 @@ class Counterparts:
         walked = set()
         while True:
             key = (op.position, index)
-            if key in self._known:
-                found = self._known[key]
+            if key in self._cache:
+                counterpart = self._cache[key]
                 break
             if key in walked:
-                found = Counterpart(NOT_COMPARED, "Cast and TransData form a cycle at %s" % op.name)
+                counterpart = Counterpart(
+                    NOT_COMPARED, "Cast and TransData form a cycle at %s" % op.name
+                )
                 break
             walked.add(key)
             path.append(key)
@@ -161,19 +164,19 @@ class Counterparts:
                 else None
             )
             if step is None:
-                found = self._own(op, index)
+                counterpart = self._by_own_desc(op, index)
                 break
             producer = self._graph.producer(op, step[0])
             if producer is None:
-                found = Counterpart(
+                counterpart = Counterpart(
                     NOT_COMPARED,
                     "%s, which precedes %s, is not in the model file" % (step[0], op.name),
                 )
                 break
             op, index = producer, step[1]
         for key in path:
-            self._known[key] = found
-        return found
+            self._cache[key] = counterpart
+        return counterpart
 
     def _step_back(self, op: OpNode) -> Optional[Tuple[str, int]]:
         """Return the data input of a Cast or TransData; None where it stands for itself."""
@@ -194,7 +197,7 @@ class Counterparts:
         index = (desc.origin_index or 0) if desc.origin_name == name else 0
         return (name, index) if self._has_golden(name, index) else None
 
-    def _own(self, op: OpNode, index: int) -> Counterpart:
+    def _by_own_desc(self, op: OpNode, index: int) -> Counterpart:
         """Return the counterpart of an output by what its own op says."""
         desc = desc_at(op.output_descs, index)
         reason = self.expected_absent(op)
@@ -299,23 +302,23 @@ class Counterparts:
         )
 
 
-def _fits(declared: Shape, found: Optional[Shape]) -> bool:
+def _fits(declared: Shape, shape: Optional[Shape]) -> bool:
     """Tell whether a shape is the declared one, in which a negative size stands for any; scalars
     are not told apart.
     """
-    if not declared or found is None or len(declared) != len(found):
+    if not declared or shape is None or len(declared) != len(shape):
         return False
-    return all(mine in (size, -1) for mine, size in zip(declared, found))
+    return all(mine in (size, -1) for mine, size in zip(declared, shape))
 
 
-def read_as(found: Counterpart, desc: TensorDesc) -> Counterpart:
+def with_reading_shape(counterpart: Counterpart, desc: TensorDesc) -> Counterpart:
     """Return a counterpart for a tensor of this description, which may say that it is read in
     another shape than it was made in.
     """
     return (
-        replace(found, reshaped=desc.origin_shape)
-        if _is_reshaped(found.origin_shape, desc.origin_shape)
-        else found
+        replace(counterpart, reshaped=desc.origin_shape)
+        if _is_reshaped(counterpart.origin_shape, desc.origin_shape)
+        else counterpart
     )
 
 
@@ -344,7 +347,7 @@ class KnownCounterparts:
     """
 
     def __init__(self) -> None:
-        self._known: Dict[
+        self._cache: Dict[
             Tuple[ModelGraph, GoldenSet, Optional[Place]], Tuple[int, Counterparts]
         ] = {}
 
@@ -353,9 +356,9 @@ class KnownCounterparts:
         now.
         """
         at = place if golden.dumps.several_places else None
-        revision, found = self._known.get((graph, golden, at), (-1, None))
-        if found is None:
-            found = Counterparts(
+        revision, counterparts = self._cache.get((graph, golden, at), (-1, None))
+        if counterparts is None:
+            counterparts = Counterparts(
                 graph,
                 groups_of(graph),
                 lambda op, index: golden.find(op, index, "output", at) is not None,
@@ -364,6 +367,6 @@ class KnownCounterparts:
             )
         elif revision != golden.revision:
             # Some have come, or gone, since.
-            found.forget()
-        self._known[graph, golden, at] = (golden.revision, found)
-        return found
+            counterparts.forget()
+        self._cache[graph, golden, at] = (golden.revision, counterparts)
+        return counterparts

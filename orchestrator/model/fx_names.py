@@ -34,13 +34,13 @@ def with_fx_names(ops: Sequence[OpNode]) -> List[OpNode]:
     TorchAir made them.
     """
     numbered = any(op.id for op in ops)
-    found = []
+    renamed = []
     for op in ops:
         names = tuple(
             dict.fromkeys(desc.origin_name for desc in op.output_descs if desc.origin_name)
         )
-        found.append(replace(op, original_names=names, id=op.id if numbered else op.position))
-    return found
+        renamed.append(replace(op, original_names=names, id=op.id if numbered else op.position))
+    return renamed
 
 
 def fx_origin(text: str) -> Optional[Tuple[str, int]]:
@@ -69,7 +69,7 @@ def from_tensorboard(
         Reads a tensor desc as text.
     """
     ops: List[Dict[str, Any]] = []
-    seen = False
+    has_descs = False
     for node in tree.get("node", ()):
         if not isinstance(node, dict):
             return None
@@ -86,14 +86,14 @@ def from_tensorboard(
             if not isinstance(key, str) or not isinstance(text, str):
                 continue
             if key.startswith(("[i]", "[o]")):
-                seen = True
+                has_descs = True
                 op.setdefault("input_desc" if key[1] == "i" else "output_desc", []).append(
                     parse(text)
                 )
             else:
                 op["attr"].append({"key": key, "value": parse(text)})
         ops.append(op)
-    return {"graph": [{"name": name, "op": ops}]} if seen else None
+    return {"graph": [{"name": name, "op": ops}]} if has_descs else None
 
 
 def _control(text: Any) -> Any:

@@ -20,8 +20,8 @@ _MARK = "_ascend_mbatch_batch_"
 @lru_cache(maxsize=256)
 def gear_named(text: str) -> Optional[str]:
     """Return the gear that a label or a graph's name tells, such as ``Batch_0``; None for none."""
-    found = _NAME.match(text)
-    return found.group(1) if found is not None else None
+    match = _NAME.match(text)
+    return match.group(1) if match is not None else None
 
 
 def gear_of(op: OpNode, graph_name: str) -> Optional[str]:

@@ -86,16 +86,16 @@ class ModelGraph:
         """
         if not name:
             return []
-        found = self._by_name.get(name)
-        if found is None:
+        ops = self._by_name.get(name)
+        if ops is None:
             if self._by_device is None:
                 self._by_device = _index(self.ops, lambda op: [sanitise_device(op.name)])
-            found = self._by_device.get(sanitise_device(name))
-        if found is None:
+            ops = self._by_device.get(sanitise_device(name))
+        if ops is None:
             if self._by_golden is None:
                 self._by_golden = _index(self.ops, lambda op: [sanitise_golden(op.name)])
-            found = self._by_golden.get(sanitise_golden(name))
-        return list(found or ())
+            ops = self._by_golden.get(sanitise_golden(name))
+        return list(ops or ())
 
     def ops_dumped_as(self, name: str) -> List[OpNode]:
         """Return the ops whose dumps bear this name: of ``a/b``, ``a.b`` and ``a_b`` each is
@@ -104,8 +104,8 @@ class ModelGraph:
         if self._by_device is None:
             self._by_device = _index(self.ops, lambda op: [sanitise_device(op.name)])
         # Those names are as the device writes them: no other one is among them.
-        found = self._by_device.get(name)
-        return self.ops_named(name) if found is None else list(found)
+        ops = self._by_device.get(name)
+        return self.ops_named(name) if ops is None else list(ops)
 
     def sharing_golden_name(self, original: str) -> List[str]:
         """Return all original ops whose golden files have the same name as this one's; empty when
@@ -117,8 +117,8 @@ class ModelGraph:
 
     def op(self, name: str) -> Optional[OpNode]:
         """Return the first op of :meth:`ops_named`, or None."""
-        found = self.ops_named(name)
-        return found[0] if found else None
+        ops = self.ops_named(name)
+        return ops[0] if ops else None
 
     def ops_from(self, original: str) -> List[OpNode]:
         """Return the ops that came from the original op of this name (which may be the op itself),
@@ -132,10 +132,10 @@ class ModelGraph:
         """Return the op that ``op`` calls ``name`` in its inputs: of its own graph, else of any;
         None when there is none.
         """
-        found = self._in_graph.get((op.graph_index, name))
-        if found is None and name in self._by_name:
-            found = self._by_name[name][0]
-        return found
+        producer = self._in_graph.get((op.graph_index, name))
+        if producer is None and name in self._by_name:
+            producer = self._by_name[name][0]
+        return producer
 
     def consumers(self, op: OpNode, index: Optional[int] = None) -> List[OpNode]:
         """Return the ops that take an output of ``op`` (the one of that number), each once, in the
@@ -148,9 +148,9 @@ class ModelGraph:
                     producer = self.producer(other, source[0]) if source is not None else None
                     if source is not None and producer is not None:
                         for key in ((producer.position, source[1]), (producer.position, None)):
-                            found = self._consumers.setdefault(key, [])
-                            if not found or found[-1] is not other:
-                                found.append(other)
+                            consumers = self._consumers.setdefault(key, [])
+                            if not consumers or consumers[-1] is not other:
+                                consumers.append(other)
         return list(self._consumers.get((op.position, index), ()))
 
     def predecessors(self, name: str, radius: int = 1) -> List[OpNode]:
@@ -173,9 +173,9 @@ class ModelGraph:
         return any(op.type in _ITERATOR_TYPES for op in self.ops)
 
     def _producers(self, op: OpNode) -> List[OpNode]:
-        found = [self.producer(op, source[0]) for source in op.inputs if source is not None]
+        producers = [self.producer(op, source[0]) for source in op.inputs if source is not None]
         return list(
-            {producer.position: producer for producer in found if producer is not None}.values()
+            {producer.position: producer for producer in producers if producer is not None}.values()
         )
 
     def _around(
@@ -184,19 +184,19 @@ class ModelGraph:
         start = self.op(name)
         if start is None:
             return []
-        seen = {start.position}
+        visited = {start.position}
         queue = deque([(start, 0)])
-        found: List[OpNode] = []
+        reached: List[OpNode] = []
         while queue:
             op, distance = queue.popleft()
             if distance == radius:
                 continue
             for other in neighbours(op):
-                if other.position not in seen:
-                    seen.add(other.position)
-                    found.append(other)
+                if other.position not in visited:
+                    visited.add(other.position)
+                    reached.append(other)
                     queue.append((other, distance + 1))
-        return found
+        return reached
 
 
 def _index(
@@ -250,13 +250,13 @@ def load_with_parameters(path: AnyPath, every: bool = True) -> Tuple[ModelGraph,
     path = path_text(path, "model")
     require_file(path, "model")
     try:
-        found, parameters = _load(path, every)
+        graph, parameters = _load(path, every)
     except FormatError as error:
         raise model_error(path) or error from None
-    wrong = None if found.ops else model_error(path)
+    wrong = None if graph.ops else model_error(path)
     if wrong is not None:
         raise wrong
-    return found, parameters
+    return graph, parameters
 
 
 def _load(path: str, every: bool) -> Tuple[ModelGraph, List[Parameters]]:
@@ -264,9 +264,9 @@ def _load(path: str, every: bool) -> Tuple[ModelGraph, List[Parameters]]:
     builder = GraphBuilder(path, lines)
     name, graph_names, ops = builder.build(tree)
     command = builder.command(tree)
-    found = parameters_of(tree) if every else []
+    parameters = parameters_of(tree) if every else []
     del tree
-    return ModelGraph(name, graph_names, ops, lines.lines(), path, command, builder.fx), found
+    return ModelGraph(name, graph_names, ops, lines.lines(), path, command, builder.fx), parameters
 
 
 def read_tree(path: str, every: bool) -> Tuple[Dict[str, Any], Notes]:

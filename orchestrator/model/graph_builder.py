@@ -169,17 +169,17 @@ class GraphBuilder:
         """Return scale and offset where both are given and can be used."""
         if "scale" not in attrs or "offset" not in attrs:
             return None
-        found = []
+        numbers = []
         for key in ("scale", "offset"):
             value = self._attr_value(attrs, key, "f", pointer)
             try:
-                found.append(float(0.0 if value is None else value))
+                numbers.append(float(0.0 if value is None else value))
             except (TypeError, ValueError, OverflowError):
-                found.append(math.nan)
-        if not found[0] or not all(map(math.isfinite, found)):
+                numbers.append(math.nan)
+        if not numbers[0] or not all(map(math.isfinite, numbers)):
             self._notes.add(pointer, "scale and offset are no numbers to dequantise by; left out")
             return None
-        return found[0], found[1]
+        return numbers[0], numbers[1]
 
     def _inputs(
         self, value: Any, pointer: str

@@ -56,7 +56,7 @@ class ModelGraphs:
         self.graphs = tuple(dict.fromkeys([*self._named.values(), *self._of_file.values()]))
         for graph in dict.fromkeys(self._named.values()):
             self._named.setdefault(sanitise_device(graph.graph_names[0]), graph)
-        self._found: Dict[Optional[str], Optional[ModelGraph]] = {}
+        self._by_model_name: Dict[Optional[str], Optional[ModelGraph]] = {}
 
     @classmethod
     def of_all(cls, graph: AnyGraph) -> ModelGraphs:
@@ -93,11 +93,11 @@ class ModelGraphs:
 
     def changed(self, change: Callable[[ModelGraph], ModelGraph]) -> ModelGraphs:
         """Return the same with each model as ``change`` returns it."""
-        found = ModelGraphs(
+        result = ModelGraphs(
             [change(graph) for graph in self.graphs], self.path, self.by_name, self.passed_over
         )
-        found._notes = self._notes
-        return found
+        result._notes = self._notes
+        return result
 
     @property
     def notes(self) -> List[str]:
@@ -130,24 +130,24 @@ class ModelGraphs:
         """
         if not self.by_name:
             return self.graphs[0] if self.graphs else None
-        if model_name not in self._found:
-            self._found[model_name] = self._find(model_name)
-        return self._found[model_name]
+        if model_name not in self._by_model_name:
+            self._by_model_name[model_name] = self._find(model_name)
+        return self._by_model_name[model_name]
 
-    def seen(self, places: Iterable[Place]) -> List[ModelGraph]:
+    def used_at(self, places: Iterable[Place]) -> List[ModelGraph]:
         """Return the models of some places, each once; a model of all dumps without any too."""
         if not self.by_name:
             return list(self.graphs)
-        found = {self.of(place.model) for place in places}
-        return [graph for graph in self.graphs if graph in found]
+        used = {self.of(place.model) for place in places}
+        return [graph for graph in self.graphs if graph in used]
 
     def op_count(self, places: Iterable[Place]) -> int:
         """Return the number of ops of the models of some places, each model once."""
-        return sum(len(graph.ops) for graph in self.seen(places))
+        return sum(len(graph.ops) for graph in self.used_at(places))
 
     def _find(self, model_name: Optional[str]) -> Optional[ModelGraph]:
         if model_name is None:
-            found = (
+            candidates = (
                 list(self.graphs)
                 if len(self.graphs) == 1
                 else [graph for graph in self.graphs if graph.is_computational]
@@ -157,19 +157,19 @@ class ModelGraphs:
             for names in (self._of_file, self._named):
                 if key in names:
                     return names[key]
-            found = list(
+            candidates = list(
                 dict.fromkeys(
                     graph for name, graph in self._named.items() if run_name(name) == run_name(key)
                 )
             )
             of_fx = self._named.get(graph_of_run(key))
-            if not found and of_fx is not None and of_fx.fx:
-                found = [of_fx]
-            elif not found and len(self.graphs) == 1 and self.graphs[0].fx:
-                found = list(self.graphs)
-        return found[0] if len(found) == 1 else None
+            if not candidates and of_fx is not None and of_fx.fx:
+                candidates = [of_fx]
+            elif not candidates and len(self.graphs) == 1 and self.graphs[0].fx:
+                candidates = list(self.graphs)
+        return candidates[0] if len(candidates) == 1 else None
 
-    def lacking(self) -> str:
+    def no_model_reason(self) -> str:
         """Say why a model_name has no model, with the files that were passed over: one of them may
         have been its graph.
         """
@@ -188,11 +188,11 @@ class ModelGraphs:
         ):
             return
         dumped = listed([name or "no model's folder" for name in names], _SHOWN)
-        own = listed(list(dict.fromkeys(self.names)), _SHOWN)
+        graph_names = listed(list(dict.fromkeys(self.names)), _SHOWN)
         files = listed([os.path.basename(path) for path in self.files], _SHOWN)
         raise InputError(
             "%s: no model of TARGET has a graph in it: TARGET holds %s; the graphs are of %s (%s)"
-            % (self.path, dumped, own, files),
+            % (self.path, dumped, graph_names, files),
             hint="call a json like its model_name (%s.json), or give a single file, which is taken "
             "for all dumps" % (names[0] or "NAME"),
         )
@@ -253,8 +253,8 @@ def model_files(folder: str) -> Tuple[str, ...]:
         raise InputError(
             "%s: the folder cannot be listed: %s" % (folder, error.strerror or error)
         ) from None
-    found = (
+    matches = (
         name for name in names if any(fnmatch.fnmatchcase(name, pattern) for pattern in MODEL_FILES)
     )
     # Other stages of the compiler stand for the built graph where that is not there.
-    return tuple(found) or tuple(fnmatch.filter(names, "ge_proto_*.txt"))
+    return tuple(matches) or tuple(fnmatch.filter(names, "ge_proto_*.txt"))

@@ -50,7 +50,7 @@ def through_quantisation(graph: ModelGraph, quantisation: ModelGraph) -> ModelGr
             return None
         return replace(desc, origin_name="".join(op.originals), origin_index=index)
 
-    return _led_on(graph, originals, output)
+    return _with_originals(graph, originals, output)
 
 
 def onto_unfused(graph: ModelGraph, unfused: ModelGraph) -> ModelGraph:
@@ -76,21 +76,21 @@ def onto_unfused(graph: ModelGraph, unfused: ModelGraph) -> ModelGraph:
         return by_origin.get((name, index)) or [(op, index) for op in by_last.get(name, ())]
 
     def originals(name: str) -> Sequence[str]:
-        found = carriers(name, 0)
-        return (found[0][0].name,) if len(found) == 1 else (name,)
+        matches = carriers(name, 0)
+        return (matches[0][0].name,) if len(matches) == 1 else (name,)
 
     def output(name: str, index: int) -> Optional[TensorDesc]:
-        found = carriers(name, index)
-        if len(found) != 1:
+        matches = carriers(name, index)
+        if len(matches) != 1:
             return None
-        op, number = found[0]
+        op, number = matches[0]
         desc = desc_at(op.output_descs, number)
         return replace(desc, origin_name=op.name, origin_index=number)
 
-    return _led_on(graph, originals, output)
+    return _with_originals(graph, originals, output)
 
 
-def _led_on(
+def _with_originals(
     graph: ModelGraph, originals: Callable[[str], Sequence[str]], output: _OutputOf
 ) -> ModelGraph:
     def desc_of(op: OpNode, number: int, desc: TensorDesc) -> TensorDesc:
@@ -99,16 +99,16 @@ def _led_on(
             name = op.originals[0]
         if not name:
             return desc
-        found = output(name, number if desc.origin_index is None else desc.origin_index)
-        if found is None:
+        origin = output(name, number if desc.origin_index is None else desc.origin_index)
+        if origin is None:
             return desc
         return replace(
             desc,
-            origin_name=found.origin_name,
-            origin_index=found.origin_index,
-            origin_format=found.origin_format or desc.origin_format,
-            origin_shape=found.origin_shape
-            if found.origin_shape is not None
+            origin_name=origin.origin_name,
+            origin_index=origin.origin_index,
+            origin_format=origin.origin_format or desc.origin_format,
+            origin_shape=origin.origin_shape
+            if origin.origin_shape is not None
             else desc.origin_shape,
         )
 
@@ -117,12 +117,12 @@ def _led_on(
         names = tuple(
             dict.fromkeys(name for original in op.originals for name in originals(original))
         )
-        kept = op.original_names is None and names == (op.name,)
+        unchanged = op.original_names is None and names == (op.name,)
         descs = tuple(desc_of(op, number, desc) for number, desc in enumerate(op.output_descs))
         ops.append(
             replace(
                 op,
-                original_names=None if kept else names,
+                original_names=None if unchanged else names,
                 file_originals=op.originals,
                 output_descs=descs,
             )

@@ -20,14 +20,14 @@ def needed_goldens(graph: ModelGraph, available: Iterable[Key]) -> Set[Key]:
     for name, index in available:
         table.setdefault((sanitise_golden(name), index), []).append((name, index))
     pairing = Pairing(graph, lambda op, index: (sanitise_golden(op), index) in table)
-    found: Set[Key] = set()
+    needed: Set[Key] = set()
     for op in graph.ops:
         dumped = DumpedOp(op.name, op.type, 0, len(op.inputs), len(op.output_descs))
         for plan in pairing.rows_for(dumped):
             if plan.status == PAIR and plan.golden_op is not None:
                 index = plan.golden_index or 0
                 alike = table.get((sanitise_golden(plan.golden_op), index), [])
-                found.update(
+                needed.update(
                     [(plan.golden_op, index)] if (plan.golden_op, index) in alike else alike
                 )
-    return found
+    return needed

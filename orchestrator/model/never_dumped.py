@@ -74,10 +74,10 @@ _REASONS.update(
 
 def never_dumps(op_type: str) -> Optional[str]:
     """Return why ops of this type never have a dump file, or None when they do."""
-    found = _REASONS.get(op_type)
-    if found is None and op_type.lower().startswith(_COLLECTIVE_STARTS):
+    reason = _REASONS.get(op_type)
+    if reason is None and op_type.lower().startswith(_COLLECTIVE_STARTS):
         return _COLLECTIVE
-    return found
+    return reason
 
 
 def no_dump_reason(op: OpNode) -> Optional[str]:

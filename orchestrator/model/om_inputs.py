@@ -87,9 +87,9 @@ class OfflineModel:
     def dynamic(self) -> Optional[Dynamic]:
         """What of its inputs is told only when it runs; None where all is fixed."""
         shapes = {each.name: each.shape for each in self.inputs}
-        found = dynamic_of(self.command)
-        if found is not None:
-            return found._replace(shapes={**shapes, **found.shapes})
+        dynamic = dynamic_of(self.command)
+        if dynamic is not None:
+            return dynamic._replace(shapes={**shapes, **dynamic.shapes})
         return (
             Dynamic(SHAPE, shapes)
             if any(dim < 0 for shape in shapes.values() for dim in shape)
@@ -154,20 +154,20 @@ def _input(op: Dict[str, Any], name: str, aipp: Mapping[str, Any]) -> OmInput:
 
 def _aipp(op: Dict[str, Any]) -> Dict[str, Any]:
     """Return the settings that an op holds, by their names; empty where it holds none."""
-    found: Dict[str, Any] = {}
+    settings: Dict[str, Any] = {}
     for key, value in _attributes(op):
         if key == "aipp_config_path" and _text(value).lstrip().startswith("{"):
             try:
-                told = json.loads(_text(value))
+                config = json.loads(_text(value))
             except (ValueError, RecursionError):
                 continue
-            found.update((name, told[name]) for name in told if name in AIPP_ATTRS)
+            settings.update((name, config[name]) for name in config if name in AIPP_ATTRS)
         if key == "aipp":
             inner = value.get("func") or {}
-            found.update(
+            settings.update(
                 (name, _plain(each)) for name, each in _attributes(inner) if name in AIPP_ATTRS
             )
-    return found
+    return settings
 
 
 def _attributes(node: Dict[str, Any]) -> Iterator[Tuple[str, Dict[str, Any]]]:

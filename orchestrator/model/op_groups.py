@@ -67,13 +67,13 @@ class Groups:
             group.index: sum(op.type not in FOLLOWING_TYPES for op in group.ops)
             for group in self.groups
         }
-        self._carriers = {name: _at_once(counts) for name, counts in carriers.items()}
+        self._carriers = {name: _most_in_one_run(counts) for name, counts in carriers.items()}
 
     def of(self, op: OpNode) -> Group:
         """Return the op's group."""
         return self._of[op.position]
 
-    def lacking(self, positions: Set[int]) -> List[Group]:
+    def incomplete(self, positions: Set[int]) -> List[Group]:
         """Return the groups that have an op at none of these positions, in their order."""
         return [
             self.groups[index]
@@ -96,21 +96,21 @@ class Groups:
         return self._carriers.get(original, 0)
 
 
-def _at_once(counts: Dict[Optional[str], int]) -> int:
+def _most_in_one_run(counts: Dict[Optional[str], int]) -> int:
     """Return how many of some ops, counted by their gears, run at most in one run."""
     of_gears = [count for gear, count in counts.items() if gear is not None]
     return counts.get(None, 0) + max(of_gears, default=0)
 
 
-_known: WeakKeyDictionary[ModelGraph, Groups] = WeakKeyDictionary()
+_groups_by_graph: WeakKeyDictionary[ModelGraph, Groups] = WeakKeyDictionary()
 
 
 def groups_of(graph: ModelGraph) -> Groups:
     """Return all groups of a model; every device and step of a training shares them."""
-    found = _known.get(graph)
-    if found is None:
-        found = _known[graph] = Groups(graph)
-    return found
+    groups = _groups_by_graph.get(graph)
+    if groups is None:
+        groups = _groups_by_graph[graph] = Groups(graph)
+    return groups
 
 
 def ground_truth(op: OpNode, groups: Groups) -> str:

@@ -108,7 +108,7 @@ class OpNode:
     no_output
         The file gives it no output and no op takes one from it (while other ops of the file have
         outputs).
-    put_in
+    inserted
         The compiler put it into an original graph, whose ops know nothing of it.
     quantisation
         (scale, offset) of an :data:`QUANT_TYPE` that says both; else None.
@@ -132,7 +132,7 @@ class OpNode:
     batch_label: Optional[str] = None
     subgraphs: Tuple[str, ...] = ()
     no_output: bool = False
-    put_in: bool = False
+    inserted: bool = False
     quantisation: Optional[Tuple[float, float]] = None
 
     @property

@@ -12,18 +12,18 @@ from ..naming import sanitise_device, whole_name
 from ..shared_records import changed
 from ..text.wording import listed
 from .absent_ops import Absence
-from .counterpart import Counterparts, HasGolden, WhyNot, read_as
+from .counterpart import Counterparts, HasGolden, WhyNot, with_reading_shape
+from .dump_request import EVERYTHING, DumpRequest
 from .graph import ModelGraph
 from .never_dumped import never_dumps, no_dump_reason
 from .op_groups import FOLLOWING_TYPES, Group, ground_truth, groups_of
 from .op_node import OpNode, TensorDesc, desc_at, execution_key
 from .quantised import is_dequant, is_quant
-from .requested_dump import EVERYTHING, Asked
 from .row_plan import (
     DEQUANTISED,
     EXPECTED_ABSENT,
     INPUT,
-    LACKING,
+    MISSING_OUTPUT,
     NOT_COMPARED,
     OMITTED,
     ONLY_INPUTS,
@@ -36,7 +36,7 @@ from .row_plan import (
     RowPlan,
 )
 
-_NOT_TOLD = (
+_MAYBE_FUSED = (
     "no dump of this name: the compiler may have fused the op or taken it out, which the original "
     "graph does not tell"
 )
@@ -51,7 +51,7 @@ class Pairing:
         The model, or None when both sides are device dumps of one model: then by op name, kind and
         index.
     has_golden
-        Tells whether golden data exist for (op's raw name, output index). Asked once per tensor:
+        Tells whether golden data exist for (op's raw name, output index). Called once per tensor:
         the golden data must be there before.
     has_golden_input
         The same for inputs, where the golden side is a device dump; without a model only.
@@ -71,10 +71,10 @@ class Pairing:
         has_golden_input: Optional[HasGolden] = None,
         counterparts: Optional[Counterparts] = None,
         why_not: WhyNot = lambda name, index: "",
-        asked: Asked = EVERYTHING,
+        request: DumpRequest = EVERYTHING,
     ) -> None:
         self.graph = graph
-        self.asked = asked
+        self.request = request
         self._has_golden = has_golden
         self._has_golden_input = has_golden_input
         self._why_not = why_not
@@ -84,11 +84,11 @@ class Pairing:
             self._counterparts = Counterparts(graph, self._groups, has_golden)
         self._unknown: Dict[str, int] = {}
 
-    def take(self, counterparts: Counterparts) -> None:
+    def use_counterparts(self, counterparts: Counterparts) -> None:
         """Use answers about the same model that others use too."""
         self._counterparts = counterparts
 
-    def number(self, op_names: Iterable[str]) -> None:
+    def number_unknown_ops(self, op_names: Iterable[str]) -> None:
         """Give the ops that the model does not know their numbers, in this order, whatever was met
         before.
         """
@@ -99,7 +99,7 @@ class Pairing:
     def knows(self, op_name: str) -> bool:
         """Tell whether the model has this op, or the op that it is a slice of."""
         return self.graph is not None and bool(
-            self.graph.ops_named(op_name) or self._whole(op_name)[0]
+            self.graph.ops_named(op_name) or self._sliced_ops(op_name)[0]
         )
 
     @property
@@ -111,8 +111,8 @@ class Pairing:
         """Return the op that a dump belongs to, or None when the model does not know it or it
         cannot be told.
         """
-        found = self._candidates(dumped.op_name, dumped.op_type)
-        return found[0] if found and all(op.name == found[0].name for op in found) else None
+        ops = self._candidates(dumped.op_name, dumped.op_type)
+        return ops[0] if ops and all(op.name == ops[0].name for op in ops) else None
 
     def rows_for(self, dumped: DumpedOp) -> List[RowPlan]:
         """Return the rows of one dump file: inputs, then outputs; never empty.
@@ -124,43 +124,49 @@ class Pairing:
         op = self.find(dumped)
         if op is None:
             return self._rows_of_unknown(dumped)
-        base = self._row(op)
-        if op.put_in:
-            return _each(dumped, base, lambda kind, index: _of_own_input(dumped, kind, index))
-        lacking = self._lacking(op, dumped, base)
-        if lacking and not dumped.n_inputs and not dumped.n_outputs:
-            return lacking
-        shared = self._shared(op)
+        base = self._op_row(op)
+        if op.inserted:
+            return _tensor_rows(
+                dumped, base, lambda kind, index: _of_own_input(dumped, kind, index)
+            )
+        missing = self._missing_outputs(op, dumped, base)
+        if missing and not dumped.n_inputs and not dumped.n_outputs:
+            return missing
+        shared = self._op_counterpart(op)
         if shared is not None:
-            return _each(dumped, base, lambda kind, index: shared, no_dump_reason(op)) + lacking
+            return (
+                _tensor_rows(dumped, base, lambda kind, index: shared, no_dump_reason(op)) + missing
+            )
         return (
-            _each(
+            _tensor_rows(
                 dumped,
                 base,
                 lambda kind, index: self._counterpart(op, dumped, kind, index),
                 no_dump_reason(op),
             )
-            + lacking
+            + missing
         )
 
-    def _lacking(self, op: OpNode, dumped: DumpedOp, base: RowPlan) -> List[RowPlan]:
+    def _missing_outputs(self, op: OpNode, dumped: DumpedOp, base: RowPlan) -> List[RowPlan]:
         """Return a row for each output that the model declares and the dump does not hold."""
         rows = []
         only_inputs = bool(dumped.n_inputs) and not dumped.n_outputs
-        only_inputs = only_inputs and self.asked.mode in (None, INPUT)
+        only_inputs = only_inputs and self.request.mode in (None, INPUT)
         for index in range(dumped.n_outputs, len(op.output_descs)):
             if op.output_descs[index] == TensorDesc():
                 continue  # listed, but not connected
-            found = self._shared(op) or self._of_output(op, index)
-            if only_inputs and found.status in (PAIR, NOT_COMPARED):
-                found = replace(found, status=EXPECTED_ABSENT, reason=self._unseen(op, index))
-            elif found.status in (PAIR, NOT_COMPARED):
-                reason = LACKING % (len(op.output_descs), dumped.n_outputs)
-                found = replace(found, status=NOT_COMPARED, reason=reason)
-            rows.append(replace(_with(base, OUTPUT, index, found), dumped=False))
+            counterpart = self._op_counterpart(op) or self._of_output(op, index)
+            if only_inputs and counterpart.status in (PAIR, NOT_COMPARED):
+                counterpart = replace(
+                    counterpart, status=EXPECTED_ABSENT, reason=self._reason_only_inputs(op, index)
+                )
+            elif counterpart.status in (PAIR, NOT_COMPARED):
+                reason = MISSING_OUTPUT % (len(op.output_descs), dumped.n_outputs)
+                counterpart = replace(counterpart, status=NOT_COMPARED, reason=reason)
+            rows.append(replace(_row_with(base, OUTPUT, index, counterpart), dumped=False))
         return rows
 
-    def _unseen(self, op: OpNode, index: int) -> str:
+    def _reason_only_inputs(self, op: OpNode, index: int) -> str:
         """Return why an output is not compared where the dump holds the op's inputs only."""
         readers = [
             "%s:input:%d" % (reader.name, number) for reader, number in self.readers(op, index)
@@ -174,16 +180,16 @@ class Pairing:
         """
         if self.graph is None:
             return []
-        found = []
+        readers = []
         for reader in sorted(self.graph.consumers(op, index), key=execution_key):
-            if no_dump_reason(reader) is not None or self.asked.lacks(reader):
+            if no_dump_reason(reader) is not None or self.request.excludes(reader):
                 continue
             for number, source in enumerate(reader.inputs):
                 if source is None or source[1] != index:
                     continue
                 if self.graph.producer(reader, source[0]) is op:
-                    found.append((reader, number))
-        return found
+                    readers.append((reader, number))
+        return readers
 
     def dumped_input(self, op: OpNode, number: int, n_inputs: int) -> Optional[int]:
         """Return which input of a dump is an op's input ``number``; None where it cannot be
@@ -192,16 +198,21 @@ class Pairing:
         sources = self._dumped_inputs(op, n_inputs)
         if isinstance(sources, str):
             return None
-        return next((place for place, (own, _) in enumerate(sources) if own == number), None)
+        return next(
+            (place for place, (input_number, _) in enumerate(sources) if input_number == number),
+            None,
+        )
 
-    def seen_output(self, dumped: DumpedOp, index: int) -> Optional[RowPlan]:
+    def missing_output_row(self, dumped: DumpedOp, index: int) -> Optional[RowPlan]:
         """Return the row of an output that the dump lacks, were it there; None for an unknown
         op.
         """
         op = self.find(dumped)
         if op is None:
             return None
-        return _with(self._row(op), OUTPUT, index, self._shared(op) or self._of_output(op, index))
+        return _row_with(
+            self._op_row(op), OUTPUT, index, self._op_counterpart(op) or self._of_output(op, index)
+        )
 
     def l1_group(self, dumped: DumpedOp) -> Optional[Tuple[int, str]]:
         """Return the L1 fusion group (graph number, group's number) of a dump's op, or None."""
@@ -221,19 +232,19 @@ class Pairing:
                 members.setdefault(group, []).append((item.timestamp_us, number))
         left_out: Set[int] = set()
         for stamps in members.values():
-            kept = {max(stamps)[1]}
+            selected = {max(stamps)[1]}
             first = min(stamps)[1]
             if self._originals(dumped[first]) != self._originals(dumped[max(stamps)[1]]):
-                kept.add(first)
-            left_out.update(number for _, number in stamps if number not in kept)
+                selected.add(first)
+            left_out.update(number for _, number in stamps if number not in selected)
         return [item for number, item in enumerate(dumped) if number not in left_out]
 
-    def absent_rows(self, seen_ops: Iterable[Union[str, DumpedOp]]) -> List[RowPlan]:
+    def absent_rows(self, dumped_ops: Iterable[Union[str, DumpedOp]]) -> List[RowPlan]:
         """Return the rows of the ops that have no dump file, in the order of Index.
 
         Parameters
         ----------
-        seen_ops
+        dumped_ops
             The ops that have one: their names, raw or as the device writes them, or the dumps (of
             several ops that are written alike, the type then tells which was seen).
 
@@ -244,96 +255,107 @@ class Pairing:
         """
         if self.graph is None or self._groups is None or self._counterparts is None:
             return []
-        seen = self._positions(seen_ops)
+        dumped = self._positions(dumped_ops)
         rows: List[RowPlan] = []
-        absence = Absence(self.graph, self.asked, seen)
-        for group in self._groups.lacking(seen):
-            if any(op.position in seen for op in group.ops):
-                rows += self._unseen_members(group, seen, absence)
+        absence = Absence(self.graph, self.request, dumped)
+        for group in self._groups.incomplete(dumped):
+            if any(op.position in dumped for op in group.ops):
+                rows += self._missing_members(group, dumped, absence)
             else:
                 rows.append(self._absent_row(group, absence))
         if self.graph.fx:
             rows = [
-                replace(row, status=EXPECTED_ABSENT, reason=_NOT_TOLD)
+                replace(row, status=EXPECTED_ABSENT, reason=_MAYBE_FUSED)
                 if row.status == NOT_COMPARED
                 else row
                 for row in rows
             ]
         return rows
 
-    def come_of(
-        self, seen_ops: Iterable[str], wanted: Callable[[OpNode], bool] = lambda op: True
+    def dump_counts(
+        self, dumped_ops: Iterable[str], is_relevant: Callable[[OpNode], bool] = lambda op: True
     ) -> Tuple[int, int]:
         """Return of how many ops a dump has come, and how many should have one (and are
-        ``wanted``).
+        ``is_relevant``).
 
-        ``seen_ops``: names as the device writes them.
+        ``dumped_ops``: names as the device writes them.
         """
         if self.graph is None:
             return 0, 0
-        seen = self._positions(seen_ops)
-        absence = Absence(self.graph, self.asked, seen)
+        dumped = self._positions(dumped_ops)
+        absence = Absence(self.graph, self.request, dumped)
         expected = [
             op.position
             for op in self.graph.ops
-            if wanted(op) and (op.position in seen or absence.reason(op) is None)
+            if is_relevant(op) and (op.position in dumped or absence.reason(op) is None)
         ]
-        return sum(position in seen for position in expected), len(expected)
+        return sum(position in dumped for position in expected), len(expected)
 
-    def _positions(self, seen_ops: Iterable[Union[str, DumpedOp]]) -> Set[int]:
+    def _positions(self, dumped_ops: Iterable[Union[str, DumpedOp]]) -> Set[int]:
         assert self.graph is not None
-        seen: Set[int] = set()
-        for item in seen_ops:
+        positions: Set[int] = set()
+        for item in dumped_ops:
             name = item if isinstance(item, str) else item.op_name
-            found = (
+            ops = (
                 self.graph.ops_dumped_as(name)
                 if isinstance(item, str)
                 else self._candidates(name, item.op_type)
             )
-            seen.update(op.position for op in found or self._whole(name)[0])
-        return seen
+            positions.update(op.position for op in ops or self._sliced_ops(name)[0])
+        return positions
 
-    def _unseen_members(self, group: Group, seen: Set[int], absence: Absence) -> List[RowPlan]:
+    def _missing_members(self, group: Group, dumped: Set[int], absence: Absence) -> List[RowPlan]:
         """Return a row for each member without a dump whose golden data nothing else of the group
         is compared with.
         """
         covered = {
-            golden for op in group.ops if op.position in seen for golden in self._goldens_of(op)
+            golden for op in group.ops if op.position in dumped for golden in self._goldens_of(op)
         }
         rows = []
         for op in group.ops:
-            if op.position in seen or op.type in FOLLOWING_TYPES or absence.reason(op) is not None:
+            if (
+                op.position in dumped
+                or op.type in FOLLOWING_TYPES
+                or absence.reason(op) is not None
+            ):
                 continue
             if self._goldens_of(op) - covered:
                 rows.append(
-                    _with(self._row(op), OP, None, Counterpart(NOT_COMPARED, absence.lost(op)))
+                    _row_with(
+                        self._op_row(op),
+                        OP,
+                        None,
+                        Counterpart(NOT_COMPARED, absence.missing_reason(op)),
+                    )
                 )
         return rows
 
     def _goldens_of(self, op: OpNode) -> Set[Tuple[str, int]]:
         """Return the golden tensors that the op's outputs are compared with."""
         assert self._counterparts is not None
-        found = [self._counterparts.of_output(op, index) for index in range(len(op.output_descs))]
+        counterparts = [
+            self._counterparts.of_output(op, index) for index in range(len(op.output_descs))
+        ]
         return {
             (each.golden_op, each.golden_index or 0)
-            for each in found
+            for each in counterparts
             if each.status == PAIR and each.golden_op is not None
         }
 
     def _candidates(self, name: str, op_type: str) -> List[OpNode]:
         if self.graph is None:
             return []
-        found = self.graph.ops_dumped_as(name)
-        if len(found) > 1:
-            of_type = [op for op in found if sanitise_device(op.type) == sanitise_device(op_type)]
-            found = of_type or found
-        return found
+        ops = self.graph.ops_dumped_as(name)
+        if len(ops) > 1:
+            of_type = [op for op in ops if sanitise_device(op.type) == sanitise_device(op_type)]
+            ops = of_type or ops
+        return ops
 
     def _originals(self, dumped: DumpedOp) -> Optional[Tuple[str, ...]]:
         op = self.find(dumped)
         return op.originals if op is not None else None
 
-    def _row(self, op: OpNode) -> RowPlan:
+    def _op_row(self, op: OpNode) -> RowPlan:
         """Return what all rows of an op share."""
         assert self._groups is not None
         group = self._groups.of(op)
@@ -350,7 +372,7 @@ class Pairing:
             golden=ground_truth(op, self._groups),
         )
 
-    def _shared(self, op: OpNode) -> Optional[Counterpart]:
+    def _op_counterpart(self, op: OpNode) -> Optional[Counterpart]:
         """Return what holds for all tensors of an op; None where each has a counterpart of its
         own.
         """
@@ -382,19 +404,19 @@ class Pairing:
                 "the model file gives this op %d outputs, the dump holds more"
                 % len(op.output_descs),
             )
-        found = self._counterparts.of_output(op, index)
+        counterpart = self._counterparts.of_output(op, index)
         if (
-            found.status == PAIR
+            counterpart.status == PAIR
             and op.type in FOLLOWING_TYPES
-            and found.golden_op not in op.originals
+            and counterpart.golden_op not in op.originals
         ):
             note = "%s keeps the values of what precedes it: compared with %s:%s" % (
                 op.type,
-                found.golden_op,
-                found.golden_index,
+                counterpart.golden_op,
+                counterpart.golden_index,
             )
-            return read_as(found, desc_at(op.output_descs, index)).noted(note)
-        return found
+            return with_reading_shape(counterpart, desc_at(op.output_descs, index)).noted(note)
+        return counterpart
 
     def _of_quantised(self, op: OpNode) -> Counterpart:
         """Return the counterpart of AscendQuant's output: that of its input, where scale and offset
@@ -412,10 +434,12 @@ class Pairing:
                 text
                 + (", and the model does not give scale and offset" if source is not None else ""),
             )
-        found = self._counterparts.of_input(op, number, source)
-        if found.status != PAIR:
+        counterpart = self._counterparts.of_input(op, number, source)
+        if counterpart.status != PAIR:
             return Counterpart(EXPECTED_ABSENT, text)
-        return replace(found.noted(DEQUANTISED % op.quantisation), quantisation=op.quantisation)
+        return replace(
+            counterpart.noted(DEQUANTISED % op.quantisation), quantisation=op.quantisation
+        )
 
     def _of_input(self, op: OpNode, index: int, n_inputs: int) -> Counterpart:
         """Return the counterpart of input ``index`` of a dump that holds ``n_inputs``."""
@@ -463,18 +487,18 @@ class Pairing:
             uncomparable = self._counterparts.expected_absent(op)
             inner = self._counterparts.without_rows(op)
             if reason is not None:
-                found = (op, EXPECTED_ABSENT, reason)
+                row = (op, EXPECTED_ABSENT, reason)
             elif uncomparable is not None:
-                found = (op, EXPECTED_ABSENT, "no dump file; " + uncomparable)
+                row = (op, EXPECTED_ABSENT, "no dump file; " + uncomparable)
             elif inner is not None:
-                found = (op, OMITTED, "no dump file; " + inner)
+                row = (op, OMITTED, "no dump file; " + inner)
             else:
-                first = (op, NOT_COMPARED, absence.lost(op))
+                first = (op, NOT_COMPARED, absence.missing_reason(op))
                 break
-            first = first or found
+            first = first or row
         assert first is not None
         op, status, reason = first
-        return _with(self._row(op), OP, None, Counterpart(status, reason))
+        return _row_with(self._op_row(op), OP, None, Counterpart(status, reason))
 
     def _unknown_row(self, dumped: DumpedOp) -> RowPlan:
         index = self._unknown.setdefault(dumped.op_name, len(self.groups) + len(self._unknown))
@@ -494,7 +518,7 @@ class Pairing:
         the order in which they are met.
         """
         several = self._candidates(dumped.op_name, dumped.op_type)
-        whole, number = self._whole(dumped.op_name)
+        whole, number = self._sliced_ops(dumped.op_name)
         if several:
             names = ", ".join(op.name for op in several[:3])
             text = "the name %s stands for %d ops of the model file (%s): which one cannot be told"
@@ -508,13 +532,13 @@ class Pairing:
             reason = "the op is not in the model file"
         known = several or whole
         base = (
-            replace(self._row(known[0]), op=dumped.op_name, tensor=dumped.op_name)
+            replace(self._op_row(known[0]), op=dumped.op_name, tensor=dumped.op_name)
             if known
             else self._unknown_row(dumped)
         )
-        return _each(dumped, base, lambda kind, index: Counterpart(NOT_COMPARED, reason))
+        return _tensor_rows(dumped, base, lambda kind, index: Counterpart(NOT_COMPARED, reason))
 
-    def _whole(self, name: str) -> Tuple[List[OpNode], Optional[int]]:
+    def _sliced_ops(self, name: str) -> Tuple[List[OpNode], Optional[int]]:
         """Return the ops whose slice has this name (FFTS+: ``{op}_lxslice{N}``), and N; no ops when
         it is none.
         """
@@ -525,7 +549,7 @@ class Pairing:
 
     def _rows_by_name(self, dumped: DumpedOp) -> List[RowPlan]:
         base = self._unknown_row(dumped)
-        return _each(
+        return _tensor_rows(
             dumped,
             base,
             lambda kind, index: self._by_name(dumped.op_name, kind, index),
@@ -565,7 +589,7 @@ def _of_own_input(dumped: DumpedOp, kind: str, index: int) -> Counterpart:
     return Counterpart(PAIR, note, dumped.op_name, index, golden_kind=OWN_INPUT)
 
 
-def _each(
+def _tensor_rows(
     dumped: DumpedOp,
     base: RowPlan,
     find: Callable[[str, int], Counterpart],
@@ -574,8 +598,10 @@ def _each(
     """Return one plan per tensor of a dump; one about the op when the dump holds none (``silent``:
     why that is as it should be).
     """
-    rows = [_with(base, INPUT, index, find(INPUT, index)) for index in range(dumped.n_inputs)]
-    rows += [_with(base, OUTPUT, index, find(OUTPUT, index)) for index in range(dumped.n_outputs)]
+    rows = [_row_with(base, INPUT, index, find(INPUT, index)) for index in range(dumped.n_inputs)]
+    rows += [
+        _row_with(base, OUTPUT, index, find(OUTPUT, index)) for index in range(dumped.n_outputs)
+    ]
     if rows:
         return rows
     status, reason = (
@@ -583,22 +609,22 @@ def _each(
         if silent is None
         else (EXPECTED_ABSENT, silent)
     )
-    return [_with(base, OP, None, Counterpart(status, reason))]
+    return [_row_with(base, OP, None, Counterpart(status, reason))]
 
 
-def _with(base: RowPlan, kind: str, index: Optional[int], found: Counterpart) -> RowPlan:
+def _row_with(base: RowPlan, kind: str, index: Optional[int], counterpart: Counterpart) -> RowPlan:
     return changed(
         base,
         kind=kind,
         tensor=base.tensor if index is None else "%s:%s:%d" % (base.tensor, kind, index),
-        status=found.status,
+        status=counterpart.status,
         tensor_index=index,
-        golden_op=found.golden_op,
-        golden_index=found.golden_index,
-        golden_kind=found.golden_kind,
-        origin_format=found.origin_format,
-        origin_shape=found.origin_shape,
-        reason=found.reason,
-        quantisation=found.quantisation,
-        reshaped=found.reshaped,
+        golden_op=counterpart.golden_op,
+        golden_index=counterpart.golden_index,
+        golden_kind=counterpart.golden_kind,
+        origin_format=counterpart.origin_format,
+        origin_shape=counterpart.origin_shape,
+        reason=counterpart.reason,
+        quantisation=counterpart.quantisation,
+        reshaped=counterpart.reshaped,
     )

@@ -28,7 +28,7 @@ OWN_INPUT = "own_input"
 ONLY_INPUTS = "only inputs were dumped"
 """What the reason of an output's row starts with that its dump lacks (``dump_mode`` ``input``)."""
 
-LACKING = "the dump lacks it: the model gives this op %d outputs, the dump holds %d"
+MISSING_OUTPUT = "the dump lacks it: the model gives this op %d outputs, the dump holds %d"
 """The reason of an output's row whose dump should hold it."""
 
 DEQUANTISED = "dequantised by scale %.9g and offset %.9g of the model"

@@ -22,8 +22,8 @@ known.
 """
 
 
-def fitted(
-    graph: ModelGraph, dumped: Mapping[str, Tuple[str, int]], counts: Counts, unfused: bool
+def with_fused_ops(
+    graph: ModelGraph, dumped: Mapping[str, Tuple[str, int]], dump_counts: Counts, unfused: bool
 ) -> ModelGraph:
     """Return the original graph with the ops that were dumped: fused ones in their members' place,
     casts that GE put in where they ran.
@@ -33,36 +33,38 @@ def fitted(
     dumped
         The names of the dumped ops, as the device writes them, each with its type and when it ran
         (microseconds since the epoch).
-    counts
+    dump_counts
         Tells what a fused op's dump holds.
     unfused
         The golden data are a build without fusion: pairs by the members' own names, not by FX
         nodes.
     """
-    own = {sanitise_device(op.name): op for op in graph.ops}
+    by_device_name = {sanitise_device(op.name): op for op in graph.ops}
     fused: Dict[str, List[OpNode]] = {}
     taken: Dict[int, str] = {}
     for name in dumped:
-        members = None if name in own else members_of(name, own)
+        members = None if name in by_device_name else members_of(name, by_device_name)
         if members is not None and not any(op.position in taken for op in members):
             fused[name] = members
             taken.update((op.position, name) for op in members)
     ops = [_by_own_name(op) for op in graph.ops] if unfused else list(graph.ops)
-    put_in = [
+    inserted = [
         name
         for name, (op_type, _) in dumped.items()
-        if name not in own and name not in fused and op_type in FOLLOWING_TYPES
+        if name not in by_device_name and name not in fused and op_type in FOLLOWING_TYPES
     ]
-    if not fused and not put_in and not unfused:
+    if not fused and not inserted and not unfused:
         return graph
     made = {
-        name: _fused(name, [ops[op.position] for op in members], counts(name), unfused, graph)
+        name: _fused_op(
+            name, [ops[op.position] for op in members], dump_counts(name), unfused, graph
+        )
         for name, members in fused.items()
     }
     moved: Dict[Tuple[str, int], Tuple[str, int]] = {}
     for op, outputs in made.values():
         moved.update((old, (op.name, number)) for number, old in enumerate(outputs))
-    kept = []
+    fused_ops = []
     for op in ops:
         into = taken.get(op.position)
         if into is not None and fused[into][-1].position != op.position:
@@ -71,13 +73,13 @@ def fitted(
         inputs = tuple(
             None if source is None else moved.get(source, source) for source in op.inputs
         )
-        kept.append(replace(op, inputs=inputs))
-    kept = _with_put_in(kept, put_in, dumped)
-    kept = [replace(op, position=number, id=number) for number, op in enumerate(kept)]
+        fused_ops.append(replace(op, inputs=inputs))
+    fused_ops = _with_inserted(fused_ops, inserted, dumped)
+    fused_ops = [replace(op, position=number, id=number) for number, op in enumerate(fused_ops)]
     return ModelGraph(
         graph.name,
         graph.graph_names,
-        kept,
+        fused_ops,
         graph.notes,
         graph.path,
         graph.command,
@@ -86,23 +88,23 @@ def fitted(
     )
 
 
-def _with_put_in(
-    ops: List[OpNode], put_in: Sequence[str], dumped: Mapping[str, Tuple[str, int]]
+def _with_inserted(
+    ops: List[OpNode], inserted: Sequence[str], dumped: Mapping[str, Tuple[str, int]]
 ) -> List[OpNode]:
     """Return the ops with those that the compiler put in, each before the first op that ran later;
     what they read is not known.
     """
-    waiting = sorted(put_in, key=lambda name: dumped[name][1])
-    found: List[OpNode] = []
+    waiting = sorted(inserted, key=lambda name: dumped[name][1])
+    merged: List[OpNode] = []
     for op in ops:
         ran = dumped.get(sanitise_device(op.name))
         while waiting and ran is not None and dumped[waiting[0]][1] < ran[1]:
-            found.append(_put_in(waiting.pop(0), dumped))
-        found.append(op)
-    return found + [_put_in(name, dumped) for name in waiting]
+            merged.append(_inserted_op(waiting.pop(0), dumped))
+        merged.append(op)
+    return merged + [_inserted_op(name, dumped) for name in waiting]
 
 
-def _put_in(name: str, dumped: Mapping[str, Tuple[str, int]]) -> OpNode:
+def _inserted_op(name: str, dumped: Mapping[str, Tuple[str, int]]) -> OpNode:
     # Who feeds it no file tells: a producer of this name is in no graph.
     source = ("what %s reads" % name, 0)
     return OpNode(
@@ -114,38 +116,38 @@ def _put_in(name: str, dumped: Mapping[str, Tuple[str, int]]) -> OpNode:
         inputs=(source,),
         output_descs=(TensorDesc(),),
         original_names=(),
-        put_in=True,
+        inserted=True,
     )
 
 
-def members_of(name: str, own: Mapping[str, OpNode]) -> Optional[List[OpNode]]:
+def members_of(name: str, by_device_name: Mapping[str, OpNode]) -> Optional[List[OpNode]]:
     """Return the ops whose names, as the device writes them, make up a fused op's name; None where
     none do.
 
     The longest name that fits comes first; where the rest is then no name, the next shorter one is
     tried.
     """
-    longest = max(map(len, own), default=0)
+    longest = max(map(len, by_device_name), default=0)
     dead = set()
-    found: List[OpNode] = []
+    members: List[OpNode] = []
     # (where the next name begins, how long it may be at most)
     stack = [(0, longest)]
     while stack:
         begin, most = stack.pop()
         for length in range(min(most, len(name) - begin), 0, -1):
-            op = own.get(name[begin : begin + length])
+            op = by_device_name.get(name[begin : begin + length])
             if op is None or begin + length in dead:
                 continue
             stack.append((begin, length - 1))
-            found.append(op)
+            members.append(op)
             if begin + length == len(name):
-                return found
+                return members
             stack.append((begin + length, longest))
             break
         else:
             dead.add(begin)
-            if found:
-                found.pop()
+            if members:
+                members.pop()
     return None
 
 
@@ -154,10 +156,10 @@ def _by_own_name(op: OpNode) -> OpNode:
     return replace(op, original_names=None, output_descs=descs)
 
 
-def _fused(
+def _fused_op(
     name: str,
     members: List[OpNode],
-    held: Optional[Tuple[int, int]],
+    dump_counts: Optional[Tuple[int, int]],
     unfused: bool,
     graph: ModelGraph,
 ) -> Tuple[OpNode, List[Tuple[str, int]]]:
@@ -169,14 +171,14 @@ def _fused(
     outside = [(source, desc_at(op.input_descs, number)) for op in members for number,
     source in enumerate(op.inputs)
                if source is not None and source[0] not in names]  # fmt: skip
-    own = [pair for pair in outside[: len(first.inputs)] if pair[0] in first.inputs]
-    inputs = outside if held is None or held[0] == len(outside) else own
+    first_inputs = [pair for pair in outside[: len(first.inputs)] if pair[0] in first.inputs]
+    inputs = outside if dump_counts is None or dump_counts[0] == len(outside) else first_inputs
     outputs = [(last.name, number) for number in range(len(last.output_descs))]
-    if held is not None and held[1] > len(outputs):
+    if dump_counts is not None and dump_counts[1] > len(outputs):
         leaving = [(op.name, number) for op in members for number in range(len(op.output_descs))
                    if op is last or any(reader.name not in names for reader in graph.consumers(op,
                    number))]  # fmt: skip
-        outputs = leaving if len(leaving) == held[1] else outputs
+        outputs = leaving if len(leaving) == dump_counts[1] else outputs
     by_name = {op.name: op for op in members}
     descs = []
     for member, number in outputs:

@@ -15,7 +15,7 @@ from ..errors import GoldwatchError, InputError, NotComparable
 from ..metrics.tensors_of_same_dump import keeps_values, same_bytes
 from ..model.graph import ModelGraph
 from ..model.op_node import OpNode
-from ..model.outputs_elsewhere import ListedNeighbours, OutputsElsewhere
+from ..model.outputs_in_readers import ListedNeighbours, OutputsInReaders
 from ..model.pairing import Pairing
 from ..model.row_plan import DumpedOp, dumped_op
 from ..naming import whole_name
@@ -103,7 +103,7 @@ class RecordedStep:
             else None
         )
 
-    def _elsewhere(self, op: OpNode, op_dump: OpDump) -> Optional[OutputsElsewhere]:
+    def _elsewhere(self, op: OpNode, op_dump: OpDump) -> Optional[OutputsInReaders]:
         if (
             op_dump.dump is None
             or op_dump.dump.outputs
@@ -111,7 +111,7 @@ class RecordedStep:
             or not op.output_descs
         ):
             return None
-        return OutputsElsewhere(self._pairing, self._neighbours, op_dump.entry.rel, op)
+        return OutputsInReaders(self._pairing, self._neighbours, op_dump.entry.rel, op)
 
     def input(self, op: OpNode, index: int) -> Tuple[Optional[Tensor], bool]:
         """Return input ``index`` of an op as its own dump holds it, and whether it is what came in.

@@ -17,13 +17,13 @@ from ..metrics.pair import refuse
 from ..metrics.planned_row import planned_row
 from ..metrics.row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, NOT_COMPARED, Row
 from ..model.counterpart import Counterparts
+from ..model.dump_request import EVERYTHING, DumpRequest
 from ..model.graph import ModelGraph
 from ..model.never_dumped import CONSTANT_TYPES
 from ..model.op_groups import FOLLOWING_TYPES, groups_of
 from ..model.op_node import OpNode
 from ..model.pairing import Pairing
 from ..model.quantised import is_dequant, is_quant, quantised_stretch
-from ..model.requested_dump import EVERYTHING, Asked
 from ..model.row_plan import INPUT, OMITTED, OP, PAIR, RowPlan
 from ..naming import nearest_names
 from ..submodel.cut_definition import Cut
@@ -100,13 +100,13 @@ class ReplayPlan:
         original: Original,
         selected: Sequence[str] = (),
         network_input: NetworkInput = lambda name, index: None,
-        asked: Asked = EVERYTHING,
+        asked: DumpRequest = EVERYTHING,
     ) -> None:
         self.ops: List[PlannedOp] = []
         self.rows: List[Row] = []
         self._combo, self._original, self._selected = combo, original, tuple(selected)
         _require_matches(graph, self._selected)
-        self._pairing = Pairing(graph, original.has, asked=asked)
+        self._pairing = Pairing(graph, original.has, request=asked)
         self._stretch = quantised_stretch(graph)
         original.fold(
             name for op in graph.ops if op.type not in CONSTANT_TYPES for name in op.originals
@@ -148,7 +148,7 @@ class ReplayPlan:
             if op is not None and plan.kind != OP:
                 holder = recorded.holder(op, plan.tensor_index or 0)
             if holder is not None and not plan.dumped:
-                plan = self._pairing.seen_output(file.dumped, plan.tensor_index or 0) or plan
+                plan = self._pairing.missing_output_row(file.dumped, plan.tensor_index or 0) or plan
             row = self._row(plan, file.entry)
             if holder is not None:
                 info = holder[1]

@@ -12,8 +12,8 @@ from ..dumps.tree import Combo
 from ..errors import InputError
 from ..filesystem.inputs import open_input
 from ..metrics.row import FAIL
+from ..model.dump_request import EVERYTHING, DumpRequest
 from ..model.graph import ModelGraph
-from ..model.requested_dump import EVERYTHING, Asked
 from ..naming import printable
 from ..store.network import SUMMARY
 from ..store.small_tables import FileRecord
@@ -53,7 +53,7 @@ def golden_fails(result: Optional[str], combo: Combo) -> bool:
         return summary["verdict"] == FAIL if summary else bool(store.counted.all().get(FAIL))
 
 
-def asked_by(result: Optional[str], graph: ModelGraph, combo: Combo) -> Asked:
+def asked_by(result: Optional[str], graph: ModelGraph, combo: Combo) -> DumpRequest:
     """Return what the device was asked to dump, as a comparison was told; errors of
     :func:`golden_fails`.
     """

@@ -193,7 +193,7 @@ class Arrivals:
         graphs = self.engine.graphs.graphs
         if len(graphs) != 1 or len(self.engine.places):
             return None
-        expected = self.engine.places.planner(Place(model=graphs[0].name)).come_of(())[1]
+        expected = self.engine.places.planner(Place(model=graphs[0].name)).dump_counts(())[1]
         return (0, expected) if expected else None
 
     def _places(self) -> List[Place]:
@@ -204,7 +204,10 @@ class Arrivals:
         come = self.engine.come.get(place, set())
         known = self._come.get(place)
         if known is None or known[0] != len(come):
-            known = self._come[place] = (len(come), self.engine.places.planner(place).come_of(come))
+            known = self._come[place] = (
+                len(come),
+                self.engine.places.planner(place).dump_counts(come),
+            )
         return known[1]
 
     def counts(self) -> Tuple[int, int]:

@@ -11,7 +11,7 @@ from ..dumps.place import Place, place_of
 from ..dumps.tree import Combo
 from ..metrics.pair import refuse
 from ..metrics.row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, NOT_COMPARED, Row
-from ..model.row_plan import LACKING, ONLY_INPUTS, OUTPUT
+from ..model.row_plan import MISSING_OUTPUT, ONLY_INPUTS, OUTPUT
 from ..store.rowsql import row_key
 from ..text.wording import listed, plural
 from .engine import Engine
@@ -101,7 +101,7 @@ def _left_out(engine: Engine, places: Mapping[Place, Sequence[TargetFile]]) -> L
             " and %d more" % (len(places_of) - 1) if len(places_of) > 1 else ""
         )
         why = (
-            engine.graphs.lacking()
+            engine.graphs.no_model_reason()
             if engine.graphs.by_name
             else "none of its ops is in %s" % engine.options.model
         )
@@ -273,7 +273,7 @@ def _lost_outputs(engine: Engine, place: Place, files: Sequence[TargetFile]) -> 
             graph = engine.graphs.of(place.model)
             op = graph.op(row.op) if graph is not None else None
             count = len(op.output_descs) if op is not None else 1
-            lost = {"reason": LACKING % (count, 0), "cause": DUMP_MISSING}
+            lost = {"reason": MISSING_OUTPUT % (count, 0), "cause": DUMP_MISSING}
             lost_rows.append(row.but(verdict=NOT_COMPARED, **lost))
     return lost_rows
 
@@ -298,7 +298,7 @@ def _number(
     names = [file.op_name for file in files if file.state != EARLIER] + unnamed
     planner = engine.places.planner(place)
     unknown = list(dict.fromkeys(name for name in names if not planner.knows(name)))
-    planner.number(unknown)
+    planner.number_unknown_ops(unknown)
     base = planner.first_free_index()
     return {name: base + number for number, name in enumerate(unknown)}
 

@@ -46,10 +46,10 @@ from ..metrics.row import (
 from ..metrics.tensors_of_same_dump import beside_of
 from ..model.coarsest_type import Precision
 from ..model.counterpart import KnownCounterparts
+from ..model.dump_request import EVERYTHING, DumpRequest
 from ..model.graph import ModelGraph
-from ..model.outputs_elsewhere import Neighbours, OutputsElsewhere
+from ..model.outputs_in_readers import Neighbours, OutputsInReaders
 from ..model.pairing import Pairing
-from ..model.requested_dump import EVERYTHING, Asked
 from ..model.row_plan import (
     INPUT,
     OMITTED,
@@ -113,7 +113,7 @@ class Planner:
         overflow: bool = False,
         by_model: bool = False,
         known: Optional[KnownCounterparts] = None,
-        asked: Asked = EVERYTHING,
+        asked: DumpRequest = EVERYTHING,
         neighbours: Optional[Neighbours] = None,
     ) -> None:
         self.place = place
@@ -133,7 +133,7 @@ class Planner:
         self._model: Optional[Pairing] = None
         if graph is not None:
             known_there = self._known.of(graph, golden, place)
-            self._model = Pairing(graph, self._has_output, None, known_there, asked=asked)
+            self._model = Pairing(graph, self._has_output, None, known_there, request=asked)
         self.refresh(golden)
 
     def refresh(self, golden: GoldenSet) -> None:
@@ -152,16 +152,16 @@ class Planner:
                 why_not=self._why_not,
             )
         if self._model is not None and self.graph is not None:
-            self._model.take(self._known.of(self.graph, golden, self.place))
+            self._model.use_counterparts(self._known.of(self.graph, golden, self.place))
 
-    def number(self, op_names: Iterable[str]) -> None:
+    def number_unknown_ops(self, op_names: Iterable[str]) -> None:
         """Give the ops that the json does not know their Index, in this order, whatever came
         first.
         """
         names = list(op_names)
         for pairing in (self._model, self._by_name):
             if pairing is not None:
-                pairing.number(names)
+                pairing.number_unknown_ops(names)
 
     def first_free_index(self) -> int:
         """Return the Index of the first op that the json does not know."""
@@ -171,19 +171,19 @@ class Planner:
         """Tell whether the json knows the op (or the op that it is a slice of)."""
         return self._model is not None and self._model.knows(op_name)
 
-    def come_of(self, op_names: Collection[str]) -> Tuple[int, int]:
+    def dump_counts(self, op_names: Collection[str]) -> Tuple[int, int]:
         """Return how many ops of the model are among these names of dumps, and how many should have
         a dump and are wanted.
         """
         selection = self.selection
         if self._model is None:
             return 0, 0
-        return self._model.come_of(op_names, lambda op: selection is None or op.id in selection)
+        return self._model.dump_counts(op_names, lambda op: selection is None or op.id in selection)
 
     @property
     def only_inputs(self) -> bool:
         """Whether the device was asked for inputs only."""
-        return self._model is not None and self._model.asked.mode == INPUT
+        return self._model is not None and self._model.request.mode == INPUT
 
     def choice(self, dumped: DumpedOp) -> Tuple[Tuple[str, Optional[str]], ...]:
         """Return which golden file each tensor of a dump is compared with now; two equal answers
@@ -349,7 +349,7 @@ class Planner:
 
     def _read_there(
         self, entry: DumpEntry, dumped: DumpedOp, dump: AnyDump
-    ) -> Optional[OutputsElsewhere]:
+    ) -> Optional[OutputsInReaders]:
         """Return where the outputs of a dump are seen that holds inputs only; None for any other
         dump.
         """
@@ -358,7 +358,7 @@ class Planner:
         op = self._model.find(dumped) if dump.inputs and not dump.outputs else None
         if op is None or not op.output_descs:
             return None
-        return OutputsElsewhere(self._model, self._neighbours, entry.rel, op)
+        return OutputsInReaders(self._model, self._neighbours, entry.rel, op)
 
     def _seen_there(
         self,
@@ -366,7 +366,7 @@ class Planner:
         entry: DumpEntry,
         dumped: DumpedOp,
         dump: AnyDump,
-        there: OutputsElsewhere,
+        there: OutputsInReaders,
         parts: _Parts,
         iteration: Optional[Tuple[int, int]],
     ) -> None:
@@ -374,7 +374,7 @@ class Planner:
         assert self._model is not None
         _, rows, waiting = parts
         index = plan.tensor_index or 0
-        seen = self._model.seen_output(dumped, index)
+        seen = self._model.missing_output_row(dumped, index)
         if seen is None or not there.is_read(index):
             rows.append(self._row(plan, entry))
             return
@@ -691,7 +691,7 @@ def _holds_output(path: str, index: int) -> bool:
     return False
 
 
-def _is_gone(dump: AnyDump, info: TensorInfo, there: Optional[OutputsElsewhere]) -> bool:
+def _is_gone(dump: AnyDump, info: TensorInfo, there: Optional[OutputsInReaders]) -> bool:
     """Tell whether an input's memory holds an output; ``there``: those that the dump lacks."""
     if there is not None:
         return info.kind == INPUT and there.overwrites(info)

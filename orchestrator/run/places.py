@@ -10,10 +10,10 @@ from ..dumps.listing import DumpEntry
 from ..dumps.place import Place
 from ..dumps.slices import slices_told
 from ..model.counterpart import KnownCounterparts
+from ..model.dump_request import EVERYTHING, DumpRequest
 from ..model.graph import ModelGraph
 from ..model.graphs import ModelGraphs
 from ..model.op_node import OpNode
-from ..model.requested_dump import EVERYTHING, Asked
 from ..naming import sanitise_device
 from .catalogue import Catalogue
 from .file_plan import FilePlan
@@ -51,7 +51,7 @@ class Places:
         self.selection = options.selection(graphs)
         self._planners: Dict[Place, Planner] = {}
         self._known = KnownCounterparts()
-        self._asked: Dict[Optional[str], Asked] = {}
+        self._asked: Dict[Optional[str], DumpRequest] = {}
 
     def __iter__(self) -> Iterator[Place]:
         return iter(list(self._planners))
@@ -80,7 +80,7 @@ class Places:
         neighbour = self._catalogue.neighbour(target_file, *names)
         return None if neighbour is None else neighbour.entry()
 
-    def _asked_of(self, graph: Optional[ModelGraph], model_name: Optional[str]) -> Asked:
+    def _asked_of(self, graph: Optional[ModelGraph], model_name: Optional[str]) -> DumpRequest:
         if self._options.plan is None or graph is None:
             return EVERYTHING
         if model_name not in self._asked:

@@ -126,7 +126,7 @@ class _Planned:
         indices: Dict[str, List[int]] = {}
         for name, index in target.outputs():
             indices.setdefault(name, []).append(index)
-        pairing.number(unknown)
+        pairing.number_unknown_ops(unknown)
         seen: List[DumpedOp] = []
         for name, op_type in [(op.name, op.type) for op in graph.ops] + [
             (name, "") for name in unknown

@@ -15,7 +15,7 @@ from ..errors import GoldwatchError
 from ..model.fx_names import GRAPH_FILES
 from ..model.graph import ModelGraph
 from ..model.graphs import ModelGraphs
-from ..model.torchair import fitted
+from ..model.torchair import with_fused_ops
 from ..naming import sanitise_golden
 
 _RANK = re.compile(r"worldsize[0-9]+_global_rank[0-9]+\Z")
@@ -82,7 +82,7 @@ def fit(graphs: ModelGraphs, tree: DumpTree, golden: GoldenSet) -> ModelGraphs:
         ran = {
             name: (entry.name.op_type, entry.name.timestamp_us) for name, entry in entries.items()
         }
-        return fitted(graph, ran, lambda name: _held(entries[name]), unfused)
+        return with_fused_ops(graph, ran, lambda name: _held(entries[name]), unfused)
 
     return graphs.changed(with_dumps)
 

@@ -366,7 +366,7 @@ class Run:
         if not self._rows_judged:
             self.judge_rows()
         assert self.reader is not None
-        seen = self.graphs.seen(places)
+        seen = self.graphs.used_at(places)
         if len(seen) != len(self.graphs):
             self.store.set(GRAPHS, [network_document(graph) for graph in seen])
         rendering = (self._columns, self._mapping, self.options.metrics, self.engine.rendered_rows)

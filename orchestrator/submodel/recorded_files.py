@@ -97,7 +97,7 @@ def _gather_by_model(
         if sanitise_device(op.name) in dumps.op_names
     }
     has_file = {position for position, entries in files.items() if entries}
-    absence = Absence(ops.om, seen=has_file)
+    absence = Absence(ops.om, dumped=has_file)
     members = ops.touched(core)
     roles: Dict[int, Tuple[OpNode, str]] = {op.position: (op, OP) for op in members}
     for op in ops.inserted(core):

@@ -8,9 +8,9 @@ import pytest
 from paired import ABSENT, NOT
 
 from goldwatch.model import Pairing, load_model
-from goldwatch.model.absent_ops import of_one_run, only_if
+from goldwatch.model.absent_ops import largest_of_one_run, run_condition
+from goldwatch.model.dump_request import DumpRequest
 from goldwatch.model.never_dumped import no_dump_reason
-from goldwatch.model.requested_dump import Asked
 
 
 def flag(key, value):
@@ -36,10 +36,10 @@ def model(write, tmp_path):
     return _model
 
 
-def absent(graph, *seen, asked=None):
+def absent(graph, *dumped, request=None):
     """Of each op without a dump that has a row: the row's status and reason."""
-    more = {} if asked is None else {"asked": asked}
-    plans = Pairing(graph, lambda name, index: True, **more).absent_rows(seen)
+    more = {} if request is None else {"request": request}
+    plans = Pairing(graph, lambda name, index: True, **more).absent_rows(dumped)
     return {plan.op: (plan.status, plan.reason) for plan in plans}
 
 
@@ -198,7 +198,7 @@ def test_a_concat_whose_inputs_were_dumped_may_be_absent(model, write) -> None:
         write.op("relu", "Relu", inputs=["a:0"]),
     ]
     graph = model({"net": ops})
-    conditions = {op.name: only_if(graph, op) for op in graph.ops}
+    conditions = {op.name: run_condition(graph, op) for op in graph.ops}
     away = "it is not optimised away"
     assert conditions["cat"] == conditions["flat"] == away
     assert conditions["told"] is conditions["runs"] is conditions["relu"] is None
@@ -222,8 +222,8 @@ def test_ops_that_were_not_requested_are_absent_as_expected(model, write) -> Non
     graph = model(
         {"net": [write.op("a"), write.op("b", inputs=["a:0"]), write.op("c", inputs=["b:0"])]}
     )
-    asked = Asked(frozenset([1, 2]), "not asked for")
-    assert absent(graph, "b", asked=asked) == {
+    request = DumpRequest(frozenset([1, 2]), "not asked for")
+    assert absent(graph, "b", request=request) == {
         "a": (ABSENT, "not asked for"),
         "c": (NOT, "no dump file"),
     }
@@ -231,7 +231,7 @@ def test_ops_that_were_not_requested_are_absent_as_expected(model, write) -> Non
 
 def test_a_run_is_complete_when_all_ops_that_run_were_dumped(model, write) -> None:
     def come(graph, *names, **more):
-        done, expected = Pairing(graph, lambda name, index: True, **more).come_of(names)
+        done, expected = Pairing(graph, lambda name, index: True, **more).dump_counts(names)
         return done == expected
 
     graph = model(gears(write, "owner"))
@@ -247,23 +247,27 @@ def test_a_run_is_complete_when_all_ops_that_run_were_dumped(model, write) -> No
     assert (
         come(graph, "y", "less") and come(graph, "y", "less", "add") and not come(graph, "y", "add")
     )
-    assert come(graph, "less", asked=Asked(frozenset([3]), "not asked for"))
+    assert come(graph, "less", request=DumpRequest(frozenset([3]), "not asked for"))
 
 
 def test_lists_and_sizes_count_only_ops_that_run(model, write) -> None:
     graph = model(gears(write, "owner"))
-    assert {op.name: only_if(graph, op) for op in graph.ops if only_if(graph, op)} == {
+    assert {op.name: run_condition(graph, op) for op in graph.ops if run_condition(graph, op)} == {
         "fc%d" % number: "gear Batch_%d runs" % number for number in range(3)
     }
     sizes = {"fc0": 1, "fc1": 3, "fc2": 2}
-    kept = of_one_run(graph, graph.ops, lambda ops: sum(sizes.get(op.name, 0) for op in ops))
+    kept = largest_of_one_run(
+        graph, graph.ops, lambda ops: sum(sizes.get(op.name, 0) for op in ops)
+    )
     assert [op.name for op in kept] == ["x", "case", "last", "fc1"]
     graph = model(conditional(write))
-    assert only_if(graph, graph.op("b")) == "the branch then of if1 (If) is taken"
-    assert only_if(graph, graph.op("a")) is None and only_if(graph, graph.op("y")) is None
+    assert run_condition(graph, graph.op("b")) == "the branch then of if1 (If) is taken"
+    assert (
+        run_condition(graph, graph.op("a")) is None and run_condition(graph, graph.op("y")) is None
+    )
     graph = model(loop(write))
     assert (
-        only_if(graph, graph.op("add")) == "while1 (While) runs a round"
-        and only_if(graph, graph.op("less")) is None
+        run_condition(graph, graph.op("add")) == "while1 (While) runs a round"
+        and run_condition(graph, graph.op("less")) is None
     )
-    assert of_one_run(graph, graph.ops, len) == list(graph.ops)
+    assert largest_of_one_run(graph, graph.ops, len) == list(graph.ops)

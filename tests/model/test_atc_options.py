@@ -13,7 +13,7 @@ from goldwatch.model.atc_options import (
     atc_inputs,
     atc_options,
     dynamic_of,
-    shapes_of,
+    shapes_from_option,
 )
 
 
@@ -40,9 +40,13 @@ def test_atc_options_are_read_in_each_spelling():
 
 
 def test_input_shapes_are_read():
-    assert shapes_of("x:1,3,-1,-1;y:1;scalar:") == {"x": (1, 3, -1, -1), "y": (1,), "scalar": ()}
-    assert shapes_of("a:b/c:0:1,2;z:[1~4,3,-1]") == {"a:b/c:0": (1, 2), "z": (-1, 3, -1)}
-    assert shapes_of("x:1,n") == {}
+    assert shapes_from_option("x:1,3,-1,-1;y:1;scalar:") == {
+        "x": (1, 3, -1, -1),
+        "y": (1,),
+        "scalar": (),
+    }
+    assert shapes_from_option("a:b/c:0:1,2;z:[1~4,3,-1]") == {"a:b/c:0": (1, 2), "z": (-1, 3, -1)}
+    assert shapes_from_option("x:1,n") == {}
 
 
 DIMS_GEARS = ((4, 1, 2), (8, 2, 4))
@@ -82,15 +86,15 @@ def test_dynamic_shapes_gears_and_ranges_are_read(command, wanted):
 
 def test_gears_give_shapes_and_shapes_give_gears():
     dims = dynamic_of("atc --input_shape=x:1,-1;y:-1,-1;z:5 --dynamic_dims=4,1,2;8,2,4")
-    assert dims.of_gear((8, 2, 4)) == {"x": (1, 8), "y": (2, 4), "z": (5,)}
+    assert dims.shapes_in_gear((8, 2, 4)) == {"x": (1, 8), "y": (2, 4), "z": (5,)}
     assert (
         dims.gear_of({"x": (1, 8), "y": (2, 4)}) == (8, 2, 4)
         and dims.gear_of({"x": (1, 4), "y": (2, 4)}) is None
     )
     batch = dynamic_of("atc --input_shape=x:-1,3;y:-1 --dynamic_batch_size=1,2")
-    assert batch.of_gear((2,)) == {"x": (2, 3), "y": (2,)}
+    assert batch.shapes_in_gear((2,)) == {"x": (2, 3), "y": (2,)}
     size = dynamic_of("atc --input_shape=x:1,3,-1,-1;y:7 --dynamic_image_size=8,9;16,24")
-    assert size.of_gear((16, 24)) == {"x": (1, 3, 16, 24), "y": (7,)}
+    assert size.shapes_in_gear((16, 24)) == {"x": (1, 3, 16, 24), "y": (7,)}
 
 
 @pytest.mark.parametrize(

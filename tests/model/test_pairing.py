@@ -5,7 +5,7 @@ from __future__ import annotations
 from paired import ABSENT, NOT, OMITTED, PAIR, brief, rows
 
 from goldwatch.model import DumpedOp, Pairing
-from goldwatch.model.requested_dump import Asked
+from goldwatch.model.dump_request import DumpRequest
 
 
 def test_an_op_with_one_original_pairs_with_it(pairing, write):
@@ -137,8 +137,10 @@ def test_outputs_missing_in_the_dump_have_rows(pairing, write):
         ("split:output:1", ABSENT, False),
     ]
     assert only_inputs[1].reason == "only inputs were dumped: nothing that is dumped reads it"
-    asked = Pairing(paired.graph, lambda name, index: name == "split", asked=Asked(mode="all"))
-    assert {plan.status for plan in rows(asked, "split", 1, 0)[1:]} == {NOT}
+    requesting_all = Pairing(
+        paired.graph, lambda name, index: name == "split", request=DumpRequest(mode="all")
+    )
+    assert {plan.status for plan in rows(requesting_all, "split", 1, 0)[1:]} == {NOT}
     assert [plan.tensor for plan in rows(paired, "split", 0, 0)] == [
         "split:output:0",
         "split:output:1",

@@ -8,7 +8,7 @@ from torchair_runs import torchair_graph
 from goldwatch.model.fx_names import fx_origin
 from goldwatch.model.graph import load_model
 from goldwatch.model.op_node import OpNode
-from goldwatch.model.torchair import fitted, members_of
+from goldwatch.model.torchair import members_of, with_fused_ops
 
 
 def named(*names):
@@ -46,7 +46,7 @@ def test_inputs_and_outputs_of_a_fused_op_follow_from_its_dump(tmp_path):
     }
 
     def fused(counts):
-        return fitted(graph, dumped, lambda name: counts, False).op("AddMul")
+        return with_fused_ops(graph, dumped, lambda name: counts, False).op("AddMul")
 
     # (of Add: MatMul and a model's input; of Mul: a constant)
     assert (
@@ -56,7 +56,7 @@ def test_inputs_and_outputs_of_a_fused_op_follow_from_its_dump(tmp_path):
     assert [desc.origin_name for desc in fused((2, 1)).output_descs] == [
         "mul-aten.mul.Tensor.OUTPUT"
     ]
-    found = fitted(graph, dumped, lambda name: None, False)
+    found = with_fused_ops(graph, dumped, lambda name: None, False)
     assert found.op("Cast").inputs == (("AddMul", 0),) and found.op("Add") is None
     assert (
         [op.id for op in found.ops]
@@ -74,7 +74,7 @@ def test_an_inserted_op_is_placed_where_it_ran(tmp_path):
         "Reshape": ("Reshape", 7),
         "Other": ("MemSet", 2),
     }
-    names = [op.name for op in fitted(graph, dumped, lambda name: None, False).ops]
+    names = [op.name for op in with_fused_ops(graph, dumped, lambda name: None, False).ops]
     assert names[names.index("trans_Cast_9") + 1] == "Relu" and "Other" not in names
 
 

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Set, Tuple
 import numpy as np
 
 from ...elements import BY_NAME
-from ...model.atc_options import SHAPE, Dynamic, dynamic_of, shapes_of
+from ...model.atc_options import SHAPE, Dynamic, dynamic_of, shapes_from_option
 from ..model import DeviceModel, DeviceOp, DeviceTensor
 from ..op_faults import OpFault
 from .aipp import Aipp
@@ -89,7 +89,7 @@ class Loaded:
         self._op_faults = op_faults
         self.dynamic = self._dynamic(dynamic_of(command), options)
         gear_shapes = self.dynamic.shapes if self.dynamic is not None else {}
-        fixed = shapes_of(options.get("input_shape", "").strip("\"'"))
+        fixed = shapes_from_option(options.get("input_shape", "").strip("\"'"))
         self.aipps = {
             network.inputs[one.rank].name: one
             for one in map(Aipp, build.aipp)
@@ -171,7 +171,10 @@ class Loaded:
             return merged
         shapes = {entry.name: entry.shape for entry in self.inputs}
         return self._of_gears(
-            [self._tried({**shapes, **self.dynamic.of_gear(gear)}) for gear in self.dynamic.gears],
+            [
+                self._tried({**shapes, **self.dynamic.shapes_in_gear(gear)})
+                for gear in self.dynamic.gears
+            ],
             soc,
             command,
         )

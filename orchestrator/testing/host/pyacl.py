@@ -578,14 +578,14 @@ class Acl:
             return 0
         return (
             max(
-                _bytes(tensor, loaded.dynamic.of_gear(gear)[tensor.name])
+                _bytes(tensor, loaded.dynamic.shapes_in_gear(gear)[tensor.name])
                 for gear in loaded.dynamic.gears
             )
             + more
         )
 
     def _gear_shapes(self, loaded: Loaded, gear: Tuple[int, ...]) -> List[Tuple[int, ...]]:
-        shapes = loaded.dynamic.of_gear(gear) if loaded.dynamic is not None else {}
+        shapes = loaded.dynamic.shapes_in_gear(gear) if loaded.dynamic is not None else {}
         return [tuple(shapes.get(tensor.name, tensor.shape)) for tensor in loaded.inputs]
 
     def _output_shapes(self, loaded: Loaded) -> List[List[Tuple[int, ...]]]:

@@ -60,7 +60,7 @@ class ListedNeighbours:
         return self._newest.get((sanitise_device(op.type), sanitise_device(op.name)))
 
 
-class SeenOutput(NamedTuple):
+class OutputInReader(NamedTuple):
     """An output, and where it is seen: the op that reads it, the tensor's name, and the input of a
     dump that holds it.
     """
@@ -71,7 +71,7 @@ class SeenOutput(NamedTuple):
     info: TensorInfo
 
 
-class OutputsElsewhere:
+class OutputsInReaders:
     """The outputs of one op, as the dumps of the ops that read them hold them.
 
     Parameters
@@ -94,11 +94,11 @@ class OutputsElsewhere:
         self._file = target_file
         self._op = op
 
-    def output(self, index: int) -> Optional[SeenOutput]:
+    def output(self, index: int) -> Optional[OutputInReader]:
         """Return an output as its first reader holds it that does not write there; None for
         none.
         """
-        for output, reader in self._seen(self._op, index):
+        for output, reader in self._held_by_readers(self._op, index):
             if not self._is_overwritten(reader, output.info):
                 return output
         return None
@@ -120,15 +120,17 @@ class OutputsElsewhere:
         if not info.address:
             return False
         outputs = [
-            output for index in range(len(op.output_descs)) for output, _ in self._seen(op, index)
+            output
+            for index in range(len(op.output_descs))
+            for output, _ in self._held_by_readers(op, index)
         ]
         return any(output.info.address == info.address for output in outputs)
 
-    def _seen(self, op: OpNode, index: int) -> List[Tuple[SeenOutput, OpNode]]:
+    def _held_by_readers(self, op: OpNode, index: int) -> List[Tuple[OutputInReader, OpNode]]:
         outputs = []
         for reader, number in self._pairing.readers(op, index):
             entry = self._neighbours.neighbour(self._file, reader)
-            dump = None if entry is None else _whole(entry)
+            dump = None if entry is None else _complete_dump(entry)
             place = (
                 None
                 if dump is None
@@ -137,7 +139,7 @@ class OutputsElsewhere:
             if dump is not None and place is not None and place < len(dump.inputs):
                 outputs.append(
                     (
-                        SeenOutput(
+                        OutputInReader(
                             reader, "%s:input:%d" % (reader.name, place), dump, dump.inputs[place]
                         ),
                         reader,
@@ -146,7 +148,7 @@ class OutputsElsewhere:
         return outputs
 
 
-def _whole(entry: DumpEntry) -> Optional[AnyDump]:
+def _complete_dump(entry: DumpEntry) -> Optional[AnyDump]:
     """Open a dump; None where it is not whole, or cannot be read."""
     try:
         dump = open_dump(entry, None)

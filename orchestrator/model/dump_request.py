@@ -9,7 +9,7 @@ from .op_node import OpNode
 
 
 @dataclass(frozen=True)
-class Asked:
+class DumpRequest:
     """What the device was asked to dump of one model.
 
     Attributes
@@ -26,10 +26,10 @@ class Asked:
     reason: str = ""
     mode: Optional[str] = None
 
-    def lacks(self, op: OpNode) -> bool:
+    def excludes(self, op: OpNode) -> bool:
         """Tell whether an op is none of those that were asked for."""
         return self.positions is not None and op.position not in self.positions
 
 
-EVERYTHING = Asked()
+EVERYTHING = DumpRequest()
 """Nobody says what was asked for: every op, and the tensors that its dump holds."""
