@@ -170,8 +170,8 @@ class Notifier:
     def _give_up(self, waiting: _Waiting) -> None:
         what = "the first divergence" if waiting.document["event"] == DIVERGENCE else "the end"
         about = " of job %s" % waiting.document["job"] if waiting.document["job"] else ""
-        said = "warning: %s was not notified of %s%s: %s; the verdict does not depend on it"
-        self._say(said % (self.shown, what, about, waiting.problem))
+        text = "warning: %s was not notified of %s%s: %s; the verdict does not depend on it"
+        self._say(text % (self.shown, what, about, waiting.problem))
         waiting.done()
 
     def _post(self, document: Dict[str, Any]) -> "tuple[str, bool]":

@@ -71,7 +71,7 @@ def _notes(done: Plan) -> List[str]:
         "must be those of the whole model",
         "make the json of the new om with: atc --mode=1 --om=dump.om --json=%s" % _OM,
     ]
-    recorded = [border.entry.name for border in done.borders if border.entry.kept]
+    recorded = [border.entry.name for border in done.borders if border.entry.unchanged]
     if recorded:
         names = printable(", ".join(recorded))
         notes.append(

@@ -174,9 +174,9 @@ def _write_mappings(out: str, names: Sequence[Tuple[str, str, str]]) -> None:
         known = (
             read_input(path, MAPPING_LIMIT_BYTES).splitlines(True) if os.path.exists(path) else []
         )
-        kept = [line if line.endswith(b"\n") else line + b"\n" for line in known]
+        known_lines = [line if line.endswith(b"\n") else line + b"\n" for line in known]
         made = [line.encode("utf-8", "surrogateescape") for line in sorted(lines)]
-        write_whole(path, b"".join(dict.fromkeys(kept + made)))
+        write_whole(path, b"".join(dict.fromkeys(known_lines + made)))
 
 
 def convert_file(source: Source, out: str, options: ConvertOptions) -> Report:
@@ -357,7 +357,7 @@ class _Job:
             layout, op_name = converted.layout, options.op_name
         else:
             golden = parse_golden_name(stem + ".npy")
-            kept = (
+            golden_stem = (
                 stem
                 if golden is not None
                 else "%s.0.%016d" % (sanitise_golden(stem), int(time.time() * 1e6))
@@ -369,7 +369,7 @@ class _Job:
                 )
                 converted = converted._replace(notes=(*converted.notes, made_up))
             name, layout, op_name = (
-                "%s.%s" % (kept, options.form),
+                "%s.%s" % (golden_stem, options.form),
                 converted.layout if options.layout else "RESERVED",
                 "",
             )

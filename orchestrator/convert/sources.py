@@ -92,9 +92,9 @@ def require_own_names(sources: Sequence[Source]) -> None:
     """Raise UsageError where the results of two files would have the same names in the same
     folder.
     """
-    seen: Dict[Tuple[str, str], str] = {}
+    first_paths: Dict[Tuple[str, str], str] = {}
     for source in sources:
-        other = seen.setdefault((source.folder, source.name), source.path)
+        other = first_paths.setdefault((source.folder, source.name), source.path)
         if other != source.path:
             raise UsageError(
                 "%s and %s: their results would have the same names" % (other, source.path),

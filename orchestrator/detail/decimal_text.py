@@ -195,13 +195,13 @@ def _laid_out(values: Array, usual: Array, exponent: Array, digits: Array) -> Ar
     fixed = (exponent >= -4) & (exponent < _DIGITS)
     row = np.where(fixed, exponent + 4, _DIGITS + 4)
     point = np.where(fixed, exponent, 0)
-    kept = np.maximum(significant, np.where(fixed, exponent + 1, 1))
+    digit_count = np.maximum(significant, np.where(fixed, exponent + 1, 1))
     # Behind the last digit and in front of the first there is no point.
     point = np.where((point >= 0) & (significant > point + 1), point, 8)
     words = np.empty((values.size, 3 if fixed.all() else 4), np.uint64)
     words[:, 0] = _prefixes()[2 * row + (values < 0)] | _firsts()[first] | _points(0)[point]
-    words[:, 1] = (_spread_digits()[upper] & _mask_of_kept(1)[kept]) | _points(1)[point]
-    words[:, 2] = (_spread_digits()[lower] & _mask_of_kept(5)[kept]) | _points(5)[point]
+    words[:, 1] = (_spread_digits()[upper] & _mask_of_kept(1)[digit_count]) | _points(1)[point]
+    words[:, 2] = (_spread_digits()[lower] & _mask_of_kept(5)[digit_count]) | _points(5)[point]
     if words.shape[1] == 4:
         words[:, 3] = _exponents()[np.where(fixed, 0, exponent - _LEAST + 1)]
     out = words.view(np.uint8)

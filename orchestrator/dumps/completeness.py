@@ -59,10 +59,10 @@ def probe(path: str) -> Completeness:
         return Completeness(NO_LAW, None, size)
     if suffix == ".npy":
         return _probe_npy(path)
-    found = load_header(path)
-    if found.nulls_left_out:
-        return Completeness(SHORT, found.law_bytes, found.actual_bytes, True)
-    return Completeness(found.state, found.expected_bytes, found.actual_bytes)
+    header = load_header(path)
+    if header.nulls_left_out:
+        return Completeness(SHORT, header.law_bytes, header.actual_bytes, True)
+    return Completeness(header.state, header.expected_bytes, header.actual_bytes)
 
 
 def _probe_npy(path: str) -> Completeness:

@@ -164,11 +164,11 @@ class DumpFile:
 
     def __init__(self, path: AnyPath, partial: bool = False) -> None:
         path = path_text(path, "a dump file")
-        found = load_header(path)
-        if found.error is not None and not (partial and found.message is not None):
-            raise found.error
+        header = load_header(path)
+        if header.error is not None and not (partial and header.message is not None):
+            raise header.error
         # The class is frozen for its users.
-        self.__dict__.update(_attributes(path, found))
+        self.__dict__.update(_attributes(path, header))
 
     @classmethod
     def open(cls, path: str, partial: bool = False) -> DumpFile:
@@ -253,29 +253,29 @@ class DumpFile:
             "input": self.inputs,
             "output": self.outputs,
         }
-        found = regions.get(kind, ())
-        if not 0 <= index < len(found):
-            raise NotThere("%s has no %s %d (%d %ss)" % (self.path, kind, index, len(found), kind))
-        return source_of(self.path, self._start, found[index].file_offset, found[index].size_bytes)
+        infos = regions.get(kind, ())
+        if not 0 <= index < len(infos):
+            raise NotThere("%s has no %s %d (%d %ss)" % (self.path, kind, index, len(infos), kind))
+        return source_of(self.path, self._start, infos[index].file_offset, infos[index].size_bytes)
 
 
-def _attributes(path: str, found: Header) -> Dict[str, Any]:
+def _attributes(path: str, header: Header) -> Dict[str, Any]:
     """Return what a :class:`DumpFile` holds: lay the regions out one behind the other (version 2)
     or take the data fields' places.
     """
-    message = found.message
-    position = LENGTH_BYTES + found.header_bytes
+    message = header.message
+    position = LENGTH_BYTES + header.header_bytes
     infos: Dict[str, List[Any]] = {kind: [] for kind in KINDS}
     for kind, regions in regions_of(message):
         for index, region in enumerate(regions):
             offset, size, problem = position, region.size, None
-            if found.sizes_implied and kind in ("input", "output"):
+            if header.sizes_implied and kind in ("input", "output"):
                 size = size or implied_bytes(region)
-            if found.scan is not None:
+            if header.scan is not None:
                 offset, size, problem = place_in_message(
-                    region.size, found.scan.extents[kind][index]
+                    region.size, header.scan.extents[kind][index]
                 )
-            elif found.nulls_left_out and kind in ("input", "output") and not region.address:
+            elif header.nulls_left_out and kind in ("input", "output") and not region.address:
                 size, problem = (
                     0,
                     "the device wrote no data for it (null address, %d bytes by the header)"
@@ -290,21 +290,21 @@ def _attributes(path: str, found: Header) -> Dict[str, Any]:
                 infos[kind].append(RegionInfo(kind, index, code, size, offset, problem))
     return {
         "path": path,
-        "version": found.version,
+        "version": header.version,
         "header_version": message.version,
         "op_name": message.op_name,
         "dump_time": message.dump_time,
-        "header_bytes": found.header_bytes,
+        "header_bytes": header.header_bytes,
         "inputs": tuple(infos["input"]),
         "outputs": tuple(infos["output"]),
         "buffers": tuple(infos["buffer"]),
         "spaces": tuple(infos["space"]),
-        "state": found.state,
-        "expected_bytes": found.expected_bytes or 0,
-        "actual_bytes": found.actual_bytes,
-        "nulls_left_out": found.nulls_left_out,
+        "state": header.state,
+        "expected_bytes": header.expected_bytes or 0,
+        "actual_bytes": header.actual_bytes,
+        "nulls_left_out": header.nulls_left_out,
         "attrs": tuple((attr.name, attr.value) for attr in message.attr),
-        "_start": found.start,
+        "_start": header.start,
     }
 
 

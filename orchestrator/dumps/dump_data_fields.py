@@ -90,7 +90,7 @@ def scan_dump_data(
 
 def _scan_region(window: Window, scan: Scan, number: int, start: int, end: int) -> None:
     """Keep one tensor, buffer or workspace without its data."""
-    kind, data_field, kept = _REGIONS[number]
+    kind, data_field, scalars = _REGIONS[number]
     if len(scan.extents[kind]) >= MAX_REGIONS:
         raise FormatError("more than %d %ss" % (MAX_REGIONS, kind), window.path)
     extent: Optional[Tuple[int, int]] = None
@@ -98,7 +98,7 @@ def _scan_region(window: Window, scan: Scan, number: int, start: int, end: int) 
     for inner, wire, at, value_at, after in _records(window, start, end, scan):
         if inner == data_field and wire == BYTES:
             extent = (value_at, after - value_at)
-        elif inner in kept:
+        elif inner in scalars:
             _keep(body, window, at, after)
     scan.extents[kind].append(extent)
     scan.header += varint(number << 3 | BYTES) + varint(len(body)) + body

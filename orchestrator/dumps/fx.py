@@ -50,25 +50,25 @@ def fx_place(folder: str) -> FxPlace:
     too.
     """
     names = os.path.abspath(folder).split(os.sep)
-    above, parent, own = ([""] * 3 + names)[-3:]
+    above, parent, name = ([""] * 3 + names)[-3:]
     rank = rank_of(folder)
-    if _TIMED.match(parent) and is_number(own):
-        return FxPlace(rank, parent, _less_one(own))
-    if is_number(parent) and (above == _OLDER or _TIMED.match(own)):
-        return FxPlace(rank, own, _less_one(parent))
-    if is_number(own):
-        return FxPlace(rank, parent, own)
+    if _TIMED.match(parent) and is_number(name):
+        return FxPlace(rank, parent, _less_one(name))
+    if is_number(parent) and (above == _OLDER or _TIMED.match(name)):
+        return FxPlace(rank, name, _less_one(parent))
+    if is_number(name):
+        return FxPlace(rank, parent, name)
     return FxPlace(rank)
 
 
 def rank_of(folder: str) -> Optional[str]:
     """Return the rank that a folder or one above it tells."""
-    found = [
+    ranks = [
         match.group(1)
         for match in map(_RANK.match, os.path.abspath(folder).split(os.sep))
         if match is not None
     ]
-    return found[-1] if found else None
+    return ranks[-1] if ranks else None
 
 
 def _less_one(number: str) -> Optional[str]:
@@ -118,31 +118,31 @@ class FxFolders:
         InputError
             Several ranks dumped the same device at the same time.
         """
-        found = [
+        matches = [
             fx
             for fx in self._known
             if fx.token is None or place.step is None or fx.token == place.step
         ]
         if len({fx.rank for fx in self._known}) > 1:
             rank = self._rank(place)
-            found = [fx for fx in found if fx.rank == rank]
+            matches = [fx for fx in matches if fx.rank == rank]
         names = sorted({fx.graph for fx in self._known if fx.graph is not None})
         if len(names) > 1:
-            wanted = graph_of_run(place.model or "")
-            number = wanted.rpartition("_")[2]
+            graph_name = graph_of_run(place.model or "")
+            number = graph_name.rpartition("_")[2]
             if (
                 all(map(_TIMED.match, names))
                 and is_number(number)
                 and 0 < int(number) <= len(names)
             ):
-                wanted = names[int(number) - 1]
-            found = [fx for fx in found if fx.graph == wanted]
-        return repr(found[0]) if len(found) == 1 else None
+                graph_name = names[int(number) - 1]
+            matches = [fx for fx in matches if fx.graph == graph_name]
+        return repr(matches[0]) if len(matches) == 1 else None
 
     def _rank(self, place: Place) -> Optional[str]:
-        own = rank_of(self._target)
-        if own is not None or place.time is None or place.device is None:
-            return own or place.device
+        rank = rank_of(self._target)
+        if rank is not None or place.time is None or place.device is None:
+            return rank or place.device
         below = (place.time, place.device)
         patterns = [
             os.path.join(glob.escape(self._target), *more, "worldsize*_global_rank*", *below)

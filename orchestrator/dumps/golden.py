@@ -326,24 +326,24 @@ class GoldenSet:
             }
         )
 
-    def why_not(self, op_name: str, index: int) -> str:
+    def no_match_reason(self, op_name: str, index: int) -> str:
         """Return why :meth:`find` takes none of the files that may be an output's; empty without
         such.
         """
         key = sanitise_golden(op_name)
-        told = {
+        original_names = {
             entry.op_name: entry.original
             for entry in self._files.get((key, index), [])
             if entry.original
         }
-        if list(told.values()).count(op_name) > 1:
+        if list(original_names.values()).count(op_name) > 1:
             return (
                 "%d ops of the original model are called %s: which golden file is which op's "
-                "cannot be told" % (len(told), op_name)
+                "cannot be told" % (len(original_names), op_name)
             )
-        if told:
+        if original_names:
             text = "the golden files are of %s, which are written alike: " % listed(
-                sorted(told.values()), 5
+                sorted(original_names.values()), 5
             )
             return text + (
                 "give the model's json, which tells the op's own name"
@@ -361,7 +361,7 @@ class GoldenSet:
     @property
     def collisions(self) -> List[Collision]:
         """Files of different ops that share a sanitised name and index, sorted by name."""
-        found = []
+        collisions = []
         for (key, index), entries in sorted(self._files.items()):
             by_name: Dict[str, str] = {}
             for entry in entries:
@@ -369,8 +369,10 @@ class GoldenSet:
                     by_name[entry.op_name] = entry.rel
             if len(by_name) > 1:
                 names = tuple(sorted(by_name))
-                found.append(Collision(key, index, names, tuple(by_name[name] for name in names)))
-        return found
+                collisions.append(
+                    Collision(key, index, names, tuple(by_name[name] for name in names))
+                )
+        return collisions
 
     def outputs(self) -> Iterator[Tuple[str, int]]:
         """Yield the sanitised op name and the number of each output that has a golden file, npy, pb
@@ -380,21 +382,21 @@ class GoldenSet:
 
     def op_names(self) -> Iterator[str]:
         """Yield the sanitised name of every op once."""
-        seen = set()
+        yielded = set()
         for key in [key for key, _ in self._files] + list(self.dumps):
-            if key not in seen:
-                seen.add(key)
+            if key not in yielded:
+                yielded.add(key)
                 yield key
 
     def stamps(self) -> Dict[str, int]:
         """Return the timestamp of each op's first golden file, npy, pb or quant, by its sanitised
         name.
         """
-        found: Dict[str, int] = {}
+        earliest: Dict[str, int] = {}
         for (key, _), entries in self._files.items():
             stamp = min(entry.timestamp_us for entry in entries)
-            found[key] = min(stamp, found.get(key, stamp))
-        return found
+            earliest[key] = min(stamp, earliest.get(key, stamp))
+        return earliest
 
     def nearest(self, op_name: str, n: int = 3) -> List[str]:
         """Return up to ``n`` sanitised op names that resemble ``op_name``, best first."""
@@ -500,11 +502,11 @@ def _of_op(entries: List[GoldenEntry], op_name: str) -> List[GoldenEntry]:
     if not any(entry.original for entry in entries):
         return [entry for entry in entries if entry.op_name == op_name] or entries
     exact = [entry for entry in entries if (entry.original or entry.op_name) == op_name]
-    found = exact or [
+    matches = exact or [
         entry for entry in entries if sanitise_device(entry.original or entry.op_name) == op_name
     ]
     # Caffe allows several layers of one name: which of them is meant cannot be told.
-    return found if len({entry.op_name for entry in found}) == 1 else []
+    return matches if len({entry.op_name for entry in matches}) == 1 else []
 
 
 def open_golden(entry: GoldenEntry) -> Tuple[Tensor, Optional[int]]:

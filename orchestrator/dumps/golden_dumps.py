@@ -107,11 +107,11 @@ class GoldenDumps:
         return any(len(values) > 1 for values in self._levels.values())
 
     def _is_of(self, entry: DumpEntry, place: Place) -> bool:
-        own = self._places[entry.path]
+        dump_place = self._places[entry.path]
         return all(
             len(values) < 2
             or getattr(place, level) is None
-            or run_name(getattr(own, level)) == run_name(getattr(place, level))
+            or run_name(getattr(dump_place, level)) == run_name(getattr(place, level))
             for level, values in self._levels.items()
         )
 

@@ -82,21 +82,21 @@ def load_header(path: str) -> Header:
     descriptor, size = open_regular(path)
     try:
         start = read_at(descriptor, 0, min(size, START_BYTES), path)
-        found = _load_version_2(descriptor, start, size, path)
-        found.start = start
-        if found.state != COMPLETE:
+        header = _load_version_2(descriptor, start, size, path)
+        header.start = start
+        if header.state != COMPLETE:
             older = _load_version_1(descriptor, size, path)
             if older is not None and (
-                found.state == HEADERLESS or older.state == COMPLETE and _sizes_agree(older)
+                header.state == HEADERLESS or older.state == COMPLETE and _sizes_agree(older)
             ):
                 return older
-        if found.state == HEADERLESS:
+        if header.state == HEADERLESS:
             advice = not_a_dump(path)
             if advice is not None:
-                found.error = FormatError(
+                header.error = FormatError(
                     "not a dump file: %s" % advice.words, path, hint=advice.hint
                 )
-        return found
+        return header
     finally:
         os.close(descriptor)
 
@@ -203,24 +203,24 @@ def _judge_size(path: str, size: int, length: int, message: Any) -> Header:
     """Apply the size law."""
     payload = sum(region.size for _, regions in regions_of(message) for region in regions)
     expected = LENGTH_BYTES + length + payload
-    found = Header(COMPLETE, size, expected, 2, message, length, law_bytes=expected)
+    header = Header(COMPLETE, size, expected, 2, message, length, law_bytes=expected)
     if size == expected:
-        return found
+        return header
     written = expected - sum(tensor.size for tensor in _null_tensors(message))
     if size == written != expected:
-        found.nulls_left_out, found.expected_bytes = True, written
-        return found
+        header.nulls_left_out, header.expected_bytes = True, written
+        return header
     implied = expected + sum(
         implied_bytes(tensor) for tensor in itertools.chain(message.input, message.output)
     )
     if implied > expected and size > expected:
         # The vendor's converter from npy writes 0 for every size.
-        found.sizes_implied, expected = True, implied
-        found.expected_bytes = found.law_bytes = implied
+        header.sizes_implied, expected = True, implied
+        header.expected_bytes = header.law_bytes = implied
     if size != expected:
-        found.state = SHORT if size < expected else LONG
-        found.error = size_error(path, found.state, expected, size)
-    return found
+        header.state = SHORT if size < expected else LONG
+        header.error = size_error(path, header.state, expected, size)
+    return header
 
 
 def implied_bytes(tensor: Any) -> int:
@@ -267,13 +267,13 @@ def _load_version_1(descriptor: int, size: int, path: str) -> Optional[Header]:
     return Header(COMPLETE, size, size, 1, message, size, scan)
 
 
-def _sizes_agree(found: Header) -> bool:
+def _sizes_agree(header: Header) -> bool:
     """Tell whether every data field of a version 1 file has the size that the message gives."""
-    if found.scan is None:
+    if header.scan is None:
         return False
     return all(
-        place_in_message(region.size, found.scan.extents[kind][index])[2] is None
-        for kind, regions in regions_of(found.message)
+        place_in_message(region.size, header.scan.extents[kind][index])[2] is None
+        for kind, regions in regions_of(header.message)
         for index, region in enumerate(regions)
     )
 

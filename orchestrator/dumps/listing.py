@@ -125,12 +125,12 @@ def list_folder(folder: str, rel: str = "") -> FolderListing:
     hashes: List[str] = []
     try:
         with os.scandir(folder) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
+            in_order = sorted(entries, key=lambda entry: entry.name)
     except OSError as error:
         listing.unlisted = error.strerror or str(error)
         listing.notes.append("%s cannot be listed: %s" % (listing.where(), listing.unlisted))
         return listing
-    for entry in found:
+    for entry in in_order:
         _sort_in(listing, entry, hashes)
     if hashes:
         _resolve(listing, hashes)
@@ -143,24 +143,28 @@ def misnamed_notes(files: Sequence[str]) -> List[str]:
     """Return sentences about those of some files that would be golden files but for letters in
     their names, or for a part they lack.
     """
-    lacking = [file for file in files if lacks_a_part(os.path.basename(file))]
-    if lacking:
-        count = "1 npy file lacks" if len(lacking) == 1 else "%d npy files lack" % len(lacking)
+    incomplete = [file for file in files if lacks_a_part(os.path.basename(file))]
+    if incomplete:
+        count = (
+            "1 npy file lacks" if len(incomplete) == 1 else "%d npy files lack" % len(incomplete)
+        )
         text = "%s an output index or a time in the name (%s): goldwatch golden tf rename adds it"
         return [
-            text % (count, lacking[0]),
-            *misnamed_notes([file for file in files if file not in set(lacking)]),
+            text % (count, incomplete[0]),
+            *misnamed_notes([file for file in files if file not in set(incomplete)]),
         ]
     names = ((file, meant_golden_name(os.path.basename(file))) for file in files)
-    found = [(file, meant) for file, meant in names if meant is not None]
-    if not found:
+    misnamed = [(file, meant) for file, meant in names if meant is not None]
+    if not misnamed:
         return []
-    count = "1 file has" if len(found) == 1 else "%d files have" % len(found)
+    count = "1 file has" if len(misnamed) == 1 else "%d files have" % len(misnamed)
     text = (
         "%s the name of golden data but for letters outside A-Z a-z 0-9 _ - in the op's name: "
         "rename %s to %s"
     )
-    return [text % (count, *found[0]) + ("" if len(found) == 1 else ", and the others likewise")]
+    return [
+        text % (count, *misnamed[0]) + ("" if len(misnamed) == 1 else ", and the others likewise")
+    ]
 
 
 def _sort_in(listing: FolderListing, entry: os.DirEntry[str], hashes: List[str]) -> None:
@@ -194,15 +198,15 @@ def listed_statistics(listing: FolderListing) -> List[DumpEntry]:
     """Return the statistics of a folder's dumps, each op of a table as a file of its own, by
     timestamp.
     """
-    found = list(listing.stats)
+    dumps = list(listing.stats)
     for name in listing.tables:
         for path in table_paths(os.path.join(listing.folder, name)):
             dump = parse_dump_name(os.path.basename(path))
             if dump is not None:
-                found.append(
+                dumps.append(
                     DumpEntry(path, os.path.join(listing.rel, name, os.path.basename(path)), dump)
                 )
-    return sorted(found, key=lambda entry: (entry.name.timestamp_us, entry.rel))
+    return sorted(dumps, key=lambda entry: (entry.name.timestamp_us, entry.rel))
 
 
 def classify(
@@ -290,13 +294,13 @@ def walk(root: str, what: str) -> Iterator[FolderListing]:
         ``root`` does not exist, is not a folder or cannot be listed.
     """
     require_folder(root, what)
-    seen: Set[Tuple[int, int]] = set()
+    visited: Set[Tuple[int, int]] = set()
     waiting: List[Tuple[str, str, int]] = [(root, "", 0)]
     # A folder is to be known by its own name: links come last.
     links: Deque[Tuple[str, str, int]] = deque()
     while waiting or links:
         folder, rel, depth = waiting.pop() if waiting else links.popleft()
-        note = _first_visit(folder, rel, depth, seen)
+        note = _first_visit(folder, rel, depth, visited)
         if note is not None:
             yield FolderListing(folder, rel, passed_over=[note])
             continue
@@ -310,7 +314,7 @@ def walk(root: str, what: str) -> Iterator[FolderListing]:
         )
 
 
-def _first_visit(folder: str, rel: str, depth: int, seen: Set[Tuple[int, int]]) -> Optional[str]:
+def _first_visit(folder: str, rel: str, depth: int, visited: Set[Tuple[int, int]]) -> Optional[str]:
     """Return why this folder is not listed, or None after noting that it is."""
     if depth > MAX_DEPTH:
         return "%s lies more than %d folders deep and is left out" % (rel, MAX_DEPTH)
@@ -321,7 +325,7 @@ def _first_visit(folder: str, rel: str, depth: int, seen: Set[Tuple[int, int]]) 
     if not stat.S_ISDIR(status.st_mode):
         return "%s is no longer a folder" % (rel or folder)
     identity = (status.st_dev, status.st_ino)
-    if identity in seen:
+    if identity in visited:
         return "%s is the same folder as one that was already listed" % (rel or folder)
-    seen.add(identity)
+    visited.add(identity)
     return None

@@ -132,16 +132,16 @@ class _Tokens:
         return items[0] if len(items) == 1 and not comma else tuple(items)
 
     def _dict(self, depth: int) -> Dict[str, Any]:
-        found: Dict[str, Any] = {}
+        items: Dict[str, Any] = {}
         while not self._sees("}"):
             key = self.value(depth + 1)
             if not isinstance(key, str) or not self._sees(":"):
                 raise ValueError("expected a name and a colon before byte %d" % self._token.start())
             self._take()
-            found[key] = self.value(depth + 1)
+            items[key] = self.value(depth + 1)
             self._comma("}")
         self._take()
-        return found
+        return items
 
     def _comma(self, closer: str) -> bool:
         if self._sees(","):

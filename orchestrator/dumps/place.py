@@ -66,8 +66,8 @@ class Place(NamedTuple):
 
     def document(self) -> Dict[str, Optional[str]]:
         """Return the parts by name; the host only where there is one."""
-        found: Dict[str, Optional[str]] = dict(zip(self._fields, self.parts))
-        return found if self.host is None else {"host": self.host, **found}
+        fields: Dict[str, Optional[str]] = dict(zip(self._fields, self.parts))
+        return fields if self.host is None else {"host": self.host, **fields}
 
     @property
     def parts(self) -> Tuple[Optional[str], ...]:

@@ -82,12 +82,15 @@ def cut_of(dump: DumpFile) -> Optional[Cut]:
     """
     for _, text in dump.attrs[:1]:
         try:
-            told = json.loads(text)
-            count = int(told["slice_instance_num"])
+            description = json.loads(text)
+            count = int(description["slice_instance_num"])
             sides = [
-                _ranges(told.get(side + "_tensor_slice") or ()) for side in ("input", "output")
+                _ranges(description.get(side + "_tensor_slice") or ())
+                for side in ("input", "output")
             ]
-            pieces = [_pieces(told.get(side + "CutList") or ()) for side in ("input", "output")]
+            pieces = [
+                _pieces(description.get(side + "CutList") or ()) for side in ("input", "output")
+            ]
             cut = Cut(count, sides[0], sides[1], pieces[0], pieces[1])
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
@@ -195,13 +198,13 @@ class JoinedDump:
             shown = ", ".join(str(number) for number in missing[:8])
             raise NotComparable("of %d slices, %s is not there" % (self._cut.slices, shown))
         cut = self._cut
-        told, pieces = (
+        ranges, pieces = (
             (cut.inputs, cut.input_pieces) if kind == "input" else (cut.outputs, cut.output_pieces)
         )
-        if not told and index < len(pieces):
+        if not ranges and index < len(pieces):
             return _behind_each_other(pieces[index], infos)
         try:
-            return [told[number][index] for number in self._files]
+            return [ranges[number][index] for number in self._files]
         except IndexError:
             raise NotComparable("the header tells the cut of fewer slices or %ss" % kind) from None
 
@@ -251,29 +254,30 @@ def _behind_each_other(pieces: Tuple[int, ...], infos: Sequence[TensorInfo]) -> 
             "the header tells a cut into %s pieces, which %d slices are not"
             % (list(pieces), len(infos))
         )
-    at, found = 0, []
+    at, ranges = 0, []
     for info in infos:
         low, at = at, at + (info.shape[axes[0]] if axes else 0)
-        found.append(
+        ranges.append(
             tuple((low, at) if axis in axes else (0, size) for axis, size in enumerate(info.shape))
         )
-    return found
+    return ranges
 
 
 def _own_range(info: TensorInfo) -> Ranges:
     """Return where a slice lies by its ``dim_range``, whose ends are counted or not: the slice's
     shape tells.
     """
-    found = info.dim_range
-    if found is None or len(found) != len(info.shape):
+    dim_range = info.dim_range
+    if dim_range is None or len(dim_range) != len(info.shape):
         raise NotComparable("the header does not tell how the op was cut")
     if any(
-        size not in (end - start, end - start + 1) for (start, end), size in zip(found, info.shape)
+        size not in (end - start, end - start + 1)
+        for (start, end), size in zip(dim_range, info.shape)
     ):
         raise NotComparable(
-            "dim_range %s does not fit the shape %s" % (list(found), list(info.shape))
+            "dim_range %s does not fit the shape %s" % (list(dim_range), list(info.shape))
         )
-    return tuple((start, start + size) for (start, _), size in zip(found, info.shape))
+    return tuple((start, start + size) for (start, _), size in zip(dim_range, info.shape))
 
 
 def _source(file: DumpFile, info: TensorInfo, place: Ranges) -> FileSource:
@@ -392,38 +396,38 @@ class JoinedSource:
         :class:`goldwatch.tensors.tensor.ByteSource`.
         """
         end = offset + nbytes
-        found: List[Array] = []
+        parts: List[Array] = []
         while offset < end:
             row, start = divmod(offset, self._row)
             rows = (end - offset) // self._row
             if start or not rows:
                 stop = min(self._row, start + end - offset)
-                found += self._within(row, start, stop)
+                parts += self._within(row, start, stop)
                 offset += stop - start
             else:
-                found.append(self._rows(row, rows))
+                parts.append(self._rows(row, rows))
                 offset += rows * self._row
         return (
-            found[0]
-            if len(found) == 1
-            else np.concatenate(found)
-            if found
+            parts[0]
+            if len(parts) == 1
+            else np.concatenate(parts)
+            if parts
             else np.empty(0, np.uint8)
         )
 
     def _within(self, row: int, start: int, stop: int) -> List[Array]:
         """Return a part of one row, piece by piece."""
-        found = []
-        for low, high, skipped, own, source in self._pieces:
+        parts = []
+        for low, high, skipped, row_bytes, source in self._pieces:
             first, last = max(start, low), min(stop, high)
             if first < last:
-                found.append(source.read(row * own + skipped + first - low, last - first))
-        return found
+                parts.append(source.read(row * row_bytes + skipped + first - low, last - first))
+        return parts
 
     def _rows(self, first: int, count: int) -> Array:
         whole = np.empty((count, self._row), np.uint8)
-        for low, high, skipped, own, source in self._pieces:
-            whole[:, low:high] = source.read(first * own, count * own).reshape(count, own)[
-                :, skipped : skipped + high - low
-            ]
+        for low, high, skipped, row_bytes, source in self._pieces:
+            whole[:, low:high] = source.read(first * row_bytes, count * row_bytes).reshape(
+                count, row_bytes
+            )[:, skipped : skipped + high - low]
         return whole.reshape(-1)

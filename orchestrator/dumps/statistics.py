@@ -73,44 +73,44 @@ class StatisticsDump:
 
 
 def _infos(kind: str, rows: Tuple[TensorRow, ...]) -> Tuple[TensorInfo, ...]:
-    found = {row.number: row.statistics for row in rows if row.kind == kind}
+    by_number = {row.number: row.statistics for row in rows if row.kind == kind}
     return tuple(
-        _info(kind, index, found.get(index)) for index in range(max(found, default=-1) + 1)
+        _info(kind, index, by_number.get(index)) for index in range(max(by_number, default=-1) + 1)
     )
 
 
-def _info(kind: str, index: int, told: Optional[Statistics]) -> TensorInfo:
-    if told is None:
+def _info(kind: str, index: int, statistics: Optional[Statistics]) -> TensorInfo:
+    if statistics is None:
         return TensorInfo(
             kind, index, dtype_by_code(0), "ND", (), None, 0, None, 0, 0, problem=_LACKING
         )
-    dtype = _dtype(told.dtype)
-    code = format_code(told.format)
-    shape, problem = told.shape, None
+    dtype = _dtype(statistics.dtype)
+    code = format_code(statistics.format)
+    shape, problem = statistics.shape, None
     if shape is None:
         # Without dims the number of elements is what there is.
         count = (
-            told.elements
-            if told.elements is not None
-            else (told.size or 0) * 8 // dtype.bits
-            if dtype.bits and told.size
+            statistics.elements
+            if statistics.elements is not None
+            else (statistics.size or 0) * 8 // dtype.bits
+            if dtype.bits and statistics.size
             else None
         )
         shape = () if count is None else (count,)
-    if told.empty:
-        problem = "the device wrote no statistics of it (%s)" % (told.dtype or "no type")
+    if statistics.empty:
+        problem = "the device wrote no statistics of it (%s)" % (statistics.dtype or "no type")
     elif (
-        told.elements is not None
-        and told.shape is not None
-        and element_count(told.shape) > told.elements
+        statistics.elements is not None
+        and statistics.shape is not None
+        and element_count(statistics.shape) > statistics.elements
     ):
         problem = "its shape %s has more elements than were counted, %d" % (
-            list(told.shape),
-            told.elements,
+            list(statistics.shape),
+            statistics.elements,
         )
     layout = format_name(code) if code is not None else "ND"
     return TensorInfo(
-        kind, index, dtype, layout, shape, None, 0, None, told.size or 0, 0, problem=problem
+        kind, index, dtype, layout, shape, None, 0, None, statistics.size or 0, 0, problem=problem
     )
 
 

@@ -138,11 +138,11 @@ class DumpTree:
         """What was left out: what is no folder or file of its own, and for its time, a sentence for
         each time, device and model.
         """
-        found: Dict[Tuple[Optional[str], ...], List[Combo]] = {}
+        left_out: Dict[Tuple[Optional[str], ...], List[Combo]] = {}
         for combo in self.left:
-            found.setdefault(combo.place.run, []).append(combo)
+            left_out.setdefault(combo.place.run, []).append(combo)
         notes = ["left out: " + text for text in self._passed_over]
-        for key, (first, *more) in found.items():
+        for key, (first, *more) in left_out.items():
             where = (first.rel or first.folder) + (" and %d more" % len(more) if more else "")
             notes.append(
                 "left out %s: time %s of device %s %s" % (where, key[0], key[1], self._why[key])
@@ -242,12 +242,12 @@ def _choose_times(tree: DumpTree, combos: List[Combo], time: Optional[str]) -> N
             newest[place.device, run_name(place.model)] = max(place.time, known, key=time_order)
     for combo in combos:
         place = combo.place
-        wanted = newest.get((place.device, run_name(place.model))) if time is None else time
-        if place.time is None or time == ALL_TIMES or place.time == wanted:
+        chosen = newest.get((place.device, run_name(place.model))) if time is None else time
+        if place.time is None or time == ALL_TIMES or place.time == chosen:
             tree.combos.append(combo)
             continue
         tree.left.append(combo)
-        tree._why[place.run] = "%s %s" % ("is older than" if time is None else "is not", wanted)
+        tree._why[place.run] = "%s %s" % ("is older than" if time is None else "is not", chosen)
     tree.empty = [combo for combo in tree.empty if combo.place.run not in tree._why]
 
 
@@ -273,12 +273,12 @@ def _taken(combos: Sequence[Combo]) -> str:
     """Return what was taken from many places: their devices, models and steps."""
     parts = []
     for word, names in (("device", "devices"), ("model", "models"), ("step", "steps")):
-        found = sorted({getattr(combo.place, word) for combo in combos} - {None}, key=name_order)
-        if found:
+        values = sorted({getattr(combo.place, word) for combo in combos} - {None}, key=name_order)
+        if values:
             parts.append(
-                "%s %s" % (word, found[0])
-                if len(found) == 1
-                else "%d %s (%s)" % (len(found), names, _ends(found))
+                "%s %s" % (word, values[0])
+                if len(values) == 1
+                else "%d %s (%s)" % (len(values), names, _ends(values))
             )
     return "took %d folders with %d dump files: %s" % (
         len(combos),

@@ -191,19 +191,23 @@ def _storage(tensor: TensorData, where: str) -> Tuple[DType, Any]:
     return dtype, np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(-1)
 
 
-def _dtype(given: Union[int, str, DType], where: str) -> DType:
-    if isinstance(given, DType):
-        return given
-    found = dtype_by_code(given) if isinstance(given, int) else dtype_by_name(given)
-    if found is None:
-        raise InputError("%s: data type %r is not known" % (where, given))
-    return found
+def _dtype(code_or_name: Union[int, str, DType], where: str) -> DType:
+    if isinstance(code_or_name, DType):
+        return code_or_name
+    dtype = (
+        dtype_by_code(code_or_name)
+        if isinstance(code_or_name, int)
+        else dtype_by_name(code_or_name)
+    )
+    if dtype is None:
+        raise InputError("%s: data type %r is not known" % (where, code_or_name))
+    return dtype
 
 
-def _format_code(given: Union[int, str], where: str) -> int:
-    code = given if isinstance(given, int) else format_code(given)
+def _format_code(code_or_name: Union[int, str], where: str) -> int:
+    code = code_or_name if isinstance(code_or_name, int) else format_code(code_or_name)
     if code is None:
-        raise InputError("%s: format %r is not known" % (where, given))
+        raise InputError("%s: format %r is not known" % (where, code_or_name))
     return code
 
 

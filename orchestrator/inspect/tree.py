@@ -84,7 +84,7 @@ class _Tree:
         self.tasks: Dict[Any, List[Tuple[Place, str]]] = {}
         self.paths: List[str] = []
         self.dumps: Dict[Place, List[DumpEntry]] = {}
-        self.told: List[DumpEntry] = []
+        self.statistics_entries: List[DumpEntry] = []
 
     def take(self, listing: FolderListing) -> None:
         """Add one folder."""
@@ -145,7 +145,7 @@ class _Tree:
             known["ops"].update((entry.name.op_type, entry.name.op_name) for entry in statistics)
             known["files"] += len(paths)
             known["bytes"] += sum(map(_size, paths))
-        self.told += statistics
+        self.statistics_entries += statistics
         self.statistics += len(paths)
         self.files += len(paths)
         self.bytes += sum(map(_size, paths))
@@ -204,7 +204,7 @@ class _Tree:
         if stats:
             document["contents"] = [inspect_file(path, True) for path in self.paths]
             document["remarkable"] = in_order(
-                [remark for entry in self.told for remark in _remarkable(entry)]
+                [remark for entry in self.statistics_entries for remark in _remarkable(entry)]
             )
             document["not_finite"] = self._not_finite(dict(zip(self.paths, document["contents"])))
         return document

@@ -145,36 +145,36 @@ def _protobuf(descriptor: int, size: int, path: str) -> str:
     """Tell by the numbers and wire types of the fields; a message that is cut short tells it as far
     as it goes.
     """
-    seen: Dict[Tuple[int, int], int] = {}
+    counts: Dict[Tuple[int, int], int] = {}
     first: Optional[Tuple[int, int]] = None
     window = Window(descriptor, path)
     broken = False
     try:
         for number, wire, begin, end in fields_of(window, 0, size):
             first = first or (begin, end)
-            seen[number, wire] = seen.get((number, wire), 0) + 1
-            if len(seen) > 64 or sum(seen.values()) > _MAX_FIELDS:
+            counts[number, wire] = counts.get((number, wire), 0) + 1
+            if len(counts) > 64 or sum(counts.values()) > _MAX_FIELDS:
                 break
     except (GoldwatchError, IndexError):
         broken = True
-    if (100, BYTES) in seen or (
-        (1, BYTES) in seen and (2, BYTES) in seen and not broken and _is_text(window, first)
+    if (100, BYTES) in counts or (
+        (1, BYTES) in counts and (2, BYTES) in counts and not broken and _is_text(window, first)
     ):
         return kinds.CAFFEMODEL
-    if (1, VARINT) in seen and ((7, BYTES) in seen or (8, BYTES) in seen):
+    if (1, VARINT) in counts and ((7, BYTES) in counts or (8, BYTES) in counts):
         return kinds.ONNX
-    if not broken and set(seen) == {(1, VARINT), (2, BYTES)}:
+    if not broken and set(counts) == {(1, VARINT), (2, BYTES)}:
         return kinds.SAVED_MODEL
     if (
-        (1, BYTES) in seen
+        (1, BYTES) in counts
         and first is not None
-        and all(number <= 5 for number, _ in seen)
+        and all(number <= 5 for number, _ in counts)
         and _is_node(window, first)
     ):
         return kinds.GRAPH_DEF
     return (
         kinds.RAW
-        if broken or not seen or any(number > 200 for number, _ in seen)
+        if broken or not counts or any(number > 200 for number, _ in counts)
         else kinds.PROTOBUF
     )
 

@@ -93,14 +93,14 @@ def kinds_in_folder(folder: str) -> List[Kind]:
 
 
 def _files(folder: str) -> Iterator[str]:
-    seen = 0
+    count = 0
     for base, folders, names in os.walk(folder):
         rel = os.path.relpath(base, folder)
         folders.sort()
         if rel.count(os.sep) >= _MOST_DEPTH:
             folders[:] = []
         for name in sorted(names):
-            seen += 1
-            if seen > _MOST_FILES:
+            count += 1
+            if count > _MOST_FILES:
                 return
             yield name if rel == "." else os.path.join(rel, name)

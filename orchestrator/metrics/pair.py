@@ -143,7 +143,7 @@ def compare_tensors(
     try:
         if told_by_statistics(task, golden):
             if settings.exact:
-                raise NotComparable(StatisticsSource.lacking)
+                raise NotComparable(StatisticsSource.NO_ELEMENTS)
             return compare_statistics(task, golden, settings)
         if settings.exact:
             return in_its_memory(task, compare_bits(task, golden, address), settings)

@@ -22,7 +22,7 @@ from .quantised import is_quant, quantised_stretch
 from .row_plan import EXPECTED_ABSENT, INPUT, NOT_COMPARED, PAIR, Counterpart
 
 HasGolden = Callable[[str, int], bool]
-WhyNot = Callable[[str, int], str]
+NoMatchReason = Callable[[str, int], str]
 Shape = Tuple[int, ...]
 ShapeOf = Callable[[str, int], Optional[Shape]]
 
@@ -39,7 +39,7 @@ class Counterparts:
     ----------
     has_golden
         Tells whether a golden file exists for (original op's raw name, output index).
-    why_not
+    no_match_reason
         Tells why golden files that may be an output's are not taken; empty where there are none.
     shape_of
         Tells the shape of a golden tensor; None where there is none.
@@ -50,14 +50,14 @@ class Counterparts:
         graph: ModelGraph,
         groups: Groups,
         has_golden: HasGolden,
-        why_not: WhyNot = lambda name, index: "",
+        no_match_reason: NoMatchReason = lambda name, index: "",
         shape_of: ShapeOf = lambda name, index: None,
     ) -> None:
         self._shape_of = shape_of
         self._graph = graph
         self._groups = groups
         self._has_golden = has_golden
-        self._why_not = why_not
+        self._no_match_reason = no_match_reason
         self._stretch = quantised_stretch(graph)
         self._cache: Dict[Tuple[int, int], Counterpart] = {}
 
@@ -295,7 +295,7 @@ class Counterparts:
         if self._has_golden(name, index):
             return Counterpart(PAIR, note, name, index, desc.origin_format, desc.origin_shape)
         reason = "no golden file for %s:%d (%s.%d.*)" % (name, index, sanitise_golden(name), index)
-        why = self._why_not(name, index)
+        why = self._no_match_reason(name, index)
         reason += ": " + why if why else ""
         return Counterpart(
             NOT_COMPARED, reason + note, name, index, desc.origin_format, desc.origin_shape
@@ -362,7 +362,7 @@ class KnownCounterparts:
                 graph,
                 groups_of(graph),
                 lambda op, index: golden.find(op, index, "output", at) is not None,
-                golden.why_not,
+                golden.no_match_reason,
                 lambda op, index: golden.shape(op, index, at),
             )
         elif revision != golden.revision:

@@ -12,7 +12,7 @@ from ..naming import sanitise_device, whole_name
 from ..shared_records import changed
 from ..text.wording import listed
 from .absent_ops import Absence
-from .counterpart import Counterparts, HasGolden, WhyNot, with_reading_shape
+from .counterpart import Counterparts, HasGolden, NoMatchReason, with_reading_shape
 from .dump_request import EVERYTHING, DumpRequest
 from .graph import ModelGraph
 from .never_dumped import never_dumps, no_dump_reason
@@ -57,7 +57,7 @@ class Pairing:
         The same for inputs, where the golden side is a device dump; without a model only.
     counterparts
         What is known of the model's tensors already; None: nothing is.
-    why_not
+    no_match_reason
         Tells why golden files that may be an output's are not taken, without a model; empty where
         there are none.
     asked
@@ -70,14 +70,14 @@ class Pairing:
         has_golden: HasGolden,
         has_golden_input: Optional[HasGolden] = None,
         counterparts: Optional[Counterparts] = None,
-        why_not: WhyNot = lambda name, index: "",
+        no_match_reason: NoMatchReason = lambda name, index: "",
         request: DumpRequest = EVERYTHING,
     ) -> None:
         self.graph = graph
         self.request = request
         self._has_golden = has_golden
         self._has_golden_input = has_golden_input
-        self._why_not = why_not
+        self._no_match_reason = no_match_reason
         self._groups = groups_of(graph) if graph is not None else None
         self._counterparts = counterparts
         if counterparts is None and graph is not None and self._groups is not None:
@@ -564,7 +564,7 @@ class Pairing:
             )
         if has(name, index):
             return Counterpart(PAIR, "", name, index, golden_kind=kind)
-        why = self._why_not(name, index) if kind == OUTPUT else ""
+        why = self._no_match_reason(name, index) if kind == OUTPUT else ""
         reason = "no golden data for %s:%s:%d" % (name, kind, index) + (": " + why if why else "")
         return Counterpart(NOT_COMPARED, reason, name, index, golden_kind=kind)
 

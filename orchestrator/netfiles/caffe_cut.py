@@ -37,14 +37,14 @@ def _indented(text: str, columns: int) -> str:
     return "".join(" " * columns + line for line in text.splitlines(True))
 
 
-def cut_net(net: Net, kept: Collection[int], inputs: Sequence[Tuple[str, str, Shape]]) -> str:
+def cut_net(net: Net, layers: Collection[int], inputs: Sequence[Tuple[str, str, Shape]]) -> str:
     """Return the text of a net of some layers.
 
     Parameters
     ----------
     net
         The whole net; it is not changed.
-    kept
+    layers
         Numbers of the layers (of ``net.layers``) that stay, at least one.
     inputs
         The new inputs, each ``(layer name, blob, shape)``; they stand before the first layer that
@@ -57,10 +57,10 @@ def cut_net(net: Net, kept: Collection[int], inputs: Sequence[Tuple[str, str, Sh
         does not stay, or an input is missing.
     """
     check_versions(
-        net, [origins for origins, _ in net.graph()], kept, [blob for _, blob, _ in inputs]
+        net, [origins for origins, _ in net.graph()], layers, [blob for _, blob, _ in inputs]
     )
     document = net.document.unedited()
-    numbers = set(kept)
+    numbers = set(layers)
     delete_layers(
         document,
         [layer for number, layer in enumerate(net.layers) if number not in numbers] + net.removed,
@@ -87,7 +87,7 @@ def delete_layers(document: Document, layers: Sequence[Layer]) -> None:
 def check_versions(
     net: Net,
     sources: Sequence[Sequence[Tuple[int, int]]],
-    kept: Collection[int],
+    layers: Collection[int],
     blobs: Collection[str],
 ) -> None:
     """Make sure that each kept layer reads what it read before: a value from the same layer, or a
@@ -106,11 +106,11 @@ def check_versions(
         As :func:`cut_net`.
     """
     current: Dict[str, Tuple[int, int]] = {}
-    for number in sorted(kept):
+    for number in sorted(layers):
         layer, origins = net.layers[number], sources[number]
         for value, origin in zip(layer.bottoms, origins):
             made = current.get(value.text)
-            outside = origin[0] not in kept
+            outside = origin[0] not in layers
             if (outside and (made is not None or value.text not in blobs)) or (
                 not outside and made != origin
             ):

@@ -213,13 +213,13 @@ def _of_group(group: Any) -> Optional[List[np.ndarray]]:
 
 def _layers(data: Buffer, path: str) -> Iterator[Tuple[str, List[_Blob]]]:
     """Yield every layer that has weights; of layers of one name the first counts, as in Caffe."""
-    seen = set()
+    names = set()
     try:
         for number, wire, first, last in fields_of(data, 0, len(data)):
             if wire == BYTES and number in (_LAYER, _V1_LAYER):
                 name, blobs = _layer(data, first, last, number == _V1_LAYER)
-                if blobs and name not in seen:
-                    seen.add(name)
+                if blobs and name not in names:
+                    names.add(name)
                     yield name, blobs
     except FormatError as error:
         raise FormatError(

@@ -92,10 +92,10 @@ class CaffeModel:
         int
             How many layers were written.
         """
-        kept = [(layer.start, layer.end) for layer in self.layers if layer.name in names]
+        spans = [(layer.start, layer.end) for layer in self.layers if layer.name in names]
         with WireFile(self._file, "WEIGHTS", _HINT) as file:
-            file.copy(sorted(kept + self.others), stream)
-        return len(kept)
+            file.copy(sorted(spans + self.others), stream)
+        return len(spans)
 
 
 def _layer(file: WireFile, record: Record) -> LayerRecord:

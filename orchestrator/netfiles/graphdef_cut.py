@@ -35,7 +35,7 @@ def placeholder(name: str, dtype: str, shape: Shape) -> bytes:
 
 def write_graph(
     graph: GraphFile,
-    kept: Sequence[int],
+    nodes: Sequence[int],
     placeholders: Sequence[Tuple[str, str, Shape]],
     renamed: Mapping[str, str],
     dropped_controls: Collection[Tuple[str, str]],
@@ -46,7 +46,7 @@ def write_graph(
 
     Parameters
     ----------
-    kept
+    nodes
         Numbers of the nodes that stay, in the file's order.
     placeholders
         The new inputs, each ``(name, dtype, shape)``; they come first.
@@ -60,7 +60,7 @@ def write_graph(
     InputError
         A placeholder's name is one of a node that stays.
     """
-    names = {graph.nodes[number].name for number in kept}
+    names = {graph.nodes[number].name for number in nodes}
     touched = {node for node, _ in dropped_controls} | {node for node, _ in dropped_colocations}
     controls, colocations = set(dropped_controls), set(dropped_colocations)
     for name, dtype, shape in placeholders:
@@ -69,7 +69,7 @@ def write_graph(
         stream.write(field(1, placeholder(name, dtype, shape)))
     with graph.open() as file:
         spans: List[Span] = []
-        for number in kept:
+        for number in nodes:
             node = graph.nodes[number]
             if node.name not in touched and not renamed.keys() & set(node.inputs):
                 spans.append((node.record.start, node.record.last))

@@ -195,12 +195,12 @@ class OnnxCut:
         outputs: Sequence[Border],
     ) -> List[Piece]:
         graph = self._model.graph
-        kept = [(graph.nodes[number], name) for number, name in sorted(nodes.items())]
-        read = {name for node, _ in kept for name in [*node.inputs, *captured(node)]}
-        inner = {name for node, _ in kept for name in node.outputs} - {
+        named_nodes = [(graph.nodes[number], name) for number, name in sorted(nodes.items())]
+        read = {name for node, _ in named_nodes for name in [*node.inputs, *captured(node)]}
+        inner = {name for node, _ in named_nodes for name in node.outputs} - {
             border.name for border in outputs
         }
-        pieces = [piece for node, name in kept for piece in self._named(file, node, name)]
+        pieces = [piece for node, name in named_nodes for piece in self._named(file, node, name)]
         pieces += self._weights(file, graph, read)
         for number, values in (
             (11, self._weight_inputs(graph, read)),

@@ -38,7 +38,9 @@ _FIXED = {
 _OWN = ("", "ai.onnx")
 
 
-def fitted(shape: Sequence[int], dims: Optional[Sequence[Optional[int]]]) -> Tuple[int, ...]:
+def fitted_to_dims(
+    shape: Sequence[int], dims: Optional[Sequence[Optional[int]]]
+) -> Tuple[int, ...]:
     """Return a shape as a model has it, where a device holds the value with further axes of size 1,
     or folded otherwise.
 
@@ -145,8 +147,8 @@ class Ranks:
         if kind == "GatherElements":
             return second
         if kind in ("Squeeze", "Unsqueeze") and first is not None:
-            given = numbers_of(file, node.attrs["axes"], 8) if "axes" in node.attrs else None
-            count = len(given) if given is not None else self._length_of(node, 1)
+            given_axes = numbers_of(file, node.attrs["axes"], 8) if "axes" in node.attrs else None
+            count = len(given_axes) if given_axes is not None else self._length_of(node, 1)
             return None if count is None else first + (count if kind == "Unsqueeze" else -count)
         return None
 

@@ -164,12 +164,12 @@ def _text(file: WireFile, first: int, last: int) -> str:
     return piece.decode("utf-8", "backslashreplace")
 
 
-def _inner_text(file: WireFile, span: Span, wanted: int) -> Optional[str]:
+def _inner_text(file: WireFile, span: Span, field_number: int) -> Optional[str]:
     return next(
         (
             _text(file, first, last)
             for number, wire, first, last in file.inside(*span)
-            if (number, wire) == (wanted, BYTES)
+            if (number, wire) == (field_number, BYTES)
         ),
         None,
     )

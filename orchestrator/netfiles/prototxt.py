@@ -74,9 +74,9 @@ class Document:
         staying = [index for index in range(len(field.values)) if index not in doomed]
         # Of n elements n - 1 commas remain: each staying one but the last keeps the comma behind
         # it.
-        kept = {index for index in staying[:-1] if index < len(field.commas)}
+        remaining = {index for index in staying[:-1] if index < len(field.commas)}
         for index, comma in enumerate(field.commas):
-            if index not in kept:
+            if index not in remaining:
                 self._edits[(comma, comma + 1)] = ""
 
     def _whole_lines(self, start: int, end: int) -> Tuple[int, int]:

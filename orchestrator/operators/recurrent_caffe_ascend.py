@@ -13,10 +13,10 @@ from .recurrent_cells import (
     Step,
     Weights,
     added,
-    kept,
     part,
     projected,
     quarters,
+    rounded_to_stored_type,
     stacked,
     turned,
     zeros,
@@ -94,7 +94,7 @@ def caffe_lstm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value
         cell = step.cell_state(_with_cont(forget, cont, number), cell, take, fresh)
         shown = step.shown(out, cell)
         steps_made.append(shown)
-        last, (shown, cell) = [shown, cell], kept([shown, cell], arithmetic)
+        last, (shown, cell) = [shown, cell], rounded_to_stored_type([shown, cell], arithmetic)
     return [stacked(steps_made)] + ([stacked([state]) for state in last] if initial else [])
 
 
@@ -113,7 +113,7 @@ def caffe_rnn(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
             0, added(part(total, number), matrix.product(_with_cont(state, cont, number)))
         )
         steps_made.append(step.activated(0, added(out.product(state), offset)))
-        last, (state,) = state, kept([state], arithmetic)
+        last, (state,) = state, rounded_to_stored_type([state], arithmetic)
     return [stacked(steps_made)] + ([stacked([last])] if initial else [])
 
 
@@ -271,7 +271,7 @@ def ascend_dynamic_rnn(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Li
         cell = step.cell_state(forget, cell, take, fresh)
         shown = step.shown(out, cell)
         of_steps.append([shown, shown, cell, take, fresh, forget, out, step.activated(2, cell)])
-        shown, cell = kept([shown, cell], arithmetic)
+        shown, cell = rounded_to_stored_type([shown, cell], arithmetic)
     return _by_output(of_steps, backwards)
 
 
@@ -308,5 +308,5 @@ def ascend_dynamic_gru(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Li
         fresh = step.activated(1, added(part(now, (slice(None), n)), left))
         shown = step.mixed(keep, shown, fresh)
         of_steps.append([shown, shown, keep, reset, fresh, behind])
-        (shown,) = kept([shown], arithmetic)
+        (shown,) = rounded_to_stored_type([shown], arithmetic)
     return _by_output(of_steps, backwards)

@@ -60,8 +60,8 @@ def turned(value: Value) -> Value:
     return moved(lambda array: array.T, value)
 
 
-def kept(states: Sequence[Value], arithmetic: Arithmetic) -> List[Value]:
-    """Return states as the next step of a layer has them."""
+def rounded_to_stored_type(states: Sequence[Value], arithmetic: Arithmetic) -> List[Value]:
+    """Round states to the type in which the next step of a layer reads them."""
     return [state.with_step(arithmetic.states) for state in states]
 
 
@@ -99,16 +99,16 @@ class Weights:
             else np.square(np.broadcast_to(matrix.error, self._matrix.shape))
         )
         self._sums = arithmetic.accumulator**2 * len(self._matrix) / 6.0
-        self._own = self._sums + arithmetic.factors**2 * 2.0 / 3.0
+        self._product_factor = self._sums + arithmetic.factors**2 * 2.0 / 3.0
 
     def product(self, state: Value) -> Value:
         """Return state [batch, inputs] times the matrix."""
         array = np.asarray(state.array, np.float64)
         result = array @ self._matrix
-        if not self._own and state.error is None and self._error is None:
+        if not self._product_factor and state.error is None and self._error is None:
             return Value(result)
         squares = np.square(array)
-        moving = self._own * squares
+        moving = self._product_factor * squares
         if state.error is not None:
             moving = moving + np.square(state.error)
         total = moving @ self._squares + self._sums * np.square(result)

@@ -14,10 +14,10 @@ from .recurrent_cells import (
     activations,
     added,
     chosen,
-    kept,
     part,
     projected,
     quarters,
+    rounded_to_stored_type,
     stacked,
     turned,
     zeros,
@@ -59,7 +59,9 @@ def _run(
     shown = []
     for step in range(steps):
         going = (step < ends)[:, None]
-        fresh = advance(part(ordered, step), kept(states, arithmetic) if step else states)
+        fresh = advance(
+            part(ordered, step), rounded_to_stored_type(states, arithmetic) if step else states
+        )
         if lengths is not None:
             shown.append(chosen(going, fresh[0], Value(np.zeros(()))))
             fresh = [chosen(going, new, old) for new, old in zip(fresh, states)]

@@ -176,7 +176,7 @@ class Feeder:
             return Feed(tensor, desc_at(op.input_descs, source))
         if producer is None:
             return None
-        output_feed = self._made(producer, output)
+        output_feed = self._recorded_output(producer, output)
         if output_feed is None and producer.type in INPUT_TYPES:
             counterpart = self._counterparts.of_output(producer, output)
             tensor_given = self._network_input(
@@ -215,7 +215,7 @@ class Feeder:
             op, output = before, source[1]
         return op, output
 
-    def _own(self, op: OpNode, source: _Source) -> Tuple[Optional[Feed], bool]:
+    def _recorded_input(self, op: OpNode, source: _Source) -> Tuple[Optional[Feed], bool]:
         tensor, is_as_read = self._recorded.input(op, source.number)
         if tensor is None:
             return None, False
@@ -228,10 +228,10 @@ class Feeder:
         ), is_as_read
 
     def _feed(self, op: OpNode, source: _Source, entry: CutInput) -> Feed:
-        own_feed, is_as_read = self._own(op, source)
+        own_feed, is_as_read = self._recorded_input(op, source)
         if own_feed is not None and is_as_read:
             return own_feed
-        producer_feed = self._made(source.producer, source.output)
+        producer_feed = self._recorded_output(source.producer, source.output)
         if producer_feed is not None:
             return producer_feed
         if own_feed is not None:
@@ -252,7 +252,7 @@ class Feeder:
             % (entry.tensor, source.producer.name)
         )
 
-    def _made(self, producer: OpNode, output: int) -> Optional[Feed]:
+    def _recorded_output(self, producer: OpNode, output: int) -> Optional[Feed]:
         """Return the recorded output of an op, or of what precedes it by way of Cast and
         TransData.
         """
@@ -279,7 +279,7 @@ class Feeder:
         within = bool(source.root.originals) and set(source.root.originals) <= set(op.originals)
         if within or (source.value is not None and self._joins(entry.producer)):
             return self._held(entry)
-        own_feed, is_as_read = self._own(op, source)
+        own_feed, is_as_read = self._recorded_input(op, source)
         if own_feed is not None and is_as_read:
             return own_feed
         # What the compiler put in between (AIPP) hands out no other original's value.

@@ -157,7 +157,7 @@ class Piece:
     def __init__(self, cut: Cut, nodes: Nodes, order: Sequence[int], dtype: str) -> None:
         self.cut = cut
         inside = set(cut.layers)
-        kept_nodes = {entry.value[0] for entry in cut.inputs if entry.kept}
+        kept_nodes = {entry.value[0] for entry in cut.inputs if entry.unchanged}
         self.calls: List[Tuple[int, Call]] = [
             (number, nodes.call(number)) for number in order if number in inside - kept_nodes
         ]

@@ -16,7 +16,7 @@ from ..model.graph import ModelGraph
 from ..model.op_groups import FOLLOWING_TYPES
 from ..model.op_node import OpNode, TensorDesc, desc_at
 from ..model.row_plan import RowPlan
-from ..netfiles.onnx_ranks import fitted
+from ..netfiles.onnx_ranks import fitted_to_dims
 from ..operators import Arithmetic, CannotCompute, Value
 from ..submodel.caffe_original import CaffeOriginal
 from ..submodel.cut_definition import CutInput
@@ -130,7 +130,7 @@ class Recomputer:
         """Tell whether an op of this name is among :attr:`ops`."""
         return name in self._planned or name in self._copies
 
-    def why_not(self, name: str) -> Optional[str]:
+    def not_computable_reason(self, name: str) -> Optional[str]:
         """Return why an op is not among :attr:`ops`; None where nothing is known of it."""
         reasons = (
             row.reason
@@ -244,7 +244,9 @@ class Recomputer:
         """
         planned = self._planned.get(name)
         if planned is None:
-            raise NotComputable(self.why_not(name) or "the original model does not tell it")
+            raise NotComputable(
+                self.not_computable_reason(name) or "the original model does not tell it"
+            )
         outputs, inputs = self._outputs(planned), self._inputs(planned)
         require_memory([*inputs.values(), *(output.tensor for output, _ in outputs)])
         piece = self._piece(planned, "")
@@ -354,7 +356,9 @@ class Recomputer:
         """
         planned = self._planned.get(name)
         if planned is None:
-            raise NotComputable(self.why_not(name) or "the original model does not tell it")
+            raise NotComputable(
+                self.not_computable_reason(name) or "the original model does not tell it"
+            )
         pieces = self._piece(planned, ""), self._piece(planned, compute_type(planned.op))
         inputs = [(entry.value, entry.producer, entry.output_index) for entry in planned.cut.inputs]
         outputs = [(self._value(plan), plan.tensor_index or 0) for plan, _ in planned.rows]
@@ -441,7 +445,7 @@ class Recomputer:
         if shape_known is not None or not isinstance(model, OnnxOriginal):
             return RecordedTensor(feed, shape_known, dtype=dtype)
         dims = model.dims(entry.tensor)
-        return RecordedTensor(feed, None, lambda shape: fitted(shape, dims), dtype)
+        return RecordedTensor(feed, None, lambda shape: fitted_to_dims(shape, dims), dtype)
 
     def _outputs(self, planned: PlannedOp) -> List[Tuple[Output, int]]:
         """Return the outputs that are compared, each with its number on the device."""

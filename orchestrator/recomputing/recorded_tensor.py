@@ -25,9 +25,9 @@ class RecordedTensor:
     ----------
     feed
         The tensor, and what the model says of it.
-    wanted
+    original_shape_known
         Its shape in the original model; None: not known.
-    fitted
+    fit_shape
         Brings a shape into the form of the original model.
     dtype
         To which the values are rounded; empty: they stay.
@@ -47,7 +47,7 @@ class RecordedTensor:
         fit_shape: Callable[[Shape], Shape] = lambda shape: shape,
         dtype: str = "",
     ) -> None:
-        self._feed, self._wanted, self._fitted, self._dtype = (
+        self._feed, self._original_shape, self._fit_shape, self._dtype = (
             feed,
             original_shape_known,
             fit_shape,
@@ -119,10 +119,10 @@ class RecordedTensor:
             axis = None
         if layout.blocks and axis is not None and axis > 1:
             axis = None
-        shape = original_shape(base, self._wanted, self._feed.shape)
+        shape = original_shape(base, self._original_shape, self._feed.shape)
         if transposed or shape is None:
             return
-        self.shape = self._fitted(shape)
+        self.shape = self._fit_shape(shape)
         if axis is None or any(
             len(dims) <= axis or dims[:axis] != (1,) * axis for dims in (base, self.shape)
         ):
@@ -171,8 +171,8 @@ class RecordedTensor:
     def whole(self) -> Array:
         """Return all values, as recorded; they are kept."""
         if self._whole is None:
-            values = original_values(self._feed, self._wanted)
-            self._whole = self._rounded(values.reshape(self._fitted(values.shape)))
+            values = original_values(self._feed, self._original_shape)
+            self._whole = self._rounded(values.reshape(self._fit_shape(values.shape)))
             self.shape = self._whole.shape
         return self._whole
 

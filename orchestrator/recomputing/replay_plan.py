@@ -100,13 +100,13 @@ class ReplayPlan:
         original: Original,
         selected: Sequence[str] = (),
         network_input: NetworkInput = lambda name, index: None,
-        asked: DumpRequest = EVERYTHING,
+        request: DumpRequest = EVERYTHING,
     ) -> None:
         self.ops: List[PlannedOp] = []
         self.rows: List[Row] = []
         self._combo, self._original, self._selected = combo, original, tuple(selected)
         _require_matches(graph, self._selected)
-        self._pairing = Pairing(graph, original.has, request=asked)
+        self._pairing = Pairing(graph, original.has, request=request)
         self._stretch = quantised_stretch(graph)
         original.fold(
             name for op in graph.ops if op.type not in CONSTANT_TYPES for name in op.originals

@@ -129,7 +129,7 @@ class Planner:
         self._left_out: List[DumpedOp] = []
         self.two_dumps = False
         self._revision = -1
-        self._by_name = Pairing(None, self._has_output, why_not=self._why_not)
+        self._by_name = Pairing(None, self._has_output, no_match_reason=self._no_match_reason)
         self._model: Optional[Pairing] = None
         if graph is not None:
             known_there = self._known.of(graph, golden, place)
@@ -149,7 +149,7 @@ class Planner:
                 None,
                 self._has_output,
                 self._has_input if self.two_dumps else None,
-                why_not=self._why_not,
+                no_match_reason=self._no_match_reason,
             )
         if self._model is not None and self.graph is not None:
             self._model.use_counterparts(self._known.of(self.graph, golden, self.place))
@@ -217,8 +217,8 @@ class Planner:
     def _has_input(self, op: str, index: int) -> bool:
         return self.golden.find(op, index, "input", self.place) is not None
 
-    def _why_not(self, op: str, index: int) -> str:
-        return self.golden.why_not(op, index)
+    def _no_match_reason(self, op: str, index: int) -> str:
+        return self.golden.no_match_reason(op, index)
 
     def has_iterations(self, dumped: DumpedOp, count: int) -> bool:
         """Tell whether the golden data of an op's outputs have as many runs as its dumps: each is

@@ -319,7 +319,7 @@ class Recomputation:
                     if one.tight is not None or not results
                 ] or results
                 why = (
-                    recomputer.why_not(op.name)
+                    recomputer.not_computable_reason(op.name)
                     if recomputer is not None and not recomputer.knows(op.name)
                     else None
                 )

@@ -40,7 +40,7 @@ class StatisticsSource:
     """
 
     nbytes = 1
-    lacking = "statistics were dumped in place of its elements: dump_data tensor dumps them"
+    NO_ELEMENTS = "statistics were dumped in place of its elements: dump_data tensor dumps them"
 
     def __init__(self, statistics: Statistics, path: str) -> None:
         self.statistics = statistics
@@ -48,7 +48,7 @@ class StatisticsSource:
 
     def read(self, offset: int, nbytes: int) -> Array:
         """Raise FormatError."""
-        raise FormatError(self.lacking, self.path)
+        raise FormatError(self.NO_ELEMENTS, self.path)
 
 
 class TensorStatistics(NamedTuple):

@@ -144,7 +144,7 @@ class CaffeOriginal(NamedNodes):
                 "only data layers are between start and end, which a cut replaces by inputs: "
                 "nothing would be left"
             )
-        inputs = self._kept_inputs(inside) + self._new_inputs(inside, starts)
+        inputs = self._unchanged_inputs(inside) + self._new_inputs(inside, starts)
         refuse_quantised(self.graph, self.quantised, inside, ends, self.noun, self.names)
         self._refuse_duplicates(inside, {entry.value[0] for entry in inputs})
         counts = [len(tops) for tops in self.tensors]
@@ -164,7 +164,7 @@ class CaffeOriginal(NamedNodes):
         Parameters
         ----------
         shapes
-            Of every new input (those that are not ``kept``) by its name.
+            Of every new input (those that are not ``unchanged``) by its name.
         """
         return cut_net(
             self.net,
@@ -172,11 +172,11 @@ class CaffeOriginal(NamedNodes):
             [
                 (entry.name, entry.tensor, shapes[entry.name])
                 for entry in cut.inputs
-                if not entry.kept
+                if not entry.unchanged
             ],
         )
 
-    def _kept_inputs(self, inside: Set[int]) -> List[CutInput]:
+    def _unchanged_inputs(self, inside: Set[int]) -> List[CutInput]:
         inputs = []
         for number in sorted(inside):
             if self.types[number] != "Input":
@@ -196,7 +196,7 @@ class CaffeOriginal(NamedNodes):
                         (number, index),
                         "start",
                         readers,
-                        kept=True,
+                        unchanged=True,
                     )
                 )
         return inputs

@@ -44,7 +44,7 @@ class CutInput:
         As numpy calls it (``bfloat16`` as such); empty where the original does not say: Caffe
         (float32, or an integer type where one was recorded), and ops that the table of
         :mod:`goldwatch.netfiles.tf_ops` lacks.
-    kept
+    unchanged
         Whether the input node stays as it is in the original, so that nothing new is put in.
     """
 
@@ -56,7 +56,7 @@ class CutInput:
     kind: str
     readers: Tuple[Tuple[str, int], ...]
     dtype: str = ""
-    kept: bool = False
+    unchanged: bool = False
 
 
 @dataclass(frozen=True)
@@ -163,14 +163,14 @@ class Graph:
             len({producer for producer, _ in values if producer >= 0}) for values in self.sources
         ]
         order = [number for number, count in enumerate(waits) if not count]
-        seen = set(order)
+        ordered = set(order)
         for number in order:
             for reader in sorted({reader for reader, _, _ in self.readers[number]}):
                 waits[reader] -= 1
                 if not waits[reader]:
-                    seen.add(reader)
+                    ordered.add(reader)
                     order.append(reader)
-        return order + [number for number in range(len(waits)) if number not in seen]
+        return order + [number for number in range(len(waits)) if number not in ordered]
 
     def hull(self, nodes: Iterable[int]) -> Set[int]:
         """Return ``nodes`` with all that lies on a path from one of them to another."""

@@ -40,7 +40,7 @@ def document_of(plan: Plan, next_steps: Dict[str, Any]) -> Dict[str, Any]:
         },
         "start": plan.starts,
         "end": plan.ends,
-        "asked": plan.asked,
+        "asked": plan.requested,
         "layers": [_layer(plan, number) for number in cut.layers],
         "inputs": [_input(border, file) for border, file in plan.inputs()],
         "outputs": [
@@ -123,7 +123,7 @@ def log_lines(plan: Plan, folder: str) -> List[str]:
     """
     lines: List[str] = []
     for border in plan.borders:
-        if not border.entry.kept:
+        if not border.entry.unchanged:
             text = _added(plan.original, border)
             lines.append(
                 "Add Layer Into Prototxt:\n" + text

@@ -17,7 +17,7 @@ from ..elements import element_count
 from ..errors import GoldwatchError, InputError, UsageError
 from ..model.op_node import OpNode
 from ..naming import printable
-from ..netfiles.onnx_ranks import fitted
+from ..netfiles.onnx_ranks import fitted_to_dims
 from ..tensors.axes import layout_of, plain_shape
 from ..tensors.dtypes import Array
 from .cut_definition import Cut, CutInput, Shape, Value
@@ -112,7 +112,7 @@ class Borders:
     ) -> None:
         self._dims = dims
         self._default_dtype = default_dtype
-        self._own = own_shapes
+        self._shapes_in_original = own_shapes
         self._ops = ops
         self._dumps = dumps
         self._golden = golden
@@ -189,11 +189,12 @@ class Borders:
         elif origin == TARGET:
             held = [
                 each
-                for each, source in self._told_shapes(entry, recorded)
+                for each, source in self._stated_shapes(entry, recorded)
                 if source in ("om", "dump")
             ]
             as_held = next(
-                (each for each in held if fitted(each, self._dims(entry.tensor)) == shape), shape
+                (each for each in held if fitted_to_dims(each, self._dims(entry.tensor)) == shape),
+                shape,
             )
             file, array = (
                 recorded[0].file.path,
@@ -368,18 +369,18 @@ class Borders:
         has one, or where it stays.
         """
         any_known = False
-        for shape, source in self._told_shapes(entry, recorded):
+        for shape, source in self._stated_shapes(entry, recorded):
             any_known = True
-            yield fitted([int(dim) for dim in shape], self._dims(entry.tensor)), source
-        if entry.value in self._own and (entry.kept or not any_known):
-            yield self._own[entry.value], "model"
+            yield fitted_to_dims([int(dim) for dim in shape], self._dims(entry.tensor)), source
+        if entry.value in self._shapes_in_original and (entry.unchanged or not any_known):
+            yield self._shapes_in_original[entry.value], "model"
 
-    def _told_shapes(
+    def _stated_shapes(
         self, entry: CutInput, recorded: List[_Recorded]
     ) -> Iterator[Tuple[Shape, str]]:
-        given = _entry_of(self._shapes, entry)
-        if given is not None:
-            yield given, USER
+        user_shape = _entry_of(self._shapes, entry)
+        if user_shape is not None:
+            yield user_shape, USER
         own_file = _entry_of(self._files, entry)
         if own_file is not None:
             yield open_npy(own_file).shape, own_file

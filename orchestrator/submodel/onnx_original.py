@@ -212,10 +212,10 @@ class OnnxOriginal(NamedNodes):
             for value in self.graph.sources[number]
             if value[0] not in inside
         )
-        kept = [(number, 0) for number in sorted(inside) if number < self._first]
+        cut_inputs = [(number, 0) for number in sorted(inside) if number < self._first]
         inputs = [
             self._input(value, inside, starts)
-            for value in [*kept, *crossing]
+            for value in [*cut_inputs, *crossing]
             if value[0] != _NOWHERE
         ]
         counts = [len(tensors) for tensors in self.tensors]
@@ -441,8 +441,8 @@ class OnnxOriginal(NamedNodes):
         name = self.tensors[number][index]
         self._refuse_other(name, True)
         readers = self._readers(value, inside)
-        kept = number in inside
-        kind = "start" if kept else self._kind(value, inside, starts)
+        is_inside = number in inside
+        kind = "start" if is_inside else self._kind(value, inside, starts)
         return CutInput(
             name,
             name,
@@ -452,7 +452,7 @@ class OnnxOriginal(NamedNodes):
             kind,
             readers,
             self.dtypes[number][index],
-            kept,
+            is_inside,
         )
 
 

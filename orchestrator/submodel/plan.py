@@ -94,7 +94,7 @@ class Plan:
     core
         The nodes of the cut without constants that come along.
     starts, ends
-        Names after the cut has grown; ``asked`` those before.
+        Names after the cut has grown; ``requested`` those before.
     files
         The input files by the input's name, as far as there are values.
     warnings
@@ -115,7 +115,7 @@ class Plan:
     core: Set[int]
     starts: List[str]
     ends: List[str]
-    asked: Dict[str, List[str]]
+    requested: Dict[str, List[str]]
     borders: List[Border]
     spanning: List[SpanningOp]
     gathered: Collection
@@ -137,7 +137,7 @@ class Plan:
             if file is not None and file.bin_dtype == FLOAT16
         ]
         entries = [border.entry for border in halves if border.dtype != FLOAT16]
-        return [entry.tensor if v1 and not entry.kept else entry.name for entry in entries]
+        return [entry.tensor if v1 and not entry.unchanged else entry.name for entry in entries]
 
     def inputs(self) -> List[Tuple[Border, Optional[InputFile]]]:
         """Return the inputs with their files."""
@@ -387,9 +387,9 @@ def _notes(sources: Sources) -> List[str]:
 
 def _warnings(plan: Plan, sources: Sources, options: SubmodelOptions) -> List[Tuple[str, str]]:
     warnings = [("spanning-op", op.message) for op in plan.spanning]
-    given = sources.dumps is not None and options.input_from != GOLDEN
+    has_dumps = sources.dumps is not None and options.input_from != GOLDEN
     for border in plan.borders:
-        if given and border.origin == GOLDEN:
+        if has_dumps and border.origin == GOLDEN:
             text = (
                 "input %s comes from the golden data: it is not what the device saw"
                 % border.entry.name

@@ -152,7 +152,7 @@ def _gather_by_name(
     collection: Collection, original: Original, cut: Cut, core: Set[int], dumps: RunDumps
 ) -> None:
     names = [(original.names[number], OP) for number in sorted(core)]
-    names += [(entry.producer, PRODUCER) for entry in cut.inputs if not entry.kept]
+    names += [(entry.producer, PRODUCER) for entry in cut.inputs if not entry.unchanged]
     producers = {reader: entry.producer for entry in cut.inputs for reader, _ in entry.readers}
     numbers = {name: number for number, name in enumerate(original.names)}
     for name, role in dict.fromkeys(names):

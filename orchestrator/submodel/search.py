@@ -185,12 +185,12 @@ class Searcher:
         assert self._ops is not None
         value = self._ops.value_of(op, 0)
         nodes = set(self._original.numbers(value[0])) if value is not None else set()
-        waiting, seen = [op], {op.position}
+        waiting, visited = [op], {op.position}
         for each in waiting:
             for reader in self._ops.om.consumers(each):
                 nodes |= set(self._ops.originals(reader))
-                if not reader.originals and reader.position not in seen:
-                    seen.add(reader.position)
+                if not reader.originals and reader.position not in visited:
+                    visited.add(reader.position)
                     waiting.append(reader)
         return nodes
 

@@ -164,7 +164,7 @@ class TfOriginal(NamedNodes):
                     hint="freeze it (freeze_graph), and give the frozen .pb",
                 )
         refuse_quantised(self.graph, self.quantised, inside, ends, self.noun, self.names)
-        inputs = self._kept_inputs(inside) + self._new_inputs(inside, starts)
+        inputs = self._unchanged_inputs(inside) + self._new_inputs(inside, starts)
         counts = [len(types) for types in self.dtypes]
         outputs, outside = outputs_of(
             self.graph,
@@ -210,9 +210,9 @@ class TfOriginal(NamedNodes):
         Parameters
         ----------
         shapes, dtypes
-            Of every new input (those that are not ``kept``) by its name.
+            Of every new input (those that are not ``unchanged``) by its name.
         """
-        new = [entry for entry in cut.inputs if not entry.kept]
+        new = [entry for entry in cut.inputs if not entry.unchanged]
         renamed = {entry.tensor: entry.name for entry in new if entry.output_index}
         placeholders = [(entry.name, dtypes[entry.name], shapes[entry.name]) for entry in new]
         write_graph(
@@ -316,7 +316,7 @@ class TfOriginal(NamedNodes):
             return False
         return not kind.startswith("Random") and bool(definition.words)
 
-    def _kept_inputs(self, inside: Set[int]) -> List[CutInput]:
+    def _unchanged_inputs(self, inside: Set[int]) -> List[CutInput]:
         inputs = []
         for number in sorted(inside):
             if self.types[number] in INPUT_TYPES:
@@ -324,7 +324,15 @@ class TfOriginal(NamedNodes):
                 readers = self._readers((number, 0), inside)
                 inputs.append(
                     CutInput(
-                        name, name + ":0", name, 0, (number, 0), "start", readers, dtype, kept=True
+                        name,
+                        name + ":0",
+                        name,
+                        0,
+                        (number, 0),
+                        "start",
+                        readers,
+                        dtype,
+                        unchanged=True,
                     )
                 )
         return inputs

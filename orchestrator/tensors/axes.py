@@ -115,7 +115,7 @@ class Layout:
         A shape of equal rank that fits as it stands is the only reading; otherwise dims of size 1
         may be left out or added anywhere (for a shape of equal rank: only where ``moved``).
         """
-        found: List[Dims] = []
+        fitting: List[Dims] = []
         for sizes in _expansions(tuple(shape), len(letters), moved):
             dims = dict(zip(letters, sizes))
             if self.groups > 1 and dims["N"] % self.groups:
@@ -123,8 +123,8 @@ class Layout:
             if self.stored_shape(dims) == tuple(stored):
                 if sizes == tuple(shape):
                     return [dims]
-                found.append(dims)
-        return found
+                fitting.append(dims)
+        return fitting
 
 
 def _expansions(shape: Shape, rank: int, moved: bool) -> Iterator[Shape]:

@@ -278,11 +278,11 @@ def _share(planned: _Planned, part: Tuple[int, int], most: int) -> Iterator[_Sla
     number, parts = part
     sizes_of = [element_count([len(cuts) - 1 for cuts in grid]) for _, grid in planned]
     total = sum(sizes_of)
-    wanted: Sequence[int] = range(total)
+    numbers: Sequence[int] = range(total)
     if most:
         longest = max((_longest(grid) for _, grid in planned), default=1)
-        wanted = _spread(total, max(1, most // longest))
-    mine = iter(wanted[number * len(wanted) // parts : (number + 1) * len(wanted) // parts])
+        numbers = _spread(total, max(1, most // longest))
+    mine = iter(numbers[number * len(numbers) // parts : (number + 1) * len(numbers) // parts])
     at = 0
     slab = next(mine, total)
     for (box, grid), size in zip(planned, sizes_of):
@@ -544,7 +544,7 @@ def _windows(
     """
     order = _axis_order(sizes, target, golden)
     sizes, target, golden = (
-        tuple(found[axis] for axis in order) for found in (sizes, target, golden)
+        tuple(values[axis] for axis in order) for values in (sizes, target, golden)
     )
     cuts = [
         _cuts(size, step) for size, step in zip(sizes, _block(sizes, target, golden, max_elements))

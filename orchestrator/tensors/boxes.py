@@ -202,19 +202,19 @@ def _merged(
     """Return the box with axes of size 1 left out and axes that follow one another on both sides
     made one, but across no border.
     """
-    kept: List[Tuple[int, int, int]] = []
+    merged: List[Tuple[int, int, int]] = []
     # By the target's strides: in Fortran order its axes follow one another the other way round.
     for size, target, golden in sorted(axes, key=lambda axis: -axis[1]):
         if size == 1:
             continue
         if (
-            kept
-            and kept[-1][1] == target * size
-            and kept[-1][2] == golden * size
-            and kept[-1][2] not in borders
+            merged
+            and merged[-1][1] == target * size
+            and merged[-1][2] == golden * size
+            and merged[-1][2] not in borders
         ):
-            kept[-1] = (kept[-1][0] * size, target, golden)
+            merged[-1] = (merged[-1][0] * size, target, golden)
         else:
-            kept.append((size, target, golden))
-    columns = list(zip(*kept)) or [(), (), ()]
+            merged.append((size, target, golden))
+    columns = list(zip(*merged)) or [(), (), ()]
     return Box(tuple(columns[0]), tuple(columns[1]), tuple(columns[2]), target_start, golden_start)

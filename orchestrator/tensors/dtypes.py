@@ -102,8 +102,8 @@ def _of_native(native: Any) -> DType:
 
 def dtype_by_name(name: str) -> Optional[DType]:
     """Return the type whose DataType-column name or enumerator (any case) is ``name``, or None."""
-    found = BY_NAME.get(name.lower()) or BY_GE_NAME.get("DT_" + name.upper())
-    return _BY_CODE[found.code] if found is not None and found.code != UNDEFINED else None
+    element = BY_NAME.get(name.lower()) or BY_GE_NAME.get("DT_" + name.upper())
+    return _BY_CODE[element.code] if element is not None and element.code != UNDEFINED else None
 
 
 def nbytes(dtype: DType, count: int) -> int:
@@ -276,10 +276,10 @@ def _hifloat8() -> Array:
 def _hifloat8_magnitude(code: int) -> float:
     """Return the value of the seven bits behind the sign."""
     widths = ((2, 3, 4), (2, 2, 3), (2, 1, 2), (3, 1, 1), (4, 1, 0))
-    found = [(7 - bits, width) for bits, prefix, width in widths if code >> (7 - bits) == prefix]
-    if not found:
+    matches = [(7 - bits, width) for bits, prefix, width in widths if code >> (7 - bits) == prefix]
+    if not matches:
         return float(np.ldexp(1.0, (code & 7) - 23)) if code & 7 else 0.0
-    rest_bits, width = found[0]
+    rest_bits, width = matches[0]
     exponent = 0
     fraction_bits = rest_bits - width
     if width:

@@ -170,10 +170,14 @@ def _stored(tensor: Union[Stored, Tensor]) -> str:
 
 def _in_place(layout: Layout, origin_format: Optional[str], golden_format: Optional[str]) -> bool:
     """Whether a golden of the target's own shape is surely in the target's own layout."""
-    wanted = golden_format or origin_format
+    target_format = golden_format or origin_format
     if layout.letters[:1] == ("0",) or not layout.letters:
         return True
-    return wanted is None or wanted == layout.name or sorted(wanted) != sorted(layout.name)
+    return (
+        target_format is None
+        or target_format == layout.name
+        or sorted(target_format) != sorted(layout.name)
+    )
 
 
 # The golden's layout, the letters of its dims, their sizes.
@@ -196,7 +200,7 @@ class _Matcher:
         self.golden = golden
         self.origin_format = origin_format
         self.notes: List[str] = []
-        wanted = [
+        stated = [
             name
             for name in (golden_format, origin_format)
             if name and sorted(name) == sorted("".join(layout.letters))
@@ -205,15 +209,15 @@ class _Matcher:
         family = [
             name for names in _FAMILIES for name in names if sorted(name) == sorted(layout.letters)
         ]
-        own = [layout.name] if not layout.blocks and not wanted else []
-        self.formats = ["ND"] if positional else list(dict.fromkeys(wanted + own + family))
+        as_dumped = [layout.name] if not layout.blocks and not stated else []
+        self.formats = ["ND"] if positional else list(dict.fromkeys(stated + as_dumped + family))
 
     def match(self, origin_shape: Optional[Sequence[int]]) -> Geometry:
         """Return the geometry, or raise NotComparable."""
         exact = self._origin(origin_shape)
-        found = self._readings(exact, False) or self._readings(exact, True)
-        if found:
-            return self._geometry(found, exact is not None)
+        readings = self._readings(exact, False) or self._readings(exact, True)
+        if readings:
+            return self._geometry(readings, exact is not None)
         for other in (self._permuted_nd(), self._flattened(origin_shape)):
             if other is not None:
                 return other
@@ -223,7 +227,7 @@ class _Matcher:
         """Return one reading of the golden's shape for each layout that allows it, as it stands or
         dims of size 1 moved.
         """
-        found: List[_Reading] = []
+        all_readings: List[_Reading] = []
         for name in self.formats:
             letters = self._letters(name)
             if len(letters) != len(self.golden) and not squeezed:
@@ -236,22 +240,24 @@ class _Matcher:
                 readings = [dims for dims in readings if dims == exact]
             if squeezed and len({_order(letters, dims) for dims in readings}) > 1:
                 raise NotComparable(self._differ("is ambiguous", exact))
-            found += [(name, letters, dims) for dims in readings[:1]]
-            if found and (exact is not None or found[0][0] == self.origin_format):
+            all_readings += [(name, letters, dims) for dims in readings[:1]]
+            if all_readings and (exact is not None or all_readings[0][0] == self.origin_format):
                 break
-        return found
+        return all_readings
 
     def _letters(self, name: str) -> Tuple[str, ...]:
         return self.layout.letters if name == "ND" else tuple(name)
 
-    def _geometry(self, found: List[_Reading], exact: bool) -> Geometry:
-        name, letters, dims = found[0]
+    def _geometry(self, readings: List[_Reading], exact: bool) -> Geometry:
+        name, letters, dims = readings[0]
         known = name == self.origin_format or name == "ND"
         if not known and self.origin_format in self.formats:
             self.notes.append("golden is %s, the origin format %s" % (name, self.origin_format))
         elif (
             not known
-            and any(_order(other, sizes) != _order(letters, dims) for _, other, sizes in found[1:])
+            and any(
+                _order(other, sizes) != _order(letters, dims) for _, other, sizes in readings[1:]
+            )
             and self.layout.name != name
         ):
             self.notes.append("the golden's layout is ambiguous from its shape, taken as %s" % name)

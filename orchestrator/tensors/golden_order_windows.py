@@ -127,15 +127,15 @@ def _outer_ranges(
     """Return the indices of the outer axes that can hold elements ``start`` to ``stop``: the
     outermost axis is cut, others are whole.
     """
-    found = [(0, size) for size in sizes]
+    ranges = [(0, size) for size in sizes]
     for axis, stride in zip(range(len(sizes)), strides):
         low, high = start // stride % sizes[axis], (stop - 1) // stride % sizes[axis]
         if start // (stride * sizes[axis]) != (stop - 1) // (stride * sizes[axis]):
             break
-        found[axis] = (low, high + 1)
+        ranges[axis] = (low, high + 1)
         if low != high:
             break
-    return found
+    return ranges
 
 
 def _plain_part(golden: Tensor, sizes: Tuple[int, ...], ranges: Ranges, first: int) -> Array:
@@ -150,7 +150,7 @@ def _plain_part(golden: Tensor, sizes: Tuple[int, ...], ranges: Ranges, first: i
 def _target_part(target: Tensor, geometry: Geometry, ranges: Ranges, first: int) -> Array:
     shape = tuple(high - low for low, high in ranges)
     width = element_bytes(target)
-    found: Optional[Array] = None
+    values: Optional[Array] = None
     count = element_count(shape)
     for box in boxes_within(geometry, dict(zip(geometry.letters, ranges)), target.order):
         part = fetch(
@@ -158,12 +158,12 @@ def _target_part(target: Tensor, geometry: Geometry, ranges: Ranges, first: int)
         )
         if part.size == count and box.golden_strides == tuple(steps(box.sizes, "C")):
             return part.reshape(shape)
-        if found is None:
-            found = np.empty(count, part.dtype)
+        if values is None:
+            values = np.empty(count, part.dtype)
         item = part.dtype.itemsize
         strides = tuple(step * item for step in box.golden_strides)
-        np.ndarray(box.sizes, part.dtype, found.data, (box.golden_start - first) * item, strides)[
+        np.ndarray(box.sizes, part.dtype, values.data, (box.golden_start - first) * item, strides)[
             ...
         ] = part
-    assert found is not None
-    return found.reshape(shape)
+    assert values is not None
+    return values.reshape(shape)

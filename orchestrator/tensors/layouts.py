@@ -35,8 +35,10 @@ def original_array(tensor: Tensor) -> Array:
                 "the original shape of %s %s is not known" % (tensor.format, list(tensor.shape))
             )
         return tensor.array()
-    found = match_layouts(tensor, shape, None, shape)
-    return unpack(tensor.array(), found.layout, found.dims, found.letters).reshape(found.shape)
+    geometry = match_layouts(tensor, shape, None, shape)
+    return unpack(tensor.array(), geometry.layout, geometry.dims, geometry.letters).reshape(
+        geometry.shape
+    )
 
 
 def plain_tensor(
@@ -76,7 +78,7 @@ def plain_tensor(
         raise NotComparable(
             "the original shape of %s %s is not known" % (tensor.format, list(tensor.shape))
         )
-    found = match_layouts(tensor, known, origin_format, known)
+    geometry = match_layouts(tensor, known, origin_format, known)
     if tensor.dtype.bits < 8:
         stored = tensor.array()
     else:
@@ -87,14 +89,14 @@ def plain_tensor(
             .view("V%d" % (tensor.dtype.bits // 8))
             .reshape(tensor.shape)
         )
-    plain = unpack(stored, found.layout, found.dims, found.letters).reshape(found.shape)
-    letters = "".join(found.letters)
+    plain = unpack(stored, geometry.layout, geometry.dims, geometry.letters).reshape(geometry.shape)
+    letters = "".join(geometry.letters)
     format = letters if format_code(letters) is not None else "ND"
     if tensor.dtype.bits < 8:
         return Tensor.from_array(plain, format)
     return replace(
         tensor,
-        shape=found.shape,
+        shape=geometry.shape,
         format=format,
         source=MemorySource(plain),
         sub_format=0,
@@ -226,10 +228,10 @@ def _dims(
     if not source.blocks:
         return dict(zip(source.letters, shape_from))
     if not target.blocks and shape_to is not None:
-        found = source.fits(shape_to, target.letters, shape_from)
-        if not found:
+        fitting = source.fits(shape_to, target.letters, shape_from)
+        if not fitting:
             raise _mismatch(source.name, shape_from, target.name, shape_to)
-        return found[0]
+        return fitting[0]
     dims = padded_dims(source, shape_from) if source.name != "FRACTAL_NZ" else None
     if dims is None and shape_to is not None:
         dims = padded_dims(target, shape_to)

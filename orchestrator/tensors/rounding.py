@@ -93,8 +93,8 @@ def ulp(values: Array, dtype: str) -> Array:
         steps: Array = np.clip(power * 2.0**-bits, step, _LARGEST_POWER)
         return steps
     exponent = np.where(values == 0, -2000, np.frexp(values)[1].astype(np.int64) - 1)
-    kept = np.select(
+    digits = np.select(
         [np.abs(exponent) <= 3, np.abs(exponent) <= 7, np.abs(exponent) <= 15], [3, 2, 1], 0
     )
-    found: Array = np.ldexp(1.0, np.maximum(exponent - kept, int(np.frexp(step)[1]) - 1))
-    return found
+    result: Array = np.ldexp(1.0, np.maximum(exponent - digits, int(np.frexp(step)[1]) - 1))
+    return result

@@ -107,10 +107,10 @@ def _converted(
     return run_user(script, "convert", shape_from, shape_to, array, taken=_array)
 
 
-def _array(found: Any) -> Array:
-    result = np.asarray(found)
+def _array(returned: Any) -> Array:
+    result = np.asarray(returned)
     if result.dtype.hasobject:
-        raise TypeError("it returned %s, expected an array" % type(found).__name__)
+        raise TypeError("it returned %s, expected an array" % type(returned).__name__)
     return result
 
 

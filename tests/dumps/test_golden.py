@@ -284,11 +284,11 @@ def test_clashing_names_pair_by_the_manifest(tmp_path: Any) -> None:
         and "golden: 3 tensors of 3 ops" in golden.notes
     )
     # What the device writes of each of them is the same name, and a fourth op is none of them.
-    assert value(golden, "blk_a_b") is None and "blk.a.b, blk/a_b, blk_a/b" in golden.why_not(
-        "blk_a_b", 0
-    )
-    assert value(golden, "blk/a.b") is None and "none is it" in golden.why_not("blk/a.b", 0)
-    assert golden.runs("blk/a_b", 0) == 1 and golden.why_not("other", 0) == ""
+    assert value(
+        golden, "blk_a_b"
+    ) is None and "blk.a.b, blk/a_b, blk_a/b" in golden.no_match_reason("blk_a_b", 0)
+    assert value(golden, "blk/a.b") is None and "none is it" in golden.no_match_reason("blk/a.b", 0)
+    assert golden.runs("blk/a_b", 0) == 1 and golden.no_match_reason("other", 0) == ""
 
 
 def test_names_outside_ascii_pair_by_what_the_device_writes(tmp_path: Any) -> None:
@@ -303,7 +303,7 @@ def test_layers_of_one_name_are_never_mistaken_for_one_another(tmp_path: Any) ->
     golden = GoldenSet.open(str(tmp_path))
     assert value(
         golden, "dup"
-    ) is None and "2 ops of the original model are called dup" in golden.why_not("dup", 0)
+    ) is None and "2 ops of the original model are called dup" in golden.no_match_reason("dup", 0)
 
 
 def test_parked_files_are_used_once_their_manifest_arrives(tmp_path: Any) -> None:
@@ -313,13 +313,17 @@ def test_parked_files_are_used_once_their_manifest_arrives(tmp_path: Any) -> Non
     golden = GoldenSet.open(str(tmp_path))
     assert (
         value(golden, "a/b") is None
-        and "parked" in golden.why_not("a/b", 0)
-        and "manifest.json" in golden.why_not("a/b", 0)
+        and "parked" in golden.no_match_reason("a/b", 0)
+        and "manifest.json" in golden.no_match_reason("a/b", 0)
     )
     (tmp_path / "manifest.json").write_text(text)
     before = golden.revision
     assert golden.add(str(tmp_path / "manifest.json")) and golden.revision > before
-    assert (value(golden, "a/b"), value(golden, "a.b"), golden.why_not("a.c", 0)) == (1, 2, "")
+    assert (value(golden, "a/b"), value(golden, "a.b"), golden.no_match_reason("a.c", 0)) == (
+        1,
+        2,
+        "",
+    )
     assert (
         not golden.add(str(tmp_path / "manifest.json"))
         and golden.discard(str(tmp_path / "1.npy"))
