@@ -1,8 +1,9 @@
-"""Which ops without a dump did not run or were not asked for; what ran is told by the dumps.
+"""Why an op has no dump: it did not run, was not requested, or was optimised away. What ran is read
+off the dumps.
 
-Of the gears of a dynamic batch, image size or dims one runs, of the branches of an If or Case one
-is taken, and the body of a While may run no round. An op that places tensors leaves nothing where
-the compiler places them so from the start.
+Only one gear of a dynamic batch, image size or dims runs, only one branch of an If or Case is
+taken, and the body of a While may never run. An op that only moves tensors in memory has no dump
+where the compiler places them there from the start.
 
 Source: GE's public sources (``subgraph_name`` holds the graphs that an op runs; its local engine
 runs Reshape and its like without a task).
@@ -43,7 +44,7 @@ _PLACING = frozenset(
         "UnsqueezeV3",
     ]
 )  # fmt: skip
-"""Types whose ops the compiler carries out, if it can, by where it places inputs and outputs."""
+"""Types that the compiler may replace by a placement of their inputs and outputs in memory."""
 
 _PLACED = (
     "optimised away: its inputs are all there, and the compiler can place them so that nothing is "
@@ -54,22 +55,23 @@ _GEAR, _BRANCH, _BODY = "gear", "branch", "body"
 _SHOWN = 3
 
 NO_DUMP = "no dump file"
-"""What the reason of an op's row starts with that has none, and should."""
+"""Start of the reason for an op that should have a dump and has none."""
 
 
 class _Part(NamedTuple):
-    """Ops that run together or not at all: a gear, a branch, a loop's body.
+    """Ops that run together or not at all: a gear, a branch or the body of a loop.
 
     Attributes
     ----------
     kind
         ``gear``, ``branch`` or ``body``.
     family
-        What has it: of the parts of one family one runs; of a loop they are its condition and body.
+        Groups the alternatives: gears or branches of which one runs, or a loop's condition and
+        body.
     name
-        The gear's, the graph's.
+        Name of the gear or the graph.
     owner
-        The op that runs it, for people; empty where the file does not say.
+        The op that runs it, as shown in messages; empty when the file does not say.
     """
 
     kind: str
@@ -79,10 +81,10 @@ class _Part(NamedTuple):
 
 
 class _Parts:
-    """The parts of a model, and which op lies in which of them."""
+    """The parts of a model, and the parts that each op belongs to."""
 
     def __init__(self, graph: ModelGraph) -> None:
-        # The graph itself is not kept: it may go when nobody else needs it.
+        # No reference to the graph: these parts are cached by weak reference to it.
         self._names = graph.graph_names
         self._owner: Dict[int, Tuple[OpNode, int]] = {}
         numbers: Dict[str, int] = {}
@@ -109,7 +111,7 @@ class _Parts:
         return bool(self.members)
 
     def of(self, op: OpNode) -> Tuple[_Part, ...]:
-        """Return the parts that an op lies in, the outermost first."""
+        """Return the parts that an op belongs to, the outermost first."""
         return self._of.get(op.position, ())
 
     def _parts_of(self, op: OpNode) -> Tuple[_Part, ...]:
@@ -122,7 +124,7 @@ class _Parts:
         return above if gear is None else (*above, _Part(_GEAR, _GEAR, gear, ""))
 
     def _around(self, number: int, met: Set[int]) -> Tuple[_Part, ...]:
-        """Return the parts that all ops of a graph lie in."""
+        """Return the parts that all ops of a graph belong to."""
         owner_and_place = self._owner.get(number)
         if owner_and_place is None or number in met:
             return ()
@@ -151,14 +153,14 @@ def _parts_of(graph: ModelGraph) -> _Parts:
 
 
 class Absence:
-    """Says of ops without a dump why that is as it should be.
+    """Gives the reason why an op without a dump is absent as expected.
 
     Parameters
     ----------
     asked
         What the device was asked to dump.
     seen
-        The positions of the ops that have a dump.
+        Positions of the ops that have a dump.
     """
 
     def __init__(
@@ -185,7 +187,7 @@ class Absence:
         return self._placed(op) if reason is None else reason
 
     def missing_reason(self, op: OpNode) -> str:
-        """Return what to say of an op that should have a dump and has none."""
+        """Return the reason for an op that should have a dump and has none."""
         gear = next((part for part in self._parts.of(op) if part.kind == _GEAR), None)
         if (
             gear is not None
@@ -204,7 +206,7 @@ class Absence:
         return NO_DUMP
 
     def _fixed(self, op: OpNode) -> Optional[str]:
-        """Return what holds whatever ran."""
+        """Return the reason that does not depend on what ran, or None."""
         reason = no_dump_reason(op)
         return self._request.reason if reason is None and self._request.excludes(op) else reason
 
@@ -215,7 +217,7 @@ class Absence:
         others = [other for other in self._parts.families[part.family] if other != part]
         ran = [other for other in others if other in self._ran]
         if part.kind == _BODY:
-            # The condition is asked before the first round; one that leaves no dump does not tell.
+            # The condition is evaluated before the first round, unless it never leaves a dump.
             missing = any(self._dumps(other) and other not in self._ran for other in others)
             return None if missing else "the body of %s ran no round" % part.owner
         if part.kind == _GEAR:
@@ -233,21 +235,19 @@ class Absence:
         return None
 
     def _dumps(self, part: _Part) -> bool:
-        """Tell whether a part leaves dumps when it runs."""
+        """Return whether a part leaves dumps when it runs."""
         return any(
             self._fixed(op) is None and op.type not in _PLACING for op in self._parts.members[part]
         )
 
     def _placed(self, op: OpNode) -> Optional[str]:
-        """Return why an op that only places tensors has no dump, where what it reads has one."""
+        """Return why an op that only places tensors has no dump although its inputs have one."""
         if op.type not in _PLACING or op.no_task is False or not self._dumped:
             return None
         return _PLACED if self._lost_source(op) is None else None
 
     def _lost_source(self, op: OpNode) -> Optional[OpNode]:
-        """Return the first op without its dump that an op, which only places tensors, reads through
-        others like it.
-        """
+        """Return the first producer without its dump, skipping ops that only place tensors."""
         waiting, met = [op], {op.position}
         while waiting:
             at = waiting.pop()
@@ -268,9 +268,9 @@ class Absence:
 
 
 def run_condition(graph: ModelGraph, op: OpNode) -> Optional[str]:
-    """Return what must run for an op to have a dump, such as ``gear Batch_0 runs``.
+    """Return the condition under which an op has a dump, such as ``gear Batch_0 runs``.
 
-    None where it always has one, or never.
+    None if it always has one, or never.
     """
     if no_dump_reason(op) is not None:
         return None
@@ -280,7 +280,7 @@ def run_condition(graph: ModelGraph, op: OpNode) -> Optional[str]:
         _BODY: "%(owner)s runs a round",
     }
     known = _parts_of(graph)
-    # A single gear is a graph that happens to be called so.
+    # A single gear is only a graph with such a name.
     parts = [
         part for part in known.of(op) if part.kind in texts and len(known.families[part.family]) > 1
     ]
@@ -293,7 +293,9 @@ def run_condition(graph: ModelGraph, op: OpNode) -> Optional[str]:
 def largest_of_one_run(
     graph: ModelGraph, ops: Iterable[OpNode], size_of: Callable[[Sequence[OpNode]], int]
 ) -> List[OpNode]:
-    """Return those of some ops that may all run at once: of gears and branches the largest."""
+    """Return the ops that can run in one run: of gears and branches those of the largest only.
+
+    ``size_of`` gives the size that is compared."""
     chosen = list(ops)
     parts = _parts_of(graph)
     members: Dict[str, Dict[_Part, List[OpNode]]] = {}

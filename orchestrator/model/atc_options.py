@@ -1,5 +1,4 @@
-"""The command line that made an om, taken apart: its options, and which of its inputs' sizes are
-told when it runs.
+"""Parses the atc command line that made an om: its options and its dynamic inputs.
 
 Source: the vendor's public description of atc's options; an om's json has the command as its
 attribute ``atc_cmdline``.
@@ -13,28 +12,27 @@ from types import MappingProxyType
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 BATCH, IMAGE_SIZE, DIMS, SHAPE = "batch", "image size", "dims", "shape"
-"""What of an om's inputs may be dynamic. Of the first three the om has gears, of the last any size
-within its range.
+"""Kinds of dynamic inputs. The first three have gears; SHAPE allows any size within its range.
 """
 
 Shape = Tuple[int, ...]
 
 
 class Dynamic(NamedTuple):
-    """What of an om's inputs is told when it runs.
+    """The dynamic inputs of an om.
 
     Attributes
     ----------
     kind
         :data:`BATCH`, :data:`IMAGE_SIZE`, :data:`DIMS` or :data:`SHAPE`.
     shapes
-        By input, -1 where a dim is told when it runs.
+        By input name; -1 for a dynamic dim.
     gears
-        The numbers of each gear, as many as each has: a batch, (height, width), or one for each -1
-        in the inputs' order. Empty for SHAPE.
+        The sizes of each gear: (batch,), (height, width), or one size for each -1 in the order of
+        the inputs. Empty for SHAPE.
     ranges
-        Of SHAPE by input the least and the largest size of each dim; None where nothing is said,
-        the largest -1 where there is none.
+        For SHAPE: by input name, (smallest, largest) of each dim; None if not given, largest -1 if
+        unbounded.
     """
 
     kind: str
@@ -116,8 +114,7 @@ def atc_options(command: str) -> Dict[str, str]:
     """Return the options of an atc command, without their dashes: ``{"model": "m.onnx",
     "framework": "5"}``.
 
-    The om has the command without the quotes that a shell took away; so a value goes on to the next
-    option.
+    The om holds the command without the shell's quotes, so a value extends to the next option.
     """
     try:
         words = shlex.split(command)
@@ -156,8 +153,7 @@ def _entries(text: str) -> Dict[str, List[str]]:
 
 
 def dynamic_of(command: str) -> Optional[Dynamic]:
-    """Return what of an om's inputs is told when it runs; None where all is fixed, or the command
-    does not tell.
+    """Return the dynamic inputs of an om; None if all shapes are fixed or the command has none.
 
     Parameters
     ----------
@@ -203,14 +199,14 @@ def _gears(text: str, single: bool) -> List[Tuple[int, ...]]:
 
 
 class AtcInputs(NamedTuple):
-    """The inputs as atc was told of them.
+    """The inputs as given on atc's command line.
 
     Attributes
     ----------
     shapes
-        By input; only those whose dims are all fixed.
+        By input name; only inputs whose dims are all fixed.
     halves
-        Those that are read as float16 (``--input_fp16_nodes``).
+        Names of the inputs that are read as float16 (``--input_fp16_nodes``).
     """
 
     shapes: Dict[str, Shape]
@@ -218,7 +214,7 @@ class AtcInputs(NamedTuple):
 
 
 def atc_inputs(command: str) -> AtcInputs:
-    """Return what atc's command line says of the inputs; nothing where it does not."""
+    """Return what atc's command line says about the inputs."""
     options = {name: value.strip("\"'") for name, value in atc_options(command).items()}
     shapes = {
         name: shape

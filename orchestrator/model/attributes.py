@@ -1,4 +1,4 @@
-"""The attributes of a model json's ops as Python values, for what computes the ops again."""
+"""The attributes of a model's ops as Python values, for computing the ops again."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def attributes_by_position(path: str) -> List[Attributes]:
 
 
 def attributes_by_name(path: str) -> Dict[str, Attributes]:
-    """Return the same of an original graph of TorchAir, whose ops have names of their own."""
+    """Return the same for an original graph of TorchAir, whose op names are unique."""
     try:
         return {op["name"]: _attributes(op) for op in _ops(read_tree(path, True)[0])}
     except (GoldwatchError, OSError, AttributeError, TypeError, KeyError):
@@ -59,7 +59,7 @@ def _attributes(op: Dict[str, Any]) -> Attributes:
 
 
 def _value(value: Dict[str, Any]) -> Any:
-    """Return the value of an attribute; None of a form that is no number, word or list of these."""
+    """Return an attribute as number, bool, str or list of these; None for any other form."""
     for form, inner in value.items():
         try:
             if form == "list" and isinstance(inner, dict):

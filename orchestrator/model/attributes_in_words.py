@@ -1,4 +1,4 @@
-"""All attributes of a model's ops as words, for people to read."""
+"""All attributes of a model's ops as text to display."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The coarsest floating-point type that a value of a model has gone through: its rounding stays in
-the value, whatever comes behind.
+"""The coarsest floating-point type that a value has passed through: its rounding stays in the value
+even if later ops compute in a finer type.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _COARSEST_FIRST = ("bfloat16", "float16", "float32", "float64")
 
 
 class Precision:
-    """The coarsest type behind each op's values.
+    """The coarsest type upstream of each op's values.
 
     Parameters
     ----------
@@ -27,8 +27,8 @@ class Precision:
         self._coarsest: Optional[List[str]] = None
 
     def behind(self, op: OpNode, kind: str, number: int) -> str:
-        """Return the coarsest type that an input or output of an op went through, as in the
-        DataType column; empty where none is known.
+        """Return the coarsest type upstream of an input or output, as in the DataType column; empty
+        if unknown.
         """
         if self._coarsest is None:
             self._coarsest = self._walk()
@@ -39,16 +39,14 @@ class Precision:
         return self._coarsest[producer.position] if producer is not None else ""
 
     def coarser(self, op: OpNode, kind: str, number: int, dtype: str) -> str:
-        """Return the coarsest type that a float went through where that is coarser than its own,
-        ``dtype``; else nothing.
+        """Return the coarsest type upstream of a float tensor of type ``dtype`` if it is coarser
+        than that; else an empty string.
         """
         behind = self.behind(op, kind, number) if dtype in ("float32", "float64") else ""
         return behind if behind != dtype else ""
 
     def _walk(self) -> List[str]:
-        """Return the coarsest type behind each op, by position: once over the ops in the order of
-        their execution.
-        """
+        """Return the coarsest type upstream of each op, by position."""
         coarsest = [""] * len(self._graph.ops)
         for op in sorted(self._graph.ops, key=lambda op: (op.graph_index, op.id)):
             types = {_type(desc.dtype) for desc in op.output_descs}

@@ -33,16 +33,16 @@ _PARSER_MADE = "PartitionedCall_"
 
 
 class Counterparts:
-    """Finds golden tensors; each answer is kept, so a chain of Cast and TransData is walked once.
+    """Finds golden tensors; results are cached, so a chain of Cast and TransData is walked once.
 
     Parameters
     ----------
     has_golden
-        Tells whether a golden file exists for (original op's raw name, output index).
+        Whether a golden file exists for (original op's raw name, output index).
     no_match_reason
-        Tells why golden files that may be an output's are not taken; empty where there are none.
+        Why candidate golden files of an output are not used; empty if there are none.
     shape_of
-        Tells the shape of a golden tensor; None where there is none.
+        Shape of a golden tensor; None if there is none.
     """
 
     def __init__(
@@ -62,11 +62,11 @@ class Counterparts:
         self._cache: Dict[Tuple[int, int], Counterpart] = {}
 
     def forget(self) -> None:
-        """Drop the answers that were kept."""
+        """Clear the cache."""
         self._cache.clear()
 
     def without_rows(self, op: OpNode) -> Optional[str]:
-        """Return why nothing of this op has a row (an inner op of its group), or None."""
+        """Return why this op gets no row at all (an inner op of its group), or None."""
         if (
             op.is_multiop
             and op.type not in FOLLOWING_TYPES
@@ -79,7 +79,7 @@ class Counterparts:
         return None
 
     def expected_absent(self, op: OpNode) -> Optional[str]:
-        """Return why nothing of this op can be compared, although it may have a dump, or None."""
+        """Return why no tensor of this op has a golden tensor even if dumped, or None."""
         if op.position in self._stretch:
             return (
                 "between AscendQuant and AscendDequant: quantised data have no counterpart in the "
@@ -98,8 +98,8 @@ class Counterparts:
         return "inserted by the compiler: it has no counterpart in the golden model"
 
     def of_input(self, op: OpNode, number: int, source: Optional[Tuple[str, int]]) -> Counterpart:
-        """Return what input ``number``, which comes from ``source`` (producer's name, output
-        index), is compared with.
+        """Return the counterpart of input ``number``, which reads ``source`` (producer name, output
+        index).
         """
         if source is None:
             return Counterpart(EXPECTED_ABSENT, "an optional input that is not connected")
@@ -119,10 +119,10 @@ class Counterparts:
         )
 
     def _as_fx_reads_it(self, op: OpNode, number: int, made: TensorDesc) -> Optional[Counterpart]:
-        """Return what a model's input or constant is in golden data: what FX, or the build without
-        fusion, fed to the op; None: not told.
+        """Return the golden tensor of a model input or constant: what FX, or the unfused build, fed
+        to the op; None if unknown.
 
-        FX numbers its inputs by itself: one of the declared shape counts.
+        FX numbers its inputs differently, so the input is matched by the declared shape.
         """
         if self._graph.unfused:
             has_golden = op.originals == (op.name,) and self._has_golden(op.name, 0)
@@ -141,7 +141,7 @@ class Counterparts:
         return None
 
     def of_output(self, op: OpNode, index: int) -> Counterpart:
-        """Return what output ``index`` of ``op`` is compared with, walking back through Cast and
+        """Return the counterpart of output ``index`` of ``op``, walking back through Cast and
         TransData.
         """
         path: List[Tuple[int, int]] = []
@@ -179,15 +179,15 @@ class Counterparts:
         return counterpart
 
     def _step_back(self, op: OpNode) -> Optional[Tuple[str, int]]:
-        """Return the data input of a Cast or TransData; None where it stands for itself."""
+        """Return the data input of a Cast or TransData; None for a Cast with a golden tensor of its
+        own."""
         if op.type == "Cast" and self._cast_original(op) is not None:
             return None
         return next((source for source in op.inputs if source is not None), None)
 
     def _cast_original(self, op: OpNode) -> Optional[Tuple[str, int]]:
-        """Return the golden tensor of a Cast that was in the original model (it may change the
-        values), or None.
-        """
+        """Return the golden tensor of a Cast of the original model (it may change values), or
+        None."""
         if not op.originals or not self._groups.stands_alone(op):
             return None
         desc = desc_at(op.output_descs, 0)
@@ -198,7 +198,7 @@ class Counterparts:
         return (name, index) if self._has_golden(name, index) else None
 
     def _by_own_desc(self, op: OpNode, index: int) -> Counterpart:
-        """Return the counterpart of an output by what its own op says."""
+        """Return the counterpart of an output from the attributes of its own op."""
         desc = desc_at(op.output_descs, index)
         reason = self.expected_absent(op)
         if reason is not None:
@@ -239,11 +239,10 @@ class Counterparts:
         )
 
     def _is_inner_value(self, op: OpNode, index: int) -> bool:
-        """Tell whether an output without origin name stays within the ops that were made from the
-        same originals.
+        """Return whether an output without origin name is read only by ops made from the same
+        originals.
 
-        Either the outputs of the originals are named elsewhere in the group, or only the group
-        takes this one.
+        True if the group names the originals' outputs elsewhere, or only the group reads this one.
         """
         members = self._groups.of(op).ops
         if len(members) < 2:
@@ -303,17 +302,15 @@ class Counterparts:
 
 
 def _fits(declared: Shape, shape: Optional[Shape]) -> bool:
-    """Tell whether a shape is the declared one, in which a negative size stands for any; scalars
-    are not told apart.
-    """
+    """Return whether a shape matches the declared one (negative: any size). False for scalars."""
     if not declared or shape is None or len(declared) != len(shape):
         return False
     return all(mine in (size, -1) for mine, size in zip(declared, shape))
 
 
 def with_reading_shape(counterpart: Counterpart, desc: TensorDesc) -> Counterpart:
-    """Return a counterpart for a tensor of this description, which may say that it is read in
-    another shape than it was made in.
+    """Return the counterpart with ``reshaped`` set if ``desc`` declares another shape than the
+    producer.
     """
     return (
         replace(counterpart, reshaped=desc.origin_shape)
@@ -323,8 +320,8 @@ def with_reading_shape(counterpart: Counterpart, desc: TensorDesc) -> Counterpar
 
 
 def _is_reshaped(made: Optional[Shape], read: Optional[Shape]) -> bool:
-    """Tell whether a tensor is read in another shape than it is made in; with the same sizes in
-    another order it may be a transpose.
+    """Return whether a tensor is read in another shape than it is made in. The same sizes in
+    another order do not count: that may be a transpose.
     """
     if (
         made is None
@@ -342,8 +339,8 @@ def _named(op: OpNode) -> str:
 
 
 class KnownCounterparts:
-    """Counterparts of each model, shared by all devices and steps that are compared with the same
-    golden data.
+    """Cache of the counterparts of each model, shared by all devices and steps that are compared
+    with the same golden data.
     """
 
     def __init__(self) -> None:
@@ -352,9 +349,7 @@ class KnownCounterparts:
         ] = {}
 
     def of(self, graph: ModelGraph, golden: GoldenSet, place: Place) -> Counterparts:
-        """Return what is known of a model's tensors at a place, with the golden data that there are
-        now.
-        """
+        """Return the counterparts of a model at a place for the golden data present now."""
         at = place if golden.dumps.several_places else None
         revision, counterparts = self._cache.get((graph, golden, at), (-1, None))
         if counterparts is None:
@@ -366,7 +361,7 @@ class KnownCounterparts:
                 lambda op, index: golden.shape(op, index, at),
             )
         elif revision != golden.revision:
-            # Some have come, or gone, since.
+            # Golden files were added or removed since.
             counterparts.forget()
         self._cache[graph, golden, at] = (golden.revision, counterparts)
         return counterparts

@@ -1,4 +1,4 @@
-"""What of a model a dump configuration asks for."""
+"""The ops and tensors of a model that a dump configuration requests."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class DumpRequest:
     Attributes
     ----------
     positions
-        The ops, by their positions in the model file; None: all.
+        Positions in the model file of the requested ops; None: all.
     reason
-        Why the others have no dump.
+        Why the other ops have no dump.
     mode
-        ``input``, ``output`` or ``all``: which tensors of an op; None where nobody says.
+        ``dump_mode``: ``input``, ``output`` or ``all``; None if unknown.
     """
 
     positions: Optional[FrozenSet[int]] = None
@@ -27,9 +27,9 @@ class DumpRequest:
     mode: Optional[str] = None
 
     def excludes(self, op: OpNode) -> bool:
-        """Tell whether an op is none of those that were asked for."""
+        """Return whether an op was not requested."""
         return self.positions is not None and op.position not in self.positions
 
 
 EVERYTHING = DumpRequest()
-"""Nobody says what was asked for: every op, and the tensors that its dump holds."""
+"""The request if the configuration is unknown: every op, with the tensors that its dump holds."""

@@ -1,4 +1,4 @@
-"""The original graph that TorchAir gives to GE: its files, and which FX node each output is.
+"""The original graph that TorchAir passes to GE: its files, and the FX node of each output.
 
 Source: TorchAir's ``fx2ge_converter.py`` (``_fx_tensor_name``) and ``dump_graph`` (txt: GraphDef as
 text; pbtxt: TensorBoard's form, each tensor desc as text inside an attribute ``[i]x`` or ``[o]y``).
@@ -13,25 +13,23 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 from .op_node import OpNode
 
 GRAPH_FILES = ("dynamo_original_graph*.txt", "dynamo_original_graph*.pbtxt")
-"""The files of the original graphs: ``dynamo_original_graph_{k}_rank_{r}_pid_{p}_ts_{t}``, or with
-less behind ``graph``.
+"""Patterns of their names: ``dynamo_original_graph_{k}_rank_{r}_pid_{p}_ts_{t}``, or shorter.
 """
 
 _FILE = re.compile(r"dynamo_original_(?P<graph>graph_[0-9]+)_")
 
 
 def graph_of_file(file_name: str) -> str:
-    """Return the graph's name that a file's name tells; empty where it tells none."""
+    """Return the graph's name that is part of a file's name; empty if there is none."""
     match = _FILE.match(file_name)
     return "" if match is None else match.group("graph")
 
 
 def with_fx_names(ops: Sequence[OpNode]) -> List[OpNode]:
-    """Return the ops of an original graph with the FX nodes of their outputs for originals; the
-    others have none.
+    """Return the ops of an original graph with the FX nodes of their outputs as originals.
 
-    Without numbers of their own they are numbered as they stand in the file, in the order in which
-    TorchAir made them.
+    Ops without outputs of FX nodes have no originals. If no op has an id, their order in the file
+    becomes the id.
     """
     numbered = any(op.id for op in ops)
     renamed = []
@@ -58,13 +56,13 @@ def fx_origin(text: str) -> Optional[Tuple[str, int]]:
 def from_tensorboard(
     tree: Mapping[str, Any], name: str, parse: Callable[[str], Dict[str, Any]]
 ) -> Optional[Dict[str, Any]]:
-    """Return a graph in TensorBoard's form (pbtxt) as the tree of a model's json; None where it is
-    another net in that form.
+    """Convert a graph in TensorBoard's form (pbtxt) to the tree of a model's json; None if it does
+    not come from TorchAir.
 
     Parameters
     ----------
     name
-        The graph's: the form has none.
+        Name for the graph: the form has none.
     parse
         Reads a tensor desc as text.
     """

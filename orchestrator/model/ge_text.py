@@ -25,7 +25,7 @@ _BLANK = r"\s*(?:\#[^\n]*(?:\n|\Z)\s*)*"
 _STRING = r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|\'[^\'\\\n]*(?:\\.[^\'\\\n]*)*\''
 _SCALAR = r"[^\s{}<>\[\]\"'#:,;]+"
 _FIELDS = r"(?:\w+:\s*(?:%s|%s)\s+)*" % (_STRING, _SCALAR)
-# An attribute that is not kept, as GE writes it, in one step: most of a file.
+# An unused attribute as GE writes it, skipped in one match: most of a file.
 _SKIP = r'(?P<skip>attr\s*\{\s*key:\s*"(?!\[[io]\]|(?:%s)")[^"\\\n]*"\s*value\s*\{\s*(?:list\s*\{\s*%s\}\s*|%s)\}\s*\})|' % (  # noqa: E501
     "|".join(sorted(map(re.escape, KEPT_ATTRS))), _FIELDS, _FIELDS,
 )  # fmt: skip
@@ -54,7 +54,7 @@ _HINT = (
 
 
 class _Frame:
-    """One open message; ``node`` is None inside a message that nobody needs."""
+    """One open message; ``node`` is None inside a message that is skipped."""
 
     __slots__ = ("node", "closer", "is_list", "where")
 
@@ -67,7 +67,7 @@ class _Frame:
         self.where = where
 
     def store(self, name: str, value: Any) -> None:
-        """Add one field: to a list where the message may repeat it, else the last one counts."""
+        """Store one field: appended if it may repeat, else the last value wins."""
         node = self.node
         if node is None or name not in _WANTED:
             return
@@ -77,7 +77,7 @@ class _Frame:
             node[name] = value
 
     def replace_last(self, name: str, value: Any) -> None:
-        """Put ``value`` in the place of the field stored last."""
+        """Replace the value stored last under ``name``."""
         node = self.node
         if node is None or name not in _WANTED:
             return
@@ -88,8 +88,7 @@ class _Frame:
 
 
 def parse_text(text: str, path: str, every: bool = False) -> Dict[str, Any]:
-    """Return the tree of a text-form graph, in the form of the json's; what no graph keeps is left
-    out.
+    """Parse a graph in text form to the same tree as its json; unused fields are left out.
 
     Parameters
     ----------

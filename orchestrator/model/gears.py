@@ -1,7 +1,7 @@
-"""Gears of a dynamic batch, image size or dims: the compiler copies the network for each, one copy
-runs.
+"""Gears of a dynamic batch, image size or dims: the compiler copies the network for each gear, and
+one copy runs.
 
-Source: GE's public sources; a copy is a graph called ``Batch_N``, its ops bear the label
+Source: GE's public sources; a copy is a graph named ``Batch_N``, its ops have the label
 ``Batch_N`` and names that end in ``_ascend_mbatch_batch_N``.
 """
 
@@ -19,15 +19,13 @@ _MARK = "_ascend_mbatch_batch_"
 
 @lru_cache(maxsize=256)
 def gear_named(text: str) -> Optional[str]:
-    """Return the gear that a label or a graph's name tells, such as ``Batch_0``; None for none."""
+    """Return the gear in a label or a graph's name, such as ``Batch_0``, or None."""
     match = _NAME.match(text)
     return match.group(1) if match is not None else None
 
 
 def gear_of(op: OpNode, graph_name: str) -> Optional[str]:
-    """Return the gear that an op is of, by its label, its graph's name or its own; None for
-    none.
-    """
+    """Return the gear of an op by its label, its graph's name or its own name, or None."""
     gear = gear_named(op.batch_label or "") or gear_named(graph_name)
     if gear is not None:
         return gear
@@ -36,6 +34,6 @@ def gear_of(op: OpNode, graph_name: str) -> Optional[str]:
 
 
 def without_gear(name: str) -> str:
-    """Return an op's name without what tells its gear."""
+    """Return an op's name without the suffix of its gear."""
     head, mark, number = name.rpartition(_MARK)
     return head if mark and number.isdigit() else name

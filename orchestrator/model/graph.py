@@ -35,17 +35,18 @@ class ModelGraph:
     ops
         In the file's order, all graphs in a row.
     notes
-        What was odd in the file but tolerated.
+        Oddities in the file that were tolerated.
     path
         The file.
     command
         The command line that made the model, as its attribute ``atc_cmdline`` has it; empty where
         it has none.
     fx
-        It is an original graph that TorchAir gave to GE: the compiler may have fused, taken out and
-        put in ops since.
+        Whether it is an original graph that TorchAir passed to GE: the compiler may have fused,
+        removed and inserted ops since.
     unfused
-        Its originals are the ops of a build without fusion, whose dumps are the golden data.
+        Whether its originals are the ops of a build without fusion, whose dumps are the golden
+        data.
     """
 
     def __init__(
@@ -81,9 +82,7 @@ class ModelGraph:
         return "ModelGraph(%r, %s)" % (self.name, plural(len(self.ops), "op"))
 
     def ops_named(self, name: str) -> List[OpNode]:
-        """Return the ops of this name: as it is; else as the device writes it; else as golden files
-        carry it. Empty when there is none.
-        """
+        """Return the ops of this name: raw, else as in dump files, else as in golden files."""
         if not name:
             return []
         ops = self._by_name.get(name)
@@ -98,18 +97,18 @@ class ModelGraph:
         return list(ops or ())
 
     def ops_dumped_as(self, name: str) -> List[OpNode]:
-        """Return the ops whose dumps bear this name: of ``a/b``, ``a.b`` and ``a_b`` each is
-        written ``a_b``. Else as :meth:`ops_named`.
+        """Return the ops whose dump files have this name (``a/b``, ``a.b`` and ``a_b`` are all
+        written ``a_b``), else as :meth:`ops_named`.
         """
         if self._by_device is None:
             self._by_device = _index(self.ops, lambda op: [sanitise_device(op.name)])
-        # Those names are as the device writes them: no other one is among them.
+        # The keys are sanitised: a raw name that differs is never among them.
         ops = self._by_device.get(name)
         return self.ops_named(name) if ops is None else list(ops)
 
     def sharing_golden_name(self, original: str) -> List[str]:
-        """Return all original ops whose golden files have the same name as this one's; empty when
-        it alone has it.
+        """Return all original ops whose golden files would have the same name as this one's; empty
+        if the name is unique.
         """
         if self._colliding is None:
             self._colliding = find_collisions(name for op in self.ops for name in op.originals)
@@ -121,16 +120,14 @@ class ModelGraph:
         return ops[0] if ops else None
 
     def ops_from(self, original: str) -> List[OpNode]:
-        """Return the ops that came from the original op of this name (which may be the op itself),
-        in the file's order.
-        """
+        """Return the ops made from the original op of this name, in the file's order."""
         if self._by_original is None:
             self._by_original = _index(self.ops, lambda op: op.originals)
         return list(self._by_original.get(original, ()))
 
     def producer(self, op: OpNode, name: str) -> Optional[OpNode]:
-        """Return the op that ``op`` calls ``name`` in its inputs: of its own graph, else of any;
-        None when there is none.
+        """Return the op named ``name`` in the inputs of ``op``: of the same graph, else of any; or
+        None.
         """
         producer = self._in_graph.get((op.graph_index, name))
         if producer is None and name in self._by_name:
@@ -138,8 +135,8 @@ class ModelGraph:
         return producer
 
     def consumers(self, op: OpNode, index: Optional[int] = None) -> List[OpNode]:
-        """Return the ops that take an output of ``op`` (the one of that number), each once, in the
-        file's order.
+        """Return the ops that read output ``index`` of ``op`` (None: any output), in the file's
+        order.
         """
         if self._consumers is None:
             self._consumers = {}
@@ -239,13 +236,13 @@ def load_model(path: AnyPath) -> ModelGraph:
 
 
 def load_with_parameters(path: AnyPath, every: bool = True) -> Tuple[ModelGraph, List[Parameters]]:
-    """Return a model and for each of its ops all attributes as words, for people to read;
-    parameters and errors as of :func:`load_model`.
+    """Return a model and all attributes of each op as text; parameters and errors as of
+    :func:`load_model`.
 
     Parameters
     ----------
     every
-        False: read no other attribute than a graph keeps, and return none.
+        False: skip the attributes that a graph does not need, and return none.
     """
     path = path_text(path, "model")
     require_file(path, "model")
@@ -270,8 +267,8 @@ def _load(path: str, every: bool) -> Tuple[ModelGraph, List[Parameters]]:
 
 
 def read_tree(path: str, every: bool) -> Tuple[Dict[str, Any], Notes]:
-    """Return a model's file as the tree of a json, and what was odd in it; parameters and errors as
-    of :func:`load_with_parameters`.
+    """Read a model file (json or text) as a json tree, with notes on oddities; parameters and
+    errors as of :func:`load_with_parameters`.
     """
     size_bytes = os.path.getsize(path)
     with open_input(path) as stream:
@@ -348,7 +345,7 @@ def _needs_atc(path: str) -> InputError:
 
 
 def computational_graphs(models: Iterable[ModelGraph]) -> List[ModelGraph]:
-    """Return those of several GE graph files that read training data; the first graph's name is the
-    dump's model_name folder.
+    """Return the models that read training data. The name of their first graph is the dump's
+    model_name folder.
     """
     return [model for model in models if model.is_computational]

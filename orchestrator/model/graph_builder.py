@@ -1,5 +1,5 @@
-"""From the tree of a model file (json or text form) to its ops, with the place in the file for
-whatever is wrong.
+"""Builds the ops of a model from the tree of its file (json or text); errors name the place in the
+file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _INDEX = re.compile(r"-?[0-9]{1,9}\Z")
 
 
 class Notes:
-    """What was odd but tolerated; past a hundred only counted."""
+    """Oddities that were tolerated; after a hundred they are only counted."""
 
     def __init__(self, first: List[str]) -> None:
         self._lines = list(first)
@@ -45,7 +45,7 @@ class Notes:
 
 
 class GraphBuilder:
-    """Reads one tree.
+    """Builds the ops of one tree.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class GraphBuilder:
     Attributes
     ----------
     fx
-        Whether an output bears the name of an FX node: the graph is one that TorchAir gave to GE.
+        Whether an output has the name of an FX node: TorchAir passed this graph to GE.
     """
 
     def __init__(self, path: str, notes: Notes) -> None:
@@ -101,7 +101,7 @@ class GraphBuilder:
         return self._text(tree.get("name"), "/name") or names[0], tuple(names), built
 
     def command(self, tree: Dict[str, Any]) -> str:
-        """Return the command line that made the model; empty where the file does not tell."""
+        """Return the command line that made the model; empty if the file has none."""
         return self._attr_text(self._attrs(tree.get("attr"), "/attr"), "atc_cmdline", "/attr") or ""
 
     def _wrong(self, pointer: str, expected: str, value: Any) -> FormatError:
@@ -117,8 +117,8 @@ class GraphBuilder:
         return value
 
     def _parts_of(self, value: Any, pointer: str) -> List[Any]:
-        """Return the list, counted: a part of the graph takes far more memory than ``{}`` takes
-        bytes in the file.
+        """Return the list after counting its items: each takes far more memory than the ``{}`` in
+        the file.
         """
         parts = self._list(value, pointer)
         self._parts += len(parts)
@@ -166,7 +166,7 @@ class GraphBuilder:
         )
 
     def _quantisation(self, attrs: Dict[str, Any], pointer: str) -> Optional[Tuple[float, float]]:
-        """Return scale and offset where both are given and can be used."""
+        """Return (scale, offset) if both are given and usable."""
         if "scale" not in attrs or "offset" not in attrs:
             return None
         numbers = []
@@ -300,8 +300,8 @@ class GraphBuilder:
         return attrs
 
     def _attr_value(self, attrs: Dict[str, Any], key: str, form: str, pointer: str) -> Any:
-        """Return the value under ``form`` (s, i, b, list), or None; a value that is null or holds
-        nothing stands for the form's zero.
+        """Return the value under ``form`` (s, i, b, f, list); None for null or empty, which mean
+        zero.
         """
         value = attrs[key]
         if value is None or value == {}:
@@ -384,8 +384,8 @@ class GraphBuilder:
 
 
 def _without_outputs(ops: List[OpNode]) -> Tuple[OpNode, ...]:
-    """Mark the ops that have no output: none is listed and none is taken. A file that lists none at
-    all does not tell.
+    """Mark the ops that have no output: none is listed, and no op reads one. If the file lists no
+    outputs at all, nothing is marked.
     """
     if not any(op.output_descs for op in ops):
         return tuple(ops)

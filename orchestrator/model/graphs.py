@@ -1,4 +1,4 @@
-"""The models of a run: one for all dumps, or, of a training, one for each model_name."""
+"""The models of a run: one for all dumps, or one for each model_name of a training."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .fx_names import GRAPH_FILES
 from .graph import ModelGraph, load_model
 
 MODEL_FILES = ("*.json", "ge_proto_*_Build.txt", *GRAPH_FILES)
-"""Which files of a folder may be models."""
+"""Patterns of the files of a folder that may be models."""
 
 _SHOWN = 8
 
@@ -24,18 +24,18 @@ AnyGraph = Union[ModelGraph, "ModelGraphs", None]
 
 
 class ModelGraphs:
-    """A mapping from the model_name of dumps to the model; false where there is none.
+    """Maps the model_name of dumps to a model; false if empty.
 
     Parameters
     ----------
     graphs
-        Several for each model_name (``by_name``), else at most one: that is every dump's.
+        One for each model_name with ``by_name``, else at most one, which is used for all dumps.
     path
-        The file or the folder that they were read from, for messages.
+        The file or folder that they were read from, for messages.
     by_name
-        A model stands for the dumps of its own name only.
+        Whether a model is used only for the dumps of its own name.
     passed_over
-        Files that are no models, by path, and why they are none.
+        Files that are not models: path to the reason.
     """
 
     def __init__(
@@ -60,17 +60,17 @@ class ModelGraphs:
 
     @classmethod
     def of_all(cls, graph: AnyGraph) -> ModelGraphs:
-        """Return a model as that of all dumps; none for None, and models by name as they are."""
+        """Wrap one model as the model of all dumps; None gives an empty mapping."""
         if isinstance(graph, ModelGraphs):
             return graph
         return cls() if graph is None else cls([graph], graph.path or graph.name)
 
     def _take(self, graph: ModelGraph) -> None:
-        """Take a model under its name; of several of one name the one that reads the training data
-        counts, else the last.
+        """Add a model by its name; of several with one name the one that reads training data wins,
+        else the last.
 
-        The json of an om is taken under its file's name too: model_name is that of the om file or
-        that of the graph, and several oms often have graphs of one name.
+        The json of an om is added by its file's name too: model_name is the name of the om file or
+        of the graph, and several oms often have graphs of one name.
         """
         key = sanitise_device(graph.name)
         before = self._named.get(key)
@@ -101,7 +101,7 @@ class ModelGraphs:
 
     @property
     def notes(self) -> List[str]:
-        """What is to be said about the files and what was odd in them."""
+        """Notes about the files and oddities in them."""
         return [
             *self._notes,
             *(
@@ -113,7 +113,7 @@ class ModelGraphs:
 
     @property
     def files(self) -> List[str]:
-        """The files that count."""
+        """The files of the models."""
         return [graph.path for graph in self.graphs if graph.path is not None]
 
     @property
@@ -122,11 +122,11 @@ class ModelGraphs:
         return [graph.name for graph in self.graphs]
 
     def of(self, model_name: Optional[str]) -> Optional[ModelGraph]:
-        """Return the model of the dumps below a model_name folder (None: below none), or None.
+        """Return the model of the dumps below a model_name folder (None: no such folder), or None.
 
-        A name counts as the device writes it, a file's before a graph's; where that is nobody's, a
-        name that differs in the time of the run only. Dumps below no such folder are of the only
-        model there is, else of the only one that reads the training data.
+        Names are compared as the device writes them, file names before graph names, then without
+        the time of the run. Dumps without such a folder belong to the only model, else to the only
+        one that reads training data.
         """
         if not self.by_name:
             return self.graphs[0] if self.graphs else None
@@ -135,14 +135,15 @@ class ModelGraphs:
         return self._by_model_name[model_name]
 
     def used_at(self, places: Iterable[Place]) -> List[ModelGraph]:
-        """Return the models of some places, each once; a model of all dumps without any too."""
+        """Return the models of some places, each once; the model of all dumps even without
+        places."""
         if not self.by_name:
             return list(self.graphs)
         used = {self.of(place.model) for place in places}
         return [graph for graph in self.graphs if graph in used]
 
     def op_count(self, places: Iterable[Place]) -> int:
-        """Return the number of ops of the models of some places, each model once."""
+        """Return the number of ops of the models of some places, counting each model once."""
         return sum(len(graph.ops) for graph in self.used_at(places))
 
     def _find(self, model_name: Optional[str]) -> Optional[ModelGraph]:
@@ -170,8 +171,8 @@ class ModelGraphs:
         return candidates[0] if len(candidates) == 1 else None
 
     def no_model_reason(self) -> str:
-        """Say why a model_name has no model, with the files that were passed over: one of them may
-        have been its graph.
+        """Return why a model_name has no model, with the skipped files: one may have been its
+        graph.
         """
         passed = (
             "; passed over: %s" % listed(list(self.passed_over), _SHOWN) if self.passed_over else ""
@@ -179,7 +180,7 @@ class ModelGraphs:
         return "no graph in %s has this name%s" % (self.path, passed)
 
     def require(self, model_names: Iterable[Optional[str]]) -> None:
-        """Raise InputError where there are names and models, and none is of the other's."""
+        """Raise InputError if there are names and models, but no name has a model."""
         names = sorted({name or "" for name in model_names})
         if (
             not self.by_name
@@ -199,11 +200,10 @@ class ModelGraphs:
 
 
 def load_models(path: AnyPath) -> ModelGraphs:
-    """Read a model's file, which is then every dump's, or the models of a folder, each for the
-    dumps of its own name.
+    """Read one model file for all dumps, or the models of a folder, each for the dumps of its name.
 
-    Of a folder the ``.json`` files and ``ge_proto_*_Build.txt`` count; what is no model or cannot
-    be read is passed over with a note.
+    In a folder :data:`MODEL_FILES` are read; files that are not models or cannot be read are
+    skipped with a note.
 
     Raises
     ------
@@ -233,9 +233,7 @@ def load_models(path: AnyPath) -> ModelGraphs:
 
 
 def _om_stem(graph: ModelGraph) -> Optional[str]:
-    """Return the name of the om file that a json was made of, as the device writes it; None for
-    graphs that GE wrote.
-    """
+    """Return the sanitised name of the om that a json was made from; None for graphs of GE."""
     name = os.path.basename(graph.path or "")
     if not name.endswith(".json") or name.startswith("ge_"):
         return None
@@ -244,8 +242,8 @@ def _om_stem(graph: ModelGraph) -> Optional[str]:
 
 
 def model_files(folder: str) -> Tuple[str, ...]:
-    """Return the names of the files of a folder that may be models; raises InputError where it
-    cannot be listed.
+    """Return the names of the files of a folder that may be models; raises InputError if it cannot
+    be listed.
     """
     try:
         names = sorted(os.listdir(folder))
@@ -256,5 +254,5 @@ def model_files(folder: str) -> Tuple[str, ...]:
     matches = (
         name for name in names if any(fnmatch.fnmatchcase(name, pattern) for pattern in MODEL_FILES)
     )
-    # Other stages of the compiler stand for the built graph where that is not there.
+    # Without a built graph, graphs of other compiler stages are used.
     return tuple(matches) or tuple(fnmatch.filter(names, "ge_proto_*.txt"))

@@ -1,5 +1,5 @@
-"""A model whose original names are led on by a second model file: the golden model's ops behind a
-quantised net, or an unfused build's ops.
+"""Maps a model's original names through a second model file: to the golden model before
+quantisation, or to an unfused build.
 
 Source: the vendor's description of the quantisation json and of comparing a fused with an unfused
 build (docs/reference/pairing.md).
@@ -21,10 +21,10 @@ _OutputOf = Callable[[str, int], Optional[TensorDesc]]
 
 
 def through_quantisation(graph: ModelGraph, quantisation: ModelGraph) -> ModelGraph:
-    """Return the quantised model with the original names of the model that it was made from.
+    """Return the quantised model with the original names of the model before quantisation.
 
-    Each original name that the quantisation json knows as an op is replaced by that op's own
-    originals, and an output's origin by what the json says of that output; other names stay.
+    An original name that is an op of the quantisation json is replaced by that op's originals, and
+    an output's origin by the origin of that op's output; other names stay.
 
     Parameters
     ----------
@@ -54,11 +54,11 @@ def through_quantisation(graph: ModelGraph, quantisation: ModelGraph) -> ModelGr
 
 
 def onto_unfused(graph: ModelGraph, unfused: ModelGraph) -> ModelGraph:
-    """Return the fused model with the ops of a build without fusion for originals: their outputs
-    are its golden data.
+    """Return the fused model with the ops of an unfused build as originals: their outputs are its
+    golden data.
 
-    An original output belongs to the unfused op that bears its name as an output's origin, else to
-    the one op whose last original it is; an original that several ops or none carry leads nowhere.
+    An original output belongs to the unfused op that names it as an output's origin, else to the
+    only op whose last original it is; without exactly one such op it has no golden tensor.
     """
     by_origin: Dict[Tuple[str, int], List[Tuple[OpNode, int]]] = {}
     by_last: Dict[str, List[OpNode]] = {}

@@ -1,4 +1,4 @@
-"""Which golden tensors the rows of a model are compared with: no others need to be made."""
+"""Selects the golden tensors that a model's rows are compared with: no others need to be made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which ops never leave a dump file, and why. What depends on what ran is told by :mod:`.absence`.
+"""Which ops never leave a dump file, and why. What depends on the run is in :mod:`.absent_ops`.
 
 Source: the vendor's documents on dump configuration (ops that are not dumped) and GE's handling of
 ops without a task: its local and host engines launch nothing on the device, HCCL's ops are no
@@ -36,14 +36,14 @@ _LIBRARIES = {
 _RESOURCE = "DT_RESOURCE"
 
 CONSTANT_TYPES = frozenset(["Const", "Constant", "ConstPlaceHolder", "FileConstant"])
-"""Types whose ops hold fixed data."""
+"""Types of constants."""
 
 INPUT_TYPES = frozenset(["Data", "AippData", "RefData", "AnnData"])
-"""Types whose ops stand for the model's inputs."""
+"""Types of the model's inputs."""
 
 VARIABLE_TYPES = frozenset(["Variable", "VariableV2", "VarHandleOp"])
 FIXED_TYPES = CONSTANT_TYPES | VARIABLE_TYPES
-"""Types whose ops stand for variables."""
+"""Types of constants and variables."""
 
 _REASONS: Dict[str, str] = {"NetOutput": _OUTPUT}
 _REASONS.update(
@@ -73,7 +73,7 @@ _REASONS.update(
 
 
 def never_dumps(op_type: str) -> Optional[str]:
-    """Return why ops of this type never have a dump file, or None when they do."""
+    """Return why ops of this type never have a dump file, or None."""
     reason = _REASONS.get(op_type)
     if reason is None and op_type.lower().startswith(_COLLECTIVE_STARTS):
         return _COLLECTIVE
@@ -97,6 +97,6 @@ def no_dump_reason(op: OpNode) -> Optional[str]:
 
 
 def _is_handle(op: OpNode) -> bool:
-    """Tell whether an op reads nothing and gives out nothing but handles."""
+    """Return whether an op has no inputs and all its outputs are resource handles."""
     outputs = [desc.dtype for desc in op.output_descs]
     return bool(outputs) and not op.inputs and all(dtype == _RESOURCE for dtype in outputs)

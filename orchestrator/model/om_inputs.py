@@ -1,4 +1,4 @@
-"""What the json of an om says to somebody who runs it: its inputs, and how it was made.
+"""What is needed to run an om, from its json: inputs, outputs, preprocessing, atc's command line.
 
 Sources: the vendor's public pages on AIPP; GE's public code for the attributes: ``aipp`` of a Data
 (and of an Aipp, which a fusion may take away) holds the settings by their names in the AIPP file,
@@ -19,7 +19,7 @@ from .atc_options import SHAPE, Dynamic, atc_options, dynamic_of
 from .omjson import AIPP_ATTRS, MAX_BYTES, parse_json
 
 _DATA, _AIPP, _OUTPUT = ("Data", "AnnData"), "Aipp", "NetOutput"
-# Fed by whoever runs the om, in its own way: which gear, and the settings of a dynamic AIPP.
+# Fed by the runner itself: the gear, and the settings of a dynamic AIPP.
 _NOT_FED = ("ascend_mbatch_shape_data", "ascend_dynamic_aipp_data")
 _VALUES = ("s", "i", "f", "b")
 
@@ -33,12 +33,12 @@ class OmInput:
     dtype
         numpy's name, or the type's as :data:`goldwatch.elements.ELEMENTS` has it.
     shape
-        As the om takes it, -1 for dims that are told when it runs.
+        As the om reads it, -1 for dynamic dims.
     layout
-        Such as ``NCHW``; ``ND`` where nothing says.
+        Such as ``NCHW``; ``ND`` if unknown.
     aipp
-        The settings of the preprocessing that makes this input out of an image, by their names;
-        empty where there is none.
+        Settings by name of the preprocessing that makes this input from an image; empty if there is
+        none.
     """
 
     name: str
@@ -50,20 +50,20 @@ class OmInput:
 
 @dataclass(frozen=True)
 class OfflineModel:
-    """An om as one runs it.
+    """The inputs, outputs and options of an om.
 
     Attributes
     ----------
     path
-        Of its json.
+        Path of its json.
     name
-        In the json.
+        Name in the json.
     outputs
-        How many it has.
+        Number of outputs.
     command
-        The command line that made it; empty where it does not tell.
+        The atc command line that made it; empty if unknown.
     attributes
-        ``soc_version``, ``atc_version``, ``opp_version``, as far as it has them.
+        ``soc_version``, ``atc_version``, ``opp_version``, those that are in the json.
     """
 
     path: str
@@ -80,12 +80,12 @@ class OfflineModel:
 
     @property
     def soc_version(self) -> str:
-        """The chip that it is for; empty where nothing says."""
+        """The chip that it is for; empty if unknown."""
         return self.options.get("soc_version") or self.attributes.get("soc_version", "")
 
     @property
     def dynamic(self) -> Optional[Dynamic]:
-        """What of its inputs is told only when it runs; None where all is fixed."""
+        """Its dynamic inputs; None if all shapes are fixed."""
         shapes = {each.name: each.shape for each in self.inputs}
         dynamic = dynamic_of(self.command)
         if dynamic is not None:
@@ -103,7 +103,7 @@ def read_offline_model(path: str) -> OfflineModel:
     Raises
     ------
     MissingPath, FormatError
-        There is none, or it is none.
+        The file is missing, or is not such a json.
     """
     tree, _ = parse_json(read_input(path, MAX_BYTES), path)
     graphs = tree.get("graph")
@@ -153,7 +153,7 @@ def _input(op: Dict[str, Any], name: str, aipp: Mapping[str, Any]) -> OmInput:
 
 
 def _aipp(op: Dict[str, Any]) -> Dict[str, Any]:
-    """Return the settings that an op holds, by their names; empty where it holds none."""
+    """Return the AIPP settings of an op by name; empty if it has none."""
     settings: Dict[str, Any] = {}
     for key, value in _attributes(op):
         if key == "aipp_config_path" and _text(value).lstrip().startswith("{"):
@@ -171,7 +171,7 @@ def _aipp(op: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _attributes(node: Dict[str, Any]) -> Iterator[Tuple[str, Dict[str, Any]]]:
-    """Yield the attributes that were kept, with their values as they are in the json."""
+    """Yield the attributes of a node with their values as in the json."""
     entries = node.get("attr") or ()
     if isinstance(entries, dict):
         entries = [{"key": key, "value": value} for key, value in entries.items()]
@@ -181,7 +181,7 @@ def _attributes(node: Dict[str, Any]) -> Iterator[Tuple[str, Dict[str, Any]]]:
 
 
 def _plain(value: Dict[str, Any]) -> Any:
-    """Return an attribute's value; a scalar that is zero is left out in the json."""
+    """Return an attribute's value; the json leaves out a scalar zero."""
     return next((value[name] for name in _VALUES if name in value), 0)
 
 

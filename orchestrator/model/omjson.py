@@ -33,7 +33,7 @@ OP_ATTRS = frozenset(
         "_ge_attr_op_kernel_lib_name", "_batch_label", "scale", "offset",
     ]
 )  # fmt: skip
-"""Op attributes that a graph keeps."""
+"""Op attributes that a graph needs."""
 
 DESC_ATTRS = frozenset(
     [
@@ -45,10 +45,10 @@ DESC_ATTRS = frozenset(
         "_fx_tensor_name",
     ]  # fmt: skip
 )
-"""Attributes of ``input_desc`` and ``output_desc`` that a graph keeps."""
+"""Attributes of ``input_desc`` and ``output_desc`` that a graph needs."""
 
 MODEL_ATTRS = frozenset(["atc_cmdline", "soc_version", "atc_version", "opp_version"])
-"""Attributes of the whole model that a graph, or what is known of a model as one runs it, keeps."""
+"""Attributes of the whole model that a graph or :mod:`.om_inputs` needs."""
 
 AIPP_ATTRS = frozenset(
     [
@@ -64,19 +64,18 @@ AIPP_ATTRS = frozenset(
         *("%s_bias_%d" % (name, number) for name in ("input", "output") for number in range(3)),
     ]
 )  # fmt: skip
-"""What an op says of the preprocessing of images: its attributes, and those of the attribute
-``aipp``.
+"""Attributes about image preprocessing: of the op itself, and inside its attribute ``aipp``.
 """
 
 INPUT_ATTRS = frozenset(["index"])
-"""Attributes of the ops that a model's inputs are."""
+"""Attributes of input ops."""
 
 KEPT_ATTRS = OP_ATTRS | DESC_ATTRS | MODEL_ATTRS | AIPP_ATTRS | INPUT_ATTRS
 _ENTRY = frozenset(["key", "value"])
 
 
 def decode_text(data: bytes) -> Tuple[str, List[str]]:
-    """Return the text of ``data`` and notes on what is odd about it.
+    """Return the text of ``data`` and notes on oddities.
 
     UTF-8 with or without a byte order mark. Bytes that are not UTF-8 become lone surrogates (GE
     writes the bytes of some lists as they are); a name that holds one shows it as ``\\xNN``.
@@ -93,8 +92,8 @@ def decode_text(data: bytes) -> Tuple[str, List[str]]:
 
 
 def parse_json(data: bytes, path: str, every: bool = False) -> Tuple[Dict[str, Any], List[str]]:
-    """Return the tree of a model json and notes; attributes that no
-    :class:`~goldwatch.model.graph.ModelGraph` keeps are None in it.
+    """Parse a model json; returns the tree and notes. Attributes that no
+    :class:`~goldwatch.model.graph.ModelGraph` needs are None in it.
 
     Parameters
     ----------
@@ -133,7 +132,7 @@ _HINT = "give the json that atc --mode=1 (of an .om) or atc --mode=5 (of a ge_pr
 
 
 def json_type(value: Any) -> str:
-    """Return what ``value`` is called in json."""
+    """Return the json type of ``value``, with its article."""
     if value is None:
         return "null"
     names = ((bool, "a boolean"), (str, "a string"), (list, "a list"), (dict, "an object"))

@@ -1,4 +1,4 @@
-"""Which ops of a model belong together because they came from the same original ops.
+"""Groups the ops of a model that were made from the same original ops.
 
 Source: the vendor's description of ``_datadump_original_op_names`` and what real files hold.
 """
@@ -15,7 +15,7 @@ from .never_dumped import CONSTANT_TYPES
 from .op_node import OpNode
 
 FOLLOWING_TYPES = frozenset(["Cast", "TransData"])
-"""Types whose output holds the values of what precedes them."""
+"""Types whose output holds the values of their input."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class Group:
 class Groups:
     """All groups of a model.
 
-    An op without the attribute stands for the original of its own name. Inserted ops, ops whose
-    original names are all empty and constants are groups of their own: a constant may carry the
-    original name of the op it was made for.
+    An op without the attribute is the original of the same name. Inserted ops, ops whose original
+    names are all empty and constants are groups of one: a constant may have the original name of
+    the op it was made for.
     """
 
     def __init__(self, graph: ModelGraph) -> None:
@@ -74,7 +74,8 @@ class Groups:
         return self._of[op.position]
 
     def incomplete(self, positions: Set[int]) -> List[Group]:
-        """Return the groups that have an op at none of these positions, in their order."""
+        """Return the groups with at least one op that is not at one of these positions, in
+        order."""
         return [
             self.groups[index]
             for index in sorted(
@@ -83,8 +84,8 @@ class Groups:
         ]
 
     def stands_alone(self, op: OpNode) -> bool:
-        """Tell whether no other op came from the same list of originals; Cast and TransData beside
-        an op that computes do not count.
+        """Return whether no other op was made from the same list of originals; Cast and TransData
+        next to a computing op do not count.
         """
         group = self._of[op.position]
         if op.type in FOLLOWING_TYPES:
@@ -92,12 +93,12 @@ class Groups:
         return self._computing[group.index] == 1
 
     def carriers(self, original: str) -> int:
-        """Return how many ops that compute list this original name, those of one gear only."""
+        """Return how many computing ops of one run list this original name."""
         return self._carriers.get(original, 0)
 
 
 def _most_in_one_run(counts: Dict[Optional[str], int]) -> int:
-    """Return how many of some ops, counted by their gears, run at most in one run."""
+    """Return the most ops that run in one run: those without gear and those of the largest gear."""
     of_gears = [count for gear, count in counts.items() if gear is not None]
     return counts.get(None, 0) + max(of_gears, default=0)
 
@@ -106,7 +107,7 @@ _groups_by_graph: WeakKeyDictionary[ModelGraph, Groups] = WeakKeyDictionary()
 
 
 def groups_of(graph: ModelGraph) -> Groups:
-    """Return all groups of a model; every device and step of a training shares them."""
+    """Return all groups of a model; cached, for all devices and steps share them."""
     groups = _groups_by_graph.get(graph)
     if groups is None:
         groups = _groups_by_graph[graph] = Groups(graph)
@@ -114,8 +115,8 @@ def groups_of(graph: ModelGraph) -> Groups:
 
 
 def ground_truth(op: OpNode, groups: Groups) -> str:
-    """Return the GroundTruth cell: the op's original names joined by ``,``, or ``*`` when it has
-    none of its own.
+    """Return the GroundTruth cell: the op's original names joined by ``,``, or ``*`` if it has
+    none.
     """
     names = op.originals
     if op.type in CONSTANT_TYPES and op.original_names is not None:

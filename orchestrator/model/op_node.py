@@ -1,4 +1,4 @@
-"""What one op of a model says about itself: names, wiring, tensors.
+"""One op of a model: names, connections, tensors.
 
 Source of the attributes: GE's ModelDef as ``atc --mode=1`` and ``atc --mode=5`` print it.
 """
@@ -89,16 +89,16 @@ class OpNode:
         ``_datadump_original_op_names`` without repeats, in order: None when the attribute is
         absent, ``()`` when it is empty (inserted by the compiler).
     file_originals
-        The original names as the file has them, where a second file led them on
+        The original names in the file, if a second file replaced them
         (:mod:`goldwatch.model.names_by_second_model`); else empty.
     is_multiop
         ``_datadump_is_multiop``: one of several ops made from the same originals.
     l1_group
         ``_L1_fusion_sub_graph_no``; None when absent or empty.
     no_task
-        ``_no_task``: the op does nothing on the device; None where the file does not say.
+        ``_no_task``: the op does nothing on the device; None if the file does not say.
     kernel_library
-        ``_ge_attr_op_kernel_lib_name``: who runs the op; empty when absent.
+        ``_ge_attr_op_kernel_lib_name``: the engine that runs the op; empty when absent.
     batch_label
         ``_batch_label``: the gear (of a dynamic batch, image size or dims) that the op is a copy
         for, such as ``Batch_0``; or None.
@@ -106,12 +106,11 @@ class OpNode:
         ``subgraph_name``: the names of the graphs that the op runs, such as an If's branches, in
         order.
     no_output
-        The file gives it no output and no op takes one from it (while other ops of the file have
-        outputs).
+        The file lists no output of it and no op reads one, while other ops have outputs.
     inserted
-        The compiler put it into an original graph, whose ops know nothing of it.
+        The compiler inserted it into an original graph, whose ops do not mention it.
     quantisation
-        (scale, offset) of an :data:`QUANT_TYPE` that says both; else None.
+        (scale, offset) of an :data:`QUANT_TYPE` that has both; else None.
     """
 
     name: str
@@ -137,8 +136,8 @@ class OpNode:
 
     @property
     def originals(self) -> Tuple[str, ...]:
-        """The original ops this one came from: the attribute without empty names, or the op's own
-        name where it is absent.
+        """The original ops it was made from: the attribute without empty names, or the op's own
+        name if it is absent.
         """
         if self.original_names is None:
             return (self.name,)
@@ -147,14 +146,11 @@ class OpNode:
 
 
 def execution_key(op: OpNode) -> Tuple[int, int]:
-    """Return what ops are sorted by to get the execution order: the graph's number, then the op's
-    id.
-    """
+    """Return the sort key of the execution order: (graph number, op id)."""
     return op.graph_index, op.id
 
 
 def desc_at(descs: Sequence[TensorDesc], index: int) -> TensorDesc:
-    """Return what the model says of an input or output; nothing where it lists none of this
-    number.
-    """
+    """Return the desc of an input or output; an empty one if the model lists none of this
+    number."""
     return descs[index] if index < len(descs) else TensorDesc()

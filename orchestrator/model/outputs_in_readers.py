@@ -1,8 +1,7 @@
-"""Outputs of an op whose dump holds inputs only (``dump_mode`` ``input``), found among the dumped
-inputs of the ops that read them.
+"""Finds the outputs of an op whose dump holds inputs only (``dump_mode`` ``input``) among the
+dumped inputs of the ops that read them.
 
-A dump is taken after its op has run: an input of one that works in place holds what the op wrote
-there.
+A dump is written after its op has run: an input of an in-place op holds what that op wrote there.
 """
 
 from __future__ import annotations
@@ -26,20 +25,19 @@ else:
 
 
 class Neighbours(Protocol):
-    """Knows the dumps that lie at one place."""
+    """The dumps of one place."""
 
     @property
     def settled(self) -> bool:
-        """Whether no other dump comes any more."""
+        """Whether no more dumps will arrive."""
 
     def neighbour(self, target_file: str, op: OpNode) -> Optional[DumpEntry]:
-        """Return the dump of another op beside a file, by its name in rows; None for none so
-        far.
-        """
+        """Return the dump of another op at the place of ``target_file``; None if there is none
+        yet."""
 
 
 class ListedNeighbours:
-    """The dumps of one place that are all there: of each op the newest.
+    """The dumps of one place after all have arrived: the newest of each op.
 
     Parameters
     ----------
@@ -61,8 +59,8 @@ class ListedNeighbours:
 
 
 class OutputInReader(NamedTuple):
-    """An output, and where it is seen: the op that reads it, the tensor's name, and the input of a
-    dump that holds it.
+    """An output, held by a reader's dump: the reader, the tensor's name in rows, the dump and its
+    input.
     """
 
     reader: OpNode
@@ -72,7 +70,7 @@ class OutputInReader(NamedTuple):
 
 
 class OutputsInReaders:
-    """The outputs of one op, as the dumps of the ops that read them hold them.
+    """The outputs of one op, read from the dumps of the ops that read them.
 
     Parameters
     ----------
@@ -95,9 +93,8 @@ class OutputsInReaders:
         self._op = op
 
     def output(self, index: int) -> Optional[OutputInReader]:
-        """Return an output as its first reader holds it that does not write there; None for
-        none.
-        """
+        """Return an output from the first reader that does not overwrite it; None if there is
+        none."""
         for output, reader in self._held_by_readers(self._op, index):
             if not self._is_overwritten(reader, output.info):
                 return output
@@ -105,15 +102,15 @@ class OutputsInReaders:
 
     @property
     def settled(self) -> bool:
-        """Whether no other dump comes any more."""
+        """Whether no more dumps will arrive."""
         return self._neighbours.settled
 
     def is_read(self, index: int) -> bool:
-        """Tell whether an op that should have a dump reads the output."""
+        """Return whether an op that should have a dump reads the output."""
         return bool(self._pairing.readers(self._op, index))
 
     def overwrites(self, info: TensorInfo) -> bool:
-        """Tell whether the op wrote its output where its input lies."""
+        """Return whether the op wrote its output into the memory of this input."""
         return self._is_overwritten(self._op, info)
 
     def _is_overwritten(self, op: OpNode, info: TensorInfo) -> bool:
@@ -149,7 +146,7 @@ class OutputsInReaders:
 
 
 def _complete_dump(entry: DumpEntry) -> Optional[AnyDump]:
-    """Open a dump; None where it is not whole, or cannot be read."""
+    """Open a dump; None if it is incomplete or unreadable."""
     try:
         dump = open_dump(entry, None)
     except (GoldwatchError, OSError):

@@ -1,4 +1,5 @@
-"""Every target tensor of a model run: its golden tensor, or the reason why it has none.
+"""Pairs every target tensor of a model run with its golden tensor, or gives the reason why it has
+none.
 
 The rules and where they come from: docs/reference/pairing.md.
 """
@@ -43,23 +44,23 @@ _MAYBE_FUSED = (
 
 
 class Pairing:
-    """Says which golden tensor each dumped tensor is compared with.
+    """Finds the golden tensor that each dumped tensor is compared with.
 
     Parameters
     ----------
     graph
-        The model, or None when both sides are device dumps of one model: then by op name, kind and
-        index.
+        The model; None if both sides are device dumps of one model, which are paired by op name,
+        kind and index.
     has_golden
-        Tells whether golden data exist for (op's raw name, output index). Called once per tensor:
-        the golden data must be there before.
+        Whether golden data exist for (op's raw name, output index). Called once per tensor: the
+        golden data must be complete before.
     has_golden_input
-        The same for inputs, where the golden side is a device dump; without a model only.
+        The same for inputs, if the golden side is a device dump; used without a model only.
     counterparts
-        What is known of the model's tensors already; None: nothing is.
+        Shared cache of the model's counterparts; None: a new one.
     no_match_reason
-        Tells why golden files that may be an output's are not taken, without a model; empty where
-        there are none.
+        Without a model: why candidate golden files of an output are not used; empty if there are
+        none.
     asked
         What the device was asked to dump of the model.
     """
@@ -85,19 +86,17 @@ class Pairing:
         self._unknown: Dict[str, int] = {}
 
     def use_counterparts(self, counterparts: Counterparts) -> None:
-        """Use answers about the same model that others use too."""
+        """Use a cache of counterparts that is shared with other pairings of the same model."""
         self._counterparts = counterparts
 
     def number_unknown_ops(self, op_names: Iterable[str]) -> None:
-        """Give the ops that the model does not know their numbers, in this order, whatever was met
-        before.
-        """
+        """Assign the Index of ops that are not in the model, in this order."""
         self._unknown.clear()
         for name in op_names:
             self._unknown.setdefault(name, len(self.groups) + len(self._unknown))
 
     def knows(self, op_name: str) -> bool:
-        """Tell whether the model has this op, or the op that it is a slice of."""
+        """Return whether the model has this op, or the op that it is a slice of."""
         return self.graph is not None and bool(
             self.graph.ops_named(op_name) or self._sliced_ops(op_name)[0]
         )
@@ -108,16 +107,14 @@ class Pairing:
         return self._groups.groups if self._groups is not None else ()
 
     def find(self, dumped: DumpedOp) -> Optional[OpNode]:
-        """Return the op that a dump belongs to, or None when the model does not know it or it
-        cannot be told.
-        """
+        """Return the op that a dump belongs to; None if it is unknown or ambiguous."""
         ops = self._candidates(dumped.op_name, dumped.op_type)
         return ops[0] if ops and all(op.name == ops[0].name for op in ops) else None
 
     def rows_for(self, dumped: DumpedOp) -> List[RowPlan]:
         """Return the rows of one dump file: inputs, then outputs; never empty.
 
-        Takes time in proportion to the file's tensors; no folder is read.
+        Takes time in proportion to the number of tensors; reads no folder.
         """
         if self.graph is None:
             return self._rows_by_name(dumped)
@@ -148,7 +145,7 @@ class Pairing:
         )
 
     def _missing_outputs(self, op: OpNode, dumped: DumpedOp, base: RowPlan) -> List[RowPlan]:
-        """Return a row for each output that the model declares and the dump does not hold."""
+        """Return a row for each output that the model declares and the dump lacks."""
         rows = []
         only_inputs = bool(dumped.n_inputs) and not dumped.n_outputs
         only_inputs = only_inputs and self.request.mode in (None, INPUT)
@@ -167,7 +164,7 @@ class Pairing:
         return rows
 
     def _reason_only_inputs(self, op: OpNode, index: int) -> str:
-        """Return why an output is not compared where the dump holds the op's inputs only."""
+        """Return why an output is not compared if the dump holds only the op's inputs."""
         readers = [
             "%s:input:%d" % (reader.name, number) for reader, number in self.readers(op, index)
         ]
@@ -175,8 +172,8 @@ class Pairing:
         return "%s: %s" % (ONLY_INPUTS, where if readers else "nothing that is dumped reads it")
 
     def readers(self, op: OpNode, index: int) -> List[Tuple[OpNode, int]]:
-        """Return (op, number of its input) of what reads an output and should have a dump, by
-        execution.
+        """Return (op, input number) of the readers of an output that should have a dump, in
+        execution order.
         """
         if self.graph is None:
             return []
@@ -192,9 +189,7 @@ class Pairing:
         return readers
 
     def dumped_input(self, op: OpNode, number: int, n_inputs: int) -> Optional[int]:
-        """Return which input of a dump is an op's input ``number``; None where it cannot be
-        told.
-        """
+        """Return the index in a dump of the op's input ``number``; None if unknown."""
         sources = self._dumped_inputs(op, n_inputs)
         if isinstance(sources, str):
             return None
@@ -204,9 +199,7 @@ class Pairing:
         )
 
     def missing_output_row(self, dumped: DumpedOp, index: int) -> Optional[RowPlan]:
-        """Return the row of an output that the dump lacks, were it there; None for an unknown
-        op.
-        """
+        """Return the row that an output which the dump lacks would have; None for an unknown op."""
         op = self.find(dumped)
         if op is None:
             return None
@@ -245,13 +238,11 @@ class Pairing:
         Parameters
         ----------
         dumped_ops
-            The ops that have one: their names, raw or as the device writes them, or the dumps (of
-            several ops that are written alike, the type then tells which was seen).
+            The ops that have one: their names, raw or sanitised, or the dumps, whose type
+            distinguishes ops of the same sanitised name.
 
-        Notes
-        -----
-        A group has one such row when none of its members was seen. When one was, each other that
-        computes an original's output which no seen one computes has a row of its own.
+        Notes ----- A group has one such row if none of its members was dumped. Otherwise each other
+        member has a row if it computes an original's output that no dumped member computes.
         """
         if self.graph is None or self._groups is None or self._counterparts is None:
             return []
@@ -275,8 +266,8 @@ class Pairing:
     def dump_counts(
         self, dumped_ops: Iterable[str], is_relevant: Callable[[OpNode], bool] = lambda op: True
     ) -> Tuple[int, int]:
-        """Return of how many ops a dump has come, and how many should have one (and are
-        ``is_relevant``).
+        """Return how many ops have a dump, and how many should have one and satisfy
+        ``is_relevant``.
 
         ``dumped_ops``: names as the device writes them.
         """
@@ -305,8 +296,8 @@ class Pairing:
         return positions
 
     def _missing_members(self, group: Group, dumped: Set[int], absence: Absence) -> List[RowPlan]:
-        """Return a row for each member without a dump whose golden data nothing else of the group
-        is compared with.
+        """Return a row for each member without a dump whose golden data no dumped member is
+        compared with.
         """
         covered = {
             golden for op in group.ops if op.position in dumped for golden in self._goldens_of(op)
@@ -356,7 +347,7 @@ class Pairing:
         return op.originals if op is not None else None
 
     def _op_row(self, op: OpNode) -> RowPlan:
-        """Return what all rows of an op share."""
+        """Return the fields that all rows of an op share."""
         assert self._groups is not None
         group = self._groups.of(op)
         return RowPlan(
@@ -373,9 +364,7 @@ class Pairing:
         )
 
     def _op_counterpart(self, op: OpNode) -> Optional[Counterpart]:
-        """Return what holds for all tensors of an op; None where each has a counterpart of its
-        own.
-        """
+        """Return the counterpart that all tensors of an op share; None if each has its own."""
         assert self._counterparts is not None
         inner = self._counterparts.without_rows(op)
         if inner is not None:
@@ -419,7 +408,7 @@ class Pairing:
         return counterpart
 
     def _of_quantised(self, op: OpNode) -> Counterpart:
-        """Return the counterpart of AscendQuant's output: that of its input, where scale and offset
+        """Return the counterpart of AscendQuant's output: that of its input, if scale and offset
         are known.
         """
         assert self._counterparts is not None
@@ -458,11 +447,10 @@ class Pairing:
     def _dumped_inputs(
         self, op: OpNode, n_inputs: int
     ) -> Union[str, Sequence[Tuple[int, Optional[Tuple[str, int]]]]]:
-        """Return (number, source) of each input of a dump that holds ``n_inputs``, or why it cannot
-        be told.
+        """Return (number, source) of each input of a dump with ``n_inputs`` inputs, or why it is
+        unknown.
 
-        A dump lists either every input of the json, those without a producer included, or only the
-        connected ones.
+        A dump lists either all inputs of the json or only the connected ones.
         """
         sources: Sequence[Tuple[int, Optional[Tuple[str, int]]]] = list(enumerate(op.inputs))
         connected = [(number, source) for number, source in sources if source is not None]
@@ -477,8 +465,8 @@ class Pairing:
         return sources
 
     def _absent_row(self, group: Group, absence: Absence) -> RowPlan:
-        """Return the one row of a group without any dump: that of its first member that should have
-        one, else of its first.
+        """Return the row of a group without any dump: of its first member that should have one,
+        else of its first member.
         """
         assert self._counterparts is not None
         first: Optional[Tuple[OpNode, str, str]] = None
@@ -514,8 +502,8 @@ class Pairing:
         )
 
     def _rows_of_unknown(self, dumped: DumpedOp) -> List[RowPlan]:
-        """Return the rows of a dump whose op is not in the model; they come after the json's, in
-        the order in which they are met.
+        """Return the rows of a dump whose op is not in the model; numbered after the json's ops in
+        order of arrival.
         """
         several = self._candidates(dumped.op_name, dumped.op_type)
         whole, number = self._sliced_ops(dumped.op_name)
@@ -539,8 +527,8 @@ class Pairing:
         return _tensor_rows(dumped, base, lambda kind, index: Counterpart(NOT_COMPARED, reason))
 
     def _sliced_ops(self, name: str) -> Tuple[List[OpNode], Optional[int]]:
-        """Return the ops whose slice has this name (FFTS+: ``{op}_lxslice{N}``), and N; no ops when
-        it is none.
+        """Return the ops whose slice has this name (FFTS+: ``{op}_lxslice{N}``), and N; ([], None)
+        if it is no slice.
         """
         op, number = whole_name(name)
         if number is None or self.graph is None:
@@ -570,8 +558,8 @@ class Pairing:
 
 
 def _of_own_input(dumped: DumpedOp, kind: str, index: int) -> Counterpart:
-    """Return what a tensor of a Cast or TransData that no model has is compared with: the input of
-    its number in the same dump.
+    """Return the counterpart of a tensor of a Cast or TransData that the compiler inserted: the
+    input of the same index in the same dump.
     """
     if kind == INPUT:
         note = (
@@ -595,8 +583,8 @@ def _tensor_rows(
     find: Callable[[str, int], Counterpart],
     silent: Optional[str] = None,
 ) -> List[RowPlan]:
-    """Return one plan per tensor of a dump; one about the op when the dump holds none (``silent``:
-    why that is as it should be).
+    """Return one plan per tensor of a dump, or one about the op if the dump holds none (``silent``:
+    why that is expected).
     """
     rows = [_row_with(base, INPUT, index, find(INPUT, index)) for index in range(dumped.n_inputs)]
     rows += [

@@ -1,5 +1,5 @@
-"""The stretches of a quantised model: from AscendQuant to AscendDequant the data are integers that
-the golden model does not have.
+"""Finds the quantised parts of a model: between AscendQuant and AscendDequant the data are integers
+without counterparts in the golden model.
 
 Source: the vendor's document on comparing quantised models.
 """
@@ -16,13 +16,13 @@ _DEQUANT_ENDINGS = ("_dequant_layer", "AscendDequant", "_dequant")
 
 
 def is_quant(op: OpNode) -> bool:
-    """Tell whether the op turns floats into integers: its outputs have no counterpart."""
+    """Return whether the op quantises: its outputs have no counterpart."""
     return op.type == QUANT_TYPE
 
 
 def is_dequant(op: OpNode) -> bool:
-    """Tell whether the op turns integers into floats (by type, or by the ending of its name or an
-    original's): its inputs have none.
+    """Return whether the op dequantises (by its type, or the suffix of its name or an original's):
+    its inputs have no counterpart.
     """
     names = (op.name, *(op.file_originals or op.originals))
     return op.type == _DEQUANT or any(name.endswith(_DEQUANT_ENDINGS) for name in names)
@@ -32,8 +32,8 @@ def quantised_stretch(graph: ModelGraph) -> FrozenSet[int]:
     """Return the positions of the ops that lie between an AscendQuant and the next dequantising
     ops.
 
-    A file may tell no connections (a quantisation json): there, what came from the same originals
-    as a dequantising op lies before that.
+    A quantisation json may list no connections: there, ops made from the same originals as a
+    dequantising op are taken to precede it.
     """
     starts = [op for op in graph.ops if is_quant(op)]
     if not starts:

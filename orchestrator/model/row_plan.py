@@ -1,6 +1,4 @@
-"""What the pairing says of one target tensor: which golden tensor it is compared with, or why with
-none.
-"""
+"""The result of pairing for one target tensor: its golden tensor, or the reason why it has none."""
 
 from __future__ import annotations
 
@@ -22,17 +20,17 @@ INPUT = "input"
 OUTPUT = "output"
 OP = "op"
 OWN_INPUT = "own_input"
-"""The golden side of a tensor that is compared with an input of its own dump file."""
+"""Golden side of a tensor that is compared with an input of its own dump file."""
 
 
 ONLY_INPUTS = "only inputs were dumped"
-"""What the reason of an output's row starts with that its dump lacks (``dump_mode`` ``input``)."""
+"""Start of the reason for an output that its dump lacks because of ``dump_mode`` ``input``."""
 
 MISSING_OUTPUT = "the dump lacks it: the model gives this op %d outputs, the dump holds %d"
-"""The reason of an output's row whose dump should hold it."""
+"""The reason for an output that its dump lacks and should hold."""
 
 DEQUANTISED = "dequantised by scale %.9g and offset %.9g of the model"
-"""The note on a tensor that is compared so."""
+"""The note on a tensor that is dequantised before it is compared."""
 
 DEQUANTISED_MARK = DEQUANTISED.partition("%")[0]
 
@@ -72,21 +70,20 @@ class Counterpart:
     status
         ``pair``, ``not_compared``, ``expected_absent`` or ``omitted``.
     reason
-        Why there is none, or a note on the pair; may be empty for a pair.
+        Why there is no golden tensor, or a note on the pair; may be empty for a pair.
     golden_op, golden_index
-        The original op (raw name) and its output; also given where its golden file is missing.
+        The original op (raw name) and its output; given even if its golden file is missing.
     origin_format, origin_shape
-        Layout and shape of the tensor in the original model, as far as the model file says.
+        Layout and shape of the tensor in the original model, as given by the model file.
     golden_kind
         ``output``, or ``input`` of a device dump on the golden side; ``own_input`` of the target's
         own dump file.
     quantisation
-        (scale, offset) of integers that are to be dequantised, x = (q − offset) / scale, before
-        they are compared; None: none.
+        (scale, offset) by which integers are dequantised before comparing, x = (q − offset) /
+        scale; None for floats.
     reshaped
-        Of an input that its op reads in another shape than its producer made it in, with as many
-        elements: that shape in the original model. The compiler takes Reshape, Flatten and their
-        like out of a network.
+        Shape in the original model of an input that is read in another shape than its producer
+        made, with as many elements: the compiler removes Reshape, Flatten and similar ops.
     """
 
     status: str
@@ -100,23 +97,23 @@ class Counterpart:
     reshaped: Optional[Tuple[int, ...]] = None
 
     def noted(self, note: str) -> Counterpart:
-        """Return the same with one more note."""
+        """Return a copy with one more note."""
         return replace(self, reason="; ".join(filter(None, (self.reason, note))))
 
 
 @quickly_made
 @dataclass(frozen=True)
 class RowPlan:
-    """One row to be: a target tensor and its counterpart, or the reason why it has none.
+    """A planned row: a target tensor and its counterpart, or the reason why it has none.
 
     Attributes
     ----------
     index
-        The group's number in the json's order, from 0; ops that the json does not know come after
-        it, in the order they were met.
+        The group's number in the json's order, from 0; ops that are not in the json follow in order
+        of arrival.
     op_sequence, graph_index
-        The op's id and its graph's number; ``op_sequence`` is None for an op that the json does not
-        know, and without a json.
+        The op's id and its graph's number; ``op_sequence`` is None for an op that is not in the
+        json, and without a json.
     op, op_type
         As in the json, else as in the dump.
     group
@@ -132,8 +129,8 @@ class RowPlan:
         ``pair``; ``not_compared`` and ``expected_absent`` (a row without metrics); ``omitted`` (no
         row, to be listed with its reason).
     golden_op, golden_index
-        The golden tensor to look up (raw name; the look-up sanitises it); also given where its file
-        is missing.
+        The golden tensor to look up (raw name; the look-up sanitises it); given even if its file is
+        missing.
     golden_kind
         ``output``; ``input`` only where both sides are device dumps; ``own_input`` of the same
         file.
@@ -144,7 +141,7 @@ class RowPlan:
     quantisation, reshaped
         As for :class:`Counterpart`.
     dumped
-        False where the dump lacks the tensor: an output that the model declares.
+        False for an output that the model declares and the dump lacks.
     """
 
     index: int
@@ -170,7 +167,7 @@ class RowPlan:
 
 
 def dumped_op(entry: DumpEntry, dump: Optional[AnyDump]) -> DumpedOp:
-    """Return what pairing knows of a dump file; one that cannot be opened has no tensors."""
+    """Return a dump file as pairing needs it; one that cannot be opened has no tensors."""
     inputs, outputs = (len(dump.inputs), len(dump.outputs)) if dump is not None else (0, 0)
     return DumpedOp(
         entry.name.op_name,

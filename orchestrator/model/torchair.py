@@ -1,5 +1,5 @@
-"""The original graph that TorchAir gives to GE, and what a device dumped of it: ops that GE fused
-take their members' place.
+"""Adapts the original graph that TorchAir passes to GE to the dumped ops: fused ops replace their
+members.
 
 Source: the vendor's guide to comparing TorchAir's dumps: a fused op's name is its members' names
 joined without a separator (longest match), its inputs are the first member's, its outputs the
@@ -17,16 +17,15 @@ from .op_groups import FOLLOWING_TYPES
 from .op_node import OpNode, TensorDesc, desc_at
 
 Counts = Callable[[str], Optional[Tuple[int, int]]]
-"""From a dumped op's name to how many inputs and outputs its dump holds; None where that is not
-known.
+"""Maps a dumped op's name to the (inputs, outputs) counts of its dump; None if unknown.
 """
 
 
 def with_fused_ops(
     graph: ModelGraph, dumped: Mapping[str, Tuple[str, int]], dump_counts: Counts, unfused: bool
 ) -> ModelGraph:
-    """Return the original graph with the ops that were dumped: fused ones in their members' place,
-    casts that GE put in where they ran.
+    """Return the original graph with the dumped ops: fused ops replace their members, and casts
+    that GE inserted stand where they ran.
 
     Parameters
     ----------
@@ -34,7 +33,7 @@ def with_fused_ops(
         The names of the dumped ops, as the device writes them, each with its type and when it ran
         (microseconds since the epoch).
     dump_counts
-        Tells what a fused op's dump holds.
+        How many inputs and outputs a fused op's dump holds.
     unfused
         The golden data are a build without fusion: pairs by the members' own names, not by FX
         nodes.
@@ -91,8 +90,8 @@ def with_fused_ops(
 def _with_inserted(
     ops: List[OpNode], inserted: Sequence[str], dumped: Mapping[str, Tuple[str, int]]
 ) -> List[OpNode]:
-    """Return the ops with those that the compiler put in, each before the first op that ran later;
-    what they read is not known.
+    """Return the ops with those that the compiler inserted, each before the first op that ran
+    later; their inputs are unknown.
     """
     waiting = sorted(inserted, key=lambda name: dumped[name][1])
     merged: List[OpNode] = []
@@ -105,7 +104,7 @@ def _with_inserted(
 
 
 def _inserted_op(name: str, dumped: Mapping[str, Tuple[str, int]]) -> OpNode:
-    # Who feeds it no file tells: a producer of this name is in no graph.
+    # Its producer is unknown: no graph has an op of this name.
     source = ("what %s reads" % name, 0)
     return OpNode(
         name,
@@ -121,11 +120,9 @@ def _inserted_op(name: str, dumped: Mapping[str, Tuple[str, int]]) -> OpNode:
 
 
 def members_of(name: str, by_device_name: Mapping[str, OpNode]) -> Optional[List[OpNode]]:
-    """Return the ops whose names, as the device writes them, make up a fused op's name; None where
-    none do.
+    """Return the ops whose sanitised names joined are a fused op's name; None if there are none.
 
-    The longest name that fits comes first; where the rest is then no name, the next shorter one is
-    tried.
+    The longest matching name is tried first, then shorter ones (backtracking).
     """
     longest = max(map(len, by_device_name), default=0)
     dead = set()
@@ -163,7 +160,7 @@ def _fused_op(
     unfused: bool,
     graph: ModelGraph,
 ) -> Tuple[OpNode, List[Tuple[str, int]]]:
-    """Return the fused op, and which output of which member each of its outputs is."""
+    """Return the fused op, and for each of its outputs the member (name, output index) it is."""
     first, last = members[0], members[-1]
     names = {op.name for op in members}
     # What comes from outside, member by member; where the dump holds another number only the first
