@@ -1,4 +1,4 @@
-"""What a device wrote: one container file, a tree of them, whether a file is whole."""
+"""What a device wrote: single dump files, trees of them, and whether a file is complete."""
 
 from __future__ import annotations
 

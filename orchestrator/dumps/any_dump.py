@@ -1,4 +1,4 @@
-"""A dump file of any kind, opened: one file, the slices of an op joined, or statistics."""
+"""Opens a dump of any kind: one file, the joined slices of an op, or statistics."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ AnyDump = Union[DumpFile, JoinedDump, StatisticsDump]
 
 
 def open_dump(entry: DumpEntry, slices: Optional[Mapping[int, DumpEntry]]) -> AnyDump:
-    """Open a dump file, or the files of an op's slices (by their numbers) as one; raises what
-    :meth:`DumpFile.open` raises.
+    """Open a dump file, or the files of an op's slices (by slice number) as one; raises as
+    :meth:`DumpFile.open`.
     """
     if entry.name.kind == "stats":
         return StatisticsDump(entry.path)
@@ -26,9 +26,7 @@ def open_dump(entry: DumpEntry, slices: Optional[Mapping[int, DumpEntry]]) -> An
 
 
 def is_overwritten(dump: AnyDump, info: TensorInfo) -> bool:
-    """Tell whether an input lies where an output of the same op lies, as of an op that works in
-    place.
-    """
+    """Return whether an input has the address of an output of the same op (an in-place op)."""
     return (
         info.kind == "input"
         and bool(info.address)

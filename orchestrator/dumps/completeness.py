@@ -1,4 +1,4 @@
-"""Whether a file is whole, by the size law of its kind."""
+"""Checks whether a file is complete by the size that its kind prescribes."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class Completeness:
     Attributes
     ----------
     state
-        ``complete``; ``short`` (still growing, or cut); ``long`` (written twice, or corrupt);
-        ``headerless`` (the beginning is not that of its kind); ``no_law`` (the kind of file does
-        not tell its size).
+        ``complete``; ``short`` (still growing, or truncated); ``long`` (written twice, or corrupt);
+        ``headerless`` (it does not begin like a file of its kind); ``no_law`` (files of this kind
+        do not state their size).
     expected_bytes
-        The size by the law, or the least size that is known; None when unknown.
+        The prescribed size, or a known lower bound; None when unknown.
     actual_bytes
         The file's size.
     nulls_left_out
         With ``short``: exactly the tensors with a null address are missing, which a device never
-        writes. The file may still grow; once its writer has ended, its other tensors can be read.
+        writes. The file may still grow; after its writer has ended, the other tensors are readable.
     """
 
     state: str
@@ -41,11 +41,11 @@ class Completeness:
 
 
 def probe(path: str) -> Completeness:
-    """Tell whether ``path`` is whole. Reads its header only.
+    """Check whether the file at ``path`` is complete, reading only its header.
 
     A dump file is complete when its size is 8 + header length + the sum of all sizes that the
     header gives, an npy when it is header + count * itemsize. CSV, text and JSON files have no such
-    law. A version 1 file that ends between two of its records cannot be told from a whole one.
+    law. A version 1 file that ends between two records looks complete.
 
     Raises
     ------

@@ -4,7 +4,7 @@ Version 2: ``u64 little-endian header length``, a DumpData message, then the pay
 output, buffer and space, in this order, each as long as the message's ``size`` says. Version 1: the
 whole file is one DumpData with the bytes inside its ``data`` fields.
 
-How the version is told: :mod:`goldwatch.dumps.header`.
+How the version is detected: :mod:`goldwatch.dumps.header`.
 
 Source of the format: the vendor's public documents on dump files and the device software's
 behaviour.
@@ -65,10 +65,10 @@ class TensorInfo:
     original_name, original_index
         Op and output of the original model, where the header names them.
     problem
-        Why the tensor cannot be read although the file can; None when it can.
+        Why the tensor cannot be read although the file can; None if it can.
     dim_range
-        Of an output that is a slice: (first, behind the last) of each dim in the whole tensor; None
-        when absent.
+        Of an output that is a slice: (start, stop) along each dim of the whole tensor; None when
+        absent.
     """
 
     kind: str
@@ -102,7 +102,7 @@ class RegionInfo:
 
 @dataclass(frozen=True, init=False)
 class DumpFile:
-    """One dump file; its header is read at once, its tensors when they are asked for.
+    """One dump file; the header is read at once, tensors on demand.
 
     Parameters
     ----------
@@ -136,13 +136,12 @@ class DumpFile:
     state
         ``complete``; with ``open(partial=True)`` also ``short`` or ``long``.
     expected_bytes, actual_bytes
-        The file's size by its header, and as it is.
+        The file's size by its header, and its actual size.
     nulls_left_out
-        Tensors with a null address count in the header's sizes but were not written;
-        ``expected_bytes`` leaves them out.
+        The header lists tensors with a null address that were not written; ``expected_bytes`` does
+        not count them.
     attrs
-        Names and values of the header's attributes; none of a file of version 1 or with an
-        oversized header.
+        Names and values of the header's attributes; empty for version 1 or an oversized header.
     """
 
     path: str
@@ -178,29 +177,28 @@ class DumpFile:
     def array(
         self, kind: str = "output", index: SupportsIndex = 0, original: bool = False
     ) -> Array:
-        """Return one tensor whole, as numbers.
+        """Read one whole tensor as an array.
 
         Parameters
         ----------
         kind, index
             ``input`` or ``output``, and its number.
         original
-            In the shape that it had before the device's layout was applied, without padding; else
-            as stored on the device.
+            True: in the shape before the device's layout was applied, without padding; False: as
+            stored on the device.
 
         Raises
         ------
         NotComparable
-            There is no such tensor, it cannot be read, or the file does not tell its original
-            shape.
+            There is no such tensor, it cannot be read, or the file lacks its original shape.
         UsageError
-            ``kind`` or ``index`` is none.
+            ``kind`` or ``index`` is invalid.
         """
         tensor = self.tensor(kind, self.info(kind, index).index)
         return original_array(tensor) if original else tensor.array()
 
     def info(self, kind: str, index: SupportsIndex) -> TensorInfo:
-        """Return what the header says about one tensor; NotComparable when there is no such one."""
+        """Return the header's entry for one tensor; NotComparable if there is none."""
         tensors = {"input": self.inputs, "output": self.outputs}.get(kind)
         if tensors is None:
             raise UsageError("a tensor's kind is input or output, got %r" % (kind,))
@@ -260,8 +258,8 @@ class DumpFile:
 
 
 def _attributes(path: str, header: Header) -> Dict[str, Any]:
-    """Return what a :class:`DumpFile` holds: lay the regions out one behind the other (version 2)
-    or take the data fields' places.
+    """Return the attributes of a :class:`DumpFile`: regions follow one another (version 2) or are
+    where the data fields are (version 1).
     """
     message = header.message
     position = LENGTH_BYTES + header.header_bytes
@@ -351,9 +349,7 @@ def _dims(dims: Any, what: str) -> Tuple[Tuple[int, ...], Optional[str]]:
 
 
 def _size_problem(dtype: DType, shape: Tuple[int, ...], size: int) -> Optional[str]:
-    """Tell when dims and element size disagree with the tensor's bytes; Python's integers do not
-    overflow.
-    """
+    """Return how dims and element size contradict the tensor's bytes, or None."""
     count = 1
     for dim in shape:
         count *= dim

@@ -1,7 +1,7 @@
-"""A walk over a serialised DumpData that finds where its data fields lie without reading them.
+"""Scans a serialised DumpData for the positions of its data fields without reading them.
 
 Files of version 1 hold the tensors inside the message; a protobuf parser would copy them into
-memory. Oversized headers of either version are thinned out the same way before they are parsed: a
+memory. Oversized headers of either version are reduced the same way before they are parsed: a
 two-byte record costs a parser a hundred bytes and more.
 """
 
@@ -30,18 +30,18 @@ _KNOWN = frozenset((1, 2, 3, 4, 5, 6, 7, 8, 9))
 
 @dataclass
 class Scan:
-    """What the walk found.
+    """The result of a scan.
 
     Attributes
     ----------
     header
         A DumpData without data fields, attributes and unknown fields.
     extents
-        Per kind (``input``, ``output``, ``buffer``, ``space``) the (offset, nbytes) of each one's
-        data field, None where it has none.
+        For each kind (``input``, ``output``, ``buffer``, ``space``) the (offset, nbytes) of every
+        data field; None where it is absent.
     records, top_records
-        Records that were walked over, those inside tensors included; complete ones that are in no
-        other.
+        Number of records scanned, including those inside tensors; number of complete top-level
+        records.
     """
 
     header: bytearray = field(default_factory=bytearray)
@@ -55,13 +55,12 @@ class Scan:
 def scan_dump_data(
     descriptor: int, start: int, end: int, path: str, scan: Optional[Scan] = None
 ) -> Scan:
-    """Walk over the DumpData between the file offsets ``start`` and ``end``.
+    """Scan the DumpData between the file offsets ``start`` and ``end``.
 
     Parameters
     ----------
     scan
-        Filled as far as the walk comes, for callers that look at it after a CutShort; None makes
-        one.
+        Filled as far as the scan gets, for callers that need it after a CutShort; None: a new one.
 
     Raises
     ------
@@ -89,7 +88,7 @@ def scan_dump_data(
 
 
 def _scan_region(window: Window, scan: Scan, number: int, start: int, end: int) -> None:
-    """Keep one tensor, buffer or workspace without its data."""
+    """Add one tensor, buffer or workspace to the header without its data."""
     kind, data_field, scalars = _REGIONS[number]
     if len(scan.extents[kind]) >= MAX_REGIONS:
         raise FormatError("more than %d %ss" % (MAX_REGIONS, kind), window.path)

@@ -22,8 +22,8 @@ from ..tensors.tensor import WINDOW_BYTES, ByteSource, HeldBytes
 MAX_OPEN_FILES = 16
 
 START_BYTES = 4096
-"""What is read of a file to know its header: one read is enough for nearly every one, and brings in
-a small file whole.
+"""Bytes read from the start of a file: enough for nearly every header, and for the whole of a small
+file.
 """
 
 _HELD_BYTES = 1024
@@ -32,8 +32,8 @@ _opened: Deque[Any] = deque()
 
 
 def source_of(path: str, start: bytes, offset: int, nbytes: int) -> ByteSource:
-    """Return a byte range of a file of which ``start`` was read: small ones are kept, so that the
-    file is not opened again.
+    """Return a byte range of a file whose first bytes are ``start``; a range inside them needs no
+    second open.
     """
     if nbytes <= _HELD_BYTES and offset + nbytes <= len(start):
         return HeldBytes(start[offset : offset + nbytes])
@@ -76,8 +76,7 @@ class FileSource:
         self.__init__(state["path"], state["offset"], state["nbytes"])  # type: ignore[misc]
 
     def read(self, offset: int, nbytes: int) -> np.ndarray[Any, Any]:
-        """Return ``nbytes`` bytes from ``offset`` (within the range) on as a new one-dimensional
-        uint8 array.
+        """Return ``nbytes`` bytes at ``offset`` (within the range) as a new 1-D uint8 array.
 
         Raises
         ------
@@ -123,7 +122,7 @@ class FileSource:
             done += got
 
     def drop(self, offset: int, nbytes: int) -> None:
-        """Take bytes that were read out of the page cache; where the system does not, they stay."""
+        """Ask the system to drop bytes that were read from the page cache."""
         with self._lock, contextlib.suppress(AttributeError, OSError):
             if self._descriptor is not None:
                 os.posix_fadvise(
@@ -144,8 +143,8 @@ class FileSource:
 
 
 def _limit_open_files(source: FileSource) -> None:
-    """Note that ``source`` holds an open file, and close those that were opened longest ago. Deque
-    operations are atomic.
+    """Register a source with an open file and close the files opened longest ago. Deque operations
+    are atomic.
     """
     _opened.append(weakref.ref(source))
     while len(_opened) > MAX_OPEN_FILES:

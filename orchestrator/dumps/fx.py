@@ -1,5 +1,5 @@
-"""Where in TorchAir's FX dumps a file lies: rank, graph and token, in all forms of folders that
-TorchAir has had.
+"""Reads rank, graph and token of TorchAir's FX dumps from their folders, in all forms that TorchAir
+has used.
 
 | form | folders |
 |---|---|
@@ -28,16 +28,16 @@ _OLDER = "data_dump"
 
 
 class FxPlace(NamedTuple):
-    """What the folders tell; None where they do not.
+    """Rank, graph and token from folder names; None if absent.
 
     Attributes
     ----------
     rank
-        Of the process, in all of them.
+        Global rank of the process.
     graph
         ``graph_1``, or ``gm_{time}_dump``, whose time is when the graph was compiled.
     token
-        The call of the graph, from 0 as in GE's dumps, whatever the folder's number.
+        Number of the graph's call, from 0 as in GE's dumps, whatever the folder's numbering.
     """
 
     rank: Optional[str] = None
@@ -46,7 +46,7 @@ class FxPlace(NamedTuple):
 
 
 def fx_place(folder: str) -> FxPlace:
-    """Return where the files of a folder lie; the folders above the one that the user named count
+    """Return the place of the files in a folder; parents of the folder that the user named count
     too.
     """
     names = os.path.abspath(folder).split(os.sep)
@@ -62,7 +62,7 @@ def fx_place(folder: str) -> FxPlace:
 
 
 def rank_of(folder: str) -> Optional[str]:
-    """Return the rank that a folder or one above it tells."""
+    """Return the rank in the name of a folder or one of its parents, or None."""
     ranks = [
         match.group(1)
         for match in map(_RANK.match, os.path.abspath(folder).split(os.sep))
@@ -76,13 +76,13 @@ def _less_one(number: str) -> Optional[str]:
 
 
 class FxFolders:
-    """The places of an FX dump so far, and which of them a place of a device's dumps is compared
+    """The places of an FX dump so far; finds the one that a place of a device's dumps is compared
     with.
 
     Parameters
     ----------
     target
-        The device's dumps, whose folders may tell ranks.
+        Folder of the device's dumps; its name or parents may include a rank.
     """
 
     def __init__(self, target: str) -> None:
@@ -93,25 +93,24 @@ class FxFolders:
         return bool(self._known)
 
     def add(self, folder: str) -> str:
-        """Take a folder of FX files, and return a name for its place."""
+        """Add a folder of FX files and return a name for its place."""
         place = fx_place(folder)
         self._known.add(place)
         return repr(place)
 
     @property
     def tokens(self) -> List[str]:
-        """The tokens, in their order."""
+        """The tokens in ascending order."""
         return sorted(
             {place.token for place in self._known if place.token is not None}, key=name_order
         )
 
     def of(self, place: Place) -> Optional[str]:
-        """Return the name of the FX place that a device's place is compared with; None where there
-        is none.
+        """Return the name of the FX place that a device's place is compared with, or None.
 
-        Of several ranks the device's own counts, as its folders tell it, else its device's number;
-        of several graphs that of its model_name: those whose folders are times are ``graph_1``,
-        ``graph_2``, … in their order. A token is the step of its number.
+        Of several ranks the one in the device's folders is used, else the device's number. Of
+        several graphs the one of its model_name; folders named by time count as ``graph_1``,
+        ``graph_2``, … in order. The token is the step.
 
         Raises
         ------

@@ -1,5 +1,5 @@
-"""The golden side: tensors by op name and output index, from npy files, containers (pb, quant) or
-another device's dumps.
+"""Golden tensors by op name and output index, from npy files, containers (pb, quant) or another
+device's dumps.
 """
 
 from __future__ import annotations
@@ -64,8 +64,7 @@ class GoldenEntry:
     io
         ``output`` or ``input``.
     original
-        The model's own name of the op, where other ops share its sanitised name and the manifest
-        tells it; empty elsewhere.
+        The raw op name from the manifest, if other ops share its sanitised name; else empty.
     """
 
     path: str
@@ -98,7 +97,7 @@ class Collision:
 
 
 class GoldenSet:
-    """All golden tensors at and below one folder, which is listed; no tensor is opened.
+    """All golden tensors below one folder, by file name; no tensor is opened.
 
     Attributes
     ----------
@@ -109,11 +108,11 @@ class GoldenSet:
     dumps
         The same by op.
     notes
-        What was taken, and what could not be read or understood.
+        What was used, and what could not be read or understood.
     unresolved
         Files (relative) whose hash name is not explained by a mapping.csv so far.
     revision
-        Counts the changes, so that a user of the set can tell whether it is still as it was.
+        Incremented by every change of the set.
 
     Raises
     ------
@@ -132,7 +131,7 @@ class GoldenSet:
 
     @classmethod
     def empty(cls, folder: str) -> GoldenSet:
-        """Return the set of a folder that need not be there yet; :meth:`add` fills it."""
+        """Return an empty set for a folder that may not exist yet; filled by :meth:`add`."""
         golden = cls.__new__(cls)
         golden._begin(folder, [])
         return golden
@@ -169,7 +168,7 @@ class GoldenSet:
         return kinds[0] if len(kinds) == 1 else "mixed" if kinds else "empty"
 
     def paths(self) -> List[str]:
-        """Return the files that it knows."""
+        """Return the files in the set."""
         return list(self._known)
 
     def __repr__(self) -> str:
@@ -180,7 +179,7 @@ class GoldenSet:
         return len(self._tensors()) + len(self.dumps)
 
     def _tensors(self) -> Set[Tuple[str, int]]:
-        """Return op and number of each output that has a golden file; parked ops by their own
+        """Return (op, index) of each output with a golden file; files without unique names by raw
         names.
         """
         return {
@@ -190,14 +189,12 @@ class GoldenSet:
         }
 
     def add(self, path: str) -> bool:
-        """Add one file that has appeared; for a mapping.csv or a manifest.json, the files that wait
-        for it.
+        """Add one new file; a mapping.csv or a manifest.json adds the files that wait for it.
 
         Returns
         -------
         bool
-            Whether a golden tensor was added. A file that is known already, or that has no golden
-            name, adds nothing.
+            Whether a golden tensor was added. False for a known file or one without a golden name.
         """
         name = os.path.basename(path)
         rel = os.path.relpath(path, self.folder)
@@ -220,14 +217,14 @@ class GoldenSet:
         return bool(inside) or self._add_named(path, rel, name, None)
 
     def put(self, entry: GoldenEntry) -> None:
-        """Add a tensor, whatever the name of its file."""
+        """Add a tensor regardless of its file's name."""
         self._know(entry.path, entry.kind)
         self._files.setdefault(
             (sanitise_golden(entry.original or entry.op_name), entry.index), []
         ).append(entry)
 
     def discard(self, path: str) -> bool:
-        """Forget a file that is no longer there; tell whether it was known."""
+        """Remove a file; returns whether it was in the set."""
         kind = self._known.pop(path, None)
         if kind is None:
             return False
@@ -256,16 +253,16 @@ class GoldenSet:
     ) -> Optional[GoldenEntry]:
         """Return the golden tensor of an op's output (a device's dump: or input), or None.
 
-        Names are compared sanitised; among files that collide, one whose name is exactly
-        ``op_name`` is preferred, and of those whose own names a manifest tells no other is taken.
-        Of several runs the latest counts, or that of ``iteration``: (number from 0, how many),
-        where there are as many. ``place`` and ``like`` as in
+        Names are compared sanitised; among colliding files the one named exactly ``op_name`` is
+        preferred, and files whose raw names are in a manifest are matched only by these. Of several
+        runs the latest is used, or ``iteration`` = (number from 0, count) if there are ``count``
+        runs. ``place`` and ``like`` as in
         :meth:`goldwatch.dumps.golden_dumps.GoldenDumps.find`.
 
         Raises
         ------
         UsageError
-            The name is no text, or the index no whole number.
+            The name is not a string, or the index not an integer.
         """
         try:
             key, number = sanitise_golden(op_name), operator.index(index)
@@ -306,7 +303,7 @@ class GoldenSet:
     def shape(
         self, op_name: str, index: int, place: Optional[Place] = None
     ) -> Optional[Tuple[int, ...]]:
-        """Return the shape of an output's golden npy; None where there is none that can be read."""
+        """Return the shape of an output's golden npy; None if there is no readable one."""
         entry = self.find(op_name, index, "output", place)
         if entry is None or entry.kind != "npy":
             return None
@@ -316,9 +313,7 @@ class GoldenSet:
             return None
 
     def runs(self, op_name: str, index: int) -> int:
-        """Return how many runs of an op's output there are, by the timestamps of its golden
-        files.
-        """
+        """Return the number of runs of an op's output by the timestamps of its golden files."""
         return len(
             {
                 entry.timestamp_us
@@ -327,8 +322,8 @@ class GoldenSet:
         )
 
     def no_match_reason(self, op_name: str, index: int) -> str:
-        """Return why :meth:`find` takes none of the files that may be an output's; empty without
-        such.
+        """Return why :meth:`find` rejects the candidate files of an output; empty without
+        candidates.
         """
         key = sanitise_golden(op_name)
         original_names = {
@@ -360,7 +355,7 @@ class GoldenSet:
 
     @property
     def collisions(self) -> List[Collision]:
-        """Files of different ops that share a sanitised name and index, sorted by name."""
+        """Golden files of different ops with the same sanitised name and index, sorted by name."""
         collisions = []
         for (key, index), entries in sorted(self._files.items()):
             by_name: Dict[str, str] = {}
@@ -375,9 +370,8 @@ class GoldenSet:
         return collisions
 
     def outputs(self) -> Iterator[Tuple[str, int]]:
-        """Yield the sanitised op name and the number of each output that has a golden file, npy, pb
-        or quant.
-        """
+        """Yield the sanitised op name and index of each output with a golden npy, pb or quant
+        file."""
         yield from self._files
 
     def op_names(self) -> Iterator[str]:
@@ -389,7 +383,7 @@ class GoldenSet:
                 yield key
 
     def stamps(self) -> Dict[str, int]:
-        """Return the timestamp of each op's first golden file, npy, pb or quant, by its sanitised
+        """Return the earliest timestamp of each op's golden npy, pb or quant files, by sanitised
         name.
         """
         earliest: Dict[str, int] = {}
@@ -411,7 +405,7 @@ class GoldenSet:
         return open_golden(entry)
 
     def _add_mapping(self, path: str, rel: str) -> bool:
-        """Name the waiting files of a mapping's folder."""
+        """Resolve the hash names of a folder's files by its mapping."""
         folder = os.path.dirname(rel)
         waiting = [name for name in self.unresolved if os.path.dirname(name) == folder]
         try:
@@ -471,7 +465,7 @@ class GoldenSet:
         return True
 
     def _add_manifest(self, folder: str) -> bool:
-        """Give the parked files of a folder their ops' own names."""
+        """Assign raw op names from the manifest to the colliding files of a folder."""
         waiting = self._parked.pop(folder, [])
         for entry in waiting:
             self._forget(entry.path)
@@ -496,8 +490,8 @@ class GoldenSet:
 
 
 def _of_op(entries: List[GoldenEntry], op_name: str) -> List[GoldenEntry]:
-    """Return those of one sanitised name that are of an op: by its own name, or as the device
-    writes it.
+    """Return the entries of one sanitised name that belong to ``op_name``, raw or as the device
+    writes it; none if ambiguous.
     """
     if not any(entry.original for entry in entries):
         return [entry for entry in entries if entry.op_name == op_name] or entries
@@ -505,7 +499,7 @@ def _of_op(entries: List[GoldenEntry], op_name: str) -> List[GoldenEntry]:
     matches = exact or [
         entry for entry in entries if sanitise_device(entry.original or entry.op_name) == op_name
     ]
-    # Caffe allows several layers of one name: which of them is meant cannot be told.
+    # Caffe allows several layers of one name: ambiguous.
     return matches if len({entry.op_name for entry in matches}) == 1 else []
 
 
@@ -528,6 +522,6 @@ def open_golden(entry: GoldenEntry) -> Tuple[Tensor, Optional[int]]:
     if entry.kind == "container":
         if not dump.outputs:
             raise NotThere("%s holds no output" % entry.path)
-        # A golden container holds one output, whatever its number in the op.
+        # A golden container holds one output, at index 0.
         index = 0 if len(dump.outputs) == 1 else index
     return dump.tensor(entry.io, index), dump.info(entry.io, index).address

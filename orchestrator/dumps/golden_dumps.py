@@ -1,5 +1,5 @@
-"""Another device's dumps as golden data: by op name, and of the target's own device, model and step
-where there are several.
+"""Another device's dumps as golden data: matched by op name and, if there are several, by device,
+model and step.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from .place import Place, place_of
 Like = Tuple[str, Optional[Tuple[int, int]]]
 """An op's type, and (context, thread) of a file that FFTS+ wrote."""
 
-# The parts of a place that tell runs apart; a model_id does not.
+# The parts of a place that distinguish runs; model_id does not.
 _TELLING = ("device", "model", "step")
 
 
 class GoldenDumps:
-    """The dumps of a golden folder; none is opened."""
+    """The dumps of a golden folder by op name; none is opened."""
 
     def __init__(self) -> None:
         self._dumps: Dict[str, List[DumpEntry]] = {}
@@ -36,13 +36,13 @@ class GoldenDumps:
         return iter(self._dumps)
 
     def add(self, dump: DumpEntry) -> None:
-        """Add one that is not known yet."""
+        """Add a dump that is not in the set yet."""
         self._places[dump.path] = place_of(os.path.dirname(dump.path), {dump.name.op_name})
         self._count(self._places[dump.path], 1)
         self._dumps.setdefault(sanitise_golden(dump.name.op_name), []).append(dump)
 
     def discard(self, path: str) -> None:
-        """Forget the dump at a path, if it is known."""
+        """Remove the dump at a path, if present."""
         place = self._places.pop(path, None)
         if place is None:
             return
@@ -60,14 +60,13 @@ class GoldenDumps:
         Parameters
         ----------
         place
-            That of the target. Where the dumps here are of several devices, models or steps, only
-            those of the target's own count (a time in the model's name apart); where they are all
-            of one, that one is compared with every target. The model_id decides only between dumps
-            that agree in all else.
+            Place of the target. If the golden dumps are of several devices, models or steps, only
+            those of the same device, model (ignoring a time in its name) and step are used;
+            otherwise all targets are compared with the only one. The model_id decides only between
+            dumps that agree in everything else.
         like
-            The target's type, and (context, thread) where FFTS+ wrote it: of several ops that are
-            written alike the one of its type counts, of the slices of one op the one of its context
-            and thread.
+            The target's type, and (context, thread) of FFTS+: selects among ops of the same
+            sanitised name by type, and among slices of one op by context and thread.
         """
         entries = [
             entry
@@ -96,14 +95,12 @@ class GoldenDumps:
         return max(same_id or exact, key=lambda entry: (entry.name.timestamp_us, entry.rel))
 
     def slices(self, op_name: str) -> Set[Optional[Tuple[int, int]]]:
-        """Return the (context, thread) of an op's dumps; None for a file that FFTS+ did not
-        write.
-        """
+        """Return the (context, thread) of an op's dumps; None for files not from FFTS+."""
         return {entry.name.slice for entry in self._dumps.get(sanitise_golden(op_name), ())}
 
     @property
     def several_places(self) -> bool:
-        """Whether they are of several devices, models or steps."""
+        """Whether the dumps are of several devices, models or steps."""
         return any(len(values) > 1 for values in self._levels.values())
 
     def _is_of(self, entry: DumpEntry, place: Place) -> bool:

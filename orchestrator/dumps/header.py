@@ -1,9 +1,9 @@
-"""The header of a dump file: which version the file has, and whether its size agrees.
+"""Reads the header of a dump file, detects the file's version and checks its size.
 
-Which version: if the first eight bytes are a length that fits into the file, those bytes are a
-DumpData and the size law (file size = 8 + header + sum of all sizes) holds, it is version 2.
-Otherwise, if the whole file is one DumpData whose data fields have the sizes that it says, it is
-version 1. Otherwise it is a damaged file of the version whose header could be read.
+If the first eight bytes are a length that fits into the file, that many bytes after them are a
+DumpData, and file size = 8 + header + sum of all sizes, it is version 2. Otherwise, if the whole
+file is one DumpData whose data fields have the stated sizes, it is version 1. Otherwise it is a
+damaged file of the version whose header could be read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .file_source import START_BYTES
 from .nano_header import MAGIC, read_nano_header
 
 LENGTH_BYTES = 8
-# Up to here a header is parsed as it stands; a bigger one is thinned out first.
+# A bigger header is reduced by scan_dump_data before it is parsed.
 PLAIN_HEADER_BYTES = 65536
 MAX_RANK = 32
 
@@ -34,7 +34,7 @@ COMPLETE, SHORT, LONG, HEADERLESS = "complete", "short", "long", "headerless"
 
 @dataclass
 class Header:
-    """A header as read from a file, before tensors are made of it; see :func:`load_header`."""
+    """A header as read by :func:`load_header`."""
 
     state: str
     actual_bytes: int
@@ -42,13 +42,13 @@ class Header:
     version: int = 2
     message: Any = None
     header_bytes: int = 0
-    # Version 1: where each data field lies.
+    # Version 1: position of each data field.
     scan: Optional[Scan] = None
     # Tensors with a null address count in the header's sizes but were not written.
     nulls_left_out: bool = False
-    # Tensors whose size is 0 by the header were written as long as dims and dtype say.
+    # The header gives size 0 for tensors whose size follows from dims and dtype.
     sizes_implied: bool = False
-    # The size by the header, those tensors counted.
+    # The size by the header, including those tensors.
     law_bytes: Optional[int] = None
     # The first bytes of the file.
     start: bytes = b""
@@ -72,7 +72,7 @@ def size_error(path: str, state: str, expected: int, actual: int) -> FormatError
 
 
 def load_header(path: str) -> Header:
-    """Read and judge the header of ``path``; a damaged file is told by ``state`` and ``error``.
+    """Read and check the header of ``path``; damage is reported in ``state`` and ``error``.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def _load_version_2(descriptor: int, start: bytes, size: int, path: str) -> Head
 
 
 def _parse(descriptor: int, length: int, path: str) -> Any:
-    """Return the DumpData of ``length`` bytes behind the length."""
+    """Parse the DumpData of ``length`` bytes that follows the length field."""
     if length <= PLAIN_HEADER_BYTES or read_at(descriptor, LENGTH_BYTES, len(MAGIC), path) == MAGIC:
         data = read_at(descriptor, LENGTH_BYTES, length, path)
         if len(data) < length:
@@ -169,7 +169,7 @@ def _parse_message(data: bytes, path: str) -> Any:
             raise FormatError(
                 "a dump of a nano device, whose header is damaged: %s" % error.message, path
             ) from None
-    # Trouble with loading them is none of the file's.
+    # Imported here: a failing import is not the file's fault.
     messages = load_messages()
     try:
         message = messages.DumpData.FromString(data)
@@ -200,7 +200,7 @@ def regions_of(message: Any) -> Tuple[Tuple[str, Any], ...]:
 
 
 def _judge_size(path: str, size: int, length: int, message: Any) -> Header:
-    """Apply the size law."""
+    """Compare the file's size with the header."""
     payload = sum(region.size for _, regions in regions_of(message) for region in regions)
     expected = LENGTH_BYTES + length + payload
     header = Header(COMPLETE, size, expected, 2, message, length, law_bytes=expected)
@@ -224,7 +224,7 @@ def _judge_size(path: str, size: int, length: int, message: Any) -> Header:
 
 
 def implied_bytes(tensor: Any) -> int:
-    """Return what dims and dtype say of a tensor's size where the header says 0; else 0."""
+    """Return the size in bytes by dims and dtype if the header says 0; else 0."""
     element = BY_CODE.get(tensor.data_type)
     if tensor.size or element is None or len(tensor.shape.dim) > MAX_RANK:
         return 0
@@ -235,9 +235,7 @@ def implied_bytes(tensor: Any) -> int:
 
 
 def _null_tensors(message: Any) -> List[Any]:
-    """Return the tensors with a null address, none when no tensor has an address (older files do
-    not tell it).
-    """
+    """Return the tensors with a null address; none if no tensor has an address (older files)."""
     tensors = list(message.input) + list(message.output)
     if not any(tensor.address for tensor in tensors):
         return []
@@ -245,9 +243,7 @@ def _null_tensors(message: Any) -> List[Any]:
 
 
 def _load_version_1(descriptor: int, size: int, path: str) -> Optional[Header]:
-    """Return the header of a version 1 file, complete or cut short; None when it is no such
-    file.
-    """
+    """Return the header of a version 1 file, complete or truncated; None if it is no such file."""
     scan = Scan()
     try:
         scan_dump_data(descriptor, 0, size, path, scan)
@@ -268,7 +264,7 @@ def _load_version_1(descriptor: int, size: int, path: str) -> Optional[Header]:
 
 
 def _sizes_agree(header: Header) -> bool:
-    """Tell whether every data field of a version 1 file has the size that the message gives."""
+    """Return whether every data field of a version 1 file has the size that the message gives."""
     if header.scan is None:
         return False
     return all(

@@ -1,6 +1,4 @@
-"""The files of one folder, sorted by what their names say; and all folders below one, each listed
-exactly once.
-"""
+"""Lists folders and classifies their files by name; walks a tree, listing each folder once."""
 
 from __future__ import annotations
 
@@ -39,9 +37,9 @@ class DumpEntry:
     rel
         Relative to the folder that the user named.
     name
-        The parts of its name (of the name that mapping.csv gives, for a hash name).
+        The parsed name (for a hash name, the name that mapping.csv gives).
     hash_name
-        The file's own name where that is a hash; else None.
+        The file's name on disk if that is a hash; else None.
     """
 
     path: str
@@ -62,7 +60,7 @@ class GoldenFile:
 
 @dataclass
 class FolderListing:
-    """What one folder holds.
+    """The classified contents of one folder.
 
     Attributes
     ----------
@@ -88,10 +86,10 @@ class FolderListing:
     notes
         What could not be read or understood, as sentences.
     passed_over
-        What was not looked at and why, as sentences: files that are none, and the folder itself
-        where it was met before.
+        What was skipped and why, as sentences: special files, and the folder itself if listed
+        before.
     unlisted
-        Why the folder could not be listed; empty when it was.
+        Why the folder could not be listed; empty if it was.
     """
 
     folder: str
@@ -116,10 +114,10 @@ class FolderListing:
 
 
 def list_folder(folder: str, rel: str = "") -> FolderListing:
-    """List one folder, once. Files are judged by their names only; none is opened but mapping.csv
-    and other tables (.csv).
+    """List one folder.
 
-    A folder that cannot be listed gives an empty listing with a note.
+    Files are classified by name; only mapping.csv and other tables (.csv) are opened. A folder that
+    cannot be listed gives an empty listing with a note.
     """
     listing = FolderListing(folder, rel)
     hashes: List[str] = []
@@ -140,8 +138,8 @@ def list_folder(folder: str, rel: str = "") -> FolderListing:
 
 
 def misnamed_notes(files: Sequence[str]) -> List[str]:
-    """Return sentences about those of some files that would be golden files but for letters in
-    their names, or for a part they lack.
+    """Return notes about files that would be golden files but for some letters or a missing part of
+    their names.
     """
     incomplete = [file for file in files if lacks_a_part(os.path.basename(file))]
     if incomplete:
@@ -195,9 +193,7 @@ def _sort_in(listing: FolderListing, entry: os.DirEntry[str], hashes: List[str])
 
 
 def listed_statistics(listing: FolderListing) -> List[DumpEntry]:
-    """Return the statistics of a folder's dumps, each op of a table as a file of its own, by
-    timestamp.
-    """
+    """Return the statistics of a folder by timestamp, with one entry for each op of a table."""
     dumps = list(listing.stats)
     for name in listing.tables:
         for path in table_paths(os.path.join(listing.folder, name)):
@@ -212,8 +208,8 @@ def listed_statistics(listing: FolderListing) -> List[DumpEntry]:
 def classify(
     listing: FolderListing, file_name: str, full_name: str, hash_name: Optional[str]
 ) -> bool:
-    """Add the file to the list that its full name says; False when the name is neither a dump's nor
-    a golden file's.
+    """Add the file to the list that its full name belongs to; False if it is neither a dump nor a
+    golden file.
     """
     path, rel = os.path.join(listing.folder, file_name), os.path.join(listing.rel, file_name)
     dump = parse_dump_name(full_name)
@@ -229,7 +225,7 @@ def classify(
 
 
 def _resolve(listing: FolderListing, hashes: List[str]) -> None:
-    """Find the full names of files with hash names in the folder's mapping.csv."""
+    """Resolve hash names by the folder's mapping.csv."""
     names: Dict[str, str] = {}
     if listing.mapping is None:
         listing.notes.append(
@@ -296,7 +292,7 @@ def walk(root: str, what: str) -> Iterator[FolderListing]:
     require_folder(root, what)
     visited: Set[Tuple[int, int]] = set()
     waiting: List[Tuple[str, str, int]] = [(root, "", 0)]
-    # A folder is to be known by its own name: links come last.
+    # Links last, so that a folder is listed under its real name.
     links: Deque[Tuple[str, str, int]] = deque()
     while waiting or links:
         folder, rel, depth = waiting.pop() if waiting else links.popleft()
@@ -315,7 +311,7 @@ def walk(root: str, what: str) -> Iterator[FolderListing]:
 
 
 def _first_visit(folder: str, rel: str, depth: int, visited: Set[Tuple[int, int]]) -> Optional[str]:
-    """Return why this folder is not listed, or None after noting that it is."""
+    """Return why this folder is not listed again, or None after marking it as visited."""
     if depth > MAX_DEPTH:
         return "%s lies more than %d folders deep and is left out" % (rel, MAX_DEPTH)
     try:

@@ -1,5 +1,5 @@
-"""What the manifest beside golden files says of them: which no target can be held against, and
-whose those are that share a name.
+"""Reads from the manifest which golden files must not be compared, and which ops files with the
+same sanitised name belong to.
 """
 
 from __future__ import annotations
@@ -25,27 +25,23 @@ _REASONS = {
 
 
 def unfit_golden(path: str) -> Optional[Tuple[str, str]]:
-    """Return why a golden file is not to be compared, and the same as a row's cause; None where
-    nothing speaks against it.
-    """
+    """Return (reason, cause of the row) why a golden file must not be compared, or None."""
     cause = _asked(path, _causes)
     return None if cause is None else (_REASONS[cause], cause)
 
 
 def original_name(path: str) -> Optional[str]:
-    """Return the model's own name of the op that a golden file is of; None where no manifest tells
-    it.
-    """
+    """Return the raw name of the op of a golden file by its manifest, or None."""
     return _asked(path, _originals)
 
 
 def _asked(path: str, answers: Callable[[str, int, int], Dict[str, str]]) -> Optional[str]:
-    """Return the answer about one golden file out of those that the manifest beside it gives."""
+    """Return the manifest's entry for one golden file."""
     folder, slash, name = path.rpartition(os.sep)
     manifest = folder + slash + MANIFEST_FILE
     if not os.access(
         manifest, os.F_OK
-    ):  # As it mostly is; an exception for each tensor takes longer.
+    ):  # The usual case; an exception for each tensor would be slower.
         return None
     try:
         status = os.stat(manifest)
@@ -75,10 +71,8 @@ def _originals(manifest: str, _mtime_ns: int, _size_bytes: int) -> Dict[str, str
 
 
 def _tensors(manifest: str, words: Sequence[str]) -> List[Dict[str, Any]]:
-    """Return the entries of a manifest in which any of some words stands; else, or unreadable,
-    none.
-
-    Golden files stand for themselves.
+    """Return the tensors of a manifest if its text contains any of these words; else, or if
+    unreadable, none.
     """
     try:
         data = read_input(manifest, _LIMIT_BYTES)

@@ -1,4 +1,4 @@
-"""The header of a nano device's dump file: type-length-value records in the place of the DumpData
+"""Reads the header of a nano device's dump file: type-length-value records instead of the DumpData
 message.
 
 ``u64 header length``, header, payload (inputs, then outputs), and the same size law as version 2.
@@ -38,12 +38,12 @@ _GE_TYPES = (
     "COMPLEX128 QINT8 QINT16 QINT32 QUINT8 QUINT16 RESOURCE STRING_REF DUAL VARIANT BF16 "
     "UNDEFINED INT4 UINT1 INT2 UINT2"
 ).split()
-# Said of a type that has no number in the containers: "unknown(1005)".
+# Shown for a type without a number in the containers: "unknown(1005)".
 _UNKNOWN = 1000
 
 
 class _Cursor:
-    """A place in the header; reading beyond its end is an error of the format."""
+    """A read position in the header; reading past the end is a FormatError."""
 
     def __init__(self, data: bytes, start: int, end: int) -> None:
         self.data, self.at, self.end = data, start, end

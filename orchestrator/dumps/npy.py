@@ -81,7 +81,7 @@ def open_npy(path: str) -> Tensor:
 
 
 def load_npy_header(path: str) -> NpyHeader:
-    """Read and judge the header of an npy file; a damaged file is told by :attr:`NpyHeader.error`.
+    """Read and check the header of an npy file; damage is reported in :attr:`NpyHeader.error`.
 
     Raises
     ------
@@ -149,8 +149,8 @@ def _read_header(descriptor: int, size: int, path: str, header: NpyHeader) -> No
 
 @lru_cache(maxsize=512)
 def _understood(text: bytes, major: int) -> Tuple[DType, int, bool, Tuple[int, ...]]:
-    """Return element type, its bytes, whether the order is Fortran's, and the shape; many tensors
-    of a network have the same.
+    """Return (element type, item size, Fortran order, shape) of a header; cached, for many tensors
+    have the same.
     """
     descr, fortran_order, shape = parse_header(text.decode("utf-8" if major == 3 else "latin-1"))
     return (*_element_type(descr), fortran_order, _checked_shape(shape))
@@ -173,7 +173,7 @@ def _element_type(descr: Any) -> Tuple[DType, int]:
         return dtype_by_code(_BFLOAT16_CODE), 2
     if dtype is None or dtype.kind not in _KINDS or not dtype_by_numpy(dtype).decodable:
         known = dtype is not None and dtype.kind == "V" and dtype.names is None
-        # So numpy writes types of other packages, such as ml_dtypes' 8-bit floats.
+        # How numpy writes types of other packages, such as ml_dtypes' 8-bit floats.
         wider = (
             " (is it a type that numpy does not know, such as float8? save array.astype('float32'))"
             if known
@@ -194,7 +194,7 @@ def _checked_shape(shape: Tuple[int, ...]) -> Tuple[int, ...]:
 
 
 def _check_size(header: NpyHeader, path: str) -> None:
-    """Compare the header with the file's size; Python's integers do not overflow."""
+    """Compare the header with the file's size."""
     count = 1
     for dim in header.shape:
         count *= dim

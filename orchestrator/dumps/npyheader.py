@@ -1,4 +1,4 @@
-"""The text at the beginning of an npy file: a Python literal, read without compiling it.
+"""Parses the text header of an npy file, a Python literal, without compiling it.
 
 Format: NEP 1 and numpy.lib.format. What numpy writes is matched as a whole; any other literal of a
 dict with its three keys goes through a small parser, which takes the ``6L`` of Python 2 for a 6.
@@ -36,7 +36,7 @@ def parse_header(text: str) -> Tuple[Any, bool, Tuple[int, ...]]:
     Raises
     ------
     ValueError
-        It is no such literal; the message says what it is instead.
+        It is not such a literal; the message says what it is instead.
     """
     usual = _USUAL.match(text)
     if usual is not None:
@@ -64,7 +64,7 @@ def element_dtype(descr: str) -> Any:
     Raises
     ------
     ValueError
-        It is none.
+        It is not a type string.
     """
     if _DESCR.match(descr) is None:
         raise ValueError("%r is no element type" % descr[:50])

@@ -1,9 +1,9 @@
-"""Overflow records (``Opdebug.Node_OpDebug…``) as fields.
+"""Parses overflow records (``Opdebug.Node_OpDebug…``).
 
 Both forms are little-endian. Old, exactly 2048 bytes: DHA Atomic Add (128) | L2 Atomic Add (128) |
 AI Core (256), each beginning with six u64, then a status block for each (256, 256, 1024). New: u32
 magic 0x5a5a5a5a, u32 version, u32 valid, u32 type, u32 reserved, u32 length, then u64 fields.
-Source: how the vendor's public reader takes them.
+Source: the vendor's public reader.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def tasks_of(record: Dict[str, Any]) -> List[Tuple[int, int]]:
 
 
 def op_tasks(stream_id: int, task_id: int) -> Tuple[Tuple[Optional[int], int], ...]:
-    """Return the (stream_id, task_id) that the name of an op's dump may have: some print the stream
-    first, older ones have none.
+    """Return the possible (stream_id, task_id) in the name of an op's dump: the order differs
+    between versions, and older names have none.
     """
     return (stream_id, task_id), (task_id, stream_id), (None, task_id)
 
@@ -115,9 +115,7 @@ def _fields(names: Tuple[str, ...], data: bytes, at: int) -> Dict[str, Any]:
 
 
 def overflow_records(dump: DumpFile) -> Tuple[List[Dict[str, Any]], Optional[str]]:
-    """Return the records of an overflow file and what is wrong with one of them; see
-    :func:`parse_records`.
-    """
+    """Return the records of an overflow file and the first problem; see :func:`parse_records`."""
     sources = [dump.source("output", info.index) for info in dump.outputs]
     return parse_records(
         [bytes(source.read(0, min(source.nbytes, _MOST_BYTES))) for source in sources]
@@ -125,8 +123,8 @@ def overflow_records(dump: DumpFile) -> Tuple[List[Dict[str, Any]], Optional[str
 
 
 def parse_records(regions: List[bytes]) -> Tuple[List[Dict[str, Any]], Optional[str]]:
-    """Return the records of a file's outputs, and what is wrong with the first that has neither
-    form (None when nothing is).
+    """Return the records of a file's outputs, and the problem of the first that has neither form
+    (or None).
     """
     records = []
     for data in regions:

@@ -1,4 +1,4 @@
-"""Where in a dump tree a file lies: the run's time, the device, the model and the step.
+"""The place of a file in a dump tree: the run's time, the device, the model and the step.
 
 The full form of a tree is ``{time}/{device_id}/{model_name}/{model_id}/{data_index}/{dump_file}``;
 for a run of single ops ``{time}/{device_id}/{dump_file}`` or, older,
@@ -13,7 +13,7 @@ path, also those above the folder that the user named, as far as they have the f
   a number, the device, and the next, if a time, the time;
 - parent a number and the folder named like the one op whose dumps it holds: device (single op,
   older form); all such folders of one device are one place;
-- else nothing is known, and all five are None.
+- otherwise all five are None.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SHORT_DAY = re.compile(r"([12][0-9]{3}(?:0[1-9]|1[0-2]))([1-9]%s)" % _CLOCK)
 
 
 class Place(NamedTuple):
-    """One device × model × step of one run, as the folders' names say; None where they do not.
+    """One device × model × step of one run, read from folder names; None for unknown parts.
 
     Attributes
     ----------
@@ -46,8 +46,7 @@ class Place(NamedTuple):
     step
         The dump step (data_index).
     host
-        Of a run of several hosts, which share device numbers, the one that the rows come from; no
-        folder tells it.
+        In a run of several hosts, the host of the rows; not part of any folder name.
     """
 
     time: Optional[str] = None
@@ -58,35 +57,35 @@ class Place(NamedTuple):
     host: Optional[str] = None
 
     def label(self) -> str:
-        """Return the known parts as words for a message, such as ``device 0, model net, model_id 1,
-        step 7``; empty when none is.
+        """Return the known parts as text, such as ``device 0, model net, model_id 1, step 7``;
+        empty if there are none.
         """
         parts = (("host", self.host), *zip(self._fields[1:5], self[1:5]))
         return ", ".join("%s %s" % (name, part) for name, part in parts if part is not None)
 
     def document(self) -> Dict[str, Optional[str]]:
-        """Return the parts by name; the host only where there is one."""
+        """Return the parts by name; the host only if there is one."""
         fields: Dict[str, Optional[str]] = dict(zip(self._fields, self.parts))
         return fields if self.host is None else {"host": self.host, **fields}
 
     @property
     def parts(self) -> Tuple[Optional[str], ...]:
-        """What the folders tell, all but the host."""
+        """All parts but the host."""
         return self[:5]
 
     @property
     def run(self) -> Tuple[Optional[str], Optional[str], Optional[str]]:
-        """The time, the device and the model: runs are told apart by these."""
+        """(time, device, model): what distinguishes runs."""
         return self[:3]
 
     @property
     def device_name(self) -> Optional[str]:
-        """The device, with its host before it where there is one: ``host/0``."""
+        """The device, prefixed by the host if there is one: ``host/0``."""
         return self.device if self.host is None else "%s/%s" % (self.host, self.device or "-")
 
     def holds(self, other: Place) -> bool:
-        """Tell whether another place is this one or lies in it: of the same device, and alike in
-        all else that is known of this one.
+        """Return whether another place equals this one or is part of it: same device, and equal in
+        all known parts of this one.
         """
         return self.device == other.device and all(
             mine in (None, theirs) for mine, theirs in zip(self, other)
@@ -107,12 +106,12 @@ def name_order(name: Optional[str]) -> Tuple[int, int, str]:
 
 
 def is_number(name: Optional[str]) -> bool:
-    """Tell whether a folder's name is a plain number."""
+    """Return whether a folder's name is a plain number."""
     return name is not None and _NUMBER.match(name) is not None
 
 
 def is_time(name: str) -> bool:
-    """Tell whether a folder's name is a time: 14 digits, a possible date, or 13 where month or day
+    """Return whether a folder's name is a time: 14 digits that are a date, or 13 if month or day
     has no leading 0.
     """
     return (
@@ -123,8 +122,8 @@ def is_time(name: str) -> bool:
 
 
 def time_order(name: str) -> str:
-    """Return a time folder's name with 14 digits, to be put in order; of 13 digits that may be two
-    dates the one of the shorter month.
+    """Return a time folder's name as 14 digits for sorting; of an ambiguous name with 13 digits the
+    date with the one-digit month.
     """
     return _SHORT_DAY.sub(r"\g<1>0\2", _SHORT_MONTH.sub(r"\g<1>0\2", name))
 
@@ -138,7 +137,7 @@ def place_of(folder: str, op_names: Set[str]) -> Place:
         Names of the ops whose dumps it holds.
     """
     names = os.path.abspath(folder).split(os.sep)
-    # A table of statistics is asked as if it were the folder of the dumps that it stands for.
+    # A table of statistics counts as the folder of the dumps that it replaces.
     names = names[:-1] if names[-1].endswith(SUFFIX) and os.path.isfile(folder) else names
     time, device, model, model_id, step = ([""] * 5 + names)[-5:]
     if is_time(model_id) and is_number(step):

@@ -1,8 +1,8 @@
-"""The slices of one op's tensors, each in a dump file of its own (FFTS+), joined along the axes
-that were cut.
+"""Joins the slices of one op's tensors (FFTS+), each in its own dump file, along the axes that were
+cut.
 
-Source: what the vendor's reader takes from the header's first attribute; ``dim_range`` where that
-is absent.
+Source: the vendor's reader, which uses the header's first attribute; ``dim_range`` if that is
+absent.
 """
 
 from __future__ import annotations
@@ -33,16 +33,17 @@ def by_number(
     parts: Sequence[_Part],
     numbers: Callable[[_Part], Tuple[Optional[int], Optional[int], Optional[int]]],
 ) -> Dict[int, _Part]:
-    """Return the files of one op's slices by the first of their numbers that tells them all apart,
-    in order.
+    """Return the files of one op's slices keyed by the first kind of number that distinguishes them
+    all, in order.
 
     Parameters
     ----------
     parts
-        In the order that counts where none does: of context and thread, then of time.
+        Sorted by context and thread, then time: the order that is used if no number distinguishes
+        them.
     numbers
-        Returns (N of ``_lxslice{N}``, thread, context) of a file, None for what its name does not
-        have.
+        Returns (N of ``_lxslice{N}``, thread, context) of a file; None for parts that its name
+        lacks.
     """
     for which in range(3):
         numbered = {numbers(part)[which]: part for part in parts}
@@ -57,16 +58,16 @@ def by_number(
 
 @dataclass(frozen=True)
 class Cut:
-    """How an op was cut.
+    """How an op was cut into slices.
 
     Attributes
     ----------
     slices
-        Into how many.
+        Number of slices.
     inputs, outputs
-        By slice and tensor; empty where that is not told.
+        Ranges by slice and tensor; empty if unknown.
     input_pieces, output_pieces
-        By tensor: into how many pieces each axis is cut; empty where that is not told.
+        By tensor: into how many pieces each axis is cut; empty if unknown.
     """
 
     slices: int
@@ -77,9 +78,7 @@ class Cut:
 
 
 def cut_of(dump: DumpFile) -> Optional[Cut]:
-    """Return what a file's header tells of the cut; None where it tells nothing that can be
-    used.
-    """
+    """Return how the op was cut by a file's header; None if the header has no usable entry."""
     for _, text in dump.attrs[:1]:
         try:
             description = json.loads(text)
@@ -99,9 +98,7 @@ def cut_of(dump: DumpFile) -> Optional[Cut]:
 
 
 def slices_told(path: str) -> Optional[int]:
-    """Return into how many slices a file's header says that its op was cut; None where it does
-    not.
-    """
+    """Return the number of slices of the op by a file's header, or None."""
     try:
         cut = cut_of(DumpFile.open(path, partial=True))
     except (GoldwatchError, OSError):
@@ -133,7 +130,7 @@ class JoinedDump:
     path, state, expected_bytes, actual_bytes, nulls_left_out
         As those of :class:`DumpFile`; of the first file that is damaged, else of the first.
     inputs, outputs
-        What is known of each whole tensor; ``problem`` tells why its slices cannot be joined.
+        The whole tensors; ``problem`` is why the slices of one cannot be joined.
     """
 
     def __init__(self, files: Dict[int, DumpFile]) -> None:
@@ -153,7 +150,7 @@ class JoinedDump:
 
     @property
     def slices(self) -> int:
-        """How many files there are."""
+        """Number of files."""
         return len(self._files)
 
     def _infos(self, kind: str, sides: Sequence[Tuple[TensorInfo, ...]]) -> Tuple[TensorInfo, ...]:
@@ -181,7 +178,7 @@ class JoinedDump:
         )
 
     def _places(self, kind: str, index: int, infos: Sequence[TensorInfo]) -> List[Ranges]:
-        """Return where each slice lies in the whole tensor."""
+        """Return the ranges of each slice in the whole tensor."""
         if len(infos) < len(self._files):
             raise NotComparable("not every slice has %s %d" % (kind, index))
         if (
@@ -209,7 +206,7 @@ class JoinedDump:
             raise NotComparable("the header tells the cut of fewer slices or %ss" % kind) from None
 
     def info(self, kind: str, index: int) -> TensorInfo:
-        """Return what is known of one whole tensor."""
+        """Return the description of one whole tensor."""
         return (self.inputs if kind == "input" else self.outputs)[index]
 
     def tensor(self, kind: str, index: int) -> Tensor:
@@ -237,8 +234,8 @@ class JoinedDump:
 
 
 def _behind_each_other(pieces: Tuple[int, ...], infos: Sequence[TensorInfo]) -> List[Ranges]:
-    """Return where each slice lies where only the number of pieces along each axis is told: they
-    follow each other along the cut one.
+    """Return the ranges of each slice if only the number of pieces along each axis is known: they
+    follow one another along the cut axis.
     """
     axes = [axis for axis, number in enumerate(pieces) if number != 1]
     alike = {
@@ -264,8 +261,8 @@ def _behind_each_other(pieces: Tuple[int, ...], infos: Sequence[TensorInfo]) -> 
 
 
 def _own_range(info: TensorInfo) -> Ranges:
-    """Return where a slice lies by its ``dim_range``, whose ends are counted or not: the slice's
-    shape tells.
+    """Return the ranges of a slice by its ``dim_range``, whose ends are inclusive or exclusive,
+    whichever fits the slice's shape.
     """
     dim_range = info.dim_range
     if dim_range is None or len(dim_range) != len(info.shape):
@@ -299,8 +296,8 @@ def _source(file: DumpFile, info: TensorInfo, place: Ranges) -> FileSource:
 
 
 def _require_whole(places: Sequence[Ranges]) -> Tuple[int, ...]:
-    """Return the whole tensor's shape; raise NotComparable where the slices leave a gap in it, or
-    are no grid.
+    """Return the whole tensor's shape; raises NotComparable if the slices leave a gap or are no
+    grid.
     """
     if len({len(place) for place in places}) > 1:
         raise NotComparable("they differ in rank")
@@ -324,15 +321,15 @@ def _require_whole(places: Sequence[Ranges]) -> Tuple[int, ...]:
 def join(
     parts: Sequence[Tuple[Ranges, ByteSource]], shape: Sequence[int], itemsize: int, axis: int = 0
 ) -> ByteSource:
-    """Return the bytes of a whole tensor of which each part holds a range along each axis; what
-    several hold is taken from the first.
+    """Return the bytes of a whole tensor from parts that hold a range along each axis; overlaps are
+    read from the first part.
 
     Parameters
     ----------
     parts
         A grid of ranges without gaps, each with its bytes in C order.
     axis
-        Axes before it are cut nowhere in ``parts``.
+        The axes before this one are not cut in ``parts``.
     """
     while axis < len(shape) and len({place[axis] for place, _ in parts}) == 1:
         axis += 1
@@ -352,15 +349,15 @@ def join(
 
 
 class JoinedSource:
-    """Byte ranges side by side: a :class:`goldwatch.tensors.tensor.ByteSource`. Only what is asked
-    for is read.
+    """Byte ranges side by side: a :class:`goldwatch.tensors.tensor.ByteSource`. Only the requested
+    bytes are read.
 
     Parameters
     ----------
     outer
-        Rows, each made of one stretch of every piece.
+        Number of rows, each a concatenation of one run of bytes from every piece.
     inner
-        Bytes of one step along the axis that is cut.
+        Bytes of one index along the cut axis.
     pieces
         ((lower, higher) along that axis, the bytes of ``outer`` × (higher − lower) steps), sorted.
     """
@@ -369,7 +366,7 @@ class JoinedSource:
         self, outer: int, inner: int, pieces: Sequence[Tuple[Tuple[int, int], ByteSource]]
     ) -> None:
         self._outer = outer
-        # (from, to in a row; skipped and whole bytes of the piece's own stretch; its source),
+        # (start, stop in a row; bytes to skip and bytes of a row in the piece's source; source),
         # without overlaps.
         self._pieces: List[Tuple[int, int, int, int, ByteSource]] = []
         at = 0
@@ -392,9 +389,8 @@ class JoinedSource:
         return [source for *_, source in self._pieces]
 
     def read(self, offset: int, nbytes: int) -> Array:
-        """Return ``nbytes`` bytes from ``offset`` on; see
-        :class:`goldwatch.tensors.tensor.ByteSource`.
-        """
+        """Return ``nbytes`` bytes at ``offset``; see
+        :class:`goldwatch.tensors.tensor.ByteSource`."""
         end = offset + nbytes
         parts: List[Array] = []
         while offset < end:

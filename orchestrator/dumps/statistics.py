@@ -1,5 +1,5 @@
-"""A dump of which only statistics were written: it is asked as a dump file is, and its tensors have
-no elements.
+"""A dump that holds only statistics: same interface as a dump file, but its tensors have no
+elements.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _LACKING = "the statistics have no row of it"
 
 
 def is_statistics(path: str) -> bool:
-    """Tell whether the path of a dump is one of statistics: by its name, of a hash name by its
-    first bytes.
+    """Return whether a dump's path is one of statistics: by its name, or its first bytes for a hash
+    name.
     """
     if not is_hash_name(os.path.basename(path)):
         return path.endswith(SUFFIX)
@@ -53,7 +53,7 @@ class StatisticsDump:
         self.outputs = _infos("output", rows)
 
     def info(self, kind: str, index: int) -> TensorInfo:
-        """Return what is known of one tensor; NotComparable where there is no row of it."""
+        """Return the description of one tensor; NotComparable if it has no row."""
         infos: Dict[str, Tuple[TensorInfo, ...]] = {"input": self.inputs, "output": self.outputs}
         if not 0 <= index < len(infos[kind]):
             raise NotThere(
@@ -62,8 +62,8 @@ class StatisticsDump:
         return infos[kind][index]
 
     def tensor(self, kind: str, index: int) -> Tensor:
-        """Return one tensor, which has everything but elements; raises as :meth:`info`, and
-        NotComparable for one without statistics.
+        """Return one tensor without elements; raises as :meth:`info`, and NotComparable for one
+        without statistics.
         """
         info = self.info(kind, index)
         if info.problem is not None:
@@ -88,7 +88,7 @@ def _info(kind: str, index: int, statistics: Optional[Statistics]) -> TensorInfo
     code = format_code(statistics.format)
     shape, problem = statistics.shape, None
     if shape is None:
-        # Without dims the number of elements is what there is.
+        # Without dims only the number of elements is known.
         count = (
             statistics.elements
             if statistics.elements is not None
@@ -115,8 +115,8 @@ def _info(kind: str, index: int, statistics: Optional[Statistics]) -> TensorInfo
 
 
 def _dtype(name: str) -> DType:
-    """Return the type by any of its names: ``DT_FLOAT16``, ``float16``, ``Float16``; one that is
-    not known is not decodable.
+    """Return the type by any of its names: ``DT_FLOAT16``, ``float16``, ``Float16``; an unknown one
+    is not decodable.
     """
     bare = name[3:] if name.upper().startswith("DT_") else name
     return dtype_by_name(bare) or DType(-1, "unknown(%s)" % (name or "none"), 0, "", None)

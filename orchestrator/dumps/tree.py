@@ -1,6 +1,5 @@
-"""The dump tree below a folder: its folders of dump files, by the place that their names tell
-(:mod:`goldwatch.dumps.place`).
-"""
+"""The dump tree below a folder: its folders of dump files by place
+(:mod:`goldwatch.dumps.place`)."""
 
 from __future__ import annotations
 
@@ -26,11 +25,11 @@ class Combo:
     Attributes
     ----------
     place
-        As the folders' names say.
+        By the names of the folders.
     folder, rel
         The folder, and the same relative to the folder that the user named.
     files
-        Every op's dump files, by timestamp; files of one op that repeat are all here.
+        Every op's dump files by timestamp, including repeated runs of an op.
     overflow, stats
         Overflow records and statistics CSVs.
     unresolved, others
@@ -53,32 +52,30 @@ class Combo:
 
 
 class DumpTree:
-    """All dump files at and below a folder; every folder is listed once and no dump file is opened.
-
-    Files that cannot be read are found out when they are opened.
+    """All dump files below a folder; every folder is listed once and no dump file is opened.
 
     Parameters
     ----------
     root
-        The folder: a whole tree or any folder in it.
+        A whole tree or any folder in it.
     time
-        Of several time folders of one device and model the newest is taken (None), this one, or
-        every one (``all``).
+        Which of several time folders of one device and model: the newest (None), this one, or
+        ``all``.
     what
         The folder's role in error messages.
 
     Attributes
     ----------
     combos
-        The folders that are taken, sorted by device, model, model_id and step (numbers as numbers).
+        The folders to compare, sorted by device, model, model_id and step (numerically).
     left
-        Folders of an older time of the same device, which are not.
+        The folders of an older time of the same device, which are ignored.
     without_dumps
         Folders with overflow records, statistics or unexplained hash names only.
     notes
-        What was taken, what was left and why, and what could not be read.
+        What was used, what was ignored and why, and what could not be read.
     empty
-        Folders that have the place of a step and hold nothing.
+        Empty folders at the place of a step.
     unlisted
         (folder relative to root, reason) of folders that could not be listed.
     statistics
@@ -108,7 +105,7 @@ class DumpTree:
         self.empty: List[Combo] = []
         self.unlisted: List[Tuple[str, str]] = []
         combos: List[Combo] = []
-        # Statistics stand for the dumps where there are neither these nor golden files.
+        # Statistics replace dumps only if there are neither dumps nor golden files.
         self.statistics = not any(listing.dumps or listing.golden for listing in listings)
         for listing in listings if self.statistics else ():
             listing.dumps, listing.stats = listed_statistics(listing), []
@@ -135,8 +132,8 @@ class DumpTree:
 
     @property
     def left_notes(self) -> List[str]:
-        """What was left out: what is no folder or file of its own, and for its time, a sentence for
-        each time, device and model.
+        """Notes on what was ignored: special files, and one sentence for each ignored time, device
+        and model.
         """
         left_out: Dict[Tuple[Optional[str], ...], List[Combo]] = {}
         for combo in self.left:
@@ -151,7 +148,7 @@ class DumpTree:
 
 
 def op_key(name: DumpName) -> Tuple[Any, ...]:
-    """Return what files of repeated runs of one op (or one slice of it) have in common."""
+    """Return the key that files of repeated runs of one op (or one slice of it) share."""
     return (
         name.op_type,
         name.op_name,
@@ -163,8 +160,8 @@ def op_key(name: DumpName) -> Tuple[Any, ...]:
 
 
 def holds_statistics(root: str) -> bool:
-    """Tell whether a folder holds statistics in place of dumps: the first file at or below it that
-    is either, or golden, tells.
+    """Return whether a folder holds statistics instead of dumps, by the first such file, dump or
+    golden file below it.
     """
     if not os.path.isdir(root):
         return False
@@ -177,7 +174,7 @@ def holds_statistics(root: str) -> bool:
 
 
 def tree_of(root: str, listings: List[FolderListing], time: Optional[str] = None) -> DumpTree:
-    """Make a tree of listings, of none for a folder that need not be there."""
+    """Build a tree from listings; none for a folder that may not exist."""
     tree = DumpTree.__new__(DumpTree)
     tree._take(root, listings, time)
     return tree
@@ -197,7 +194,7 @@ def _combo(listing: FolderListing) -> Combo:
 
 
 def _one_per_device(combos: List[Combo]) -> List[Combo]:
-    """Join the op folders of the older single-op form, which are one run of one device."""
+    """Merge the op folders of the older single-op form, which are one run of one device."""
     joined: Dict[str, Combo] = {}
     result = []
     for combo in combos:
@@ -224,16 +221,16 @@ def _one_per_device(combos: List[Combo]) -> List[Combo]:
 
 
 def _is_empty_step(listing: FolderListing) -> bool:
-    """Tell whether a folder has the place of a step and no dump in it."""
+    """Return whether a folder is at the place of a step and holds no dump."""
     there = listing.folders or listing.links or listing.golden or listing.unlisted
-    # A folder that was met before under another name holds what that holds.
+    # A folder listed before under another name is not empty.
     met_before = listing.passed_over and not listing.others
     return not there and not met_before and place_of(listing.folder, set()).step is not None
 
 
 def _choose_times(tree: DumpTree, combos: List[Combo], time: Optional[str]) -> None:
-    """Keep the newest time of each device and model, or the one that is asked for; a combo without
-    a time is always kept.
+    """Select the newest time of each device and model, or the requested one; folders without a time
+    are always used.
     """
     newest: Dict[Any, str] = {}
     for place in (combo.place for combo in combos):
@@ -252,7 +249,7 @@ def _choose_times(tree: DumpTree, combos: List[Combo], time: Optional[str]) -> N
 
 
 def _tell(tree: DumpTree) -> None:
-    """Note what was taken; of many places that differ in nothing else in one sentence."""
+    """Add notes on the folders in use; one sentence for places that have nothing else to report."""
     many = len(tree.combos) > _MOST_TOLD
     if many:
         tree.notes.append(_taken(tree.combos))
@@ -270,7 +267,7 @@ def _tell(tree: DumpTree) -> None:
 
 
 def _taken(combos: Sequence[Combo]) -> str:
-    """Return what was taken from many places: their devices, models and steps."""
+    """Return the devices, models and steps of many places as text."""
     parts = []
     for word, names in (("device", "devices"), ("model", "models"), ("step", "steps")):
         values = sorted({getattr(combo.place, word) for combo in combos} - {None}, key=name_order)
@@ -292,7 +289,7 @@ def _ends(names: Sequence[str]) -> str:
 
 
 def _besides(combo: Combo) -> str:
-    """Return what a folder holds besides dump files, as the rest of a sentence."""
+    """Return what else a folder holds, as the rest of a sentence."""
     lists = (
         (combo.overflow, "overflow records"),
         (combo.stats, "statistics files"),

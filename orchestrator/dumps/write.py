@@ -1,4 +1,4 @@
-"""Dump files, written byte for byte as a device or a golden tool writes them."""
+"""Writes dump files byte for byte as a device or a golden tool does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HEADER_VERSIONS = {1: "1.0", 2: "2.0"}
 
 @dataclass(frozen=True)
 class TensorData:
-    """One input or output to be written.
+    """One input or output to write.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ def write_dump(
     header_version: Optional[str] = None,
     attrs: Sequence[Tuple[str, str]] = (),
 ) -> int:
-    """Write one dump file and return its size in bytes. It appears whole, by rename.
+    """Write one dump file and return its size in bytes. Written atomically by rename.
 
     Parameters
     ----------

@@ -273,7 +273,7 @@ class Counterparts:
         origin_index = index if desc.origin_index is None else desc.origin_index
         if name in op.originals or self._has_golden(name, origin_index):
             return self._pair(name, origin_index, desc)
-        # A name that the parser made: the op as a whole still is the original when nothing else was
+        # A name invented by the parser: the op still equals the original if nothing else was
         # made from it.
         if (
             len(op.originals) == 1

@@ -15,8 +15,7 @@ from .never_dumped import CONSTANT_TYPES
 from .op_groups import FOLLOWING_TYPES
 from .op_node import OpNode, TensorDesc, desc_at
 
-# From an original op's output (name, number) to what takes its place: the desc of the golden side;
-# None where nothing does.
+# Maps an original output (name, number) to the desc of the golden side, or None.
 _OutputOf = Callable[[str, int], Optional[TensorDesc]]
 
 

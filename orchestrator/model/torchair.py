@@ -163,8 +163,8 @@ def _fused_op(
     """Return the fused op, and for each of its outputs the member (name, output index) it is."""
     first, last = members[0], members[-1]
     names = {op.name for op in members}
-    # What comes from outside, member by member; where the dump holds another number only the first
-    # one's own are certain.
+    # Inputs from outside, member by member; if the dump holds another number, only those of the
+    # first member are certain.
     outside = [(source, desc_at(op.input_descs, number)) for op in members for number,
     source in enumerate(op.inputs)
                if source is not None and source[0] not in names]  # fmt: skip
