@@ -274,8 +274,8 @@ class GoldenSet:
         if io == "output":
             entries = self._files.get((key, number), [])
             if not entries and _RESHAPE in op_name:
-                # TorchAir makes reshape of each view before it names the outputs of GE's graph; its
-                # FX dump is of before.
+                # TorchAir turns views into reshapes before it names the outputs of GE's graph; its
+                # FX dump is from before that.
                 return self.find(op_name.replace(_RESHAPE, _VIEW), index, io, place, iteration)
             if len(entries) == 1 and not entries[0].original:
                 return entries[0]
