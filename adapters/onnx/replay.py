@@ -19,7 +19,7 @@ from ...netfiles.onnx_cut import Border, OnnxCut, Rewriting
 from ...netfiles.onnx_external import external_range
 from ...netfiles.onnx_model import OnnxModel
 from ...netfiles.onnx_names import name_nodes
-from ...netfiles.onnx_ranks import Ranks, fitted
+from ...netfiles.onnx_ranks import Ranks, fitted_to_dims
 from ...netfiles.onnx_types import BY_NAME
 from ...netfiles.onnx_values import OnnxTensor, OnnxValue
 from ...netfiles.wirefile import Piece as Bytes
@@ -124,7 +124,7 @@ class _Runner:
             for name, index, _, _ in piece["outputs"]
         ]
         feeds = {
-            name: array.reshape(fitted(array.shape, self._dims(name)))
+            name: array.reshape(fitted_to_dims(array.shape, self._dims(name)))
             for name, array in arrays.items()
         }
         inputs = [Border(name, str(array.dtype), None) for name, array in feeds.items()]

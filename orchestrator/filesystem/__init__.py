@@ -1,1 +1,1 @@
-"""Files and file systems: input opened, files written whole, free space and mounts."""
+"""Files and file systems: reading input, writing files atomically, free space and mounts."""

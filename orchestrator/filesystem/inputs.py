@@ -1,6 +1,5 @@
-"""Input files: opened without waiting for a pipe or moving a device, read within bounds, fetched
-ahead; what users name them by.
-"""
+"""Opens and reads input files: never blocks on a pipe or touches a device, limits sizes,
+prefetches."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from typing import BinaryIO, Iterable, Tuple, Union
 from ..errors import FormatError, InputError, MissingPath, UsageError
 
 AnyPath = Union[str, "os.PathLike[str]"]
-"""What Python users name a file or folder by."""
+"""How Python callers may name a file or folder."""
 
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -24,7 +23,7 @@ _KINDS = (
 
 
 def path_text(path: AnyPath, what: str) -> str:
-    """Return as text what a Python user names a file or folder by; bytes are taken too.
+    """Return the path of a file or folder as str; bytes are accepted too.
 
     Parameters
     ----------
@@ -34,9 +33,9 @@ def path_text(path: AnyPath, what: str) -> str:
     Raises
     ------
     UsageError
-        It is no path.
+        It is not a path.
     MissingPath
-        It has a NUL in it, which no file's name has.
+        It contains a NUL.
     """
     try:
         text = os.fsdecode(path)
@@ -48,23 +47,21 @@ def path_text(path: AnyPath, what: str) -> str:
 
 
 def open_regular(path: str, pipes: bool = False) -> Tuple[int, int]:
-    """Open a regular file for reading and return its descriptor and its size in bytes; waits for
-    nobody but the writer of a welcome pipe.
+    """Open a regular file for reading and return its descriptor and its size in bytes.
 
     Parameters
     ----------
     pipes
-        A pipe is welcome too, such as the shell's ``<(command)``; its size is 0, and opening and
+        Accept a pipe too, such as the shell's ``<(command)``; its size is 0, and opening and
         reading it wait for the writer.
 
     Raises
     ------
     MissingPath
-        It does not exist, is a folder, a named pipe, a socket or a device, or this user cannot read
-        it.
+        It does not exist, is a folder, a named pipe, a socket or a device, or is not readable.
     """
     try:
-        # Without looking first, opening a device could move it (a tape is rewound).
+        # Checked before opening: opening a device may have side effects (a tape is rewound).
         mode = os.stat(path).st_mode
         # Without O_NONBLOCK a named pipe would stop us for ever; with it, one that is welcome would
         # seem empty until its writer comes.
@@ -91,7 +88,7 @@ def open_regular(path: str, pipes: bool = False) -> Tuple[int, int]:
         if not _welcome(status.st_mode, pipes):
             raise _not_regular(path, status.st_mode)
         if stat.S_ISFIFO(status.st_mode):
-            # It took the place of a file meanwhile.
+            # It replaced a file meanwhile.
             os.set_blocking(descriptor, True)
     except BaseException:
         os.close(descriptor)
@@ -109,19 +106,17 @@ def _not_regular(path: str, mode: int) -> MissingPath:
 
 
 def open_input(path: str, pipes: bool = False) -> BinaryIO:
-    """Return an input file as a binary stream; parameters and errors as for
-    :func:`open_regular`.
-    """
+    """Open an input file as a binary stream; parameters and errors as for :func:`open_regular`."""
     return os.fdopen(open_regular(path, pipes)[0], "rb")
 
 
 def read_input(path: str, limit_bytes: int, pipes: bool = False) -> bytes:
-    """Return the bytes of an input file.
+    """Read an input file.
 
     Parameters
     ----------
     limit_bytes
-        A larger file is refused before it is in memory.
+        A larger file is refused before it is read.
     pipes
         As for :func:`open_regular`.
 
@@ -142,8 +137,8 @@ def read_input(path: str, limit_bytes: int, pipes: bool = False) -> bytes:
 
 
 def read_at(descriptor: int, offset: int, nbytes: int, path: str) -> bytes:
-    """Return up to ``nbytes`` bytes from ``offset`` on; fewer only where the file ends. For small
-    pieces such as headers.
+    """Return ``nbytes`` bytes at ``offset``, fewer only at the end of the file. For small pieces
+    such as headers.
     """
     pieces = []
     while nbytes > 0:
@@ -162,8 +157,8 @@ def read_at(descriptor: int, offset: int, nbytes: int, path: str) -> bytes:
 
 
 def read_soon(paths: Iterable[str], nbytes: int, start: int = 0) -> None:
-    """Have the system fetch some bytes, the first by default, of files that are about to be read,
-    without waiting; what cannot be opened is passed over.
+    """Ask the system to prefetch bytes (by default the first) of files without waiting; files that
+    cannot be opened are skipped.
     """
     for path in paths:
         with contextlib.suppress(OSError):

@@ -1,6 +1,4 @@
-"""Where a path lies: the nearest folder that exists, its free space, its mount and the kind of its
-file system.
-"""
+"""Nearest existing folder, free space, mount and file system type of a path."""
 
 from __future__ import annotations
 
@@ -34,9 +32,7 @@ _NEXT_TO_NOTHING = 64 << 10
 
 
 def free_bytes(path: str) -> Optional[int]:
-    """Return the bytes that this user may still write where ``path`` is (or will be); None when it
-    cannot be told.
-    """
+    """Return the free bytes for this user where ``path`` is (or will be); None if unknown."""
     folder = nearest_folder(path)
     try:
         status = os.statvfs(folder) if folder is not None else None
@@ -46,9 +42,7 @@ def free_bytes(path: str) -> Optional[int]:
 
 
 def is_full(path: str) -> bool:
-    """Tell whether next to nothing (64 KiB, or no file at all) may be written any more where
-    ``path`` is.
-    """
+    """Return whether the disk of ``path`` is full: less than 64 KiB or no inode left."""
     try:
         status = os.statvfs(nearest_folder(path) or os.curdir)
     except OSError:
@@ -59,8 +53,8 @@ def is_full(path: str) -> bool:
 
 
 def nearest_folder(path: str) -> Optional[str]:
-    """Return the absolute ``path`` if it is a folder, else the nearest folder above it that exists;
-    None for a path that cannot be.
+    """Return the absolute ``path`` if it is a folder, else its nearest existing parent; None for an
+    invalid path.
     """
     if "\0" in path:
         return None
@@ -81,8 +75,7 @@ class Mount(NamedTuple):
 
 
 def mounts() -> List[Mount]:
-    """Return the mounts that this process sees, in the order they were made; empty where that
-    cannot be told.
+    """Return the mounts that this process sees, in order of creation; empty if unknown.
 
     Source of the form: proc(5), /proc/self/mountinfo; blanks, tabs, newlines, backslashes and ``#``
     are octal escapes of three digits.
@@ -102,9 +95,7 @@ def _unescaped(field: bytes) -> str:
 
 
 def mount_of(path: str) -> Optional[Mount]:
-    """Return the mount that holds ``path`` (links followed; the last one where several lie over
-    each other), or None.
-    """
+    """Return the mount of ``path`` (links followed; the topmost of stacked mounts), or None."""
     real, best = os.path.realpath(path), None
     for mount in mounts():
         inside = (real + "/").startswith(mount.point.rstrip("/") + "/")
@@ -114,15 +105,13 @@ def mount_of(path: str) -> Optional[Mount]:
 
 
 def file_system(folder: str) -> str:
-    """Return the kind of the file system that holds ``folder``, such as ``ext4`` or ``nfs4``; empty
-    when it cannot be told.
-    """
+    """Return the file system type of ``folder``, such as ``ext4`` or ``nfs4``; empty if unknown."""
     mount = mount_of(folder)
     return "" if mount is None else mount.kind
 
 
 def told_of_changes(kind: str) -> bool:
-    """Tell whether the kernel tells of every change on a file system of this kind: elsewhere other
-    hosts or programs make some.
+    """Return whether the kernel reports every change on a file system of this type; on others some
+    changes are made by other hosts or programs.
     """
     return kind not in NETWORK_FILE_SYSTEMS and not kind.startswith("fuse")

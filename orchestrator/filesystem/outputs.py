@@ -1,4 +1,4 @@
-"""Files written: whole or not at all, never through a link; and the removing of what is ours."""
+"""Writes files atomically, never through a link, and removes leftovers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 @contextlib.contextmanager
 def writing_whole(path: str, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """Yield a binary stream whose content takes the place of ``path`` at the end, by rename.
+    """Replace a file atomically with what is written to the yielded binary stream.
 
-    It is written beside ``path`` in a new file (a link that waits under its name is never
-    followed). When anything fails, the old file stays as it was and nothing is left behind. A link
-    at ``path`` itself is replaced, not followed.
+    The content goes to a new file in the same folder (an existing link of its name is never
+    followed), which is renamed at the end. On failure the old file stays and nothing is left
+    behind. A link at ``path`` is replaced, not followed.
 
     Parameters
     ----------
@@ -39,14 +39,14 @@ def writing_whole(path: str, mode: int = 0o666) -> Iterator[BinaryIO]:
 
 
 def write_whole(path: str, data: Any, mode: int = 0o666) -> None:
-    """Write bytes or a buffer of them as :func:`writing_whole` does."""
+    """Replace a file atomically with these bytes, see :func:`writing_whole`."""
     with writing_whole(path, mode) as stream:
         stream.write(data)
 
 
 def aside_name(folder: str) -> str:
-    """Return a path in ``folder`` that is not taken, for what is not whole yet;
-    :func:`remove_leftovers` knows such names.
+    """Return an unused path in ``folder`` for a temporary file; :func:`remove_leftovers` recognises
+    such names.
     """
     aside = ""
     while not aside or os.path.lexists(aside):
@@ -58,21 +58,21 @@ def aside_name(folder: str) -> str:
 
 @contextlib.contextmanager
 def renamed_at_the_end(path: str, new: bool = False) -> Iterator[str]:
-    """Yield a path beside ``path`` where the body makes a file (:func:`create_new`), which is
-    renamed to ``path`` unless the body raises.
+    """Yield a temporary path where the body creates a file (:func:`create_new`), which is renamed
+    to ``path`` unless the body raises.
 
     Parameters
     ----------
     new
-        Nothing may be at ``path`` yet.
+        Whether ``path`` must not exist yet.
 
     Raises
     ------
     FileExistsError
-        Something is, though ``new``.
+        ``path`` exists, with ``new``.
     OSError
-        A device, a pipe or a socket is there, or a link to one such as /dev/stdout: a file must not
-        take its place.
+        ``path`` is a device, a pipe or a socket, or a link to one such as /dev/stdout, which must
+        not be replaced.
     """
     if not new and os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
         raise OSError(errno.EINVAL, "it is no regular file", path)
@@ -91,24 +91,23 @@ def renamed_at_the_end(path: str, new: bool = False) -> Iterator[str]:
 
 
 def create_new(path: str, mode: int = 0o666) -> int:
-    """Make a file that must not be there yet, not even as a link; return a descriptor that writes
-    it.
+    """Create a file that must not exist, not even as a link; return a descriptor for writing.
 
     Raises
     ------
     OSError
-        It is there (FileExistsError) or cannot be made.
+        It exists (FileExistsError) or cannot be created.
     """
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
 
 
 @contextlib.contextmanager
 def replacing(path: str) -> Iterator[IO[str]]:
-    """Yield a text stream whose content takes the place of ``path`` at the end, as
-    :func:`writing_whole` does.
+    """Replace a file atomically with what is written to the yielded text stream, as
+    :func:`writing_whole`.
 
-    It is on the disk first, so that a power failure leaves the old file or the new one. The stream
-    is UTF-8 without newline translation; what UTF-8 cannot hold is written as ``\\xNN``.
+    It is flushed to disk before the rename, so a power failure leaves the old file or the new one.
+    The stream is UTF-8 without newline translation; what UTF-8 cannot hold is written as ``\\xNN``.
 
     Raises
     ------
@@ -126,18 +125,18 @@ def replacing(path: str) -> Iterator[IO[str]]:
 
 
 def append(stream: IO[str], data: bytes) -> None:
-    """Write what is UTF-8 already to a stream of :func:`replacing`."""
+    """Write UTF-8 bytes to a stream of :func:`replacing`."""
     stream.flush()
     stream.buffer.write(data)  # type: ignore[attr-defined]
 
 
 def is_of_full_disk(error: OSError) -> bool:
-    """Tell whether there was no room on a disk, or none left for this user."""
+    """Return whether an error means a full disk or an exceeded quota."""
     return error.errno in _FULL
 
 
 def refuse_writing(path: str, error: OSError) -> NoReturn:
-    """Raise EnvironmentProblem for a file that could not be written."""
+    """Raise EnvironmentProblem for a failed write."""
     if is_of_full_disk(error):
         raise DiskFull(
             "%s: the disk is full, the file was not written (an older one is unchanged)" % path,
@@ -150,10 +149,10 @@ def refuse_writing(path: str, error: OSError) -> NoReturn:
 
 
 def require_own_file(path: str) -> None:
-    """Raise EnvironmentProblem when ``path`` is there and writing it would write elsewhere: a link,
-    a second name of a file, no file.
+    """Raise EnvironmentProblem if ``path`` exists and is a link, a hard link of another file, or no
+    file.
 
-    For files that are written in place; files that appear by rename need no such check.
+    For files that are written in place; atomic replacement needs no such check.
     """
     try:
         status = os.lstat(path)
@@ -176,8 +175,8 @@ def require_own_file(path: str) -> None:
 
 
 def remove_leftovers(folder: str, pid: Optional[int] = None) -> None:
-    """Remove what a killed writer, the process ``pid``, left aside in ``folder``; without ``pid``
-    only while holding the folder's lock.
+    """Remove temporary files in ``folder`` of the killed process ``pid``; without ``pid`` those of
+    all, only while holding the folder's lock.
     """
     prefix = ASIDE_PREFIX if pid is None else "%s%d-" % (ASIDE_PREFIX, pid)
     with contextlib.suppress(OSError):
@@ -191,7 +190,7 @@ def remove_leftovers(folder: str, pid: Optional[int] = None) -> None:
 
 
 def remove_quietly(path: str) -> bool:
-    """Remove a file, which may be gone already; tell whether that was done."""
+    """Remove a file if it exists; returns whether it was removed."""
     try:
         os.unlink(path)
     except OSError:
@@ -200,8 +199,8 @@ def remove_quietly(path: str) -> bool:
 
 
 def remove_inside(folder: str, name: str) -> bool:
-    """Remove the file ``name`` directly in ``folder``; tell whether that was done. Anything but a
-    plain name removes nothing.
+    """Remove the file ``name`` directly in ``folder``; returns whether it was removed. Only plain
+    names are accepted.
     """
     if not name or name in (os.curdir, os.pardir) or os.sep in name or "\0" in name:
         return False

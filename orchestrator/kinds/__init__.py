@@ -1,3 +1,1 @@
-"""What a file or a folder is, told by its content and not by what it was given as; what to give in
-its place.
-"""
+"""Detects what a file or folder is by its content, and advises what to give instead."""

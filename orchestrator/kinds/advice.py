@@ -1,5 +1,5 @@
-"""A file or folder in a place where another one belongs: one sentence that says what it is, and
-what to give instead.
+"""Advice for a file or folder of the wrong kind: one sentence that says what it is and what to give
+instead.
 """
 
 from __future__ import annotations
@@ -75,15 +75,15 @@ _GOLDEN: Dict[str, str] = {
 
 
 class Advice(NamedTuple):
-    """What is wrong, as the end of a sentence, and what to do."""
+    """What is wrong (the end of a sentence), and what to do."""
 
     words: str
     hint: str
 
 
 def model_error(path: str) -> Optional[InputError]:
-    """Return what to say of a file that was given as a model and is something else; None where it
-    may be one, or nothing is known.
+    """Return the error for a file given as a model that is something else; None if it may be a
+    model or is of unknown kind.
     """
     kind = _kind(path)
     if kind is None or kind.name in (
@@ -110,7 +110,7 @@ def model_error(path: str) -> Optional[InputError]:
 
 
 def _ge_proto(path: str) -> str:
-    """Name the same graph in the form that can be read, where it lies beside."""
+    """Return advice that names the same graph in readable form in the same folder."""
     folder, name = os.path.split(path)
     stem = os.path.splitext(name)[0]
     for form in ("ge_onnx_", "ge_readable_"):
@@ -124,12 +124,12 @@ def _ge_proto(path: str) -> str:
 
 
 def without_dumps(target: str, golden: str) -> Advice:
-    """Say what TARGET, a folder without a dump file, holds instead, and what to do.
+    """Return advice on TARGET, a folder without a dump file, by what it holds instead.
 
     Parameters
     ----------
     golden
-        GOLDEN, to tell whether the two were exchanged.
+        GOLDEN, to detect whether the two were exchanged.
     """
     return exchanged(target, golden) or _advice(
         kinds_in_folder(target), _DUMPED, _WANTED_DUMPS, target
@@ -137,8 +137,8 @@ def without_dumps(target: str, golden: str) -> Advice:
 
 
 def without_dumps_so_far(target: str) -> Optional[Advice]:
-    """Say what TARGET, a folder to be watched, holds in place of dump files; None where it holds
-    dumps, or nothing that is known.
+    """Return advice on TARGET, a folder to watch, by what it holds instead of dump files; None if
+    it holds dumps or nothing known.
     """
     kinds_there = kinds_in_folder(target)
     advice = _advice(kinds_there, _DUMPED, _WANTED_DUMPS, target)
@@ -148,8 +148,8 @@ def without_dumps_so_far(target: str) -> Optional[Advice]:
 
 
 def exchanged(target: str, golden: str) -> Optional[Advice]:
-    """Say that TARGET and GOLDEN were exchanged: TARGET holds npy files and no dump file, GOLDEN a
-    device's dumps; else None.
+    """Return advice if TARGET and GOLDEN were exchanged: TARGET holds npy files and no dump file,
+    GOLDEN a device's dumps; else None.
     """
     names = {kind.name for kind in kinds_in_folder(target)}
     if not names & {kinds.GOLDEN, kinds.MISNAMED} or kinds.DUMPS in names:
@@ -161,7 +161,7 @@ def exchanged(target: str, golden: str) -> Optional[Advice]:
 
 
 def without_golden(golden: str) -> Advice:
-    """Say what GOLDEN, a folder without golden data, holds instead, and what to do."""
+    """Return advice on GOLDEN, a folder without golden data, by what it holds instead."""
     return _advice(
         [kind for kind in kinds_in_folder(golden) if kind.name != kinds.DUMPS],
         _GOLDEN,
@@ -171,9 +171,8 @@ def without_golden(golden: str) -> Advice:
 
 
 def foreign_golden(golden: str) -> Optional[Advice]:
-    """Say what GOLDEN holds where its golden files are none: another tool's arrays whose names
-    happen to have the form; else None.
-    """
+    """Return advice if GOLDEN holds another tool's arrays whose names look like golden files; else
+    None."""
     kinds_there = kinds_in_folder(golden)
     names = {kind.name for kind in kinds_there}
     if kinds.FX not in names or names & {kinds.GOLDEN, kinds.DUMPS}:
@@ -208,8 +207,8 @@ def _advice(
 
 
 def not_a_dump(path: str) -> Optional[Advice]:
-    """Say what a file is that does not begin as a dump does; None where nothing tells (a damaged
-    dump, or raw bytes).
+    """Return advice on a file that does not begin like a dump; None if unknown (a damaged dump, or
+    raw bytes).
     """
     kind = _kind(path)
     named = _MODEL_ENDINGS.get(os.path.splitext(path)[1].lower())
@@ -253,13 +252,13 @@ def _is_numbers(path: str) -> bool:
 
 
 def is_raw(path: str) -> bool:
-    """Tell whether a file is called as raw elements are, and begins as nothing that is known."""
+    """Return whether a file has the name of raw elements and no known beginning."""
     kind = _kind(path) if path.lower().endswith(_RAW_ENDINGS) else None
     return kind is not None and kind.name == kinds.RAW
 
 
 def _kind(path: str) -> Optional[Kind]:
-    """Return what a file is; None for what cannot be read: its reader says why."""
+    """Return what a file is; None if it cannot be read: its reader reports why."""
     with contextlib.suppress(GoldwatchError, OSError):
         return kind_of_file(path)
     return None

@@ -1,8 +1,7 @@
-"""What a file is, by its first bytes and, where those do not tell, by its fields.
+"""Detects what a file is by its first bytes, or else by its fields.
 
 Sources of the forms: public documents of the tools that write them (CANN, AMCT, msprobe, ATB,
-MindSpore, Caffe, ONNX, TensorFlow, PyTorch, safetensors); magic numbers as the file(1) database has
-them.
+MindSpore, Caffe, ONNX, TensorFlow, PyTorch, safetensors); magic numbers from the file(1) database.
 """
 
 from __future__ import annotations
@@ -63,16 +62,16 @@ _ACL_KEYS = frozenset(
 
 
 def kind_of_file(path: str) -> Kind:
-    """Return what a file is; :data:`goldwatch.kinds.kind.RAW` where nothing tells.
+    """Return what a file is; :data:`goldwatch.kinds.kind.RAW` if unknown.
 
     At most the first 64 KiB are read, of a json up to 8 MiB, of a protobuf message the heads of its
-    fields. Whether a file is whole is for its reader to say: a dump is one whose first eight bytes
-    are the length of a header that looks like one.
+    fields. Completeness is not checked: a file is a dump if its first eight bytes are the length of
+    a plausible header.
 
     Raises
     ------
     MissingPath, InputError
-        It cannot be opened or read.
+        The file cannot be opened or read.
     """
     descriptor, size = open_regular(path)
     try:
@@ -98,16 +97,14 @@ def _by_head(descriptor: int, head: bytes, size: int, path: str) -> str:
 
 
 def _is_plain(head: bytes) -> bool:
-    """Tell whether bytes are text: no control characters, and letters outside ASCII (in any
-    encoding) are the fewer.
-    """
+    """Return whether bytes are text: no control characters, and mostly ASCII."""
     return not _CONTROL.search(head) and 2 * sum(byte > 127 for byte in head[:4096]) <= len(
         head[:4096]
     )
 
 
 def _zip(head: bytes, path: str) -> str:
-    """Tell by the name of the archive's first file."""
+    """Return the kind of a zip archive by the name of its first file."""
     name = head[30 : 30 + int.from_bytes(head[26:28], "little")]
     if name.endswith(b".npy"):
         return kinds.NPZ
@@ -129,9 +126,8 @@ def _binary(descriptor: int, head: bytes, size: int, path: str) -> str:
 
 
 def _is_message(data: bytes, length: int) -> bool:
-    """Tell whether bytes, of which the first may be all that there is, begin as a protobuf message
-    or as a nano device's header does.
-    """
+    """Return whether bytes (possibly truncated) begin like a protobuf message or a nano device's
+    header."""
     try:
         for number, _, _, _ in fields_of(data, 0, length):
             if number > 15:
@@ -142,9 +138,8 @@ def _is_message(data: bytes, length: int) -> bool:
 
 
 def _protobuf(descriptor: int, size: int, path: str) -> str:
-    """Tell by the numbers and wire types of the fields; a message that is cut short tells it as far
-    as it goes.
-    """
+    """Return the kind of a protobuf message by numbers and wire types of its fields; it may be
+    truncated."""
     counts: Dict[Tuple[int, int], int] = {}
     first: Optional[Tuple[int, int]] = None
     window = Window(descriptor, path)
@@ -185,7 +180,7 @@ def _is_text(window: Window, span: Optional[Tuple[int, int]]) -> bool:
 
 
 def _is_node(window: Window, span: Tuple[int, int]) -> bool:
-    """Tell whether a record is a NodeDef: a name and a type."""
+    """Return whether a record is a NodeDef: a name and a type."""
     try:
         numbers = {number for number, wire, _, _ in fields_of(window, *span) if wire == BYTES}
     except (GoldwatchError, IndexError):
@@ -228,9 +223,7 @@ def _table(header: str) -> Optional[str]:
 
 
 def _text_proto(text: str) -> Optional[str]:
-    """Return the kind of a protobuf message in text form by its field names; the first lines
-    tell.
-    """
+    """Return the kind of a protobuf message in text form by the field names of its first lines."""
     fields = [(len(indent), name) for indent, name in _FIELD.findall(text)[:4000]]
     if not fields:
         return None
@@ -262,7 +255,7 @@ def _json(descriptor: int, text: str, size: int, path: str) -> str:
     try:
         tree = json.loads(whole)
     except (ValueError, RecursionError):
-        # Cut, too large, or with remarks: the keys near its beginning tell.
+        # Truncated, too large, or with comments: decided by the keys near its beginning.
         tree = {key: None for key in re.findall(r'"([^"\\\n]{1,80})"\s*:', text[:4096])}
         if "graph" in tree and "op" in tree:
             return kinds.OM_JSON
@@ -310,6 +303,7 @@ def _json_kind(tree: Dict[str, Any]) -> str:
 
 
 def _are_calls(tree: Dict[str, Any]) -> bool:
-    """Tell whether the keys are calls as msprobe names them: ``Module.conv1.Conv2d.forward.0``."""
+    """Return whether the keys are calls as msprobe names them:
+    ``Module.conv1.Conv2d.forward.0``."""
     keys: List[str] = list(tree)[:8]
     return bool(keys) and all(_CALL.search(key) for key in keys)

@@ -1,5 +1,5 @@
-"""What a folder holds, by the names of the files in it: a device's dumps, golden files, or what
-another tool wrote.
+"""Detects what a folder holds by file names: a device's dumps, golden files, or another tool's
+files.
 
 Sources of the names: public documents of msprobe, TorchAir, ATB (msit llm dump) and MindSpore; for
 our own, :mod:`goldwatch.naming`.
@@ -28,7 +28,7 @@ _NAMES: Tuple[Tuple[str, Pattern[str]], ...] = (
             r"[^.]+\.[^.]+(?:\.[0-9]+){2,3}\.(?:input|output)[._][0-9]+\.[A-Za-z]\w*(?:\.\w+)?\.(?:npy|bin)\Z"
         ),
     ),
-    # What its synchronous dump wrote up to 1.3: the name tells type and shape.
+    # Its synchronous dump up to 1.3: the name has type and shape.
     (
         kinds.MINDSPORE,
         re.compile(
@@ -56,13 +56,13 @@ _NAMES: Tuple[Tuple[str, Pattern[str]], ...] = (
     (kinds.NUMBERS, re.compile(r".+\.txt\Z")),
     (kinds.IMAGE, re.compile(r".+\.(?:jpe?g|png|bmp)\Z", re.IGNORECASE)),
 )
-# What tells more than the others where several kinds are there.
+# The most significant kind first, if there are several.
 _FOREIGN = (kinds.FX, kinds.MINDSPORE, kinds.MSPROBE, kinds.ATB, kinds.MINDSPORE_STATISTICS)
 
 
 def kind_of_name(name: str) -> Optional[str]:
-    """Return what a file is by its name alone: a dump, golden data, statistics, or what another
-    tool calls so; None for any other.
+    """Return what a file is by its name alone: a dump, golden data, statistics, or a file of
+    another tool; None for any other.
     """
     if is_hash_name(name):
         return None
@@ -75,10 +75,10 @@ def kind_of_name(name: str) -> Optional[str]:
 
 
 def kinds_in_folder(folder: str) -> List[Kind]:
-    """Return what a folder and those below it hold, what tells most first; empty where nothing is
-    known of its files.
+    """Return the kinds of files at and below a folder, most significant first; empty if none is
+    known.
 
-    At most 20,000 files are looked at, by their names only; what cannot be listed is passed over.
+    At most 20,000 names are examined; folders that cannot be listed are skipped.
     """
     counts: Counter[str] = Counter()
     examples: Dict[str, str] = {}

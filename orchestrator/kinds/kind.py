@@ -1,6 +1,4 @@
-"""The kinds of files and folders that people who compare dumps have, and what each is called in a
-sentence.
-"""
+"""The kinds of files and folders, and the name of each in a sentence."""
 
 from __future__ import annotations
 
@@ -50,7 +48,7 @@ ORT, JSON, SQLITE, SCRIPT = "ort", "json", "sqlite", "script"
 MANIFEST, RESULT = "manifest", "result"
 
 ORIGINALS = (PROTOTXT, CAFFEMODEL, ONNX, ONNX_TEXT, GRAPH_DEF, GRAPH_DEF_TEXT, SAVED_MODEL)
-"""Models as they were before they were compiled, and their weights."""
+"""Original models and their weights."""
 
 GOLDEN, CONVERTED, MISNAMED, FX, MINDSPORE, DUMPS = (
     "golden",
@@ -61,7 +59,7 @@ GOLDEN, CONVERTED, MISNAMED, FX, MINDSPORE, DUMPS = (
     "dumps",
 )
 STATISTICS_DUMP, MODELS = "statistics-dump", "models"
-"""Kinds that only folders have."""
+"""Kinds of folders only."""
 
 WORDS: Dict[str, str] = {
     EMPTY: "an empty file",
@@ -125,16 +123,16 @@ WORDS: Dict[str, str] = {
 
 
 class Kind(NamedTuple):
-    """What a file or folder is.
+    """The kind of a file or folder.
 
     Attributes
     ----------
     name
         One of this module's constants.
     example
-        Of a folder one of the files that tell it, relative to it; empty for a file.
+        For a folder: a file of this kind, relative to the folder; empty for a file.
     files
-        Of a folder how many such files were seen; 0 for a file.
+        For a folder: number of such files; 0 for a file.
     """
 
     name: str
@@ -143,5 +141,5 @@ class Kind(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What it is called in a sentence."""
+        """Its name in a sentence."""
         return WORDS[self.name]

@@ -27,7 +27,7 @@ def piece_text(original: CaffeOriginal, cut: Cut, shapes: Mapping[str, Shape]) -
         A layer would read another version of a blob than in the whole net.
     """
     net = original.net
-    new = [entry for entry in cut.inputs if not entry.kept]
+    new = [entry for entry in cut.inputs if not entry.unchanged]
     check_versions(net, original.graph.sources, set(cut.layers), [entry.tensor for entry in new])
     text, is_v1 = net.document.text, net.layers[cut.layers[0]].is_v1
     stages = " ".join("stage: " + quote(stage) for stage in sorted(net.state.stages))

@@ -82,7 +82,7 @@ def replay(
     runner = runner_for(options, original)
     fails = golden_fails(options.result, combo)
     plan = ReplayPlan(
-        combo, graph, original, options.ops, asked=asked_by(options.result, graph, combo)
+        combo, graph, original, options.ops, request=asked_by(options.result, graph, combo)
     )
     limits = limits_for(graph, [planned.op for planned in plan.ops]).overlaid(options.limits)
     folder = os.path.join(options.out, FOLDER)

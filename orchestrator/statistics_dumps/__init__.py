@@ -1,3 +1,3 @@
-"""Statistics of tensors in place of tensors (``dump_data`` ``stats``): the CSV files read, golden
-data's own, and what differs.
+"""Statistics in place of tensors (``dump_data`` ``stats``): reads the CSV files, computes those of
+golden data, and compares both.
 """

@@ -1,5 +1,5 @@
-"""The CSV files of statistics, read by their headers: which columns there are, and in what order,
-differs between writers and versions.
+"""Reads CSV files of statistics by their headers: columns and their order differ between writers
+and versions.
 
 Two forms: one file for each dump (CANN: the dump's own name and ``.csv``), and one for a whole
 folder, whose rows name their ops (``statistic.csv`` of MindSpore and msprobe). Of the second each
@@ -56,7 +56,7 @@ _TRUTH = {"true": 1.0, "false": 0.0}
 
 
 class Statistics(NamedTuple):
-    """What is known of one tensor; None where the table does not tell.
+    """The statistics of one tensor; None where the table has none.
 
     Attributes
     ----------
@@ -67,13 +67,13 @@ class Statistics(NamedTuple):
     size
         Bytes.
     elements
-        How many there are, padding included.
+        Number of elements, padding included.
     max, min
-        Of all elements; of some writers NaN where the first one is.
+        Over all elements; some writers give NaN if the first element is NaN.
     mean, norm
-        Mean and l2 norm; some writers count what is not finite in.
+        Mean and l2 norm; some writers include values that are not finite.
     nan, negative_inf, positive_inf
-        How many elements are so.
+        Number of such elements.
     """
 
     dtype: str = ""
@@ -91,18 +91,18 @@ class Statistics(NamedTuple):
 
     @property
     def empty(self) -> bool:
-        """Whether no statistic is there: the writer had no data, or does not know the type."""
+        """Whether there are no statistics: the writer had no data, or does not know the type."""
         return self.max is None and self.min is None and self.mean is None and self.norm is None
 
     @property
     def infinite(self) -> Optional[int]:
-        """How many elements are infinite; None where neither count is there."""
+        """Number of infinite elements; None if neither count is given."""
         counts = [count for count in (self.negative_inf, self.positive_inf) if count is not None]
         return sum(counts) if counts else None
 
 
 class TensorRow(NamedTuple):
-    """One row: ``kind`` is ``input`` or ``output``, ``number`` which of them."""
+    """One row: ``kind`` is ``input`` or ``output``, ``number`` its index."""
 
     kind: str
     number: int
@@ -110,16 +110,16 @@ class TensorRow(NamedTuple):
 
 
 class Table(NamedTuple):
-    """What a file holds.
+    """The contents of a file.
 
     Attributes
     ----------
     rows
-        By the name of the dump that they stand for; an empty name in a file of one dump.
+        By the name of the dump that they replace; an empty name in a file of one dump.
     marks
-        By the same names (bytes, checksum) of the lines: whether an op's rows are as they were.
+        By the same names (bytes, checksum) of the lines, to detect changes of an op's rows.
     problem
-        What could not be read, as a phrase; empty where all could.
+        What could not be read, as a phrase; empty if everything was.
     """
 
     rows: Dict[str, Tuple[TensorRow, ...]]
@@ -128,7 +128,8 @@ class Table(NamedTuple):
 
 
 def is_table_of_ops(path: str) -> bool:
-    """Tell whether a file is a table of statistics whose rows name their ops, by its first line."""
+    """Return whether a file is a table of statistics whose rows name their ops, by its first
+    line."""
     if not path.endswith(SUFFIX) or os.path.basename(path) == MAPPING_FILE:
         return False
     try:
@@ -141,16 +142,14 @@ def is_table_of_ops(path: str) -> bool:
 
 
 def is_statistics_file(path: str) -> bool:
-    """Tell whether a file is one of statistics: by the name of its dump, or as
-    :func:`is_table_of_ops`.
-    """
+    """Return whether a file holds statistics: by its name, or as :func:`is_table_of_ops`."""
     dump = parse_dump_name(os.path.basename(path))
     return is_table_of_ops(path) if dump is None else dump.kind == "stats"
 
 
 def table_paths(path: str) -> List[str]:
-    """Return the path of each op of a table of ops, in the order in which they come first; none
-    where it cannot be read.
+    """Return the path of each op of a table of ops in order of first occurrence; none if it cannot
+    be read.
     """
     try:
         return [os.path.join(path, name) for name in read_table(path).rows]
@@ -159,7 +158,7 @@ def table_paths(path: str) -> List[str]:
 
 
 def table_of(path: str) -> Optional[str]:
-    """Return the table of ops that a path leads into; None for the path of a file of its own."""
+    """Return the table of ops that a path points into; None for an ordinary file."""
     folder = os.path.dirname(path)
     return (
         folder
@@ -169,9 +168,7 @@ def table_of(path: str) -> Optional[str]:
 
 
 def mark_of(path: str) -> Optional[Tuple[int, int, int]]:
-    """Return (bytes, checksum, inode) of an op's rows in a table of ops; None where there is
-    none.
-    """
+    """Return (bytes, checksum, inode) of an op's rows in a table of ops, or None."""
     table = table_of(path)
     if table is None:
         return None
@@ -188,9 +185,9 @@ def rows_of(path: str) -> Tuple[TensorRow, ...]:
     Raises
     ------
     FormatError
-        The file is no table of statistics, or the op is not in it.
+        The file is not a table of statistics, or the op is not in it.
     MissingPath, OSError
-        It cannot be read.
+        The file cannot be read.
     """
     table = table_of(path)
     table_read = read_table(table or path)
@@ -201,15 +198,15 @@ def rows_of(path: str) -> Tuple[TensorRow, ...]:
 
 
 def read_table(path: str) -> Table:
-    """Return what a file of statistics holds; a last line with fewer cells than columns is still
-    being written, and left out.
+    """Read a file of statistics; a last line with fewer cells than columns is still being written
+    and is ignored.
 
     Raises
     ------
     FormatError
-        It is no table of statistics.
+        The file is not a table of statistics.
     MissingPath, OSError
-        It cannot be read.
+        The file cannot be read.
     """
     look = os.stat(path)
     if not stat.S_ISREG(look.st_mode):
@@ -225,7 +222,7 @@ def _read(path: str, look: Tuple[int, int, int]) -> Table:
 
 
 def parse_table(text: str, path: str) -> Table:
-    """Return what the text of a table says; raises FormatError where it is none."""
+    """Parse the text of a table; raises FormatError if it is not one."""
     whole = text.endswith("\n")
     last = text.count("\n") + 1
     header: List[str] = []
@@ -239,7 +236,7 @@ def parse_table(text: str, path: str) -> Table:
             continue
         meanings = _meanings(cells)
         if "kind" in meanings and "index" in meanings:
-            # A writer that has forgotten a file writes its header again.
+            # Some writers repeat the header in the middle of a file.
             header = meanings
             continue
         if not header:
@@ -285,9 +282,9 @@ def _meanings(cells: Sequence[str]) -> List[str]:
 
 
 def _fields(header: Sequence[str], cells: List[str]) -> Dict[str, str]:
-    """Return the cells of a row by what they mean."""
+    """Return the cells of a row by field."""
     if len(cells) > len(header) and "shape" in header:
-        # A shape with commas that nobody quoted.
+        # An unquoted shape with commas.
         at = header.index("shape")
         end = next(
             (place for place in range(at, len(cells)) if cells[place].endswith((")", "]"))), at
@@ -296,8 +293,7 @@ def _fields(header: Sequence[str], cells: List[str]) -> Dict[str, str]:
             cells = [*cells[:at], ",".join(cells[at : end + 1]), *cells[end + 1 :]]
     names = list(header)
     if len(cells) == len(names) - 1 and "count" in names:
-        # adump leaves the count out where statistics were chosen, and names its column all the
-        # same.
+        # adump omits the count if statistics were selected, but keeps its column in the header.
         names.remove("count")
     return {name: cell for name, cell in zip(names, cells) if name}
 
@@ -345,8 +341,8 @@ def _dump_name(
     rows: Dict[str, List[TensorRow]],
     runs: Dict[Tuple[str, ...], str],
 ) -> str:
-    """Return the name of the dump that a row of a table of ops belongs to: a tensor that comes once
-    more begins the op's next run.
+    """Return the name of the dump that a row of a table of ops belongs to: a repeated tensor begins
+    the op's next run.
     """
     number = {
         name: int(fields[name])

@@ -1,4 +1,4 @@
-"""Statistics of a tensor that is there whole, as a device would make them, and how far two tensors'
+"""Computes the statistics of a whole tensor as a device does, and measures how far two tensors'
 statistics are apart.
 """
 
@@ -23,20 +23,18 @@ LEAST, MEAN, NORM, RANGE, NOT_FINITE = (
     "NotFiniteDifference",
 )
 MEASURES = (LEAST, MEAN, NORM, RANGE, NOT_FINITE)
-"""What is measured of two tensors' statistics."""
+"""The metrics of two tensors' statistics."""
 
 ALL_ZERO, CONSTANT = "nothing but 0", "one value throughout"
 
 _WINDOW = 1 << 18
 _PRINTED = 5e-6
-"""Six digits are printed: a number may be off by so much of itself."""
+"""Relative error of printed statistics, which have six digits."""
 
 
 class StatisticsSource:
-    """Stands for the bytes of a tensor of which only statistics were dumped: a ByteSource that
-    cannot be read.
-
-    Its size is that of nothing much, so that nobody takes a share of it.
+    """Byte source of a tensor of which only statistics were dumped: it cannot be read. Its size is
+    tiny, so that the tensor is never split into shares.
     """
 
     nbytes = 1
@@ -57,19 +55,19 @@ class TensorStatistics(NamedTuple):
     Attributes
     ----------
     elements
-        How many there are.
+        Number of elements.
     max, min
-        Of what is not NaN; None where there is nothing.
+        Over all elements but NaN; None if there are none.
     mean, norm
-        Of the finite elements; 0 where there are none. A mean that a table does not tell is None.
+        Of the finite elements; 0 if there are none. The mean is None if the table has none.
     nan, infinite
-        How many elements are so.
+        Number of such elements.
     masks
-        How many are so far below 0 that the device's type may have no number for them.
+        Number of elements so far below 0 that the device's type may not represent them.
     bound
-        The norm is not told, but the largest that it may be.
+        Whether the norm is only an upper bound.
     counted
-        NaN and Inf were counted; else ``nan`` says only whether there is any.
+        Whether NaN and Inf were counted; else ``nan`` is only 0 or 1.
     """
 
     elements: int
@@ -90,8 +88,8 @@ def statistics_of(tensor: Tensor, dtype: str = "") -> TensorStatistics:
     Parameters
     ----------
     dtype
-        The type that each element is rounded to before (to nearest, ties to even; what is beyond
-        its range becomes its largest number): float16 or bfloat16; any other rounds nothing.
+        The type to which each element is rounded first (to nearest, ties to even, clamped to its
+        range): float16 or bfloat16; others do not round.
 
     Raises
     ------
@@ -140,7 +138,7 @@ def statistics_of(tensor: Tensor, dtype: str = "") -> TensorStatistics:
 
 
 def _rounded(values: Array, dtype: str) -> Array:
-    """Return finite floats as the type has them."""
+    """Return finite floats rounded to the type."""
     if dtype == "float16" and values.dtype != np.float16:
         largest = ROUNDING[dtype].largest
         clipped: Array = np.clip(values, -largest, largest)
@@ -156,10 +154,8 @@ def _rounded(values: Array, dtype: str) -> Array:
 
 
 def known_of(statistics: Statistics, elements: int) -> Optional[TensorStatistics]:
-    """Return a device's statistics as those of a golden tensor; None where they lack mean, norm and
-    range.
-
-    ``elements``: how many there are, where the table does not count them.
+    """Convert a device's statistics to :class:`TensorStatistics`; None if mean, norm and range are
+    missing. ``elements``: their number if the table lacks it.
     """
     count = elements if statistics.elements is None else statistics.elements
     ends = (statistics.max, statistics.min, statistics.mean)
@@ -169,7 +165,7 @@ def known_of(statistics: Statistics, elements: int) -> Optional[TensorStatistics
     if norm is None or bound:
         if not numbers:
             return None
-        # No tensor of this range has a larger one.
+        # An upper bound for any tensor of this range.
         norm = max(numbers) * math.sqrt(count)
     mean = statistics.mean if statistics.mean is None or math.isfinite(statistics.mean) else None
     counted = statistics.nan is not None and statistics.infinite is not None
@@ -181,7 +177,7 @@ def known_of(statistics: Statistics, elements: int) -> Optional[TensorStatistics
 
 
 def _holds_nan(statistics: Statistics) -> bool:
-    """Tell whether a tensor has NaN, also where nobody counted them."""
+    """Return whether a tensor has NaN, even if they were not counted."""
     ends = (statistics.max, statistics.min, statistics.norm)
     return bool(statistics.nan) or any(value is not None and math.isnan(value) for value in ends)
 
@@ -189,29 +185,29 @@ def _holds_nan(statistics: Statistics) -> bool:
 def differences(
     target: Statistics, golden: TensorStatistics, slack: float = 0.0, padded: int = 0
 ) -> Dict[str, float]:
-    """Return how far a target's statistics are from golden data's: :data:`MEASURES`, those that its
-    statistics tell.
+    """Return how far a target's statistics are from golden data's: those of :data:`MEASURES` that
+    its statistics allow.
 
     LeastDistance
         No two tensors with these statistics have a smaller RelativeEuclideanDistance. With n
         elements, means m and standard deviations s, ‖x − y‖² ≥ n·(Δm)² + n·(Δs)², ‖x − y‖ ≥ |‖x‖ −
         ‖y‖|, and ‖x − y‖ ≥ |Δmax| and |Δmin|.
     MeanDifference
-        |Δmean| beside the golden root mean square.
+        |Δmean| relative to the golden root mean square.
     NormDifference
-        |Δ‖·‖| beside the golden norm.
+        |Δ‖·‖| relative to the golden norm.
     RangeDifference
-        The larger of |Δmax| and |Δmin| beside the golden's largest magnitude.
+        The larger of |Δmax| and |Δmin| relative to the golden's largest magnitude.
     NotFiniteDifference
-        The share of elements that are NaN, or infinite, on one side more than on the other. Where
-        it is not 0 nothing else is measured.
+        Difference between the shares of NaN or infinite elements. If it is not 0, nothing else is
+        measured.
 
     Parameters
     ----------
     slack
-        How far rounding alone may move each element, absolute.
+        Largest absolute error of each element by rounding alone.
     padded
-        How many elements of the target are padding, taken as 0.
+        Number of padding elements of the target, taken as 0.
     """
     count = max(golden.elements, 1)
     if target.nan is not None and golden.counted:
@@ -219,7 +215,7 @@ def differences(
     else:
         odd = int(_holds_nan(target) != bool(golden.nan))
     if target.infinite is not None and golden.counted:
-        # A device of a smaller range may have made infinities of masks.
+        # A device type of a smaller range may have turned masks into infinities.
         odd += max(
             target.infinite - golden.infinite - golden.masks,
             golden.infinite - target.infinite - golden.masks,
@@ -262,7 +258,7 @@ def differences(
     if end is not None:
         differences[RANGE] = _relative(end, max(abs(golden.max or 0.0), abs(golden.min or 0.0)))
         errors.append(end)
-    # A bound without both ends of the range is none.
+    # No bound without both ends of the range.
     unbounded = golden.bound and None in (golden.max, golden.min)
     if errors and not padded and not unbounded:
         differences[LEAST] = _relative(max(errors), golden.norm)
@@ -272,9 +268,7 @@ def differences(
 def _ends(
     target: Statistics, golden: TensorStatistics, padded: int, slack: float
 ) -> Optional[float]:
-    """Return the larger of the differences of the two ends of the range; None where neither is
-    known.
-    """
+    """Return the larger difference of the two ends of the range; None if neither is known."""
     ends = []
     for mine, theirs, pick in ((target.max, golden.max, max), (target.min, golden.min, min)):
         if mine is None or theirs is None or math.isnan(mine):
@@ -291,11 +285,10 @@ def _relative(off: float, scale: float) -> float:
 
 
 def odd_in(statistics: Statistics, dtype: str) -> List[str]:
-    """Return what is remarkable in a tensor's own statistics, worst first, as phrases; ``dtype`` as
-    in the DataType column.
+    """Return what is remarkable in a tensor's statistics as phrases, worst first; ``dtype`` as in
+    the DataType column.
 
-    NaN, Inf, the largest number of a float type (65504 of float16), nothing but 0, one value
-    throughout.
+    NaN, Inf, the largest number of a float type (65504 of float16), all 0, all equal.
     """
     ends = [value for value in (statistics.max, statistics.min) if value is not None]
     nan = statistics.nan or (1 if any(map(math.isnan, ends)) else 0)

@@ -51,8 +51,8 @@ class Layout:
     axes
         Storage axes, the outermost first.
     folds
-        How many neighbouring axes make one dim of the stored shape (FRACTAL_Z: C1, H and W make the
-        first).
+        How many adjacent axes are merged into each dim of the stored shape (FRACTAL_Z: C1, H and W
+        into the first).
     blocks
         Block size by letter, for letters that are split.
     groups
@@ -67,9 +67,7 @@ class Layout:
 
     @property
     def letters(self) -> Tuple[str, ...]:
-        """The dims' letters, each once, in the order of the plain counterpart (NCHW for
-        NC1HWC0).
-        """
+        """The dims' letters in the order of the plain layout (NCHW for NC1HWC0)."""
         if self.name == "FRACTAL_NZ":
             return tuple(str(index) for index in range(len(self.axes) - 2))
         present = {letter for letter, _ in self.axes}
@@ -109,11 +107,10 @@ class Layout:
         stored: Sequence[int],
         moved: bool = True,
     ) -> List[Dims]:
-        """Return every reading of a plain shape, in the order ``letters``, whose device shape is
-        ``stored``.
+        """Return all assignments of a plain shape to ``letters`` whose device shape is ``stored``.
 
-        A shape of equal rank that fits as it stands is the only reading; otherwise dims of size 1
-        may be left out or added anywhere (for a shape of equal rank: only where ``moved``).
+        If a shape of equal rank fits unchanged, that is the only one; otherwise dims of size 1 may
+        be removed or added anywhere (for a shape of equal rank only if ``moved``).
         """
         fitting: List[Dims] = []
         for sizes in _expansions(tuple(shape), len(letters), moved):
@@ -128,8 +125,8 @@ class Layout:
 
 
 def _expansions(shape: Shape, rank: int, moved: bool) -> Iterator[Shape]:
-    """Yield ``shape`` itself where it has that rank; else, and behind it, all placements of its
-    dims that are not 1 among ``rank`` dims.
+    """Yield ``shape`` if it has that rank, then all placements of its dims other than 1 among
+    ``rank`` dims.
     """
     if len(shape) == rank:
         yield shape
@@ -213,8 +210,8 @@ def plain_letters(format: str, rank: int) -> Optional[Tuple[str, ...]]:
     """Return the dims' letters of a plain layout of that rank: ``("N", "C", "H", "W")``, or ``("0",
     "1")`` where dims have no meaning.
 
-    A lettered layout whose rank is another one has no meaning either (the device marks matrices
-    NCHW). None for device layouts.
+    The same for a lettered layout of another rank (the device marks matrices NCHW). None for device
+    layouts.
     """
     if format in _LETTERED:
         return tuple(format) if rank == len(format) else _positions(rank)
@@ -271,7 +268,7 @@ def _split_layout(format: str, c0: int, n0: int, groups: int) -> Layout:
 
 
 def default_c0(bits: int) -> int:
-    """Return C0 for an element of so many bits: 64 for 4, 32 for 8, else 16."""
+    """Return C0 for an element of this many bits: 64 for 4, 32 for 8, else 16."""
     return {4: 64, 8: 32}.get(bits, 16)
 
 
@@ -324,7 +321,7 @@ def device_shape(
 def plain_shape(format: str, shape: Sequence[int]) -> Optional[Shape]:
     """Return the logical shape of a stored tensor: NCHW (NCDHW, a matrix) with padding included.
 
-    None where the stored shape does not tell (FRACTAL_Z, layouts not supported).
+    None if the stored shape does not determine it (FRACTAL_Z, unsupported layouts).
     """
     layout = layout_of(format, shape)
     dims = None if layout is None else padded_dims(layout, shape)
@@ -334,8 +331,8 @@ def plain_shape(format: str, shape: Sequence[int]) -> Optional[Shape]:
 
 
 def padded_dims(layout: Layout, stored: Sequence[int]) -> Optional[Dims]:
-    """Return the logical dims of a stored shape, padding included; None where they are folded into
-    one (FRACTAL_Z).
+    """Return the logical dims of a stored shape, padding included; None if they are merged into one
+    (FRACTAL_Z).
     """
     if max(layout.folds, default=1) > 1:
         return None
@@ -372,8 +369,8 @@ def unpack(stored: Array, layout: Layout, dims: Dims, letters: Sequence[str]) ->
 
 
 def _order(layout: Layout) -> List[int]:
-    """Return, for each storage axis, its place among the split dims (outer and inner part side by
-    side, in the order of the letters).
+    """Return the position of each storage axis among the split dims (outer and inner part adjacent,
+    in the order of the letters).
     """
     split = []
     for letter in layout.letters:
@@ -409,9 +406,8 @@ def _join(storage: Array, layout: Layout, dims: Dims) -> Array:
 
 
 def _pack_layout(sizes: GroupedFilter, blocks: Tuple[Tuple[str, int], ...]) -> Tuple[Layout, Dims]:
-    """Return the layout of all packs: FRACTAL_Z with the pack's number in front, under the letter
-    D.
-    """
+    """Return the layout of all packs: FRACTAL_Z with the pack number as outermost axis, letter
+    D."""
     axes = (("D", WHOLE),) + _split_layout("FRACTAL_Z", sizes.c0, sizes.n0, 1).axes
     dims = {
         "N": sizes.pack * sizes.cout,
@@ -449,6 +445,6 @@ def _unpack_groups(
 
 
 def _diagonal(sizes: GroupedFilter, place: int) -> Tuple[slice, slice]:
-    """Return the output and input channels that the group at ``place`` has inside its pack."""
+    """Return the output and input channel ranges of the group at ``place`` in its pack."""
     rows = slice(place * sizes.cout, (place + 1) * sizes.cout)
     return rows, slice(place * sizes.cin, (place + 1) * sizes.cin)

@@ -1,9 +1,9 @@
-"""Aligned blocks: the elements of a target and its golden, side by side, in pieces that stay in the
+"""Aligned blocks: corresponding elements of a target and its golden in pieces that fit the
 processor's cache.
 
-A box (:mod:`.boxes`) is cut into slabs, each read from both sources in few and long reads of
-bounded size; a slab is cut into blocks, which are strided views of what was read. Nothing is
-copied, except where a slab's bytes lie in several places of a file.
+A box (:mod:`.boxes`) is cut into slabs, each read from both sources in few long reads of bounded
+size; a slab is cut into blocks, which are strided views of the bytes read. Bytes are copied only if
+a slab is not contiguous in a file.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _WHOLE_BYTES = 4 * 1024 * 1024
 
 
 class Block(NamedTuple):
-    """Equally shaped pieces of a target and its golden, and where they lie in the golden.
+    """Equally shaped pieces of a target and its golden, and their position in the golden.
 
     Attributes
     ----------
     x, y
         Elements of the target and of the golden.
     start
-        Place of the first element in the golden as it is stored, counted in elements.
+        Offset of the first element in the golden's storage, in elements.
     strides
         Steps in the golden's storage along each axis of the block, in elements.
     """
@@ -85,7 +85,7 @@ def placed_blocks(
     halves: bool = False,
     few: bool = False,
 ) -> Iterator[Block]:
-    """Yield equally shaped blocks that hold the same elements of the target and of the golden.
+    """Yield equally shaped blocks of corresponding elements of target and golden.
 
     Parameters
     ----------
@@ -95,25 +95,25 @@ def placed_blocks(
         Of one block.
     part
         ``(k, n)``: only the k-th of n shares of the work, k from 0. The shares are disjoint and
-        together hold everything; the split depends on nothing but the arguments. A small tensor is
-        one piece of work: some shares are then empty.
+        cover everything; the split depends only on the arguments. A small tensor is not split: some
+        shares are then empty.
     borders
         As for :func:`goldwatch.tensors.boxes.boxes`.
     most
-        Where the golden has more elements than this: only a sample of at most so many, whole pieces
-        from all over the tensor, the same each time with the same borders. 0: everything. A small
-        filter with groups is never sampled.
+        Limit of elements: of a larger golden only a sample is read, contiguous pieces from all over
+        the tensor, deterministic for the same borders. 0: everything. A small filter with groups is
+        never sampled.
     halves
-        bfloat16 may come as it is stored (:data:`goldwatch.tensors.dtypes.BFLOAT16`).
+        bfloat16 may be yielded as stored (:data:`goldwatch.tensors.dtypes.BFLOAT16`).
     few
-        Only the first blocks will be asked for: each is read by itself. They are the same blocks.
+        Only the first blocks will be used: each is read by itself. The blocks are the same.
 
     Yields
     ------
     Block
         Decoded, native byte order, equal shape of any rank, usually strided views. Every element of
-        the golden (or of the sample) comes exactly once, the target's padding never. They are valid
-        until the next pair is asked for.
+        the golden (or of the sample) occurs exactly once, the target's padding never. Valid until
+        the next block is requested.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def placed_blocks(
     FormatError
         A source holds fewer bytes than its shape needs.
     ValueError
-        The geometry was made for other shapes.
+        The geometry belongs to other shapes.
     """
     if golden.shape != geometry.shape:
         raise ValueError(
@@ -166,8 +166,8 @@ def placed_blocks(
 def _read_singly(
     box: Box, starts: Ints, sizes: Ints, widths: Tuple[int, int], max_elements: int
 ) -> Iterator[Tuple[Ints, Ints, Ints]]:
-    """Yield starts, sizes and the order of the axes of the blocks that :func:`_cut` makes of a
-    slab; () for what it has to cut.
+    """Yield (starts, sizes, axis order) of the blocks that :func:`_cut` makes of a slab; () if the
+    slab must be cut there.
     """
     if len(sizes) <= 1 or element_count(sizes) <= 1:
         for at in range(0, element_count(sizes), max_elements):
@@ -193,8 +193,8 @@ def _read_singly(
 
 
 def padding_blocks(target: Tensor, geometry: Geometry) -> Iterator[Array]:
-    """Yield the target's elements that :attr:`Geometry.padded` tells to be padding, decoded, in
-    pieces of bounded size.
+    """Yield the target's elements that are padding by :attr:`Geometry.padded`, decoded, in pieces
+    of bounded size.
 
     Raises
     ------
@@ -219,8 +219,8 @@ def _slabs(grid: List[List[int]]) -> Iterator[Tuple[Ints, Ints]]:
 def _unpacked(
     target: Tensor, golden: Tensor, geometry: Geometry, max_elements: int
 ) -> Iterator[Block]:
-    """Yield the blocks of a small tensor whose boxes would be many and tiny (a filter with groups):
-    its layout is undone as a whole.
+    """Yield the blocks of a small filter with groups, unpacked as a whole: its boxes would be many
+    and tiny.
     """
     plain = unpack(target.array(), geometry.layout, geometry.dims, geometry.letters)
     other = golden.array().reshape(plain.shape)
@@ -230,9 +230,8 @@ def _unpacked(
 
 
 def element_bytes(tensor: Tensor) -> int:
-    """Return the bytes in memory for each element read: stored and, where it is another array,
-    decoded.
-    """
+    """Return the bytes in memory for each element read: stored plus, if that is another array,
+    decoded."""
     dtype = tensor.dtype
     if dtype.bits < 8:
         return 2
@@ -258,10 +257,8 @@ def _planned(
     parts: int,
     most: int,
 ) -> Tuple[_Planned, Tuple[_Slab, ...]]:
-    """Return a geometry's boxes, each with where its slabs begin (:func:`_grid`), and the slab
-    where there is one only.
-
-    A network has few geometries and many tensors, most of them small.
+    """Return a geometry's boxes, each with the starts of its slabs (:func:`_grid`), and the slab if
+    there is only one. Cached: a network has few geometries and many tensors, most of them small.
     """
     planned = tuple(
         (box, _grid(box, widths, parts, most))
@@ -272,9 +269,8 @@ def _planned(
 
 
 def _share(planned: _Planned, part: Tuple[int, int], most: int) -> Iterator[_Slab]:
-    """Yield the slabs ``(box, starts, sizes)`` of one share: neighbours, so that its reads follow
-    one another.
-    """
+    """Yield the slabs ``(box, starts, sizes)`` of one share: adjacent ones, for sequential
+    reads."""
     number, parts = part
     sizes_of = [element_count([len(cuts) - 1 for cuts in grid]) for _, grid in planned]
     total = sum(sizes_of)
@@ -306,8 +302,8 @@ def _longest(grid: List[List[int]]) -> int:
 
 
 def _spread(total: int, count: int) -> Sequence[int]:
-    """Return ``count`` of ``total`` numbers in order, one out of each equal stretch, at places that
-    no period of the data meets.
+    """Return ``count`` of ``total`` numbers in order, one from each equal interval, at positions
+    that do not align with a period of the data.
     """
     if count >= total:
         return range(total)
@@ -319,8 +315,8 @@ def _spread(total: int, count: int) -> Sequence[int]:
 
 
 def _grid(box: Box, widths: Tuple[int, int], parts: int, most: int = 0) -> List[List[int]]:
-    """Return, for each axis of the box, where its slabs begin, and its size behind; for a sample
-    they are small, whatever the parts.
+    """Return for each axis of the box the starts of its slabs followed by its size; small slabs for
+    a sample, whatever the parts.
     """
     largest = max(_LEAST_SLAB, most // _SAMPLE_SLABS) if most else 0
     tile = _slab(
@@ -342,7 +338,7 @@ def _slab(
     """Return the slab's size along each axis: the cheapest to read of those that fit into memory
     and hold at most ``largest`` elements.
 
-    The candidates take in so many elements along the target's innermost axes and so many along the
+    A candidate covers a number of elements along the target's innermost axes and a number along the
     golden's.
     """
     whole = _cost(sizes, sizes, target, golden, widths)
@@ -366,9 +362,7 @@ def _slab(
 
 
 def _prefix(sizes: Ints, strides: Ints, elements: int) -> List[int]:
-    """Return the tile that takes in up to so many elements along the axes of the smallest
-    strides.
-    """
+    """Return the tile of at most this many elements along the axes of the smallest strides."""
     tile = [1] * len(sizes)
     for axis in sorted(range(len(sizes)), key=strides.__getitem__):
         tile[axis] = max(1, min(sizes[axis], elements))
@@ -387,8 +381,7 @@ def _cost(
     for strides, width in ((target, widths[0]), (golden, widths[1])):
         extent, reads = _reads(tile, strides, width)
         total = extent * reads * width
-        # Of the bytes between the box's first and last element this slab would read its share if
-        # none were read twice.
+        # Share of the bytes between the box's first and last element, if none is read twice.
         stored = (1 + sum((size - 1) * stride for size, stride in zip(sizes, strides))) * width
         spent += (
             reads * _READ_NS
@@ -400,7 +393,7 @@ def _cost(
 
 
 def _reads(tile: Ints, strides: Ints, width: int) -> Tuple[int, int]:
-    """Return the elements of one read and the number of reads that bring in a tile."""
+    """Return the elements of one read and the number of reads of a tile."""
     extent, reads = 1, 1
     for axis in sorted(range(len(tile)), key=strides.__getitem__):
         extent, reads = _grow(tile[axis], strides[axis], extent, reads, width)
@@ -408,9 +401,8 @@ def _reads(tile: Ints, strides: Ints, width: int) -> Tuple[int, int]:
 
 
 def _grow(size: int, stride: int, extent: int, reads: int, width: int) -> Tuple[int, int]:
-    """Return extent and number of reads with one more axis, which is read over where its gaps are
-    small.
-    """
+    """Return extent and number of reads with one more axis, whose gaps are read if they are
+    small."""
     if size == 1:
         return extent, reads
     wider = (size - 1) * stride + extent
@@ -452,9 +444,8 @@ def fetch(
 
 @lru_cache(maxsize=512)
 def _laid_out(sizes: Ints, strides: Ints, width: int) -> Tuple[int, Ints, Ints]:
-    """Return the elements of one read, the axes along which reads follow one another, and the
-    strides of what was read.
-    """
+    """Return the elements of one read, the axes along which reads repeat, and the strides of the
+    result."""
     steps = [0] * len(sizes)
     extent, reads = 1, 1
     outer: List[int] = []
@@ -473,15 +464,13 @@ def _laid_out(sizes: Ints, strides: Ints, width: int) -> Tuple[int, Ints, Ints]:
 
 
 def _offsets(sizes: Ints, strides: Ints, outer: Ints) -> Iterator[int]:
-    """Yield the offset of each read; the axes in ``outer`` vary the faster the earlier they
-    stand.
-    """
+    """Yield the offset of each read; earlier axes of ``outer`` vary faster."""
     for place in product(*(range(sizes[axis]) for axis in reversed(outer))):
         yield sum(at * strides[axis] for at, axis in zip(place, reversed(outer)))
 
 
 def _gather(tensor: Tensor, firsts: List[int], extent: int, halves: bool) -> Array:
-    """Return ``extent`` elements from each of the places, one behind the other."""
+    """Return ``extent`` elements from each of the places, concatenated."""
     bits = tensor.dtype.bits
     if bits < 8:
         return np.concatenate([tensor.elements(first, first + extent) for first in firsts])
@@ -498,12 +487,12 @@ def _gather(tensor: Tensor, firsts: List[int], extent: int, halves: bool) -> Arr
 def _cut(
     left: Array, right: Array, max_elements: int, first: int, strides: Ints
 ) -> Iterator[Block]:
-    """Yield a slab's blocks: both sides cut alike, the axis order chosen for long inner loops.
+    """Yield a slab's blocks: both sides cut alike, in the axis order with the longest inner loops.
 
     Parameters
     ----------
     first, strides
-        Where the slab lies in the golden, as in :class:`Block`.
+        Position of the slab in the golden, as in :class:`Block`.
     """
     if left.ndim <= 1 or left.size <= 1:
         left, right, step = left.reshape(-1), right.reshape(-1), strides[-1] if left.size > 1 else 1
@@ -540,7 +529,7 @@ def _windows(
     Parameters
     ----------
     target, golden
-        The strides of what was read.
+        The strides of the slab in memory.
     """
     order = _axis_order(sizes, target, golden)
     sizes, target, golden = (

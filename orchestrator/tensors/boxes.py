@@ -1,8 +1,8 @@
 """Boxes: a geometry as dense blocks of elements that both sides address by strides.
 
-Where a dim is split into blocks, its whole blocks make one box and the partly filled last block
-another, so padding is in no box. Within a box the element at place ``i`` lies at ``start + sum(i *
-stride)`` of each side's storage, counted in elements.
+Of a dim that is split into blocks, the full blocks are one box and the partly filled last block is
+another, so no box contains padding. The element at index ``i`` of a box is at
+``start + sum(i * stride)`` of each side's storage, in elements.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Box:
     Attributes
     ----------
     sizes
-        Its axes, those that can be are merged; never 1, never empty unless the box is one element.
+        Sizes of its axes, merged where possible; none is 1, and empty only for a single element.
     target_strides, golden_strides
         In elements, one per axis.
     target_start, golden_start
-        In elements from each storage's begin.
+        In elements from the start of each storage.
     """
 
     sizes: Ints
@@ -44,7 +44,7 @@ def boxes(
     golden_order: str = "C",
     borders: FrozenSet[int] = frozenset(),
 ) -> Iterator[Box]:
-    """Yield boxes that together hold every element of the geometry once; padding is in none.
+    """Yield boxes that cover every element of the geometry once, without padding.
 
     Parameters
     ----------
@@ -52,9 +52,9 @@ def boxes(
         Of the two tensors (:attr:`goldwatch.tensors.tensor.Tensor.order`); a target in Fortran
         order has a plain layout.
     borders
-        Golden strides at which axes are not merged: who counts along one dim of the golden gives
-        the strides of that dim and of the next outer one, and each axis of a box then lies inside,
-        along or outside that dim.
+        Golden strides at which axes are not merged. To accumulate along one dim of the golden, give
+        the strides of that dim and of the next outer one: each axis of a box is then inside, along
+        or outside that dim.
     """
     if geometry.count == 0:
         return
@@ -73,13 +73,12 @@ def boxes(
 def boxes_within(
     geometry: Geometry, ranges: Dict[str, Tuple[int, int]], target_order: str = "C"
 ) -> Iterator[Box]:
-    """Yield boxes that together hold the elements of a part of the golden, which counts its
-    elements in C order.
+    """Yield boxes that cover the elements of a part of a golden in C order.
 
     Parameters
     ----------
     ranges
-        (first, end) of the index of each letter.
+        (start, stop) of the index of each letter.
     """
     layout = geometry.layout
     golden = dict(zip(geometry.letters, steps(geometry.sizes, "C")))
@@ -88,9 +87,8 @@ def boxes_within(
 
 
 def padding_boxes(geometry: Geometry) -> Iterator[Box]:
-    """Yield boxes that together hold every element once that :attr:`Geometry.padded` has and the
-    golden has not.
-    """
+    """Yield boxes that cover every element once that is in :attr:`Geometry.padded` but not in the
+    golden."""
     if geometry.padded is None:
         return
     golden = dict(zip(geometry.letters, steps(geometry.padded, "C")))
@@ -125,8 +123,8 @@ def _grouped(
             "H": (0, sizes.height),
             "W": (0, sizes.width),
         }
-        # Within the box, channels count from the pack's first; in the golden they count from the
-        # filter's first, and C from the group's.
+        # In the box, channels count from the pack's first; in the golden from the filter's
+        # first, and C from the group's first.
         shift = (group - place) * sizes.cout * golden["N"] - place * sizes.cin * golden["C"]
         yield from _split_boxes(
             layout, ranges, storage, golden, number * pack_elements, shift, borders
@@ -142,7 +140,7 @@ def _split_boxes(
     golden_start: int,
     borders: FrozenSet[int],
 ) -> Iterator[Box]:
-    """Yield one box for each combination of whole and partly filled blocks of the dims' ranges."""
+    """Yield one box for each combination of full and partly filled blocks of the dims' ranges."""
     blocks = dict(layout.blocks)
     choices = [_pieces(*ranges[letter], blocks.get(letter, 0)) for letter in layout.letters]
     for pieces in product(*choices):
@@ -165,10 +163,8 @@ def _split_boxes(
 
 
 def _pieces(low: int, high: int, block: int) -> List[Tuple[int, int, int, int]]:
-    """Return ``(first block, blocks, first place, places)`` for the range: a partly used block,
-    whole ones, a partly used last one.
-
-    Without blocks (``block`` 0) it is one piece of ``high - low`` whole dims.
+    """Return ``(first block, blocks, first place, places)`` of the pieces of a range: a partly used
+    block, full ones, a partly used last one. Without blocks (``block`` 0) it is one piece.
     """
     if not block:
         return [(low, high - low, 0, 1)]
@@ -199,11 +195,11 @@ def steps(sizes: Ints, order: str) -> List[int]:
 def _merged(
     axes: List[Tuple[int, int, int]], target_start: int, golden_start: int, borders: FrozenSet[int]
 ) -> Box:
-    """Return the box with axes of size 1 left out and axes that follow one another on both sides
-    made one, but across no border.
+    """Return the box without axes of size 1 and with axes merged that are contiguous on both sides,
+    except at a border.
     """
     merged: List[Tuple[int, int, int]] = []
-    # By the target's strides: in Fortran order its axes follow one another the other way round.
+    # Sorted by the target's strides: in Fortran order its axes are reversed.
     for size, target, golden in sorted(axes, key=lambda axis: -axis[1]):
         if size == 1:
             continue

@@ -52,7 +52,7 @@ class DType:
 
     @property
     def decodable(self) -> bool:
-        """Whether :func:`decode` can make numbers of it."""
+        """Whether :func:`decode` supports it."""
         return self.storage is not None
 
     @property
@@ -69,15 +69,14 @@ _BY_CODE: Dict[int, DType] = {
 
 
 def dtype_by_code(code: int) -> DType:
-    """Return the type of an OutputDataType number; never raises, a number out of the table gives a
-    type that is not decodable.
-    """
+    """Return the type of an OutputDataType number; never raises: an unknown number gives a type
+    that is not decodable."""
     return _BY_CODE.get(code) or DType(code, "unknown(%d)" % code, 0, "", None)
 
 
 def dtype_by_numpy(dtype: Any) -> DType:
-    """Return the type of a numpy dtype (any byte order); never raises for a dtype, text, object,
-    void and long double are not decodable.
+    """Return the type of a numpy dtype (any byte order); text, object, void and long double give a
+    type that is not decodable.
     """
     return _of_native(np.dtype(dtype))
 
@@ -107,8 +106,8 @@ def dtype_by_name(name: str) -> Optional[DType]:
 
 
 def nbytes(dtype: DType, count: int) -> int:
-    """Return the bytes that ``count`` elements take; packed types are rounded up to a whole byte. 0
-    when the size is not known.
+    """Return the size in bytes of ``count`` elements; packed types are rounded up to a whole byte.
+    0 if unknown.
     """
     return (count * dtype.bits + 7) // 8
 
@@ -142,9 +141,9 @@ def decode(raw: Array, dtype: DType, count: int, first: int = 0, halves: bool = 
     raw
         One-dimensional, contiguous: bytes (uint8) or stored units (:attr:`DType.storage`).
     first
-        Elements to skip; for packed types this may fall inside a byte.
+        Elements to skip; may be inside a byte for packed types.
     halves
-        bfloat16 is wanted as it is stored: :data:`BFLOAT16`.
+        Return bfloat16 as stored: :data:`BFLOAT16`.
 
     Returns
     -------
@@ -192,7 +191,7 @@ def decode(raw: Array, dtype: DType, count: int, first: int = 0, halves: bool = 
 
 
 BFLOAT16 = np.dtype("V2")
-"""Two bytes that are a bfloat16 in native byte order, for who computes with them as they are."""
+"""The two bytes of a bfloat16 in native byte order, for code that computes with the bits."""
 
 
 def plain_floats(values: Array) -> Array:
@@ -214,8 +213,8 @@ _tables: Dict[str, Array] = {}
 
 
 def _table(name: str) -> Optional[Array]:
-    """Return the 256-row table of a type that is decoded byte by byte, made when first used; None
-    for other types.
+    """Return the 256-row look-up table of a type that is decoded byte by byte, cached; None for
+    other types.
     """
     if name not in _TABLE_MAKERS:
         return None
@@ -261,7 +260,7 @@ def _e8m0() -> Array:
 
 
 def _hifloat8() -> Array:
-    """Return float32 values of all hifloat8 bytes: sign, a prefix that tells the exponent's width,
+    """Return float32 values of all hifloat8 bytes: sign, a prefix that gives the exponent's width,
     exponent, fraction.
     """
     values = np.empty(256, np.float64)
@@ -274,7 +273,7 @@ def _hifloat8() -> Array:
 
 
 def _hifloat8_magnitude(code: int) -> float:
-    """Return the value of the seven bits behind the sign."""
+    """Return the value of the seven bits after the sign."""
     widths = ((2, 3, 4), (2, 2, 3), (2, 1, 2), (3, 1, 1), (4, 1, 0))
     matches = [(7 - bits, width) for bits, prefix, width in widths if code >> (7 - bits) == prefix]
     if not matches:

@@ -26,7 +26,7 @@ def format_name(code: int) -> str:
     """Return the layout's name; never raises, an unknown code gives ``unknown(77)``.
 
     Some writers store GE's whole format word: the layout in bits 0 to 7, the sub format in bits 8
-    to 23, C0 above. Only the layout counts here.
+    to 23, C0 above. Only the layout is used here.
     """
     low = code & 0xFF
     return FORMATS.get(low) or "unknown(%d)" % code
@@ -35,8 +35,7 @@ def format_name(code: int) -> str:
 def split_format(code: int, sub_format: int = 0) -> Tuple[str, int]:
     """Return the layout's name and the sub format (the groups of a FRACTAL_Z filter).
 
-    The sub format is the container's own field where that is set, else bits 8 to 23 of the format
-    word.
+    The sub format is the container's field if set, else bits 8 to 23 of the format word.
     """
     return format_name(code), sub_format or (code >> 8) & 0xFFFF
 

@@ -1,9 +1,9 @@
-"""Which element of the target belongs to which element of the golden: the target's layout matched
-with the golden's shape.
+"""Maps each element of the target to an element of the golden, by the target's layout and the
+golden's shape.
 
-A golden npy carries a shape and no layout; the model's origin format, else the shape itself, says
-which layout it is in. Dims of size 1 may be missing or added. Anything else that differs makes the
-pair not comparable; nothing is ever cut to fit, only the device's padding goes.
+A golden npy has a shape and no layout; the layout is the model's origin format, or is inferred from
+the shape. Dims of size 1 may be missing or added. Any other difference makes the pair not
+comparable; only the device's padding is removed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FAMILIES = (("NCHW", "NHWC", "HWCN"), ("NCDHW", "NDHWC", "DHWCN"))
 @quickly_made
 @dataclass(frozen=True)
 class Geometry:
-    """How a target is brought to its golden's layout.
+    """How a target corresponds to its golden.
 
     Attributes
     ----------
@@ -38,10 +38,10 @@ class Geometry:
         The dims in the golden's order, the outermost first, and their sizes; apart from dims of
         size 1 this is :attr:`shape`.
     notes
-        What the reader of the row must know: squeezed dims, a layout that was guessed.
+        Notes for the row: squeezed dims, a layout that was guessed.
     padded
-        Where only the golden's shape tells what is padding: the sizes with it, in the order of
-        :attr:`letters`; it must be zero. Else None.
+        If only the golden's shape determines the padding: the sizes with padding, in the order of
+        :attr:`letters`; the padding must be zero. Else None.
     """
 
     shape: Shape
@@ -69,17 +69,15 @@ def match_layouts(
     origin_shape: Optional[Sequence[int]] = None,
     golden_format: Optional[str] = None,
 ) -> Geometry:
-    """Decide how the target is compared with a golden of that shape.
+    """Determine how the target corresponds to a golden of that shape.
 
     Parameters
     ----------
     origin_format, origin_shape
-        Of the tensor before the compiler chose a device layout, as the om json says; None when
-        unknown. A shape with dims below 0 (dynamic) counts as unknown; the container's
-        ``original_shape`` is used then.
+        Of the tensor before the compiler chose a device layout, from the om json; None if unknown.
+        For a shape with negative (dynamic) dims the container's ``original_shape`` is used.
     golden_format
-        The golden's layout where it is known (goldens in a dump container); it goes before the
-        origin format.
+        The golden's layout if known (goldens in a dump container); overrides the origin format.
 
     Raises
     ------
@@ -98,7 +96,7 @@ def match_layouts(
 
 
 class Stored(NamedTuple):
-    """What of a target decides how it is laid out, named as in
+    """The hashable properties of a target that determine its geometry, named as in
     :class:`goldwatch.tensors.tensor.Tensor`.
     """
 
@@ -116,7 +114,7 @@ def _matched(
     origin_shape: Optional[Shape],
     golden_format: Optional[str],
 ) -> Geometry:
-    """Match as :func:`match_layouts`; a network has few shapes and many tensors."""
+    """:func:`match_layouts`, cached: a network has few shapes and many tensors."""
     try:
         layout = layout_of(
             target.format,
@@ -140,7 +138,7 @@ def _matched(
 
 
 def match_stored(target: Tensor, golden: Tensor) -> Geometry:
-    """Compare two device tensors as they are stored, padding included (NPU against NPU).
+    """Return the geometry of two device tensors as stored, padding included (NPU against NPU).
 
     Raises
     ------
@@ -155,7 +153,7 @@ def match_stored(target: Tensor, golden: Tensor) -> Geometry:
 
 
 def is_stored_alike(target: Tensor, golden: Tensor) -> bool:
-    """Tell whether two device tensors have the same layout and stored shape."""
+    """Return whether two device tensors have the same layout and stored shape."""
     return (target.format, target.shape, max(1, target.sub_format)) == (
         golden.format,
         golden.shape,
@@ -169,7 +167,7 @@ def _stored(tensor: Union[Stored, Tensor]) -> str:
 
 
 def _in_place(layout: Layout, origin_format: Optional[str], golden_format: Optional[str]) -> bool:
-    """Whether a golden of the target's own shape is surely in the target's own layout."""
+    """Return whether a golden of the target's shape must be in the target's layout."""
     target_format = golden_format or origin_format
     if layout.letters[:1] == ("0",) or not layout.letters:
         return True
@@ -185,7 +183,7 @@ _Reading = Tuple[str, Tuple[str, ...], Dims]
 
 
 class _Matcher:
-    """The search for the one reading of the golden's shape that the target's layout allows."""
+    """Searches the assignment of the golden's dims that the target's layout allows."""
 
     def __init__(
         self,
@@ -224,16 +222,15 @@ class _Matcher:
         raise NotComparable(self._differ("differs in shape", exact))
 
     def _readings(self, exact: Optional[Dims], squeezed: bool) -> List[_Reading]:
-        """Return one reading of the golden's shape for each layout that allows it, as it stands or
-        dims of size 1 moved.
+        """Return one assignment of the golden's dims for each layout that allows it, unchanged or
+        with dims of size 1 moved.
         """
         all_readings: List[_Reading] = []
         for name in self.formats:
             letters = self._letters(name)
             if len(letters) != len(self.golden) and not squeezed:
                 continue
-            # Only known dims tell that a 1 stands at another place: the stored shape alone may fit
-            # by accident.
+            # Dims of size 1 are moved only if the dims are known: the stored shape may fit by chance.
             moved = squeezed and (exact is not None or not self.layout.blocks)
             readings = self.layout.fits(self.golden, letters, self.target.shape, moved)
             if exact is not None:
@@ -270,7 +267,7 @@ class _Matcher:
         return Geometry(self.golden, self.layout, letters, sizes, tuple(self.notes), padded)
 
     def _note_padding(self, letters: Tuple[str, ...], dims: Dims) -> Optional[Shape]:
-        """Say what only the golden's shape tells to be padding (a larger target looks the same);
+        """Note padding that only the golden's shape implies (a larger target looks the same);
         return the sizes with it.
         """
         padded = padded_dims(self.layout, self.target.shape) or {}
@@ -290,9 +287,7 @@ class _Matcher:
         )
 
     def _origin(self, origin_shape: Optional[Sequence[int]]) -> Optional[Dims]:
-        """Return the dims that the json or the container gives, where they agree with the stored
-        shape.
-        """
+        """Return the dims from the json or the container if they agree with the stored shape."""
         for what, shape in (
             ("origin shape", origin_shape),
             ("original shape", self.target.original_shape),
@@ -311,9 +306,8 @@ class _Matcher:
         return None
 
     def _permuted_nd(self) -> Optional[Geometry]:
-        """Return the geometry of an ND target whose origin format names its dims and whose golden
-        is in another order.
-        """
+        """Return the geometry of an ND target with an origin format and a golden in another
+        order."""
         format = self.origin_format
         if (
             self.formats != ["ND"]
@@ -333,8 +327,8 @@ class _Matcher:
             return None
 
     def _flat_matrix(self, shape: Optional[Sequence[int]]) -> Optional[Dims]:
-        """Return the matrix [N, C·H·W] of a fully connected op's [N, C, H, W], where the stored
-        FRACTAL_NZ is just that.
+        """Return the matrix [N, C·H·W] of a fully connected op's [N, C, H, W], if the stored
+        FRACTAL_NZ is that.
         """
         if (
             self.layout.name != "FRACTAL_NZ"
@@ -393,7 +387,7 @@ class _Matcher:
 
 
 def _order(letters: Tuple[str, ...], dims: Dims) -> Tuple[Tuple[str, int], ...]:
-    """Return the dims that are not 1: readings that differ only in where a 1 stands address the
-    same elements, unless a dim is renamed.
+    """Return the dims that are not 1: assignments that differ only in the position of a 1 address
+    the same elements, unless a dim is renamed.
     """
     return tuple((letter, dims[letter]) for letter in letters if dims[letter] != 1)

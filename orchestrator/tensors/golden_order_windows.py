@@ -1,8 +1,6 @@
-"""Windows in the golden's order: pieces of target and golden, one behind the other as the golden's
-elements are counted.
+"""Windows in the golden's order: corresponding pieces of target and golden in the golden's C order.
 
-Where :mod:`.blocks` takes the order that is cheapest to read, here the order is given: who lists
-elements with their coordinates needs it.
+:mod:`.blocks` reads in the cheapest order; listing elements with their coordinates needs this one.
 """
 
 from __future__ import annotations
@@ -21,15 +19,15 @@ from .geometry import Geometry
 from .tensor import Tensor
 
 WINDOW_ELEMENTS = 1 << 16
-"""Of one window: the gaps between one channel's elements on the device are read over, sixteen times
-as many bytes.
+"""Limit of one window: the gaps between a channel's elements on the device are read too, sixteen
+times as many bytes.
 """
 
 Ranges = Tuple[Tuple[int, int], ...]
 
 
 class Window(NamedTuple):
-    """Elements ``start`` to ``start + x.size`` of the golden, counted in C order over
+    """Elements ``start`` to ``start + x.size`` of the golden, in C order over
     :attr:`Geometry.sizes`, with the target's.
 
     Attributes
@@ -56,8 +54,8 @@ def ordered_windows(
     stop: Optional[int] = None,
     most: int = WINDOW_ELEMENTS,
 ) -> Iterator[Window]:
-    """Yield windows that together hold, in order, the elements ``start`` to ``stop`` and possibly
-    some more at either end.
+    """Yield windows that cover, in order, the elements ``start`` to ``stop`` and possibly more at
+    either end.
 
     Parameters
     ----------
@@ -66,7 +64,7 @@ def ordered_windows(
     start, stop
         In elements of the golden; all by default.
     most
-        Elements of one window at most.
+        Limit of elements in one window.
 
     Raises
     ------
@@ -81,7 +79,7 @@ def ordered_windows(
     stop = geometry.count if stop is None else stop
     plain: Optional[Array] = None
     if geometry.layout.groups > 1:
-        # The boxes of a filter with groups are many and tiny; filters are small.
+        # Filters with groups have many tiny boxes, and are small.
         plain = unpack(target.array(), geometry.layout, geometry.dims, geometry.letters).reshape(
             sizes
         )
@@ -124,8 +122,8 @@ def _all_ranges(sizes: Tuple[int, ...], start: int, stop: int, most: int) -> Ite
 def _outer_ranges(
     sizes: Tuple[int, ...], strides: List[int], start: int, stop: int
 ) -> List[Tuple[int, int]]:
-    """Return the indices of the outer axes that can hold elements ``start`` to ``stop``: the
-    outermost axis is cut, others are whole.
+    """Return the index ranges of the axes that contain elements ``start`` to ``stop``: only the
+    first axis with more than one index is cut.
     """
     ranges = [(0, size) for size in sizes]
     for axis, stride in zip(range(len(sizes)), strides):

@@ -46,14 +46,13 @@ def plain_tensor(
     origin_format: Optional[str] = None,
     origin_shape: Optional[Sequence[int]] = None,
 ) -> Tensor:
-    """Return the tensor in its original layout and shape without padding, in memory; itself where
-    it is laid out plainly.
+    """Return the tensor in memory in its original layout and shape without padding; the tensor
+    itself if its layout is plain.
 
     Parameters
     ----------
     origin_format, origin_shape
-        As the model says; else the container's original shape counts, and its layout is taken from
-        the shape.
+        From the model; else the container's original shape is used, with a layout inferred from it.
 
     Raises
     ------
@@ -120,17 +119,16 @@ def convert(
     array
         The elements in ``format_from``, flat or in ``shape_from``.
     shape_to
-        The result's shape. Needed where the stored shape does not tell the dims (from FRACTAL_Z and
-        FRACTAL_NZ); otherwise it tells how much of the last block is padding, and without it the
-        padding is kept. To a device layout its last dim gives C0 (default: 16, for 8-bit elements
-        32).
+        The result's shape. Required if the stored shape does not determine the dims (from FRACTAL_Z
+        and FRACTAL_NZ); otherwise it determines the padding to remove, and without it the padding
+        stays. To a device layout its last dim gives C0 (default: 16, for 8-bit elements 32).
     groups
         Groups of a FRACTAL_Z filter.
 
     Raises
     ------
     UsageError
-        There is no such conversion, or ``shape_to`` is needed and not given.
+        There is no such conversion, or ``shape_to`` is required and missing.
     FormatError
         Shapes, layouts and the number of elements do not agree.
     """
@@ -172,8 +170,8 @@ def convert(
 
 
 def _as_matrix(shape: Sequence[int], stored: Sequence[int]) -> Tuple[int, int]:
-    """Return the matrix that a FRACTAL_NZ of four dims holds: [N, C·H·W] as a fully connected op
-    makes it of [N, C, H, W], else [H, W].
+    """Return the dims of the matrix in a FRACTAL_NZ of four dims: [N, C·H·W] of a fully connected
+    op's [N, C, H, W], else [H, W].
     """
     flat = shape[0], shape[1] * shape[2] * shape[3]
     blocks = -(-flat[1] // max(1, stored[3])), -(-flat[0] // max(1, stored[2]))
@@ -202,7 +200,7 @@ def _require(layout: Optional[Layout], format: str) -> Layout:
 def _target(
     format_to: str, shape_to: Optional[Sequence[int]], itemsize: int, source: Layout, groups: int
 ) -> Layout:
-    """Return the layout to convert to; without a shape its rank and block sizes are chosen."""
+    """Return the layout to convert to, with default rank and block sizes if no shape is given."""
     if shape_to is not None:
         return _require(layout_of(format_to, shape_to, groups), format_to)
     layout = _require(
@@ -244,8 +242,8 @@ def _dims(
 def _same_letters(
     source: Layout, target: Layout, shape_from: Sequence[int]
 ) -> Tuple[Layout, Layout]:
-    """Return the two layouts with the dims named alike; dims without meaning take the names of the
-    other side, place by place.
+    """Return the two layouts with the same letters; unnamed dims take the letters of the other side
+    by position.
     """
     if sorted(source.letters) == sorted(target.letters):
         return source, target

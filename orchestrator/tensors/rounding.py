@@ -1,5 +1,4 @@
-"""How element types round: the bits of their fraction, the distance of the numbers next to zero,
-and where their range ends.
+"""How element types round: fraction bits, smallest step and range.
 
 Sources: IEEE 754, with an 8-bit exponent for bfloat16; the OCP 8-bit specification; the published
 hifloat8 format.
@@ -21,10 +20,9 @@ class Rounding(NamedTuple):
     Attributes
     ----------
     fraction_bits
-        Stored bits of the fraction; of hifloat8, which has fewer the farther from 1, the most.
+        Stored bits of the fraction; for hifloat8, whose precision varies, the largest number.
     step
-        The smallest positive number: below the normal range the numbers are that far apart, however
-        small the values are.
+        The smallest positive number, which is the spacing of subnormal numbers.
     least_normal, largest
         The smallest normal and the largest finite magnitude.
     """
@@ -36,9 +34,8 @@ class Rounding(NamedTuple):
 
     @property
     def half_unit(self) -> float:
-        """Half a unit in the last place of 1: what rounding to the type costs at most,
-        relatively.
-        """
+        """Half a unit in the last place of 1: the largest relative error of rounding to the
+        type."""
         return 2.0 ** -(self.fraction_bits + 1)
 
 
@@ -56,26 +53,25 @@ ROUNDING.update(
 )
 _EXACT = Rounding(64, 0.0, 0.0, math.inf)
 _EXPONENT = np.int64(0x7FF << 52)
-# Of what is not finite, too: no distance that is finite is larger.
+# For values that are not finite too: larger than any finite distance.
 _LARGEST_POWER = 2.0**1023
 
 
 def rounding_of(dtype: str) -> Rounding:
-    """Return how a type rounds, by its name as in the DataType column; types that do not round have
-    64 bits and a step of 0.
+    """Return how a type rounds by its name in the DataType column; types without rounding have 64
+    bits and a step of 0.
     """
     return ROUNDING.get(dtype, _EXACT)
 
 
 def shortened(dtype: str) -> Rounding:
-    """Return how the device's matrix unit rounds what it multiplies: to bfloat16 where that is the
-    type, else to float16.
-    """
+    """Return how the device's matrix unit rounds its factors: to bfloat16 for that type, else to
+    float16."""
     return ROUNDING["bfloat16" if dtype == "bfloat16" else "float16"]
 
 
 def ulp(values: Array, dtype: str) -> Array:
-    """Return the distance of a type's numbers at each value; 0 for types that do not round.
+    """Return the unit in the last place of a type at each value; 0 for types without rounding.
 
     Parameters
     ----------
@@ -88,7 +84,7 @@ def ulp(values: Array, dtype: str) -> Array:
         return np.zeros_like(values)
     bits, step = ROUNDING[dtype][:2]
     if dtype != "hifloat8":
-        # The exponent's bits alone are the largest power of two that is not above the value.
+        # The exponent bits alone are the largest power of two not above the value.
         power: Array = (np.asarray(values, np.float64).view(np.int64) & _EXPONENT).view(np.float64)
         steps: Array = np.clip(power * 2.0**-bits, step, _LARGEST_POWER)
         return steps

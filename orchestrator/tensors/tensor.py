@@ -1,6 +1,5 @@
-"""A tensor at rest: its element type, shape and layout, and a source of its bytes that is read in
-windows.
-"""
+"""A stored tensor: element type, shape, layout, and a source of its bytes that is read in
+windows."""
 
 from __future__ import annotations
 
@@ -22,31 +21,26 @@ else:
 
 
 WINDOW_BYTES = 16 * 1024 * 1024
-"""The most that is read from a file, or kept of a tensor, at once."""
+"""Limit of bytes read from a file, or held of a tensor, at once."""
 
 PIECE_BYTES = 1 << 20
-"""What is read at once where a tensor is walked through once, and the walk may end early: it stays
-in the cache.
+"""Bytes read at once in a single pass that may end early: they fit the processor's cache.
 """
 
 
 class ByteSource(Protocol):
-    """Where a tensor's bytes come from: a file's window, memory."""
+    """Source of a tensor's bytes: a range of a file, or memory."""
 
     @property
     def nbytes(self) -> int:
         """Bytes that can be read."""
 
     def read(self, offset: int, nbytes: int) -> Array:
-        """Return ``nbytes`` bytes from ``offset`` on as a one-dimensional uint8 array, possibly a
-        read-only view.
-        """
+        """Return ``nbytes`` bytes at ``offset`` as a 1-D uint8 array, possibly a read-only view."""
 
 
 class MemorySource:
-    """The bytes of an array in memory (a C-contiguous copy is made only where the array is not
-    contiguous).
-    """
+    """The bytes of an array in memory (copied only if the array is not C-contiguous)."""
 
     def __init__(self, array: Any) -> None:
         self._bytes: Array = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
@@ -62,9 +56,8 @@ class MemorySource:
 
 
 class HeldBytes:
-    """The bytes of a small tensor: a :class:`ByteSource` that is quickly made, compared and
-    pickled.
-    """
+    """The bytes of a small tensor: a :class:`ByteSource` that is cheap to make, compare and
+    pickle."""
 
     __slots__ = ("data",)
 
@@ -87,24 +80,22 @@ class HeldBytes:
 @quickly_made
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor whose bytes are read only when and where they are needed. Picklable when its source
-    is.
+    """A tensor whose bytes are read on demand. Picklable if its source is.
 
     Attributes
     ----------
     shape
         As stored, in ``format`` (``(1, 4, 56, 56, 16)`` for NC1HWC0), C order.
     format
-        Layout name of :mod:`goldwatch.tensors.formats`; ``ND`` where there is none to tell.
+        Layout name of :mod:`goldwatch.tensors.formats`; ``ND`` if none applies.
     source
         The bytes.
     sub_format
         Groups of a FRACTAL_Z filter; 0 and 1 mean none.
     original_shape
-        The shape before the device's layout was applied, as the container says; None when absent.
+        The shape before the device's layout was applied, from the container; None when absent.
     order
-        ``C``: the last dim's elements lie side by side; ``F``: the first dim's (npy files may be
-        so).
+        ``C``: the last dim is contiguous; ``F``: the first dim is (some npy files).
     """
 
     dtype: DType
@@ -182,7 +173,7 @@ class Tensor:
             raise NotComparable("numpy has no array of shape %s" % list(self.shape)) from None
 
     def in_c_order(self) -> Tensor:
-        """Return the tensor itself, or where it is in Fortran order a copy in memory that is not.
+        """Return the tensor, or an in-memory copy in C order if it is in Fortran order.
 
         Raises
         ------

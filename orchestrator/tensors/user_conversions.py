@@ -2,7 +2,7 @@
 convert(shape_from, shape_to, array)``.
 
 Source of the interface: the vendor's public documents. The array is flat; ``shape_to`` may be None.
-The user's code runs in a Python of its own, so that what it does to itself is one tensor's reason.
+The user's code runs in a separate process, so a crash affects one tensor only.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ FOLDER = "format_convert"
 
 
 class UserConversions:
-    """The conversions in a folder; they win over the built-in ones of the same pair. Picklable.
+    """The conversions in a folder; they override the built-in ones. Picklable.
 
     Parameters
     ----------
     folder
         Holds ``format_convert``; None for no conversions.
     required
-        Whether there must be one.
+        Whether at least one must exist.
 
     Raises
     ------
     UsageError
-        There is no such folder, or it holds no conversion, or one of a layout that is not known.
+        The folder is missing, holds no conversion, or holds one of an unknown layout.
     """
 
     def __init__(self, folder: Optional[str] = None, required: bool = True) -> None:
@@ -56,11 +56,11 @@ class UserConversions:
             )
 
     def has(self, layout_from: str, layout_to: str) -> bool:
-        """Tell whether the user converts this pair."""
+        """Return whether there is a conversion of this pair."""
         return (layout_from, layout_to) in self._scripts
 
     def targets(self, layout_from: str) -> Tuple[str, ...]:
-        """Return the layouts that the user converts a layout to."""
+        """Return the layouts that a layout can be converted to."""
         return tuple(to for origin, to in self._scripts if origin == layout_from)
 
     @property
@@ -76,7 +76,7 @@ class UserConversions:
         shape_to: Optional[Sequence[int]],
         array: Array,
     ) -> Array:
-        """Run the user's conversion and return what it returns.
+        """Run the user's conversion and return its result.
 
         Raises
         ------
@@ -115,9 +115,7 @@ def _array(returned: Any) -> Array:
 
 
 def _refuse_unknown(name: str, folder: str) -> None:
-    """Raise UsageError for a script that is named as a conversion, but of a layout that is not
-    known: it would never be called.
-    """
+    """Raise UsageError for a conversion script of an unknown layout: it would never be called."""
     stem, suffix = os.path.splitext(name)
     if suffix != ".py" or not stem.startswith("convert_"):
         return
