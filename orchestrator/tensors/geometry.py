@@ -230,7 +230,7 @@ class _Matcher:
             letters = self._letters(name)
             if len(letters) != len(self.golden) and not squeezed:
                 continue
-            # Dims of size 1 are moved only if the dims are known: the stored shape may fit by chance.
+            # Dims of size 1 move only if the dims are known: the stored shape may fit by chance.
             moved = squeezed and (exact is not None or not self.layout.blocks)
             readings = self.layout.fits(self.golden, letters, self.target.shape, moved)
             if exact is not None:

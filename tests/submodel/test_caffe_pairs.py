@@ -49,7 +49,9 @@ def test_there_are_as_many_cuts_as_were_checked_with_real_caffe(original):
         for start, end in pairs(original)
     ]
     assert len(found) == 304
-    assert sum(len([entry for entry in cut.inputs if not entry.kept]) > 1 for cut in found) == 109
+    assert (
+        sum(len([entry for entry in cut.inputs if not entry.unchanged]) > 1 for cut in found) == 109
+    )
     assert sum(any(entry.kind == "side" for entry in cut.inputs) for cut in found) == 95
     assert sum(bool(cut.outside_readers) for cut in found) == 279
 

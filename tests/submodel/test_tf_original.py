@@ -101,7 +101,7 @@ def test_an_input_for_a_second_output_gets_another_name(tmp_path):
 def test_a_placeholder_as_start_stays(tmp_path):
     model = original(tmp_path, *CHAIN)
     found = cut(model, "x", "a")
-    assert [(entry.name, entry.producer, entry.kept) for entry in found.inputs] == [
+    assert [(entry.name, entry.producer, entry.unchanged) for entry in found.inputs] == [
         ("x", "x", True)
     ]
     assert written(model, found, tmp_path)[0] == CHAIN[0] + CHAIN[3] + VERSIONS
