@@ -95,16 +95,21 @@ def _writer(home: str) -> Type[ReportFile]:
     return writer
 
 
-def write_reports(out: str, planned: Reports) -> None:
+def write_reports(out: str, planned: Reports, exit_code: Optional[int] = None) -> None:
     """Write the files of a report about the run whose store is in ``out``; raises as
     :func:`goldwatch.run.reporting.write_report`.
+
+    Parameters
+    ----------
+    exit_code
+        With which the command ends, where it is another than the store's.
     """
     if planned:
         from ..run.reporting import write_report
 
         for path in planned:
             make_room(path)
-        write_report(out, planned, closer_commands)
+        write_report(out, planned, closer_commands, exit_code)
 
 
 def closer_commands(options: ComparisonOptions, summary: Mapping[str, Any]) -> Dict[str, str]:

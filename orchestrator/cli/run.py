@@ -36,7 +36,7 @@ from .notify_option import Notify
 from .output_file_checks import out_option
 from .printing import say
 from .replay_next import append_replay, planned_replay
-from .report_options import Reports, planned_reports
+from .report_options import Reports, planned_reports, write_reports
 from .result_text import print_end, print_found
 from .watch import WaitingArguments, tell_deleted, watch_options
 
@@ -225,16 +225,17 @@ def _follow(
         result = watch.finish(program.document(), display.on_stage)
         display.clear()
         tell_deleted(watch, quiet)
-        problem = print_found(result, arguments, reports)
-        for text in (program.failure(), nothing.message if nothing is not None else None):
-            if text:
-                say(text)
         code = (
             EXIT_FAIL
             if watch.stopped_by == "divergence"
             else exit_code(result.summary, program.stopped, options.strict)
         )
-    return _finish(arguments, notify, result, code, replaying if nothing is None else None, problem)
+        problem = print_found(result, arguments, reports, code)
+        for text in (program.failure(), nothing.message if nothing is not None else None):
+            if text:
+                say(text)
+    replaying = replaying if nothing is None else None
+    return _finish(arguments, notify, result, code, replaying, problem, reports)
 
 
 def _finish(
@@ -244,6 +245,7 @@ def _finish(
     code: int,
     replaying: Optional[ReplayOptions],
     problem: Optional[GoldwatchError],
+    reports: Reports,
 ) -> int:
     """Replay if that was requested, print the last lines; return the exit code."""
     jobs, as_json = arguments.jobs or default_jobs(), arguments.output_format == "json"
@@ -253,8 +255,14 @@ def _finish(
             replayed = append_replay(replaying, result, jobs, arguments.quiet, as_json)
     finally:
         print_end(result, arguments, replayed)
-        has_culprit = replayed is not None and bool(replayed.summary.culprits)
-        code = EXIT_FAIL if has_culprit and code in (EXIT_PASS, EXIT_INCOMPLETE) else code
+        if (
+            replayed is not None
+            and replayed.summary.culprits
+            and code in (EXIT_PASS, EXIT_INCOMPLETE)
+        ):
+            code = EXIT_FAIL
+            # Else a CI system would see them pass.
+            write_reports(arguments.out, reports, code)
         notify.end(result, code)
     if problem is not None:
         raise problem

@@ -6,18 +6,17 @@ Source of the form: Jenkins' schema junit-10 of its xunit plugin, which GitLab's
 from __future__ import annotations
 
 import os
-import re
 import tempfile
-from typing import IO, Any, Dict, Iterable, List, Mapping, Optional
+from typing import IO, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from ..diagnosis.summary import INCOMPLETE
 from ..dumps.place import NOWHERE, Place
+from ..errors import EXIT_FAIL, EXIT_PASS, EXIT_PROGRAM_FAILED
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
-from ..naming import printable
+from .junit_text import xml_attribute, xml_text
 from .report_context import ReportFile
 
 _CHUNK = 1 << 20
-_INVALID = re.compile("[\ufffe\uffff]")
 _WORDS = {NOT_COMPARED: "not compared", EXPECTED_ABSENT: "absent as expected"}
 _COUNTED = {PASS: "pass", FAIL: "outside their limits", **_WORDS}
 _ERROR = '<testcase name="%s" classname=%s><error type="%s" message=%s/></testcase>\n'
@@ -32,8 +31,10 @@ class JunitFile(ReportFile):
     there.
 
     The text of a failure is its explanation: what each failing row says, and what the verdict found
-    about the op. A run that has not finished, or is incomplete, has one case more at its end, an
-    error that says so. The run's warnings stand in the first suite.
+    about the op. A run that has not finished, is incomplete, or whose program failed has a case
+    more at its end, an error that says so. Where suspects alone make a run fail (``--strict``)
+    their ops are failures. So no run that ends with another exit code than 0 is green.
+    The run's warnings stand in the first suite.
     """
 
     def begin(self) -> None:
@@ -42,10 +43,15 @@ class JunitFile(ReportFile):
         for suspect in self.context.summary["suspects"]:
             self._suspects.setdefault(suspect["op"], []).append(suspect)
         self._unstored = dict(self.context.unstored)
-        self._warnings = "\n".join(map(_text, self.context.summary["warnings"]))
+        self._warnings = "\n".join(map(xml_text, self.context.summary["warnings"]))
         self._place: Optional[Place] = None
         self._case: List[Row] = []
         self._counts = {PASS: 0, FAIL: 0, NOT_COMPARED: 0}
+        self._failures = 0
+        told = self.context
+        self._fails_by_suspects = (
+            told.exit_code == EXIT_FAIL and told.summary["verdict"] == PASS and told.finished
+        )
         # How many cases of each kind a suite has stands before them, and is known after them.
         folder = os.path.dirname(self.path) or os.curdir
         spool = tempfile.TemporaryFile("w+", encoding="utf-8", newline="", dir=folder)  # noqa: SIM115  closed with the file itself
@@ -64,35 +70,55 @@ class JunitFile(ReportFile):
     def end(self) -> None:
         """Write the last suite and what stands behind it."""
         self._end_case()
-        error = None
-        # Without it a run that was killed among healthy ops, or compared no output, would be green.
-        if not self.context.finished:
-            error = ("the run has not finished", "unfinished")
-        elif self.context.summary["verdict"] == INCOMPLETE:
-            error = ("the run is incomplete", "incomplete")
-        if error is not None:
-            suite = _attribute(self._suite_name(self._place or NOWHERE))
-            sentence = _attribute(self.context.sentence)
-            self._cases.write(_ERROR % (error[0], suite, error[1], sentence))
-        self._end_suite(int(error is not None))
+        errors = self._errors()
+        suite = xml_attribute(self._suite_name(self._place or NOWHERE))
+        for name, kind, message in errors:
+            self._cases.write(_ERROR % (name, suite, kind, xml_attribute(message)))
+        self._end_suite(len(errors))
         for place in list(self._unstored):
             self._place = place
             self._end_suite()
         self.stream.write("</testsuites>\n")
+
+    def _errors(self) -> List[Tuple[str, str, str]]:
+        """Return name, kind and message of what makes the run fail besides its rows."""
+        told, code = self.context, self.context.exit_code
+        # Without it a run that was killed among healthy ops, or compared no output, would be green.
+        if not told.finished:
+            return [("the run has not finished", "unfinished", told.sentence)]
+        errors = []
+        if code == EXIT_PROGRAM_FAILED:
+            how = "the program failed with %s" % _end_of(told.summary.get("program") or {})
+            errors.append(("the program failed", "program_failed", "%s. %s" % (how, told.sentence)))
+        if told.summary["verdict"] == INCOMPLETE:
+            errors.append(("the run is incomplete", "incomplete", told.sentence))
+        if code not in (None, EXIT_PASS) and not errors and not self._failures:
+            errors.append(("the run ended with exit code %d" % code, "exit_code", told.sentence))
+        return errors
 
     def _end_case(self) -> None:
         rows, self._case = self._case, []
         if not rows:
             return
         op, outcome = rows[0].op, _outcome(rows)
+        suspects = self._suspects.get(op, ())
+        suspect_lines = _said(suspects)
+        failing = [(row.tensor, row.reason) for row in rows if row.verdict == FAIL]
+        if self._fails_by_suspects:
+            failing += [
+                (suspect["tensor"], "suspect: " + suspect["evidence"])
+                for suspect in suspects
+                if Place(**suspect["place"]) == rows[0].place
+            ]
+        outcome = FAIL if failing else outcome
         self._counts[outcome] += 1
-        suspect_lines = _said(self._suspects.get(op, ()))
+        self._failures += outcome == FAIL
         body = (
-            _failure(rows, suspect_lines)
-            if outcome == FAIL
+            _failure(rows, failing, suspect_lines)
+            if failing
             else _beside(rows, outcome, suspect_lines)
         )
-        name, suite = _attribute(op), _attribute(self._suite_name(rows[0].place))
+        name, suite = xml_attribute(op), xml_attribute(self._suite_name(rows[0].place))
         self._cases.write("<testcase name=%s classname=%s>%s</testcase>\n" % (name, suite, body))
 
     def _add_unstored(self, counts: Mapping[str, int]) -> None:
@@ -103,16 +129,19 @@ class JunitFile(ReportFile):
         )
         outcome = NOT_COMPARED if outcome == EXPECTED_ABSENT else outcome
         self._counts[outcome] += 1
+        self._failures += outcome == FAIL
         text = ", ".join("%d %s" % (count, _COUNTED[verdict]) for verdict, count in counts.items())
         form = {
             FAIL: '<failure type="unstored" message=%s/>',
             NOT_COMPARED: "<skipped message=%s/>",
         }.get(outcome)
         body = (
-            "<system-out>%s</system-out>" % _text(text) if form is None else form % _attribute(text)
+            "<system-out>%s</system-out>" % xml_text(text)
+            if form is None
+            else form % xml_attribute(text)
         )
         name = "%d rows that the merge does not store" % sum(counts.values())
-        parts = (_attribute(name), _attribute(self._suite_name(self._place or NOWHERE)), body)
+        parts = (xml_attribute(name), xml_attribute(self._suite_name(self._place or NOWHERE)), body)
         self._cases.write("<testcase name=%s classname=%s>%s</testcase>\n" % parts)
 
     def _end_suite(self, errors: int = 0) -> None:
@@ -124,7 +153,7 @@ class JunitFile(ReportFile):
         self.stream.write(
             _SUITE
             % (
-                _attribute(self._suite_name(self._place or NOWHERE)),
+                xml_attribute(self._suite_name(self._place or NOWHERE)),
                 *numbers,
                 _iso(context.started),
             )
@@ -135,7 +164,7 @@ class JunitFile(ReportFile):
             "result": context.sentence,
         }
         parts = (
-            "<property name=%s value=%s/>" % (_attribute(name), _attribute(text))
+            "<property name=%s value=%s/>" % (xml_attribute(name), xml_attribute(text))
             for name, text in facts.items()
         )
         self.stream.write("<properties>%s</properties>\n" % "".join(parts))
@@ -174,18 +203,14 @@ def _outcome(rows: List[Row]) -> str:
     return PASS if PASS in (outputs or verdicts) and NOT_COMPARED not in outputs else NOT_COMPARED
 
 
-def _failure(rows: List[Row], suspect_lines: List[str]) -> str:
-    failing = [row for row in rows if row.verdict == FAIL]
-    text = "\n".join(
-        _text(line)
-        for line in ["%s: %s" % (row.tensor, row.reason) for row in failing]
-        + suspect_lines
-        + _left(rows)
-    )
+def _failure(
+    rows: List[Row], failing: Sequence[Tuple[str, str]], suspect_lines: Sequence[str]
+) -> str:
+    lines = ["%s: %s" % each for each in failing] + [*suspect_lines, *_left(rows)]
     return "<failure type=%s message=%s>%s</failure>" % (
-        _attribute(rows[0].op_type),
-        _attribute(failing[0].reason),
-        text,
+        xml_attribute(rows[0].op_type),
+        xml_attribute(failing[0][1]),
+        "\n".join(map(xml_text, lines)),
     )
 
 
@@ -196,9 +221,11 @@ def _beside(rows: List[Row], outcome: str, suspect_lines: List[str]) -> str:
     left = _left(rows)
     skipped = ""
     if outcome == NOT_COMPARED:
-        skipped, left = "<skipped message=%s/>" % _attribute("; ".join(left)), []
+        skipped, left = "<skipped message=%s/>" % xml_attribute("; ".join(left)), []
     lines = suspect_lines + left
-    return skipped + ("<system-out>%s</system-out>" % "\n".join(map(_text, lines)) if lines else "")
+    return skipped + (
+        "<system-out>%s</system-out>" % "\n".join(map(xml_text, lines)) if lines else ""
+    )
 
 
 def _left(rows: List[Row]) -> List[str]:
@@ -209,26 +236,13 @@ def _left(rows: List[Row]) -> List[str]:
     ]
 
 
+def _end_of(program: Mapping[str, Any]) -> str:
+    """Return how a program ended."""
+    if program.get("signal"):
+        return str(program["signal"])
+    return "exit code %s" % program.get("exit_code", "unknown")
+
+
 def _iso(started: str) -> str:
     day, time = started[:8], started[8:]
     return "%s-%s-%sT%s:%s:%s" % (day[:4], day[4:6], day[6:], time[:2], time[2:4], time[4:])
-
-
-def _plain(text: str) -> str:
-    """Return text without characters that XML has no place for: as escapes, as a terminal shows
-    them.
-    """
-    return _INVALID.sub(lambda match: "\\u%04x" % ord(match.group()), printable(text))
-
-
-def _text(text: str) -> str:
-    # It brings in an HTTP client: 20 ms of every command's start.
-    from xml.sax.saxutils import escape
-
-    return escape(_plain(text))
-
-
-def _attribute(text: str) -> str:
-    from xml.sax.saxutils import quoteattr
-
-    return quoteattr(_plain(text))

@@ -54,6 +54,8 @@ class ReportContext:
         The networks, as :func:`goldwatch.store.network.network_document` makes them.
     commands
         For each suspect's op the command that looks closer at it.
+    exit_code
+        With which the run ended; None where that is not known.
     """
 
     out: str
@@ -71,6 +73,7 @@ class ReportContext:
     omitted: Tuple[Tuple[str, str], ...] = ()
     graphs: Tuple[Mapping[str, Any], ...] = ()
     commands: Mapping[str, str] = field(default_factory=dict)
+    exit_code: Optional[int] = None
 
     @property
     def metrics(self) -> Tuple[str, ...]:

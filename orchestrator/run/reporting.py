@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, Mapping, Type
+from dataclasses import replace
+from typing import Callable, Dict, Mapping, Optional, Type
 
 from ..diagnosis.exact_summary import EXACT
 from ..diagnosis.outputs_summary import OUTPUTS
@@ -29,7 +30,10 @@ def no_commands(options: ComparisonOptions, summary: Mapping[str, object]) -> Di
 
 
 def write_report(
-    out: str, files: Mapping[str, Type[ReportFile]], commands: Commands = no_commands
+    out: str,
+    files: Mapping[str, Type[ReportFile]],
+    commands: Commands = no_commands,
+    exit_code: Optional[int] = None,
 ) -> ReportContext:
     """Write files about the run whose store is in ``out``; return what they tell.
 
@@ -37,6 +41,8 @@ def write_report(
     ----------
     files
         What to write, by path.
+    exit_code
+        With which the run ends; None: as its store says.
 
     Raises
     ------
@@ -47,6 +53,8 @@ def write_report(
     """
     with RunStore.open(out) as store, store.frozen():
         context = _told(out, store, commands, any(kind.draws for kind in files.values()))
+        if exit_code is not None:
+            context = replace(context, exit_code=exit_code)
         write_files(store.rows("index"), files, context)
     return context
 
@@ -78,6 +86,7 @@ def _told(out: str, store: RunStore, commands: Commands, draws: bool) -> ReportC
         omitted=tuple(store.events.omitted()),
         graphs=tuple(store.get(GRAPHS) or ()),
         commands=commands(options, summary),
+        exit_code=judged.get("exit_code") if finished else None,
     )
 
 

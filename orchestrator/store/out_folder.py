@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Mapping
+from os.path import commonprefix
+from typing import Any, Mapping, Tuple
 
 from ..errors import EnvironmentProblem, MissingPath, UsageError
 
-_MOST_CHARACTERS = 80
+_MOST_CHARACTERS, _AROUND = 80, 24
 SIDE_FILES = ("", "-wal", "-shm", "-journal")
 
 
@@ -39,7 +40,7 @@ def check_inputs(out: str, before: Any, now: Mapping[str, Any]) -> None:
             message = "%s was made by %s: %s does not go on with it" % (out, *commands)
         else:
             changes = (
-                "%s was %s, is %s" % (key, _cut(before.get(key)), _cut(now.get(key)))
+                "%s was %s, is %s" % (key, *_difference(before.get(key), now.get(key)))
                 for key in different[:4]
             )
             message = "%s holds the results of other inputs or options: %s" % (
@@ -49,9 +50,23 @@ def check_inputs(out: str, before: Any, now: Mapping[str, Any]) -> None:
         raise OtherResults(message, hint="choose another folder for the results, or discard those")
 
 
-def _cut(value: Any) -> str:
-    text = canonical(value)
-    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 1] + "…"
+def _difference(before: Any, now: Any) -> Tuple[str, str]:
+    """Return two values as text; of long ones what differs, and a little around it."""
+    texts = canonical(before), canonical(now)
+    if max(map(len, texts)) <= _MOST_CHARACTERS:
+        return texts
+    front = len(commonprefix(texts))
+    behind = len(commonprefix([text[front:][::-1] for text in texts]))
+    first, second = (
+        _window(text, max(0, front - _AROUND), min(len(text), len(text) - behind + _AROUND))
+        for text in texts
+    )
+    return first, second
+
+
+def _window(text: str, start: int, end: int) -> str:
+    end = min(end, start + _MOST_CHARACTERS)
+    return "%s%s%s" % ("…" * (start > 0), text[start:end], "…" * (end < len(text)))
 
 
 def make_folder(out: str) -> None:

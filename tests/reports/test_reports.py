@@ -523,3 +523,36 @@ def test_junit_warns_of_a_limit_that_decided_nothing(tmp_path, make_row):
     assert said[0] == "a <b> & c\\x00"
     assert any("decided nothing" in line and "the nearest are op0" in line for line in said)
     assert second.find("system-out") is None
+
+
+def test_suspects_that_make_a_strict_run_fail_are_failures_for_a_ci_system(tmp_path, make_row):
+    rows = [make_row(0, step=step) for step in "12"] + [make_row(4, step="2")]
+    told = told_of(rows, exit_code=1)
+    told.summary["suspects"] = [suspect("op0", place=rows[1].place._asdict())]
+    tree = ElementTree.fromstring(write(tmp_path, JunitFile, rows, told))
+    check_schema(tree)
+    first, second = tree
+    assert outcomes(first) == {"op0": ["system-out"]} and first.get("failures") == "0"
+    assert outcomes(second) == {"op0": ["failure"], "op1": []} and second.get("failures") == "1"
+    assert second.find("testcase/failure").get("message") == "suspect: op0 differs"
+
+
+def test_a_run_whose_program_failed_is_not_green_for_a_ci_system(tmp_path, make_row):
+    rows = [make_row(0)]
+    told = told_of(rows, exit_code=5)
+    told.summary["suspects"] = []
+    told.summary["program"] = {"exit_code": None, "signal": "SIGSEGV"}
+    tree = ElementTree.fromstring(write(tmp_path, JunitFile, rows, told))
+    check_schema(tree)
+    assert outcomes(tree) == {"op0": [], "the program failed": ["error"]}
+    assert "failed with SIGSEGV" in tree.find("testsuite/testcase/error").get("message")
+
+
+@pytest.mark.parametrize("code", [1, 3, 4])
+def test_no_exit_code_but_0_is_green_for_a_ci_system(tmp_path, make_row, code):
+    rows = [make_row(0)]
+    summary = dict(told_of(rows).summary, suspects=[])
+    (suite,) = junit_of(tmp_path, rows, summary=summary, exit_code=code)
+    assert outcomes(suite)["the run ended with exit code %d" % code] == ["error"]
+    (green,) = junit_of(tmp_path, rows, summary=summary, exit_code=0)
+    assert outcomes(green) == {"op0": []}
