@@ -6,7 +6,7 @@ rm -rf "$out" # else the reports of an earlier job stay where this one writes no
 goldwatch compare "$1" "$2" -f "$3" -o "$out" --junit "$out/junit.xml" --markdown "$out/comment.md"
 code=$?
 if [ -n "$4" ] && [ -f "$out/run.sqlite" ]; then
-    goldwatch diff "$4" "$out" --markdown "$out/diff.md"
+    goldwatch diff "$4" "$out" --markdown "$out/diff.md" --junit "$out/diff.xml"
     worse=$?
     [ "$code" -ne 0 ] || code=$worse
 fi

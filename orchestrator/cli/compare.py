@@ -34,7 +34,7 @@ from .option_values import parse_metrics, parse_range, parse_select, parse_time
 from .output_file_checks import out_option
 from .printing import say, say_note
 from .progress import ProgressBar
-from .report_options import planned_reports, report_options
+from .report_options import Reports, no_earlier_reports, planned_reports, report_options
 from .result_text import ResultArguments, print_result, table_option
 from .user_code_options import CustomArguments, custom_options, user_code
 
@@ -350,7 +350,18 @@ def compare(arguments: CompareArguments) -> int:
         raise UsageError(
             "--cluster compares a device's dumps: a quantised net's own files are compared here"
         )
-    compare_them = _how_to_compare(options, files)
+    with no_earlier_reports(planned, out, arguments.force):
+        return _compare(arguments, options, planned, cluster, _how_to_compare(options, files))
+
+
+def _compare(
+    arguments: CompareArguments,
+    options: ComparisonOptions,
+    planned: Reports,
+    cluster: Optional[ClusterAddress],
+    compare_them: Callable[..., RunResult],
+) -> int:
+    """Compare, and print what came of it; return the exit code."""
     with ProgressBar("comparing", arguments.quiet) as bar, comparers(cluster, bar) as elsewhere:
         result = compare_them(
             options,

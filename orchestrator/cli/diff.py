@@ -12,12 +12,14 @@ from ..filesystem.outputs import replacing
 from ..naming import printable
 from ..pages.diff_page import diff_page
 from ..reports.difference import KINDS, WORSE, Difference, difference_of
+from ..reports.difference_junit import junit
 from ..reports.difference_words import change_words, counts_words, markdown, place_words, run_words
 from ..text.shortening import shorten_all, shorten_within
 from .command import command, format_option, verbosity_options
 from .output_file_checks import make_room, refuse_foreign, refuse_replacing
 from .printing import print_json, put, put_line, say_note
 from .progress import ProgressBar
+from .report_options import remove_earlier
 
 _SHOWN = 20
 
@@ -33,6 +35,12 @@ _SHOWN = 20
     help="Write a comment for a pull request into FILE.",
 )
 @click.option(
+    "--junit",
+    "junit_file",
+    metavar="FILE",
+    help="Write JUnit XML for a CI system into FILE: what got worse fails.",
+)
+@click.option(
     "--tolerance",
     metavar="PERCENT",
     default="50",
@@ -46,6 +54,7 @@ def diff(
     run_b: str,
     html: Optional[str],
     markdown_file: Optional[str],
+    junit_file: Optional[str],
     tolerance: str,
     output_format: str,
     quiet: bool,
@@ -59,20 +68,21 @@ def diff(
 
     Example: goldwatch diff before after --html diff.html
     """
-    if markdown_file is not None:
-        refuse_replacing("--markdown", markdown_file, {"--html": html}, [run_a, run_b])
-        refuse_foreign("--markdown", markdown_file, "markdown")
-    if html is not None:
-        refuse_replacing("--html", html, {}, [run_a, run_b])
-        refuse_foreign("--html", html, "html")
+    files = {"--html": html, "--markdown": markdown_file, "--junit": junit_file}
+    asked = {option: path for option, path in files.items() if path is not None}
+    for option, path in asked.items():
+        others = {name: other for name, other in asked.items() if name != option}
+        refuse_replacing(option, path, others, [run_a, run_b])
+        refuse_foreign(option, path, option[2:])
     share = _tolerance(tolerance)
+    remove_earlier(asked.values())
     with ProgressBar("reading", quiet) as bar:
         difference = difference_of(run_a, run_b, share, bar.update)
-    for path, content in ((html, diff_page), (markdown_file, markdown)):
-        if path is not None:
-            make_room(path)
-            with replacing(path) as stream:
-                stream.write(content(difference))
+    contents = {"--html": diff_page, "--markdown": markdown, "--junit": junit}
+    for option, path in asked.items():
+        make_room(path)
+        with replacing(path) as stream:
+            stream.write(contents[option](difference))
     if output_format == "json":
         print_json(difference.document())
     else:

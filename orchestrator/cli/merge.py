@@ -16,7 +16,7 @@ from ..text.width import cut, shorten
 from .live_display import LiveDisplay, stop
 from .notify_option import Notify
 from .printing import columns_of
-from .report_options import FILES, planned_reports
+from .report_options import FILES, no_earlier_reports, planned_reports
 from .result_text import print_result
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ def merge_command(arguments: WatchArguments) -> int:
         stop_on_divergence=arguments.stop_on_divergence,
     )
     planned = planned_reports(arguments, out)
-    with LiveDisplay(arguments.quiet) as display, Notify(
-        arguments.notify, "watch", out, display.say
-    ) as notify:
+    with no_earlier_reports(planned, out, arguments.force), LiveDisplay(
+        arguments.quiet
+    ) as display, Notify(arguments.notify, "watch", out, display.say) as notify:
         merge = Merge(
             options,
             arguments.force,

@@ -17,7 +17,7 @@ from .option_values import parse_time
 from .output_file_checks import out_option
 from .printing import say_note
 from .progress import ProgressBar
-from .report_options import planned_reports, report_options
+from .report_options import no_earlier_reports, planned_reports, report_options
 from .result_text import ResultArguments, print_result, table_option
 
 
@@ -145,9 +145,12 @@ def replay(arguments: _Arguments) -> int:
         arguments.layer_files,
     )
     planned = planned_reports(arguments, arguments.out)
-    with golden_words(), ProgressBar("replaying", arguments.quiet) as bar:
-        result = run_replay(options, arguments.jobs or default_jobs(), arguments.force, bar.show)
-    for note in result.notes:
-        say_note(note, arguments.quiet)
-    print_result(result, arguments, planned)
-    return result.exit_code
+    with no_earlier_reports(planned, arguments.out, arguments.force):
+        with golden_words(), ProgressBar("replaying", arguments.quiet) as bar:
+            result = run_replay(
+                options, arguments.jobs or default_jobs(), arguments.force, bar.show
+            )
+        for note in result.notes:
+            say_note(note, arguments.quiet)
+        print_result(result, arguments, planned)
+        return result.exit_code

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Tuple, Type
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, Mapping, Optional, Tuple, Type
 
 import click
 
 from ..dumps.place import Place
-from ..errors import UsageError
+from ..errors import EnvironmentProblem, UsageError
 from ..reports.result_json import RESULT_FILE
 from ..run.options import ComparisonOptions
+from ..store.opening import STORE_FILE
 from .command import option_group
 from .output_file_checks import make_room, own_files, refuse_foreign, require_room
 from .shell_words import command_words, shell_word
@@ -93,6 +95,55 @@ def _writer(home: str) -> Type[ReportFile]:
     module, _, name = home.rpartition(".")
     writer: Type[ReportFile] = getattr(import_module("..." + module, __name__), name)
     return writer
+
+
+@contextlib.contextmanager
+def no_earlier_reports(planned: Reports, out: str, force: bool = False) -> Iterator[None]:
+    """Have the reports that are to be written be no earlier run's, whatever happens inside.
+
+    Where OUT holds another run that is not discarded, they may be that run's, for which this one
+    is refused: then they go when this one fails for another reason.
+    """
+    if force or not os.path.lexists(os.path.join(out, STORE_FILE)):
+        remove_earlier(planned)
+        yield
+        return
+    before = {path: _identity(path) for path in planned}
+    try:
+        yield
+    except UsageError:
+        raise
+    except BaseException:
+        remove_earlier([path for path, was in before.items() if _identity(path) == was])
+        raise
+
+
+def remove_earlier(paths: Iterable[str]) -> None:
+    """Remove earlier reports; :func:`planned_reports` has seen that they are such.
+
+    Raises
+    ------
+    EnvironmentProblem
+        One cannot be removed.
+    """
+    for path in paths:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise EnvironmentProblem(
+                "%s: the earlier report cannot be removed: %s" % (path, error.strerror),
+                hint="name another file",
+            ) from error
+
+
+def _identity(path: str) -> Optional[Tuple[int, int]]:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
 
 
 def write_reports(out: str, planned: Reports, exit_code: Optional[int] = None) -> None:

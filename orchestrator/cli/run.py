@@ -36,7 +36,7 @@ from .notify_option import Notify
 from .output_file_checks import out_option
 from .printing import say
 from .replay_next import append_replay, planned_replay
-from .report_options import Reports, planned_reports, write_reports
+from .report_options import Reports, no_earlier_reports, planned_reports, write_reports
 from .result_text import print_end, print_found
 from .watch import WaitingArguments, tell_deleted, watch_options
 
@@ -135,9 +135,9 @@ def run(arguments: RunArguments) -> int:
     reports = planned_reports(arguments, out)
     replaying = planned_replay(arguments.replay, arguments.model, ".", out)
     find_program(arguments.program)
-    with LiveDisplay(arguments.quiet) as display, Notify(
-        arguments.notify, "run", out, display.say
-    ) as notify:
+    with no_earlier_reports(reports, out, arguments.force), LiveDisplay(
+        arguments.quiet
+    ) as display, Notify(arguments.notify, "run", out, display.say) as notify:
         make_folder(out)
         prepared = prepare(
             kind, path, arguments.model, arguments.acl_at, out, display.say, arguments.om_name

@@ -21,7 +21,7 @@ from .live_display import LiveDisplay, stop
 from .notify_option import Notify, notify_option
 from .output_file_checks import out_option
 from .printing import say
-from .report_options import planned_reports
+from .report_options import no_earlier_reports, planned_reports
 from .result_text import print_result
 
 watch_options = option_group(
@@ -167,7 +167,7 @@ def watch_command(arguments: WatchArguments) -> int:
     options = make_options(target, golden, out, arguments, dumped_plan(arguments.plan))
     waiting, planned = arguments.watch_options(), planned_reports(arguments, out)
     waiting.check(options)
-    with LiveDisplay(quiet) as display, Notify(
+    with no_earlier_reports(planned, out, arguments.force), LiveDisplay(quiet) as display, Notify(
         arguments.notify, "watch", out, display.say
     ) as notify:
         watch = Watch(

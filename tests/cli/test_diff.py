@@ -4,10 +4,12 @@ import json
 import os
 import stat
 import sys
+from xml.etree import ElementTree
 
 import jsonschema
 import pytest
 from in_process import run_here
+from junit_form import check_schema
 
 from goldwatch.schemas import load_schema
 from goldwatch.store.store import RunStore
@@ -183,3 +185,43 @@ def test_a_result_is_not_replaced_by_a_page(runs):
         runs,
     )
     assert done.returncode == 2 and "that is a result of good itself" in done.stderr
+
+
+def _cases(path):
+    tree = ElementTree.parse(str(path)).getroot()
+    check_schema(tree)
+    cases = {
+        (case.get("classname"), case.get("name")): case[0].tag for case in tree.iter("testcase")
+    }
+    return tree, cases
+
+
+def test_a_ci_system_shows_each_tensor_that_got_worse_as_a_failure(runs, tmp_path):
+    path = tmp_path / "d.xml"
+    done = run_here(["goldwatch", "diff", "good", "bad", "--junit", path], runs)
+    tree, cases = _cases(path)
+    failing = [name for (_, name), outcome in cases.items() if outcome == "failure"]
+    assert done.returncode == 1 and len(failing) == 9 and "op_5:output:0" in failing
+    assert [suite.get("failures") for suite in tree] == ["0", "9"]
+    failure = next(tree.iter("failure"))
+    assert failure.get("message").startswith("pass -> FAIL, RelativeEuclideanDistance")
+    back = run_here(["goldwatch", "diff", "bad", "good", "--junit", path], runs)
+    _, cases = _cases(path)
+    assert back.returncode == 0 and set(cases.values()) == {"system-out"} and len(cases) == 10
+
+
+def test_two_runs_that_cannot_be_compared_are_not_green(runs, tmp_path):
+    with RunStore.begin(str(tmp_path / "empty"), {"target": "t", "golden": "g"}):
+        pass
+    path = tmp_path / "d.xml"
+    done = run_here(["goldwatch", "diff", "good", tmp_path / "empty", "--junit", path], runs)
+    _, cases = _cases(path)
+    assert done.returncode == 3 and cases == {("goldwatch diff", "the two runs"): "error"}
+
+
+def test_a_diff_that_fails_leaves_no_earlier_file_to_be_taken_for_its_own(runs, tmp_path):
+    path = tmp_path / "d.xml"
+    assert run_here(["goldwatch", "diff", "good", "good", "--junit", path], runs).returncode == 0
+    nowhere = tmp_path / "nowhere"
+    done = run_here(["goldwatch", "diff", "good", nowhere, "--junit", path], runs)
+    assert done.returncode == 4 and not path.exists()

@@ -294,3 +294,28 @@ def test_reports_of_an_interrupted_run_have_its_network(tmp_path, make_network):
         == 0
     )
     assert b"(not finished)" in contents(str(tmp_path), "r.")["markdown"]
+
+
+def _stale(folder, *words):
+    """Run a command that fails beside the reports of an earlier run; return which are left."""
+    done = run_here(["goldwatch", *words], folder)
+    assert done.returncode == 4, done.stderr
+    return sorted(name for name in os.listdir(str(folder / "out")) if name.startswith("c."))
+
+
+@pytest.mark.parametrize("words", [["--force"], []])
+def test_a_ci_job_never_shows_the_reports_of_an_earlier_run_when_this_one_fails(compared, words):
+    os.rename(str(compared / "n" / "golden"), str(compared / "elsewhere"))
+    command = ["compare", "n/dump", "n/golden", "-f", "n/net.json", "-o", "out", *words]
+    assert _stale(compared, *command, "--junit", "out/c.junit", "--csv", "out/c.csv") == [
+        "c.json",
+        "c.markdown",
+    ]
+    assert _stale(compared, *command, *options("out/c.")) == []
+
+
+def test_reports_of_a_run_that_is_not_discarded_stay_when_another_is_refused(compared):
+    before = contents(str(compared), "out/c.")
+    other = ["goldwatch", "compare", "n/dump", "n/golden", "-o", "out", *options("out/c.")]
+    assert run_here(other, compared).returncode == 2
+    assert contents(str(compared), "out/c.") == before

@@ -10,6 +10,7 @@ from importlib import import_module
 from xml.etree import ElementTree
 
 import pytest
+from junit_form import check_schema
 
 from goldwatch.cli.output_file_checks import REPORT_HEADS
 from goldwatch.cli.report_options import FILES
@@ -30,46 +31,6 @@ NAUGHTY = (
     "a|b`c``d<script>&amp;@team #12 \x00\x1b[31m\ud800\udcff\ufffe\u202e*_[x](http://e.x)\n# "
     "h\r|~~s~~ :tada: www.e.x $x$ !1 'q\" ]]>"
 )
-# Of the schema junit-10: for each element its attributes (those that must be there first, then the
-# others) and what may be in it.
-SCHEMA = {
-    "testsuites": ((), ("name", "time", "tests", "failures", "errors"), {"testsuite"}),
-    "testsuite": (
-        ("name", "tests", "failures", "errors"),
-        (
-            "group",
-            "time",
-            "skipped",
-            "timestamp",
-            "hostname",
-            "id",
-            "package",
-            "file",
-            "log",
-            "url",
-        ),
-        {"testsuite", "properties", "testcase", "system-out", "system-err"},
-    ),
-    "properties": ((), (), {"property"}),
-    "property": (("name", "value"), (), set()),
-    "testcase": (
-        ("name",),
-        ("time", "classname", "group"),
-        {"skipped", "error", "failure", "system-out", "system-err"},
-    ),
-    "failure": ((), ("type", "message"), set()),
-    "error": ((), ("type", "message"), set()),
-    "skipped": ((), ("type", "message"), set()),
-    "system-out": ((), (), set()),
-}
-
-
-def check_schema(element):
-    required, optional, inside = SCHEMA[element.tag]
-    assert set(required) <= set(element.attrib) <= {*required, *optional}, element.attrib
-    for child in element:
-        assert child.tag in inside
-        check_schema(child)
 
 
 def told_of(rows, **changes):
