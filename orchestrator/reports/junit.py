@@ -92,7 +92,7 @@ class JunitFile(ReportFile):
             errors.append(("the program failed", "program_failed", "%s. %s" % (how, told.sentence)))
         if told.summary["verdict"] == INCOMPLETE:
             errors.append(("the run is incomplete", "incomplete", told.sentence))
-        if code not in (None, EXIT_PASS) and not errors and not self._failures:
+        if code is not None and code != EXIT_PASS and not errors and not self._failures:
             errors.append(("the run ended with exit code %d" % code, "exit_code", told.sentence))
         return errors
 
