@@ -205,7 +205,7 @@ def deinplace(
 @click.option(
     "--quantised",
     is_flag=True,
-    help="The net is a quantised one: write .quant containers, as comparisons 3 and 4 expect.",
+    help="The net is quantised: write .quant containers under its own layer names.",
 )
 @click.option("--force", is_flag=True, help="Replace the golden files of an earlier run in OUT.")
 @format_option
