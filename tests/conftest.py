@@ -13,7 +13,7 @@ import time
 
 import hypothesis
 import pytest
-from browser import axe_file, browser, lacking
+from browser import axe_file, browser, missing_browser_parts
 from terminals import run_on_terminal
 
 from goldwatch.system.numpy_threads import importing_unthreaded
@@ -61,7 +61,7 @@ def pytest_collection_modifyitems(config, items):
         if config.getoption("--shared")
         else {item for item in items if item.get_closest_marker("shared")}
     )
-    if lacking():
+    if missing_browser_parts():
         unwanted |= {item for item in items if item.get_closest_marker("browser")}
     if importlib.util.find_spec("furo") is None:
         unwanted |= {item for item in items if item.get_closest_marker("docs")}
@@ -74,7 +74,9 @@ def pytest_collection_modifyitems(config, items):
 
 def pytest_report_header():
     said = [
-        "the pages are NOT tested in a browser: %s" % problem for problem in [lacking()] if problem
+        "the pages are NOT tested in a browser: %s" % problem
+        for problem in [missing_browser_parts()]
+        if problem
     ]
     if importlib.util.find_spec("furo") is None:
         said.append("the site of the pages is NOT tested: no furo (extra docs)")

@@ -217,7 +217,7 @@ def test_ctrl_c_at_any_bytecode_shows_no_traceback(phase, step):
     """
     words = [
         sys.executable,
-        os.path.join(HERE, "helpers", "interrupted_everywhere.py"),
+        os.path.join(HERE, "helpers", "interrupt_each_bytecode.py"),
         phase,
         "3",
         str(step),

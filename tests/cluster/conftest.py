@@ -8,7 +8,7 @@ import re
 
 import numpy as np
 import pytest
-from clusters import TIME, started
+from dask_clusters import TIME, running_cluster
 from in_process import run_here
 
 from goldwatch.cluster import units
@@ -18,7 +18,7 @@ from goldwatch.dumps.write import TensorData, write_dump
 @pytest.fixture(scope="module")
 def shared_client():
     """A cluster for tests that leave it as it was."""
-    with started() as client:
+    with running_cluster() as client:
         yield client
 
 
@@ -31,7 +31,7 @@ def small_batches(monkeypatch):
 @pytest.fixture
 def own_client():
     """A cluster for tests that harm it."""
-    with started() as client:
+    with running_cluster() as client:
         yield client
 
 

@@ -16,7 +16,7 @@ import warnings
 import dask
 import distributed
 import pytest
-from clusters import running, started, url
+from dask_clusters import running_cluster, running_process, url
 from distributed.versions import VersionMismatchWarning
 from in_process import run_here
 from worker_faults import (
@@ -26,9 +26,9 @@ from worker_faults import (
     Gate,
     OtherVersion,
     Waits,
-    planted,
     shard_folders,
     version_of_another,
+    worker_fault,
 )
 
 from goldwatch.cli.progress import ProgressBar
@@ -84,7 +84,7 @@ def test_a_run_continues_with_and_without_a_cluster(training, shared_client, sma
 
 def test_a_killed_worker_changes_no_result(training, own_client, reviving, small_batches) -> None:
     assert training.compare("here").returncode == 1
-    with planted(own_client, DiesComparing("op3", once=training.path("died"))):
+    with worker_fault(own_client, DiesComparing("op3", once=training.path("died"))):
         done = training.compare("there", "--cluster", url(own_client))
     assert done.returncode == 1 and os.path.exists(training.path("died")), done.stderr
     assert training.results("there") == training.results("here")
@@ -94,7 +94,7 @@ def test_a_pair_that_kills_workers_is_compared_in_a_separate_process(
     training, own_client, reviving
 ) -> None:
     assert training.compare("here").returncode == 1
-    with planted(own_client, DiesComparing("op3")):
+    with worker_fault(own_client, DiesComparing("op3")):
         done = training.compare("there", "--cluster", url(own_client))
     assert done.returncode == 1, done.stderr
     assert training.results("there") == training.results("here")
@@ -103,7 +103,7 @@ def test_a_pair_that_kills_workers_is_compared_in_a_separate_process(
 def test_a_unit_that_kills_every_worker_gets_rows_that_say_so(
     training, own_client, reviving
 ) -> None:
-    with planted(own_client, DiesPlanning("/2/net/1/1/")):
+    with worker_fault(own_client, DiesPlanning("/2/net/1/1/")):
         done = training.compare("there", "--cluster", url(own_client))
     assert done.returncode == 1, done.stderr
     lost = [row for row in training.rows("there") if row["cause"] == "crashed"]
@@ -125,7 +125,7 @@ def test_a_worker_that_does_not_see_the_files_is_named_and_gets_no_work(
         str(entry["name"]): address
         for address, entry in own_client.scheduler_info()["workers"].items()
     }
-    with planted(own_client, Blind("1", "golden")):
+    with worker_fault(own_client, Blind("1", "golden")):
         done = training.compare("there", "--cluster", url(own_client))
     assert (
         done.returncode == 1 and "worker %s does not see GOLDEN" % names["1"] in done.stderr
@@ -137,9 +137,9 @@ def test_a_worker_that_does_not_see_the_files_is_named_and_gets_no_work(
 def test_a_cluster_that_does_not_see_the_files_is_refused_before_out_is_created(
     training, own_client
 ) -> None:
-    with planted(own_client, Blind("0", "dump")):
+    with worker_fault(own_client, Blind("0", "dump")):
         pass
-    with planted(own_client, Blind("1", "dump")):
+    with worker_fault(own_client, Blind("1", "dump")):
         done = training.compare("there", "--cluster", url(own_client))
     assert (
         done.returncode == 4
@@ -175,7 +175,7 @@ def test_a_worker_that_gets_another_goldwatch_later_gets_no_more_work(
 ) -> None:
     """As one does that comes while the run goes on and is sent something before it is asked."""
     (worker, _) = own_client.nthreads()
-    with planted(own_client, OtherVersion(worker)):
+    with worker_fault(own_client, OtherVersion(worker)):
         done = training.compare("there", "--cluster", url(own_client))
     assert done.returncode == 1, done.stderr
     assert "warning: worker %s has goldwatch 0.0.1, not " % worker in done.stderr
@@ -185,7 +185,7 @@ def test_a_worker_that_gets_another_goldwatch_later_gets_no_more_work(
 
 def test_a_killed_worker_is_reported(training, own_client, small_batches) -> None:
     workers = list(own_client.nthreads())
-    with planted(own_client, DiesComparing("op3", once=training.path("dead"))):
+    with worker_fault(own_client, DiesComparing("op3", once=training.path("dead"))):
         done = training.compare("there", "--cluster", url(own_client))
     assert done.returncode == 1, done.stderr
     told = [
@@ -214,11 +214,13 @@ def test_ctrl_c_on_a_cluster_run_keeps_its_rows_for_the_next_start(
         "there",
         "--cluster",
     ]
-    with Gate(training.path("gate")) as gate, planted(
+    with Gate(training.path("gate")) as gate, worker_fault(
         shared_client, Waits(gate)
     ), contextlib.ExitStack() as stack:
         process = stack.enter_context(
-            running([*command, url(shared_client)], cwd=training.folder, stderr=subprocess.PIPE)
+            running_process(
+                [*command, url(shared_client)], cwd=training.folder, stderr=subprocess.PIPE
+            )
         )
         until(gate.reached)
         process.send_signal(signal.SIGINT)
@@ -305,7 +307,7 @@ def test_a_cluster_is_reached_by_tls(training, tmp_path) -> None:
         for what, path in (("cert", cert), ("key", key))
     }
     security = distributed.security.Security(tls_ca_file=cert, require_encryption=True, **files)
-    with started(security=security, protocol="tls://") as client:
+    with running_cluster(security=security, protocol="tls://") as client:
         assert url(client).startswith("tls://")
         done = training.compare(
             "there",

@@ -11,7 +11,7 @@ import subprocess
 import dask
 import distributed
 import pytest
-from clusters import started, url
+from dask_clusters import running_cluster, url
 
 from goldwatch.cluster import first_contact
 
@@ -75,7 +75,7 @@ def test_tls_settings_that_do_not_fit_are_refused(training, tmp_path, shared_cli
         for what, path in zip(("cert", "key"), ours)
     }
     security = distributed.security.Security(tls_ca_file=ours[0], require_encryption=True, **files)
-    with started(security=security, protocol="tls://") as client:
+    with running_cluster(security=security, protocol="tls://") as client:
         said = refused(training, url(client).replace("tls://", "tcp://"))
         # An older Dask is silent there.
         assert ("it closes the connection" in said or "says nothing" in said) and "tls://" in said

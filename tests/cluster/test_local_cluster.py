@@ -13,7 +13,7 @@ import tempfile
 
 import psutil
 import pytest
-from clusters import running
+from dask_clusters import running_process
 from worker_faults import Gate
 
 from goldwatch.cluster import scratch_folder
@@ -54,7 +54,7 @@ def test_a_local_cluster_leaves_no_processes_or_files(
             stream.write(_WAITS % (gate.path + ".waiting", gate.path))
         before = os.listdir(training.folder)
         environment = dict(os.environ, TMPDIR=training.path("temporary"))
-        with running(
+        with running_process(
             [*command, "--custom", "mine"], cwd=training.folder, env=environment, stderr=-1
         ) as process:
             until(lambda: gate.reached() or process.poll() is not None, 240)
@@ -109,7 +109,7 @@ def test_scratch_files_of_a_killed_local_cluster_are_removed_by_the_next(trainin
     with Gate(training.path("gate")) as gate:
         with open(training.path("mine", "algorithm", "alg_waits.py"), "w") as stream:
             stream.write(_WAITS % (gate.path + ".waiting", gate.path))
-        with running([*command, "--custom", "mine"], **options) as process:
+        with running_process([*command, "--custom", "mine"], **options) as process:
             until(lambda: gate.reached() or process.poll() is not None, 240)
             every = psutil.Process(process.pid).children(recursive=True)
             process.kill()
@@ -120,7 +120,7 @@ def test_scratch_files_of_a_killed_local_cluster_are_removed_by_the_next(trainin
                 )
             )
     assert any(name.startswith("goldwatch-cluster-") for name in os.listdir(temporary))
-    with running([*command, "--force"], **options) as process:
+    with running_process([*command, "--force"], **options) as process:
         _, stderr = process.communicate(timeout=240)
     assert process.returncode == 1, stderr
     assert os.listdir(temporary) == []

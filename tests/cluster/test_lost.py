@@ -11,8 +11,8 @@ import sys
 import distributed
 import psutil
 import pytest
-from clusters import running, url
-from worker_faults import Blind, Forgets, Freezes, Gate, Leaves, Waits, planted, version_after
+from dask_clusters import running_process, url
+from worker_faults import Blind, Forgets, Freezes, Gate, Leaves, Waits, version_after, worker_fault
 
 from goldwatch.cluster import bounded_questions, dispatch
 
@@ -43,7 +43,7 @@ def comparing(training, address, quiet=True, **pipes):
         address,
     ]
     pipes = dict({"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}, **pipes)
-    return running([*command, *(["-q"] if quiet else [])], cwd=training.folder, **pipes)
+    return running_process([*command, *(["-q"] if quiet else [])], cwd=training.folder, **pipes)
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def scheduler(tmp_path):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     # Its worker loads the faults.
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
-    with running([sys.executable, str(script)], env=environment, **pipes) as process:
+    with running_process([sys.executable, str(script)], env=environment, **pipes) as process:
         process.address = process.stdout.readline().strip()
         process.workers = [
             child
@@ -74,7 +74,7 @@ def test_a_scheduler_that_dies_is_reported_and_the_run_can_continue(
             if when == "asking":
                 client.run(version_after, gate)
             else:
-                with planted(client, Waits(gate)):
+                with worker_fault(client, Waits(gate)):
                     pass
         with comparing(training, scheduler.address) as process:
             until(gate.reached)
@@ -94,7 +94,7 @@ def test_a_scheduler_that_stops_answering_is_reported(training, scheduler, monke
     monkeypatch.setattr(bounded_questions, "SILENCE_S", 12)
     with distributed.Client(scheduler.address, set_as_default=False) as client:
         client.wait_for_workers(1, timeout=120)
-        with planted(client, Freezes()):
+        with worker_fault(client, Freezes()):
             pass
     done = training.compare("there", "-q", "--cluster", scheduler.address)
     first, second = done.stderr.splitlines()
@@ -113,7 +113,7 @@ def test_ctrl_c_does_not_wait_for_a_hanging_scheduler_or_worker(
     with Gate(training.path("gate")) as gate:
         with distributed.Client(scheduler.address, set_as_default=False) as client:
             client.wait_for_workers(1, timeout=120)
-            with planted(client, Waits(gate)):
+            with worker_fault(client, Waits(gate)):
                 pass
         with comparing(training, scheduler.address, quiet=False) as process:
             until(gate.reached)
@@ -148,7 +148,7 @@ def test_a_cluster_without_workers_is_not_waited_for_endlessly(
     training, own_client, small_batches, monkeypatch
 ) -> None:
     monkeypatch.setattr(dispatch, "NOBODY_S", 2)
-    with planted(own_client, Leaves("0", "1")):
+    with worker_fault(own_client, Leaves("0", "1")):
         done = training.compare("there", "--cluster", url(own_client))
     assert (
         done.returncode == 4
@@ -161,9 +161,9 @@ def test_a_cluster_without_workers_is_not_waited_for_endlessly(
 
 def test_a_worker_that_gets_no_work_is_reported_at_once(training, own_client, until) -> None:
     said = training.path("said")
-    with planted(own_client, Blind("1", "golden")):
+    with worker_fault(own_client, Blind("1", "golden")):
         pass
-    with Gate(training.path("gate")) as gate, planted(
+    with Gate(training.path("gate")) as gate, worker_fault(
         own_client, Waits(gate)
     ), contextlib.ExitStack() as stack:
         stream = stack.enter_context(open(said, "w"))
@@ -201,7 +201,7 @@ def test_a_worker_that_dies_before_handing_over_its_rows_changes_no_result(
 def test_a_run_ends_when_no_worker_sees_the_files_any_more(
     training, own_client, small_batches
 ) -> None:
-    with planted(own_client, Forgets()):
+    with worker_fault(own_client, Forgets()):
         done = training.compare("there", "--cluster", url(own_client))
     assert (
         done.returncode == 4 and "no worker is left that can compare: worker" in done.stderr

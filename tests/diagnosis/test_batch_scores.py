@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from chains import OPS, TYPES, chain, row
+from operator_chain import OPS, TYPES, chain, row
 
 from goldwatch.diagnosis.observed_ops import ObservedOps
 from goldwatch.diagnosis.op_inputs import Inputs

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from chains import OPS, TYPES, chain, normals_of, row
+from operator_chain import OPS, TYPES, chain, normals_of, row
 
 from goldwatch.diagnosis.culprit_sentence import culprit_sentence
 from goldwatch.diagnosis.first_divergence import first_divergence

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scenes import dense, half, relu
+from scene_networks import dense, half, relu
 
 from goldwatch.diagnosis.explanations import Surroundings, _of_pattern
 from goldwatch.dumps import TensorData

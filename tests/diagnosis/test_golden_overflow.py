@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scenes import before_the_command, half, kinds, only
+from scene_networks import explanation_kinds, half, only_suspect, text_before_next_command
 
 LARGEST = 65504.0
 GROWN = 2
@@ -65,13 +65,13 @@ def test_golden_data_that_overflowed_are_blamed_and_not_the_device(
     wrong = top if spoil == np.inf else None
     overflowing(scene, random, spoil, wrong, with_inputs=with_inputs)
     code, summary, text = scene.compare()
-    suspect = only(summary)
-    assert (code, suspect["op"], kinds(suspect)) == (1, "fc2", ["wrong-golden"])
+    suspect = only_suspect(summary)
+    assert (code, suspect["op"], explanation_kinds(suspect)) == (1, "fc2", ["wrong-golden"])
     assert suspect["explanations"][0]["sentence"].startswith("its golden data hold ")
     assert suspect["evidence"].startswith(
         "its golden data have NaN or Inf where its output has numbers"
     )
-    assert before_the_command(text).endswith("the golden data are wrong, not the operator.")
+    assert text_before_next_command(text).endswith("the golden data are wrong, not the operator.")
     assert "the golden file alone holds them" in text and "error is its own" not in text
     assert any("the golden run made them: fc2, " in warning for warning in summary["warnings"])
 
@@ -79,7 +79,10 @@ def test_golden_data_that_overflowed_are_blamed_and_not_the_device(
 def test_a_fault_before_overflowed_golden_data_is_still_the_suspect(scene, random):
     overflowing(scene, random, wrong={"fc1": lambda made: 1.2 * made})
     _, summary, text = scene.compare()
-    assert (only(summary)["op"], kinds(only(summary))[0]) == ("fc1", "scale")
+    assert (only_suspect(summary)["op"], explanation_kinds(only_suspect(summary))[0]) == (
+        "fc1",
+        "scale",
+    )
     assert "fc1 (MatMulV2) is the first operator outside its limits" in text
     assert any("the golden run made them: fc2, " in warning for warning in summary["warnings"])
 
@@ -87,14 +90,19 @@ def test_a_fault_before_overflowed_golden_data_is_still_the_suspect(scene, rando
 def test_wrong_values_beside_nan_in_golden_data_are_the_operators_error(scene, random):
     overflowing(scene, random, np.nan, {"fc2": lambda made: -made})
     _, summary, text = scene.compare()
-    assert (only(summary)["op"], kinds(only(summary))[0]) == ("fc2", "scale")
+    assert (only_suspect(summary)["op"], explanation_kinds(only_suspect(summary))[0]) == (
+        "fc2",
+        "scale",
+    )
     assert "the golden data are wrong, not the operator" not in text
 
 
 def test_infinity_in_golden_data_for_a_small_number_excuses_no_operator(scene, random):
     overflowing(scene, random, np.inf)
     _, summary, text = scene.compare()
-    assert only(summary)["op"] == "fc2" and "wrong-golden" not in kinds(only(summary))
+    assert only_suspect(summary)["op"] == "fc2" and "wrong-golden" not in explanation_kinds(
+        only_suspect(summary)
+    )
     assert "the golden file alone holds them" in text
 
 
@@ -107,7 +115,7 @@ def test_infinity_on_both_sides_that_golden_data_spreads_is_the_golden_runs(scen
     overflowing(scene, random, wrong={"fc2": nearly}, saturates=False)
     _, summary, _ = scene.compare()
     first = summary["suspects"][0]
-    assert (first["op"], kinds(first)) == ("fc2", ["wrong-golden"])
+    assert (first["op"], explanation_kinds(first)) == ("fc2", ["wrong-golden"])
     assert "stand in the device's output too" in first["explanations"][0]["sentence"]
 
 
@@ -118,7 +126,10 @@ def test_infinity_on_the_device_alone_is_its_overflow(scene, random):
 
     overflowing(scene, random, 1.0, {"fc2": broken}, saturates=False)
     _, summary, text = scene.compare()
-    assert (only(summary)["op"], kinds(only(summary))[0]) == ("fc2", "overflow")
+    assert (only_suspect(summary)["op"], explanation_kinds(only_suspect(summary))[0]) == (
+        "fc2",
+        "overflow",
+    )
     assert (
         "so the error is its own." in text
         and "golden file alone" not in text
@@ -134,5 +145,7 @@ def test_golden_input_data_with_nan_is_warned_of(scene, random):
     broken[3, 5] = np.nan
     scene.npy("data", broken)
     _, summary, text = scene.compare()
-    assert kinds(only(summary))[0] == "wrong-golden" and "other data" not in text
+    assert (
+        explanation_kinds(only_suspect(summary))[0] == "wrong-golden" and "other data" not in text
+    )
     assert "the golden data of the network's input hold 1 NaN where the device has numbers" in text

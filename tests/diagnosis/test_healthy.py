@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 import pytest
-from chains import normals_of
+from operator_chain import normals_of
 
 from goldwatch.diagnosis.own_error.small_output_scatter import independent_values, scatter
 

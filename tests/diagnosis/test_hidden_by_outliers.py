@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 import pytest
-from scenes import own_error
+from scene_networks import own_error
 
 from goldwatch.diagnosis.own_error.hidden_by_outliers import without_largest
 from goldwatch.metrics.patterns import AlignedPair

@@ -11,7 +11,16 @@ import sys
 import numpy as np
 import pytest
 from in_process import run_here
-from scenes import before_the_command, chosen, detection, half, kinds, logits, only, tied
+from scene_networks import (
+    detection,
+    explanation_kinds,
+    half,
+    logits,
+    near_ties,
+    only_suspect,
+    text_before_next_command,
+    top_indices,
+)
 
 from goldwatch.diagnosis.golden_recomputation import follows
 from goldwatch.dumps import write_dump
@@ -52,7 +61,7 @@ def rows(scene):
 
 @pytest.mark.parametrize("op_type", sorted(DECISIONS))
 def test_decisions_near_a_tie_pass_with_a_warning(scene, random, op_type):
-    golden, made = tied(scene, random)
+    golden, made = near_ties(scene, random)
     scene.op("decision", op_type, ["fc"], DECISIONS[op_type](golden), DECISIONS[op_type](made))
     code, summary, text = scene.compare()
     row = rows(scene)["decision:output:0"]
@@ -71,7 +80,7 @@ def test_decisions_near_a_tie_pass_with_a_warning(scene, random, op_type):
 
 @pytest.mark.parametrize("op_type", sorted(DECISIONS))
 def test_decisions_behind_inputs_outside_their_limits_fail(scene, random, op_type):
-    golden, made = tied(scene, random)
+    golden, made = near_ties(scene, random)
     scene.op("fc", "MatMulV2", ["data"], golden, half(made * 1.1))
     scene.op(
         "decision",
@@ -84,22 +93,24 @@ def test_decisions_behind_inputs_outside_their_limits_fail(scene, random, op_typ
 
 
 def test_a_users_limit_decides_over_near_ties(scene, random):
-    golden, made = tied(scene, random)
+    golden, made = near_ties(scene, random)
     scene.op(
         "decision", "ArgMaxV2", ["fc"], *(DECISIONS["ArgMaxV2"](side) for side in (golden, made))
     )
     code, _, text = scene.compare("--limit", "type=ArgMax*:DifferentElements<=0")
-    assert code == 1 and "it decides between values" in before_the_command(text)
+    assert code == 1 and "it decides between values" in text_before_next_command(text)
     assert scene.compare("--limit", "DifferentElements<=0")[0] == 0
 
 
 def test_one_wrong_decision_among_near_ties_fails(scene, random):
-    golden, made = tied(scene, random)
+    golden, made = near_ties(scene, random)
     label = made.argmax(1).astype(np.int32)
     label[77] = (label[77] + 7) % 64
     scene.op("label", "ArgMaxV2", ["fc"], golden.argmax(1).astype(np.int32), label)
     code, summary, _ = scene.compare()
-    assert code == 1 and only(summary)["evidence"].startswith("1 of its 256 values do not follow")
+    assert code == 1 and only_suspect(summary)["evidence"].startswith(
+        "1 of its 256 values do not follow"
+    )
 
 
 @pytest.mark.parametrize("op_type", sorted(DECISIONS))
@@ -114,10 +125,10 @@ def test_decisions_that_contradict_the_devices_input_are_the_operators_error(
         "decision", op_type, ["fc"], DECISIONS[op_type](golden), wrong, with_inputs=with_inputs
     )
     code, summary, text = scene.compare()
-    suspect = only(summary)
-    assert (code, suspect["op"], kinds(suspect)) == (1, "decision", ["not-equal"])
+    suspect = only_suspect(summary)
+    assert (code, suspect["op"], explanation_kinds(suspect)) == (1, "decision", ["not-equal"])
     assert "do not follow from the device's own inputs" in suspect["evidence"]
-    assert before_the_command(text).endswith("so the error is its own.")
+    assert text_before_next_command(text).endswith("so the error is its own.")
 
 
 def test_one_wrong_label_of_256_is_the_suspect(scene, random):
@@ -125,12 +136,14 @@ def test_one_wrong_label_of_256_is_the_suspect(scene, random):
     label = made.argmax(1).astype(np.int32)
     label[77] = (label[77] + 7) % 64
     scene.op("label", "ArgMaxV2", ["fc"], golden.argmax(1).astype(np.int32), label)
-    assert only(scene.compare()[1])["evidence"].startswith("1 of its 256 values do not follow")
+    assert only_suspect(scene.compare()[1])["evidence"].startswith(
+        "1 of its 256 values do not follow"
+    )
 
 
 @pytest.mark.parametrize("op_type", sorted(DECISIONS))
 def test_decisions_without_dumped_inputs_are_judged_by_their_producers(scene, random, op_type):
-    golden, made = tied(scene, random)
+    golden, made = near_ties(scene, random)
     scene.op(
         "decision",
         op_type,
@@ -166,7 +179,11 @@ def test_readers_of_near_ties_pass_without_dumped_inputs(scene, random):
 def test_wrong_readers_of_near_ties_fail_without_dumped_inputs(scene, random):
     detection(scene, random, wrong_gather=True, with_inputs=False)
     code, summary, _ = scene.compare()
-    assert (code, only(summary)["op"], summary["first_divergence"]["inputs"]) == (1, "boxes", "bad")
+    assert (code, only_suspect(summary)["op"], summary["first_divergence"]["inputs"]) == (
+        1,
+        "boxes",
+        "bad",
+    )
 
 
 def test_correct_readers_of_near_ties_pass(scene, random):
@@ -203,8 +220,8 @@ def test_a_wrong_reader_of_a_near_tie_is_the_suspect(scene, random):
         "bad",
     )
     assert (
-        only(summary)["op"] == "boxes"
-        and "from what is computed of the device's own inputs" in only(summary)["evidence"]
+        only_suspect(summary)["op"] == "boxes"
+        and "from what is computed of the device's own inputs" in only_suspect(summary)["evidence"]
     )
     assert (
         "computed again from the device's own inputs it comes out otherwise, so the error is "
@@ -373,7 +390,7 @@ def test_of_several_nearly_fitting_choices_the_best_is_judged(scene, random):
     code, summary, _ = scored(
         scene, golden, golden + 1e-4, wrong=lambda right: np.where(right == 3, 4, right), **cast
     )
-    assert code == 1 and only(summary)["op"] == "decision"
+    assert code == 1 and only_suspect(summary)["op"] == "decision"
 
 
 def test_the_axis_of_a_choice_is_the_one_that_fits_best(scene, random):
@@ -485,11 +502,11 @@ def test_equal_inputs_allow_no_other_decision(scene, random, op_type, right, oth
     scene.data(golden)
     scene.op("scores", "Custom", ["data"], golden)
     scene.op("decision", op_type, ["scores"], right(golden), other(golden))
-    assert scene.compare()[0] == 1 and only(scene.compare()[1])["score"] == 99
+    assert scene.compare()[0] == 1 and only_suspect(scene.compare()[1])["score"] == 99
 
 
 def test_other_differing_elements_are_not_a_near_tie(scene, random):
-    golden, made = tied(scene, random)
+    golden, made = near_ties(scene, random)
     decided = [side > 0.25 for side in (golden, made)]
     scene.op("mask", "Greater", ["fc"], *decided)
     count = int((decided[0] != decided[1]).sum())
@@ -519,8 +536,8 @@ def test_a_users_limit_decides_over_readers_of_near_ties(scene, random, limit, w
 def test_shapes_and_axes_computed_behind_a_near_tie_pass(
     scene, random, name, op_type, function, own, with_inputs
 ):
-    golden, made = tied(scene, random)
-    at = [chosen(side) for side in (golden, made)]
+    golden, made = near_ties(scene, random)
+    at = [top_indices(side) for side in (golden, made)]
     scene.op("top", "TopKV2", ["fc"], *at, with_inputs=with_inputs)
     scene.op("own", "Pack", ["data"], np.array(own, np.int32), with_inputs=with_inputs)
     scene.op(name, op_type, ["top", "own"], *map(function, at), with_inputs=with_inputs)
@@ -529,7 +546,7 @@ def test_shapes_and_axes_computed_behind_a_near_tie_pass(
 
 @pytest.mark.parametrize("with_inputs", [True, False])
 def test_a_decision_behind_a_near_tie_is_judged(scene, random, with_inputs):
-    golden, made = tied(scene, random)
+    golden, made = near_ties(scene, random)
     at = [side.argmax(1).astype(np.int32) for side in (golden, made)]
     scene.op("label", "ArgMaxV2", ["fc"], *at, with_inputs=with_inputs)
     scene.op(

@@ -10,7 +10,7 @@ import os
 import numpy as np
 import pytest
 from in_process import run_here
-from scenes import kinds, only
+from scene_networks import explanation_kinds, only_suspect
 
 from goldwatch.metrics import patterns
 from goldwatch.metrics.patterns import AlignedPair, find_patterns
@@ -93,8 +93,8 @@ def test_a_few_wrong_elements_of_a_large_tensor_are_located(scene, random, name)
         (lambda right: put(right, (0, 7, 33, 44), 184154.0)) if name == "inf" else None,
     )
     _, summary, text = scene.compare()
-    (first, *_) = only(summary)["explanations"]
-    assert (only(summary)["op"], first["kind"]) == ("a", kind)
+    (first, *_) = only_suspect(summary)["explanations"]
+    assert (only_suspect(summary)["op"], first["kind"]) == ("a", kind)
     assert said in first["sentence"] and "rounding (100 %" not in text
     if kind != "one-slice" or name == "element":
         assert "[0, 7, 33, 44]" in first["sentence"]
@@ -114,8 +114,8 @@ def test_explanations_of_a_sampled_tensor_are_about_the_sample_only(scene, rando
     large(scene, random, WRONG["row"][0])
     _, summary, text = scene.compare()
     assert (
-        only(summary)["op"] == "a"
-        and "rounding" not in kinds(only(summary))
+        only_suspect(summary)["op"] == "a"
+        and "rounding" not in explanation_kinds(only_suspect(summary))
         and "every element" not in text
     )
 
@@ -123,9 +123,9 @@ def test_explanations_of_a_sampled_tensor_are_about_the_sample_only(scene, rando
 def test_a_scale_of_a_large_tensor_is_called_so_with_its_samples(scene, random):
     large(scene, random, lambda made: np.multiply(made, 1.1, out=made))
     _, summary, _ = scene.compare()
-    assert kinds(only(summary))[0] == "scale"
+    assert explanation_kinds(only_suspect(summary))[0] == "scale"
     assert (
-        only(summary)["explanations"][0]["sentence"]
+        only_suspect(summary)["explanations"][0]["sentence"]
         == "the target is the golden x 1.1 (in samples of its 2097152 elements)"
     )
 
@@ -133,10 +133,10 @@ def test_a_scale_of_a_large_tensor_is_called_so_with_its_samples(scene, random):
 def test_a_constant_is_called_so_only_if_all_elements_were_read(scene, random):
     large(scene, random, lambda made: put(made, np.s_[:], 0.5))
     _, summary, _ = scene.compare()
-    assert only(summary)["explanations"][0]["sentence"].startswith(
+    assert only_suspect(summary)["explanations"][0]["sentence"].startswith(
         "every element of the target is 0.5: the output was not computed"
     )
-    assert "sample" not in only(summary)["explanations"][0]["sentence"]
+    assert "sample" not in only_suspect(summary)["explanations"][0]["sentence"]
 
 
 @pytest.mark.parametrize("value", [184154.0, 3.0])
@@ -158,7 +158,7 @@ def test_a_pixel_of_a_small_tensor_is_located_by_both_axes(scene, random):
     add(made, np.s_[:, :, 12, 20])
     scene.op("a", "Axpy", ["data"], values, made)
     _, summary, _ = scene.compare()
-    first = only(summary)["explanations"][0]
+    first = only_suspect(summary)["explanations"][0]
     assert (
         first["kind"] == "one-slice"
         and "index 12 of axis H" in first["sentence"]

@@ -10,7 +10,7 @@ import shutil
 
 import numpy as np
 import pytest
-from scenes import dense, detection, half, relu
+from scene_networks import dense, detection, half, relu
 
 from goldwatch.run.options import ComparisonOptions
 from goldwatch.run.watch import Watch

@@ -6,7 +6,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scenes import before_the_command, dense, half, kinds, only, relu
+from scene_networks import (
+    dense,
+    explanation_kinds,
+    half,
+    only_suspect,
+    relu,
+    text_before_next_command,
+)
 
 
 def chain(scene, random, ops, wrong=None, dumped=True, **options):
@@ -31,7 +38,7 @@ def test_small_healthy_networks_have_no_suspect(scene, random, ops):
     chain(scene, random, ops)
     code, summary, text = scene.compare("--strict")
     assert (code, summary["verdict"], summary["suspects"]) == (0, "pass", [])
-    assert before_the_command(text).endswith("No operator is outside its limits.")
+    assert text_before_next_command(text).endswith("No operator is outside its limits.")
 
 
 @pytest.mark.parametrize("ops", [1, 2, 3, 6])
@@ -39,15 +46,15 @@ def test_a_wrong_operator_in_a_small_network_is_the_suspect(scene, random, ops):
     name = "fc0" if ops == 1 else "relu1"
     chain(scene, random, ops, {name: lambda made: made * 1.33})
     code, summary, text = scene.compare()
-    suspect = only(summary)
-    assert (code, suspect["op"], kinds(suspect)[0]) == (1, name, "scale")
+    suspect = only_suspect(summary)
+    assert (code, suspect["op"], explanation_kinds(suspect)[0]) == (1, name, "scale")
     assert "so the error is its own." in text and "inherited" not in text
 
 
 def test_strict_ends_with_1_for_a_suspect_within_its_limits(scene, random):
     chain(scene, random, 4, {"fc2": lambda made: made * 1.028})
     code, summary, text = scene.compare()
-    assert (code, summary["verdict"], only(summary)["op"]) == (0, "pass", "fc2")
+    assert (code, summary["verdict"], only_suspect(summary)["op"]) == (0, "pass", "fc2")
     assert (
         "1 suspect" in text
         and "No operator is outside its limits, but fc2 (MatMulV2) is suspect" in text
@@ -58,10 +65,10 @@ def test_strict_ends_with_1_for_a_suspect_within_its_limits(scene, random):
 def test_a_skipped_operator_is_not_blamed_on_its_golden_data(scene, random):
     chain(scene, random, 6, {"relu3": lambda made: scene.made["fc2"].astype(np.float32)})
     _, summary, text = scene.compare()
-    suspect = only(summary)
-    assert suspect["op"] == "relu3" and "wrong-golden" not in kinds(suspect)
+    suspect = only_suspect(summary)
+    assert suspect["op"] == "relu3" and "wrong-golden" not in explanation_kinds(suspect)
     assert (
-        kinds(suspect) == ["did-nothing"]
+        explanation_kinds(suspect) == ["did-nothing"]
         and "its output is its input fc2" in suspect["explanations"][0]["sentence"]
     )
     assert (
@@ -74,8 +81,12 @@ def test_golden_data_saved_after_the_activation_are_called_wrong(scene, random):
     chain(scene, random, 6)
     scene.npy("fc2", np.maximum(scene.golden["fc2"], 0))
     code, summary, text = scene.compare()
-    assert (code, only(summary)["op"], kinds(only(summary))[0]) == (1, "fc2", "wrong-golden")
-    assert before_the_command(text).endswith(
+    assert (code, only_suspect(summary)["op"], explanation_kinds(only_suspect(summary))[0]) == (
+        1,
+        "fc2",
+        "wrong-golden",
+    )
+    assert text_before_next_command(text).endswith(
         "the operators behind it are right: its golden data are wrong, not the operator."
     )
 
@@ -87,7 +98,8 @@ def test_exchanged_golden_files_accuse_no_operator(scene, random, two):
         scene.npy(name, scene.golden[other])
     _, summary, text = scene.compare()
     assert (
-        summary["suspects"][0]["op"] in two and kinds(summary["suspects"][0])[0] == "wrong-golden"
+        summary["suspects"][0]["op"] in two
+        and explanation_kinds(summary["suspects"][0])[0] == "wrong-golden"
     )
     assert (
         "the golden tensor of %s fits" % two[1]
@@ -125,8 +137,11 @@ def test_golden_data_of_nan_only_are_called_wrong(scene, random):
     chain(scene, random, 6)
     scene.npy("fc2", scene.golden["fc2"] * np.nan)
     _, summary, text = scene.compare()
-    assert only(summary)["op"] == "fc2" and kinds(only(summary)) == ["wrong-golden", "nan"]
-    assert "inherited" not in text and before_the_command(text).endswith(
+    assert only_suspect(summary)["op"] == "fc2" and explanation_kinds(only_suspect(summary)) == [
+        "wrong-golden",
+        "nan",
+    ]
+    assert "inherited" not in text and text_before_next_command(text).endswith(
         "the golden data are wrong, not the operator."
     )
 
@@ -138,7 +153,11 @@ def test_nan_made_of_numbers_is_the_operators_error(scene, random):
 
     chain(scene, random, 4, {"fc2": broken})
     _, summary, text = scene.compare()
-    assert (only(summary)["op"], kinds(only(summary)), only(summary)["score"]) == (
+    assert (
+        only_suspect(summary)["op"],
+        explanation_kinds(only_suspect(summary)),
+        only_suspect(summary)["score"],
+    ) == (
         "fc2",
         ["nan"],
         99.0,
@@ -170,7 +189,7 @@ def test_readers_of_an_undumped_input_are_accused_only_if_they_disagree(
     )
     _, summary, text = scene.compare()
     if fed_otherwise:
-        assert {(one["op"], *kinds(one)) for one in summary["suspects"]} == {
+        assert {(one["op"], *explanation_kinds(one)) for one in summary["suspects"]} == {
             ("left", "other-input"),
             ("right", "other-input"),
         }
@@ -193,8 +212,8 @@ def test_other_input_data_is_recognised_with_or_without_its_golden_data(
     scene.made["data"] = half(random.standard_normal((32, 64)))
     chain(scene, random, 4, with_inputs=with_inputs)
     _, summary, text = scene.compare()
-    suspect = only(summary)
-    assert (suspect["op"], kinds(suspect)[0]) == ("fc0", "other-input")
+    suspect = only_suspect(summary)
+    assert (suspect["op"], explanation_kinds(suspect)[0]) == ("fc0", "other-input")
     assert "other data, so no operator need be wrong." in text
 
 
@@ -202,7 +221,10 @@ def test_a_wrong_golden_file_of_the_input_is_called_so(scene, random):
     chain(scene, random, 4)
     scene.npy("data", scene.golden["data"] + random.standard_normal((32, 64)).astype(np.float32))
     _, summary, text = scene.compare()
-    assert kinds(only(summary))[0] == "wrong-golden" and "they are of another input." in text
+    assert (
+        explanation_kinds(only_suspect(summary))[0] == "wrong-golden"
+        and "they are of another input." in text
+    )
 
 
 @pytest.mark.parametrize("ops", [1, 4])
@@ -221,8 +243,12 @@ def test_between_two_dumps_an_operator_with_equal_inputs_is_blamed(scene, random
         scene.write("other", "", "op%d" % number, "Abs", [value], [made])
         value = made
     code, summary, text = scene.compare(model=False, golden=target)
-    assert (code, only(summary)["op"], kinds(only(summary))[0]) == (1, "op%d" % (ops - 1), "scale")
-    assert before_the_command(text).endswith(
+    assert (code, only_suspect(summary)["op"], explanation_kinds(only_suspect(summary))[0]) == (
+        1,
+        "op%d" % (ops - 1),
+        "scale",
+    )
+    assert text_before_next_command(text).endswith(
         "its inputs are equal to golden data, so the error is its own."
     )
 
@@ -246,7 +272,7 @@ def test_large_indices_are_not_taken_for_a_large_error(scene, random):
         *(np.tanh(side["fc"].astype(np.float32)) for side in (scene.golden, scene.made)),
     )
     _, summary, text = scene.compare()
-    assert only(summary)["op"] == "fc" and "so the error is its own." in text
+    assert only_suspect(summary)["op"] == "fc" and "so the error is its own." in text
 
 
 def _normalised(x):
@@ -260,8 +286,8 @@ def test_golden_input_of_nan_only_is_not_called_other_input(scene, random, dumpe
     scene.made["data"] = half(random.standard_normal((32, 64)))
     chain(scene, random, 4)
     code, summary, text = scene.compare()
-    assert (code, kinds(only(summary))[0]) == (1, "wrong-golden")
-    assert before_the_command(text).endswith(
+    assert (code, explanation_kinds(only_suspect(summary))[0]) == (1, "wrong-golden")
+    assert text_before_next_command(text).endswith(
         "NaN or Inf throughout, none of the device's is: the golden data are wrong, not the "
         "operator."
     )
@@ -305,8 +331,8 @@ def test_an_unknown_operator_that_did_nothing_is_explained_so(scene, random):
         (scene.golden["relu5"] + offset).astype(np.float32),
         scene.made["relu5"].astype(np.float32),
     )
-    suspect = only(scene.compare()[1])
-    assert suspect["op"] == "plus" and kinds(suspect) == ["did-nothing"]
+    suspect = only_suspect(scene.compare()[1])
+    assert suspect["op"] == "plus" and explanation_kinds(suspect) == ["did-nothing"]
 
 
 @pytest.mark.parametrize("wrong", [False, True])

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 import pytest
-from scenes import half, own_error
+from scene_networks import half, own_error
 
 from goldwatch.diagnosis.own_error import tensor_checks
 from goldwatch.metrics.patterns import AlignedPair, distinct_values, lattice_step

@@ -18,14 +18,14 @@ READY = "return document.documentElement.getAttribute('data-ready') === '1'"
 SIDEWAYS = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
-def found(what):
+def browser_program(what):
     """Return the path of ``chromium`` or ``driver``; None where there is none."""
     return next((path for path in map(shutil.which, NAMES[what]) if path), None)
 
 
-def lacking():
+def missing_browser_parts():
     """Return what a test in a browser lacks here; None where it can run."""
-    missing = [name for what, (name, *_) in NAMES.items() if found(what) is None]
+    missing = [name for what, (name, *_) in NAMES.items() if browser_program(what) is None]
     missing += ["selenium"] if importlib.util.find_spec("selenium") is None else []
     return "no " + ", no ".join(missing) if missing else None
 
@@ -65,7 +65,7 @@ def browser(width=1280, height=900, dark=False, scripts=True):
     from selenium.webdriver.chrome.service import Service
 
     options = webdriver.ChromeOptions()
-    options.binary_location = found("chromium")
+    options.binary_location = browser_program("chromium")
     # As root Chromium refuses to run in its sandbox.
     for argument in (
         "--headless=new",
@@ -83,7 +83,9 @@ def browser(width=1280, height=900, dark=False, scripts=True):
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     # A pipe that a browser keeps open after its test would be read for ever.
     service = Service(
-        found("driver"), log_output=subprocess.DEVNULL, popen_kw={"start_new_session": True}
+        browser_program("driver"),
+        log_output=subprocess.DEVNULL,
+        popen_kw={"start_new_session": True},
     )
     driver = None
     try:

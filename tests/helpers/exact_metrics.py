@@ -224,7 +224,7 @@ def is_odd(value):
     return isinstance(value, float)
 
 
-def is_exact(result, exact):
+def assert_exact(result, exact):
     """Assert that a MetricResult of two arrays is what it must be, within 1e-12 of the natural
     scale.
     """

@@ -116,7 +116,7 @@ def merging(tmp_path):
     return merge
 
 
-def settle(merge) -> None:
+def follow_until_quiet(merge) -> None:
     """Let a merge take all that there is now."""
     for source in merge.sources:
         source.look_again()
@@ -125,7 +125,7 @@ def settle(merge) -> None:
         merge._take_back_at = 0.0
 
 
-def merged_all(merge):
+def merge_to_the_end(merge):
     """Take all, end, and return the result."""
     with merge:
         merge.stop("test")
@@ -133,7 +133,7 @@ def merged_all(merge):
         return merge.finish()
 
 
-def read(folder: str, sql: str):
+def read_merge(folder: str, sql: str):
     with sqlite3.connect(
         "file:%s?mode=ro" % os.path.join(folder, "run.sqlite"), uri=True
     ) as connection:
@@ -170,7 +170,7 @@ def step_ops(out: str):
     sql = "SELECT model, step, op, tensor, metric, count, worst, mean FROM step_op"
     return {
         tuple(line[:5]): (line[5], *(repr(float(value)) for value in line[6:]))
-        for line in read(out, sql)
+        for line in read_merge(out, sql)
     }
 
 
@@ -187,7 +187,7 @@ def slow_rows(hosts):
     return sorted(found, key=lambda row: json.dumps(row, sort_keys=True))
 
 
-def everything(hosts, out):
+def check_merge(hosts, out):
     """Compare what the merged store tells with the runs themselves."""
     folders = [host.folder for host in hosts]
     assert step_ops(out) == slow_step_ops(folders)
@@ -200,13 +200,15 @@ def everything(hosts, out):
                 counts[key][row.verdict] += 1
                 if row.verdict in (FAIL, NOT_COMPARED):
                     expected.add((*key, row.tensor, row.verdict, row.index))
-    rows = read(
+    rows = read_merge(
         out,
         'SELECT host, device, step, tensor, verdict, "index" FROM row WHERE verdict IN '
         "('fail', 'not_compared')",
     )
     assert len(rows) == len(set(rows)) and set(rows) == expected
-    found = read(out, "SELECT host, device, step, passed, failed, not_compared FROM host_place")
+    found = read_merge(
+        out, "SELECT host, device, step, passed, failed, not_compared FROM host_place"
+    )
     assert {line[:3]: dict(zip((PASS, FAIL, NOT_COMPARED), line[3:])) for line in found} == {
         key: {verdict: some.get(verdict, 0) for verdict in (PASS, FAIL, NOT_COMPARED)}
         for key, some in counts.items()

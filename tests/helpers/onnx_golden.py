@@ -39,7 +39,7 @@ class Golden:
         return ["%s:%d" % key for key in self.entries]
 
 
-def plain_run(proto, feeds, names=None):
+def run_unoptimised(proto, feeds, names=None):
     """What onnxruntime itself computes of a model, optimisation off, one thread."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL

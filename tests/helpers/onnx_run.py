@@ -95,6 +95,6 @@ class OnnxRun:
             return done.returncode, json.load(stream), text
 
 
-def even(shape, seed=4):
+def float16_values(shape, seed=4):
     """Values that float16 holds."""
     return np.random.RandomState(seed).standard_normal(shape).astype(np.float16).astype(np.float32)

@@ -34,7 +34,7 @@ def make_row(number=0, error=1e-4, **fields):
     return Row(**values)
 
 
-def make_told(rows, suspects=(), **fields):
+def make_report_context(rows, suspects=(), **fields):
     """Return what is told of these rows; suspects are numbers of rows."""
     count = {
         verdict: sum(row.verdict == verdict for row in rows)
@@ -76,7 +76,7 @@ def make_told(rows, suspects=(), **fields):
 
 def write_page(path, rows, suspects=(), **fields):
     """Write the report of these rows; return its text."""
-    write_files(rows, {str(path): HtmlFile}, make_told(rows, suspects, **fields))
+    write_files(rows, {str(path): HtmlFile}, make_report_context(rows, suspects, **fields))
     with open(str(path), encoding="utf-8") as stream:
         return stream.read()
 

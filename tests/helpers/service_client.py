@@ -180,11 +180,11 @@ WATCH = {
 }
 
 
-def post(server, document, status=202):
+def post_job(server, document, status=202):
     return server.json("/api/v1/runs", status, method="POST", body=document)
 
 
-def ended(server, job, until):
+def wait_for_end(server, job, until):
     def look():
         found = server.json("/api/v1/jobs/" + job["id"])
         return found if found["state"] not in ("queued", "running") else None
@@ -192,5 +192,5 @@ def ended(server, job, until):
     return until(look)
 
 
-def running(server, job, until):
+def wait_until_running(server, job, until):
     return until(lambda: server.json("/api/v1/jobs/" + job["id"])["state"] == "running")

@@ -13,7 +13,7 @@ from goldwatch.store.store import RunStore
 INPUTS = {"target": "a", "golden": "b", "metrics": ["x"]}
 
 
-def reader(out):
+def connect_reader(out):
     return sqlite3.connect("file:%s/run.sqlite?mode=ro" % out, uri=True)
 
 

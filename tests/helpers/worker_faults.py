@@ -185,7 +185,7 @@ class Leaves(WorkerPlugin):
 
 
 @contextlib.contextmanager
-def planted(client, fault):
+def worker_fault(client, fault):
     """All workers, present and to come, have the fault."""
     register = getattr(client, "register_plugin", None) or client.register_worker_plugin
     register(fault, name="fault")

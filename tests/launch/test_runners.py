@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 
+import host_models
 import numpy as np
 import pytest
-import stand_in
-from stand_in import acl_json, compiled, dump_names, golden
+from host_models import acl_json, compile_onnx, dump_names, golden
 
 from goldwatch.errors import InputError, UsageError
 from goldwatch.launch.runners import (
@@ -91,8 +91,8 @@ def test_each_runner_runs_each_kind_of_om(host, tmp_path, name, kind):
         ),
         "shape": ({"input_shape": "x:-1,3,-1,-1;y0:-1,10"}, {"x": (3, 3, 5, 7), "y0": (3, 10)}),
     }[kind]
-    path = stand_in.dynamic_net(tmp_path / "dyn.onnx")
-    om = compiled(path, tmp_path / "dyn.om", **options)
+    path = host_models.dynamic_net(tmp_path / "dyn.onnx")
+    om = compile_onnx(path, tmp_path / "dyn.om", **options)
     feeds = {
         name: np.random.RandomState(0).rand(*shape).astype(np.float32)
         for name, shape in shapes.items()
@@ -119,7 +119,7 @@ def test_each_runner_runs_each_kind_of_om(host, tmp_path, name, kind):
 
 
 def test_each_fault_of_pyacl_is_reported(host, tmp_path):
-    om = compiled(stand_in.conv_net(tmp_path / "net.onnx"), tmp_path / "net.om")
+    om = compile_onnx(host_models.conv_net(tmp_path / "net.onnx"), tmp_path / "net.om")
     (tmp_path / "x.bin").write_bytes(bytes(768))
     (tmp_path / "out").mkdir()
     runner = find_runners()[2]
@@ -227,7 +227,7 @@ def test_outputs_of_the_newest_folder_are_taken_in_numeric_order(tmp_path):
 def test_runners_do_not_change_the_configuration(host, tmp_path):
     config = acl_json(tmp_path / "acl.json", tmp_path / "dump", "net")
     before = json.loads((tmp_path / "acl.json").read_text())
-    om = compiled(stand_in.conv_net(tmp_path / "net.onnx"), tmp_path / "net.om")
+    om = compile_onnx(host_models.conv_net(tmp_path / "net.onnx"), tmp_path / "net.om")
     (tmp_path / "x.bin").write_bytes(bytes(768))
     (tmp_path / "out").mkdir()
     assert (

@@ -6,8 +6,8 @@ import os
 import stat
 import sys
 
+import host_models
 import pytest
-import stand_in
 
 from goldwatch.errors import EnvironmentProblem, InputError, MissingPath, ProgramFailed
 from goldwatch.launch.toolkit import Atc, atc_error, find_atc, places, toolkit_problem
@@ -80,7 +80,7 @@ def test_atc_converts_a_model_and_reports_failures(tmp_path):
     assert atc is not None and atc.toolkit == host.folder
     options = {
         "framework": "5",
-        "model": stand_in.conv_net(tmp_path / "net.onnx"),
+        "model": host_models.conv_net(tmp_path / "net.onnx"),
         "soc_version": "Ascend310P3",
     }
     om = atc.convert(options, str(tmp_path / "made.om"))

@@ -6,7 +6,7 @@ import os
 import shutil
 
 import pytest
-from host_place import FAULT, Place, small
+from locate_host import FAULT, Place, small
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ import jsonschema
 import numpy as np
 import onnx
 import pytest
-from host_place import FAULT, small
+from locate_host import FAULT, small
 
 from goldwatch.schemas import load_schema
 

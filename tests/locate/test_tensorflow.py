@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from host_place import Place
+from locate_host import Place
 
 pytestmark = pytest.mark.tensorflow
 

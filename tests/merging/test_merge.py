@@ -13,7 +13,15 @@ import random
 from xml.etree import ElementTree
 
 import pytest
-from merged_hosts import everything, make_row, merged_all, read, settle, slow_step_ops, step_ops
+from merged_hosts import (
+    check_merge,
+    follow_until_quiet,
+    make_row,
+    merge_to_the_end,
+    read_merge,
+    slow_step_ops,
+    step_ops,
+)
 
 import goldwatch
 from goldwatch.errors import FormatError, InputError, UsageError
@@ -48,8 +56,8 @@ def test_two_finished_runs_are_merged(hosts, merging, tmp_path):
         if number:
             host.put(make_row(2, 1, 1, FAIL, 0.5))
         host.finish()
-    result = merged_all(merging(hosts[:2]))
-    everything(hosts[:2], str(tmp_path / "all"))
+    result = merge_to_the_end(merging(hosts[:2]))
+    check_merge(hosts[:2], str(tmp_path / "all"))
     assert result.exit_code == 1 and result.summary.verdict == FAIL
     assert (result.summary.rows, result.summary.passed, result.summary.failed) == (48, 47, 1)
     first = result.first_divergence
@@ -73,7 +81,7 @@ def test_two_finished_runs_are_merged(hosts, merging, tmp_path):
 def test_passing_rows_of_all_hosts_are_counted(hosts, merging, tmp_path):
     for host in hosts:
         host.begin().put(*(make_row(op) for op in range(3))).finish()
-    result = merged_all(merging(hosts))
+    result = merge_to_the_end(merging(hosts))
     assert result.exit_code == 0 and result.summary.passed == 9 and list(result.rows()) == []
     assert (
         step_ops(str(tmp_path / "all"))["net", "0", "op1", "op1:output:0", "CosineSimilarity"][0]
@@ -85,7 +93,7 @@ def test_every_report_counts_rows_that_the_merge_does_not_store(hosts, merging, 
     for number, host in enumerate(hosts):
         host.begin().put(*(make_row(op, device) for op in range(5) for device in range(2)))
         host.put(*[make_row(3, verdict=FAIL)] * (number == 1)).finish()
-    merged_all(merging(hosts, max_rows=1))
+    merge_to_the_end(merging(hosts, max_rows=1))
     files = {str(tmp_path / kind.__name__): kind for kind in (HtmlFile, JunitFile, MarkdownFile)}
     told = write_report(str(tmp_path / "all"), files)
     assert (told.summary["rows"], told.summary["passed"], told.summary["failed"]) == (30, 29, 1)
@@ -118,7 +126,7 @@ def test_every_report_counts_rows_that_the_merge_does_not_store(hosts, merging, 
 
 def test_failing_rows_beyond_the_limit_fail_in_junit(hosts, merging, tmp_path):
     hosts[0].begin().put(*(make_row(0, device, verdict=FAIL) for device in range(3))).finish()
-    merged_all(merging(hosts[:1], max_rows=1))
+    merge_to_the_end(merging(hosts[:1], max_rows=1))
     path = str(tmp_path / "junit.xml")
     write_report(str(tmp_path / "all"), {path: JunitFile})
     assert [suite.get("failures") for suite in ElementTree.parse(path).getroot()] == ["1", "1", "1"]
@@ -137,8 +145,8 @@ def test_nan_counts_as_no_value_in_a_merge(hosts, merging, tmp_path):
     hosts[1].begin().put(
         make_row(0, 1, metrics={**nothing, "RelativeEuclideanDistance": 0.5})
     ).finish()
-    result = merged_all(merging(hosts[:2]))
-    assert read(str(tmp_path / "all"), "SELECT metric, count, worst, mean FROM step_op") == [
+    result = merge_to_the_end(merging(hosts[:2]))
+    assert read_merge(str(tmp_path / "all"), "SELECT metric, count, worst, mean FROM step_op") == [
         ("RelativeEuclideanDistance", 1, 0.5, 0.5)
     ]
     assert result.summary.models[0].difference.verdicts == (("a/0", FAIL), ("b/1", PASS))
@@ -221,7 +229,7 @@ def test_a_merge_follows_runs_that_change_all_the_time(hosts, merging, tmp_path,
         elif deed == "slice":
             merge._turn()
         else:
-            settle(merge)
+            follow_until_quiet(merge)
     troubled = set()
     for host in hosts:
         if host.store is not None:
@@ -232,7 +240,7 @@ def test_a_merge_follows_runs_that_change_all_the_time(hosts, merging, tmp_path,
     merge.follow()
     result = merge.finish()
     merge.__exit__(None, None, None)
-    everything(hosts, out)
+    check_merge(hosts, out)
     first = [row for host in hosts for row in failing(host)]
     found = result.first_divergence
     assert (found is None) == (not first)
@@ -259,8 +267,8 @@ def test_the_first_failing_rows_are_kept_when_there_are_too_many(hosts, merging,
     hosts[0].begin().put(*(make_row(op, verdict=NOT_COMPARED) for op in range(4)))
     hosts[0].put(*(make_row(op, step=5, verdict=FAIL) for op in range(6))).finish()
     hosts[1].begin().put(*(make_row(op, step=3, verdict=FAIL) for op in range(6))).finish()
-    result = merged_all(merging(hosts[:2], max_rows=5))
-    kept = read(str(tmp_path / "all"), "SELECT verdict, host, step, op FROM row")
+    result = merge_to_the_end(merging(hosts[:2], max_rows=5))
+    kept = read_merge(str(tmp_path / "all"), "SELECT verdict, host, step, op FROM row")
     assert len(kept) == 5 and {line[0] for line in kept} == {FAIL}
     assert (result.first_divergence.place.host, result.first_divergence.op) == ("b", "op0")
     assert (result.summary.failed, result.summary.not_compared) == (12, 4)
@@ -280,7 +288,7 @@ def test_rows_beyond_the_limit_are_not_called_a_disagreement_of_devices(
                 for device in range(3)
             )
         ).finish()
-    result = merged_all(merging(hosts[:2], max_rows=room))
+    result = merge_to_the_end(merging(hosts[:2], max_rows=room))
     assert result.summary.devices_agree is said and result.summary.failed == 6
     assert not any(model.difference for model in result.summary.models)
 
@@ -292,7 +300,7 @@ def test_stored_rows_that_differ_are_a_disagreement_of_devices(hosts, merging, t
         make_row(2, 0, 1, FAIL),
         make_row(2, 1, 1, FAIL),
     ).finish()
-    result = merged_all(merging(hosts[:1], max_rows=2))
+    result = merge_to_the_end(merging(hosts[:1], max_rows=2))
     (model,) = result.summary.models
     assert (
         model.difference.verdicts == (("a/0", FAIL), ("a/1", PASS)) and model.difference.step == "0"
@@ -303,13 +311,13 @@ def test_stored_rows_that_differ_are_a_disagreement_of_devices(hosts, merging, t
 def test_an_unfinished_run_makes_the_merge_incomplete(hosts, merging):
     hosts[0].begin().put(make_row(0)).finish()
     hosts[1].begin().put(make_row(0)).stop()
-    result = merged_all(merging(hosts[:2]))
+    result = merge_to_the_end(merging(hosts[:2]))
     assert result.exit_code == 3 and "host b has not finished" in result.sentence
 
 
 def test_a_merge_without_any_run_is_refused(hosts, merging):
     with pytest.raises(InputError, match="no run came"):
-        merged_all(merging(hosts))
+        merge_to_the_end(merging(hosts))
     # By itself, too, and it names them all.
     said = "no store in %s, %s, %s$" % tuple(host.folder for host in hosts)
     with pytest.raises(InputError, match=said), merging(hosts, until_idle_s=0.01) as merge:
@@ -380,10 +388,10 @@ def test_a_silent_watch_is_named_once(hosts, merging):
     with merging(hosts[:2], said=said) as merge:
         for silences in (1, 2):
             hosts[0].put(make_row(silences))
-            settle(merge)
+            follow_until_quiet(merge)
             for _ in range(2):
                 merge.sources[0].heard -= 60
-                settle(merge)
+                follow_until_quiet(merge)
             assert (
                 said.count("host a: nothing new for 60 s; its watch lives and is waited for")
                 == silences
@@ -409,10 +417,10 @@ def test_a_diff_with_a_merge_ignores_rows_that_were_not_stored(hosts, merging, t
         host.begin().put(
             *(make_row(op, step=step, verdict=FAIL) for op in range(4) for step in range(2))
         ).finish()
-    merged_all(merging(hosts[:2]))
+    merge_to_the_end(merging(hosts[:2]))
     full, cut = str(tmp_path / "full"), str(tmp_path / "all")
     os.rename(cut, full)
-    merged_all(merging(hosts[:2], max_rows=3))
+    merge_to_the_end(merging(hosts[:2], max_rows=3))
     for first, second in ((full, cut), (cut, full)):
         found = difference_of(first, second)
         assert {kind: len(changes) for kind, changes in found.changes.items()} == dict.fromkeys(
@@ -437,14 +445,14 @@ def test_a_diff_with_a_merge_knows_which_ops_passed(hosts, merging, tmp_path):
     hosts[0].begin().put(
         *(make_row(*where, verdict=FAIL if where == (1, 0) else PASS) for where in everywhere)
     ).finish()
-    merged_all(merging(hosts[:1]))
+    merge_to_the_end(merging(hosts[:1]))
     before, after = str(tmp_path / "before"), str(tmp_path / "all")
     os.rename(after, before)
     hosts[0].begin(force=True, run=2).put(
         *(make_row(*where, verdict=FAIL if where == (2, 1) else PASS) for where in everywhere)
     )
     hosts[0].put(make_row(7, 1, verdict=FAIL)).finish()
-    merged_all(merging(hosts[:1]))
+    merge_to_the_end(merging(hosts[:1]))
     found = difference_of(before, after)
     changed = {
         kind: [(one.side.op, one.side.place.device) for one in changes]
@@ -487,7 +495,7 @@ def test_folders_that_cannot_be_merged_are_refused(hosts, merging, tmp_path):
     with pytest.raises(UsageError, match="OUT itself"):
         MergeOptions((hosts[0].folder,), hosts[0].folder)
     hosts[0].begin().put(make_row(0)).finish()
-    merged_all(merging(hosts[:1]))
+    merge_to_the_end(merging(hosts[:1]))
     twice = MergeOptions((str(tmp_path / "all"),), str(tmp_path / "more"))
     with pytest.raises(UsageError, match="itself a merge"):
         Merge(twice).__enter__()
@@ -522,7 +530,7 @@ def test_metrics_per_step_and_op_are_stored(hosts, merging, tmp_path):
             5, metrics={"CosineSimilarity": math.nan, "MaxRelativeError": math.inf}, op="=cmd()"
         )
     ).finish()
-    result = merged_all(merging(hosts[:1]))
+    result = merge_to_the_end(merging(hosts[:1]))
     path = str(tmp_path / "all" / "step_op.csv")
     opened = goldwatch.open_result(str(tmp_path / "all"))
     assert result.files[-2] == path and path in opened.files
@@ -604,7 +612,7 @@ def test_the_worst_metric_of_each_op_over_all_devices_is_known(
                     distance = 1 - value if metric[0] == "C" else value
                     expected.setdefault((model, "op%d" % op, str(step)), []).append(distance)
         host.finish()
-    merged_all(merging(hosts, max_rows=3))
+    merge_to_the_end(merging(hosts, max_rows=3))
     with RunStore.open(str(tmp_path / "all")) as store:
         found = over_devices(
             worst_outputs(store.query, (metric,)), [{"ops": [{"name": "op7"}]}], ["op11"]
@@ -637,7 +645,7 @@ def test_the_worst_metric_of_each_op_over_all_devices_is_known(
 
 def test_too_many_ops_and_steps_are_not_drawn(hosts, merging, tmp_path, monkeypatch) -> None:
     hosts[0].begin().put(*(make_row(op) for op in range(5))).finish()
-    merged_all(merging(hosts[:1]))
+    merge_to_the_end(merging(hosts[:1]))
     with RunStore.open(str(tmp_path / "all")) as store:
         assert len(worst_outputs(store.query, ()).worst) == 5
         with pytest.raises(FormatError, match="no number"):
@@ -662,7 +670,7 @@ def test_networks_are_stored_while_the_hosts_go_on(hosts, merging, tmp_path):
         if found is not None:
             host.store.set(GRAPHS, found)
     with merging(hosts) as merge:
-        settle(merge)
+        follow_until_quiet(merge)
         assert [document["model"] for document in merge.store.get(GRAPHS)] == ["net", "other"]
         merge.stop("test")
 

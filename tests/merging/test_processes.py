@@ -15,7 +15,7 @@ import tempfile
 
 import pytest
 from in_process import run_here
-from merged_hosts import read, slow_rows, slow_step_ops, step_ops
+from merged_hosts import read_merge, slow_rows, slow_step_ops, step_ops
 
 import goldwatch
 from goldwatch.schemas.documents import check_document
@@ -93,7 +93,9 @@ class Lab:
     def count(self, where="1", table="row", out=None):
         """Return how many lines a store has; 0 while it is not there."""
         try:
-            return read(out or self.out, "SELECT count(*) FROM %s WHERE %s" % (table, where))[0][0]
+            return read_merge(out or self.out, "SELECT count(*) FROM %s WHERE %s" % (table, where))[
+                0
+            ][0]
         except sqlite3.OperationalError:
             return 0
 

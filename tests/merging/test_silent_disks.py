@@ -6,7 +6,7 @@ import json
 import threading
 
 import pytest
-from merged_hosts import everything, make_row, merged_all, read, settle
+from merged_hosts import check_merge, follow_until_quiet, make_row, merge_to_the_end, read_merge
 
 from goldwatch.merging import host_run, new_rows
 from goldwatch.metrics.row import FAIL, PASS
@@ -52,7 +52,7 @@ def test_a_disk_that_does_not_answer_delays_no_other_host(hosts, merging, hang, 
         hang(merge.sources[2])
         merge.follow()
         result = merge.finish()
-        everything(hosts[:2], str(tmp_path / "all"))
+        check_merge(hosts[:2], str(tmp_path / "all"))
         hang(merge.sources[2], False)
     assert result.exit_code == 1 and result.summary.rows == 8
     assert [entry["state"] for entry in result.summary.hosts] == ["finished", "finished", "silent"]
@@ -63,8 +63,8 @@ def test_a_disk_that_does_not_answer_delays_no_other_host(hosts, merging, hang, 
     assert "host c: silent (its disk does not answer)" in said
     with open(str(tmp_path / "all" / "result.json"), encoding="utf-8") as stream:
         check_document(json.load(stream), "result", "result.json")
-    merged_all(merging(hosts))
-    everything(hosts, str(tmp_path / "all"))
+    merge_to_the_end(merging(hosts))
+    check_merge(hosts, str(tmp_path / "all"))
 
 
 @pytest.mark.parametrize("killed", [False, True])
@@ -92,8 +92,8 @@ def test_a_disk_that_stops_answering_is_continued_later(
         merge._turn()
     silent = merge.sources[turns % 3]
     hang(silent)
-    settle(merge)
-    counts = dict(read(out, "SELECT host, sum(passed) FROM host_place GROUP BY host"))
+    follow_until_quiet(merge)
+    counts = dict(read_merge(out, "SELECT host, sum(passed) FROM host_place GROUP BY host"))
     assert all(counts[other.host] == 16 for other in merge.sources if other is not silent)
     hang(silent, False)
     if killed:
@@ -104,4 +104,4 @@ def test_a_disk_that_stops_answering_is_continued_later(
     merge.follow()
     assert merge.finish().summary.passed == 48
     merge.__exit__(None, None, None)
-    everything(hosts, out)
+    check_merge(hosts, out)

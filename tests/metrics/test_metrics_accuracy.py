@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from exact_metrics import Exact, divergence, is_exact, paired
+from exact_metrics import Exact, assert_exact, divergence, paired
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +27,7 @@ def close(got, want, scale, relative=1e-9):
 
 def check(result, x, y):
     assert result.values["KullbackLeiblerDivergence"] >= 0.0
-    is_exact(result, Exact(x, y))
+    assert_exact(result, Exact(x, y))
 
 
 def run(x, y, metrics=METRICS):

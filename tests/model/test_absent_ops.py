@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from paired import ABSENT, NOT
+from pairing_rows import ABSENT, NOT
 
 from goldwatch.model import Pairing, load_model
 from goldwatch.model.absent_ops import largest_of_one_run, run_condition

@@ -4,7 +4,7 @@ a name of its own.
 
 from __future__ import annotations
 
-from paired import ABSENT, NOT, PAIR, brief, rows
+from pairing_rows import ABSENT, NOT, PAIR, rows_of_dump, status_by_tensor
 
 
 def test_inserted_ops_pair_with_what_precedes_them(pairing, write):
@@ -16,12 +16,18 @@ def test_inserted_ops_pair_with_what_precedes_them(pairing, write):
         write.op("unnamed_out", inputs=["a:0"], outputs=[write.desc("")]),
     ]
     paired = pairing(ops, ["a", "b"])
-    plans = rows(paired, "pad")
-    assert brief(plans) == {"input:0": (ABSENT, None, None), "output:0": (ABSENT, None, None)}
+    plans = rows_of_dump(paired, "pad")
+    assert status_by_tensor(plans) == {
+        "input:0": (ABSENT, None, None),
+        "output:0": (ABSENT, None, None),
+    }
     assert plans[0].golden == "*" and "inserted by the compiler" in plans[0].reason
-    assert brief(rows(paired, "b")) == {"input:0": (ABSENT, None, None), "output:0": (PAIR, "b", 0)}
-    assert {row[0] for row in brief(rows(paired, "empty")).values()} == {ABSENT}
-    assert brief(rows(paired, "unnamed_out")) == {
+    assert status_by_tensor(rows_of_dump(paired, "b")) == {
+        "input:0": (ABSENT, None, None),
+        "output:0": (PAIR, "b", 0),
+    }
+    assert {row[0] for row in status_by_tensor(rows_of_dump(paired, "empty")).values()} == {ABSENT}
+    assert status_by_tensor(rows_of_dump(paired, "unnamed_out")) == {
         "input:0": (PAIR, "a", 0),
         "output:0": (ABSENT, None, None),
     }
@@ -44,16 +50,19 @@ def test_cast_and_transdata_pair_with_what_precedes_them(pairing, write):
     paired = pairing(ops, [("conv/out", 2), "pool", "to_int"])
     want = (PAIR, "conv/out", 2)
     for name in ("td", "ct"):
-        plans = rows(paired, name)
-        assert brief(plans) == {"input:0": want, "output:0": want}
+        plans = rows_of_dump(paired, name)
+        assert status_by_tensor(plans) == {"input:0": want, "output:0": want}
         assert (
             plans[1].origin_format == "NHWC"
             and plans[1].golden == "*"
             and "conv/out:2" in plans[1].reason
         )
-    assert brief(rows(paired, "own")) == {"input:0": want, "output:0": (PAIR, "to_int", 0)}
-    plans = rows(paired, "pool")
-    assert brief(plans) == {
+    assert status_by_tensor(rows_of_dump(paired, "own")) == {
+        "input:0": want,
+        "output:0": (PAIR, "to_int", 0),
+    }
+    plans = rows_of_dump(paired, "pool")
+    assert status_by_tensor(plans) == {
         "input:0": want,
         "input:1": (PAIR, "to_int", 0),
         "input:2": (NOT, None, None),
@@ -61,8 +70,8 @@ def test_cast_and_transdata_pair_with_what_precedes_them(pairing, write):
     }
     assert "gone is not in the model file" in plans[2].reason
     without = pairing(ops, [("conv/out", 2), "pool"])
-    assert brief(rows(without, "own")) == {"input:0": want, "output:0": want}
-    assert brief(rows(without, "pool"))["input:1"] == want
+    assert status_by_tensor(rows_of_dump(without, "own")) == {"input:0": want, "output:0": want}
+    assert status_by_tensor(rows_of_dump(without, "pool"))["input:1"] == want
 
 
 def test_a_cast_inside_a_group_is_not_taken_for_the_original(pairing, write):
@@ -72,8 +81,14 @@ def test_a_cast_inside_a_group_is_not_taken_for_the_original(pairing, write):
         write.op("m", "MatMul", ["c:0"], originals=["x"]),
     ]
     paired = pairing(ops, ["a", "x"])
-    assert brief(rows(paired, "c")) == {"input:0": (PAIR, "a", 0), "output:0": (PAIR, "a", 0)}
-    assert brief(rows(paired, "m")) == {"input:0": (PAIR, "a", 0), "output:0": (PAIR, "x", 0)}
+    assert status_by_tensor(rows_of_dump(paired, "c")) == {
+        "input:0": (PAIR, "a", 0),
+        "output:0": (PAIR, "a", 0),
+    }
+    assert status_by_tensor(rows_of_dump(paired, "m")) == {
+        "input:0": (PAIR, "a", 0),
+        "output:0": (PAIR, "x", 0),
+    }
 
 
 def test_a_fused_cast_pairs_by_its_origin_name(pairing, write):
@@ -81,8 +96,16 @@ def test_a_fused_cast_pairs_by_its_origin_name(pairing, write):
         write.op("a"),
         write.op("c", "Cast", ["a:0"], [write.desc("second", 1)], originals=["first", "second"]),
     ]
-    assert brief(rows(pairing(ops, ["a", ("second", 1)]), "c"))["output:0"] == (PAIR, "second", 1)
-    assert brief(rows(pairing(ops, ["a", "first"]), "c"))["output:0"] == (PAIR, "a", 0)
+    assert status_by_tensor(rows_of_dump(pairing(ops, ["a", ("second", 1)]), "c"))["output:0"] == (
+        PAIR,
+        "second",
+        1,
+    )
+    assert status_by_tensor(rows_of_dump(pairing(ops, ["a", "first"]), "c"))["output:0"] == (
+        PAIR,
+        "a",
+        0,
+    )
 
 
 def test_cycles_among_casts_end(pairing, write):
@@ -102,9 +125,9 @@ def test_cycles_among_casts_end(pairing, write):
         ("none", "nothing precedes"),
         ("gone", "lost, which precedes"),
     ):
-        plan = rows(paired, name)[-1]
+        plan = rows_of_dump(paired, name)[-1]
         assert (plan.status, plan.golden) == (NOT, "*") and text in plan.reason
-    assert brief(rows(paired, "user")) == {
+    assert status_by_tensor(rows_of_dump(paired, "user")) == {
         "input:0": (NOT, None, None),
         "output:0": (PAIR, "user", 0),
     }
@@ -116,7 +139,8 @@ def test_a_long_chain_of_casts_is_followed_once(pairing, write):
     ]
     paired = pairing(ops, ["c0"])
     assert all(
-        brief(rows(paired, "c%d" % n))["output:0"] == (PAIR, "c0", 0) for n in range(2999, 0, -1)
+        status_by_tensor(rows_of_dump(paired, "c%d" % n))["output:0"] == (PAIR, "c0", 0)
+        for n in range(2999, 0, -1)
     )
 
 
@@ -134,8 +158,8 @@ def test_a_constant_never_pairs_as_the_op_it_was_made_for(pairing, write):
         write.op("given", "Data"),
     ]
     paired = pairing(ops, ["gather", "folded", "given"])
-    plans = rows(paired, "PartitionedCall_gather_3")
-    assert brief(plans) == {
+    plans = rows_of_dump(paired, "PartitionedCall_gather_3")
+    assert status_by_tensor(plans) == {
         "input:0": (ABSENT, None, None),
         "input:1": (PAIR, "folded", 0),
         "input:2": (ABSENT, None, None),
@@ -150,17 +174,17 @@ def test_a_constant_never_pairs_as_the_op_it_was_made_for(pairing, write):
 def test_outputs_named_by_the_parser_pair_with_their_only_original(pairing, write):
     made = write.desc("PartitionedCall_gather_2", 0)
     alone = [write.op("g", outputs=[made], originals=["gather"])]
-    plan = rows(pairing(alone, ["gather"]), "g")[0]
+    plan = rows_of_dump(pairing(alone, ["gather"]), "g")[0]
     assert (plan.status, plan.golden_op) == (PAIR, "gather") and "only original" in plan.reason
-    plan = rows(pairing(alone, []), "g")[0]
+    plan = rows_of_dump(pairing(alone, []), "g")[0]
     assert (plan.status, plan.golden_op) == (
         NOT,
         "PartitionedCall_gather_2",
     ) and "parser made" in plan.reason
     shared = alone + [write.op("h", originals=["gather", "add"])]
-    assert rows(pairing(shared, ["gather"]), "g")[0].status == NOT
+    assert rows_of_dump(pairing(shared, ["gather"]), "g")[0].status == NOT
     named = [write.op("g", outputs=[write.desc("gather", 1)], originals=["gather"])]
-    assert rows(pairing(named, ["gather"]), "g")[0].status == NOT
+    assert rows_of_dump(pairing(named, ["gather"]), "g")[0].status == NOT
 
 
 def test_ops_of_a_quantised_part_pair_at_its_ends(pairing, write):
@@ -181,21 +205,24 @@ def test_ops_of_a_quantised_part_pair_at_its_ends(pairing, write):
         write.op("end", inputs=["dq:0"]),
     ]
     paired = pairing(ops, ["a", "q", "conv", "conv_dq", "c2_dequant_layer", "end"])
-    assert brief(rows(paired, "q")) == {"input:0": (PAIR, "a", 0), "output:0": (ABSENT, None, None)}
+    assert status_by_tensor(rows_of_dump(paired, "q")) == {
+        "input:0": (PAIR, "a", 0),
+        "output:0": (ABSENT, None, None),
+    }
     for name in ("conv", "td"):
-        plans = rows(paired, name)
+        plans = rows_of_dump(paired, name)
         assert {plan.status for plan in plans} == {ABSENT} and "AscendQuant" in plans[0].reason
     left_out = (ABSENT, None, None)
-    assert brief(rows(paired, "dq")) == {
+    assert status_by_tensor(rows_of_dump(paired, "dq")) == {
         "input:0": left_out,
         "input:1": left_out,
         "output:0": (PAIR, "conv_dq", 0),
     }
-    assert brief(rows(paired, "fused")) == {
+    assert status_by_tensor(rows_of_dump(paired, "fused")) == {
         "input:0": (ABSENT, None, None),
         "output:0": (PAIR, "c2_dequant_layer", 0),
     }
-    assert brief(rows(paired, "end")) == {
+    assert status_by_tensor(rows_of_dump(paired, "end")) == {
         "input:0": (PAIR, "conv_dq", 0),
         "output:0": (PAIR, "end", 0),
     }

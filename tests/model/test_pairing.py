@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paired import ABSENT, NOT, OMITTED, PAIR, brief, rows
+from pairing_rows import ABSENT, NOT, OMITTED, PAIR, rows_of_dump, status_by_tensor
 
 from goldwatch.model import DumpedOp, Pairing
 from goldwatch.model.dump_request import DumpRequest
@@ -15,8 +15,8 @@ def test_an_op_with_one_original_pairs_with_it(pairing, write):
         write.op("c", inputs=["a/b:0"], originals=["orig/c"], id=4),
     ]
     paired = pairing(ops, ["a/b", "orig/c"])
-    plans = rows(paired, "c")
-    assert brief(plans) == {"input:0": (PAIR, "a/b", 0), "output:0": (PAIR, "orig/c", 0)}
+    plans = rows_of_dump(paired, "c")
+    assert status_by_tensor(plans) == {"input:0": (PAIR, "a/b", 0), "output:0": (PAIR, "orig/c", 0)}
     last = plans[1]
     assert (last.index, last.op_sequence, last.op, last.op_type, last.group, last.golden) == (
         2,
@@ -37,7 +37,7 @@ def test_an_op_with_one_original_pairs_with_it(pairing, write):
 
 def test_outputs_of_a_single_original_keep_their_number(pairing, write):
     paired = pairing([write.op("s", "Split", outputs=3)], [("s", 0), ("s", 2)])
-    assert brief(rows(paired, "s")) == {
+    assert status_by_tensor(rows_of_dump(paired, "s")) == {
         "output:0": (PAIR, "s", 0),
         "output:1": (NOT, "s", 1),
         "output:2": (PAIR, "s", 2),
@@ -47,8 +47,8 @@ def test_outputs_of_a_single_original_keep_their_number(pairing, write):
 def test_a_fused_op_pairs_by_the_origin_name_of_its_output(pairing, write):
     outputs = [write.desc("conv", 3, "NHWC", origin_shape=(1, 8)), write.desc("relu"), write.desc()]
     fused = write.op("fused", "Conv2D", outputs=outputs, originals=["conv", "bn", "conv", "relu"])
-    plans = rows(pairing([fused], [("conv", 3), ("relu", 1), "bn"]), "fused")
-    assert brief(plans) == {
+    plans = rows_of_dump(pairing([fused], [("conv", 3), ("relu", 1), "bn"]), "fused")
+    assert status_by_tensor(plans) == {
         "output:0": (PAIR, "conv", 3),
         "output:1": (PAIR, "relu", 1),
         "output:2": (NOT, None, None),
@@ -70,19 +70,22 @@ def test_ops_of_one_original_share_an_index_and_inner_ops_have_no_row(pairing, w
         write.op("after", inputs=["x_1:0", "x_2:0"]),
     ]
     paired = pairing(ops, ["x", "before", "after"])
-    inner = rows(paired, "x_1")
-    assert brief(inner) == {"input:0": (OMITTED, None, None), "output:0": (OMITTED, None, None)}
+    inner = rows_of_dump(paired, "x_1")
+    assert status_by_tensor(inner) == {
+        "input:0": (OMITTED, None, None),
+        "output:0": (OMITTED, None, None),
+    }
     assert "inner op" in inner[0].reason
-    plans = rows(paired, "x_2")
-    assert brief(plans) == {"input:0": (ABSENT, None, None), "output:0": (PAIR, "x", 0)}
+    plans = rows_of_dump(paired, "x_2")
+    assert status_by_tensor(plans) == {"input:0": (ABSENT, None, None), "output:0": (PAIR, "x", 0)}
     assert (plans[1].index, plans[1].group, plans[1].golden) == (1, ("x_1", "x_2"), "x")
-    assert brief(rows(paired, "after")) == {
+    assert status_by_tensor(rows_of_dump(paired, "after")) == {
         "input:0": (ABSENT, None, None),
         "input:1": (PAIR, "x", 0),
         "output:0": (PAIR, "after", 0),
     }
     assert [group.index for group in paired.groups] == [0, 1, 2, 3]
-    assert rows(paired, "after")[0].index == 3
+    assert rows_of_dump(paired, "after")[0].index == 3
 
 
 def test_ops_of_a_group_that_are_no_inner_ops_get_a_reason(pairing, write):
@@ -91,9 +94,9 @@ def test_ops_of_a_group_that_are_no_inner_ops_get_a_reason(pairing, write):
         write.op("x_2", originals=["x"], outputs=[write.desc("x", 0)]),
     ]
     paired = pairing(ops, ["x"])
-    assert brief(rows(paired, "x_1")) == {"output:0": (ABSENT, None, None)}
-    assert "inner value of x" in rows(paired, "x_1")[0].reason
-    assert brief(rows(paired, "x_2")) == {"output:0": (PAIR, "x", 0)}
+    assert status_by_tensor(rows_of_dump(paired, "x_1")) == {"output:0": (ABSENT, None, None)}
+    assert "inner value of x" in rows_of_dump(paired, "x_1")[0].reason
+    assert status_by_tensor(rows_of_dump(paired, "x_2")) == {"output:0": (PAIR, "x", 0)}
 
 
 def test_an_output_read_only_within_its_group_is_an_inner_value(pairing, write):
@@ -103,13 +106,13 @@ def test_an_output_read_only_within_its_group_is_an_inner_value(pairing, write):
         write.op("y", inputs=["x_1:1", "x_2:0"]),
     ]
     paired = pairing(ops, ["x", "y"])
-    assert brief(rows(paired, "x_1")) == {
+    assert status_by_tensor(rows_of_dump(paired, "x_1")) == {
         "output:0": (ABSENT, None, None),
         "output:1": (NOT, None, None),
     }
     # Which of the outputs that leave the group is the original's, the file does not say.
-    assert brief(rows(paired, "x_2"))["output:0"] == (NOT, None, None)
-    assert brief(rows(paired, "x_2"))["input:0"] == (ABSENT, None, None)
+    assert status_by_tensor(rows_of_dump(paired, "x_2"))["output:0"] == (NOT, None, None)
+    assert status_by_tensor(rows_of_dump(paired, "x_2"))["input:0"] == (ABSENT, None, None)
 
 
 def test_outputs_missing_in_the_dump_have_rows(pairing, write):
@@ -121,8 +124,8 @@ def test_outputs_missing_in_the_dump_have_rows(pairing, write):
     )
     inner = write.op("inner", originals=["z"], outputs=2, multi=True)
     paired = pairing([write.op("data", "Data"), split, inner], ["split", ("split", 1)])
-    plans = rows(paired, "split", 1, 1)
-    assert brief(plans) == {
+    plans = rows_of_dump(paired, "split", 1, 1)
+    assert status_by_tensor(plans) == {
         "input:0": (ABSENT, None, None),
         "output:0": (PAIR, "split", 0),
         "output:1": (NOT, "split", 1),
@@ -131,7 +134,7 @@ def test_outputs_missing_in_the_dump_have_rows(pairing, write):
     assert (
         plans[2].reason == "the dump lacks it: the model gives this op 3 outputs, the dump holds 1"
     )
-    only_inputs = rows(paired, "split", 1, 0)
+    only_inputs = rows_of_dump(paired, "split", 1, 0)
     assert [(plan.tensor, plan.status, plan.dumped) for plan in only_inputs[1:]] == [
         ("split:output:0", ABSENT, False),
         ("split:output:1", ABSENT, False),
@@ -140,12 +143,12 @@ def test_outputs_missing_in_the_dump_have_rows(pairing, write):
     requesting_all = Pairing(
         paired.graph, lambda name, index: name == "split", request=DumpRequest(mode="all")
     )
-    assert {plan.status for plan in rows(requesting_all, "split", 1, 0)[1:]} == {NOT}
-    assert [plan.tensor for plan in rows(paired, "split", 0, 0)] == [
+    assert {plan.status for plan in rows_of_dump(requesting_all, "split", 1, 0)[1:]} == {NOT}
+    assert [plan.tensor for plan in rows_of_dump(paired, "split", 0, 0)] == [
         "split:output:0",
         "split:output:1",
     ]
-    assert {plan.status for plan in rows(paired, "inner", 0, 1)} == {OMITTED}
+    assert {plan.status for plan in rows_of_dump(paired, "inner", 0, 1)} == {OMITTED}
 
 
 def test_ops_of_a_group_that_alone_cover_a_golden_tensor_are_counted(pairing, write):
@@ -174,7 +177,7 @@ def test_a_const_with_an_origin_name_is_compared(pairing, write):
     ]
     paired = pairing(ops, ["model/weights", "conv"])
     # The second only bears the name of the op that it was made for.
-    assert brief(rows(paired, "conv")) == {
+    assert status_by_tensor(rows_of_dump(paired, "conv")) == {
         "input:0": (PAIR, "model/weights", 0),
         "input:1": (ABSENT, None, None),
         "output:0": (PAIR, "conv", 0),
@@ -198,7 +201,7 @@ def test_ops_without_outputs_are_not_expected_to_dump(pairing, write):
     }
     # A file without any tensor says no more than no file.
     empty = {
-        op: [(plan.status, plan.kind) for plan in rows(paired, op, 0, 0)]
+        op: [(plan.status, plan.kind) for plan in rows_of_dump(paired, op, 0, 0)]
         for op in ("clean", "unheard_of", "taken")
     }
     assert empty == {
@@ -220,13 +223,13 @@ def test_several_ops_of_several_originals_form_a_group(pairing, write):
         write.op("other", originals=["n", "m"]),
     ]
     paired = pairing(ops, ["m", ("n", 1)])
-    assert brief(rows(paired, "p")) == {"output:0": (PAIR, "m", 0)}
-    assert brief(rows(paired, "q")) == {"output:0": (PAIR, "n", 1)}
+    assert status_by_tensor(rows_of_dump(paired, "p")) == {"output:0": (PAIR, "m", 0)}
+    assert status_by_tensor(rows_of_dump(paired, "q")) == {"output:0": (PAIR, "n", 1)}
     assert [(group.index, group.names) for group in paired.groups] == [
         (0, ("p", "q")),
         (1, ("other",)),
     ]
-    assert rows(paired, "q")[0].golden == "m,n"
+    assert rows_of_dump(paired, "q")[0].golden == "m,n"
 
 
 def test_inputs_pair_by_number_with_and_without_unconnected_ones(pairing, write):
@@ -234,16 +237,22 @@ def test_inputs_pair_by_number_with_and_without_unconnected_ones(pairing, write)
     paired = pairing(ops, ["a", "b", "op"])
     want_a, want_b = (PAIR, "a", 0), (PAIR, "b", 0)
     out = {"output:0": (PAIR, "op", 0)}
-    assert brief(rows(paired, "op", 3, 1)) == {
+    assert status_by_tensor(rows_of_dump(paired, "op", 3, 1)) == {
         "input:0": want_a,
         "input:1": (ABSENT, None, None),
         "input:2": want_b,
         **out,
     }
-    assert brief(rows(paired, "op", 2, 1)) == {"input:0": want_a, "input:1": want_b, **out}
-    assert {plan.status for count in (1, 4) for plan in rows(paired, "op", count, 1)[:-1]} == {NOT}
+    assert status_by_tensor(rows_of_dump(paired, "op", 2, 1)) == {
+        "input:0": want_a,
+        "input:1": want_b,
+        **out,
+    }
+    assert {
+        plan.status for count in (1, 4) for plan in rows_of_dump(paired, "op", count, 1)[:-1]
+    } == {NOT}
     full = pairing([ops[0], ops[1], write.op("op", inputs=["a:0", "b:0"])], ["a", "b", "op"])
-    assert brief(rows(full, "op", 3, 2)) == {
+    assert status_by_tensor(rows_of_dump(full, "op", 3, 2)) == {
         "input:0": want_a,
         "input:1": want_b,
         "input:2": (NOT, None, None),
@@ -375,7 +384,7 @@ def test_one_original_in_two_graphs_makes_two_groups(pairing, write):
         [write.op("a", originals=["x"])], ["x"], more=[[write.op("b", originals=["x"])]]
     )
     assert [group.names for group in paired.groups] == [("a",), ("b",)]
-    assert rows(paired, "b")[0].graph_index == 1
+    assert rows_of_dump(paired, "b")[0].graph_index == 1
 
 
 def test_without_a_model_pairs_go_by_name_kind_and_index():

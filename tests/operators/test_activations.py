@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operating import arrays, like_onnxruntime, same, spread_as_stated, with_error
+from operator_references import (
+    arrays,
+    assert_equals_onnxruntime,
+    assert_error_matches_spread,
+    assert_near,
+    with_error,
+)
 
 from goldwatch.operators import Arithmetic, CannotCompute, Node, Value, compute
 
@@ -41,14 +47,14 @@ def test_onnx_activations_equal_onnxruntime(kind, names, opset, data):
         for name in names
         if data.draw(st.booleans())
     }
-    like_onnxruntime(
+    assert_equals_onnxruntime(
         kind, [tensor(data.draw(st.integers(0, 999)), 4, 30)], attributes, opset, tolerance=2e-6
     )
 
 
 @pytest.mark.parametrize("how", ["none", "tanh"])
 def test_gelu_is_computed_exactly_and_by_tanh(how):
-    like_onnxruntime("Gelu", [tensor(1, 100)], {"approximate": how}, 20, tolerance=2e-6)
+    assert_equals_onnxruntime("Gelu", [tensor(1, 100)], {"approximate": how}, 20, tolerance=2e-6)
     with pytest.raises(CannotCompute, match="sigmoid"):
         compute(Node("onnx", "Gelu", {"approximate": "sigmoid"}, version=20), [tensor(1, 3)])
 
@@ -59,7 +65,7 @@ def test_prelu_equals_onnxruntime(data):
     shape = data.draw(st.lists(st.integers(1, 4), min_size=2, max_size=4))
     slopes = [size if data.draw(st.booleans()) else 1 for size in shape]
     slopes = slopes[data.draw(st.integers(0, len(slopes) - 1)) :]
-    like_onnxruntime(
+    assert_equals_onnxruntime(
         "PRelu",
         [tensor(1, *shape), tensor(2, *slopes)],
         {},
@@ -79,22 +85,24 @@ def test_clip_equals_onnxruntime(data):
         given_bounds = {
             name: bound for name, bound in (("min", low), ("max", high)) if bound is not None
         }
-        like_onnxruntime("Clip", [tensor(1, 50)], given_bounds, opset, tolerance=0)
+        assert_equals_onnxruntime("Clip", [tensor(1, 50)], given_bounds, opset, tolerance=0)
     else:
         bounds = [None if bound is None else np.asarray(bound, np.float32) for bound in (low, high)]
         while bounds and bounds[-1] is None:
             bounds.pop()
-        like_onnxruntime("Clip", [tensor(1, 50), *bounds], {}, opset, tolerance=0)
+        assert_equals_onnxruntime("Clip", [tensor(1, 50), *bounds], {}, opset, tolerance=0)
 
 
 def test_clip_of_caffe_tensorflow_and_ascend_equals_numpy():
     x = tensor(1, 50)
     right = np.clip(x, -1, 2)
-    same(arrays(Node("caffe", "Clip", {"min": -1.0, "max": 2.0}), [x])[0], right, 0)
+    assert_near(arrays(Node("caffe", "Clip", {"min": -1.0, "max": 2.0}), [x])[0], right, 0)
     with pytest.raises(CannotCompute, match="max"):
         compute(Node("caffe", "Clip", {"min": -1.0}), [x])
     for dialect in ("tensorflow", "ascend"):
-        same(arrays(Node(dialect, "ClipByValue"), [x, np.float32(-1), np.float32(2)])[0], right, 0)
+        assert_near(
+            arrays(Node(dialect, "ClipByValue"), [x, np.float32(-1), np.float32(2)])[0], right, 0
+        )
         with pytest.raises(CannotCompute, match="bounds"):
             compute(Node(dialect, "ClipByValue"), [x, np.float32(-1)])
     assert arrays(Node("ascend", "ClipByValue"), [np.arange(5), np.int64(1), np.int64(3)])[
@@ -148,7 +156,7 @@ OTHERS = [
 @pytest.mark.parametrize("dialect, kind, attributes, right", OTHERS)
 def test_activations_of_other_dialects_equal_their_formulas(dialect, kind, attributes, right):
     x = tensor(1, 3, 40)
-    same(arrays(Node(dialect, kind, attributes), [x])[0], right(x.astype(np.float64)), 1e-6)
+    assert_near(arrays(Node(dialect, kind, attributes), [x])[0], right(x.astype(np.float64)), 1e-6)
 
 
 def test_activations_of_onnxruntimes_domain_equal_their_formulas():
@@ -158,33 +166,35 @@ def test_activations_of_onnxruntimes_domain_equal_their_formulas():
     def by_tanh(value):
         return 0.5 * value * (1 + np.tanh(math.sqrt(2 / math.pi) * (value + 0.044715 * value**3)))
 
-    same(arrays(Node("onnx", "FastGelu"), [x])[0], by_tanh(x), 1e-6)
-    same(arrays(Node("onnx", "FastGelu"), [x, bias])[0], by_tanh(x + bias), 1e-6)
-    same(arrays(Node("onnx", "BiasGelu"), [x, bias])[0], exact(x + bias), 1e-6)
-    same(arrays(Node("onnx", "QuickGelu"), [x])[0], x * sigmoid(1.702 * x), 1e-6)
+    assert_near(arrays(Node("onnx", "FastGelu"), [x])[0], by_tanh(x), 1e-6)
+    assert_near(arrays(Node("onnx", "FastGelu"), [x, bias])[0], by_tanh(x + bias), 1e-6)
+    assert_near(arrays(Node("onnx", "BiasGelu"), [x, bias])[0], exact(x + bias), 1e-6)
+    assert_near(arrays(Node("onnx", "QuickGelu"), [x])[0], x * sigmoid(1.702 * x), 1e-6)
 
 
 def test_slopes_of_prelu_apply_to_channels_in_every_layout():
     x, slope = tensor(1, 2, 3, 4, 5), np.array([0.1, 0.2, 0.3], np.float32)
     right = np.where(x > 0, x, x * slope[:, None, None])
     for dialect, kind in (("caffe", "PReLU"), ("ascend", "PRelu")):
-        same(arrays(Node(dialect, kind), [x, slope])[0], right, 1e-6)
-        same(arrays(Node(dialect, kind), [x, slope[:1]])[0], np.where(x > 0, x, x * 0.1), 1e-6)
+        assert_near(arrays(Node(dialect, kind), [x, slope])[0], right, 1e-6)
+        assert_near(
+            arrays(Node(dialect, kind), [x, slope[:1]])[0], np.where(x > 0, x, x * 0.1), 1e-6
+        )
         with pytest.raises(CannotCompute, match="2 slopes"):
             compute(Node(dialect, kind), [x, slope[:2]])
     last = Node("ascend", "PRelu", layouts=("NHWC", "ND"))
-    same(arrays(last, [np.moveaxis(x, 1, -1), slope])[0], np.moveaxis(right, 1, -1), 1e-6)
-    same(arrays(Node("onnx", "PRelu", version=6), [x, slope])[0], right, 1e-6)
+    assert_near(arrays(last, [np.moveaxis(x, 1, -1), slope])[0], np.moveaxis(right, 1, -1), 1e-6)
+    assert_near(arrays(Node("onnx", "PRelu", version=6), [x, slope])[0], right, 1e-6)
 
 
 def test_threshold_v2_takes_threshold_and_value_as_inputs():
     x = tensor(1, 20)
-    same(
+    assert_near(
         arrays(Node("ascend", "ThresholdV2"), [x, np.float32([0.5]), np.float32([2])])[0],
         np.where(x > 0.5, x, 2),
         0,
     )
-    same(
+    assert_near(
         arrays(Node("ascend", "ThresholdV2"), [x, np.float32([0.5])])[0], np.where(x > 0.5, x, 0), 0
     )
 
@@ -201,7 +211,7 @@ def test_activations_with_unknown_attributes_are_refused():
     ["Relu", "Sigmoid", "Tanh", "Mish", "HardSwish", "Gelu", "Elu", "Softplus", "HardSigmoid"],
 )
 def test_errors_reach_the_output(kind):
-    spread_as_stated(
+    assert_error_matches_spread(
         Node("onnx", kind, version=20),
         [with_error(tensor(1, 60))],
         np.random.default_rng(0),

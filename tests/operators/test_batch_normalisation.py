@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from operating import arrays, like_onnxruntime, same, spread_as_stated, with_error
+from operator_references import (
+    arrays,
+    assert_equals_onnxruntime,
+    assert_error_matches_spread,
+    assert_near,
+    with_error,
+)
 
 from goldwatch.operators import Arithmetic, CannotCompute, Node, Value, compute
 
@@ -31,8 +37,10 @@ def right(epsilon, scale=SCALE, offset=OFFSET):
 @pytest.mark.parametrize("epsilon", [None, 1e-3])
 def test_onnx_batch_normalisation_equals_onnxruntime(opset, epsilon):
     entries = {} if epsilon is None else {"epsilon": epsilon}
-    like_onnxruntime("BatchNormalization", [X, SCALE, OFFSET, MEAN, VARIANCE], entries, opset)
-    like_onnxruntime(
+    assert_equals_onnxruntime(
+        "BatchNormalization", [X, SCALE, OFFSET, MEAN, VARIANCE], entries, opset
+    )
+    assert_equals_onnxruntime(
         "BatchNormalization", [X[:, :, 0, 0], SCALE, OFFSET, MEAN, VARIANCE], entries, opset
     )
 
@@ -46,7 +54,7 @@ def test_batch_normalisation_in_training_is_refused():
     for node in [*nodes, Node("tensorflow", "FusedBatchNormV3"), Node("ascend", "BatchNorm")]:
         with pytest.raises(CannotCompute, match="training"):
             compute(node, inputs)
-    same(
+    assert_near(
         arrays(Node("onnx", "BatchNormalization", {"is_test": 1}, version=6), inputs)[0],
         right(1e-5),
     )
@@ -61,16 +69,16 @@ def test_caffe_batch_norm_divides_by_its_scale_factor(factor):
     ]
     made = arrays(Node("caffe", "BatchNorm", {"eps": 1e-3}), [X, *blobs])[0]
     if factor:
-        same(made, right(1e-3, np.ones(3), np.zeros(3)))
+        assert_near(made, right(1e-3, np.ones(3), np.zeros(3)))
     else:
-        same(made, X / np.sqrt(1e-3))
-    same(arrays(Node("ascend", "BNInference", {"epsilon": 1e-3}), [X, *blobs])[0], made)
+        assert_near(made, X / np.sqrt(1e-3))
+    assert_near(arrays(Node("ascend", "BNInference", {"epsilon": 1e-3}), [X, *blobs])[0], made)
 
 
 def test_caffe_batch_norm_uses_the_batchs_statistics_when_asked():
     made = arrays(Node("caffe", "BatchNorm", {"use_global_stats": False}), [X])[0]
     wide = X.astype(np.float64)
-    same(
+    assert_near(
         made,
         (wide - wide.mean((0, 2, 3), keepdims=True))
         / np.sqrt(wide.var((0, 2, 3), keepdims=True) + 1e-5),
@@ -88,20 +96,20 @@ def test_tensorflow_and_ascend_batch_normalisation_equals_the_formula(layout):
         ("ascend", "BatchNorm"),
     ):
         made = arrays(Node(dialect, kind, entries), [x, SCALE, OFFSET, MEAN, VARIANCE])
-        same(made[0], wanted)
+        assert_near(made[0], wanted)
         np.testing.assert_array_equal(made[1], MEAN)
     node = Node("ascend", "BNInfer", {"epsilon": 1e-3}, layouts=(layout,))
-    same(arrays(node, [x, SCALE, OFFSET, MEAN, VARIANCE])[0], wanted)
+    assert_near(arrays(node, [x, SCALE, OFFSET, MEAN, VARIANCE])[0], wanted)
     node = Node("ascend", "BNInference", {"epsilon": 1e-3}, layouts=(layout,))
     one = np.ones(1, np.float32)
-    same(arrays(node, [x, MEAN, VARIANCE, one, SCALE, OFFSET])[0], wanted)
+    assert_near(arrays(node, [x, MEAN, VARIANCE, one, SCALE, OFFSET])[0], wanted)
     with pytest.raises(CannotCompute, match="momentum"):
         compute(node, [x, MEAN, VARIANCE, 2 * one, SCALE, OFFSET])
     # What the host has folded: the negative mean, and the reciprocal of the deviation.
     folded = [-MEAN, (1 / np.sqrt(VARIANCE + 1e-3)).astype(np.float32), SCALE, OFFSET]
-    same(arrays(Node("ascend", "BNInferenceD", layouts=(layout,)), [x, *folded])[0], wanted)
+    assert_near(arrays(Node("ascend", "BNInferenceD", layouts=(layout,)), [x, *folded])[0], wanted)
     plain = arrays(Node("ascend", "BNInferenceD", layouts=(layout,)), [x, *folded[:2]])[0]
-    same(
+    assert_near(
         plain if layout == "NCHW" else np.moveaxis(plain, -1, 1),
         right(1e-3, np.ones(3), np.zeros(3)),
     )
@@ -110,21 +118,23 @@ def test_tensorflow_and_ascend_batch_normalisation_equals_the_formula(layout):
 @pytest.mark.parametrize("dialect", ["caffe", "ascend"])
 def test_scale_multiplies_channels_and_adds_the_bias(dialect):
     entries = {"bias_term": True}
-    same(
+    assert_near(
         arrays(Node(dialect, "Scale", entries), [X, SCALE, OFFSET])[0],
         X * channels(SCALE) + channels(OFFSET),
     )
-    same(arrays(Node(dialect, "Scale"), [X, SCALE])[0], X * channels(SCALE))
-    same(
+    assert_near(arrays(Node(dialect, "Scale"), [X, SCALE])[0], X * channels(SCALE))
+    assert_near(
         arrays(Node(dialect, "Scale", {"axis": 2}), [X, tensor(1, 4)])[0],
         X * tensor(1, 4).reshape(4, 1),
     )
-    same(arrays(Node(dialect, "Scale", {"axis": -1}), [X, tensor(1, 5)])[0], X * tensor(1, 5))
-    same(
+    assert_near(
+        arrays(Node(dialect, "Scale", {"axis": -1}), [X, tensor(1, 5)])[0], X * tensor(1, 5)
+    )
+    assert_near(
         arrays(Node(dialect, "Scale", {"axis": 0}), [X, tensor(1, 2, 3)])[0],
         X * tensor(1, 2, 3)[:, :, None, None],
     )
-    same(arrays(Node(dialect, "Scale"), [X, channels(SCALE)])[0], X * channels(SCALE))
+    assert_near(arrays(Node(dialect, "Scale"), [X, channels(SCALE)])[0], X * channels(SCALE))
     if dialect == "caffe":
         with pytest.raises(CannotCompute, match="bias"):
             compute(Node("caffe", "Scale", entries), [X, SCALE])
@@ -135,11 +145,13 @@ def test_input_errors_reach_the_output_of_batch_normalisation():
     x = with_error(X, 1e-2)
     for scale, offset in ((SCALE, OFFSET), (with_error(SCALE), with_error(OFFSET))):
         inputs = [x, scale, offset, MEAN, VARIANCE]
-        spread_as_stated(Node("onnx", "BatchNormalization"), inputs, generator)
-        spread_as_stated(Node("caffe", "Scale"), [x, scale, offset], generator)
+        assert_error_matches_spread(Node("onnx", "BatchNormalization"), inputs, generator)
+        assert_error_matches_spread(Node("caffe", "Scale"), [x, scale, offset], generator)
     statistics = [with_error(MEAN, 1e-3), with_error(VARIANCE, 1e-3)]
-    spread_as_stated(Node("onnx", "BatchNormalization"), [X, SCALE, OFFSET, *statistics], generator)
-    spread_as_stated(Node("caffe", "BatchNorm"), [x, *statistics, np.ones(1)], generator)
+    assert_error_matches_spread(
+        Node("onnx", "BatchNormalization"), [X, SCALE, OFFSET, *statistics], generator
+    )
+    assert_error_matches_spread(Node("caffe", "BatchNorm"), [x, *statistics, np.ones(1)], generator)
 
 
 def test_roundings_of_folded_factors_count_though_they_cancel():

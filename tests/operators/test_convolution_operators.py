@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from operating import EXACT, arrays, like_onnxruntime, same, spread_as_stated, with_error
+from operator_references import (
+    EXACT,
+    arrays,
+    assert_equals_onnxruntime,
+    assert_error_matches_spread,
+    assert_near,
+    with_error,
+)
 
 from goldwatch.operators import Arithmetic, CannotCompute, Node, Value, compute
 
@@ -56,7 +63,7 @@ def test_onnx_convolutions_equal_onnxruntime(data):
     x = tensor(0, data.draw(st.integers(1, 2)), groups * per_group, *sizes)
     w = tensor(1, groups * multiplier, per_group, *kernel)
     bias = [tensor(2, len(w))] if data.draw(st.booleans()) else []
-    like_onnxruntime("Conv", [x, w, *bias], attributes)
+    assert_equals_onnxruntime("Conv", [x, w, *bias], attributes)
 
 
 @settings(max_examples=60)
@@ -87,7 +94,7 @@ def test_onnx_transposed_convolutions_equal_onnxruntime(data):
         attributes["auto_pad"] = way
     x = tensor(0, 1, groups * per_group, *sizes)
     w = tensor(1, groups * per_group, multiplier, *kernel)
-    like_onnxruntime("ConvTranspose", [x, w, tensor(2, groups * multiplier)], attributes)
+    assert_equals_onnxruntime("ConvTranspose", [x, w, tensor(2, groups * multiplier)], attributes)
 
 
 def slow_convolution(x, w, strides, dilations, pads):
@@ -135,33 +142,33 @@ def test_tensorflow_and_ascend_convolutions_equal_plain_loops(pads, strides, dil
         for name, numbers in (("strides", strides), ("dilations", dilations)):
             entries[name] = [1, *numbers, 1] if layout == "NHWC" else [1, 1, *numbers]
         made = arrays(Node("tensorflow", "Conv2D", entries), [turn(x), w])[0]
-        same(back(made), right)
+        assert_near(back(made), right)
         # Of Ascend IR the filter of a TensorFlow network is HWCN in either layout; without formats
         # its layout follows x.
         made = arrays(Node("ascend", "Conv2D", entries, layouts=(layout, "HWCN")), [turn(x), w])[0]
-        same(back(made), right)
+        assert_near(back(made), right)
         filters = w if layout == "NHWC" else np.transpose(w, (3, 2, 0, 1))
-        same(back(arrays(Node("ascend", "Conv2D", entries), [turn(x), filters])[0]), right)
+        assert_near(back(arrays(Node("ascend", "Conv2D", entries), [turn(x), filters])[0]), right)
         # Depthwise: channel c's products are the outputs c * multiplier + m.
         depth = np.zeros((3, 2, 4, 20), np.float32)
         for channel in range(4):
             depth[:, :, channel, channel * 5 : channel * 5 + 5] = w[:, :, channel]
         right_depth = slow_convolution(x, depth, strides, dilations, pads)
-        same(
+        assert_near(
             back(arrays(Node("tensorflow", "DepthwiseConv2dNative", entries), [turn(x), w])[0]),
             right_depth,
         )
         made = arrays(
             Node("ascend", "DepthwiseConv2D", entries, layouts=(layout, "HWCN")), [turn(x), w]
         )[0]
-        same(back(made), right_depth)
+        assert_near(back(made), right_depth)
 
 
 def test_ascend_pads_are_ordered_top_bottom_left_right():
     x, w = tensor(0, 1, 3, 6, 5), tensor(1, 4, 3, 3, 2)
     right = arrays(Node("onnx", "Conv", {"strides": [2, 1], "pads": [1, 0, 2, 3]}), [x, w])[0]
     entries = {"strides": [1, 1, 2, 1], "pads": [1, 2, 0, 3], "data_format": "NCHW"}
-    same(arrays(Node("ascend", "Conv2D", entries), [x, w])[0], right)
+    assert_near(arrays(Node("ascend", "Conv2D", entries), [x, w])[0], right)
 
 
 def test_explicit_paddings_and_transposed_convolutions_of_tensorflow_are_computed():
@@ -174,7 +181,7 @@ def test_explicit_paddings_and_transposed_convolutions_of_tensorflow_are_compute
     right = slow_convolution(
         np.pad(x, [(0, 0), (1, 2), (0, 1), (0, 0)]), w, (2, 2), (1, 1), "VALID"
     )
-    same(arrays(Node("tensorflow", "Conv2D", entries), [x, w])[0], right)
+    assert_near(arrays(Node("tensorflow", "Conv2D", entries), [x, w])[0], right)
     # The transpose t(y) of a convolution c(x) is what holds y · c(x) = t(y) · x for all x and y.
     for pads in ("SAME", "VALID"):
         entries = {"strides": [1, 2, 2, 1], "padding": pads, "data_format": "NHWC"}
@@ -195,15 +202,15 @@ def test_explicit_paddings_and_transposed_convolutions_of_tensorflow_are_compute
             ),
             [y, w],
         )[0]
-        same(made, back)
+        assert_near(made, back)
         made = arrays(
             Node("ascend", "Conv2DTranspose", entries), [np.array(x.shape, np.int32), y, w]
         )[0]
-        same(made, back)
+        assert_near(made, back)
         made = arrays(
             Node("ascend", "Conv2DBackpropInputD", {**entries, "input_size": list(x.shape)}), [w, y]
         )[0]
-        same(made, back)
+        assert_near(made, back)
 
 
 @pytest.mark.parametrize(
@@ -220,19 +227,19 @@ def test_caffe_convolutions_and_deconvolutions_equal_the_formula(stride, pad, di
     }
     entries.update(group=group, bias_term=False)
     right = caffe_formulas.conv(x, w, (stride,) * 2, (pad,) * 2, (dilation,) * 2, group)
-    same(arrays(Node("caffe", "Convolution", entries), [x, w])[0], right)
+    assert_near(arrays(Node("caffe", "Convolution", entries), [x, w])[0], right)
     for name in ("kernel", "stride", "pad"):
         value = entries.pop("kernel_size" if name == "kernel" else name)[0]
         entries[name + "_h"], entries[name + "_w"] = value, value
     bias = tensor(2, 8)
     made = arrays(Node("caffe", "Convolution", {**entries, "bias_term": True}), [x, w, bias])[0]
-    same(made, right + bias.reshape(1, 8, 1, 1))
+    assert_near(made, right + bias.reshape(1, 8, 1, 1))
     if dilation == 1:
         w = tensor(1, 4, 8 // group, 3, 3)
         right = caffe_formulas.deconv(x, w, stride, pad, group)
-        same(arrays(Node("caffe", "Deconvolution", entries), [x, w])[0], right)
+        assert_near(arrays(Node("caffe", "Deconvolution", entries), [x, w])[0], right)
         pads = {"strides": [stride, stride], "pads": [pad] * 4, "groups": group}
-        same(arrays(Node("ascend", "Deconvolution", pads), [x, w])[0], right)
+        assert_near(arrays(Node("ascend", "Deconvolution", pads), [x, w])[0], right)
 
 
 def test_a_caffe_convolution_of_two_bottoms_gives_two_tops():
@@ -255,7 +262,7 @@ def test_ascend_conv3d_equals_the_onnx_convolution():
         Node("onnx", "Conv", wanted),
         [first(x), np.ascontiguousarray(np.transpose(w, (4, 3, 0, 1, 2)))],
     )[0]
-    same(first(made), right)
+    assert_near(first(made), right)
 
 
 def test_convolutions_of_integers_are_exact():
@@ -325,11 +332,11 @@ def test_input_errors_reach_the_output_of_convolutions(name):
     node, *shapes = CASES[name]
     generator = np.random.default_rng(5)
     x, w = (with_error(generator.standard_normal(shape)) for shape in shapes)
-    spread_as_stated(node, [x, w], generator)
-    spread_as_stated(node, [x, w.array], generator)
-    spread_as_stated(node, [x.array, w], generator)
+    assert_error_matches_spread(node, [x, w], generator)
+    assert_error_matches_spread(node, [x, w.array], generator)
+    assert_error_matches_spread(node, [x.array, w], generator)
     bias = with_error(generator.standard_normal(12 if name == "depthwise" else 4), 0.1)
-    spread_as_stated(node, [x.array, w.array, bias], generator)
+    assert_error_matches_spread(node, [x.array, w.array, bias], generator)
 
 
 def test_a_convolution_of_exact_values_has_no_error():
@@ -397,4 +404,4 @@ def test_a_large_input_computed_in_slices_gives_the_same_output(monkeypatch):
     node = Node("onnx", "Conv", {"group": 2, "strides": [2, 1], "pads": [1, 1, 1, 1]})
     right = arrays(node, [x, w])[0]
     monkeypatch.setattr(convolution_arrays, "SCRATCH_BYTES", 1)
-    same(arrays(node, [x, w])[0], right, 1e-6)
+    assert_near(arrays(node, [x, w])[0], right, 1e-6)

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operating import EXACT, arrays, like_onnxruntime, same, spread_as_stated, with_error
+from operator_references import (
+    EXACT,
+    arrays,
+    assert_equals_onnxruntime,
+    assert_error_matches_spread,
+    assert_near,
+    with_error,
+)
 
 from goldwatch.operators import Arithmetic, CannotCompute, Node, Value, compute, error_propagation
 from goldwatch.operators.elementwise import erf
@@ -37,7 +44,9 @@ def test_operators_of_two_inputs_equal_onnxruntime(data):
     if data.draw(st.booleans()):
         first, second = second, first
         a, b = b, a
-    like_onnxruntime(kind, [np.asarray(np.abs(a)) if kind == "Pow" else a, b], tolerance=1e-6)
+    assert_equals_onnxruntime(
+        kind, [np.asarray(np.abs(a)) if kind == "Pow" else a, b], tolerance=1e-6
+    )
 
 
 @settings(max_examples=60)
@@ -61,7 +70,7 @@ def test_arithmetic_of_integers_equals_onnxruntime(data):
     numbers = st.integers(-20, 20)
     a = np.array(data.draw(st.lists(numbers, min_size=4, max_size=4)), dtype)
     b = np.array(data.draw(st.lists(numbers.filter(bool), min_size=4, max_size=4)), dtype)
-    like_onnxruntime(kind, [a, b], attributes, tolerance=0)
+    assert_equals_onnxruntime(kind, [a, b], attributes, tolerance=0)
 
 
 UNARY = (
@@ -77,12 +86,14 @@ def test_operators_of_one_input_equal_onnxruntime(kind):
         x = np.abs(x) + (1 if kind == "Acosh" else 0)
     if kind in ("Asin", "Acos", "Atanh"):
         x = np.tanh(x)
-    like_onnxruntime(kind, [x], tolerance=1e-6)
+    assert_equals_onnxruntime(kind, [x], tolerance=1e-6)
 
 
 def test_powers_of_integers_equal_onnxruntime():
-    like_onnxruntime("Pow", [np.array([1, 2, 3], np.int64), np.array([3, 2, 1], np.int64)])
-    like_onnxruntime("Pow", [np.array([1, 2, 3], np.int32), np.array([0.5, 2.5, 1.5], np.float32)])
+    assert_equals_onnxruntime("Pow", [np.array([1, 2, 3], np.int64), np.array([3, 2, 1], np.int64)])
+    assert_equals_onnxruntime(
+        "Pow", [np.array([1, 2, 3], np.int32), np.array([0.5, 2.5, 1.5], np.float32)]
+    )
 
 
 def test_the_error_function_is_exact_and_keeps_nan():
@@ -94,10 +105,12 @@ def test_the_error_function_is_exact_and_keeps_nan():
 def test_older_onnx_broadcasts_from_an_axis():
     a, b = tensor(1, 2, 3, 4), tensor(2, 3)
     made = arrays(Node("onnx", "Mul", {"broadcast": 1, "axis": 1}, version=6), [a, b])[0]
-    same(made, a * b[None, :, None], 1e-6)
+    assert_near(made, a * b[None, :, None], 1e-6)
     with pytest.raises(CannotCompute, match="does not broadcast"):
         compute(Node("onnx", "Mul", {}, version=6), [a, b])
-    same(arrays(Node("onnx", "Mul", {}, version=7), [a, tensor(2, 4)])[0], a * tensor(2, 4), 1e-6)
+    assert_near(
+        arrays(Node("onnx", "Mul", {}, version=7), [a, tensor(2, 4)])[0], a * tensor(2, 4), 1e-6
+    )
 
 
 @pytest.mark.parametrize("dialect", ["tensorflow", "ascend"])
@@ -147,7 +160,7 @@ CAFFE_ONE = [
 @pytest.mark.parametrize("kind, attributes, right", CAFFE_ONE)
 def test_caffe_layers_apply_scale_and_shift(dialect, kind, attributes, right):
     x = tensor(1, 2, 5)
-    same(arrays(Node(dialect, kind, attributes), [x])[0], right(x.astype(np.float64)), 1e-6)
+    assert_near(arrays(Node(dialect, kind, attributes), [x])[0], right(x.astype(np.float64)), 1e-6)
 
 
 def test_a_base_that_is_not_positive_is_refused():
@@ -165,11 +178,11 @@ def test_eltwise_combines_inputs_with_coefficients(dialect):
         attributes = {"operation" if dialect == "caffe" else "mode": value, "coeff": list(coeff)}
         return arrays(Node(dialect, "Eltwise", attributes), inputs)[0]
 
-    same(made("PROD"), a * b * c, 1e-6)
-    same(made("SUM"), a + b + c, 1e-6)
-    same(made("SUM", [0.5, -1, 0]), 0.5 * a - b, 1e-6)
-    same(made("MAX"), np.maximum(np.maximum(a, b), c), 1e-6)
-    same(arrays(Node(dialect, "Eltwise"), inputs)[0], a + b + c, 1e-6)
+    assert_near(made("PROD"), a * b * c, 1e-6)
+    assert_near(made("SUM"), a + b + c, 1e-6)
+    assert_near(made("SUM", [0.5, -1, 0]), 0.5 * a - b, 1e-6)
+    assert_near(made("MAX"), np.maximum(np.maximum(a, b), c), 1e-6)
+    assert_near(arrays(Node(dialect, "Eltwise"), inputs)[0], a + b + c, 1e-6)
     with pytest.raises(CannotCompute, match="2 coefficients and 3 inputs"):
         made("SUM", [1, 2])
 
@@ -181,8 +194,8 @@ def test_an_unknown_eltwise_operation_is_refused():
 
 def test_ascend_adds_and_muls_apply_their_constant():
     x = tensor(1, 3)
-    same(arrays(Node("ascend", "Adds", {"value": 1.5}), [x])[0], x + 1.5, 1e-6)
-    same(arrays(Node("ascend", "Muls", {"value": -2.0}), [x])[0], x * -2, 1e-6)
+    assert_near(arrays(Node("ascend", "Adds", {"value": 1.5}), [x])[0], x + 1.5, 1e-6)
+    assert_near(arrays(Node("ascend", "Muls", {"value": -2.0}), [x])[0], x * -2, 1e-6)
     assert arrays(Node("ascend", "Muls", {"value": 2.0}), [np.array([3], np.int32)])[
         0
     ].tolist() == [6]
@@ -197,29 +210,29 @@ def test_biases_are_added_along_the_channel_axis():
     along = {"NHWC": bias, "NCHW": bias[:, None, None]}
     for dialect in ("tensorflow", "ascend"):
         for layout, right in along.items():
-            same(
+            assert_near(
                 arrays(Node(dialect, "BiasAdd", {"data_format": layout}), [x, bias])[0],
                 x + right,
                 1e-6,
             )
-        same(arrays(Node(dialect, "BiasAdd"), [x, bias])[0], x + bias, 1e-6)
+        assert_near(arrays(Node(dialect, "BiasAdd"), [x, bias])[0], x + bias, 1e-6)
         with pytest.raises(CannotCompute, match="data_format"):
             compute(Node(dialect, "BiasAdd", {"data_format": "CHWN"}), [x, bias])
     for dialect in ("caffe", "ascend"):
-        same(arrays(Node(dialect, "Bias"), [x, bias])[0], x + bias[:, None, None], 1e-6)
-        same(arrays(Node(dialect, "Bias", {"axis": -1}), [x, bias])[0], x + bias, 1e-6)
+        assert_near(arrays(Node(dialect, "Bias"), [x, bias])[0], x + bias[:, None, None], 1e-6)
+        assert_near(arrays(Node(dialect, "Bias", {"axis": -1}), [x, bias])[0], x + bias, 1e-6)
         with pytest.raises(CannotCompute, match="does not fit"):
             compute(Node(dialect, "Bias", {"axis": 4}), [x, bias])
 
 
 def test_axpy_adds_multiples():
     a, b = tensor(1, 2, 3), tensor(2, 2, 3)
-    same(arrays(Node("ascend", "Axpy", {"alpha": 0.5}), [a, b])[0], a + 0.5 * b, 1e-6)
+    assert_near(arrays(Node("ascend", "Axpy", {"alpha": 0.5}), [a, b])[0], a + 0.5 * b, 1e-6)
     with pytest.raises(CannotCompute, match="alpha"):
         compute(Node("ascend", "Axpy"), [a, b])
     factors, x, y = tensor(3, 2, 3, 1, 1), tensor(4, 2, 3, 4, 5), tensor(5, 2, 3, 4, 5)
     for shape in ((2, 3, 1, 1), (2, 3)):
-        same(
+        assert_near(
             arrays(Node("caffe", "Axpy"), [factors.reshape(shape), x, y])[0], factors * x + y, 1e-6
         )
 
@@ -227,10 +240,10 @@ def test_axpy_adds_multiples():
 def test_ascend_operators_of_three_inputs_equal_pytorchs_formulas():
     a, b, c = (tensor(seed, 2, 3) + 3 for seed in range(3))
     half = np.float32([0.5])
-    same(arrays(Node("ascend", "AxpyV2"), [a, b, half])[0], a + 0.5 * b, 1e-6)
-    same(arrays(Node("ascend", "Addcmul"), [a, b, c, half])[0], a + 0.5 * b * c, 1e-6)
-    same(arrays(Node("ascend", "Addcdiv"), [a, b, c, half])[0], a + 0.5 * b / c, 1e-6)
-    same(arrays(Node("ascend", "Lerp"), [a, b, half])[0], (a + b) / 2, 1e-6)
+    assert_near(arrays(Node("ascend", "AxpyV2"), [a, b, half])[0], a + 0.5 * b, 1e-6)
+    assert_near(arrays(Node("ascend", "Addcmul"), [a, b, c, half])[0], a + 0.5 * b * c, 1e-6)
+    assert_near(arrays(Node("ascend", "Addcdiv"), [a, b, c, half])[0], a + 0.5 * b / c, 1e-6)
+    assert_near(arrays(Node("ascend", "Lerp"), [a, b, half])[0], (a + b) / 2, 1e-6)
     made = arrays(Node("ascend", "MaskedFill"), [a, b > 3, np.float32(-1e4)])[0]
     np.testing.assert_array_equal(made, np.where(b > 3, np.float32(-1e4), a))
 
@@ -238,8 +251,8 @@ def test_ascend_operators_of_three_inputs_equal_pytorchs_formulas():
 def test_where_and_select_keep_values_bit_for_bit():
     condition = np.array([[True, False, True]])
     a, b = tensor(1, 2, 3), tensor(2, 2, 1)
-    like_onnxruntime("Where", [condition, a, b], tolerance=0)
-    like_onnxruntime("Where", [condition, np.arange(3), np.arange(3) - 9], tolerance=0)
+    assert_equals_onnxruntime("Where", [condition, a, b], tolerance=0)
+    assert_equals_onnxruntime("Where", [condition, np.arange(3), np.arange(3) - 9], tolerance=0)
     rows = np.array([True, False])
     for dialect in ("tensorflow", "ascend"):
         made = arrays(Node(dialect, "Select"), [rows, a, -a])[0]
@@ -266,7 +279,7 @@ def test_the_error_of_a_selected_value_is_its_source_s():
 )  # fmt: skip
 def test_errors_reach_the_output(kind, inputs):
     values = [with_error(np.abs(tensor(seed, 40)) + 0.5) for seed in range(inputs)]
-    spread_as_stated(Node("onnx", kind, version=17), values, np.random.default_rng(0))
+    assert_error_matches_spread(Node("onnx", kind, version=17), values, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(

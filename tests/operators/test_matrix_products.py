@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operating import arrays, like_onnxruntime, same, spread_as_stated, with_error
+from operator_references import (
+    arrays,
+    assert_equals_onnxruntime,
+    assert_error_matches_spread,
+    assert_near,
+    with_error,
+)
 
 from goldwatch.operators import CannotCompute, Node, Value, compute
 
@@ -27,7 +33,7 @@ def tensor(seed, *shape):
     ],
 )
 def test_onnx_matmul_equals_onnxruntime(left, right):
-    like_onnxruntime("MatMul", [tensor(0, *left), tensor(1, *right)])
+    assert_equals_onnxruntime("MatMul", [tensor(0, *left), tensor(1, *right)])
 
 
 @pytest.mark.parametrize("first", [0, 1])
@@ -38,7 +44,7 @@ def test_fused_matmul_equals_onnxruntime(first, second):
         np.ascontiguousarray(array.swapaxes(-1, -2)) if turn else array
         for array, turn in ((x, first), (w, second))
     ]
-    like_onnxruntime(
+    assert_equals_onnxruntime(
         "FusedMatMul",
         inputs,
         {"transA": first, "transB": second, "alpha": 0.3},
@@ -58,7 +64,7 @@ def test_onnx_gemm_equals_onnxruntime(first, second, alpha, beta, added):
     x = tensor(0, *((5, 4) if first else (4, 5)))
     w = tensor(1, *((3, 5) if second else (5, 3)))
     inputs = [x, w] + ([] if added is None else [tensor(2, *added)])
-    like_onnxruntime(
+    assert_equals_onnxruntime(
         "Gemm",
         inputs,
         {"transA": int(first), "transB": int(second), "alpha": alpha, "beta": beta},
@@ -88,16 +94,18 @@ def test_transposed_operands_of_other_dialects_are_transposed(
         array.swapaxes(-1, -2) if turn else array for array, turn in ((x, first), (w, second))
     ]
     made = arrays(Node(dialect, kind, dict(zip(names, (first, second)))), turned)[0]
-    same(made, x.astype(np.float64) @ w)
+    assert_near(made, x.astype(np.float64) @ w)
 
 
 def test_ascend_matmul_and_gemm_add_the_bias():
     x, w, bias = tensor(0, 4, 5), tensor(1, 5, 6), tensor(2, 6)
-    same(arrays(Node("ascend", "MatMulV2"), [x, w, bias])[0], x.astype(np.float64) @ w + bias)
+    assert_near(
+        arrays(Node("ascend", "MatMulV2"), [x, w, bias])[0], x.astype(np.float64) @ w + bias
+    )
     made = arrays(
         Node("ascend", "GEMM"), [x, w, tensor(3, 4, 6), np.float32([2.0]), np.float32([0.5])]
     )[0]
-    same(made, 2.0 * (x.astype(np.float64) @ w) + 0.5 * tensor(3, 4, 6))
+    assert_near(made, 2.0 * (x.astype(np.float64) @ w) + 0.5 * tensor(3, 4, 6))
 
 
 @pytest.mark.parametrize("axis", [1, 2, -1])
@@ -107,15 +115,15 @@ def test_fully_connected_layers_equal_numpy(axis):
     w, bias = tensor(1, 7, inner), tensor(2, 7)
     right = x.reshape(x.shape[:axis] + (inner,)).astype(np.float64) @ w.T + bias
     entries = {"num_output": 7, "axis": axis}
-    same(arrays(Node("caffe", "InnerProduct", entries), [x, w, bias])[0], right)
-    same(arrays(Node("ascend", "FullyConnection", entries), [x, w, bias])[0], right)
+    assert_near(arrays(Node("caffe", "InnerProduct", entries), [x, w, bias])[0], right)
+    assert_near(arrays(Node("ascend", "FullyConnection", entries), [x, w, bias])[0], right)
     entries.update(transpose=True, bias_term=False)
-    same(
+    assert_near(
         arrays(Node("caffe", "InnerProduct", entries), [x, np.ascontiguousarray(w.T)])[0],
         right - bias,
     )
     # Old files have four axes.
-    same(
+    assert_near(
         arrays(
             Node("caffe", "InnerProduct", {"num_output": 7, "axis": axis}),
             [x, w.reshape(1, 1, 7, inner), bias],
@@ -136,7 +144,7 @@ def test_fully_connected_layers_equal_numpy(axis):
     ],
 )
 def test_einsum_equals_onnxruntime(equation, shapes):
-    like_onnxruntime(
+    assert_equals_onnxruntime(
         "Einsum",
         [tensor(number, *shape) for number, shape in enumerate(shapes)],
         {"equation": equation},
@@ -163,10 +171,12 @@ def test_input_errors_reach_the_output_of_matrix_products():
         with_error(generator.standard_normal(shape)) for shape in ((5, 40), (40, 6), (6,))
     )
     for inputs in ([x, w], [x, w.array], [x.array, w]):
-        spread_as_stated(Node("onnx", "MatMul"), inputs, generator)
-    spread_as_stated(
+        assert_error_matches_spread(Node("onnx", "MatMul"), inputs, generator)
+    assert_error_matches_spread(
         Node("onnx", "Gemm", {"alpha": -2.0, "beta": 30.0}), [x.array, w.array, bias], generator
     )
-    spread_as_stated(Node("onnx", "Einsum", {"equation": "ij->i"}), [x], generator)
+    assert_error_matches_spread(Node("onnx", "Einsum", {"equation": "ij->i"}), [x], generator)
     w = Value(np.ascontiguousarray(w.array.T), w.error.T)
-    spread_as_stated(Node("caffe", "InnerProduct", {"num_output": 6}), [x, w, bias], generator)
+    assert_error_matches_spread(
+        Node("caffe", "InnerProduct", {"num_output": 6}), [x, w, bias], generator
+    )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from operating import arrays, like_onnxruntime
+from operator_references import arrays, assert_equals_onnxruntime
 
 from goldwatch.operators import CannotCompute, Node, Value, compute, find
 from goldwatch.operators.registry import spellings
@@ -44,7 +44,7 @@ def errors_follow(node, inputs):
 
 
 def as_onnxruntime(kind, inputs, attributes=None, opset=17, outputs=1):
-    like_onnxruntime(kind, inputs, attributes, opset, outputs, tolerance=0)
+    assert_equals_onnxruntime(kind, inputs, attributes, opset, outputs, tolerance=0)
     errors_follow(Node("onnx", kind, attributes or {}, version=opset, outputs=outputs), inputs)
 
 
@@ -378,15 +378,15 @@ def test_pad_equals_numpy_and_onnxruntime(data):
             right,
         )
     if mode in ("constant", "reflect", "edge"):
-        like_onnxruntime("Pad", [x], {"mode": mode, "pads": pads}, 10, tolerance=0)
+        assert_equals_onnxruntime("Pad", [x], {"mode": mode, "pads": pads}, 10, tolerance=0)
 
 
 def test_pad_fills_with_the_given_value():
     x = tensor(1, 2, 3)
     right = np.pad(x, [(1, 0), (0, 2)], constant_values=single(7.5))
-    like_onnxruntime("Pad", [x, whole(1, 0, 0, 2), single(7.5)], {}, 13, tolerance=0)
-    like_onnxruntime("Pad", [x, whole(2, 1), single(7.5), whole(1)], {}, 18, tolerance=0)
-    like_onnxruntime("Pad", [x], {"pads": [1, 0, 0, 2], "value": 7.5}, 10, tolerance=0)
+    assert_equals_onnxruntime("Pad", [x, whole(1, 0, 0, 2), single(7.5)], {}, 13, tolerance=0)
+    assert_equals_onnxruntime("Pad", [x, whole(2, 1), single(7.5), whole(1)], {}, 18, tolerance=0)
+    assert_equals_onnxruntime("Pad", [x], {"pads": [1, 0, 0, 2], "value": 7.5}, 10, tolerance=0)
     pads = whole(1, 0, 0, 2).reshape(2, 2)
     for dialect in ("tensorflow", "ascend"):
         equal(arrays(Node(dialect, "PadV2"), [x, pads, single(7.5)])[0], right)
@@ -475,7 +475,7 @@ def test_gather_elements_and_scatter_elements_equal_onnxruntime(data):
     updates = tensor(2, *inner)
     as_onnxruntime("ScatterElements", [x, once, updates], {"axis": axis})
     for reduction in ("add", "mul", "max", "min"):
-        like_onnxruntime(
+        assert_equals_onnxruntime(
             "ScatterElements",
             [x, indices, updates],
             {"axis": axis, "reduction": reduction},
@@ -504,7 +504,7 @@ def test_gather_nd_and_scatter_nd_equal_onnxruntime():
             arrays(Node("onnx", "ScatterND"), [x, indices, updates])[0],
         )
     as_onnxruntime("GatherND", [x, whole(0, 1, 2).reshape(3, 1)], {"batch_dims": 1})
-    like_onnxruntime(
+    assert_equals_onnxruntime(
         "ScatterND", [x, whole(1, 1).reshape(2, 1), x[:2]], {"reduction": "add"}, 18, tolerance=1e-6
     )
     made = arrays(
@@ -527,7 +527,7 @@ def test_errors_of_updates_to_one_place_add_as_squares():
 def test_one_hot_equals_onnxruntime_in_every_dialect():
     indices = np.array([[0, 2], [-1, 5]])
     for axis in (0, 1, -1):
-        like_onnxruntime(
+        assert_equals_onnxruntime(
             "OneHot", [indices, whole(3), np.float32([0.5, 2])], {"axis": axis}, tolerance=0
         )
         right = np.moveaxis(np.where(indices[..., None] == np.arange(3), 2, 0.5), -1, axis)
@@ -598,10 +598,10 @@ def test_shuffle_channel_interleaves_groups(dialect):
 
 def test_reverse_and_roll_equal_onnxruntime_and_numpy():
     x = tensor(1, 4, 3, 2)
-    like_onnxruntime(
+    assert_equals_onnxruntime(
         "ReverseSequence", [x, whole(1, 4, 2)], {"batch_axis": 1, "time_axis": 0}, tolerance=0
     )
-    like_onnxruntime(
+    assert_equals_onnxruntime(
         "ReverseSequence", [x, whole(1, 3, 2, 3)], {"batch_axis": 0, "time_axis": 1}, tolerance=0
     )
     errors_follow(Node("onnx", "ReverseSequence"), [x, whole(1, 4, 2)])
@@ -653,7 +653,7 @@ def test_crop_cuts_at_its_offset():
 def test_identity_operators_pass_values_on_and_random_ones_are_refused():
     x = tensor(1, 2, 3)
     as_onnxruntime("Identity", [x])
-    like_onnxruntime("Dropout", [x], {}, 13, 2, tolerance=0)
+    assert_equals_onnxruntime("Dropout", [x], {}, 13, 2, tolerance=0)
     equal(arrays(Node("caffe", "Dropout", {"dropout_ratio": 0.5}), [x])[0], x)
     equal(arrays(Node("ascend", "TransData"), [x])[0], x)
     for node, inputs in (
@@ -666,11 +666,11 @@ def test_identity_operators_pass_values_on_and_random_ones_are_refused():
 
 def test_shape_size_and_range_equal_onnxruntime():
     x = tensor(1, 2, 3, 4)
-    like_onnxruntime("Shape", [x], tolerance=0)
-    like_onnxruntime("Shape", [x], {"start": 1, "end": -1}, tolerance=0)
-    like_onnxruntime("Size", [x], tolerance=0)
-    like_onnxruntime("Range", [single(1), single(3), single(0.75)], tolerance=1e-6)
-    like_onnxruntime("Range", [np.array(5), np.array(-2), np.array(-3)], tolerance=0)
+    assert_equals_onnxruntime("Shape", [x], tolerance=0)
+    assert_equals_onnxruntime("Shape", [x], {"start": 1, "end": -1}, tolerance=0)
+    assert_equals_onnxruntime("Size", [x], tolerance=0)
+    assert_equals_onnxruntime("Range", [single(1), single(3), single(0.75)], tolerance=1e-6)
+    assert_equals_onnxruntime("Range", [np.array(5), np.array(-2), np.array(-3)], tolerance=0)
     assert arrays(Node("onnx", "ConstantOfShape"), [whole(2, 3)])[0].tolist() == [[0] * 3] * 2
     assert arrays(Node("onnx", "ConstantOfShape", {"value": np.array([7])}), [whole(2)])[
         0

@@ -6,13 +6,13 @@ import caffe_formulas
 import cv2
 import numpy as np
 import pytest
-from operating import (
+from operator_references import (
     EXACT,
     arrays,
-    by_onnxruntime,
-    like_onnxruntime,
-    same,
-    spread_as_stated,
+    assert_equals_onnxruntime,
+    assert_error_matches_spread,
+    assert_near,
+    run_onnxruntime,
     with_error,
 )
 
@@ -32,53 +32,59 @@ def test_layer_normalization_equals_onnxruntime(axis, biased):
     entries = {"epsilon": 1e-3} if axis is None else {"axis": axis}
     shape = X.shape[-1 if axis is None else axis :]
     inputs = [X, tensor(1, *shape)] + ([tensor(2, *shape)] if biased else [])
-    like_onnxruntime("LayerNormalization", inputs, entries, 17, 3)
+    assert_equals_onnxruntime("LayerNormalization", inputs, entries, 17, 3)
 
 
 def test_instance_group_and_lp_normalization_equal_onnxruntime():
-    like_onnxruntime("InstanceNormalization", [X, tensor(1, 4), tensor(2, 4)], {"epsilon": 1e-3})
-    like_onnxruntime("GroupNormalization", [X, tensor(1, 4), tensor(2, 4)], {"num_groups": 2}, 21)
+    assert_equals_onnxruntime(
+        "InstanceNormalization", [X, tensor(1, 4), tensor(2, 4)], {"epsilon": 1e-3}
+    )
+    assert_equals_onnxruntime(
+        "GroupNormalization", [X, tensor(1, 4), tensor(2, 4)], {"num_groups": 2}, 21
+    )
     made = arrays(
         Node("onnx", "GroupNormalization", {"num_groups": 2}, version=18),
         [X, tensor(1, 2), tensor(2, 2)],
     )[0]
     repeated = [np.repeat(tensor(number, 2), 2) for number in (1, 2)]
-    same(
+    assert_near(
         made,
         arrays(Node("onnx", "GroupNormalization", {"num_groups": 2}, version=21), [X, *repeated])[
             0
         ],
     )
-    like_onnxruntime("MeanVarianceNormalization", [X], {}, 13)
-    like_onnxruntime("MeanVarianceNormalization", [X], {"axes": [1, 2, 3]}, 13)
-    like_onnxruntime(
+    assert_equals_onnxruntime("MeanVarianceNormalization", [X], {}, 13)
+    assert_equals_onnxruntime("MeanVarianceNormalization", [X], {"axes": [1, 2, 3]}, 13)
+    assert_equals_onnxruntime(
         "SimplifiedLayerNormalization", [X, tensor(1, 6)], {"axis": -1, "epsilon": 1e-3}, 13
     )
     for axis in (1, -1):
         for power in (1, 2):
-            like_onnxruntime("LpNormalization", [X], {"axis": axis, "p": power}, 13)
+            assert_equals_onnxruntime("LpNormalization", [X], {"axis": axis, "p": power}, 13)
     x = X.copy()
     x[0, :, 0, 0] = 0.0
-    like_onnxruntime("LpNormalization", [x], {"axis": 1}, 13)
+    assert_equals_onnxruntime("LpNormalization", [x], {"axis": 1}, 13)
 
 
 @pytest.mark.parametrize("size", [1, 3, 5])
 def test_lrn_equals_onnxruntime_and_the_caffe_formula(size):
     entries = {"alpha": 0.3, "beta": 0.6, "bias": 1.5, "size": size}
-    like_onnxruntime("LRN", [X], entries, 13)
+    assert_equals_onnxruntime("LRN", [X], entries, 13)
     wanted = caffe_formulas.lrn(X, size, 0.3, 0.6, False)
     caffe = {"local_size": size, "alpha": 0.3, "beta": 0.6}
-    same(arrays(Node("caffe", "LRN", caffe), [X])[0], wanted)
+    assert_near(arrays(Node("caffe", "LRN", caffe), [X])[0], wanted)
     within = {**caffe, "norm_region": "WITHIN_CHANNEL"}
-    same(arrays(Node("caffe", "LRN", within), [X])[0], caffe_formulas.lrn(X, size, 0.3, 0.6, True))
+    assert_near(
+        arrays(Node("caffe", "LRN", within), [X])[0], caffe_formulas.lrn(X, size, 0.3, 0.6, True)
+    )
     other = {"depth_radius": size // 2, "alpha": 0.3 / size, "beta": 0.6, "bias": 1.0}
-    same(arrays(Node("ascend", "LRN", other), [X])[0], wanted)
+    assert_near(arrays(Node("ascend", "LRN", other), [X])[0], wanted)
     turned = np.moveaxis(X, 1, -1)
-    same(
+    assert_near(
         arrays(Node("ascend", "LRN", other, layouts=("NHWC",)), [turned])[0],
         np.moveaxis(wanted, 1, -1),
     )
-    same(arrays(Node("tensorflow", "LRN", other), [turned])[0], np.moveaxis(wanted, 1, -1))
+    assert_near(arrays(Node("tensorflow", "LRN", other), [turned])[0], np.moveaxis(wanted, 1, -1))
 
 
 def by_opencv(layer):
@@ -93,7 +99,7 @@ def by_opencv(layer):
 
 def test_caffe_lrn_and_mvn_equal_opencv():
     layer = 'type: "LRN" lrn_param { local_size: 3 alpha: 0.5 beta: 0.6 }'
-    same(
+    assert_near(
         arrays(Node("caffe", "LRN", {"local_size": 3, "alpha": 0.5, "beta": 0.6}), [X])[0],
         by_opencv(layer),
     )
@@ -101,7 +107,7 @@ def test_caffe_lrn_and_mvn_equal_opencv():
         'type: "LRN" lrn_param { local_size: 3 alpha: 0.5 beta: 0.6 norm_region: WITHIN_CHANNEL }'
     )
     entries = {"local_size": 3, "alpha": 0.5, "beta": 0.6, "norm_region": "WITHIN_CHANNEL"}
-    same(arrays(Node("caffe", "LRN", entries), [X])[0], by_opencv(layer))
+    assert_near(arrays(Node("caffe", "LRN", entries), [X])[0], by_opencv(layer))
     for across in (True, False):
         for divide in (True, False):
             layer = 'type: "MVN" mvn_param { across_channels: %s normalize_variance: %s }' % (
@@ -111,12 +117,12 @@ def test_caffe_lrn_and_mvn_equal_opencv():
             made = arrays(
                 Node("caffe", "MVN", {"across_channels": across, "normalize_variance": divide}), [X]
             )[0]
-            same(made, by_opencv(layer))
+            assert_near(made, by_opencv(layer))
             made = arrays(
                 Node("ascend", "MVN", {"across_channels": across, "normalize_variance": divide}),
                 [X],
             )[0]
-            same(made, by_opencv(layer))
+            assert_near(made, by_opencv(layer))
 
 
 @pytest.mark.parametrize("across", [True, False])
@@ -127,12 +133,12 @@ def test_ssd_normalize_equals_the_formula(across, shared):
     wanted = X / np.sqrt(np.sum(np.square(X, dtype=np.float64), axes, keepdims=True) + 1e-3)
     wanted = wanted * factor.reshape(1, -1, 1, 1)
     entries = {"across_spatial": across, "channel_shared": shared, "eps": 1e-3}
-    same(arrays(Node("caffe", "Normalize", entries), [X, factor])[0], wanted)
+    assert_near(arrays(Node("caffe", "Normalize", entries), [X, factor])[0], wanted)
     made = arrays(
         Node("ascend", "Normalize", entries, layouts=("NHWC", "ND")),
         [np.moveaxis(X, 1, -1), factor],
     )[0]
-    same(made, np.moveaxis(wanted, 1, -1))
+    assert_near(made, np.moveaxis(wanted, 1, -1))
 
 
 def test_ascend_layer_norm_equals_the_onnx_one():
@@ -142,23 +148,23 @@ def test_ascend_layer_norm_equals_the_onnx_one():
     for axis in (-1, 2):
         entries["begin_norm_axis"] = entries["begin_params_axis"] = axis
         made = arrays(Node("ascend", "LayerNorm", entries), [x, gamma, beta])
-        same(made[0], right[0])
-        same(made[1], right[1])
-        same(made[2], np.var(x, -1, np.float64, keepdims=True))
+        assert_near(made[0], right[0])
+        assert_near(made[1], right[1])
+        assert_near(made[2], np.var(x, -1, np.float64, keepdims=True))
         made = arrays(Node("ascend", "LayerNormV3", entries), [x, gamma, beta])
-        same(made[0], right[0])
-        same(made[2], right[2])
+        assert_near(made[0], right[0])
+        assert_near(made[2], right[2])
     made = arrays(Node("ascend", "LayerNormV4", {"epsilon": 1e-3}), [x, np.array([8]), gamma, beta])
-    same(made[0], right[0])
+    assert_near(made[0], right[0])
     made = arrays(Node("ascend", "RmsNorm", {"epsilon": 1e-3}), [x, gamma])
     rstd = 1 / np.sqrt(np.mean(np.square(x, dtype=np.float64), -1, keepdims=True) + 1e-3)
-    same(made[0], x * rstd * gamma)
-    same(made[1], rstd)
-    same(
+    assert_near(made[0], x * rstd * gamma)
+    assert_near(made[1], rstd)
+    assert_near(
         arrays(Node("onnx", "RMSNormalization", {"epsilon": 1e-3}), [x, gamma])[0], x * rstd * gamma
     )
     made = arrays(Node("ascend", "L2Normalize", {"axis": [1], "eps": 1e-4}), [x])[0]
-    same(
+    assert_near(
         made,
         x / np.sqrt(np.maximum(np.sum(np.square(x, dtype=np.float64), 1, keepdims=True), 1e-4)),
     )
@@ -171,11 +177,11 @@ def test_ascend_instance_and_group_norm_equal_the_onnx_ones():
         [X, inputs[1].reshape(4), inputs[2].reshape(4)],
     )[0]
     made = arrays(Node("ascend", "InstanceNorm", {"data_format": "NCHW", "epsilon": 1e-3}), inputs)
-    same(made[0], right)
-    same(made[1], X.mean((2, 3), np.float64, keepdims=True))
+    assert_near(made[0], right)
+    assert_near(made[1], X.mean((2, 3), np.float64, keepdims=True))
     turned = [np.moveaxis(array, 1, -1) for array in inputs]
     made = arrays(Node("ascend", "InstanceNorm", {"data_format": "NHWC", "epsilon": 1e-3}), turned)
-    same(np.moveaxis(made[0], -1, 1), right)
+    assert_near(np.moveaxis(made[0], -1, 1), right)
     inputs = [X, tensor(1, 4), tensor(2, 4)]
     right = arrays(
         Node("onnx", "GroupNormalization", {"num_groups": 2, "epsilon": 1e-3}, version=21), inputs
@@ -183,7 +189,7 @@ def test_ascend_instance_and_group_norm_equal_the_onnx_ones():
     made = arrays(
         Node("ascend", "GroupNorm", {"num_groups": 2, "eps": 1e-3, "data_format": "NCHW"}), inputs
     )
-    same(made[0], right)
+    assert_near(made[0], right)
     with pytest.raises(CannotCompute, match="num_groups"):
         compute(Node("ascend", "GroupNorm", {"data_format": "NCHW"}), inputs)
 
@@ -206,15 +212,15 @@ def test_skip_layer_normalization_equals_onnxruntime(biased):
         made = arrays(Node("ascend", "AddRmsNorm", {"epsilon": 1e-3}), [x, skip, gamma])
         right = arrays(Node("ascend", "RmsNorm", {"epsilon": 1e-3}), [x + skip, gamma])
         for one, other in zip(made, [*right, x + skip]):
-            same(one, other)
+            assert_near(one, other)
 
 
 def assert_first_and_last(kind, inputs):
     """The mean and the deviation in between are onnxruntime's for training."""
-    right = by_onnxruntime(kind, inputs, {"epsilon": 1e-3}, 17, 4, domain="com.microsoft")
+    right = run_onnxruntime(kind, inputs, {"epsilon": 1e-3}, 17, 4, domain="com.microsoft")
     made = arrays(Node("onnx", kind, {"epsilon": 1e-3}), inputs)
-    same(made[0], right[0])
-    same(made[3], right[3])
+    assert_near(made[0], right[0])
+    assert_near(made[3], right[3])
 
 
 NODES = [
@@ -235,9 +241,9 @@ def test_input_errors_reach_the_output_of_normalisations(node, sizes):
     generator = np.random.default_rng(6)
     x = with_error(X, 1e-3)
     others = [tensor(number + 1, size) + np.float32(3.0) for number, size in enumerate(sizes)]
-    spread_as_stated(node, [x, *others], generator)
+    assert_error_matches_spread(node, [x, *others], generator)
     for number, other in enumerate(others):
-        spread_as_stated(
+        assert_error_matches_spread(
             node, [X, *others[:number], with_error(other), *others[number + 1 :]], generator
         )
 

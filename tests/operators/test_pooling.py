@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from operating import arrays, like_onnxruntime, same, spread_as_stated, with_error
+from operator_references import (
+    arrays,
+    assert_equals_onnxruntime,
+    assert_error_matches_spread,
+    assert_near,
+    with_error,
+)
 
 from goldwatch.operators import CannotCompute, Node, Value, compute
 
@@ -56,7 +62,7 @@ def test_onnx_pooling_equals_onnxruntime(data):
         attributes["auto_pad"] = mode
     reach = [(size - 1) * dilation + 1 for size, dilation in zip(kernel, dilations)]
     assume(all(r <= s for r, s in zip(reach, sizes)))
-    like_onnxruntime(kind, [tensor(0, 2, 3, *sizes)], attributes, opset, outputs)
+    assert_equals_onnxruntime(kind, [tensor(0, 2, 3, *sizes)], attributes, opset, outputs)
 
 
 @pytest.mark.parametrize(
@@ -64,19 +70,21 @@ def test_onnx_pooling_equals_onnxruntime(data):
 )
 def test_global_pooling_equals_onnxruntime_in_every_layout(kind, entries):
     x = tensor(0, 2, 3, 5, 4)
-    like_onnxruntime(kind, [x], entries)
+    assert_equals_onnxruntime(kind, [x], entries)
     if kind == "GlobalAveragePool":
         right = x.mean((2, 3), keepdims=True)
-        same(arrays(Node("ascend", kind), [x])[0], right)
+        assert_near(arrays(Node("ascend", kind), [x])[0], right)
         turned = np.moveaxis(x, 1, -1)
-        same(
+        assert_near(
             arrays(Node("ascend", kind, layouts=("NHWC",)), [turned])[0], np.moveaxis(right, 1, -1)
         )
-        same(
+        assert_near(
             arrays(Node("caffe", "Pooling", {"pool": "AVE", "global_pooling": True}), [x])[0], right
         )
-        same(arrays(Node("ascend", "Pooling", {"mode": 1, "global_pooling": True}), [x])[0], right)
-        same(
+        assert_near(
+            arrays(Node("ascend", "Pooling", {"mode": 1, "global_pooling": True}), [x])[0], right
+        )
+        assert_near(
             arrays(
                 Node(
                     "ascend",
@@ -107,7 +115,7 @@ def test_caffe_and_ascend_pooling_equal_caffes_loops(kind, kernel, strides, pads
     for name, numbers in (("kernel", kernel), ("stride", strides), ("pad", pads)):
         entries[name + "_h"], entries[name + "_w"] = numbers
     made = arrays(Node("caffe", "Pooling", entries, outputs=2), [x])
-    same(made[0], right)
+    assert_near(made[0], right)
     if kind == "MAX":
         np.testing.assert_array_equal(made[1], mask)
     ascend = {
@@ -116,7 +124,7 @@ def test_caffe_and_ascend_pooling_equal_caffes_loops(kind, kernel, strides, pads
         "stride": list(strides),
         "pad": [pads[0]] * 2 + [pads[1]] * 2,
     }
-    same(arrays(Node("ascend", "Pooling", ascend), [x])[0], right)
+    assert_near(arrays(Node("ascend", "Pooling", ascend), [x])[0], right)
     # Rounded down, as forks of Caffe may.
     for more in ({"round_mode": "FLOOR"}, {"ceil_mode": False}):
         made = arrays(Node("caffe", "Pooling", {**entries, **more}), [x])[0]
@@ -125,7 +133,7 @@ def test_caffe_and_ascend_pooling_equal_caffes_loops(kind, kernel, strides, pads
             for size, pad, reach, stride in zip(sizes, pads, kernel, strides)
         )
         assert made.shape[2:] == counts
-        same(made, right[:, :, : counts[0], : counts[1]])
+        assert_near(made, right[:, :, : counts[0], : counts[1]])
 
 
 @pytest.mark.parametrize("kind", ["MAX", "AVE"])
@@ -144,7 +152,7 @@ def test_caffe_pooling_equals_opencv(kind, kernel, stride, pad):
     net.setInput(x)
     entries = {"pool": kind, "kernel_size": [kernel], "stride": [stride], "pad": [pad]}
     made = arrays(Node("caffe", "Pooling", {**entries, "kernel_size": kernel}), [x])[0]
-    same(made, net.forward())
+    assert_near(made, net.forward())
 
 
 def slow_tensorflow(x, kernel, strides, pads, mean):
@@ -185,10 +193,10 @@ def test_tensorflow_pooling_equals_plain_loops(pads, mean, kernel, strides):
     }
     for dialect in ("tensorflow", "ascend"):
         kind = "AvgPool" if mean else "MaxPool"
-        same(arrays(Node(dialect, kind, entries), [x])[0], right)
-        same(arrays(Node(dialect, kind, turned), [first])[0], np.moveaxis(right, -1, 1))
+        assert_near(arrays(Node(dialect, kind, entries), [x])[0], right)
+        assert_near(arrays(Node(dialect, kind, turned), [first])[0], np.moveaxis(right, -1, 1))
     kind = "AvgPoolV2" if mean else "MaxPoolV3"
-    same(
+    assert_near(
         arrays(Node("ascend", kind, {**turned, "padding_mode": pads}), [first])[0],
         np.moveaxis(right, -1, 1),
     )
@@ -198,7 +206,7 @@ def test_tensorflow_pooling_equals_plain_loops(pads, mean, kernel, strides):
             np.array(entries.pop("ksize"), np.int32),
             np.array(entries.pop("strides"), np.int32),
         ]
-        same(arrays(Node("tensorflow", "MaxPoolV2", entries), inputs)[0], right)
+        assert_near(arrays(Node("tensorflow", "MaxPoolV2", entries), inputs)[0], right)
 
 
 @pytest.mark.parametrize("ceil", [0, 1])
@@ -211,17 +219,17 @@ def test_ascend_pooling_with_onnx_pads_equals_onnxruntime(ceil):
         "pads": [1, 1, 0, 1],
         "ceil_mode": bool(ceil),
     }
-    same(
+    assert_near(
         arrays(Node("ascend", "MaxPoolV3", ascend), [x])[0],
         arrays(Node("onnx", "MaxPool", onnx), [x])[0],
     )
     for included in (0, 1):
         onnx["count_include_pad"], ascend["exclusive"] = included, not included
         right = arrays(Node("onnx", "AveragePool", onnx, version=19), [x])[0]
-        same(arrays(Node("ascend", "AvgPoolV2", ascend), [x])[0], right)
+        assert_near(arrays(Node("ascend", "AvgPoolV2", ascend), [x])[0], right)
     ascend["divisor_override"] = 4
     inner = arrays(Node("ascend", "AvgPoolV2", ascend), [x])[0][:, :, 1:3, 1:3]
-    same(inner, right[:, :, 1:3, 1:3] * 9 / 4)
+    assert_near(inner, right[:, :, 1:3, 1:3] * 9 / 4)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +260,7 @@ def test_adaptive_average_pooling_equals_plain_loops(sizes):
         for column in range(sizes[1]):
             top, bottom = row * 7 // sizes[0], int(np.ceil((row + 1) * 7 / sizes[0]))
             left, right = column * 9 // sizes[1], int(np.ceil((column + 1) * 9 / sizes[1]))
-            same(made[:, :, row, column], x[:, :, top:bottom, left:right].mean((2, 3)))
+            assert_near(made[:, :, row, column], x[:, :, top:bottom, left:right].mean((2, 3)))
 
 
 def test_max_pooling_of_integers_stays_integer():
@@ -273,17 +281,17 @@ def test_input_errors_reach_the_output_of_pooling():
     generator = np.random.default_rng(4)
     x = with_error(generator.standard_normal((2, 3, 9, 9)))
     window = {"kernel_shape": [3, 3], "strides": [2, 2]}
-    spread_as_stated(Node("onnx", "MaxPool", window), [x], generator)
-    spread_as_stated(
+    assert_error_matches_spread(Node("onnx", "MaxPool", window), [x], generator)
+    assert_error_matches_spread(
         Node("onnx", "AveragePool", {**window, "pads": [1] * 4, "count_include_pad": 1}),
         [x],
         generator,
     )
     for power in (1, 2, 3):
-        spread_as_stated(Node("onnx", "LpPool", {**window, "p": power}), [x], generator)
-    spread_as_stated(Node("onnx", "GlobalAveragePool"), [x], generator)
-    spread_as_stated(Node("onnx", "GlobalMaxPool"), [x], generator)
-    spread_as_stated(Node("onnx", "GlobalLpPool"), [x], generator)
+        assert_error_matches_spread(Node("onnx", "LpPool", {**window, "p": power}), [x], generator)
+    assert_error_matches_spread(Node("onnx", "GlobalAveragePool"), [x], generator)
+    assert_error_matches_spread(Node("onnx", "GlobalMaxPool"), [x], generator)
+    assert_error_matches_spread(Node("onnx", "GlobalLpPool"), [x], generator)
     # One of four values that is not known well, and nearly the largest.
     array = np.zeros((1, 1, 2, 2))
     array[0, 0] = [[1.0, 0.99], [0.0, 0.0]]

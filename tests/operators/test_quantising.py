@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto
-from operating import EXACT, arrays, by_onnxruntime, like_onnxruntime
+from operator_references import EXACT, arrays, assert_equals_onnxruntime, run_onnxruntime
 
 from goldwatch.operators import Arithmetic, CannotCompute, Node, Value, check, compute
 
@@ -51,7 +51,7 @@ GE_CODE = {
 def test_casts_equal_onnxruntime(source, target):
     unsigned = "uint8" in (source, target)
     x = (np.random.default_rng(0).uniform(0 if unsigned else -100, 100, 500)).astype(source)
-    like_onnxruntime("Cast", [x], {"to": ONNX_CODE[target]}, 13, tolerance=0)
+    assert_equals_onnxruntime("Cast", [x], {"to": ONNX_CODE[target]}, 13, tolerance=0)
     right = arrays(Node("onnx", "Cast", {"to": ONNX_CODE[target]}), [x])[0]
     for node in (
         Node("tensorflow", "Cast", {"DstT": TENSORFLOW_CODE[target]}),
@@ -171,17 +171,19 @@ def test_linear_quantisation_equals_onnxruntime(data):
     zero = generator.integers(0, 100, scale.shape).astype(dtype)
     scale, zero = (np.asarray(one) for one in (scale, zero))
     attributes = {"axis": axis}
-    like_onnxruntime("QuantizeLinear", [x, scale, zero], attributes, 13, tolerance=0)
+    assert_equals_onnxruntime("QuantizeLinear", [x, scale, zero], attributes, 13, tolerance=0)
     node = Node("onnx", "QuantizeLinear", attributes, version=13)
     whole = arrays(node, [x, scale, zero])[0]
     assert whole.dtype == dtype and not check(node, [x, scale, zero], [whole])[0].any()
     assert check(node, [x, scale, zero], [whole ^ 1])[0].all()
-    like_onnxruntime("DequantizeLinear", [whole, scale, zero], attributes, 13, tolerance=1e-6)
+    assert_equals_onnxruntime(
+        "DequantizeLinear", [whole, scale, zero], attributes, 13, tolerance=1e-6
+    )
 
 
 def test_linear_quantisation_needs_no_zero_point():
     x, scale = np.float32([0.1, 3, 300]), np.array(0.5, np.float32)
-    like_onnxruntime("QuantizeLinear", [x, scale], {}, 13, tolerance=0)
+    assert_equals_onnxruntime("QuantizeLinear", [x, scale], {}, 13, tolerance=0)
     with pytest.raises(CannotCompute, match="blocks"):
         compute(Node("onnx", "QuantizeLinear", {"block_size": 2}, version=21), [x, scale])
 
@@ -199,7 +201,7 @@ def test_linear_quantisation_near_a_tie_may_round_either_way():
 @pytest.mark.parametrize("low, high", [(-3, 5), (1, 4), (-4, -1)])
 def test_dynamic_quantisation_equals_onnxruntime(low, high):
     x = np.random.default_rng(0).uniform(low, high, 100).astype(np.float32)
-    right = by_onnxruntime("DynamicQuantizeLinear", [x], {}, 11, 3)
+    right = run_onnxruntime("DynamicQuantizeLinear", [x], {}, 11, 3)
     node = Node("onnx", "DynamicQuantizeLinear", version=11, outputs=3)
     made = arrays(node, [x])
     assert np.mean(made[0] != right[0]) < 0.05 and made[2] == right[2]

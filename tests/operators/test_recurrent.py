@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operating import arrays, by_onnxruntime, like_onnxruntime, same, spread_as_stated, with_error
+from operator_references import (
+    arrays,
+    assert_equals_onnxruntime,
+    assert_error_matches_spread,
+    assert_near,
+    run_onnxruntime,
+    with_error,
+)
 
 from goldwatch.operators import Arithmetic, CannotCompute, Node, compute
 
@@ -75,7 +82,9 @@ def test_onnx_recurrent_layers_equal_onnxruntime(
     )
     while inputs[-1] is None:
         inputs.pop()
-    like_onnxruntime(kind, inputs, entries, 14, 3 if kind == "LSTM" else 2, constants=(1, 2, 3, 7))
+    assert_equals_onnxruntime(
+        kind, inputs, entries, 14, 3 if kind == "LSTM" else 2, constants=(1, 2, 3, 7)
+    )
 
 
 @pytest.mark.parametrize("kind", sorted(GATES))
@@ -90,9 +99,9 @@ def test_layout_1_puts_the_batch_first(kind):
     made = arrays(
         Node("onnx", kind, {"direction": "bidirectional", "layout": 1}, version=14), turned
     )
-    same(made[0], plain[0].transpose(2, 0, 1, 3))
+    assert_near(made[0], plain[0].transpose(2, 0, 1, 3))
     for one, other in zip(made[1:], plain[1:]):
-        same(one, other.swapaxes(0, 1))
+        assert_near(one, other.swapaxes(0, 1))
 
 
 def sigmoid(x):
@@ -131,10 +140,10 @@ def test_caffe_lstm_equals_plain_loops(static, exposed):
         c = begun * sigmoid(f) * c + sigmoid(i) * np.tanh(g)
         h = sigmoid(o) * np.tanh(c)
         shown.append(h)
-    same(made[0], np.array(shown))
+    assert_near(made[0], np.array(shown))
     if exposed:
-        same(made[1], h[None])
-        same(made[2], c[None])
+        assert_near(made[1], h[None])
+        assert_near(made[2], c[None])
 
 
 def test_caffe_rnn_equals_plain_loops():
@@ -149,7 +158,7 @@ def test_caffe_rnn_equals_plain_loops():
     for step in range(STEPS):
         h = np.tanh(x[step] @ w.T.astype(np.float64) + bias + (h * cont[step][:, None]) @ r.T)
         shown.append(np.tanh(h @ out.T + offset))
-    same(made, np.array(shown))
+    assert_near(made, np.array(shown))
     with pytest.raises(CannotCompute, match="inputs"):
         compute(Node("caffe", "RNN", {"num_output": HIDDEN}), [x, cont, w, bias, r])
 
@@ -161,7 +170,7 @@ def test_ascend_dynamic_rnn_equals_the_onnx_lstm(order, direction, states):
     # The same layer as ONNX's, whose gates stand in the order i, o, f, c.
     inputs = layer("LSTM", 1, states=states)
     way = "forward" if direction == "UNIDIRECTIONAL" else "reverse"
-    right = by_onnxruntime(
+    right = run_onnxruntime(
         "LSTM",
         inputs[:7] if states else inputs[:4],
         {"hidden_size": HIDDEN, "direction": way},
@@ -179,10 +188,10 @@ def test_ascend_dynamic_rnn_equals_the_onnx_lstm(order, direction, states):
     node = Node("ascend", "DynamicRNN", {"gate_order": order, "direction": direction})
     made = arrays(node, [inputs[0], w, bias, None, inputs[5], inputs[6]])
     assert len(made) == 8
-    same(made[0], right[0][:, 0])
+    assert_near(made[0], right[0][:, 0])
     last = -1 if direction == "UNIDIRECTIONAL" else 0
-    same(made[2][last], right[2][0])
-    same(made[1], made[6] * made[7])
+    assert_near(made[2][last], right[2][0])
+    assert_near(made[1], made[6] * made[7])
     for says, value in (("cell_clip", 1.0), ("direction", "BIDIRECTIONAL"), ("cell_type", "GRU")):
         with pytest.raises(CannotCompute, match=says):
             compute(Node("ascend", "DynamicRNN", {says: value}), [inputs[0], w, bias])
@@ -194,7 +203,7 @@ def test_ascend_dynamic_gru_equals_the_onnx_gru(order, direction):
     inputs = layer("GRU", 1)
     way = "forward" if direction == "UNIDIRECTIONAL" else "reverse"
     entries = {"hidden_size": HIDDEN, "direction": way, "linear_before_reset": 1}
-    right = by_onnxruntime("GRU", inputs[:4] + inputs[4:6], entries, 14, 2)
+    right = run_onnxruntime("GRU", inputs[:4] + inputs[4:6], entries, 14, 2)
 
     def turned(matrix):
         parts = np.split(matrix, 3)
@@ -211,12 +220,12 @@ def test_ascend_dynamic_gru_equals_the_onnx_gru(order, direction):
         inputs[5],
     ]
     made = arrays(node, given_inputs)
-    same(made[0], right[0][:, 0])
+    assert_near(made[0], right[0][:, 0])
     # What is new is mixed with what was before.
     before = np.concatenate(
         [inputs[5], made[1][:-1]] if way == "forward" else [made[1][1:], inputs[5]]
     )
-    same(made[1], (1 - made[2]) * made[4] + made[2] * before)
+    assert_near(made[1], (1 - made[2]) * made[4] + made[2] * before)
     with pytest.raises(CannotCompute, match="reset_after"):
         compute(Node("ascend", "DynamicGRUV2", {"reset_after": False}), given_inputs)
     with pytest.raises(CannotCompute, match="seq_length"):
@@ -237,8 +246,8 @@ def test_tensorflow_block_cells_equal_their_formulas():
     for one, other in zip(
         made, [sigmoid(i), state, sigmoid(f + 0.5), sigmoid(o), np.tanh(g), np.tanh(state)]
     ):
-        same(one, other)
-    same(made[6], sigmoid(o) * np.tanh(state))
+        assert_near(one, other)
+    assert_near(made[6], sigmoid(o) * np.tanh(state))
     gates, last = tensor(5, SIZE + HIDDEN, 2 * HIDDEN), tensor(6, SIZE + HIDDEN, HIDDEN)
     made = arrays(
         Node("tensorflow", "GRUBlockCell"),
@@ -249,7 +258,7 @@ def test_tensorflow_block_cells_equal_their_formulas():
     )
     fresh = np.tanh(np.concatenate([x, r * h], 1) @ last + tensor(8, HIDDEN))
     for one, other in zip(made, [r, u, fresh, (1 - u) * fresh + u * h]):
-        same(one, other)
+        assert_near(one, other)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +287,7 @@ def test_input_errors_reach_the_output_of_recurrent_layers(kind, holes):
         ]
         # One error of a weight or a state reaches an output by many ways, and they are added up as
         # if they knew nothing of each other.
-        spread_as_stated(node, erring, generator, each=8.0)
+        assert_error_matches_spread(node, erring, generator, each=8.0)
 
 
 def test_float16_roundings_between_steps_are_estimated():

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operating import arrays, like_onnxruntime, same, spread_as_stated, with_error
+from operator_references import (
+    arrays,
+    assert_equals_onnxruntime,
+    assert_error_matches_spread,
+    assert_near,
+    with_error,
+)
 
 from goldwatch.operators import Arithmetic, CannotCompute, Node, Value, compute
 
@@ -36,23 +42,23 @@ def test_onnx_reductions_equal_onnxruntime(data):
     # Of sums that cancel onnxruntime, which adds in float32, keeps fewer digits than are compared.
     x = x + np.float32(3) if kind in ("Sum", "Mean") else x
     if data.draw(st.booleans()):
-        like_onnxruntime(
+        assert_equals_onnxruntime(
             "Reduce" + kind, [x] if axes is None else [x, whole(*axes)], keep, 18, tolerance=3e-6
         )
     else:
         attributes = keep if axes is None else {**keep, "axes": axes}
-        like_onnxruntime("Reduce" + kind, [x], attributes, 11, tolerance=3e-6)
+        assert_equals_onnxruntime("Reduce" + kind, [x], attributes, 11, tolerance=3e-6)
 
 
 def test_empty_axes_reduce_nothing_when_asked():
     x = tensor(1, 2, 3)
     for inputs in ([x], [x, np.zeros(0, np.int64)]):
-        same(
+        assert_near(
             arrays(Node("onnx", "ReduceSum", {"noop_with_empty_axes": 1}, version=13), inputs)[0],
             x,
             0,
         )
-    same(arrays(Node("tensorflow", "Sum"), [x, np.zeros(0, np.int32)])[0], x, 0)
+    assert_near(arrays(Node("tensorflow", "Sum"), [x, np.zeros(0, np.int32)])[0], x, 0)
     with pytest.raises(CannotCompute, match="all axes or none"):
         compute(Node("ascend", "ReduceSumD", {"axes": []}), [x])
 
@@ -71,7 +77,7 @@ def test_reductions_of_other_dialects_equal_numpy(kind, keep):
         (Node("ascend", "Reduce" + kind, kept), [x, whole(0, -1)]),
         (Node("ascend", "Reduce%sD" % kind, {"axes": [0, 2], **kept}), [x]),
     ):
-        same(arrays(node, inputs)[0], right, 1e-6)
+        assert_near(arrays(node, inputs)[0], right, 1e-6)
     with pytest.raises(CannotCompute, match="axes"):
         compute(Node("ascend", "Reduce%sD" % kind), [x])
     with pytest.raises(CannotCompute, match="input 1"):
@@ -97,10 +103,12 @@ def test_reductions_of_integers_and_bools_keep_their_type():
 def test_norms_and_log_sum_exp_equal_their_formulas():
     x = tensor(1, 3, 4)
     right = np.sqrt((x.astype(float) ** 2).sum(1))
-    same(arrays(Node("tensorflow", "EuclideanNorm"), [x, whole(1)])[0], right, 1e-6)
-    same(arrays(Node("ascend", "EuclideanNormD", {"axes": [1]}), [x])[0], right, 1e-6)
-    same(arrays(Node("tensorflow", "L2Loss"), [x])[0], (x.astype(float) ** 2).sum() / 2, 1e-6)
-    same(
+    assert_near(arrays(Node("tensorflow", "EuclideanNorm"), [x, whole(1)])[0], right, 1e-6)
+    assert_near(arrays(Node("ascend", "EuclideanNormD", {"axes": [1]}), [x])[0], right, 1e-6)
+    assert_near(
+        arrays(Node("tensorflow", "L2Loss"), [x])[0], (x.astype(float) ** 2).sum() / 2, 1e-6
+    )
+    assert_near(
         arrays(Node("ascend", "ReduceLogSumExp"), [x, whole(1)])[0],
         np.log(np.exp(x.astype(float)).sum(1)),
         1e-6,
@@ -115,14 +123,14 @@ def test_caffe_reduction_applies_operation_and_coefficient(operation, right):
     x = tensor(1, 2, 3, 4)
     expected = 0.5 * right(x.astype(float)).sum((1, 2))
     code = ["SUM", "ASUM", "SUMSQ", "MEAN"].index(operation) + 1
-    same(
+    assert_near(
         arrays(Node("caffe", "Reduction", {"operation": operation, "axis": 1, "coeff": 0.5}), [x])[
             0
         ],
         expected,
         1e-6,
     )
-    same(
+    assert_near(
         arrays(Node("ascend", "Reduction", {"operation": code, "axis": -2, "coeff": 0.5}), [x])[0],
         expected,
         1e-6,
@@ -146,19 +154,19 @@ def test_cumulative_sums_equal_onnxruntime(data):
         "reverse": data.draw(st.integers(0, 1)),
     }
     x = tensor(1, *shape)
-    like_onnxruntime("CumSum", [x, np.array(axis)], attributes, tolerance=1e-6)
+    assert_equals_onnxruntime("CumSum", [x, np.array(axis)], attributes, tolerance=1e-6)
     right = arrays(Node("onnx", "CumSum", attributes), [x, np.array(axis)])[0]
-    same(arrays(Node("ascend", "CumsumD", {**attributes, "axis": axis}), [x])[0], right, 0)
-    same(arrays(Node("tensorflow", "Cumsum", attributes), [x, np.array(axis)])[0], right, 0)
+    assert_near(arrays(Node("ascend", "CumsumD", {**attributes, "axis": axis}), [x])[0], right, 0)
+    assert_near(arrays(Node("tensorflow", "Cumsum", attributes), [x, np.array(axis)])[0], right, 0)
 
 
 def test_cumulative_products_equal_numpy():
     x = tensor(1, 2, 4)
-    same(arrays(Node("tensorflow", "Cumprod"), [x, whole(1)])[0], np.cumprod(x, 1), 1e-6)
+    assert_near(arrays(Node("tensorflow", "Cumprod"), [x, whole(1)])[0], np.cumprod(x, 1), 1e-6)
     made = arrays(
         Node("tensorflow", "Cumprod", {"exclusive": True, "reverse": True}), [x, whole(1)]
     )[0]
-    same(made[:, 0], np.prod(x[:, 1:], 1), 1e-6)
+    assert_near(made[:, 0], np.prod(x[:, 1:], 1), 1e-6)
     assert made[:, -1].tolist() == [1, 1]
     with pytest.raises(CannotCompute, match="running product"):
         compute(Node("tensorflow", "Cumprod"), [with_error(x), whole(1)])
@@ -167,7 +175,7 @@ def test_cumulative_products_equal_numpy():
 @pytest.mark.parametrize("kind", KINDS)
 def test_errors_reach_the_output(kind):
     x = np.abs(tensor(1, 6, 20)) + 0.5
-    spread_as_stated(
+    assert_error_matches_spread(
         Node("onnx", "Reduce" + kind, version=18),
         [with_error(x), whole(1)],
         np.random.default_rng(0),
@@ -180,7 +188,7 @@ def test_the_error_of_a_product_with_one_zero_is_finite_and_right():
 
 
 def test_input_errors_reach_cumulative_sums():
-    spread_as_stated(
+    assert_error_matches_spread(
         Node("onnx", "CumSum", version=14),
         [with_error(tensor(1, 5, 20)), np.array(1)],
         np.random.default_rng(0),

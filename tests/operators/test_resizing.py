@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operating import EXACT, arrays, like_onnxruntime, same, spread_as_stated, with_error
+from operator_references import (
+    EXACT,
+    arrays,
+    assert_equals_onnxruntime,
+    assert_error_matches_spread,
+    assert_near,
+    with_error,
+)
 
 from goldwatch.operators import CannotCompute, Node, compute
 
@@ -50,7 +57,7 @@ def test_onnx_resize_equals_onnxruntime(
         inputs = [x, None, None, np.array([2, 3, *sizes], np.int64)]
     else:
         inputs = [x, None, np.array([1, 1, *scales], np.float32)]
-    like_onnxruntime("Resize", inputs, entries, 19, constants=(2, 3))
+    assert_equals_onnxruntime("Resize", inputs, entries, 19, constants=(2, 3))
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
@@ -59,9 +66,9 @@ def test_onnx_resize_of_every_opset_equals_onnxruntime(mode, opset):
     x = tensor(0, 1, 2, 4, 6)
     none = np.zeros(0, np.float32)
     scales = np.array([1, 1, 2, 1.5], np.float32)
-    like_onnxruntime("Resize", [x, none, scales], {"mode": mode}, opset, constants=(1, 2))
+    assert_equals_onnxruntime("Resize", [x, none, scales], {"mode": mode}, opset, constants=(1, 2))
     if opset == 11 and mode == "nearest":
-        like_onnxruntime(
+        assert_equals_onnxruntime(
             "Resize",
             [x, none, scales],
             {"coordinate_transformation_mode": "tf_half_pixel_for_nn"},
@@ -72,7 +79,7 @@ def test_onnx_resize_of_every_opset_equals_onnxruntime(mode, opset):
         inputs = [x, None, None, np.array([9, 9], np.int64)]
         for policy in ("stretch", "not_larger", "not_smaller"):
             entries = {"mode": mode, "axes": [2, 3], "keep_aspect_ratio_policy": policy}
-            like_onnxruntime("Resize", inputs, entries, 18, constants=(3,))
+            assert_equals_onnxruntime("Resize", inputs, entries, 18, constants=(3,))
 
 
 def test_onnx_crop_and_resize_equals_onnxruntime():
@@ -84,7 +91,7 @@ def test_onnx_crop_and_resize_equals_onnxruntime():
         "extrapolation_value": 7.0,
     }
     inputs = [x, roi, None, np.array([1, 1, 4, 5], np.int64)]
-    like_onnxruntime("Resize", inputs, entries, 13, constants=(1, 3))
+    assert_equals_onnxruntime("Resize", inputs, entries, 13, constants=(1, 3))
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
@@ -92,13 +99,13 @@ def test_upsample_and_resize_before_opset_11_equal_onnxruntime(mode):
     x = tensor(0, 1, 2, 4, 6)
     for factors in ([1, 1, 2, 3], [1, 1, 3, 1.5]):
         scales = np.array(factors, np.float32)
-        like_onnxruntime("Upsample", [x, scales], {"mode": mode}, 9, constants=(1,))
-        like_onnxruntime("Resize", [x, scales], {"mode": mode}, 10, constants=(1,))
-        like_onnxruntime(
+        assert_equals_onnxruntime("Upsample", [x, scales], {"mode": mode}, 9, constants=(1,))
+        assert_equals_onnxruntime("Resize", [x, scales], {"mode": mode}, 10, constants=(1,))
+        assert_equals_onnxruntime(
             "Upsample", [x], {"mode": mode, "scales": [float(factor) for factor in factors]}, 7
         )
     halves = np.array([1, 1, 0.5, 0.5], np.float32)
-    like_onnxruntime("Resize", [x, halves], {"mode": mode}, 10, constants=(1,))
+    assert_equals_onnxruntime("Resize", [x, halves], {"mode": mode}, 10, constants=(1,))
     if mode == "nearest":
         with pytest.raises(CannotCompute, match="neighbour"):
             compute(Node("onnx", "Resize", version=10), [x, np.array([1, 1, 0.75, 1], np.float32)])
@@ -137,15 +144,17 @@ def test_tensorflow_and_ascend_resize_equal_plain_loops(sizes, linear, corners, 
     entries = {"align_corners": corners, "half_pixel_centers": centers}
     kind = "ResizeBilinear" if linear else "ResizeNearestNeighbor"
     size = np.array(sizes, np.int32)
-    same(arrays(Node("tensorflow", kind, entries), [x, size])[0], right)
-    same(arrays(Node("ascend", kind + "V2", entries, layouts=("NHWC", "ND")), [x, size])[0], right)
+    assert_near(arrays(Node("tensorflow", kind, entries), [x, size])[0], right)
+    assert_near(
+        arrays(Node("ascend", kind + "V2", entries, layouts=("NHWC", "ND")), [x, size])[0], right
+    )
     first = np.moveaxis(x, -1, 1)
     made = arrays(Node("ascend", kind + "V2", entries, layouts=("NCHW", "ND")), [first, size])[0]
-    same(np.moveaxis(made, 1, -1), right)
+    assert_near(np.moveaxis(made, 1, -1), right)
     made = arrays(
         Node("ascend", kind + "V2D", {**entries, "size": list(sizes)}, layouts=("NHWC",)), [x]
     )[0]
-    same(made, right)
+    assert_near(made, right)
     with pytest.raises(CannotCompute, match="format"):
         compute(Node("ascend", kind + "V2", entries), [x, size])
 
@@ -153,12 +162,12 @@ def test_tensorflow_and_ascend_resize_equal_plain_loops(sizes, linear, corners, 
 def test_ascend_upsample_and_caffe_interp_equal_their_definitions():
     x = tensor(0, 1, 2, 4, 5)
     made = arrays(Node("ascend", "Upsample", {"stride_h": 2, "stride_w": 3, "scale": 0.5}), [x])[0]
-    same(made, 0.5 * np.repeat(np.repeat(x, 2, 2), 3, 3))
+    assert_near(made, 0.5 * np.repeat(np.repeat(x, 2, 2), 3, 3))
     right = np.moveaxis(slow(np.moveaxis(x, 1, -1), (7, 9), True, True, False), -1, 1)
-    same(arrays(Node("caffe", "Interp", {"zoom_factor": 2}), [x])[0], right)
-    same(arrays(Node("caffe", "Interp", {"height": 7, "width": 9}), [x])[0], right)
+    assert_near(arrays(Node("caffe", "Interp", {"zoom_factor": 2}), [x])[0], right)
+    assert_near(arrays(Node("caffe", "Interp", {"height": 7, "width": 9}), [x])[0], right)
     cut = np.moveaxis(slow(np.moveaxis(x[:, :, 1:, 1:], 1, -1), (2, 2), True, True, False), -1, 1)
-    same(arrays(Node("caffe", "Interp", {"shrink_factor": 2, "pad_beg": -1}), [x])[0], cut)
+    assert_near(arrays(Node("caffe", "Interp", {"shrink_factor": 2, "pad_beg": -1}), [x])[0], cut)
     with pytest.raises(CannotCompute, match="height"):
         compute(Node("caffe", "Interp"), [x])
 
@@ -217,4 +226,4 @@ def test_input_errors_reach_the_output_of_resize(mode):
     generator = np.random.default_rng(1)
     x = with_error(tensor(0, 1, 2, 5, 6))
     node = Node("onnx", "Resize", {"mode": mode}, version=13)
-    spread_as_stated(node, [x, None, np.array([1, 1, 1.6, 2], np.float32)], generator)
+    assert_error_matches_spread(node, [x, None, np.array([1, 1, 1.6, 2], np.float32)], generator)

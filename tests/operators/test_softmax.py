@@ -5,7 +5,13 @@ from __future__ import annotations
 import caffe_formulas
 import numpy as np
 import pytest
-from operating import EXACT, arrays, like_onnxruntime, same, spread_as_stated
+from operator_references import (
+    EXACT,
+    arrays,
+    assert_equals_onnxruntime,
+    assert_error_matches_spread,
+    assert_near,
+)
 
 from goldwatch.operators import Arithmetic, CannotCompute, Node, Value, compute
 
@@ -26,12 +32,14 @@ AXES = [
 @pytest.mark.parametrize("opset, axis", AXES)
 @pytest.mark.parametrize("kind", ["Softmax", "LogSoftmax"])
 def test_onnx_softmax_equals_onnxruntime(kind, opset, axis):
-    like_onnxruntime(kind, [3 * tensor(0, 2, 3, 4)], {} if axis is None else {"axis": axis}, opset)
+    assert_equals_onnxruntime(
+        kind, [3 * tensor(0, 2, 3, 4)], {} if axis is None else {"axis": axis}, opset
+    )
 
 
 def test_softmax_without_opset_is_computed_on_the_last_axis_only():
     x = tensor(0, 2, 3, 4)
-    same(arrays(Node("onnx", "Softmax", {"axis": 2}), [x])[0], caffe_formulas.softmax(x, 2))
+    assert_near(arrays(Node("onnx", "Softmax", {"axis": 2}), [x])[0], caffe_formulas.softmax(x, 2))
     with pytest.raises(CannotCompute, match="opset"):
         compute(Node("onnx", "Softmax", {"axis": 1}), [x])
 
@@ -49,10 +57,10 @@ def test_softmax_without_opset_is_computed_on_the_last_axis_only():
 )
 def test_softmax_of_other_dialects_equals_the_formula(node, axis):
     x = tensor(0, 2, 3, 4)
-    same(arrays(node, [x])[0], caffe_formulas.softmax(x, axis))
+    assert_near(arrays(node, [x])[0], caffe_formulas.softmax(x, axis))
     if node.type == "SoftmaxV2":
         logarithm = arrays(Node("ascend", "LogSoftmaxV2", node.attributes), [x])[0]
-        same(logarithm, np.log(caffe_formulas.softmax(x, axis)))
+        assert_near(logarithm, np.log(caffe_formulas.softmax(x, axis)))
 
 
 def test_softmax_of_an_axis_that_does_not_exist_is_refused():
@@ -66,13 +74,15 @@ def test_input_errors_reach_the_output_of_softmax(kind, peak):
     generator = np.random.default_rng(3)
     x = generator.standard_normal((6, 20))
     x[:, 4] += peak
-    spread_as_stated(
+    assert_error_matches_spread(
         Node("onnx", kind, version=13), [Value(x, np.full(x.shape, 1e-3))], generator, floor=1e-12
     )
     # Only one is not known well.
     own = np.zeros(x.shape)
     own[:, 7] = 1e-3
-    spread_as_stated(Node("onnx", kind, version=13), [Value(x, own)], generator, floor=1e-12)
+    assert_error_matches_spread(
+        Node("onnx", kind, version=13), [Value(x, own)], generator, floor=1e-12
+    )
 
 
 def test_a_softmax_output_near_1_has_a_small_error():

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from browser import console, resize
-from graph_browsing import NET, OPS
+from graph_page import NET, OPS
 from in_process import run_here
 from report_pages import chain, network, write_page
 

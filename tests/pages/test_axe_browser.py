@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 from browser import accessibility_faults, element, resize, show
-from graph_browsing import find
+from graph_page import find
 from report_pages import make_row, network, write_page
 
 from goldwatch.pages.diff_page import diff_page

@@ -8,7 +8,7 @@ import json
 
 import pytest
 from browser import SIDEWAYS, element, resize, show
-from graph_browsing import find, shown
+from graph_page import find, shown_op
 from in_process import run_here
 
 from goldwatch.pages.graph_page import Commands, graph_page
@@ -81,7 +81,7 @@ def test_only_the_path_to_the_first_failing_op_is_unfolded(driver, large):
     show(driver, large)
     drawn = driver.execute_script(DRAWN)
     assert (
-        shown(driver) == BAD[0]
+        shown_op(driver) == BAD[0]
         and set(drawn) < {op.name for op in ops_of(LAYERS)}
         and len(drawn) < 10
     )
@@ -145,9 +145,9 @@ def test_f_goes_from_one_failing_op_to_the_next_and_back(driver, large):
     assert element(driver, "#tools [data-next=fail]").text == "next failing (3)"
     for name in (BAD[1], BAD[2], BAD[0]):
         ActionChains(driver).send_keys("f").perform()
-        assert shown(driver) == name and name in driver.execute_script(DRAWN)
+        assert shown_op(driver) == name and name in driver.execute_script(DRAWN)
     ActionChains(driver).key_down(Keys.SHIFT).send_keys("f").key_up(Keys.SHIFT).perform()
-    assert shown(driver) == BAD[2]
+    assert shown_op(driver) == BAD[2]
 
 
 def test_failing_ops_are_marked_in_the_list_and_searchable_by_verdict(driver, large):
@@ -164,7 +164,7 @@ def test_failing_ops_are_marked_in_the_list_and_searchable_by_verdict(driver, la
         == 3
     )
     find(driver, "layer_31 fail")
-    assert shown(driver) == BAD[2]
+    assert shown_op(driver) == BAD[2]
 
 
 def test_the_minimap_shows_the_visible_part_and_moves_it(driver, large):
@@ -246,7 +246,7 @@ def test_sixteen_thousand_ops_can_be_searched_and_drawn(driver, tmp_path):
     (tmp_path / "net.html").write_text(page, encoding="utf-8")
     show(driver, tmp_path / "net.html")
     find(driver, "net/layer_2000/b/Add")
-    assert shown(
+    assert shown_op(
         driver
     ) == "net/layer_2000/b/Add" and "net/layer_2000/b/Add" in driver.execute_script(DRAWN)
     assert not element(

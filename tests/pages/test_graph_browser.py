@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from browser import SIDEWAYS, browser, element, resize, show
-from graph_browsing import HOSTILE, MARKS, OPS, choose, find, op, shown, words_of
+from graph_page import HOSTILE, MARKS, OPS, find, mark_op, op, shell_words_of, shown_op
 from in_process import run_here
 
 try:
@@ -29,14 +29,14 @@ def om(driver, folder):
 
 def test_enter_in_the_search_shows_the_best_match(om):
     find(om, "conv1")
-    assert shown(om) == "conv1"
+    assert shown_op(om) == "conv1"
     assert "7" in element(om, "#detail").text and "groups" in element(om, "#detail").text
     find(om, "SQRT")
-    assert shown(om) == "side"
+    assert shown_op(om) == "side"
     find(om, "relu2")
-    assert shown(om) == "add"
+    assert shown_op(om) == "add"
     find(om, "stride: 42")
-    assert shown(om) == "conv10"
+    assert shown_op(om) == "conv10"
     assert om.execute_script("return document.activeElement.id") == "search"
 
 
@@ -44,7 +44,7 @@ def test_the_search_lists_all_ops_and_arrows_move_through_it(om):
     assert len(om.find_elements("css selector", "#results [role=option]")) == len(OPS)
     search = element(om, "#search")
     search.send_keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ARROW_UP, Keys.ENTER)
-    assert shown(om) == "conv1"
+    assert shown_op(om) == "conv1"
     search.send_keys("nothing like it")
     assert element(om, "#found").text == "0 of 7 ops"
 
@@ -59,8 +59,8 @@ def test_edges_show_shape_and_layout_and_boxes_their_originals(om):
 
 
 def test_start_and_end_are_marked_and_the_submodel_command_runs(om, folder):
-    choose(om, "conv1", "start")
-    choose(om, "add", "end")
+    mark_op(om, "conv1", "start")
+    mark_op(om, "add", "end")
     between = sorted(
         [
             ["add", "end"],
@@ -73,7 +73,7 @@ def test_start_and_end_are_marked_and_the_submodel_command_runs(om, folder):
     assert om.execute_script(MARKS) == between
     command = element(om, "#command")
     assert command.get_attribute("data-nodes") == "5"
-    words = words_of(command.text)
+    words = shell_words_of(command.text)
     assert (
         words[:3] == ["goldwatch", "config", "new"]
         and words[words.index("--layers") + 1] == "conv1"
@@ -85,9 +85,9 @@ def test_start_and_end_are_marked_and_the_submodel_command_runs(om, folder):
 
 
 def test_choosing_again_moves_the_mark_and_an_end_above_the_start_is_disabled(om):
-    choose(om, "conv1", "start")
-    choose(om, "add", "end")
-    choose(om, "conv10", "end")
+    mark_op(om, "conv1", "start")
+    mark_op(om, "add", "end")
+    mark_op(om, "conv10", "end")
     assert ["conv10", "end"] in om.execute_script(MARKS) and [
         "add",
         "between",
@@ -95,17 +95,17 @@ def test_choosing_again_moves_the_mark_and_an_end_above_the_start_is_disabled(om
     find(om, "data")
     assert not element(om, "button[data-choose=end]").is_enabled()
     assert "it does not lie below the start" in element(om, "#detail").text
-    choose(om, "side", "start")
+    mark_op(om, "side", "start")
     assert om.execute_script(MARKS) == [["add", "between"], ["conv10", "end"], ["side", "start"]]
-    choose(om, "conv10", "start")
+    mark_op(om, "conv10", "start")
     assert element(om, "#command").get_attribute("data-nodes") == "1"
     find(om, "add")
     assert not element(om, "button[data-choose=end]").is_enabled()
 
 
 def test_a_start_below_the_end_removes_the_end_with_a_note(om):
-    choose(om, "conv1", "end")
-    choose(om, "add", "start")
+    mark_op(om, "conv1", "end")
+    mark_op(om, "add", "start")
     assert om.execute_script(MARKS) == [["add", "start"]]
     assert "the end was conv1" in element(om, "#choosing").text
 
@@ -114,7 +114,7 @@ def test_the_graph_is_usable_by_keyboard_alone(om):
     graph = element(om, "#graph")
     om.execute_script("arguments[0].focus()", graph)
     graph.send_keys("n", "n", "s", "n", "n", "n", "e")
-    assert shown(om) == "side"
+    assert shown_op(om) == "side"
     assert om.execute_script(MARKS) == [["conv1", "start"], ["side", "end"]]
     scale = float(graph.get_attribute("data-scale"))
     graph.send_keys("+", "+")
@@ -135,7 +135,7 @@ def test_a_click_on_an_op_shows_it_and_a_drag_moves_the_drawing(om):
         if each.get_attribute("data-op") == "side"
     )
     box.click()
-    assert shown(om) == "side"
+    assert shown_op(om) == "side"
     graph = element(om, "#graph")
     for _ in range(6):
         element(om, "#tools button").click()
@@ -146,16 +146,16 @@ def test_a_click_on_an_op_shows_it_and_a_drag_moves_the_drawing(om):
     ).move_by_offset(-20, -10).release().perform()
     after = om.execute_script("return [arguments[0].scrollLeft, arguments[0].scrollTop]", graph)
     assert after[0] - before[0] > 40 and after[1] - before[1] > 20
-    assert shown(om) == "side"
+    assert shown_op(om) == "side"
 
 
 def test_names_in_the_graph_are_escaped(om):
     find(om, "$(touch x)")
-    assert shown(om) == HOSTILE
+    assert shown_op(om) == HOSTILE
     assert "\\u202e" in element(om, "#detail h2").text and "\u202e" not in element(om, "body").text
     assert om.execute_script("return document.querySelectorAll('script').length") == 2
-    choose(om, "$(touch x)", "start")
-    choose(om, "$(touch x)", "end")
+    mark_op(om, "$(touch x)", "start")
+    mark_op(om, "$(touch x)", "end")
     assert "\\[0\\]" not in element(om, "#command").text
 
 
@@ -185,8 +185,8 @@ def test_a_result_of_another_model_is_warned_of(driver, folder, tmp_path):
 
 
 def test_edges_avoid_labels_and_labels_avoid_marks(om):
-    choose(om, "add", "start")
-    choose(om, "conv10", "end")
+    mark_op(om, "add", "start")
+    mark_op(om, "conv10", "end")
     boxes = """return [...document.querySelectorAll(arguments[0])].map((it) => {
       const box = it.getBoundingClientRect();
       return [box.left, box.top, box.right, box.bottom];
@@ -208,8 +208,8 @@ def test_edges_avoid_labels_and_labels_avoid_marks(om):
 @pytest.mark.parametrize(("width", "name"), [(1280, "side"), (1280, "data"), (390, "conv10")])
 def test_one_op_is_start_and_end_and_its_label_fits(om, width, name):
     resize(om, width, 844)
-    choose(om, name, "start")
-    choose(om, name, "end")
+    mark_op(om, name, "start")
+    mark_op(om, name, "end")
     marked = om.find_elements("css selector", "#graph [data-mark]")
     assert [(it.get_attribute("data-op"), it.get_attribute("data-mark")) for it in marked] == [
         (name, "start")
@@ -221,7 +221,7 @@ def test_one_op_is_start_and_end_and_its_label_fits(om, width, name):
     inside = """const [box, around] = [arguments[0], arguments[0].ownerSVGElement].map((it) => it.getBoundingClientRect());
     return box.left >= around.left && box.right <= around.right && box.top >= around.top && box.bottom <= around.bottom"""  # noqa: E501
     assert om.execute_script(inside, flag)
-    choose(om, "conv1", "start")
+    mark_op(om, "conv1", "start")
     assert not om.execute_script("return document.querySelectorAll('#graph [data-end]').length")
 
 
@@ -230,7 +230,7 @@ def test_escape_closes_the_detail_and_returns_the_focus(om):
     button = element(om, "button[data-choose=start]")
     button.send_keys(Keys.ENTER)
     om.switch_to.active_element.send_keys(Keys.ESCAPE)
-    assert shown(om) is None
+    assert shown_op(om) is None
     assert om.execute_script("return document.activeElement.id") == "search"
     element(om, "#search").clear()
     om.execute_script("document.querySelector('#graph').focus()")
@@ -244,8 +244,8 @@ def test_escape_closes_the_detail_and_returns_the_focus(om):
 def test_the_graph_on_a_phone_does_not_scroll_sideways(driver, folder, dark):
     resize(driver, 390, 844, dark)
     show(driver, folder / "om.json.html")
-    choose(driver, "conv1", "start")
-    choose(driver, "add", "end")
+    mark_op(driver, "conv1", "start")
+    mark_op(driver, "add", "end")
     assert driver.execute_script(SIDEWAYS) <= 0
     paper = driver.execute_script(
         "return getComputedStyle(document.documentElement).backgroundColor"
@@ -285,7 +285,7 @@ def test_verdicts_of_a_result_are_shown_by_shape_and_colour(driver, tmp_path):
         == 0
     )
     show(driver, tmp_path / "page.html")
-    assert shown(driver) == "op_2", "the first bad op is shown"
+    assert shown_op(driver) == "op_2", "the first bad op is shown"
     verdicts = {
         each.get_attribute("data-op"): each
         for each in driver.find_elements("css selector", "#graph [data-verdict]")
@@ -318,8 +318,8 @@ def test_three_thousand_ops_can_be_searched_marked_and_moved(driver, tmp_path):
     assert len(driver.find_elements("css selector", "#graph [data-group]")) == 30
     element(driver, "#tools button[title='unfold all groups']").click()
     assert len(driver.find_elements("css selector", "#graph [data-op]")) == 3000
-    choose(driver, "op5", "start")
-    choose(driver, "op2999", "end")
+    mark_op(driver, "op5", "start")
+    mark_op(driver, "op2999", "end")
     assert element(driver, "#command").get_attribute("data-nodes") == "2995"
     assert (
         driver.execute_script(
@@ -403,19 +403,21 @@ def test_the_list_of_ops_starts_at_the_op_that_is_shown(driver, tmp_path):
     )
     show(driver, tmp_path / "page.html")
     assert (
-        element(driver, "#results [aria-selected=true]").text.split()[0] == shown(driver) == "op_4"
+        element(driver, "#results [aria-selected=true]").text.split()[0]
+        == shown_op(driver)
+        == "op_4"
     )
 
 
 def test_each_op_has_an_address_and_back_leads_to_the_previous_one(driver, folder, until):
     show(driver, folder / "om.json.html", "#op-side")
-    assert shown(driver) == "side" and not element(driver, "#address").is_displayed()
+    assert shown_op(driver) == "side" and not element(driver, "#address").is_displayed()
     find(driver, "conv1")
     assert driver.current_url.endswith("#op-conv1")
     find(driver, "add")
     for name in ("conv1", "side"):
         driver.back()
-        until(lambda name=name: shown(driver) == name)
+        until(lambda name=name: shown_op(driver) == name)
     show(driver, folder / "om.json.html", "#op-no%20such")
     assert (
         element(driver, "#address").text

@@ -8,7 +8,7 @@ import onnx_models
 import onnx_networks
 import pytest
 from browser import element, show
-from graph_browsing import OPS, ORIGINAL, choose, words_of
+from graph_page import OPS, ORIGINAL, mark_op, shell_words_of
 from in_process import run_here
 
 from goldwatch.pages.graph_page import Commands, graph_page
@@ -23,9 +23,9 @@ def test_a_caffe_net_shows_shapes_and_its_submodel_command_runs(driver, folder, 
     show(driver, folder / "net.prototxt.html")
     labels = [each.text for each in driver.find_elements("css selector", "#graph text.label")]
     assert sorted(labels) == ["1,3,8,8 NCHW", *["1,4,3,3 NCHW"] * 2, *["1,4,6,6 NCHW"] * 3]
-    choose(driver, "p1", "start")
-    choose(driver, "e1", "end")
-    words = words_of(element(driver, "#command").text)
+    mark_op(driver, "p1", "start")
+    mark_op(driver, "e1", "end")
+    words = shell_words_of(element(driver, "#command").text)
     assert words[3:] == [
         "--start",
         "p1",
@@ -47,9 +47,9 @@ def test_an_onnx_command_says_which_shapes_to_fill_in_and_then_runs(driver, tmp_
     onnx_models.save(tmp_path / "net.onnx", onnx_networks.cnn())
     assert run_here(["goldwatch", "graph", "net.onnx", "-o", "page.html"], tmp_path).returncode == 0
     show(driver, tmp_path / "page.html")
-    choose(driver, "/relu/Relu", "start")
-    choose(driver, "/Add", "end")
-    words = words_of(element(driver, "#command").text)
+    mark_op(driver, "/relu/Relu", "start")
+    mark_op(driver, "/Add", "end")
+    words = shell_words_of(element(driver, "#command").text)
     assert words[3:] == [
         "--start",
         "/relu/Relu",
@@ -63,8 +63,8 @@ def test_an_onnx_command_says_which_shapes_to_fill_in_and_then_runs(driver, tmp_
     assert "the file does not tell the shape of n1." in element(driver, "#to-fill-in").text
     done = run_here([word.replace("?,?,?,?", "1,16,16,16") for word in words], tmp_path)
     assert done.returncode == 0, done.stderr
-    choose(driver, "x", "start")
-    assert "x=?,3,16,16" in words_of(
+    mark_op(driver, "x", "start")
+    assert "x=?,3,16,16" in shell_words_of(
         element(driver, "#command").text
     ), "a dim that the model leaves open"
 
@@ -76,10 +76,10 @@ def test_an_onnx_command_says_which_shapes_to_fill_in_and_then_runs(driver, tmp_
         graph_page(found, Commands([["goldwatch"], []], "", None, False), result)
     )
     show(driver, tmp_path / "told.html")
-    choose(driver, "/relu/Relu", "start")
-    choose(driver, "/Add", "end")
+    mark_op(driver, "/relu/Relu", "start")
+    mark_op(driver, "/Add", "end")
     assert (
-        words_of(element(driver, "#command").text)[-1] == "n1=1,16,16,16"
+        shell_words_of(element(driver, "#command").text)[-1] == "n1=1,16,16,16"
     ), "a result's rows tell the shape"
     assert not driver.find_elements("css selector", "#to-fill-in")
 
@@ -105,9 +105,9 @@ def test_the_command_repeats_the_options_of_the_compared_run(driver, folder, tmp
     done = run_here(command, tmp_path)
     assert done.returncode == 0, done.stderr
     show(driver, tmp_path / "page.html")
-    choose(driver, "p1", "start")
-    choose(driver, "e1", "end")
-    words = words_of(element(driver, "#command").text)
+    mark_op(driver, "p1", "start")
+    mark_op(driver, "e1", "end")
+    words = shell_words_of(element(driver, "#command").text)
     given = {"--om": model, "--dump": str(tmp_path / "dump"), "--golden": str(tmp_path / "golden")}
     assert {option: words[words.index(option) + 1] for option in given} == given
 
@@ -126,20 +126,20 @@ def test_the_page_of_an_om_cuts_the_original_beside_it(driver, folder, tmp_path)
     done = run_here(command, folder)
     assert done.returncode == 0, done.stderr
     show(driver, tmp_path / "both.html")
-    choose(driver, "conv1", "start")
-    choose(driver, "add", "end")
-    words = words_of(element(driver, "#command").text)
+    mark_op(driver, "conv1", "start")
+    mark_op(driver, "add", "end")
+    words = shell_words_of(element(driver, "#command").text)
     assert words[3:7] == ["--start", "conv1", "--end", "relu2"] and words[
         words.index("--om") + 1
     ] == str(folder / "om.json")
     assert element(driver, "#config-command").text.startswith("goldwatch config new")
-    choose(driver, "conv10", "end")
+    mark_op(driver, "conv10", "end")
     assert (
         "conv10 cannot be the end of a cut: conv10 is not one node of the original"
         in element(driver, "#no-command").text
     )
     assert element(driver, "#command").text.startswith("goldwatch config new")
-    choose(driver, "trans", "start")
+    mark_op(driver, "trans", "start")
     assert (
         "trans cannot be the start of a cut: the compiler made this op"
         in element(driver, "#no-command").text
@@ -152,8 +152,8 @@ def test_an_unreadable_original_beside_an_om_is_reported_on_the_page(driver, tmp
     done = run_here(["goldwatch", "graph", "m.json", "-o", "m.html"], tmp_path)
     assert done.returncode == 0, done.stderr
     show(driver, tmp_path / "m.html")
-    choose(driver, "conv1", "start")
-    choose(driver, "add", "end")
+    mark_op(driver, "conv1", "start")
+    mark_op(driver, "add", "end")
     assert "m.prototxt" in element(driver, "#no-command").text
     assert (
         run_here(

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from caffe_as_tf import AsTensorflow
 from in_process import run_here
-from scenes import kinds, only
+from replay_device import DATA
+from scene_networks import explanation_kinds, only_suspect
 
 from goldwatch.netfiles.caffemodel import read_weights
 from goldwatch.testing import CaffeNetwork
 from goldwatch.testing.dump import write_files
-from replaying import DATA
 
 
 class Block:
@@ -143,8 +143,8 @@ def test_a_healthy_caffe_or_tensorflow_run_has_no_wrong_operator(block, mode):
 def test_an_operator_that_passes_but_is_wrong_is_the_suspect(block, op, fault):
     block.dump({op: fault})
     code, summary, _ = block.compare()
-    suspect = only(summary)
-    assert (code, suspect["op"], kinds(suspect)[0]) == (0, op, "scale")
+    suspect = only_suspect(summary)
+    assert (code, suspect["op"], explanation_kinds(suspect)[0]) == (0, op, "scale")
 
 
 @pytest.mark.parametrize("mode", ["all", "output"])
@@ -154,7 +154,7 @@ def test_other_input_data_accuses_no_operator(block, mode):
         data=np.random.RandomState(2).standard_normal(block.data.shape).astype(np.float32),
     )
     code, summary, text = block.compare()
-    assert (code, kinds(only(summary))) == (
+    assert (code, explanation_kinds(only_suspect(summary))) == (
         1,
         ["other-input"],
     ) and "no operator need be wrong" in text

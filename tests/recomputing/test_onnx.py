@@ -16,8 +16,8 @@ import onnx_networks as networks
 import pytest
 from in_process import run_here
 from onnx import helper
-from onnx_run import even
-from scenes import kinds, only
+from onnx_run import float16_values
+from scene_networks import explanation_kinds, only_suspect
 
 import goldwatch
 from goldwatch.run import recomputation
@@ -29,11 +29,11 @@ FIRST = "Conv_0/bn/BatchNormalization/relu/Relu"
 
 
 def cnn(net, **options):
-    return net.prepare(networks.cnn(), {"x": even((2, 3, 16, 16))}, FUSED, **options)
+    return net.prepare(networks.cnn(), {"x": float16_values((2, 3, 16, 16))}, FUSED, **options)
 
 
 def transformer(net, **options):
-    return net.prepare(networks.transformer(), {"x": even((1, 8, 32))}, **options)
+    return net.prepare(networks.transformer(), {"x": float16_values((1, 8, 32))}, **options)
 
 
 @pytest.mark.parametrize("mode", ["all", "output"])
@@ -57,9 +57,9 @@ def test_a_healthy_onnx_run_has_no_wrong_operator(net, network, mode):
 def test_an_operator_one_percent_off_passes_and_is_a_suspect(net, op, factor, said):
     cnn(net, fault=(op, lambda array: array * np.float32(factor)))
     code, result, text = net.compare()
-    suspect = only(result["summary"])
+    suspect = only_suspect(result["summary"])
     assert (code, result["summary"]["failed"]) == (0, 0)
-    assert (suspect["op"], kinds(suspect)[0]) == (
+    assert (suspect["op"], explanation_kinds(suspect)[0]) == (
         op,
         "scale",
     ) and "differs by %s from what is computed" % said in suspect["evidence"]
@@ -68,7 +68,7 @@ def test_an_operator_one_percent_off_passes_and_is_a_suspect(net, op, factor, sa
 
 def test_an_unfinished_run_says_that_nothing_was_computed_again(net):
     cnn(net, fault=("/conv2/Conv", lambda array: array * np.float32(1.5)))
-    assert only(net.compare()[1]["summary"])["confidence"] == "high"
+    assert only_suspect(net.compare()[1]["summary"])["confidence"] == "high"
     with RunStore.begin(net.path("out"), RunStore.open(net.path("out")).get("inputs")):
         pass  # A second start takes the summary away until its end.
     found = goldwatch.open_result(net.path("out"))
@@ -77,7 +77,7 @@ def test_an_unfinished_run_says_that_nothing_was_computed_again(net):
         and "no operator was computed again, which may clear those that it names. /conv2/Conv"
         in found.sentence
     )
-    suspect = only(found.summary.document())
+    suspect = only_suspect(found.summary.document())
     assert (suspect["op"], suspect["confidence"]) == (
         "/conv2/Conv",
         "low",
@@ -104,7 +104,7 @@ def test_an_unfinished_run_says_that_nothing_was_computed_again(net):
 
 def test_a_merge_takes_over_what_its_hosts_computed(net):
     cnn(net, fault=("/conv2/Conv", lambda array: array * np.float32(1.01)))
-    alone = only(net.compare()[1]["summary"])
+    alone = only_suspect(net.compare()[1]["summary"])
     words = [
         "goldwatch",
         "watch",
@@ -120,7 +120,7 @@ def test_a_merge_takes_over_what_its_hosts_computed(net):
     ]
     assert run_here(words, net.folder).returncode == 0
     with open(net.path("merged", "result.json"), encoding="utf-8") as stream:
-        merged = only(json.load(stream)["summary"])
+        merged = only_suspect(json.load(stream)["summary"])
     assert [merged[name] for name in ("op", "evidence", "score")] == [
         alone[name] for name in ("op", "evidence", "score")
     ]
@@ -136,7 +136,7 @@ def test_a_merge_takes_over_what_its_hosts_computed(net):
 def test_nothing_certain_is_said_of_an_op_whose_input_was_not_dumped(net, mode, says):
     cnn(net, mode=mode, fault=("Conv_0", lambda array: array * np.float32(1.25)))
     code, result, text = net.compare()
-    suspect = only(result["summary"])
+    suspect = only_suspect(result["summary"])
     assert (code, suspect["op"]) == (1, FIRST) and "so the error " + says in text
     assert (
         ("was not dumped" in suspect["evidence"])
@@ -158,7 +158,7 @@ def squeezed_within_an_op():
         node("MatMul", ["again", "w"], ["y"], name="fc"),
     ]
     numbers = {
-        "w": even((8, 8)),
+        "w": float16_values((8, 8)),
         "from": np.array([0]),
         "to": np.array([1]),
         "axis": np.array([0]),
@@ -173,7 +173,7 @@ def squeezed_within_an_op():
 def test_golden_data_tells_the_shape_of_a_value_within_another_op(net):
     net.prepare(
         squeezed_within_an_op(),
-        {"x": even((3, 4, 8))},
+        {"x": float16_values((3, 4, 8))},
         [("slice", "squeeze", "mul"), ("shape", "reshape", "fc")],
     )
     code, result, _ = net.compare("--recompute", "all")
@@ -183,7 +183,7 @@ def test_golden_data_tells_the_shape_of_a_value_within_another_op(net):
 
 def test_a_shift_is_described_relative_to_the_computed_values(net):
     cnn(net, fault=("/conv2/Conv", lambda array: np.roll(array, 1, axis=1)))
-    suspect = only(net.compare()[1]["summary"])
+    suspect = only_suspect(net.compare()[1]["summary"])
     assert suspect["explanations"][0]["sentence"].startswith(
         "the target holds the computed values shifted by +1 along axis C"
     )
@@ -192,10 +192,10 @@ def test_a_shift_is_described_relative_to_the_computed_values(net):
 def test_an_operator_that_did_nothing_is_explained_so(net):
     before = cnn(net)
     pooled = before.output("MaxPool_1").array.astype(np.float32)
-    net.dump({"x": even((2, 3, 16, 16))}, FUSED, ("/conv2/Conv", lambda array: pooled))
+    net.dump({"x": float16_values((2, 3, 16, 16))}, FUSED, ("/conv2/Conv", lambda array: pooled))
     code, result, _ = net.compare()
-    suspect = only(result["summary"])
-    assert (code, suspect["op"], kinds(suspect)) == (1, "/conv2/Conv", ["did-nothing"])
+    suspect = only_suspect(result["summary"])
+    assert (code, suspect["op"], explanation_kinds(suspect)) == (1, "/conv2/Conv", ["did-nothing"])
 
 
 @pytest.mark.parametrize(
@@ -207,8 +207,8 @@ def test_an_error_partly_hidden_by_an_activation_is_explained(net, curve, kind, 
         node("Conv", ["x", "w", "b"], ["t"], name="conv"),
         node(curve, ["t"], ["y"], name="act"),
     ]
-    weights = {"w": even((4, 3, 1, 1)), "b": np.full(4, -0.25, np.float32)}
-    feeds, fused = {"x": even((1, 3, 12, 12))}, [("conv", "act")]
+    weights = {"w": float16_values((4, 3, 1, 1)), "b": np.full(4, -0.25, np.float32)}
+    feeds, fused = {"x": float16_values((1, 3, 12, 12))}, [("conv", "act")]
     initializers = [build.weight(name, array) for name, array in weights.items()]
     net.prepare(
         build.model(
@@ -223,7 +223,7 @@ def test_an_error_partly_hidden_by_an_activation_is_explained(net, curve, kind, 
     sums = np.einsum("oi,nihw->nohw", weights["w"][:, :, 0, 0], feeds["x"])
     wrong = {"HardSwish": sums - np.float32(0.25), "Relu": np.maximum(sums, 0)}[curve]
     net.dump(feeds, fused, ("act", lambda array: wrong))
-    explanation = only(net.compare()[1]["summary"])["explanations"][0]
+    explanation = only_suspect(net.compare()[1]["summary"])["explanations"][0]
     assert explanation["kind"] == kind and said in explanation["sentence"]
 
 
@@ -237,7 +237,11 @@ def not_finite(array):
 def test_operators_that_pass_nan_on_are_not_accused(net, op):
     transformer(net, fault=(op, not_finite))
     code, result, _ = net.compare("--recompute", "all")
-    assert (code, only(result["summary"])["op"], result["summary"]["recomputed"]["wrong"]) == (
+    assert (
+        code,
+        only_suspect(result["summary"])["op"],
+        result["summary"]["recomputed"]["wrong"],
+    ) == (
         1,
         op,
         1,
@@ -260,7 +264,9 @@ def test_exchanged_golden_files_are_reported_and_no_operator_accused(net):
     transformer(net)
     exchange(net, "_attn_q_MatMul", "_attn_k_MatMul")
     code, result, text = net.compare()
-    suspects = {suspect["op"]: kinds(suspect)[0] for suspect in result["summary"]["suspects"]}
+    suspects = {
+        suspect["op"]: explanation_kinds(suspect)[0] for suspect in result["summary"]["suspects"]
+    }
     assert code == 1 and suspects == {
         "/attn/q/MatMul": "wrong-golden",
         "/attn/k/MatMul": "wrong-golden",
@@ -273,7 +279,7 @@ def test_simple_operators_are_computed_without_the_original_model(net):
     for name in ("m.onnx", os.path.join("golden", "manifest.json")):
         os.remove(net.path(name))
     code, result, _ = net.compare("--recompute", "all")
-    found, suspect = result["summary"]["recomputed"], only(result["summary"])
+    found, suspect = result["summary"]["recomputed"], only_suspect(result["summary"])
     assert (code, suspect["op"], found["wrong"], found["model"]) == (0, "/attn/Softmax", 1, None)
     assert found["right"] >= 4
 
@@ -329,18 +335,18 @@ def test_strict_limits_do_not_hide_an_operator_that_is_wrong(net, op, named):
     _, result, text = net.compare(
         "--recompute", "all", "--limit", "RelativeEuclideanDistance<=1e-6"
     )
-    assert only(result["summary"])["op"] == op and "no operator need be wrong" not in text
+    assert only_suspect(result["summary"])["op"] == op and "no operator need be wrong" not in text
     assert ("stricter than the rounding of float16" in text) is named
     assert "next: goldwatch compare-op" in text
 
 
 def test_a_difference_by_an_assumed_input_is_not_counted_as_wrong(net):
-    feeds = {"x": even((2, 3, 16, 16))}
+    feeds = {"x": float16_values((2, 3, 16, 16))}
     cnn(net)
     net.dump({"x": feeds["x"][:, ::-1].copy()}, FUSED, mode="output")
     _, result, text = net.compare("--recompute", "all")
     found = result["summary"]["recomputed"]
-    assert kinds(only(result["summary"]))[0] == "other-input"
+    assert explanation_kinds(only_suspect(result["summary"]))[0] == "other-input"
     assert (found["wrong"], found["assumed"], found["right"] + found["assumed"]) == (
         0,
         1,
@@ -370,7 +376,9 @@ def test_recompute_auto_computes_urgent_operators_first_within_its_time(net, mon
     assert "recomputed" not in net.compare()[1]["summary"]
     assert net.compare("--recompute", "all")[1]["summary"]["recomputed"]["ops"] == 6
     net.dump(
-        {"x": even((2, 3, 16, 16))}, FUSED, ("/fc/Gemm", lambda array: array * np.float32(1.5))
+        {"x": float16_values((2, 3, 16, 16))},
+        FUSED,
+        ("/fc/Gemm", lambda array: array * np.float32(1.5)),
     )
     assert net.compare()[1]["summary"]["recomputed"]["wrong"] == 1
 
@@ -399,10 +407,14 @@ def test_a_missing_original_model_is_an_error(net):
 
 @pytest.mark.parametrize("mode", ["all", "output"])
 def test_other_input_is_the_only_explanation(net, mode):
-    cnn(net, device_feeds={"x": even((2, 3, 16, 16), 5)}, mode=mode)
+    cnn(net, device_feeds={"x": float16_values((2, 3, 16, 16), 5)}, mode=mode)
     code, result, text = net.compare()
-    suspect = only(result["summary"])
-    assert code == 1 and suspect["op"].startswith("Conv_0") and kinds(suspect) == ["other-input"]
+    suspect = only_suspect(result["summary"])
+    assert (
+        code == 1
+        and suspect["op"].startswith("Conv_0")
+        and explanation_kinds(suspect) == ["other-input"]
+    )
     assert (
         "no operator need be wrong" in text
         and "next: goldwatch compare-op" in text
@@ -431,7 +443,9 @@ def cancelling(net, **options):
         [build.value("y", (32, 32))],
         [build.weight(name, array) for name, array in arrays.items()],
     )
-    return net.prepare(proto, {"x": even((32, 64)), "z": even((32, 32), 6)}, **options)
+    return net.prepare(
+        proto, {"x": float16_values((32, 64)), "z": float16_values((32, 32), 6)}, **options
+    )
 
 
 def verdicts(result):
@@ -470,7 +484,7 @@ def ranking(net, **options):
     ]
     weights = [build.weight(name, array) for name, array in arrays.items()]
     proto = build.model(nodes, [build.value("x", (8, 8))], [build.value("y", (8, 8))], weights)
-    return net.prepare(proto, {"x": np.abs(even((8, 8)))}, **options)
+    return net.prepare(proto, {"x": np.abs(float16_values((8, 8)))}, **options)
 
 
 @pytest.mark.parametrize("mode", ["all", "output"])
@@ -499,7 +513,7 @@ def test_a_wrong_operator_behind_a_decision_near_a_tie_is_named(net, op):
         ),
     )
     code, result, _ = net.compare()
-    assert (code, only(result["summary"])["op"], verdicts(result)["out:output:0"]) == (
+    assert (code, only_suspect(result["summary"])["op"], verdicts(result)["out:output:0"]) == (
         1,
         op,
         "fail",
@@ -521,7 +535,7 @@ def test_rows_excused_by_rounding_fail_again_behind_a_wrong_dump(net):
     )
     stale = only_file(net, "dump", "*/*/*/*/*/Add.raise.*")
     net.dump(
-        {"x": even((32, 64)), "z": even((32, 32), 6)},
+        {"x": float16_values((32, 64)), "z": float16_values((32, 32), 6)},
         fault=("raise", lambda array: array + np.float32(2.0)),
     )
     assert os.path.exists(stale)
@@ -557,7 +571,7 @@ def test_a_watch_computes_operators_before_it_deletes_their_files(net, mode):
         for one in (summary, whole["summary"])
     ]
     assert counts[0] == counts[1] and counts[0]["wrong"] == 1, done.stderr
-    assert only(summary)["op"] == only(whole["summary"])["op"]
+    assert only_suspect(summary)["op"] == only_suspect(whole["summary"])["op"]
     # What is wrong stays, though its rows pass, with what it was made of.
     left = " ".join(sorted(name for _, _, names in os.walk(net.path("dump")) for name in names))
     assert (
@@ -586,7 +600,7 @@ def test_slices_of_an_exchanged_input_are_not_called_wrong(net, fed_otherwise):
         node("Conv", ["c", "w"], ["y"], name="conv"),
     ]
     values = [build.value("x", (1, 3, 16, 16))], [build.value("y", (1, 4, 16, 8))]
-    feed = even((1, 3, 16, 16)) * np.array([1, 2, 4], np.float32)[None, :, None, None]
+    feed = float16_values((1, 3, 16, 16)) * np.array([1, 2, 4], np.float32)[None, :, None, None]
     options = (
         {"device_feeds": {"x": feed[:, ::-1].copy()}}
         if fed_otherwise
@@ -599,7 +613,7 @@ def test_slices_of_an_exchanged_input_are_not_called_wrong(net, fed_otherwise):
         **options,
     )
     code, result, text = net.compare()
-    suspects = {one["op"]: kinds(one) for one in result["summary"]["suspects"]}
+    suspects = {one["op"]: explanation_kinds(one) for one in result["summary"]["suspects"]}
     assert code == 1
     if fed_otherwise:
         assert (

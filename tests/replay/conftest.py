@@ -6,8 +6,7 @@ import os
 
 import numpy as np
 import pytest
-
-from replaying import DATA, Device
+from replay_device import DATA, Device
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from replay_device import culprits, reasons
 
 from goldwatch.testing import caffe_device
-from replaying import culprits, reasons
 
 
 def layers_apart(device, monkeypatch, **op_faults):

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from replay_device import culprits, outputs, reasons
 
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
-from replaying import culprits, outputs, reasons
 
 NET = """
 layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 4 dim: 6 dim: 6 } } }

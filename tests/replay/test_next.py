@@ -14,11 +14,11 @@ import sys
 import numpy as np
 import pytest
 from in_process import run_here
+from replay_device import DATA
 
 from goldwatch.adapters.manifest import sha256_of_file
 from goldwatch.naming import compose_golden_name
 from goldwatch.recomputing.find_original import original_model_path
-from replaying import DATA
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from caffe_as_onnx import AsOnnx
 from in_process import run_here
 from onnx import TensorProto, helper
 from onnx_device import on_device
+from replay_device import culprits, reasons
 
 from goldwatch.cli.limits import read_limit_texts
 from goldwatch.errors import EnvironmentProblem, UsageError
@@ -27,7 +28,6 @@ from goldwatch.replay.options import ReplayOptions
 from goldwatch.replay.run import replay
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
 from goldwatch.testing.dump import write_files
-from replaying import culprits, reasons
 
 FLOAT = TensorProto.FLOAT
 FAULTS = {

@@ -13,6 +13,7 @@ from dataclasses import replace
 import jsonschema
 import numpy as np
 import pytest
+from replay_device import culprits, outputs, reasons
 
 import goldwatch
 from goldwatch.adapters.caffe.replay import _Runner
@@ -24,7 +25,6 @@ from goldwatch.schemas import load_text
 from goldwatch.store.out_folder import OtherResults
 from goldwatch.testing import DeviceModel, DeviceOp
 from goldwatch.testing.model import DeviceTensor
-from replaying import culprits, outputs, reasons
 
 STANDIN = os.path.join(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "adapters", "caffe", "standin"

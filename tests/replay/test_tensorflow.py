@@ -8,13 +8,13 @@ import os
 
 import numpy as np
 import pytest
+from replay_device import culprits, reasons
 
 from goldwatch.replay.options import ReplayOptions
 from goldwatch.replay.run import replay
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
 from goldwatch.testing.caffe_layers import convolution, softmax
 from goldwatch.testing.dump import write_files
-from replaying import culprits, reasons
 
 pytestmark = pytest.mark.tensorflow
 

@@ -11,7 +11,7 @@ import threading
 
 import pytest
 from in_process import run_here
-from service_client import WATCH, ended, post, running
+from service_client import WATCH, post_job, wait_for_end, wait_until_running
 
 import goldwatch
 
@@ -105,7 +105,7 @@ def test_the_status_of_an_unfinished_run_exits_with_3(serving, lab, until):
     until(lambda: server.runs())
     assert client(server, "status", "watched").returncode == 3
     server.json("/api/v1/jobs/%s/cancel" % name, 202, method="POST")
-    ended(server, {"id": name}, until)
+    wait_for_end(server, {"id": name}, until)
     done = client(server, "status", name)
     assert done.returncode == 130 and "job %s: cancelled" % name in done.stdout
 
@@ -141,23 +141,23 @@ def test_the_status_of_a_waiting_job_is_found_by_each_of_its_names(serving, lab,
         done = client(server, "status", name)
         assert (name, done.returncode, done.stdout) == (name, 3, "job %s: queued\n" % job["id"])
     server.json("/api/v1/jobs/%s/cancel" % job["id"], 202, method="POST")
-    ended(server, job, until)
+    wait_for_end(server, job, until)
     assert client(server, "status", "out").returncode == 130
     server.json("/api/v1/jobs/%s/cancel" % watched, 202, method="POST")
-    ended(server, {"id": watched}, until)
+    wait_for_end(server, {"id": watched}, until)
 
 
 def test_the_status_of_a_killed_run_is_unfinished(serving, lab, until):
     """Its run is not finished."""
     server = serving(lab)
-    job = post(server, WATCH)
-    running(server, job, until)
+    job = post_job(server, WATCH)
+    wait_until_running(server, job, until)
     until(lambda: server.runs())
     os.killpg(
         int(server.read(str(lab / ".goldwatch-serve" / "jobs" / (job["id"] + ".pid"))).split()[0]),
         signal.SIGKILL,
     )
-    ended(server, job, until)
+    wait_for_end(server, job, until)
     for name in (job["id"], job["run"]):
         assert client(server, "status", name).returncode == 3
 

@@ -10,7 +10,7 @@ import signal
 
 import pytest
 from in_process import run_here
-from service_client import COMPARE, WATCH, ended, post, running
+from service_client import COMPARE, WATCH, post_job, wait_for_end, wait_until_running
 
 from goldwatch.run.watch_end import start_time
 
@@ -30,7 +30,7 @@ queue.connect_writer = limited
 
 def test_a_compare_job_runs_and_ends_done(serving, lab, until):
     server = serving(lab)
-    job = post(server, COMPARE)
+    job = post_job(server, COMPARE)
     assert set(job) == {
         "id",
         "command",
@@ -49,7 +49,7 @@ def test_a_compare_job_runs_and_ends_done(serving, lab, until):
         COMPARE["args"],
         COMPARE["options"],
     )
-    done = ended(server, job, until)
+    done = wait_for_end(server, job, until)
     assert (done["state"], done["exit_code"]) == ("done", 0) and done["submitted"] <= done[
         "started"
     ] <= done["ended"]
@@ -69,18 +69,22 @@ def test_a_compare_job_runs_and_ends_done(serving, lab, until):
 def test_a_failing_job_keeps_its_exit_code(serving, lab, until):
     server = serving(lab)
     strict = dict(COMPARE, options=dict(COMPARE["options"], limit=["MaxAbsoluteError<1e-30"]))
-    done = ended(server, post(server, strict), until)
+    done = wait_for_end(server, post_job(server, strict), until)
     assert (done["state"], done["exit_code"]) == ("done", 1)
-    done = ended(server, post(server, dict(COMPARE, args=["nowhere", "net/golden"])), until)
+    done = wait_for_end(
+        server, post_job(server, dict(COMPARE, args=["nowhere", "net/golden"])), until
+    )
     assert (done["state"], done["exit_code"]) == ("failed", 4)
 
 
 def test_the_output_of_a_diff_job_is_a_file_of_the_second_run(serving, lab, until):
     server = serving(lab)
     for out in ("out", "again"):
-        job = post(server, dict(COMPARE, options=dict(COMPARE["options"], out=out)))
-        assert ended(server, job, until)["exit_code"] == 0
-    done = ended(server, post(server, {"command": "diff", "args": ["out", "again"]}), until)
+        job = post_job(server, dict(COMPARE, options=dict(COMPARE["options"], out=out)))
+        assert wait_for_end(server, job, until)["exit_code"] == 0
+    done = wait_for_end(
+        server, post_job(server, {"command": "diff", "args": ["out", "again"]}), until
+    )
     assert (done["state"], done["exit_code"], done["run"]) == ("done", 0, job["run"])
     files = {file["name"] for file in server.json("/api/v1/runs/%s/files" % done["run"])["files"]}
     assert {"diff.html", "diff.md"} <= files
@@ -196,32 +200,36 @@ def test_options_cannot_be_injected_into_a_jobs_command(tmp_path):
 def test_paths_are_checked_again_when_the_job_starts(serving, lab, tmp_path, until):
     """A folder that became a link while the job waited is not followed."""
     server = serving(lab)
-    first = post(server, dict(WATCH, options=dict(WATCH["options"])))
-    running(server, first, until)
-    second = post(server, COMPARE)
+    first = post_job(server, dict(WATCH, options=dict(WATCH["options"])))
+    wait_until_running(server, first, until)
+    second = post_job(server, COMPARE)
     os.rename(str(lab / "net"), str(tmp_path / "outside"))
     os.symlink(str(tmp_path / "outside"), str(lab / "net"))
     server.json("/api/v1/jobs/%s/cancel" % first["id"], 202, method="POST")
-    done = ended(server, second, until)
+    done = wait_for_end(server, second, until)
     assert (done["state"], done["exit_code"], done["run"]) == ("failed", None, None)
     assert b"below the folders" in server.ask("/api/v1/jobs/%s/log" % second["id"])[2]
 
 
 def test_waiting_jobs_keep_their_order_and_can_be_cancelled(serving, lab, until):
     server = serving(lab)
-    first, second, third = post(server, WATCH), post(server, COMPARE), post(server, COMPARE)
-    running(server, first, until)
+    first, second, third = (
+        post_job(server, WATCH),
+        post_job(server, COMPARE),
+        post_job(server, COMPARE),
+    )
+    wait_until_running(server, first, until)
     assert [server.json("/api/v1/jobs/" + job["id"])["state"] for job in (second, third)] == [
         "queued",
         "queued",
     ]
     server.json("/api/v1/jobs/%s/cancel" % third["id"], 202, method="POST")
-    done = ended(server, third, until)
+    done = wait_for_end(server, third, until)
     assert (done["state"], done["exit_code"], done["started"]) == ("cancelled", 130, None)
     server.json("/api/v1/jobs/%s/cancel" % first["id"], 202, method="POST")
-    done = ended(server, first, until)
+    done = wait_for_end(server, first, until)
     assert (done["state"], done["exit_code"]) == ("cancelled", 130)
-    assert ended(server, second, until)["exit_code"] == 0
+    assert wait_for_end(server, second, until)["exit_code"] == 0
     assert (
         server.json("/api/v1/jobs/0000/cancel", 404, method="POST")["error"]["kind"] == "not_found"
     )
@@ -231,8 +239,8 @@ def test_waiting_jobs_keep_their_order_and_can_be_cancelled(serving, lab, until)
 def test_a_job_survives_the_end_of_its_server(serving, lab, until, number):
     """The next server finds the same process, and the queue as it was."""
     server = serving(lab)
-    first, second = post(server, WATCH), post(server, COMPARE)
-    running(server, first, until)
+    first, second = post_job(server, WATCH), post_job(server, COMPARE)
+    wait_until_running(server, first, until)
     path = str(lab / ".goldwatch-serve" / "jobs" / (first["id"] + ".pid"))
     until(lambda: os.path.exists(path))
     server.end(number)
@@ -243,40 +251,40 @@ def test_a_job_survives_the_end_of_its_server(serving, lab, until, number):
     assert again.json("/api/v1/jobs/" + second["id"])["state"] == "queued"
     until(lambda: any(run["id"] == first["run"] for run in again.runs()))
     again.json("/api/v1/jobs/%s/cancel" % first["id"], 202, method="POST")
-    assert ended(again, first, until)["state"] == "cancelled"
+    assert wait_for_end(again, first, until)["state"] == "cancelled"
     assert start_time(pid) is None
-    assert ended(again, second, until)["exit_code"] == 0
+    assert wait_for_end(again, second, until)["exit_code"] == 0
 
 
 def test_a_job_that_ended_without_a_server_is_noticed(serving, lab, until):
     server = serving(lab)
-    job = post(server, dict(WATCH, options=dict(WATCH["options"], **{"until-idle": 1})))
+    job = post_job(server, dict(WATCH, options=dict(WATCH["options"], **{"until-idle": 1})))
     until(lambda: os.path.exists(str(lab / ".goldwatch-serve" / "jobs" / (job["id"] + ".pid"))))
     server.end(signal.SIGKILL)
     until(lambda: os.path.exists(str(lab / ".goldwatch-serve" / "jobs" / (job["id"] + ".exit"))))
-    done = ended(serving(lab), job, until)
+    done = wait_for_end(serving(lab), job, until)
     assert (done["state"], done["exit_code"]) == ("done", 0)
 
 
 def test_a_job_killed_with_its_server_is_restarted(serving, lab, until):
     server = serving(lab)
-    job = post(server, dict(WATCH, options=dict(WATCH["options"], **{"until-idle": 2})))
+    job = post_job(server, dict(WATCH, options=dict(WATCH["options"], **{"until-idle": 2})))
     path = str(lab / ".goldwatch-serve" / "jobs" / (job["id"] + ".pid"))
     until(lambda: os.path.exists(path))
     server.end(signal.SIGKILL)
     os.killpg(int(server.read(path).split()[0]), signal.SIGKILL)
-    done = ended(serving(lab), job, until)
+    done = wait_for_end(serving(lab), job, until)
     assert (done["state"], done["exit_code"]) == ("done", 0)
 
 
 def test_a_job_whose_process_is_killed_has_failed(serving, lab, until):
     server = serving(lab)
-    job = post(server, WATCH)
+    job = post_job(server, WATCH)
     path = str(lab / ".goldwatch-serve" / "jobs" / (job["id"] + ".pid"))
     until(lambda: os.path.exists(path))
-    running(server, job, until)
+    wait_until_running(server, job, until)
     os.killpg(int(server.read(path).split()[0]), signal.SIGKILL)
-    done = ended(server, job, until)
+    done = wait_for_end(server, job, until)
     assert (done["state"], done["exit_code"]) == ("failed", None)
 
 
@@ -284,7 +292,7 @@ def test_a_job_imports_no_module_below_the_roots(serving, lab, until):
     (lab / "goldwatch.py").write_text("raise SystemExit(77)\n")
     (lab / "json.py").write_text("raise SystemExit(77)\n")
     server = serving(lab)
-    assert ended(server, post(server, COMPARE), until)["exit_code"] == 0
+    assert wait_for_end(server, post_job(server, COMPARE), until)["exit_code"] == 0
 
 
 def test_a_second_server_for_one_queue_is_refused(serving, lab):
@@ -317,11 +325,11 @@ def test_a_state_folder_writable_by_others_is_refused(lab, tmp_path):
 
 def test_a_command_ends_when_its_shell_is_killed(serving, lab, until):
     server = serving(lab)
-    job = post(server, WATCH)
+    job = post_job(server, WATCH)
     until(lambda: [run for run in server.runs() if run["state"] == "running"])
     with open(str(lab / ".goldwatch-serve" / "jobs" / (job["id"] + ".pid"))) as stream:
         os.kill(int(stream.read().split()[0]), signal.SIGKILL)
-    assert ended(server, job, until)["state"] == "failed"
+    assert wait_for_end(server, job, until)["state"] == "failed"
     until(lambda: [run["state"] for run in server.runs()] == ["stopped"])
 
 
@@ -357,7 +365,7 @@ def test_the_log_of_a_dropped_job_is_deleted(serving, lab, until, monkeypatch, t
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     server = serving(lab)
-    first, second = (ended(server, post(server, COMPARE), until) for _ in range(2))
+    first, second = (wait_for_end(server, post_job(server, COMPARE), until) for _ in range(2))
     until(lambda: server.ask("/api/v1/jobs/" + first["id"])[0] == 404)
     assert [job["id"] for job in server.json("/api/v1/jobs")["jobs"]] == [second["id"]]
     names = os.listdir(str(lab / ".goldwatch-serve" / "jobs"))
@@ -397,9 +405,9 @@ def test_a_merge_runs_as_a_job(serving, lab, until):
     server = serving(lab)
     for part in ("one", "two"):
         assert (
-            ended(
+            wait_for_end(
                 server,
-                post(server, {**COMPARE, "options": {**COMPARE["options"], "out": part}}),
+                post_job(server, {**COMPARE, "options": {**COMPARE["options"], "out": part}}),
                 until,
             )["exit_code"]
             == 0
@@ -409,7 +417,7 @@ def test_a_merge_runs_as_a_job(serving, lab, until):
         "args": ["one", "two"],
         "options": {"merge": True, "out": "all", "until-idle": 0.1},
     }
-    job = ended(server, post(server, merge), until)
+    job = wait_for_end(server, post_job(server, merge), until)
     assert (job["state"], job["exit_code"]) == ("done", 0)
     runs = {os.path.basename(run["path"]): run for run in server.runs()}
     assert runs["all"]["rows"] == runs["one"]["rows"] + runs["two"]["rows"] > 0

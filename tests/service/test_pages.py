@@ -11,9 +11,9 @@ import sqlite3
 
 import pytest
 from browser import READY, SIDEWAYS, accessibility_faults, console, resize
-from merged_hosts import Host, settle
+from merged_hosts import Host, follow_until_quiet
 from merged_hosts import make_row as make_host_row
-from service_client import COMPARE, TOKEN, WATCH, post
+from service_client import COMPARE, TOKEN, WATCH, post_job
 
 from goldwatch.merging.merge import Merge
 from goldwatch.merging.options import MergeOptions
@@ -427,8 +427,8 @@ def test_the_page_of_a_waiting_run_shows_it_when_it_starts(serving, lab, page):
     so.
     """
     server = serving(lab)
-    watched, compared = post(server, WATCH), post(server, COMPARE)
-    lost = post(server, {**COMPARE, "options": {**COMPARE["options"], "out": "lost"}})
+    watched, compared = post_job(server, WATCH), post_job(server, COMPARE)
+    lost = post_job(server, {**COMPARE, "options": {**COMPARE["options"], "out": "lost"}})
     page.open(server, "/")
     page.log_in(server)
     page.element("#runs")
@@ -469,7 +469,7 @@ def test_a_merge_shows_its_hosts_and_the_worst_over_all_devices(serving, page, t
     with Merge(
         MergeOptions(tuple(host.folder for host in hosts), str(tmp_path / "lab" / "all"))
     ) as merge:
-        settle(merge)
+        follow_until_quiet(merge)
         page.element("#runs tbody tr")
         console(page.driver)
         (run,) = server.runs()

@@ -17,7 +17,7 @@ import pytest
 from browser import READY
 from in_process import run_here
 from prefix_proxy import PrefixProxy
-from service_client import COMPARE, TOKEN, ended
+from service_client import COMPARE, TOKEN, wait_for_end
 
 from goldwatch.errors import UsageError
 from goldwatch.service.access import Access, Address, parse_public_url
@@ -85,7 +85,7 @@ def test_every_link_and_redirect_stays_below_the_proxys_path(behind, lab, until)
     )
     assert status == 200 and "Path=%s;" % PREFIX in headers["Set-Cookie"] + ";"
     assert ask(proxy, PREFIX + "/api/v1/runs", Cookie=cookie.partition(";")[0])[0] == 401
-    ended(server_by_name(server, proxy), json.loads(body), until)
+    wait_for_end(server_by_name(server, proxy), json.loads(body), until)
 
 
 def server_by_name(server, proxy):

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from in_process import run_here
-from merged_hosts import Host, settle
+from merged_hosts import Host, follow_until_quiet
 from merged_hosts import make_row as make_host_row
 
 from goldwatch.merging.merge import Merge
@@ -221,7 +221,7 @@ def test_a_merge_counts_rows_of_all_hosts(serving, tmp_path):
     with Merge(
         MergeOptions(tuple(host.folder for host in hosts), str(tmp_path / "lab" / "all"))
     ) as merge:
-        settle(merge)
+        follow_until_quiet(merge)
         (run,) = server.runs()
         expected = {"rows": 17, "passed": 16, "failed": 1, "not_compared": 0, "expected_absent": 0}
         assert {name: run[name] for name in expected} == expected and run["state"] == "running"
@@ -234,7 +234,7 @@ def test_a_merge_counts_rows_of_all_hosts(serving, tmp_path):
         assert next(told)["rows"] == 17
         # More that passes is told, though no row of it is stored.
         hosts[0].put(make_host_row(9, 0, 9))
-        settle(merge)
+        follow_until_quiet(merge)
         assert next(data for data in told if data["rows"] > 17)["passed"] == 17
         metrics = server.ask("/metrics")[2].decode()
         assert 'goldwatch_rows{run="%s",name="lab/all",verdict="pass"} 17' % run["id"] in metrics

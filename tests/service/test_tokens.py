@@ -8,7 +8,7 @@ import json
 import os
 
 import pytest
-from service_client import COMPARE, TOKEN, ended, post
+from service_client import COMPARE, TOKEN, post_job, wait_for_end
 
 from goldwatch.errors import FormatError
 from goldwatch.service.tokens import Token, cookie_value, holds_cookie, parse_tokens
@@ -95,7 +95,7 @@ def test_a_viewing_token_cannot_send_jobs(serving, lab, until):
         "role": "view",
         "read_only": False,
     }
-    job = ended(server, post(server, COMPARE), until)
+    job = wait_for_end(server, post_job(server, COMPARE), until)
     assert (job["state"], job["submitted_by"]) == ("done", "alice")
     server.end()
     log = server.read(server.err)

@@ -7,7 +7,7 @@ import signal
 
 import jsonschema
 from hook_server import hook_server
-from service_client import COMPARE, WATCH, ended, post
+from service_client import COMPARE, WATCH, post_job, wait_for_end
 
 from goldwatch.schemas import load_text
 
@@ -24,7 +24,7 @@ def checked(document):
 def test_jobs_are_notified_to_the_url(serving, lab, until):
     with hook_server() as hook:
         server = serving(lab, "--notify=" + hook.url)
-        job = ended(server, post(server, FAILING), until)
+        job = wait_for_end(server, post_job(server, FAILING), until)
         until(lambda: len(hook.documents) == 2)
         first, last = map(checked, hook.documents)
         assert (first["event"], first["id"], first["verdict"]) == (
@@ -45,7 +45,9 @@ def test_jobs_are_notified_to_the_url(serving, lab, until):
         assert last["summary"]["verdict"] == last["verdict"] == "fail" and last["text"].startswith(
             "bad: fail: "
         )
-        missing = ended(server, post(server, dict(COMPARE, args=["nowhere", "net/golden"])), until)
+        missing = wait_for_end(
+            server, post_job(server, dict(COMPARE, args=["nowhere", "net/golden"])), until
+        )
         until(lambda: len(hook.documents) == 3)
         last = checked(hook.documents[-1])
         assert (last["job"], last["verdict"], last["exit_code"], last["out"]) == (
@@ -68,7 +70,7 @@ def test_a_divergence_is_notified_while_the_run_goes_on(serving, lab, until):
     with hook_server() as hook:
         server = serving(lab, "--notify=" + hook.url)
         options = dict(WATCH["options"], limit=["MaxAbsoluteError<1e-30"])
-        job = post(server, dict(WATCH, options=options))
+        job = post_job(server, dict(WATCH, options=options))
         until(lambda: hook.documents)
         first = checked(hook.documents[0])
         assert (first["event"], first["job"]) == ("divergence", job["id"])
@@ -82,7 +84,7 @@ def test_a_divergence_is_notified_while_the_run_goes_on(serving, lab, until):
 def test_notifications_of_a_killed_server_are_sent_by_the_next(serving, lab, until):
     with hook_server([500] * 3) as hook:
         server = serving(lab, "--notify=" + hook.url)
-        job = ended(server, post(server, COMPARE), until)
+        job = wait_for_end(server, post_job(server, COMPARE), until)
         until(lambda: hook.documents)
         server.end(signal.SIGKILL)
         again = serving(lab, "--notify=" + hook.url)
@@ -93,15 +95,17 @@ def test_notifications_of_a_killed_server_are_sent_by_the_next(serving, lab, unt
         # later server's.
         count = len(hook.documents)
         silent = serving(lab)
-        ended(
+        wait_for_end(
             silent,
-            post(silent, dict(COMPARE, options=dict(COMPARE["options"], out="second"))),
+            post_job(silent, dict(COMPARE, options=dict(COMPARE["options"], out="second"))),
             until,
         )
         assert silent.end() == 0
         last = serving(lab, "--notify=" + hook.url)
-        third = ended(
-            last, post(last, dict(COMPARE, options=dict(COMPARE["options"], out="third"))), until
+        third = wait_for_end(
+            last,
+            post_job(last, dict(COMPARE, options=dict(COMPARE["options"], out="third"))),
+            until,
         )
         until(lambda: len(hook.documents) > count)
         assert [document["job"] for document in hook.documents[count:]] == [third["id"]]

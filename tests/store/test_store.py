@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stores import INPUTS, reader
+from stores import INPUTS, connect_reader
 
 import goldwatch.store.database as database
 from goldwatch.dumps.place import Place
@@ -115,7 +115,7 @@ def test_stored_columns_are_those_that_the_page_describes(store, out, make_row):
         "MeanAbsoluteError": -math.inf,
     }
     store.put(make_row(0, verdict="fail", metrics=odd))
-    with reader(out) as connection:
+    with connect_reader(out) as connection:
         connection.row_factory = sqlite3.Row
         (found,) = connection.execute("SELECT rowid, * FROM row").fetchall()
     names = set(found.keys())
@@ -139,7 +139,7 @@ def test_storing_a_row_again_replaces_it_with_an_event(store, out, make_row):
     store.put(make_row(0))
     store.put(make_row(1))
     store.put(make_row(0, verdict="fail", reason="re-created"))
-    with reader(out) as connection:
+    with connect_reader(out) as connection:
         found = connection.execute(
             "SELECT rowid, tensor_index, verdict FROM row ORDER BY rowid"
         ).fetchall()
@@ -245,7 +245,7 @@ def test_a_run_with_other_inputs_is_refused_unless_forced(out, make_row):
 
 def test_a_store_can_be_read_while_it_is_written(store, out, make_row):
     store.put(make_row(0))
-    with reader(out) as connection, RunStore.open(out) as other, store.transaction():
+    with connect_reader(out) as connection, RunStore.open(out) as other, store.transaction():
         store.put(make_row(1))
         assert connection.execute("SELECT count(*) FROM row").fetchone() == (1,)
         assert len(other.rows()) == 1

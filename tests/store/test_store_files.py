@@ -12,7 +12,7 @@ import sys
 import types
 
 import pytest
-from stores import INPUTS, reader
+from stores import INPUTS, connect_reader
 
 import goldwatch.store.database as database
 import goldwatch.store.store as store_module
@@ -91,7 +91,7 @@ def test_a_rollback_journal_is_used_with_a_note_where_wal_cannot_work(
         store.put(make_row(0))
         for row in store.rows():
             store.put(row)
-        with reader(out) as connection:
+        with connect_reader(out) as connection:
             assert connection.execute("SELECT count(*) FROM row").fetchone() == (1,)
 
 

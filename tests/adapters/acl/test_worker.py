@@ -7,10 +7,10 @@ from __future__ import annotations
 import ctypes
 import sys
 
+import host_models
 import numpy as np
 import pytest
-import stand_in
-from stand_in import compiled, golden, host_module
+from host_models import compile_onnx, golden, host_module
 
 from goldwatch.adapters.acl import run as front
 from goldwatch.adapters.acl.codes import explained
@@ -35,7 +35,7 @@ def acl(tmp_path, monkeypatch):
 
 @pytest.fixture
 def job(tmp_path):
-    om = compiled(stand_in.conv_net(tmp_path / "net.onnx"), tmp_path / "net.om")
+    om = compile_onnx(host_models.conv_net(tmp_path / "net.onnx"), tmp_path / "net.om")
     np.random.RandomState(0).rand(1, 3, 8, 8).astype(np.float32).tofile(str(tmp_path / "x.bin"))
     (tmp_path / "out").mkdir()
     given = front._parser().parse_args(
@@ -127,8 +127,8 @@ def test_an_input_of_another_size_is_refused_with_both_sizes(acl, job, tmp_path)
 
 
 def test_an_output_of_unknown_size_needs_output_bytes(acl, job, tmp_path):
-    om = compiled(
-        stand_in.dynamic_net(tmp_path / "dyn.onnx"),
+    om = compile_onnx(
+        host_models.dynamic_net(tmp_path / "dyn.onnx"),
         tmp_path / "dyn.om",
         input_shape="x:-1,3,-1,-1;y0:-1,10",
     )

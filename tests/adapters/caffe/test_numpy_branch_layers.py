@@ -8,9 +8,9 @@ import math
 
 import numpy as np
 import pytest
-from caffe_alone import by_numpy, by_opencv, near
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from single_caffe_layer import assert_near, by_numpy, by_opencv
 
 from goldwatch.errors import InputError
 
@@ -392,7 +392,7 @@ def test_layers_of_branches_compute_their_definitions(kind):
         made = by_numpy(kind, body, bottoms, blobs, tops=len(right))
         for ours, theirs in zip(made, right):
             # A sum of a few numbers may cancel to nearly nothing: its parts are of the size of 1.
-            near(ours, theirs, scale=1.0)
+            assert_near(ours, theirs, scale=1.0)
 
     drawn()
 
@@ -433,7 +433,7 @@ def test_prior_boxes_with_offsets_and_clipped_boxes_equal_opencvs():
     made = by_numpy("PriorBox", body, [feature, picture])[0]
     theirs = by_opencv("PriorBox", body, [feature, picture])[0]
     assert made.shape == (1, 2, 3 * 4 * 4 * 2 * 4)
-    near(made, theirs.reshape(made.shape))
+    assert_near(made, theirs.reshape(made.shape))
     state = np.random.RandomState(0)
     corners = state.uniform(0, 0.7, (6, 2)).astype(np.float32)
     priors = np.stack(
@@ -453,4 +453,6 @@ def test_prior_boxes_with_offsets_and_clipped_boxes_equal_opencvs():
     )
     assert whole[..., 3:].min() < 0 and cut[..., 3:].min() == 0 and cut[..., 3:].max() == 1
     # OpenCV fills up to keep_top_k rows with 0.
-    near(cut, by_opencv("DetectionOutput", body % "clip: true", bottoms)[0][:, :, : cut.shape[2]])
+    assert_near(
+        cut, by_opencv("DetectionOutput", body % "clip: true", bottoms)[0][:, :, : cut.shape[2]]
+    )

@@ -9,9 +9,9 @@ import os
 
 import numpy as np
 import pytest
-from caffe_alone import by_numpy, by_opencv, near, text_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from single_caffe_layer import assert_near, by_numpy, by_opencv, text_of
 
 from goldwatch.adapters.caffe.fillers import bilinear
 from goldwatch.adapters.caffe.layer_table import LAYERS, WEIGHTED, blobs_of
@@ -73,7 +73,7 @@ def test_random_layers_compute_what_caffe_defines(drawing, kind):
             np.testing.assert_array_equal(made[index][~finite], narrow[~finite])
             # Caffe makes a sigmoid of a tanh, which loses what is far below 1.
             scale = 1.0 if kind == "Sigmoid" else 1e-30
-            near(
+            assert_near(
                 np.where(finite, made[index], np.float32(0)),
                 np.where(finite, right[index], 0),
                 scale=scale,
@@ -159,7 +159,9 @@ def test_prior_boxes_are_those_of_the_definition(param):
                 for w, h in sides
             ]
     right = np.ravel(boxes)
-    near(made[0, 0], np.clip(right, 0, 1) if one.get("clip", "true") == "true" else right, 1e-6)
+    assert_near(
+        made[0, 0], np.clip(right, 0, 1) if one.get("clip", "true") == "true" else right, 1e-6
+    )
     variances = [float(value) for value in lists.get("variance", ["0.1"])]
     np.testing.assert_array_equal(
         made[0, 1].reshape(-1, 4), np.broadcast_to(np.float32(variances), (len(boxes), 4))
@@ -237,7 +239,7 @@ def test_detections_equal_those_of_opencv(seed, code, shared, keep):
     )  # fmt: skip
     body += "confidence_threshold: 0.3 nms_param { nms_threshold: 0.4 top_k: 8 } }"
     made = by_numpy("DetectionOutput", body, [location, confidence, priors])[0]
-    near(
+    assert_near(
         made, detected(location, confidence, priors, classes, shared, code, 0.4, 8, keep, 0.3), 1e-5
     )
     if shared and code == "CENTER_SIZE" and keep == 200:
@@ -247,7 +249,7 @@ def test_detections_equal_those_of_opencv(seed, code, shared, keep):
         order = np.lexsort(
             (-other[: made.shape[2], 2], other[: made.shape[2], 1], other[: made.shape[2], 0])
         )
-        near(made[0, 0], other[order], 1e-5)
+        assert_near(made[0, 0], other[order], 1e-5)
 
 
 def test_no_detection_gives_one_row_per_picture():
@@ -315,7 +317,7 @@ def test_roi_and_psroi_pooling_equal_plain_loops(seed, scale):
                 right[n, c, i, j] = (
                     x[int(roi[0]), (c * 3 + i) * 3 + j, a:b, d:e].astype(np.float64).mean()
                 )
-    near(made, right)
+    assert_near(made, right)
 
 
 def test_roi_pooling_ignores_nan_as_caffe_does():
@@ -406,17 +408,17 @@ def test_bn_layers_of_segnet_and_pspnet_equal_the_formula():
         [x],
         [array.reshape(1, 3, 1, 1) for array in (scale, shift)],
     )[0]
-    near(made, x * wide[0] + wide[1])
+    assert_near(made, x * wide[0] + wide[1])
     own = (x - x.mean((0, 2, 3), keepdims=True, dtype=np.float64)) / np.sqrt(
         x.var((0, 2, 3), keepdims=True, dtype=np.float64) + 1e-9
     )
-    near(
+    assert_near(
         by_numpy("BN", "", [x], [scale.reshape(1, 3, 1, 1), shift.reshape(1, 3, 1, 1)])[0],
         own * wide[0] + wide[1],
     )
     blobs = [array.reshape(1, 3) for array in (scale, shift, mean, variance)]
     right = (x - wide[2]) / np.sqrt(wide[3] + 1e-5) * wide[0] + wide[1]
-    near(by_numpy("BN", "bn_param { frozen: true }", [x], blobs)[0], right)
+    assert_near(by_numpy("BN", "bn_param { frozen: true }", [x], blobs)[0], right)
 
 
 def test_spp_im2col_reduction_and_embedding_equal_the_definition():
@@ -436,7 +438,7 @@ def test_spp_im2col_reduction_and_embedding_equal_the_definition():
         [x],
         [w],
     )[0]
-    near(np.einsum("ok,nkhw->nohw", w.reshape(4, 27), columns), conv)
+    assert_near(np.einsum("ok,nkhw->nohw", w.reshape(4, 27), columns), conv)
     np.testing.assert_array_equal(
         by_numpy("BatchReindex", "", [x, np.array([1, 0, 1])])[0], x[[1, 0, 1]]
     )
@@ -451,10 +453,10 @@ def test_spp_im2col_reduction_and_embedding_equal_the_definition():
         [np.array([[0, 4], [2, 2]])],
         [table, bias],
     )[0]
-    near(made, table[np.array([[0, 4], [2, 2]])] + bias)
+    assert_near(made, table[np.array([[0, 4], [2, 2]])] + bias)
     for kind in ("SpatialDropout", "SeLuDropout"):
         np.testing.assert_array_equal(by_numpy(kind, "", [x])[0], x)
-    near(
+    assert_near(
         by_numpy("SeLu", "", [x])[0],
         1.050700987 * np.where(x > 0, x, 1.67326324 * np.expm1(x.astype(np.float64))),
     )
@@ -478,9 +480,9 @@ def test_reductions_multiply_by_their_coefficient(operation, right, axis):
         made = by_numpy(
             "Reduction", "reduction_param { operation: %s axis: %d coeff: 0.7 }" % (word, axis), [x]
         )[0]
-        near(made, 0.7 * rule(wide, -1))
+        assert_near(made, 0.7 * rule(wide, -1))
     made = by_numpy("Eltwise", "eltwise_param { operation: 1 coeff: 0.5 coeff: -2 }", [x, x])[0]
-    near(made, -1.5 * x)
+    assert_near(made, -1.5 * x)
 
 
 def test_a_reshape_to_0_copies_the_size_of_its_axis():
@@ -499,24 +501,26 @@ def test_losses_and_accuracy_equal_the_formulas():
     each = -np.log(told[rows, label.astype(int)])
     made = by_numpy("SoftmaxWithLoss", "", [x, label], tops=2)
     assert made[0].shape == ()
-    near(made[0], each.mean())
-    near(made[1], told)
+    assert_near(made[0], each.mean())
+    assert_near(made[1], told)
     # Of nets that were trained with a loss: Softmax itself does not read it, and what no loss has
     # is refused all the same.
-    near(by_numpy("Softmax", "loss_param { ignore_label: 255 normalize: true }", [x])[0], told)
+    assert_near(
+        by_numpy("Softmax", "loss_param { ignore_label: 255 normalize: true }", [x])[0], told
+    )
     with pytest.raises(InputError, match="loss_param.other"):
         by_numpy("Softmax", "loss_param { other: 1 }", [x])
-    near(
+    assert_near(
         by_numpy("SoftmaxWithLoss", "loss_param { ignore_label: 2 }", [x, label])[0],
         each[[0, 1, 3]].mean(),
     )
-    near(
+    assert_near(
         by_numpy("SoftmaxWithLoss", "loss_param { ignore_label: 2 normalize: false }", [x, label])[
             0
         ],
         each[[0, 1, 3]].sum() / 4,
     )
-    near(
+    assert_near(
         by_numpy("SoftmaxWithLoss", "loss_param { normalization: NONE }", [x, label])[0], each.sum()
     )
     ranks = [
@@ -525,8 +529,8 @@ def test_losses_and_accuracy_equal_the_formulas():
     ]
     for top in (1, 2, 4):
         made = by_numpy("Accuracy", "accuracy_param { top_k: %d }" % top, [x, label], tops=2)
-        near(made[0], np.mean([rank < top for rank in ranks]))
-        near(
+        assert_near(made[0], np.mean([rank < top for rank in ranks]))
+        assert_near(
             made[1],
             [float(ranks[list(label).index(c)] < top) if c in label else 0 for c in range(5)],
         )
@@ -538,34 +542,36 @@ def test_losses_and_accuracy_equal_the_formulas():
     ]
     assert made == [0, 1]
     y = numbers(14, 4, 5)
-    near(by_numpy("EuclideanLoss", "", [x, y])[0], np.square(x.astype(np.float64) - y).sum() / 8)
+    assert_near(
+        by_numpy("EuclideanLoss", "", [x, y])[0], np.square(x.astype(np.float64) - y).sum() / 8
+    )
     signs = np.ones((4, 5))
     signs[rows, label.astype(int)] = -1
     over = np.maximum(0, 1 + x * signs)
-    near(by_numpy("HingeLoss", "", [x, label])[0], over.sum() / 4)
-    near(
+    assert_near(by_numpy("HingeLoss", "", [x, label])[0], over.sum() / 4)
+    assert_near(
         by_numpy("HingeLoss", "hinge_loss_param { norm: L2 }", [x, label])[0],
         np.square(over).sum() / 4,
     )
-    near(by_numpy("MultinomialLogisticLoss", "", [told, label])[0], each.mean())
+    assert_near(by_numpy("MultinomialLogisticLoss", "", [told, label])[0], each.mean())
     target = np.array(np.random.RandomState(15).randint(0, 2, (4, 5)), np.float32)
     sigmoid = 1 / (1 + np.exp(-x.astype(np.float64)))
     entropy = -(target * np.log(sigmoid) + (1 - target) * np.log(1 - sigmoid)).sum() / 4
-    near(by_numpy("SigmoidCrossEntropyLoss", "", [x, target])[0], entropy)
+    assert_near(by_numpy("SigmoidCrossEntropyLoss", "", [x, target])[0], entropy)
     matrix = numbers(16, 5, 5)
     right = -(matrix[label.astype(int)].astype(np.float64) * np.log(told)).sum() / 4
-    near(by_numpy("InfogainLoss", "", [x, label, matrix.reshape(1, 1, 5, 5)])[0], right)
+    assert_near(by_numpy("InfogainLoss", "", [x, label, matrix.reshape(1, 1, 5, 5)])[0], right)
     similar = np.array([1, 0, 0, 1.0])
     squares = np.square(x.astype(np.float64) - y).sum(1)
     apart = np.square(np.maximum(4 - np.sqrt(squares), 0))
     right = np.where(similar == 1, squares, apart).sum() / 8
-    near(
+    assert_near(
         by_numpy("ContrastiveLoss", "contrastive_loss_param { margin: 4 }", [x, y, similar])[0],
         right,
     )
     gone = np.abs(x.astype(np.float64) - y)
     right = np.where(gone < 0.25, 2 * gone**2, gone - 0.125).sum() / 4
-    near(by_numpy("SmoothL1Loss", "smooth_l1_loss_param { sigma: 2 }", [x, y])[0], right)
+    assert_near(by_numpy("SmoothL1Loss", "smooth_l1_loss_param { sigma: 2 }", [x, y])[0], right)
 
 
 def test_the_bilinear_filler_interpolates():
@@ -583,8 +589,8 @@ def test_the_bilinear_filler_interpolates():
     made = by_numpy("Deconvolution", body, [x], seed=1)[0]
     assert made.shape == (1, 1, 10, 12)
     inner = made[0, 0, 1:-1, 1:-1]
-    near(np.diff(inner, axis=1), np.full((8, 9), 0.5))
-    near(np.diff(inner, axis=0), np.full((7, 10), 0.5))
+    assert_near(np.diff(inner, axis=1), np.full((8, 9), 0.5))
+    assert_near(np.diff(inner, axis=0), np.full((7, 10), 0.5))
     np.testing.assert_allclose(bilinear(4, 4)[0], np.array([0.25, 0.75, 0.75, 0.25]) * 0.25)
 
 

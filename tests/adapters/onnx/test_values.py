@@ -12,7 +12,7 @@ import onnx_models as build
 import onnx_networks as networks
 import pytest
 from onnx import TensorProto, helper
-from onnx_golden import VERSION, plain_run
+from onnx_golden import VERSION, run_unoptimised
 
 from goldwatch.adapters.nonfinite import count_not_finite
 from goldwatch.schemas import load_schema
@@ -58,7 +58,7 @@ def test_nodes_are_called_as_ge_calls_them(tmp_path, golden):
 )
 def test_every_value_equals_a_plain_run_bit_for_bit(tmp_path, golden, proto):
     found = golden(build.save(tmp_path / "m.onnx", proto), "--random", "3")
-    expected = plain_run(proto, {"x": found["x"]})
+    expected = run_unoptimised(proto, {"x": found["x"]})
     by_value = {entry["value"]: found.arrays[key] for key, entry in found.entries.items()}
     assert by_value["y"].tobytes() == expected["y"].tobytes()
     for each in proto.graph.node:
@@ -67,7 +67,7 @@ def test_every_value_equals_a_plain_run_bit_for_bit(tmp_path, golden, proto):
             alone = build.with_outputs(proto, each.output[0])
             assert (
                 by_value[each.output[0]].tobytes()
-                == plain_run(alone, {"x": found["x"]})[each.output[0]].tobytes()
+                == run_unoptimised(alone, {"x": found["x"]})[each.output[0]].tobytes()
             )
     options = found.manifest["options"]
     assert (options["optimisation"], options["provider"], options["slices"]) == (

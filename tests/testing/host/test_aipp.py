@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import host_models
 import numpy as np
 import pytest
-import stand_in
-from stand_in import acl_json, compiled, dump_names, golden, ops_of, run_ais_bench, run_atc
+from host_models import acl_json, compile_onnx, dump_names, golden, ops_of, run_ais_bench, run_atc
 
 from goldwatch.testing.host.aipp import read_aipp
 from goldwatch.testing.host.om_file import read_om
@@ -86,8 +86,8 @@ def test_unsupported_aipp_settings_are_refused(tmp_path, text):
 
 
 def test_an_om_with_aipp_takes_images(tmp_path):
-    path = stand_in.conv_net(tmp_path / "net.onnx")
-    om = compiled(
+    path = host_models.conv_net(tmp_path / "net.onnx")
+    om = compile_onnx(
         path,
         tmp_path / "net.om",
         insert_op_conf=written(tmp_path, "input_format: RGB888_U8 %s %s" % (CROP, FACTORS)),
@@ -137,7 +137,7 @@ def test_aipp_for_an_unsuitable_input_is_refused(tmp_path, capsys):
     config = written(tmp_path, "input_format: RGB888_U8")
     words = [
         "--framework=5",
-        "--model=" + stand_in.dynamic_net(tmp_path / "dyn.onnx"),
+        "--model=" + host_models.dynamic_net(tmp_path / "dyn.onnx"),
         "--output=%s" % (tmp_path / "dyn"),
     ]
     words += [

@@ -6,12 +6,12 @@ import json
 import os
 import shutil
 
+import host_models
 import numpy as np
 import onnx
 import pytest
-import stand_in
 from caffe_as_tf import AsTensorflow
-from stand_in import compiled, ops_of, run_atc
+from host_models import compile_onnx, ops_of, run_atc
 
 from goldwatch.model.atc_options import dynamic_of
 from goldwatch.model.graph import load_model
@@ -22,7 +22,7 @@ from goldwatch.testing.host.om_file import read_om
 
 @pytest.fixture
 def net(tmp_path):
-    return stand_in.conv_net(tmp_path / "net.onnx")
+    return host_models.conv_net(tmp_path / "net.onnx")
 
 
 def json_of(om, path):
@@ -31,7 +31,7 @@ def json_of(om, path):
 
 
 def test_an_onnx_model_becomes_an_om_and_its_json(net, tmp_path, capsys):
-    om = compiled(net, tmp_path / "made.om")
+    om = compile_onnx(net, tmp_path / "made.om")
     document = json_of(om, tmp_path / "made.json")
     assert capsys.readouterr().out.count("ATC run success") == 2
     with open(om, "rb") as stream:
@@ -61,7 +61,7 @@ def test_an_onnx_model_becomes_an_om_and_its_json(net, tmp_path, capsys):
 
 
 def test_a_caffe_net_needs_its_weights(tmp_path, capsys):
-    prototxt = os.path.join(stand_in.DATA, "resblock.prototxt")
+    prototxt = os.path.join(host_models.DATA, "resblock.prototxt")
     words = [
         "--framework=0",
         "--model=" + prototxt,
@@ -70,7 +70,7 @@ def test_a_caffe_net_needs_its_weights(tmp_path, capsys):
     ]
     assert run_atc(*words) == 1
     assert "E10004: Value of [--weight] is empty" in capsys.readouterr().out
-    assert run_atc(*words, "--weight=" + os.path.join(stand_in.DATA, "resblock.caffemodel")) == 0
+    assert run_atc(*words, "--weight=" + os.path.join(host_models.DATA, "resblock.caffemodel")) == 0
     ops = ops_of(read_om(str(tmp_path / "res.om")).document)
     assert (
         ops["res2ares2a_relu"]["type"] == "Eltwise"
@@ -80,9 +80,9 @@ def test_a_caffe_net_needs_its_weights(tmp_path, capsys):
 
 
 def test_a_tensorflow_graph_is_compiled_in_nhwc(tmp_path):
-    weights = read_weights(os.path.join(stand_in.DATA, "resblock.caffemodel"))
-    prototxt = os.path.join(stand_in.DATA, "resblock.prototxt")
-    shape = np.load(os.path.join(stand_in.DATA, "input_data.npy")).shape
+    weights = read_weights(os.path.join(host_models.DATA, "resblock.caffemodel"))
+    prototxt = os.path.join(host_models.DATA, "resblock.prototxt")
+    shape = np.load(os.path.join(host_models.DATA, "input_data.npy")).shape
     (tmp_path / "res.pb").write_bytes(AsTensorflow(prototxt, weights, {"data": shape}).graph)
     words = [
         "--framework=3",
@@ -138,11 +138,11 @@ def test_atc_of_the_stand_in_refuses_with_the_real_error_codes(
 
 def test_an_unknown_op_and_an_unknown_shape_are_refused(tmp_path, capsys):
     words = ["--framework=5", "--output=%s" % (tmp_path / "made"), "--soc_version=Ascend310P3"]
-    assert run_atc("--model=" + stand_in.odd_net(tmp_path / "odd.onnx"), *words) == 1
+    assert run_atc("--model=" + host_models.odd_net(tmp_path / "odd.onnx"), *words) == 1
     assert "E19010: No parser is registered for Op [odd" in capsys.readouterr().out
-    assert run_atc("--model=" + stand_in.string_net(tmp_path / "text.onnx"), *words) == 1
+    assert run_atc("--model=" + host_models.string_net(tmp_path / "text.onnx"), *words) == 1
     assert "E19010: input x: data type string is not supported" in capsys.readouterr().out
-    assert run_atc("--model=" + stand_in.dynamic_net(tmp_path / "dyn.onnx"), *words) == 1
+    assert run_atc("--model=" + host_models.dynamic_net(tmp_path / "dyn.onnx"), *words) == 1
     assert "E10018: input x has no fixed shape in the model" in capsys.readouterr().out
 
 
@@ -158,7 +158,7 @@ def test_json_output_of_a_file_that_is_no_om_is_refused(net, tmp_path, capsys):
 
 
 def test_the_om_holds_the_model_after_its_file_is_gone(net, tmp_path):
-    om = compiled(net, tmp_path / "made.om")
+    om = compile_onnx(net, tmp_path / "made.om")
     with open(net, "rb") as stream:
         before = stream.read()
     os.unlink(net)
@@ -177,12 +177,12 @@ def test_external_weights_are_stored_in_the_om(net, tmp_path):
         "size_threshold": 0,
     }
     onnx.save_model(proto, str(tmp_path / "apart" / "net.onnx"), **options)
-    om = compiled(str(tmp_path / "apart" / "net.onnx"), tmp_path / "apart.om")
+    om = compile_onnx(str(tmp_path / "apart" / "net.onnx"), tmp_path / "apart.om")
     shutil.rmtree(str(tmp_path / "apart"))
     x = {"x": np.random.RandomState(0).rand(1, 3, 8, 8).astype(np.float32)}
     made = [
         Loaded.from_om(read_om(path), "net").run(x).outputs[0][1]
-        for path in (om, compiled(net, tmp_path / "whole.om"))
+        for path in (om, compile_onnx(net, tmp_path / "whole.om"))
     ]
     assert np.array_equal(*made)
 
@@ -197,8 +197,8 @@ GEARS = {
 @pytest.mark.parametrize("option", GEARS)
 def test_each_gear_has_its_own_ops(tmp_path, option):
     shape, gears, shapes = GEARS[option]
-    om = compiled(
-        stand_in.dynamic_net(tmp_path / "dyn.onnx"),
+    om = compile_onnx(
+        host_models.dynamic_net(tmp_path / "dyn.onnx"),
         tmp_path / "dyn.om",
         input_shape=shape,
         **{option: gears},
@@ -216,8 +216,8 @@ def test_each_gear_has_its_own_ops(tmp_path, option):
 
 
 def test_a_dynamic_shape_has_dims_of_minus_one_in_the_json(tmp_path):
-    om = compiled(
-        stand_in.dynamic_net(tmp_path / "dyn.onnx"),
+    om = compile_onnx(
+        host_models.dynamic_net(tmp_path / "dyn.onnx"),
         tmp_path / "dyn.om",
         input_shape_range="x:[1~4,3,-1,-1];y0:[1~4,10]",
     )

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import os
 
+import host_models
 import numpy as np
 import pytest
-import stand_in
 from caffe_as_tf import AsTensorflow
 from onnx import helper
 from onnx_models import model, save, value, weight
@@ -33,7 +33,7 @@ def outputs(device, **feeds):
 
 @pytest.fixture
 def overflowing(tmp_path):
-    return Network(stand_in.overflowing_net(tmp_path / "over.onnx"))
+    return Network(host_models.overflowing_net(tmp_path / "over.onnx"))
 
 
 X = np.array([[0.1, 0.5, 1.0, 2.0]], np.float32)
@@ -103,14 +103,14 @@ def test_ops_kept_in_float32_are_computed_in_float32(overflowing, build, single)
 
 
 def test_only_cube_units_read_float16_in_wide_mode(tmp_path):
-    network = Network(stand_in.conv_net(tmp_path / "net.onnx"))
+    network = Network(host_models.conv_net(tmp_path / "net.onnx"))
     x = np.random.RandomState(0).rand(1, 3, 8, 8).astype(np.float32)
     made = outputs(Device(network, Build(mode="wide"), "net"), x=x)
     assert made["conv1relu1"].dtype == np.float16 and made["prob"].dtype == np.float32
 
 
 def test_customised_types_of_a_fused_op_have_no_effect(tmp_path):
-    network = Network(stand_in.conv_net(tmp_path / "net.onnx"))
+    network = Network(host_models.conv_net(tmp_path / "net.onnx"))
     x = np.random.RandomState(0).rand(1, 3, 8, 8).astype(np.float32)
     made = outputs(
         Device(
@@ -126,7 +126,7 @@ def test_customised_types_of_a_fused_op_have_no_effect(tmp_path):
 
 
 def test_fusions_are_switched_off_by_the_file(tmp_path):
-    network = Network(stand_in.conv_net(tmp_path / "net.onnx"))
+    network = Network(host_models.conv_net(tmp_path / "net.onnx"))
     names = [group.name for group in Device(network, Build(fold=False, fuse=False), "net").groups]
     assert names == ["conv1", "bn1", "relu1", "pool1", "flat", "fc", "prob"]
     assert [group.name for group in Device(network, Build(fuse=False), "net").groups][:2] == [
@@ -137,17 +137,17 @@ def test_fusions_are_switched_off_by_the_file(tmp_path):
 
 def test_an_identity_op_is_removed(tmp_path):
     made = outputs(
-        Device(Network(stand_in.cast_only(tmp_path / "same.onnx")), Build(), "same"),
+        Device(Network(host_models.cast_only(tmp_path / "same.onnx")), Build(), "same"),
         x=np.ones((2, 3), np.float32),
     )
     assert "same" not in made and np.array_equal(made["relu1"], np.ones((2, 3)))
 
 
 def test_the_whole_network_is_close_to_float32(tmp_path):
-    path = stand_in.conv_net(tmp_path / "net.onnx")
+    path = host_models.conv_net(tmp_path / "net.onnx")
     x = np.random.RandomState(0).rand(1, 3, 8, 8).astype(np.float32)
     ran = Device(Network(path), Build(), "net").run({"x": x})
-    assert np.allclose(ran.outputs[0][1], stand_in.golden(path, {"x": x})[0], atol=2e-3)
+    assert np.allclose(ran.outputs[0][1], host_models.golden(path, {"x": x})[0], atol=2e-3)
     assert ran.outputs[0][0] == "prob:0" and ran.outputs[0][1].dtype == np.float32
 
 
@@ -285,9 +285,9 @@ def test_option_files_are_read_as_atc_reads_them(tmp_path):
 
 def test_a_network_of_two_frameworks_gives_the_same_outputs(tmp_path):
     prototxt, weights = (
-        os.path.join(stand_in.DATA, "resblock." + kind) for kind in ("prototxt", "caffemodel")
+        os.path.join(host_models.DATA, "resblock." + kind) for kind in ("prototxt", "caffemodel")
     )
-    data = np.load(os.path.join(stand_in.DATA, "input_data.npy"))
+    data = np.load(os.path.join(host_models.DATA, "input_data.npy"))
     (tmp_path / "res.pb").write_bytes(
         AsTensorflow(prototxt, read_weights(weights), {"data": data.shape}).graph
     )
@@ -303,6 +303,6 @@ def test_a_network_of_two_frameworks_gives_the_same_outputs(tmp_path):
             for each in found
         ), name
     # Its layers, as a real Caffe computed them in float32.
-    layers = np.load(os.path.join(stand_in.DATA, "expected_layer_outputs.npz"))
+    layers = np.load(os.path.join(host_models.DATA, "expected_layer_outputs.npz"))
     relu = next(op for op in of_caffe.model.ops if op.name == "res2ares2a_relu").outputs[0].array
     assert np.allclose(relu.astype(np.float32), layers["res2a_relu:0"], atol=2e-2)

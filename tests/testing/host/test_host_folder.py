@@ -9,11 +9,11 @@ import signal
 import subprocess
 import sys
 
+import host_models
 import numpy as np
 import pytest
-import stand_in
+from host_models import acl_json, dump_names
 from in_process import run_here
-from stand_in import acl_json, dump_names
 
 from goldwatch.errors import FormatError, MissingPath, UsageError
 from goldwatch.testing.host import make_host
@@ -31,7 +31,7 @@ def shell(folder, *lines):
 
 @pytest.fixture
 def folder(tmp_path):
-    stand_in.conv_net(tmp_path / "net.onnx")
+    host_models.conv_net(tmp_path / "net.onnx")
     np.full((1, 3, 8, 8), 0.5, np.float32).tofile(str(tmp_path / "x.bin"))
     acl_json(tmp_path / "acl.json", tmp_path / "dump", "net")
     return tmp_path

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import host_models
 import numpy as np
 import pytest
-import stand_in
-from stand_in import acl_json, compiled, dump_names, host_module
+from host_models import acl_json, compile_onnx, dump_names, host_module
 
 from goldwatch.testing.host.config import HostConfig
 
 
 @pytest.fixture
 def om(tmp_path):
-    return compiled(stand_in.conv_net(tmp_path / "net.onnx"), tmp_path / "net.om")
+    return compile_onnx(host_models.conv_net(tmp_path / "net.onnx"), tmp_path / "net.om")
 
 
 def begun(folder, *faults, **fields):
@@ -123,7 +123,9 @@ def test_inputs_of_wrong_number_or_size_return_error_codes(tmp_path, om, inputs,
 
 def test_a_gear_must_be_set_before_execution(tmp_path):
     options = {"input_shape": "x:-1,3,8,8;y0:-1,10", "dynamic_batch_size": "1,2"}
-    om = compiled(stand_in.dynamic_net(tmp_path / "dyn.onnx"), tmp_path / "dyn.om", **options)
+    om = compile_onnx(
+        host_models.dynamic_net(tmp_path / "dyn.onnx"), tmp_path / "dyn.om", **options
+    )
     acl = begun(tmp_path / "npu")
     model, _ = acl.mdl.load_from_file(om)
     desc, given, wanted = acl.mdl.create_desc(), acl.mdl.create_dataset(), acl.mdl.create_dataset()
@@ -190,7 +192,7 @@ def test_each_execution_dumps_into_its_own_step_folder(tmp_path, om):
     for step, folders in ((None, ["0", "1", "2"]), ("1|2-5", ["1", "2"])):
         more = {} if step is None else {"dump_step": step}
         config = acl_json(tmp_path / "acl.json", tmp_path / ("dump%s" % step), "net", **more)
-        stand_in.run_ais_bench(
+        host_models.run_ais_bench(
             tmp_path / "npu", "--model", om, "--loop", "2", "--acl_json_path", config
         )
         (place,) = (tmp_path / ("dump%s" % step)).glob("*/0/net/1")

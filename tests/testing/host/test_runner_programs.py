@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import os
 
+import host_models
 import numpy as np
 import pytest
-import stand_in
-from stand_in import acl_json, compiled, dump_names, golden, run_ais_bench, run_msame
+from host_models import acl_json, compile_onnx, dump_names, golden, run_ais_bench, run_msame
 
 
 @pytest.fixture
 def net(tmp_path):
-    path = stand_in.conv_net(tmp_path / "net.onnx")
-    compiled(path, tmp_path / "net.om")
+    path = host_models.conv_net(tmp_path / "net.onnx")
+    compile_onnx(path, tmp_path / "net.om")
     np.random.RandomState(0).rand(1, 3, 8, 8).astype(np.float32).tofile(str(tmp_path / "first.bin"))
     return tmp_path
 
@@ -83,8 +83,8 @@ def test_ais_bench_runs_on_zeros_without_input(net):
 
 
 def test_ais_bench_batches_input_files_and_splits_the_outputs(tmp_path):
-    compiled(
-        stand_in.dynamic_net(tmp_path / "dyn.onnx"),
+    compile_onnx(
+        host_models.dynamic_net(tmp_path / "dyn.onnx"),
         tmp_path / "dyn.om",
         input_shape="x:2,3,8,8;y0:2,10",
     )
@@ -245,8 +245,8 @@ DYNAMIC = {
 def test_dynamic_models_run_with_both_runners(tmp_path, monkeypatch, kind, runner):
     monkeypatch.chdir(tmp_path)
     options, words, shape = DYNAMIC[kind]
-    path = stand_in.dynamic_net(tmp_path / "dyn.onnx")
-    compiled(path, tmp_path / "dyn.om", **options)
+    path = host_models.dynamic_net(tmp_path / "dyn.onnx")
+    compile_onnx(path, tmp_path / "dyn.om", **options)
     random = np.random.RandomState(0)
     feeds = {
         "x": random.rand(*shape).astype(np.float32),
@@ -265,7 +265,7 @@ def test_dynamic_models_run_with_both_runners(tmp_path, monkeypatch, kind, runne
 def test_a_dynamic_shape_out_of_range_or_too_small_output_is_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     options, _, _ = DYNAMIC["dymShape"]
-    compiled(stand_in.dynamic_net(tmp_path / "dyn.onnx"), tmp_path / "dyn.om", **options)
+    compile_onnx(host_models.dynamic_net(tmp_path / "dyn.onnx"), tmp_path / "dyn.om", **options)
     words = ["--model", "dyn.om", "--dymShape", "x:5,3,5,7;y0:5,10"]
     assert run_ais_bench(tmp_path / "npu", *words, "--outputSize", "200") == 1
     assert "outside of what the model was made for" in capsys.readouterr().out

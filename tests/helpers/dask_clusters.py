@@ -16,7 +16,7 @@ TIME = "20260102030405"
 
 
 @contextlib.contextmanager
-def started(**options):
+def running_cluster(**options):
     """Yield a client of a cluster whose processes are killed at the end, whatever they hang in."""
     # Multiprocessing's helper, which a lock starts, outlives the cluster.
     multiprocessing.get_context("spawn").Lock()
@@ -42,7 +42,7 @@ def url(client):
 
 
 @contextlib.contextmanager
-def running(words, **options):
+def running_process(words, **options):
     """Yield a process, which is killed, with all that it has started, where it has not ended with
     its block.
     """

@@ -1,6 +1,6 @@
 """Runs the command line once for each of its bytecodes, with a SIGINT at that bytecode.
 
-    python interrupted_everywhere.py start|end CODE STEP
+    python interrupt_each_bytecode.py start|end CODE STEP
 
 ``end``: from where the command, a stand-in that returns CODE, has returned; ``start``: from where
 the process calls the command line. STEP 1 is each bytecode of goldwatch's own files; a larger one

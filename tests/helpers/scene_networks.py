@@ -41,16 +41,16 @@ def relu(scene, name, source, wrong=None, **options):
     )
 
 
-def kinds(suspect):
+def explanation_kinds(suspect):
     return [entry["kind"] for entry in suspect["explanations"]]
 
 
-def before_the_command(text):
+def text_before_next_command(text):
     """What is said before the command that goes on."""
     return text.rpartition(" next: goldwatch ")[0]
 
 
-def only(summary):
+def only_suspect(summary):
     (suspect,) = summary["suspects"]
     return suspect
 
@@ -69,7 +69,7 @@ def logits(scene, random):
     return scene.golden["fc"], scene.made["fc"]
 
 
-def tied(scene, random):
+def near_ties(scene, random):
     """Scores of which the largest nine of rows 0 to 2 lie so near to each other that rounding
     orders them.
     """
@@ -80,11 +80,11 @@ def tied(scene, random):
     return scene.op("fc", "MatMulV2", ["data"], golden, made)
 
 
-def chosen(values):
+def top_indices(values):
     return np.argsort(-values.astype(np.float64), 1, kind="stable")[:, :9].astype(np.int32)
 
 
-def taken(values, at):
+def values_at(values, at):
     return np.take_along_axis(values, at.astype(np.int64), 1)
 
 
@@ -92,13 +92,13 @@ def detection(scene, random, wrong_gather=False, behind=(), **options):
     """TopK's indices, a Cast of them, and the scores that they choose; ``behind``: ops that read
     these.
     """
-    golden, made = tied(scene, random)
-    at = [chosen(side) for side in (golden, made)]
+    golden, made = near_ties(scene, random)
+    at = [top_indices(side) for side in (golden, made)]
     scene.op("top", "TopKV2", ["fc"], *at, **options)
     scene.op("wide", "Cast", ["top"], *(one.astype(np.int64) for one in at), **options)
     dense(scene, random, "side", "data", **options)
     others = scene.golden["side"], scene.made["side"]
-    found = [taken(side, one) for side, one in zip(others, at)]
+    found = [values_at(side, one) for side, one in zip(others, at)]
     if wrong_gather:
         found[1] = np.roll(found[1], 1, 1)
     scene.op("boxes", "GatherElements", ["side", "wide"], *found, **options)

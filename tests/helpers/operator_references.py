@@ -15,7 +15,7 @@ RUNTIME = tuple(int(number) for number in onnxruntime.__version__.split(".")[:2]
 EXACT = Arithmetic(0.0, 0.0, 0.0)
 
 
-def by_onnxruntime(kind, inputs, attributes=None, opset=17, outputs=1, constants=(), domain=""):
+def run_onnxruntime(kind, inputs, attributes=None, opset=17, outputs=1, constants=(), domain=""):
     """Run one node. ``None`` is an input that is not there; inputs whose numbers are in
     ``constants`` are initializers.
     """
@@ -66,21 +66,21 @@ def arrays(node, inputs):
     return [value.array for value in compute(node, inputs, EXACT)]
 
 
-def like_onnxruntime(
+def assert_equals_onnxruntime(
     kind, inputs, attributes=None, opset=17, outputs=1, tolerance=1e-4, constants=(), domain=""
 ):
     """Assert that a node is computed as by onnxruntime."""
-    right = by_onnxruntime(kind, inputs, attributes, opset, outputs, constants, domain)
+    right = run_onnxruntime(kind, inputs, attributes, opset, outputs, constants, domain)
     made = compute(
         Node("onnx", kind, attributes or {}, version=opset, outputs=outputs), inputs, EXACT
     )
     assert len(made) >= len(right)
     for one, other in zip(made, right):
         assert one.array.shape == other.shape, (kind, attributes)
-        same(one.array, other, tolerance, 0.0 if one.error is None else one.error)
+        assert_near(one.array, other, tolerance, 0.0 if one.error is None else one.error)
 
 
-def same(made, right, tolerance=1e-4, error=0.0):
+def assert_near(made, right, tolerance=1e-4, error=0.0):
     """Assert that values are equal up to a share of the largest, and to their errors (that of a
     near tie is what is between both).
     """
@@ -101,7 +101,7 @@ def same(made, right, tolerance=1e-4, error=0.0):
         )
 
 
-def spread_as_stated(
+def assert_error_matches_spread(
     node, inputs, generator, trials=200, factor=3.0, output=0, floor=1e-9, each=None
 ):
     """Assert that outputs of inputs that err by their errors scatter as far as the error of the

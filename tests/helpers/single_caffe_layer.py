@@ -47,7 +47,7 @@ def by_opencv(kind, body, bottoms, blobs=(), tops=1):
     return [np.asarray(net.forward("L"))]
 
 
-def near(made, right, tolerance=4e-6, scale=1e-30):
+def assert_near(made, right, tolerance=4e-6, scale=1e-30):
     """Assert that values are equal to a share of the largest, or of ``scale`` where that is
     larger.
     """

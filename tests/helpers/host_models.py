@@ -107,7 +107,7 @@ def run_atc(*words):
     return atc.main([str(word) for word in words])
 
 
-def compiled(path, om, **options):
+def compile_onnx(path, om, **options):
     """Return the .om of an ONNX model."""
     words = [
         "--framework=5",

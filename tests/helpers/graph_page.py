@@ -86,11 +86,11 @@ def find(driver, text):
     search.send_keys(text, Keys.ENTER)
 
 
-def shown(driver):
+def shown_op(driver):
     return element(driver, "#detail").get_attribute("data-op")
 
 
-def words_of(command):
+def shell_words_of(command):
     """Return the words that bash makes of a command."""
     done = subprocess.run(
         ["bash", "-c", "printf '%s\\0' " + command], stdout=subprocess.PIPE, check=True
@@ -98,6 +98,6 @@ def words_of(command):
     return done.stdout.decode("utf-8").split("\0")[:-1]
 
 
-def choose(driver, name, which):
+def mark_op(driver, name, which):
     find(driver, name)
     element(driver, "button[data-choose=%s]" % which).click()
