@@ -123,9 +123,9 @@ def _probes_of_inputs(options: ComparisonOptions) -> Iterator[FileProbe]:
 def _probes_of_devices(tree: DumpTree) -> Iterator[FileProbe]:
     """Yield a file of each device folder of TARGET."""
     devices: Set[Tuple[Any, ...]] = set()
-    for combo in tree.combos:
-        if combo.place[:2] not in devices and combo.files:
-            devices.add(combo.place[:2])
+    for step_folder in tree.step_folders:
+        if step_folder.place[:2] not in devices and step_folder.files:
+            devices.add(step_folder.place[:2])
             yield file_probe(
-                "TARGET (%s)" % combo.files[0].rel, os.path.abspath(combo.files[0].path)
+                "TARGET (%s)" % step_folder.files[0].rel, os.path.abspath(step_folder.files[0].path)
             )

@@ -268,7 +268,8 @@ def _require_tensors(options: ComparisonOptions, result: str) -> None:
     elif options.exact:
         what = "it is of bytes, which tell nothing of precision"
     elif (
-        not os.path.exists(options.target) or not DumpTree(options.target, time=options.time).combos
+        not os.path.exists(options.target)
+        or not DumpTree(options.target, time=options.time).step_folders
     ):
         what = "the dumps that it is of are not there any more (%s)" % options.target
     else:

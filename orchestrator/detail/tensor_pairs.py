@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, cast
 from ..dumps.golden import GoldenSet
 from ..dumps.listing import DumpEntry
 from ..dumps.slices import by_number
-from ..dumps.tree import Combo, DumpTree, op_key
+from ..dumps.tree import DumpTree, StepFolder, op_key
 from ..errors import InputError, UsageError, require_folder
 from ..metrics.pair_task import PairTask
 from ..metrics.row import Row
@@ -108,10 +108,10 @@ def pairs_in_folders(
     graphs = read_graphs(model, quantisation, unfused)
     tree = DumpTree(target, time=time)
     golden_set = GoldenSet.open(golden)
-    if not tree.combos:
+    if not tree.step_folders:
         raise no_dumps(target, golden, tree)
     graphs = fit(graphs, tree, golden_set)
-    combo, entries = _entries_of(tree, op, graphs)
+    step_folder, entries = _entries_of(tree, op, graphs)
     # Only the store's records of golden files are not kept: nothing is stored here.
     goldens = Goldens(
         golden,
@@ -121,11 +121,15 @@ def pairs_in_folders(
         target=target,
     )
     goldens.take(golden_set)
-    around = ListedNeighbours(combo.files)
-    graph = graphs.of(combo.place.model)
+    around = ListedNeighbours(step_folder.files)
+    graph = graphs.of(step_folder.place.model)
     by_model = unfused is not None or (graph is not None and graph.unfused)
     planner = Planner(
-        combo.place, goldens.of(combo.place), graph, by_model=by_model, neighbours=around
+        step_folder.place,
+        goldens.of(step_folder.place),
+        graph,
+        by_model=by_model,
+        neighbours=around,
     )
     tasks: List[PairTask] = []
     rows: List[Row] = []
@@ -138,7 +142,7 @@ def pairs_in_folders(
         rows += [row for row in (*plan.rows, *plan.waiting) if choice.has(row)]
     _require_some(op, choice, tasks, rows, target)
     notes = tuple(tree.notes + [task.row.reason for task in tasks if task.row.reason])
-    other = golden_files(goldens.of(combo.place)) if tasks else ()
+    other = golden_files(goldens.of(step_folder.place)) if tasks else ()
     op_name = planner.whole_op(entries[0].name.op_name) or entries[0].name.op_name
     return OpPairs(op_name, tuple(tasks), tuple(rows), notes, tuple(other), tuple(tree.left_notes))
 
@@ -179,16 +183,16 @@ def _require_some(
     )
 
 
-def _entries_of(tree: DumpTree, op: str, graphs: ModelGraphs) -> Tuple[Combo, List[DumpEntry]]:
+def _entries_of(tree: DumpTree, op: str, graphs: ModelGraphs) -> Tuple[StepFolder, List[DumpEntry]]:
     """Return the one folder of dumps that has the op, and its newest files there (several for
     slices, or for ops of one origin).
     """
-    matching: List[Tuple[Combo, List[DumpEntry]]] = []
-    for combo in tree.combos:
-        graph = graphs.of(combo.place.model)
+    matching: List[Tuple[StepFolder, List[DumpEntry]]] = []
+    for step_folder in tree.step_folders:
+        graph = graphs.of(step_folder.place.model)
         names = _device_names(op, graph)
         newest: Dict[Any, DumpEntry] = {}
-        for entry in combo.files:
+        for entry in step_folder.files:
             if sanitise_device(_whole(entry.name.op_name, graph)) in names:
                 key = op_key(entry.name)
                 if key not in newest or newest[key].name.timestamp_us <= entry.name.timestamp_us:
@@ -196,7 +200,7 @@ def _entries_of(tree: DumpTree, op: str, graphs: ModelGraphs) -> Tuple[Combo, Li
         if newest:
             matching.append(
                 (
-                    combo,
+                    step_folder,
                     sorted(
                         newest.values(),
                         key=lambda entry: (entry.name.op_name, entry.name.timestamp_us),
@@ -206,7 +210,9 @@ def _entries_of(tree: DumpTree, op: str, graphs: ModelGraphs) -> Tuple[Combo, Li
     if len(matching) == 1:
         return matching[0]
     if matching:
-        places = ", ".join(combo.rel or combo.folder for combo, _ in matching[:_SHOWN])
+        places = ", ".join(
+            step_folder.rel or step_folder.folder for step_folder, _ in matching[:_SHOWN]
+        )
         raise UsageError(
             "TARGET: %s: %d devices, models or steps have a dump of %s (%s)"
             % (tree.root, len(matching), op, places),
@@ -246,7 +252,9 @@ def _device_names(op: str, graph: Optional[ModelGraph]) -> List[str]:
 
 
 def _near(tree: DumpTree, op: str, graphs: ModelGraphs) -> str:
-    dumped = {entry.name.op_name for combo in tree.combos for entry in combo.files}
+    dumped = {
+        entry.name.op_name for step_folder in tree.step_folders for entry in step_folder.files
+    }
     ours = [
         node
         for graph in graphs.graphs

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from .listing import DumpEntry, FolderListing, GoldenFile, list_folder
     from .npy import open_npy
     from .place import NOWHERE, Place
-    from .tree import Combo, DumpTree
+    from .tree import DumpTree, StepFolder
     from .write import TensorData, dump_parts, write_dump
 
 __all__ = [
     "Collision",
-    "Combo",
+    "StepFolder",
     "Completeness",
     "DumpEntry",
     "DumpFile",
@@ -51,6 +51,6 @@ if not TYPE_CHECKING:
         npy=("open_npy",),
         place=("NOWHERE", "Place"),
         file_source=("FileSource",),
-        tree=("Combo", "DumpTree"),
+        tree=("StepFolder", "DumpTree"),
         write=("TensorData", "dump_parts", "write_dump"),
     )

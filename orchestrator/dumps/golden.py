@@ -152,8 +152,8 @@ class GoldenSet:
             for file in listing.golden:
                 self._add_file(file)
             self.unresolved.extend(os.path.join(listing.rel, name) for name in listing.unresolved)
-        for combo in self.tree.combos:
-            for dump in combo.files:
+        for step_folder in self.tree.step_folders:
+            for dump in step_folder.files:
                 self._add_dump(dump)
         if self._files:
             tensors = self._tensors()

@@ -19,7 +19,7 @@ _MOST_TOLD = 4
 
 
 @dataclass
-class Combo:
+class StepFolder:
     """One folder of dump files: one device, model and step of one run.
 
     Attributes
@@ -66,7 +66,7 @@ class DumpTree:
 
     Attributes
     ----------
-    combos
+    step_folders
         The folders to compare, sorted by device, model, model_id and step (numerically).
     left
         The folders of an older time of the same device, which are ignored.
@@ -92,19 +92,19 @@ class DumpTree:
         self._take(root, list(walk(root, what)), time)
 
     def __repr__(self) -> str:
-        return "DumpTree(%r, %s)" % (self.root, plural(len(self.combos), "place"))
+        return "DumpTree(%r, %s)" % (self.root, plural(len(self.step_folders), "place"))
 
     def _take(self, root: str, listings: List[FolderListing], time: Optional[str]) -> None:
         self.root = root
-        self.combos: List[Combo] = []
-        self.left: List[Combo] = []
-        self.without_dumps: List[Combo] = []
+        self.step_folders: List[StepFolder] = []
+        self.left: List[StepFolder] = []
+        self.without_dumps: List[StepFolder] = []
         self.notes: List[str] = []
         self._passed_over: List[str] = []
         self._why: Dict[Tuple[Optional[str], ...], str] = {}
-        self.empty: List[Combo] = []
+        self.empty: List[StepFolder] = []
         self.unlisted: List[Tuple[str, str]] = []
-        combos: List[Combo] = []
+        step_folders: List[StepFolder] = []
         # Statistics replace dumps only if there are neither dumps nor golden files.
         self.statistics = not any(listing.dumps or listing.golden for listing in listings)
         for listing in listings if self.statistics else ():
@@ -116,18 +116,18 @@ class DumpTree:
             if listing.unlisted:
                 self.unlisted.append((listing.rel, listing.unlisted))
             if listing.dumps:
-                combos.append(_combo(listing))
+                step_folders.append(_step_folder(listing))
                 if listing.golden:
                     text = (
                         "%s: %d golden files (npy, pb, quant) lie among the dumps and are no dumps"
                     )
                     self.notes.append(text % (listing.where(), len(listing.golden)))
             elif listing.overflow or listing.stats or listing.unresolved:
-                self.without_dumps.append(_combo(listing))
+                self.without_dumps.append(_step_folder(listing))
             elif _is_empty_step(listing):
-                self.empty.append(_combo(listing))
-        _choose_times(self, _one_per_device(combos), time)
-        self.combos.sort(key=_order)
+                self.empty.append(_step_folder(listing))
+        _choose_times(self, _one_per_device(step_folders), time)
+        self.step_folders.sort(key=_order)
         _tell(self)
 
     @property
@@ -135,9 +135,9 @@ class DumpTree:
         """Notes on what was ignored: special files, and one sentence for each ignored time, device
         and model.
         """
-        left_out: Dict[Tuple[Optional[str], ...], List[Combo]] = {}
-        for combo in self.left:
-            left_out.setdefault(combo.place.run, []).append(combo)
+        left_out: Dict[Tuple[Optional[str], ...], List[StepFolder]] = {}
+        for step_folder in self.left:
+            left_out.setdefault(step_folder.place.run, []).append(step_folder)
         notes = ["left out: " + text for text in self._passed_over]
         for key, (first, *more) in left_out.items():
             where = (first.rel or first.folder) + (" and %d more" % len(more) if more else "")
@@ -180,8 +180,8 @@ def tree_of(root: str, listings: List[FolderListing], time: Optional[str] = None
     return tree
 
 
-def _combo(listing: FolderListing) -> Combo:
-    return Combo(
+def _step_folder(listing: FolderListing) -> StepFolder:
+    return StepFolder(
         place_of(listing.folder, {entry.name.op_name for entry in listing.dumps}),
         listing.folder,
         listing.rel,
@@ -193,29 +193,32 @@ def _combo(listing: FolderListing) -> Combo:
     )
 
 
-def _one_per_device(combos: List[Combo]) -> List[Combo]:
+def _one_per_device(step_folders: List[StepFolder]) -> List[StepFolder]:
     """Merge the op folders of the older single-op form, which are one run of one device."""
-    joined: Dict[str, Combo] = {}
+    joined: Dict[str, StepFolder] = {}
     result = []
-    for combo in combos:
-        folder = os.path.abspath(combo.folder)
+    for step_folder in step_folders:
+        folder = os.path.abspath(step_folder.folder)
         name = os.path.basename(folder)
         if (
-            combo.place.device is None
-            or combo.place.model is not None
-            or name == combo.place.device
+            step_folder.place.device is None
+            or step_folder.place.model is not None
+            or name == step_folder.place.device
         ):
-            result.append(combo)
+            result.append(step_folder)
             continue
-        combo.unresolved = [os.path.join(name, file) for file in combo.unresolved]
-        combo.others = [os.path.join(name, file) for file in combo.others]
-        first = joined.setdefault(os.path.dirname(folder), combo)
-        if first is combo:
-            result.append(combo)
+        step_folder.unresolved = [os.path.join(name, file) for file in step_folder.unresolved]
+        step_folder.others = [os.path.join(name, file) for file in step_folder.others]
+        first = joined.setdefault(os.path.dirname(folder), step_folder)
+        if first is step_folder:
+            result.append(step_folder)
             continue
-        first.folder, first.rel = os.path.dirname(combo.folder), os.path.dirname(combo.rel)
+        first.folder, first.rel = (
+            os.path.dirname(step_folder.folder),
+            os.path.dirname(step_folder.rel),
+        )
         for field_name in ("files", "overflow", "stats", "unresolved", "others"):
-            getattr(first, field_name).extend(getattr(combo, field_name))
+            getattr(first, field_name).extend(getattr(step_folder, field_name))
         first.files.sort(key=lambda entry: (entry.name.timestamp_us, entry.rel))
     return result
 
@@ -228,49 +231,56 @@ def _is_empty_step(listing: FolderListing) -> bool:
     return not there and not met_before and place_of(listing.folder, set()).step is not None
 
 
-def _choose_times(tree: DumpTree, combos: List[Combo], time: Optional[str]) -> None:
+def _choose_times(tree: DumpTree, step_folders: List[StepFolder], time: Optional[str]) -> None:
     """Select the newest time of each device and model, or the requested one; folders without a time
     are always used.
     """
     newest: Dict[Any, str] = {}
-    for place in (combo.place for combo in combos):
+    for place in (step_folder.place for step_folder in step_folders):
         if place.time is not None:
             known = newest.get((place.device, run_name(place.model)), "")
             newest[place.device, run_name(place.model)] = max(place.time, known, key=time_order)
-    for combo in combos:
-        place = combo.place
+    for step_folder in step_folders:
+        place = step_folder.place
         chosen = newest.get((place.device, run_name(place.model))) if time is None else time
         if place.time is None or time == ALL_TIMES or place.time == chosen:
-            tree.combos.append(combo)
+            tree.step_folders.append(step_folder)
             continue
-        tree.left.append(combo)
+        tree.left.append(step_folder)
         tree._why[place.run] = "%s %s" % ("is older than" if time is None else "is not", chosen)
-    tree.empty = [combo for combo in tree.empty if combo.place.run not in tree._why]
+    tree.empty = [
+        step_folder for step_folder in tree.empty if step_folder.place.run not in tree._why
+    ]
 
 
 def _tell(tree: DumpTree) -> None:
     """Add notes on the folders in use; one sentence for places that have nothing else to report."""
-    many = len(tree.combos) > _MOST_TOLD
+    many = len(tree.step_folders) > _MOST_TOLD
     if many:
-        tree.notes.append(_taken(tree.combos))
-    for combo in tree.combos:
+        tree.notes.append(_taken(tree.step_folders))
+    for step_folder in tree.step_folders:
         what = "statistics of %d dumps" if tree.statistics else "%d dump files"
-        text = "took %s: %s" % (combo.label(), what % len(combo.files))
-        repeated = len(combo.files) - len({op_key(entry.name) for entry in combo.files})
+        text = "took %s: %s" % (step_folder.label(), what % len(step_folder.files))
+        repeated = len(step_folder.files) - len({op_key(entry.name) for entry in step_folder.files})
         if repeated:
             text += ", %d of them earlier runs of the same op" % repeated
-        text += _besides(combo)
-        if not many or _besides(combo) or repeated:
+        text += _besides(step_folder)
+        if not many or _besides(step_folder) or repeated:
             tree.notes.append(text)
-    for combo in tree.without_dumps:
-        tree.notes.append("%s: no dump file%s" % (combo.rel or combo.folder, _besides(combo)))
+    for step_folder in tree.without_dumps:
+        tree.notes.append(
+            "%s: no dump file%s" % (step_folder.rel or step_folder.folder, _besides(step_folder))
+        )
 
 
-def _taken(combos: Sequence[Combo]) -> str:
+def _taken(step_folders: Sequence[StepFolder]) -> str:
     """Return the devices, models and steps of many places as text."""
     parts = []
     for word, names in (("device", "devices"), ("model", "models"), ("step", "steps")):
-        values = sorted({getattr(combo.place, word) for combo in combos} - {None}, key=name_order)
+        values = sorted(
+            {getattr(step_folder.place, word) for step_folder in step_folders} - {None},
+            key=name_order,
+        )
         if values:
             parts.append(
                 "%s %s" % (word, values[0])
@@ -278,8 +288,8 @@ def _taken(combos: Sequence[Combo]) -> str:
                 else "%d %s (%s)" % (len(values), names, _ends(values))
             )
     return "took %d folders with %d dump files: %s" % (
-        len(combos),
-        sum(len(combo.files) for combo in combos),
+        len(step_folders),
+        sum(len(step_folder.files) for step_folder in step_folders),
         ", ".join(parts),
     )
 
@@ -288,18 +298,20 @@ def _ends(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= _MOST_TOLD else "%s to %s" % (names[0], names[-1])
 
 
-def _besides(combo: Combo) -> str:
+def _besides(step_folder: StepFolder) -> str:
     """Return what else a folder holds, as the rest of a sentence."""
     lists = (
-        (combo.overflow, "overflow records"),
-        (combo.stats, "statistics files"),
-        (combo.others, "other files"),
+        (step_folder.overflow, "overflow records"),
+        (step_folder.stats, "statistics files"),
+        (step_folder.others, "other files"),
     )
     text = "".join(", %d %s" % (len(files), what) for files, what in lists if files)
     return text + (
-        ", %d files with unexplained hash names" % len(combo.unresolved) if combo.unresolved else ""
+        ", %d files with unexplained hash names" % len(step_folder.unresolved)
+        if step_folder.unresolved
+        else ""
     )
 
 
-def _order(combo: Combo) -> Tuple[Tuple[int, int, str], ...]:
-    return (*combo.place.order(), name_order(combo.rel))
+def _order(step_folder: StepFolder) -> Tuple[Tuple[int, int, str], ...]:
+    return (*step_folder.place.order(), name_order(step_folder.rel))

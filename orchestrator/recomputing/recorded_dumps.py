@@ -10,7 +10,7 @@ from ..dumps.container import TensorInfo
 from ..dumps.header import COMPLETE, size_error
 from ..dumps.listing import DumpEntry
 from ..dumps.slices import by_number
-from ..dumps.tree import Combo, op_key
+from ..dumps.tree import StepFolder, op_key
 from ..errors import GoldwatchError, InputError, NotComparable
 from ..metrics.tensors_of_same_dump import keeps_values, same_bytes
 from ..model.graph import ModelGraph
@@ -38,7 +38,7 @@ class RecordedStep:
 
     Parameters
     ----------
-    combo
+    step_folder
         Its folder.
     graph
         The model that ran.
@@ -51,12 +51,14 @@ class RecordedStep:
         The files that count, in the order of their timestamps; the newest of each op.
     """
 
-    def __init__(self, combo: Combo, graph: ModelGraph, pairing: Pairing) -> None:
+    def __init__(self, step_folder: StepFolder, graph: ModelGraph, pairing: Pairing) -> None:
         self._pairing = pairing
-        self._neighbours = ListedNeighbours(combo.files)
+        self._neighbours = ListedNeighbours(step_folder.files)
         newest = {
             op_key(entry.name): entry
-            for entry in sorted(combo.files, key=lambda entry: (entry.name.timestamp_us, entry.rel))
+            for entry in sorted(
+                step_folder.files, key=lambda entry: (entry.name.timestamp_us, entry.rel)
+            )
         }
         self.files: List[OpDump] = []
         self._of: Dict[int, OpDump] = {}

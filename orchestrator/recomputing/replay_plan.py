@@ -11,7 +11,7 @@ from typing import List, Optional, Sequence, Tuple
 from ..dumps.any_dump import AnyDump
 from ..dumps.container import TensorInfo
 from ..dumps.listing import DumpEntry
-from ..dumps.tree import Combo
+from ..dumps.tree import StepFolder
 from ..errors import UsageError
 from ..metrics.pair import refuse
 from ..metrics.planned_row import planned_row
@@ -95,7 +95,7 @@ class ReplayPlan:
 
     def __init__(
         self,
-        combo: Combo,
+        step_folder: StepFolder,
         graph: ModelGraph,
         original: Original,
         selected: Sequence[str] = (),
@@ -104,14 +104,14 @@ class ReplayPlan:
     ) -> None:
         self.ops: List[PlannedOp] = []
         self.rows: List[Row] = []
-        self._combo, self._original, self._selected = combo, original, tuple(selected)
+        self._step_folder, self._original, self._selected = step_folder, original, tuple(selected)
         _require_matches(graph, self._selected)
         self._pairing = Pairing(graph, original.has, request=request)
         self._stretch = quantised_stretch(graph)
         original.fold(
             name for op in graph.ops if op.type not in CONSTANT_TYPES for name in op.originals
         )
-        self.recorded = recorded = RecordedStep(combo, graph, self._pairing)
+        self.recorded = recorded = RecordedStep(step_folder, graph, self._pairing)
         counterparts = Counterparts(graph, groups_of(graph), original.has)
         self.feeder = feeder = Feeder(
             graph, counterparts, recorded, original.joins, network_input, original.reads_shape
@@ -220,7 +220,7 @@ class ReplayPlan:
         )
 
     def _row(self, plan: RowPlan, entry: Optional[DumpEntry]) -> Row:
-        return planned_row(plan, self._combo.place, entry)
+        return planned_row(plan, self._step_folder.place, entry)
 
 
 def not_replayed(row: Row, reason: str) -> Row:

@@ -8,7 +8,7 @@ import os
 from typing import Dict, List, Optional
 
 from ..diagnosis.replay_summary import REPLAY
-from ..dumps.tree import Combo
+from ..dumps.tree import StepFolder
 from ..errors import InputError
 from ..filesystem.inputs import open_input
 from ..metrics.row import FAIL
@@ -22,7 +22,7 @@ from ..store.store import RunStore
 _PIECE_BYTES = 1 << 20
 
 
-def golden_fails(result: Optional[str], combo: Combo) -> bool:
+def golden_fails(result: Optional[str], step_folder: StepFolder) -> bool:
     """Tell whether a comparison of a step's dumps fails; False without one.
 
     Parameters
@@ -48,12 +48,12 @@ def golden_fails(result: Optional[str], combo: Combo) -> bool:
                 % printable(result),
                 hint="give that",
             )
-        _require_same_dumps(store, result, str(inputs.get("target", "")), combo)
+        _require_same_dumps(store, result, str(inputs.get("target", "")), step_folder)
         summary = store.get(SUMMARY)
         return summary["verdict"] == FAIL if summary else bool(store.counted.all().get(FAIL))
 
 
-def asked_by(result: Optional[str], graph: ModelGraph, combo: Combo) -> DumpRequest:
+def asked_by(result: Optional[str], graph: ModelGraph, step_folder: StepFolder) -> DumpRequest:
     """Return what the device was asked to dump, as a comparison was told; errors of
     :func:`golden_fails`.
     """
@@ -67,12 +67,12 @@ def asked_by(result: Optional[str], graph: ModelGraph, combo: Combo) -> DumpRequ
     from ..config.plan import DumpPlan
     from ..config.requested_ops import asked_of
 
-    return asked_of(DumpPlan.from_document(plan), graph, combo.place.model)
+    return asked_of(DumpPlan.from_document(plan), graph, step_folder.place.model)
 
 
-def _require_same_dumps(store: RunStore, result: str, target: str, combo: Combo) -> None:
+def _require_same_dumps(store: RunStore, result: str, target: str, step_folder: StepFolder) -> None:
     records, compared = store.files(), _compared(store, target)
-    known = [entry.path for entry in combo.files if os.path.basename(entry.path) in compared]
+    known = [entry.path for entry in step_folder.files if os.path.basename(entry.path) in compared]
     differing = [
         path
         for path in known
@@ -88,7 +88,7 @@ def _require_same_dumps(store: RunStore, result: str, target: str, combo: Combo)
         )
         raise InputError(
             "%s is the comparison of other dumps: of those in %s, while %s is replayed (%s)"
-            % tuple(printable(text) for text in (result, target, combo.folder, why)),
+            % tuple(printable(text) for text in (result, target, step_folder.folder, why)),
             hint="compare these dumps, and give the result of that",
         )
 

@@ -9,7 +9,7 @@ from typing import Callable, List, Tuple
 
 from ..diagnosis.replay_summary import REPLAY, replay_summary
 from ..diagnosis.summary import exit_code, summarise
-from ..dumps.tree import Combo, DumpTree
+from ..dumps.tree import DumpTree, StepFolder
 from ..errors import InputError, require_folder
 from ..filesystem.outputs import remove_inside
 from ..model.graph import ModelGraph
@@ -75,14 +75,18 @@ def replay(
     Interrupted
         Ctrl-C.
     """
-    combo, notes = _step(options)
-    graph = _graph(options, combo)
+    step_folder, notes = _step(options)
+    graph = _graph(options, step_folder)
     original = Original(options.original)
     _require_kinship(graph, original)
     runner = runner_for(options, original)
-    fails = golden_fails(options.result, combo)
+    fails = golden_fails(options.result, step_folder)
     plan = ReplayPlan(
-        combo, graph, original, options.ops, request=asked_by(options.result, graph, combo)
+        step_folder,
+        graph,
+        original,
+        options.ops,
+        request=asked_by(options.result, graph, step_folder),
     )
     limits = limits_for(graph, [planned.op for planned in plan.ops]).overlaid(options.limits)
     folder = os.path.join(options.out, FOLDER)
@@ -153,36 +157,38 @@ def replay(
     )
 
 
-def _step(options: ReplayOptions) -> Tuple[Combo, List[str]]:
+def _step(options: ReplayOptions) -> Tuple[StepFolder, List[str]]:
     """Return the only step in TARGET."""
     require_folder(options.target, "TARGET")
     tree = DumpTree(options.target, time=options.time)
-    if not tree.combos and tree.left:
-        times = ", ".join(sorted({str(combo.place.time) for combo in tree.left})[:_SHOWN])
+    if not tree.step_folders and tree.left:
+        times = ", ".join(
+            sorted({str(step_folder.place.time) for step_folder in tree.left})[:_SHOWN]
+        )
         raise InputError(
             "TARGET: %s: there is no time folder %s" % (options.target, options.time),
             hint="there are %s" % times,
         )
-    if not tree.combos:
+    if not tree.step_folders:
         raise no_dumps(options.target, "", tree)
-    if len(tree.combos) > 1:
-        named = ", ".join(combo.label() for combo in tree.combos[:_SHOWN]) + (
-            " …" if len(tree.combos) > _SHOWN else ""
+    if len(tree.step_folders) > 1:
+        named = ", ".join(step_folder.label() for step_folder in tree.step_folders[:_SHOWN]) + (
+            " …" if len(tree.step_folders) > _SHOWN else ""
         )
         raise InputError(
-            "TARGET holds %d steps: %s" % (len(tree.combos), named),
+            "TARGET holds %d steps: %s" % (len(tree.step_folders), named),
             hint="one is replayed at a time: name its folder",
         )
-    return tree.combos[0], tree.notes + tree.left_notes
+    return tree.step_folders[0], tree.notes + tree.left_notes
 
 
-def _graph(options: ReplayOptions, combo: Combo) -> ModelGraph:
+def _graph(options: ReplayOptions, step_folder: StepFolder) -> ModelGraph:
     graphs = load_models(options.model)
-    graphs.require([combo.place.model])
-    graph = graphs.of(combo.place.model)
+    graphs.require([step_folder.place.model])
+    graph = graphs.of(step_folder.place.model)
     if graph is None:
         raise InputError(
-            "%s holds no model of the dumps in %s" % (options.model, combo.label()),
+            "%s holds no model of the dumps in %s" % (options.model, step_folder.label()),
             hint="name the om json of this model",
         )
     return graph

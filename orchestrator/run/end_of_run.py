@@ -8,7 +8,7 @@ import os
 from typing import Dict, Iterable, List, Mapping, Sequence, Set, Tuple
 
 from ..dumps.place import Place, place_of
-from ..dumps.tree import Combo
+from ..dumps.tree import StepFolder
 from ..metrics.pair import refuse
 from ..metrics.row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, NOT_COMPARED, Row
 from ..model.row_plan import MISSING_OUTPUT, ONLY_INPUTS, OUTPUT
@@ -189,7 +189,7 @@ def _vanished(engine: Engine, file: TargetFile) -> None:
 
 def finish_rows(
     engine: Engine,
-    empty: Sequence[Combo] = (),
+    empty: Sequence[StepFolder] = (),
     unlisted: Sequence[Tuple[str, str]] = (),
     absent: Sequence[Row] = (),
 ) -> None:
@@ -226,12 +226,13 @@ def finish_rows(
             (rel, "the folder %s cannot be listed: %s" % (rel, why), CORRUPT)
             for rel, why in unlisted
         ]
-        for combo in empty:
-            if combo.place not in taken and engine.places.is_wanted(combo.place):
+        for step_folder in empty:
+            if step_folder.place not in taken and engine.places.is_wanted(step_folder.place):
                 folders.append(
                     (
-                        combo.rel,
-                        "the step's folder %s holds no dump" % (combo.rel or combo.folder),
+                        step_folder.rel,
+                        "the step's folder %s holds no dump"
+                        % (step_folder.rel or step_folder.folder),
                         "",
                     )
                 )

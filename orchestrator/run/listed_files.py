@@ -84,7 +84,7 @@ class _Listing(Source):
         self.tell(Progress(stage="listing TARGET"))
         self.tree = self.comparers.list_target(self.options)
         _require_dumps(self.options, self.tree)
-        graphs.require(combo.place.model for combo in self.tree.combos)
+        graphs.require(step_folder.place.model for step_folder in self.tree.step_folders)
         if not len(self.golden):
             advice = without_golden(self.options.golden)
             said = [advice.words] if advice.words else self.golden.notes[:_NOTES_TOLD]
@@ -113,7 +113,7 @@ class _Listing(Source):
         run.notes += self.tree.notes + _golden_notes(run)
         run.notes += [BY_STATISTICS] if self.tree.statistics else []
         run.left_out += self.tree.left_notes
-        run.catalogue.left = {combo.place.run for combo in self.tree.left}
+        run.catalogue.left = {step_folder.place.run for step_folder in self.tree.left}
         engine.places.settled = True
         engine.continue_store(keep_gone=False)
         files = _meet(run, self.tree)
@@ -129,22 +129,22 @@ def _meet(run: Run, tree: DumpTree) -> List[TargetFile]:
     """Return the files that count, in the order of the execution; the tree holds them no more."""
     files: List[TargetFile] = []
     with run.store.transaction():
-        for combo in [*tree.combos, *tree.without_dumps]:
-            for rel in [entry.rel for entry in combo.files] + [
-                os.path.join(combo.rel, name) for name in combo.unresolved
+        for step_folder in [*tree.step_folders, *tree.without_dumps]:
+            for rel in [entry.rel for entry in step_folder.files] + [
+                os.path.join(step_folder.rel, name) for name in step_folder.unresolved
             ]:
                 file, fresh = run.engine.meet(os.path.join(run.catalogue.root, rel))
                 if file is not None and fresh:
                     files.append(file)
-            combo.files, combo.unresolved = [], []
+            step_folder.files, step_folder.unresolved = [], []
     return [file for file in files if file.state == GROWING]
 
 
 def _require_dumps(options: ComparisonOptions, tree: DumpTree) -> None:
-    if tree.combos or any(combo.unresolved for combo in tree.without_dumps):
+    if tree.step_folders or any(step_folder.unresolved for step_folder in tree.without_dumps):
         return
     if tree.left:
-        times = ", ".join(sorted({str(combo.place.time) for combo in tree.left})[:8])
+        times = ", ".join(sorted({str(step_folder.place.time) for step_folder in tree.left})[:8])
         raise InputError(
             "TARGET: %s: there is no time folder %s" % (options.target, options.time),
             hint="there are %s" % times,

@@ -12,7 +12,7 @@ from ..adapters.manifest import read_manifest
 from ..diagnosis.observed_ops import ObservedOp
 from ..dumps.golden import GoldenSet
 from ..dumps.place import Place
-from ..dumps.tree import Combo, DumpTree
+from ..dumps.tree import DumpTree, StepFolder
 from ..elements import element_count
 from ..errors import GoldwatchError
 from ..judging.by_recomputation import RIGHT, UNKNOWN, WRONG, RecomputationVerdict, judge_recomputed
@@ -89,7 +89,7 @@ class Recomputation:
         self._computed: Dict[Key, Recomputed] = {}
         self._done: Set[Tuple[Place, str]] = set()
         self._kept: Dict[Tuple[Place, str], Optional[Signature]] = {}
-        self._combos: Optional[Dict[Place, Combo]] = None
+        self._step_folders: Optional[Dict[Place, StepFolder]] = None
         self._originals: Dict[str, Optional[Original]] = {}
         self._recomputers: Dict[Place, Optional[Recomputer]] = {}
         self._attributes: Dict[str, List[Dict[str, Any]]] = {}
@@ -128,7 +128,9 @@ class Recomputation:
         self._compute([op for op in chosen if (op.place, op.name) not in self._done], by_golden)
         return self._judged()
 
-    def of_files(self, combo: Combo, names: Sequence[str]) -> Dict[str, List[Recomputed]]:
+    def of_files(
+        self, step_folder: StepFolder, names: Sequence[str]
+    ) -> Dict[str, List[Recomputed]]:
         """Compute operators by the original model from some files of a step that are there now;
         those that it does not tell are left out.
 
@@ -137,7 +139,7 @@ class Recomputation:
         names
             Of the ops.
         """
-        recomputer = self._of_combo(combo, names) if self._how != NONE else None
+        recomputer = self._of_step_folder(step_folder, names) if self._how != NONE else None
         return (
             {}
             if recomputer is None
@@ -362,15 +364,15 @@ class Recomputation:
         None where that is nothing.
         """
         graph = self._engine.graphs.of(op.place.model)
-        combo = self._combo(op.place)
+        step_folder = self._step_folder(op.place)
         named = graph.ops_named(op.name) if graph is not None else ()
         node = next((node for node in named if node.type == op.type), None)
-        if graph is None or combo is None or node is None or len(node.originals) > 1:
+        if graph is None or step_folder is None or node is None or len(node.originals) > 1:
             return None
         if op.place not in self._recorded:
             try:
                 self._recorded[op.place] = RecordedStep(
-                    combo, graph, Pairing(graph, lambda op, index: True)
+                    step_folder, graph, Pairing(graph, lambda op, index: True)
                 )
             except GoldwatchError:
                 # The json of another model: the comparison says so.
@@ -399,14 +401,16 @@ class Recomputation:
         return self._recomputers[place]
 
     def _opened(self, place: Place) -> Optional[Recomputer]:
-        combo = self._combo(place)
-        return None if combo is None else self._of_combo(combo)
+        step_folder = self._step_folder(place)
+        return None if step_folder is None else self._of_step_folder(step_folder)
 
-    def _of_combo(self, combo: Combo, names: Sequence[str] = ()) -> Optional[Recomputer]:
+    def _of_step_folder(
+        self, step_folder: StepFolder, names: Sequence[str] = ()
+    ) -> Optional[Recomputer]:
         """Open a step, or of its ops those that are wanted; None where the original model does not
         tell of them.
         """
-        place = combo.place
+        place = step_folder.place
         graph = self._engine.graphs.of(place.model)
         if graph is None:
             return None
@@ -417,7 +421,7 @@ class Recomputation:
         try:
             golden = self._engine.goldens.of(place)
             shapes = golden_shapes(self._engine.options.golden)
-            plan = ReplayPlan(combo, graph, original, names, partial(_golden, golden))
+            plan = ReplayPlan(step_folder, graph, original, names, partial(_golden, golden))
             return Recomputer(plan, graph, original, shapes, weights)
         except NotComputable as error:
             self.notes.append(
@@ -429,17 +433,17 @@ class Recomputation:
             )
         return None
 
-    def _combo(self, place: Place) -> Optional[Combo]:
-        if self._combos is None:
+    def _step_folder(self, place: Place) -> Optional[StepFolder]:
+        if self._step_folders is None:
             options = self._engine.options
             try:
-                self._combos = {
-                    combo.place: combo
-                    for combo in DumpTree(options.target, time=options.time).combos
+                self._step_folders = {
+                    step_folder.place: step_folder
+                    for step_folder in DumpTree(options.target, time=options.time).step_folders
                 }
             except GoldwatchError:
-                self._combos = {}
-        return self._combos.get(place)
+                self._step_folders = {}
+        return self._step_folders.get(place)
 
     def _original(self, model: str) -> Optional[Tuple[Original, Optional[str]]]:
         """Return the original of a model of the device, and the path of its weights where those lie

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from ..dumps.place import Place
-from ..dumps.tree import Combo
+from ..dumps.tree import StepFolder
 from ..model.never_dumped import no_dump_reason
 from ..model.op_node import OpNode
 from ..model.pairing import Pairing
@@ -94,7 +94,11 @@ class Ahead:
                 if file.state == PLANNED
                 and not self._recomputation.has(place, name, file.signature)
             ]
-            made = self._recomputation.of_files(Combo(place, "", files=there), left) if left else {}
+            made = (
+                self._recomputation.of_files(StepFolder(place, "", files=there), left)
+                if left
+                else {}
+            )
             for name, results in made.items():
                 self._recomputation.keep(place, name, results, of[name].signature)
         wrong = self._recomputation.wrong()

@@ -62,11 +62,11 @@ def fit(graphs: ModelGraphs, tree: DumpTree, golden: GoldenSet) -> ModelGraphs:
     the same build.
     """
     dumped: Dict[ModelGraph, Dict[str, DumpEntry]] = {}
-    for combo in tree.combos:
-        graph = graphs.of(combo.place.model)
+    for step_folder in tree.step_folders:
+        graph = graphs.of(step_folder.place.model)
         if graph is not None and graph.fx:
             dumped.setdefault(graph, {}).update(
-                (entry.name.op_name, entry) for entry in combo.files
+                (entry.name.op_name, entry) for entry in step_folder.files
             )
     if not dumped:
         return graphs

@@ -237,11 +237,13 @@ class Watch:
             return
         tree = DumpTree(self.options.target, chosen)
         known = {tuple(key) for key in self.store.get(_TIMES, [])} if chosen is None else set()
-        tree.left = [combo for combo in tree.left if combo.place.run not in known]
-        self.catalogue.left = {combo.place.run for combo in tree.left}
+        tree.left = [step_folder for step_folder in tree.left if step_folder.place.run not in known]
+        self.catalogue.left = {step_folder.place.run for step_folder in tree.left}
         # Those that the caller leaves alone it has told.
         tree.left = [
-            combo for combo in tree.left if not _is_within(combo.folder, self.watch.left_alone)
+            step_folder
+            for step_folder in tree.left
+            if not _is_within(step_folder.folder, self.watch.left_alone)
         ]
         self._tell_left_out(tree.left_notes)
 
@@ -536,10 +538,18 @@ class Watch:
             DumpTree(self.options.target, ALL_TIMES) if there else tree_of(self.options.target, [])
         )
         root = self.folders.target_root
-        empty = [combo for combo in tree.empty if not self.catalogue.is_left(combo.place)]
+        empty = [
+            step_folder
+            for step_folder in tree.empty
+            if not self.catalogue.is_left(step_folder.place)
+        ]
         finish_rows(
             self.engine,
-            [combo for combo in empty if not root.excludes(os.path.join(root.path, combo.rel))],
+            [
+                step_folder
+                for step_folder in empty
+                if not root.excludes(os.path.join(root.path, step_folder.rel))
+            ],
             [
                 (rel, why)
                 for rel, why in tree.unlisted

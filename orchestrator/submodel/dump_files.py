@@ -52,35 +52,35 @@ class RunDumps:
 
     def __init__(self, folder: str, models: Sequence[str]) -> None:
         tree = DumpTree(folder, what="DUMP")
-        combos = tree.combos
-        if len(combos) > 1:
+        step_folders = tree.step_folders
+        if len(step_folders) > 1:
             names = {run_name(sanitise_device(name)) for name in models if name}
-            combos = [
-                combo
-                for combo in combos
-                if combo.place.model is None or run_name(combo.place.model) in names
-            ] or combos
-        if not combos:
+            step_folders = [
+                step_folder
+                for step_folder in step_folders
+                if step_folder.place.model is None or run_name(step_folder.place.model) in names
+            ] or step_folders
+        if not step_folders:
             raise InputError(
                 "%s: no dump file in it" % folder,
                 hint="give the folder that dump_path names, or any folder in it",
             )
-        if len(combos) > 1:
-            listed = "; ".join(combo.label() for combo in combos[:_SHOWN]) + (
-                "; …" if len(combos) > _SHOWN else ""
+        if len(step_folders) > 1:
+            listed = "; ".join(step_folder.label() for step_folder in step_folders[:_SHOWN]) + (
+                "; …" if len(step_folders) > _SHOWN else ""
             )
             message = (
                 "%s holds the dumps of %d devices, models or steps, a cut takes those of one: %s"
             )
             raise InputError(
-                message % (folder, len(combos), listed), hint="give one of these folders"
+                message % (folder, len(step_folders), listed), hint="give one of these folders"
             )
         self.folder = folder
-        self.model = combos[0].place.model
+        self.model = step_folders[0].place.model
         self.notes = list(tree.notes) + tree.left_notes
         self._files: Dict[str, List[DumpEntry]] = {}
         self._slices: Dict[str, List[DumpEntry]] = {}
-        for entry in combos[0].files:
+        for entry in step_folders[0].files:
             self._files.setdefault(entry.name.op_name, []).append(entry)
             whole, number = whole_name(entry.name.op_name)
             if number is not None:

@@ -86,7 +86,7 @@ def test_dumps_of_another_device_serve_as_golden_data(tmp_path: Any, touch: Touc
         [np.int8([2]), TensorData(np.int8([3]), address=4)],
     )
     golden = GoldenSet.open(str(tmp_path))
-    assert (golden.kind, len(golden), len(golden.tree.combos), len(golden.tree.left)) == (
+    assert (golden.kind, len(golden), len(golden.tree.step_folders), len(golden.tree.left)) == (
         "npu",
         1,
         1,
@@ -247,9 +247,9 @@ def test_golden_dumps_of_several_steps_and_devices_pair_by_place(tmp_path: Any) 
     assert values("1", "10") is None and values("0", "1") is None and values("2", "9") is None
     # All are of one model: its name need not agree.
     assert values("0", "10", "net") == [0, 10]
-    for combo in golden.tree.combos:
-        for dump in combo.files:
-            assert combo.place.device == "1" or golden.discard(dump.path)
+    for step_folder in golden.tree.step_folders:
+        for dump in step_folder.files:
+            assert step_folder.place.device == "1" or golden.discard(dump.path)
     assert not golden.dumps.several_places and values("5", "77") == [1, 9]
     assert golden.find("a", 0) is not None
 

@@ -27,12 +27,12 @@ FULL = ("20230405060708", "0", "resnet50", "1", "7")
 def test_any_level_of_the_dump_tree_may_be_given(tmp_path: Any, touch: Touch, level: int) -> None:
     touch(str(tmp_path.joinpath(*FULL, DUMP)))
     tree = DumpTree(str(tmp_path.joinpath(*FULL[:level])))
-    (combo,) = tree.combos
-    assert combo.place == Place(*FULL)
-    assert combo.rel == os.path.join("", *FULL[level:])
-    (entry,) = combo.files
+    (step_folder,) = tree.step_folders
+    assert step_folder.place == Place(*FULL)
+    assert step_folder.rel == os.path.join("", *FULL[level:])
+    (entry,) = step_folder.files
     assert (
-        entry.rel == os.path.join(combo.rel, DUMP)
+        entry.rel == os.path.join(step_folder.rel, DUMP)
         and os.path.exists(entry.path)
         and entry.name.op_name == "conv1"
     )
@@ -44,8 +44,8 @@ def test_a_relative_folder_is_named_by_its_real_parents(
 ) -> None:
     touch(str(tmp_path.joinpath(*FULL, DUMP)))
     monkeypatch.chdir(str(tmp_path.joinpath(*FULL)))
-    (combo,) = DumpTree(".").combos
-    assert (combo.place.time, combo.place.step) == (TIME, "7")
+    (step_folder,) = DumpTree(".").step_folders
+    assert (step_folder.place.time, step_folder.place.step) == (TIME, "7")
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_op_folders_of_one_device_are_one_run(tmp_path: Any, touch: Touch) -> No
         for number, op in enumerate(("b", "a", "c")):
             touch(str(tmp_path / device / op / ("Add.%s.1.%d" % (op, number))))
     touch(str(tmp_path / "0" / "a" / "notes.txt"))
-    first, second = DumpTree(str(tmp_path)).combos
+    first, second = DumpTree(str(tmp_path)).step_folders
     assert (first.place.device, first.rel, second.place.device, second.rel) == ("0", "0", "1", "1")
     assert [entry.rel for entry in first.files] == [
         "0/b/Add.b.1.0",
@@ -84,28 +84,31 @@ def test_op_folders_of_one_device_are_one_run(tmp_path: Any, touch: Touch) -> No
 
 def test_dumps_in_a_flat_folder_have_no_place(tmp_path: Any, touch: Touch) -> None:
     touch(str(tmp_path / "flat" / DUMP))
-    (combo,) = DumpTree(str(tmp_path / "flat")).combos
-    assert combo.place == Place()
+    (step_folder,) = DumpTree(str(tmp_path / "flat")).step_folders
+    assert step_folder.place == Place()
 
 
 def test_the_newest_time_of_each_device_is_taken(tmp_path: Any, touch: Touch) -> None:
     for time, device in (("20230101000000", "0"), ("20230102000000", "0"), ("20230101000000", "1")):
         touch(str(tmp_path / time / device / "m" / "1" / "0" / DUMP))
     tree = DumpTree(str(tmp_path))
-    assert [(combo.place.time, combo.place.device) for combo in tree.combos] == [
+    assert [
+        (step_folder.place.time, step_folder.place.device) for step_folder in tree.step_folders
+    ] == [
         ("20230102000000", "0"),
         ("20230101000000", "1"),
     ]
-    assert [(combo.place.time, combo.place.device) for combo in tree.left] == [
+    assert [(step_folder.place.time, step_folder.place.device) for step_folder in tree.left] == [
         ("20230101000000", "0")
     ]
     assert (
         "left out 20230101000000/0/m/1/0: time 20230101000000 of device 0 is older than "
         "20230102000000" in tree.left_notes
     )
-    assert len(DumpTree(str(tmp_path), time="all").combos) == 3
+    assert len(DumpTree(str(tmp_path), time="all").step_folders) == 3
     assert [
-        combo.place.device for combo in DumpTree(str(tmp_path), time="20230101000000").combos
+        step_folder.place.device
+        for step_folder in DumpTree(str(tmp_path), time="20230101000000").step_folders
     ] == ["0", "1"]
 
 
@@ -121,12 +124,12 @@ def test_the_newest_time_of_each_model_is_taken_and_empty_steps_are_listed(
         touch(str(tmp_path / time / "0" / model / "1" / "0" / DUMP))
         (tmp_path / time / "0" / model / "1" / "1").mkdir()
     tree = DumpTree(str(tmp_path))
-    assert {combo.place[:3] for combo in tree.combos} == {
+    assert {step_folder.place[:3] for step_folder in tree.step_folders} == {
         ("20230101000000", "0", "a"),
         ("20230103000000", "0", "a_20230103000000"),
         ("20230104000000", "0", "b"),
     }
-    assert {(combo.place.time, combo.place.step) for combo in tree.empty} == {
+    assert {(step_folder.place.time, step_folder.place.step) for step_folder in tree.empty} == {
         (time, "1") for time in ("20230101000000", "20230103000000", "20230104000000")
     }
 
@@ -135,9 +138,10 @@ def test_steps_and_devices_are_ordered_as_numbers(tmp_path: Any, touch: Touch) -
     for device in ("10", "9"):
         for step in ("100", "20", "3"):
             touch(str(tmp_path / TIME / device / "m" / "1" / step / DUMP))
-    assert [(combo.place.device, combo.place.step) for combo in DumpTree(str(tmp_path)).combos] == [
-        (device, step) for device in ("9", "10") for step in ("3", "20", "100")
-    ]
+    assert [
+        (step_folder.place.device, step_folder.place.step)
+        for step_folder in DumpTree(str(tmp_path)).step_folders
+    ] == [(device, step) for device in ("9", "10") for step in ("3", "20", "100")]
 
 
 def test_dumps_overflow_records_statistics_and_other_files_are_told_apart(
@@ -161,8 +165,13 @@ def test_dumps_overflow_records_statistics_and_other_files_are_told_apart(
         "conv1.0.1600000000000000.npy"
     ] and listing.others == ["notes.txt"]
     tree = DumpTree(str(tmp_path))
-    (combo,) = tree.combos
-    assert (len(combo.files), len(combo.overflow), len(combo.stats), combo.others) == (
+    (step_folder,) = tree.step_folders
+    assert (
+        len(step_folder.files),
+        len(step_folder.overflow),
+        len(step_folder.stats),
+        step_folder.others,
+    ) == (
         2,
         1,
         1,
@@ -181,8 +190,8 @@ def test_earlier_dumps_of_an_op_are_kept_and_counted(tmp_path: Any, touch: Touch
     ):
         touch(str(tmp_path / name))
     tree = DumpTree(str(tmp_path))
-    (combo,) = tree.combos
-    assert [entry.name.timestamp_us for entry in combo.files] == [
+    (step_folder,) = tree.step_folders
+    assert [entry.name.timestamp_us for entry in step_folder.files] == [
         30,
         50,
         100,
@@ -199,10 +208,10 @@ def test_hash_names_are_resolved_by_the_mapping_or_noted(tmp_path: Any, touch: T
     with open(str(tmp_path / "mapping.csv"), "w", encoding="utf-8") as stream:
         stream.write(mapping_line("11", long_name) * 2 + mapping_line("33", "nonsense"))
     tree = DumpTree(str(tmp_path))
-    (combo,) = tree.combos
-    (hashed,) = [entry for entry in combo.files if entry.hash_name]
+    (step_folder,) = tree.step_folders
+    (hashed,) = [entry for entry in step_folder.files if entry.hash_name]
     assert (hashed.hash_name, hashed.rel, hashed.name.op_name) == ("11", "11", "x" * 300)
-    assert combo.unresolved == ["22", "33"]
+    assert step_folder.unresolved == ["22", "33"]
     assert (
         "22 is not in mapping.csv" in tree.notes
         and "33: mapping.csv calls it nonsense, which is no dump name" in tree.notes
@@ -216,7 +225,7 @@ def test_a_missing_or_ambiguous_mapping_is_noted(tmp_path: Any, touch: Touch, co
         with open(str(tmp_path / "mapping.csv"), "w", encoding="utf-8") as stream:
             stream.write(content)
     tree = DumpTree(str(tmp_path))
-    assert tree.combos == [] and tree.without_dumps[0].unresolved == ["11"]
+    assert tree.step_folders == [] and tree.without_dumps[0].unresolved == ["11"]
     assert "mapping.csv" in joined(tree.notes) and "1 files with unexplained hash names" in joined(
         tree.notes
     )
@@ -233,9 +242,9 @@ def test_names_with_control_characters_or_broken_utf_8_are_kept(
     ]
     for name in names:
         touch(str(tmp_path / name))
-    (combo,) = DumpTree(str(tmp_path)).combos
-    assert [entry.rel for entry in combo.files] == names
-    assert all(os.path.exists(entry.path) for entry in combo.files)
+    (step_folder,) = DumpTree(str(tmp_path)).step_folders
+    assert [entry.rel for entry in step_folder.files] == names
+    assert all(os.path.exists(entry.path) for entry in step_folder.files)
 
 
 def test_link_loops_end_and_each_folder_is_listed_once(
@@ -253,7 +262,7 @@ def test_link_loops_end_and_each_folder_is_listed_once(
         lambda path: listed.append(os.path.realpath(path)) or scandir(path),
     )
     tree = DumpTree(str(tmp_path))
-    assert len(tree.combos) == 1 and tree.combos[0].rel == "%s/0/m/1/0" % TIME
+    assert len(tree.step_folders) == 1 and tree.step_folders[0].rel == "%s/0/m/1/0" % TIME
     assert len(listed) == len(set(listed)) == 6
     assert joined(tree.left_notes).count("is the same folder as one that was already listed") == 2
     assert "left out: broken is not a regular file (or a link to nothing)" in tree.left_notes
@@ -273,7 +282,9 @@ def test_a_folder_that_cannot_be_listed_is_noted(
 
     monkeypatch.setattr(listing_module.os, "scandir", guarded)
     tree = DumpTree(str(tmp_path))
-    assert len(tree.combos) == 1 and "locked cannot be listed: Permission denied" in tree.notes
+    assert (
+        len(tree.step_folders) == 1 and "locked cannot be listed: Permission denied" in tree.notes
+    )
 
 
 def test_pipes_and_very_deep_folders_are_left_out_with_a_note(tmp_path: Any, touch: Touch) -> None:
@@ -281,7 +292,7 @@ def test_pipes_and_very_deep_folders_are_left_out_with_a_note(tmp_path: Any, tou
     os.mkfifo(str(tmp_path / "Conv2D.pipe.1.2.3"))
     os.makedirs(str(tmp_path.joinpath(*["d"] * 120)))
     tree = DumpTree(str(tmp_path))
-    assert [len(combo.files) for combo in tree.combos] == [1]
+    assert [len(step_folder.files) for step_folder in tree.step_folders] == [1]
     assert (
         "left out: Conv2D.pipe.1.2.3 is not a regular file (or a link to nothing)"
         in tree.left_notes
@@ -295,4 +306,4 @@ def test_a_root_that_is_no_folder_is_refused(tmp_path: Any, touch: Touch) -> Non
             DumpTree(path)
     (tmp_path / "empty").mkdir()
     tree = DumpTree(str(tmp_path / "empty"))
-    assert (tree.combos, tree.left, tree.notes) == ([], [], [])
+    assert (tree.step_folders, tree.left, tree.notes) == ([], [], [])

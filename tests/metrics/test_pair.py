@@ -146,9 +146,9 @@ def test_overflow_is_filled_in_where_golden_data_is_missing(tmp_path, wanted, fo
         [TensorData(np.array([1, np.inf], np.float16))],
     )
     np.save(str(golden / "other.0.1767323045000000.npy"), np.ones(2, np.float32))
-    (combo,) = DumpTree(str(dumps)).combos
-    planner = Planner(combo.place, GoldenSet.open(str(golden)), overflow=wanted)
-    (row,) = planner.plan(combo.files[0]).waiting
+    (step_folder,) = DumpTree(str(dumps)).step_folders
+    planner = Planner(step_folder.place, GoldenSet.open(str(golden)), overflow=wanted)
+    (row,) = planner.plan(step_folder.files[0]).waiting
     assert (row.cause, row.overflow) == ("golden_missing", found)
 
 

@@ -43,8 +43,8 @@ def test_an_input_equal_to_the_output_counts_as_overwritten_unless_addresses_dif
         [TensorData(x + little, address=output_at)],
     )
     graph = load_model(str(tmp_path / "net.json"))
-    (combo,) = DumpTree(str(tmp_path / "dump")).combos
-    recorded = RecordedStep(combo, graph, Pairing(graph, lambda name, index: True))
+    (step_folder,) = DumpTree(str(tmp_path / "dump")).step_folders
+    recorded = RecordedStep(step_folder, graph, Pairing(graph, lambda name, index: True))
     op = graph.op("sum")
     assert op is not None
     assert recorded.input(op, 0)[1] is came_in and recorded.input(op, 1)[1]

@@ -38,10 +38,10 @@ def net(tmp_path):
 
 
 def planner_of(net, model=True, **options):
-    (combo,) = DumpTree(str(net / "dump")).combos
+    (step_folder,) = DumpTree(str(net / "dump")).step_folders
     graph = load_model(str(net / "net.json")) if model else None
-    entries = {entry.name.op_name: entry for entry in combo.files}
-    return Planner(combo.place, GoldenSet(str(net / "golden")), graph, **options), entries
+    entries = {entry.name.op_name: entry for entry in step_folder.files}
+    return Planner(step_folder.place, GoldenSet(str(net / "golden")), graph, **options), entries
 
 
 def tensors(rows):

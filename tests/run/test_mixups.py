@@ -316,4 +316,6 @@ class TestTimeFolders:
                 str(folder / "Relu.a.1.0.1767323045000000"),
                 outputs=[TensorData(np.ones(3, np.float16))],
             )
-        assert [combo.place.time for combo in DumpTree(str(tmp_path)).combos] == ["2024125031118"]
+        assert [step_folder.place.time for step_folder in DumpTree(str(tmp_path)).step_folders] == [
+            "2024125031118"
+        ]

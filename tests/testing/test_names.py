@@ -108,8 +108,13 @@ def test_trees_of_every_generation_are_read_back(tmp_path, model, generation, ve
         )
     tree = DumpTree(str(tmp_path))
     found = [
-        (combo.place.device, combo.place.model, combo.place.model_id, combo.place.step)
-        for combo in tree.combos
+        (
+            step_folder.place.device,
+            step_folder.place.model,
+            step_folder.place.model_id,
+            step_folder.place.step,
+        )
+        for step_folder in tree.step_folders
     ]
     assert found == [
         ("0", "net", "4", "9"),
@@ -117,10 +122,12 @@ def test_trees_of_every_generation_are_read_back(tmp_path, model, generation, ve
         ("1", "net", "4", "9"),
         ("1", "net", "4", "10"),
     ]
-    assert {combo.place.time for combo in tree.combos} == {"20260102030406"} and len(tree.left) == 4
-    for combo in tree.combos:
-        assert len(combo.files) == len(model.dumped_ops())
-        for op, entry in zip(model.dumped_ops(), combo.files):
+    assert {step_folder.place.time for step_folder in tree.step_folders} == {
+        "20260102030406"
+    } and len(tree.left) == 4
+    for step_folder in tree.step_folders:
+        assert len(step_folder.files) == len(model.dumped_ops())
+        for op, entry in zip(model.dumped_ops(), step_folder.files):
             file = DumpFile.open(entry.path)
             assert file.version == version and file.op_name == op.name
             assert (file.tensor("output", 0).array() == op.outputs[0].stored()).all()
@@ -143,9 +150,15 @@ def test_a_run_of_single_ops_has_neither_model_nor_step(tmp_path) -> None:
     )
     for number, dump in enumerate((new, old)):
         DumpServer(str(tmp_path / str(number)), [dump]).run()
-        (combo,) = DumpTree(str(tmp_path / str(number))).combos
-        assert (combo.place.device, combo.place.model, combo.place.step) == ("3", None, None)
-        assert (DumpFile.open(combo.files[0].path).tensor("output", 0).array() == values + 1).all()
+        (step_folder,) = DumpTree(str(tmp_path / str(number))).step_folders
+        assert (step_folder.place.device, step_folder.place.model, step_folder.place.step) == (
+            "3",
+            None,
+            None,
+        )
+        assert (
+            DumpFile.open(step_folder.files[0].path).tensor("output", 0).array() == values + 1
+        ).all()
 
 
 def test_an_overflow_record_is_written_and_recognised(tmp_path) -> None:
@@ -159,8 +172,8 @@ def test_an_overflow_record_is_written_and_recognised(tmp_path) -> None:
     (path,) = write_files(str(tmp_path), [dump])
     assert probe(path).state == "complete"
     assert bytes(DumpFile.open(path).tensor("output", 0).array()) == b"\x01\x02" + b"\0" * 2046
-    (combo,) = DumpTree(str(tmp_path)).without_dumps
-    assert len(combo.overflow) == 1
+    (step_folder,) = DumpTree(str(tmp_path)).without_dumps
+    assert len(step_folder.overflow) == 1
 
 
 def test_a_statistics_file_is_written_and_recognised(tmp_path) -> None:

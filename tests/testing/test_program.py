@@ -161,8 +161,11 @@ def test_serving_twice_with_one_seed_gives_the_same_bytes(tmp_path, net, read_tr
             == 0
         )
     assert read_tree(tmp_path / "a") == read_tree(tmp_path / "b")
-    (combo,) = DumpTree(str(tmp_path / "a")).combos
-    assert combo.place.time == WHEN and combo.files[0].name.timestamp_us == 1767323045000000
+    (step_folder,) = DumpTree(str(tmp_path / "a")).step_folders
+    assert (
+        step_folder.place.time == WHEN
+        and step_folder.files[0].name.timestamp_us == 1767323045000000
+    )
 
 
 def test_a_recorded_tree_can_be_served_again(tmp_path, net, read_tree) -> None:
@@ -196,8 +199,8 @@ def test_acl_json_decides_place_and_mode_of_served_dumps(tmp_path, net, mode, co
     with open(str(tmp_path / "acl.json"), "w") as stream:
         json.dump({"dump": dump}, stream)
     assert serve_or_make("serve", net, "--acl", str(tmp_path / "acl.json")).returncode == 0
-    (combo,) = DumpTree(str(tmp_path / "there")).combos
-    file = DumpFile.open(combo.files[0].path)
+    (step_folder,) = DumpTree(str(tmp_path / "there")).step_folders
+    file = DumpFile.open(step_folder.files[0].path)
     assert (len(file.inputs), len(file.outputs)) == counts
 
 
@@ -224,10 +227,10 @@ def test_a_server_killed_midway_leaves_a_partial_tree(tmp_path, net, until) -> N
             "0.01",
         ]
     )
-    until(lambda: os.path.exists(root) and DumpTree(root).combos)
+    until(lambda: os.path.exists(root) and DumpTree(root).step_folders)
     process.send_signal(signal.SIGKILL)
     assert process.wait(30) == -signal.SIGKILL
-    assert DumpTree(root).combos
+    assert DumpTree(root).step_folders
 
 
 @pytest.mark.parametrize(
