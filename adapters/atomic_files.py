@@ -9,7 +9,7 @@ import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, List, Tuple
 
-from ..filesystem.outputs import create_new, renamed_at_the_end
+from ..filesystem.outputs import create_new, renamed_on_success
 from .manifest import FILE_MODE
 
 PENDING_LIMIT_BYTES = 256 * 1024 * 1024
@@ -43,7 +43,7 @@ class AsideFiles:
             The file cannot be written, or one of that name is there.
         """
         path = os.path.join(self._folder, name)
-        with renamed_at_the_end(path, new=True) as aside:
+        with renamed_on_success(path, new=True) as aside:
             descriptor = create_new(aside, FILE_MODE)
             try:
                 _write_all(descriptor, header, body)

@@ -16,7 +16,12 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple, Type
 import numpy as np
 
 from ..errors import FormatError, InputError, UsageError
-from ..filesystem.outputs import remove_leftovers, remove_quietly, require_own_file, write_whole
+from ..filesystem.outputs import (
+    remove_leftovers,
+    remove_quietly,
+    require_own_file,
+    write_atomically,
+)
 from ..naming import (
     MAPPING_FILE,
     TIMESTAMP_DIGITS,
@@ -319,7 +324,7 @@ class GoldenWriter:
 
     def _write_mapping(self) -> None:
         lines = "".join(mapping_line(name, listed) for name, listed in self._mapping.items())
-        write_whole(
+        write_atomically(
             os.path.join(self.out, MAPPING_FILE),
             lines.encode("utf-8", "surrogateescape"),
             FILE_MODE,

@@ -14,7 +14,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 from ..errors import EnvironmentProblem, FormatError, Interrupted, MissingPath, UsageError
 from ..filesystem.inputs import open_input, read_input
 from ..filesystem.mounts import free_bytes
-from ..filesystem.outputs import ASIDE_PREFIX, remove_leftovers, remove_quietly, write_whole
+from ..filesystem.outputs import ASIDE_PREFIX, remove_leftovers, remove_quietly, write_atomically
 from ..naming import MAPPING_FILE, parse_golden_name, printable, read_mapping
 from ..text.wording import size_text
 
@@ -156,7 +156,7 @@ def write_manifest(folder: str, document: Dict[str, Any]) -> None:
     fields = ",\n".join(
         " %s: %s" % (json.dumps(key), _lines(value)) for key, value in document.items()
     )
-    write_whole(
+    write_atomically(
         os.path.join(folder, MANIFEST_FILE), ("{\n%s\n}\n" % fields).encode("ascii"), FILE_MODE
     )
 

@@ -59,11 +59,11 @@ def _run(module: str) -> Any:
         # costs 7 % of the time.
         gc.set_threshold(1000000, 10, 10)
         run = _command_line(module)
-        from goldwatch.interrupts import heed_interrupts
+        from goldwatch.interrupts import handle_interrupts
 
         if getsignal(SIGINT) is leave:
             signal(SIGINT, default_int_handler)
-            heed_interrupts()
+            handle_interrupts()
         return run()
     except (KeyboardInterrupt, Exception) as error:
         return _interrupted(error)

@@ -32,7 +32,7 @@ from typing import (
 from .diagnosis.compare_arrays import LimitsLike, as_limits
 from .errors import GoldwatchError, Interrupted, OptionsError, UsageError
 from .filesystem.inputs import AnyPath, path_text
-from .interrupts import caused_by_interrupt, entered_now, uninterrupted
+from .interrupts import caused_by_interrupt, interrupt_state, uninterrupted
 from .metrics.agreement import AGREEMENT_METRICS
 from .metrics.row import METRICS, Row
 from .processes.pool import default_jobs
@@ -536,7 +536,7 @@ def _next(rows: Iterator[Row]) -> Optional[Row]:
     """Return the next row, None behind the last; raises KeyboardInterrupt also where an extension
     module made another error of it.
     """
-    entered = entered_now()
+    entered = interrupt_state()
     try:
         return next(rows, None)
     except Exception as error:

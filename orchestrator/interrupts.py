@@ -30,7 +30,7 @@ prints with a traceback.
 """
 
 
-def heed_interrupts() -> None:
+def handle_interrupts() -> None:
     """Raise KeyboardInterrupt at SIGINT, as Python does, but never where Python would drop it.
 
     What is raised at the end of an object's life (``__del__``, a weak reference's callback) is
@@ -52,10 +52,10 @@ def exit_code_of(work: Callable[[], Any]) -> Any:
 
     For the main thread of a program that ends with the code. What ``work`` returns is the code, or
     what it calls :func:`sys.exit` with, or 130 where KeyboardInterrupt leaves it. The moment of the
-    end is one assignment, which the handler of :func:`heed_interrupts` looks at first; an interrupt
-    before it, but behind the work, is caught and the assignment done again. While Python itself
-    ends, Ctrl-C is ignored; but it ends the process where the work was interrupted, and where
-    Python must wait for threads that go on.
+    end is one assignment, which the handler of :func:`handle_interrupts` looks at first; an
+    interrupt before it, but behind the work, is caught and the assignment done again. While Python
+    itself ends, Ctrl-C is ignored; but it ends the process where the work was interrupted, and
+    where Python must wait for threads that go on.
     """
     global _over
     codes: List[Any] = []
@@ -73,7 +73,7 @@ def exit_code_of(work: Callable[[], Any]) -> Any:
         goes_on = code == EXIT_INTERRUPTED or any(
             not thread.daemon for thread in threading.enumerate() if thread is not main
         )
-        with interrupts_withheld():
+        with interrupts_blocked():
             signal.signal(signal.SIGINT, signal.SIG_DFL if goes_on else signal.SIG_IGN)
     # Python ends `python -m` by SIGINT, whatever the code, where KeyboardInterrupt left the last
     # text executed, such as a dataclass's.
@@ -89,7 +89,7 @@ def _code_of(work: Callable[[], Any]) -> Any:
 
 
 @contextlib.contextmanager
-def interrupts_withheld() -> Iterator[None]:
+def interrupts_blocked() -> Iterator[None]:
     """Have Ctrl-C wait for the end of a block; threads and processes that are started in it never
     get one. For the main thread.
     """
@@ -121,18 +121,18 @@ def uninterrupted() -> Iterator[None]:
         _signal.signal(signal.SIGINT, before)
         # No name for the frame: it would hold itself, and all that is on the stack, till the next
         # collection.
-        if came and not put_off(signal.SIGINT, sys._getframe()):
+        if came and not postpone_signal(signal.SIGINT, sys._getframe()):
             before(signal.SIGINT, sys._getframe())
 
 
-def heed_termination() -> None:
-    """Raise SystemExit at SIGTERM, but never where Python would drop it, as :func:`heed_interrupts`
-    tells.
+def handle_termination() -> None:
+    """Raise SystemExit at SIGTERM, but never where Python would drop it, as
+    :func:`handle_interrupts` tells.
     """
     signal.signal(signal.SIGTERM, _terminate)
 
 
-class Entered(NamedTuple):
+class InterruptState(NamedTuple):
     """When something was entered: what its caller was handling, and how many interrupts had been
     raised.
     """
@@ -141,17 +141,17 @@ class Entered(NamedTuple):
     interrupts: int = 0
 
 
-_START = Entered()
+_START = InterruptState()
 
 
-def entered_now() -> Entered:
+def interrupt_state() -> InterruptState:
     """Return what :func:`caused_by_interrupt` does not look behind: a caller may be in an ``except
     KeyboardInterrupt`` of his own.
     """
-    return Entered(sys.exc_info()[1], len(_raised))
+    return InterruptState(sys.exc_info()[1], len(_raised))
 
 
-def caused_by_interrupt(error: Optional[BaseException], entered: Entered = _START) -> bool:
+def caused_by_interrupt(error: Optional[BaseException], entered: InterruptState = _START) -> bool:
     """Tell whether KeyboardInterrupt is an error, its cause, or what was handled when it was
     raised; or whether one was raised before.
 
@@ -170,13 +170,13 @@ def caused_by_interrupt(error: Optional[BaseException], entered: Entered = _STAR
 def _interrupt(number: int, frame: Optional[FrameType]) -> None:
     if _over:
         return
-    if not put_off(number, frame):
+    if not postpone_signal(number, frame):
         _raised.append(number)
         raise KeyboardInterrupt
 
 
 def _terminate(number: int, frame: Optional[FrameType]) -> None:
-    if not put_off(number, frame):
+    if not postpone_signal(number, frame):
         _terminated.append(number)
         raise SystemExit(128 + number)
 
@@ -188,7 +188,7 @@ def terminated() -> bool:
     return bool(_terminated)
 
 
-def put_off(number: int, frame: Optional[FrameType]) -> bool:
+def postpone_signal(number: int, frame: Optional[FrameType]) -> bool:
     """Have a signal sent again a moment later if what is raised now would be dropped; tell whether
     that is so.
     """

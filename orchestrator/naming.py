@@ -272,7 +272,7 @@ def parse_golden_name(file_name: str) -> Optional[GoldenName]:
     )
 
 
-def meant_golden_name(file_name: str) -> Optional[str]:
+def intended_golden_name(file_name: str) -> Optional[str]:
     """Return what a file should be called whose name is a golden file's but for letters outside the
     rule; None for any other.
     """
@@ -285,7 +285,7 @@ def meant_golden_name(file_name: str) -> Optional[str]:
     )
 
 
-def lacks_a_part(file_name: str) -> bool:
+def lacks_name_part(file_name: str) -> bool:
     """Tell whether this is the name of an npy file with an op's name and one number: an output
     index without a time, or a time alone.
     """
@@ -317,7 +317,7 @@ def parked_name(op_name: str, number: int) -> str:
     return "%s-parked-%d" % (op_name, number)
 
 
-def parked_op(op_name: str) -> Optional[str]:
+def op_of_parked_name(op_name: str) -> Optional[str]:
     """Return the sanitised name that :func:`parked_name` was given; None for any other name."""
     match = _PARKED.match(op_name)
     return match.group("op") if match is not None else None
@@ -328,7 +328,7 @@ def fits(file_name: str) -> bool:
     return len(os.fsencode(file_name)) <= MAX_NAME_BYTES
 
 
-def bounded_name(head: str, tail: str) -> str:
+def shortened_file_name(head: str, tail: str) -> str:
     """Return ``head`` + ``tail`` as a file name of at most 255 bytes: a longer head is cut and ends
     with 16 digits of its SHA-256.
     """

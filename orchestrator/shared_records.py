@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, List, Tuple, Type, TypeVar
 T = TypeVar("T")
 
 
-def quickly_made(cls: Type[T], by_name: bool = False) -> Type[T]:
+def fast_init(cls: Type[T], by_name: bool = False) -> Type[T]:
     """Give a frozen dataclass (without slots and ``__post_init__``) an ``__init__`` that fills in
     all fields at once, and have it pickled as the values of its fields, without their names; a
     class decorator.
@@ -67,7 +67,7 @@ def changed(record: T, **changes: Any) -> T:
     return other
 
 
-def remembering_last(make: Callable[..., T]) -> Callable[..., T]:
+def cached_last(make: Callable[..., T]) -> Callable[..., T]:
     """Return a function that gives for the object it was called with last what it gave then: of
     rows that follow one another, those of equal bytes share their metrics. A decorator.
 

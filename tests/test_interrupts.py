@@ -13,17 +13,17 @@ import threading
 
 import pytest
 
-from goldwatch.interrupts import caused_by_interrupt, entered_now, uninterrupted
+from goldwatch.interrupts import caused_by_interrupt, interrupt_state, uninterrupted
 from goldwatch.run.watch_end import Signals
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPT = """
 import os, signal, sys, time, weakref
-from goldwatch.interrupts import heed_interrupts, heed_termination
+from goldwatch.interrupts import handle_interrupts, handle_termination
 number = getattr(signal, sys.argv[2])
 if sys.argv[1] == "heeded":
-    heed_interrupts()
-    heed_termination()
+    handle_interrupts()
+    handle_termination()
 else:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
 
@@ -106,7 +106,7 @@ def test_an_interrupt_handled_before_the_entry_is_not_a_cause():
     try:
         raise handled
     except KeyboardInterrupt:
-        entered = entered_now()
+        entered = interrupt_state()
     error = while_handling(while_handling(handled, OSError()), ValueError())
     assert caused_by_interrupt(error) and not caused_by_interrupt(error, entered)
     assert caused_by_interrupt(
@@ -116,9 +116,8 @@ def test_an_interrupt_handled_before_the_entry_is_not_a_cause():
 
 
 def test_a_signal_outside_of_finalisers_is_raised_at_once():
-    code = (
-        "import os, signal\nfrom goldwatch.interrupts import heed_interrupts\nheed_interrupts()\n"
-    )
+    code = "import os, signal\nfrom goldwatch.interrupts import handle_interrupts\n"
+    code += "handle_interrupts()\n"
     code += (
         "try:\n    os.kill(os.getpid(), signal.SIGINT)\n    sum(range(9))\nexcept "
         "KeyboardInterrupt:\n    print('raised')\n"
@@ -130,9 +129,9 @@ def test_a_signal_outside_of_finalisers_is_raised_at_once():
 def test_another_programs_signal_handler_is_kept():
     code = (
         "import signal\nfrom goldwatch.interrupts import "
-        "heed_interrupts\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "handle_interrupts\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
     )
-    code += "heed_interrupts()\nprint(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)\n"
+    code += "handle_interrupts()\nprint(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)\n"
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=60)
     assert done.stdout.decode().split() == ["True"]
 
@@ -140,7 +139,7 @@ def test_another_programs_signal_handler_is_kept():
 def test_an_error_that_hides_its_interrupt_is_recognised():
     code = (
         "import os, signal, sys\nfrom goldwatch.interrupts import caused_by_interrupt, "
-        "entered_now, heed_interrupts\nheed_interrupts()\n"
+        "interrupt_state, handle_interrupts\nhandle_interrupts()\n"
     )
     code += "print(caused_by_interrupt(ImportError()))\n"
     code += (
@@ -149,7 +148,7 @@ def test_an_error_that_hides_its_interrupt_is_recognised():
     )
     code += (
         "print(caused_by_interrupt(ImportError()), caused_by_interrupt(None), "
-        "caused_by_interrupt(OSError(), entered_now()))\n"
+        "caused_by_interrupt(OSError(), interrupt_state()))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=60)
     assert done.stdout.decode().split() == ["False", "True", "False", "False"]

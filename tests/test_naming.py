@@ -226,10 +226,10 @@ def test_a_free_name_is_used_only_once() -> None:
 
 @pytest.mark.parametrize("letter", ["a", "ä", "漢", "\udcff"])
 def test_long_names_are_bounded_to_255_bytes_and_stay_different(letter):
-    assert naming.bounded_name(letter * 3, "_tail") == letter * 3 + "_tail"
-    long = naming.bounded_name(letter * 300, "_tail")
+    assert naming.shortened_file_name(letter * 3, "_tail") == letter * 3 + "_tail"
+    long = naming.shortened_file_name(letter * 300, "_tail")
     assert (
         len(os.fsencode(long)) <= 255
         and long.endswith("_tail")
-        and long != naming.bounded_name(letter * 301, "_tail")
+        and long != naming.shortened_file_name(letter * 301, "_tail")
     )

@@ -14,7 +14,7 @@ from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from ...errors import GoldwatchError, InputError, MissingPath, UsageError
 from ...filesystem.inputs import open_input
-from ...filesystem.outputs import write_whole
+from ...filesystem.outputs import write_atomically
 from ...naming import printable
 from ...netfiles.caffe_cut import delete_layers
 from ...netfiles.caffe_net import Layer, Net, State, dropout_is_plain, initial_state
@@ -104,9 +104,9 @@ def deinplace_file(
             raise UsageError("%s is both the output and the report" % printable(report))
         check_output(report, [model, path], force or _is_report(report), "`report`")
     done = deinplace_text(document, phase, level, stages, drop_dropout)
-    write_whole(path, encode(done.text))
+    write_atomically(path, encode(done.text))
     if report is not None:
-        write_whole(report, (json.dumps(done.report(), indent=1) + "\n").encode("ascii"))
+        write_atomically(report, (json.dumps(done.report(), indent=1) + "\n").encode("ascii"))
     return path, done
 
 

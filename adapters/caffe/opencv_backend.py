@@ -11,7 +11,7 @@ import numpy as np
 
 from ...elements import element_count
 from ...errors import EnvironmentProblem, InputError
-from ...filesystem.outputs import write_whole
+from ...filesystem.outputs import write_atomically
 from ...naming import printable
 from ...netfiles.prototxt import encode
 from .backends import BACKENDS
@@ -72,7 +72,7 @@ class OpencvBackend:
                 )
             else:
                 path = os.path.join(folder, "normalised.prototxt")
-                write_whole(path, encode(done.text))
+                write_atomically(path, encode(done.text))
                 self._net = cv2.dnn.readNetFromCaffe(path, weights)
         except cv2.error as error:
             raise self._problem("cannot load the net", error) from error

@@ -11,7 +11,7 @@ from dataclasses import astuple
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from ...errors import InputError
-from ...filesystem.outputs import write_whole
+from ...filesystem.outputs import write_atomically
 from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffe_v0 import read_upgraded
@@ -195,7 +195,7 @@ class _Runner:
         files = {"prototxt": encode(text), "weights": self._records(names)}
         paths = {what: os.path.join(self._folder, "piece." + what) for what in files}
         for what, data in files.items():
-            write_whole(paths[what], data)
+            write_atomically(paths[what], data)
         return PycaffeBackend(dict(paths, stages=[]), net)
 
     def _records(self, names: Any) -> bytes:

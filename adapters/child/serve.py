@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, NoReturn
 
 from ...errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EnvironmentProblem, GoldwatchError
 from ...filesystem.inputs import open_input
-from ...interrupts import caused_by_interrupt, exit_code_of, heed_interrupts
+from ...interrupts import caused_by_interrupt, exit_code_of, handle_interrupts
 from .signals import hear
 
 PROGRESS_INTERVAL_S = 0.1
@@ -68,7 +68,7 @@ class Parent:
 
 def main(task_path: str, descriptor: int) -> None:
     """Do the task in ``task_path`` (JSON, as :func:`.parent.run_child` writes it) and exit."""
-    heed_interrupts()
+    handle_interrupts()
     parent = Parent(descriptor)
     with open_input(task_path) as stream:
         task: Dict[str, Any] = json.loads(stream.read().decode("utf-8"))

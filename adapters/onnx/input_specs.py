@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ...errors import InputError, MissingPath, UsageError
-from ...naming import bounded_name, nearest_names, printable, sanitise_golden
+from ...naming import nearest_names, printable, sanitise_golden, shortened_file_name
 from ...netfiles.onnx_types import BY_NAME
 from ...netfiles.onnx_values import Dim, OnnxValue
 
@@ -122,7 +122,7 @@ def stems_of(names: Sequence[str]) -> Dict[str, str]:
     stems: Dict[str, str] = {}
     taken = {name for name in names if sanitise_golden(name) == name and not name.isdigit()}
     for name in names:
-        stem = bounded_name(sanitise_golden(name) or "_", ".npy")[: -len(".npy")]
+        stem = shortened_file_name(sanitise_golden(name) or "_", ".npy")[: -len(".npy")]
         while stem.isdigit() or (stem in taken and stem != name):
             stem += "_"
         taken.add(stem)

@@ -15,7 +15,7 @@ import numpy as np
 from ...elements import element_count
 from ...errors import FormatError, InputError, MissingPath, UsageError, require_file
 from ...filesystem.inputs import open_input
-from ...filesystem.outputs import write_whole
+from ...filesystem.outputs import write_atomically
 from ...naming import printable
 from ...netfiles.onnx_model import OnnxGraph
 from ...netfiles.onnx_types import BY_NAME, TYPES, OnnxType, type_name
@@ -435,8 +435,8 @@ def save_inputs(out: str, fed: Sequence[Fed], halves: Sequence[str]) -> List[Dic
         lost = int(np.count_nonzero(np.isinf(stored) & np.isfinite(entry.array))) if half else 0
         stream = io.BytesIO()
         np.save(stream, entry.array, allow_pickle=False)
-        write_whole(os.path.join(folder, stem + ".npy"), stream.getvalue(), FILE_MODE)
-        write_whole(os.path.join(folder, stem + ".bin"), raw, FILE_MODE)
+        write_atomically(os.path.join(folder, stem + ".npy"), stream.getvalue(), FILE_MODE)
+        write_atomically(os.path.join(folder, stem + ".bin"), raw, FILE_MODE)
         files = {name: "%s/%s.%s" % (INPUTS_FOLDER, stem, name) for name in ("npy", "bin")}
         dtypes = {"dtype": entry.type.name, "bin_dtype": "float16" if half else entry.type.name}
         listed.append(

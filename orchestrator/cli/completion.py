@@ -17,7 +17,7 @@ from click.shell_completion import (
 
 from ..errors import EnvironmentProblem, UsageError
 from ..filesystem.inputs import read_input
-from ..filesystem.outputs import replacing
+from ..filesystem.outputs import atomic_text_writer
 from .command import command
 from .printing import put, put_file
 from .shell_words import shell_word
@@ -97,7 +97,7 @@ def completion(shell: Optional[str], prints: bool) -> None:
     _require_home()
     path = _place(name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with replacing(path) as stream:
+    with atomic_text_writer(path) as stream:
         stream.write(script)
     put("wrote %s" % path)
     if name != "fish":

@@ -18,7 +18,7 @@ from ..config.select import Selection
 from ..config.written_forms import FORMS, left_out, read_plan
 from ..errors import MissingPath, UsageError, require_file
 from ..filesystem.inputs import read_input
-from ..filesystem.outputs import replacing
+from ..filesystem.outputs import atomic_text_writer
 from .command import PrintArguments, command, format_option, topic, verbosity_options
 from .option_syntax import in_options, parse_list, parse_model, parse_range, parse_skip
 from .printing import print_json, put, put_cells, put_file, say
@@ -422,7 +422,7 @@ def _write(path: str, text: str) -> None:
         if os.path.isfile(path) and not os.path.islink(path)
         else None
     )
-    with replacing(path) as stream:
+    with atomic_text_writer(path) as stream:
         stream.write(text)
     if mode is not None:
         os.chmod(path, mode)

@@ -8,7 +8,7 @@ from typing import Optional
 import click
 
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, UsageError
-from ..filesystem.outputs import replacing
+from ..filesystem.outputs import atomic_text_writer
 from ..naming import printable
 from ..pages.diff_page import diff_page
 from ..reports.difference import KINDS, WORSE, Difference, difference_of
@@ -81,7 +81,7 @@ def diff(
     contents = {"--html": diff_page, "--markdown": markdown, "--junit": junit}
     for option, path in asked.items():
         make_room(path)
-        with replacing(path) as stream:
+        with atomic_text_writer(path) as stream:
             stream.write(contents[option](difference))
     if output_format == "json":
         print_json(difference.document())

@@ -22,7 +22,7 @@ from goldwatch.adapters.tensorflow.tfdbg_listing import parse_listing
 
 from ..errors import EXIT_INCOMPLETE, InputError, MissingPath, UsageError
 from ..filesystem.inputs import read_input
-from ..filesystem.outputs import write_whole
+from ..filesystem.outputs import write_atomically
 from ..naming import MAPPING_FILE, mapping_line, printable, read_mapping
 from .command import command, format_option
 from .golden_words import golden_words
@@ -160,9 +160,11 @@ def _write_commands(output: str, plan: CommandPlan) -> None:
                     hint="write the commands into another folder",
                 )
         lines = "".join(mapping_line(*line) for line in mapping.items())
-        write_whole(path, lines.encode("utf-8", "surrogateescape"), FILE_MODE)
+        write_atomically(path, lines.encode("utf-8", "surrogateescape"), FILE_MODE)
     lines = "".join(command.text + "\n" for command in plan.commands)
-    write_whole(os.path.join(folder, base), lines.encode("utf-8", "surrogateescape"), FILE_MODE)
+    write_atomically(
+        os.path.join(folder, base), lines.encode("utf-8", "surrogateescape"), FILE_MODE
+    )
 
 
 def _commands_document(plan: CommandPlan, output: Optional[str]) -> Dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Dict, List, Optional, Tuple
 import click
 
 from ..errors import GoldwatchError, UsageError, require_file
-from ..filesystem.outputs import replacing
+from ..filesystem.outputs import atomic_text_writer
 from ..pages.graph_page import Commands, graph_page
 from ..pages.graph_result import doubt, read_result
 from ..pages.model_network import OM, PageModel, read_page_model, within
@@ -117,7 +117,7 @@ def _write(
             commands = commands._replace(submodel=None, no_submodel=str(error))
     page = graph_page(page_model, commands, compared, source)
     make_room(output)
-    with replacing(output) as stream:
+    with atomic_text_writer(output) as stream:
         stream.write(page)
     return len(page_model.ops), "" if compared is None else doubt(page_model, compared)
 

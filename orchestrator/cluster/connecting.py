@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Seq
 
 from .. import __version__
 from ..errors import EnvironmentProblem, GoldwatchError, UsageError
-from ..interrupts import interrupts_withheld
+from ..interrupts import interrupts_blocked
 from ..processes.pool import default_jobs
 from ..text.wording import listed
 from .address import ClusterAddress, NoCertificates
@@ -87,7 +87,7 @@ def connected(address: ClusterAddress) -> Iterator[Connection]:
         warnings.simplefilter(
             "ignore", importlib.import_module("distributed.versions").VersionMismatchWarning
         )
-        with interrupts_withheld():
+        with interrupts_blocked():
             try:
                 client = distributed.Client(
                     where, timeout=TIMEOUT_S, set_as_default=False, security=security

@@ -12,7 +12,7 @@ import signal
 from typing import Any, Iterator, Sequence, Set
 
 from ..errors import EnvironmentProblem
-from ..interrupts import heed_termination, interrupts_withheld
+from ..interrupts import handle_termination, interrupts_blocked
 from .bounded_questions import CLOSING_S
 from .first_contact import first_line
 from .scratch_folder import scratch_folder
@@ -36,7 +36,7 @@ def own_cluster(workers: int, log_level: int) -> Iterator[Any]:
     distributed: Any = importlib.import_module("distributed")
     with contextlib.ExitStack() as stack:
         stack.callback(signal.signal, signal.SIGTERM, signal.getsignal(signal.SIGTERM))
-        heed_termination()
+        handle_termination()
         with _starting():
             folder = stack.enter_context(
                 scratch_folder(dask.config.get("temporary-directory", None))
@@ -52,7 +52,7 @@ def own_cluster(workers: int, log_level: int) -> Iterator[Any]:
             # What ends two workers ends all. Workers are started by the cluster's own thread: none
             # gets a Ctrl-C.
             config = {"distributed.scheduler.allowed-failures": 1, "temporary-directory": folder}
-            with interrupts_withheld(), dask.config.set(config):
+            with interrupts_blocked(), dask.config.set(config):
                 cluster = distributed.LocalCluster(n_workers=0, threads_per_worker=1, **options)
                 stack.push(
                     lambda kind, error, trace: end_cluster(

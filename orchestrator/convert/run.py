@@ -16,7 +16,7 @@ from ..dumps.npy import open_npy
 from ..dumps.overflow import overflow_records
 from ..errors import GoldwatchError, NotComparable, UsageError
 from ..filesystem.inputs import read_input
-from ..filesystem.outputs import remove_leftovers, write_whole
+from ..filesystem.outputs import remove_leftovers, write_atomically
 from ..naming import (
     MAPPING_FILE,
     MAPPING_LIMIT_BYTES,
@@ -115,7 +115,7 @@ def convert_files(
     report.files.sort(key=lambda entry: (order[entry["source"]], entry["file"]))
     report.failed.sort(key=lambda entry: order[entry["source"]])
     _write_mappings(out, report.names)
-    write_whole(
+    write_atomically(
         os.path.join(out, REPORT_FILE),
         (json.dumps(report.document(), indent=1) + "\n").encode("utf-8", "surrogateescape"),
     )
@@ -176,7 +176,7 @@ def _write_mappings(out: str, names: Sequence[Tuple[str, str, str]]) -> None:
         )
         known_lines = [line if line.endswith(b"\n") else line + b"\n" for line in known]
         made = [line.encode("utf-8", "surrogateescape") for line in sorted(lines)]
-        write_whole(path, b"".join(dict.fromkeys(known_lines + made)))
+        write_atomically(path, b"".join(dict.fromkeys(known_lines + made)))
 
 
 def convert_file(source: Source, out: str, options: ConvertOptions) -> Report:
@@ -290,7 +290,9 @@ class _Job:
         records, problem = overflow_records(dump)
         for index, record in enumerate(records):
             name = self._name("%s.output.%d.json" % (self.source.name, index))
-            write_whole(self._path(name), (json.dumps(record, indent=1) + "\n").encode("ascii"))
+            write_atomically(
+                self._path(name), (json.dumps(record, indent=1) + "\n").encode("ascii")
+            )
             self._note(name, "output.%d" % index, "json", "uint8", None, None)
         if problem is not None:
             self.fail(problem)
@@ -304,7 +306,7 @@ class _Job:
                 source = dump.source(kind, region.index)
                 name = self._name("%s.%s.%d.%s" % (self.source.name, kind, region.index, suffix))
                 data = bytes(source.read(0, source.nbytes))
-                write_whole(self._path(name), data.rstrip(b"\0") if kind == "space" else data)
+                write_atomically(self._path(name), data.rstrip(b"\0") if kind == "space" else data)
                 self._note(
                     name,
                     "%s.%d" % (kind, region.index),

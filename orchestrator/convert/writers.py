@@ -12,7 +12,7 @@ import numpy as np
 from ..dumps.container import DumpFile
 from ..dumps.write import TensorData, write_dump
 from ..errors import EnvironmentProblem
-from ..filesystem.outputs import renamed_at_the_end, write_whole, writing_whole
+from ..filesystem.outputs import atomic_writer, renamed_on_success, write_atomically
 from ..tensors.dtypes import Array
 from ..tensors.tensor import WINDOW_BYTES, Tensor
 from .tensors import Converted
@@ -23,7 +23,7 @@ _TEXT_ELEMENTS = 1 << 16
 def write_npy(path: str, converted: Converted) -> str:
     """Write the numbers of a tensor as npy; return their element type's name."""
     numbers = converted.numbers()
-    with writing_whole(path) as stream:
+    with atomic_writer(path) as stream:
         np.lib.format.write_array(
             stream, np.ascontiguousarray(numbers).reshape(numbers.shape), allow_pickle=False
         )
@@ -39,7 +39,7 @@ def copy_npy(path: str, tensor: Tensor) -> None:
         "shape": tensor.shape,
     }
     np.lib.format.write_array_header_1_0(header, fields)
-    with writing_whole(path) as stream:
+    with atomic_writer(path) as stream:
         stream.write(header.getvalue())
         for window in _windows(tensor):
             stream.write(window)
@@ -65,13 +65,13 @@ def _npy_type(tensor: Tensor) -> Any:
 
 def write_bin(path: str, converted: Converted) -> str:
     """Write the stored bytes of a tensor; return its element type's name."""
-    write_whole(path, converted.raw().data)
+    write_atomically(path, converted.raw().data)
     return converted.dtype.name
 
 
 def copy_bin(path: str, tensor: Tensor) -> None:
     """Write the stored bytes of a tensor as they are, window by window."""
-    with writing_whole(path) as stream:
+    with atomic_writer(path) as stream:
         for window in _windows(tensor):
             stream.write(window)
 
@@ -87,7 +87,7 @@ def write_txt(path: str, converted: Converted) -> str:
     """
     numbers = converted.numbers()
     flat = numbers.reshape(-1)
-    with writing_whole(path) as stream:
+    with atomic_writer(path) as stream:
         for start in range(0, flat.size, _TEXT_ELEMENTS):
             stream.write(
                 "".join(
@@ -114,7 +114,7 @@ def write_container(
     """
     raw = converted.raw()
     data = TensorData(raw.data, converted.dtype, layout, converted.shape, original_shape)
-    with renamed_at_the_end(path) as aside:
+    with renamed_on_success(path) as aside:
         write_dump(aside, outputs=[data], op_name=op_name)
         _verify(aside, raw, converted)
     return converted.dtype.name

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
 
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, UsageError
 from ..filesystem.inputs import read_input
-from ..filesystem.outputs import replacing
+from ..filesystem.outputs import atomic_text_writer
 from ..operators import CannotCompute
 from ..store.out_folder import make_folder
 from ..text.wording import listed, plural
@@ -252,9 +252,9 @@ def cure(
     chosen = _chosen(measured, mode, budget, out, notes)
     make_folder(out)
     if chosen.file is not None:
-        with replacing(chosen.file) as stream:
+        with atomic_text_writer(chosen.file) as stream:
             stream.write(content(mode, chosen.units, measured.ops, earlier))
-    with replacing(os.path.join(out, DOCUMENT)) as stream:
+    with atomic_text_writer(os.path.join(out, DOCUMENT)) as stream:
         stream.write(json.dumps(chosen.document(), indent=1, allow_nan=False) + "\n")
     return chosen
 

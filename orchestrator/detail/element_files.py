@@ -7,7 +7,7 @@ from typing import Any, BinaryIO, Iterator, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from ..filesystem.outputs import writing_whole
+from ..filesystem.outputs import atomic_writer
 from ..metrics.patterns.element_errors import errors_of, is_bad
 from ..metrics.patterns.masked import Masks
 from ..tensors.geometry import Geometry
@@ -59,7 +59,7 @@ class Written(NamedTuple):
 
 def write_elements(elements: Elements, path: str, start: int, stop: int) -> Written:
     """Write the elements ``start`` to ``stop`` of the golden's order into one file."""
-    with writing_whole(path) as stream:
+    with atomic_writer(path) as stream:
         stream.write(elements.heading())
         for window in ordered_windows(
             elements.target, elements.golden, elements.geometry, start, stop, _LINES
@@ -87,7 +87,7 @@ def write_bad(elements: Elements, paths: Iterator[str], rows: int) -> Iterator[W
     first = True
     while first or piece is not None:
         first, count, path = False, 0, next(paths)
-        with writing_whole(path) as stream:
+        with atomic_writer(path) as stream:
             stream.write(elements.heading())
             while piece is not None:
                 _put(stream, *piece)
@@ -119,7 +119,7 @@ def write_chosen(
     elements: Elements, path: str, positions: Array, x: Optional[Array], y: Optional[Array]
 ) -> Written:
     """Write the elements at some positions of the golden's order."""
-    with writing_whole(path) as stream:
+    with atomic_writer(path) as stream:
         stream.write(elements.heading())
         if x is not None and y is not None and positions.size:
             sizes = elements.geometry.sizes or (1,)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Tuple, cast
 
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS
-from ..filesystem.outputs import write_whole
+from ..filesystem.outputs import write_atomically
 from ..metrics.row import (
     EXPECTED_ABSENT,
     FAIL,
@@ -100,7 +100,7 @@ def compare_op(
     detail = OpDetail(
         pairs.op, tuple(details), _exit_code(details, allow_missing), (*files, DETAIL_FILE)
     )
-    write_whole(
+    write_atomically(
         os.path.join(settings.out, DETAIL_FILE),
         (json.dumps(detail.document(), indent=1, allow_nan=False) + "\n").encode("ascii"),
     )

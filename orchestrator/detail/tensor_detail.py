@@ -25,7 +25,7 @@ import numpy as np
 from ..dumps.golden import GoldenEntry
 from ..elements import element_count
 from ..errors import GoldwatchError
-from ..filesystem.outputs import write_whole
+from ..filesystem.outputs import write_atomically
 from ..metrics.pair import compare_pair
 from ..metrics.pair_alignment import converted, geometry_of, open_counterpart
 from ..metrics.pair_task import PairTask, Settings
@@ -35,7 +35,7 @@ from ..metrics.patterns.masked import Masks
 from ..metrics.patterns.pass_statistics import Evidence
 from ..metrics.row import FAIL, METRICS, PASS, Row
 from ..metrics.slices import MASK
-from ..naming import bounded_name
+from ..naming import shortened_file_name
 from ..reports.result_json import row_document
 from ..store.rowsql import plain_tree
 from ..tensors.axes import Layout, layout_of, plain_letters
@@ -185,7 +185,7 @@ def _file_name_of(row: Row) -> str:
     tail = row.tensor.split(":%s:%d" % (row.kind, row.tensor_index or 0), 1)[-1]
     # Letters of all scripts stay: names of as many Chinese characters would be one name.
     name = re.sub(r"[^\w-]", "_", row.op + tail)
-    return bounded_name(name, _LONGEST_TAIL)[: -len(_LONGEST_TAIL)]
+    return shortened_file_name(name, _LONGEST_TAIL)[: -len(_LONGEST_TAIL)]
 
 
 def not_compared(row: Row) -> TensorDetail:
@@ -330,7 +330,9 @@ def _write(
 ) -> Tuple[str, ...]:
     base = os.path.join(settings.out, stem)
     written = [base + "_summary.txt"]
-    write_whole(written[0], _summary(elements, first_pass, row).encode("utf-8", "backslashreplace"))
+    write_atomically(
+        written[0], _summary(elements, first_pass, row).encode("utf-8", "backslashreplace")
+    )
     for name, top in (("absolute", first_pass.absolute), ("relative", first_pass.relative)):
         path = "%s_%s_error_topn.csv" % (base, name)
         write_chosen(elements, path, top.positions, top.x, top.y)

@@ -8,7 +8,7 @@ import os
 from typing import Any, Callable, Dict, List, Optional
 
 from ..errors import MissingPath
-from ..filesystem.mounts import NETWORK_FILE_SYSTEMS, mount_of, told_of_changes
+from ..filesystem.mounts import NETWORK_FILE_SYSTEMS, mount_of, reports_all_changes
 from ..system.kernel_files import text_of
 
 _WATCHES = "proc/sys/fs/inotify/max_user_watches"
@@ -52,7 +52,7 @@ def place(path: str, tick: Tick = lambda count: None) -> Dict[str, Any]:
         "path": here,
         "file_system": kind or None,
         "mount_point": None if mount is None else mount.point,
-        "watched_by": "inotify" if told_of_changes(kind) else "listing",
+        "watched_by": "inotify" if reports_all_changes(kind) else "listing",
         "wal": kind not in NETWORK_FILE_SYSTEMS,
         "writable": os.access(folder, os.W_OK | os.X_OK),
         "free_bytes": room.f_bavail * room.f_frsize if room.f_blocks else None,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from ..errors import NotThere, TypeNotComparable, UsageError
 from ..filesystem.inputs import AnyPath, path_text
-from ..shared_records import quickly_made
+from ..shared_records import fast_init
 from ..tensors.dtypes import Array, DType, dtype_by_code, nbytes
 from ..tensors.formats import split_format
 from ..tensors.layouts import original_array
@@ -43,7 +43,7 @@ MAX_ELEMENTS = 2**63 - 1
 KINDS = ("input", "output", "buffer", "space")
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True)
 class TensorInfo:
     """What the header says about one input or output.

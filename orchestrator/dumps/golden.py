@@ -17,14 +17,14 @@ from ..naming import (
     GoldenName,
     is_hash_name,
     nearest_names,
-    parked_op,
+    op_of_parked_name,
     parse_dump_name,
     parse_golden_name,
     read_mapping,
     sanitise_device,
     sanitise_golden,
 )
-from ..shared_records import quickly_made
+from ..shared_records import fast_init
 from ..statistics_dumps.statistics_csv import is_table_of_ops, table_paths
 from ..tensors.tensor import Tensor
 from ..text.wording import listed, plural
@@ -44,7 +44,7 @@ _RESHAPE, _VIEW = "-aten.reshape.default.", "-aten.view.default."
 _SUFFIX_RANK = {"npy": 2, "pb": 1, "quant": 0}
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True)
 class GoldenEntry:
     """One golden tensor, not yet opened.
@@ -218,7 +218,7 @@ class GoldenSet:
 
     def put(self, entry: GoldenEntry) -> None:
         """Add a tensor regardless of its file's name."""
-        self._know(entry.path, entry.kind)
+        self._add_entry(entry.path, entry.kind)
         self._files.setdefault(
             (sanitise_golden(entry.original or entry.op_name), entry.index), []
         ).append(entry)
@@ -346,7 +346,7 @@ class GoldenSet:
                 else "none is it"
             )
         parked = [entry for entries in self._parked.values() for entry in entries]
-        if any((parked_op(entry.op_name), entry.index) == (key, index) for entry in parked):
+        if any((op_of_parked_name(entry.op_name), entry.index) == (key, index) for entry in parked):
             return (
                 "its golden file is parked, for several ops share this name (mapping.csv): "
                 "keep manifest.json beside it, which tells whose it is"
@@ -455,7 +455,7 @@ class GoldenSet:
             "output",
             rank,
         )
-        if file.hash_name is not None and parked_op(name.op_name) is not None:
+        if file.hash_name is not None and op_of_parked_name(name.op_name) is not None:
             original = original_name(file.path)
             if original is None:
                 self._parked.setdefault(os.path.dirname(file.path), []).append(entry)
@@ -476,7 +476,7 @@ class GoldenSet:
             self._add_file(GoldenFile(entry.path, entry.rel, name, os.path.basename(entry.path)))
         return len(self._parked.get(folder, ())) < len(waiting)
 
-    def _know(self, path: str, kind: str) -> None:
+    def _add_entry(self, path: str, kind: str) -> None:
         self._known[path] = kind
         self._kinds[kind] += 1
         self.revision += 1
@@ -484,7 +484,7 @@ class GoldenSet:
     def _add_dump(self, dump: DumpEntry) -> bool:
         if dump.path in self._known:
             return False
-        self._know(dump.path, "npu")
+        self._add_entry(dump.path, "npu")
         self.dumps.add(dump)
         return True
 

@@ -13,9 +13,9 @@ from ..naming import (
     MAPPING_FILE,
     DumpName,
     GoldenName,
+    intended_golden_name,
     is_hash_name,
-    lacks_a_part,
-    meant_golden_name,
+    lacks_name_part,
     parse_dump_name,
     parse_golden_name,
     read_mapping,
@@ -129,7 +129,7 @@ def list_folder(folder: str, rel: str = "") -> FolderListing:
         listing.notes.append("%s cannot be listed: %s" % (listing.where(), listing.unlisted))
         return listing
     for entry in in_order:
-        _sort_in(listing, entry, hashes)
+        _add_file(listing, entry, hashes)
     if hashes:
         _resolve(listing, hashes)
     listing.notes += misnamed_notes([os.path.join(rel, name) for name in listing.others])
@@ -141,7 +141,7 @@ def misnamed_notes(files: Sequence[str]) -> List[str]:
     """Return notes about files that would be golden files but for some letters or a missing part of
     their names.
     """
-    incomplete = [file for file in files if lacks_a_part(os.path.basename(file))]
+    incomplete = [file for file in files if lacks_name_part(os.path.basename(file))]
     if incomplete:
         count = (
             "1 npy file lacks" if len(incomplete) == 1 else "%d npy files lack" % len(incomplete)
@@ -151,7 +151,7 @@ def misnamed_notes(files: Sequence[str]) -> List[str]:
             text % (count, incomplete[0]),
             *misnamed_notes([file for file in files if file not in set(incomplete)]),
         ]
-    names = ((file, meant_golden_name(os.path.basename(file))) for file in files)
+    names = ((file, intended_golden_name(os.path.basename(file))) for file in files)
     misnamed = [(file, meant) for file, meant in names if meant is not None]
     if not misnamed:
         return []
@@ -165,7 +165,7 @@ def misnamed_notes(files: Sequence[str]) -> List[str]:
     ]
 
 
-def _sort_in(listing: FolderListing, entry: os.DirEntry[str], hashes: List[str]) -> None:
+def _add_file(listing: FolderListing, entry: os.DirEntry[str], hashes: List[str]) -> None:
     name = entry.name
     try:
         if entry.is_dir():

@@ -26,16 +26,16 @@ _REASONS = {
 
 def unfit_golden(path: str) -> Optional[Tuple[str, str]]:
     """Return (reason, cause of the row) why a golden file must not be compared, or None."""
-    cause = _asked(path, _causes)
+    cause = _manifest_entry(path, _causes)
     return None if cause is None else (_REASONS[cause], cause)
 
 
 def original_name(path: str) -> Optional[str]:
     """Return the raw name of the op of a golden file by its manifest, or None."""
-    return _asked(path, _originals)
+    return _manifest_entry(path, _originals)
 
 
-def _asked(path: str, answers: Callable[[str, int, int], Dict[str, str]]) -> Optional[str]:
+def _manifest_entry(path: str, answers: Callable[[str, int, int], Dict[str, str]]) -> Optional[str]:
     """Return the manifest's entry for one golden file."""
     folder, slash, name = path.rpartition(os.sep)
     manifest = folder + slash + MANIFEST_FILE

@@ -139,7 +139,9 @@ def _read_header(descriptor: int, size: int, path: str, header: NpyHeader) -> No
         else read_at(descriptor, begin, length, path)
     )
     try:
-        header.dtype, header.itemsize, header.fortran_order, header.shape = _understood(text, major)
+        header.dtype, header.itemsize, header.fortran_order, header.shape = _parsed_header(
+            text, major
+        )
     except FormatError as error:
         raise FormatError(error.message, path, hint=error.hint) from None
     except ValueError as error:
@@ -148,7 +150,7 @@ def _read_header(descriptor: int, size: int, path: str, header: NpyHeader) -> No
 
 
 @lru_cache(maxsize=512)
-def _understood(text: bytes, major: int) -> Tuple[DType, int, bool, Tuple[int, ...]]:
+def _parsed_header(text: bytes, major: int) -> Tuple[DType, int, bool, Tuple[int, ...]]:
     """Return (element type, item size, Fortran order, shape) of a header; cached, for many tensors
     have the same.
     """

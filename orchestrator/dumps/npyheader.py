@@ -98,7 +98,7 @@ class _Tokens:
         self._token = self._next()
         return token
 
-    def _sees(self, mark: str) -> bool:
+    def _next_is(self, mark: str) -> bool:
         return self._token.group("mark") == mark
 
     def value(self, depth: int) -> Any:
@@ -122,7 +122,7 @@ class _Tokens:
     def _items(self, closer: str, depth: int) -> Any:
         items: List[Any] = []
         comma: Optional[bool] = None
-        while not self._sees(closer):
+        while not self._next_is(closer):
             items.append(self.value(depth + 1))
             comma = self._comma(closer)
         self._take()
@@ -133,9 +133,9 @@ class _Tokens:
 
     def _dict(self, depth: int) -> Dict[str, Any]:
         items: Dict[str, Any] = {}
-        while not self._sees("}"):
+        while not self._next_is("}"):
             key = self.value(depth + 1)
-            if not isinstance(key, str) or not self._sees(":"):
+            if not isinstance(key, str) or not self._next_is(":"):
                 raise ValueError("expected a name and a colon before byte %d" % self._token.start())
             self._take()
             items[key] = self.value(depth + 1)
@@ -144,10 +144,10 @@ class _Tokens:
         return items
 
     def _comma(self, closer: str) -> bool:
-        if self._sees(","):
+        if self._next_is(","):
             self._take()
             return True
-        if not self._sees(closer):
+        if not self._next_is(closer):
             raise ValueError("expected %s before byte %d" % (closer, self._token.end()))
         return False
 

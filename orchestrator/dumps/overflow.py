@@ -66,7 +66,7 @@ def tasks_of(record: Dict[str, Any]) -> List[Tuple[int, int]]:
     return [
         (block["stream_id"], block["task_id"])
         for block in blocks
-        if "task_id" in block and _says_something(block)
+        if "task_id" in block and _has_content(block)
     ]
 
 
@@ -77,7 +77,7 @@ def op_tasks(stream_id: int, task_id: int) -> Tuple[Tuple[Optional[int], int], .
     return (stream_id, task_id), (task_id, stream_id), (None, task_id)
 
 
-def _says_something(block: Dict[str, Any]) -> bool:
+def _has_content(block: Dict[str, Any]) -> bool:
     return any(
         value not in (0, "0x0")
         for name, value in block.items()

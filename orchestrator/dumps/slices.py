@@ -97,7 +97,7 @@ def cut_of(dump: DumpFile) -> Optional[Cut]:
     return None
 
 
-def slices_told(path: str) -> Optional[int]:
+def declared_slices(path: str) -> Optional[int]:
     """Return the number of slices of the op by a file's header, or None."""
     try:
         cut = cut_of(DumpFile.open(path, partial=True))
@@ -189,7 +189,7 @@ class JoinedDump:
         ):
             raise NotComparable("they differ in dtype or layout")
         if self._cut is None:
-            return [_own_range(info) for info in infos]
+            return [_range_from_dim_range(info) for info in infos]
         missing = [number for number in range(self._cut.slices) if number not in self._files]
         if missing:
             shown = ", ".join(str(number) for number in missing[:8])
@@ -199,7 +199,7 @@ class JoinedDump:
             (cut.inputs, cut.input_pieces) if kind == "input" else (cut.outputs, cut.output_pieces)
         )
         if not ranges and index < len(pieces):
-            return _behind_each_other(pieces[index], infos)
+            return _consecutive_ranges(pieces[index], infos)
         try:
             return [ranges[number][index] for number in self._files]
         except IndexError:
@@ -233,7 +233,7 @@ class JoinedDump:
         )
 
 
-def _behind_each_other(pieces: Tuple[int, ...], infos: Sequence[TensorInfo]) -> List[Ranges]:
+def _consecutive_ranges(pieces: Tuple[int, ...], infos: Sequence[TensorInfo]) -> List[Ranges]:
     """Return the ranges of each slice if only the number of pieces along each axis is known: they
     follow one another along the cut axis.
     """
@@ -260,7 +260,7 @@ def _behind_each_other(pieces: Tuple[int, ...], infos: Sequence[TensorInfo]) -> 
     return ranges
 
 
-def _own_range(info: TensorInfo) -> Ranges:
+def _range_from_dim_range(info: TensorInfo) -> Ranges:
     """Return the ranges of a slice by its ``dim_range``, whose ends are inclusive or exclusive,
     whichever fits the slice's shape.
     """

@@ -128,7 +128,7 @@ class DumpTree:
                 self.empty.append(_step_folder(listing))
         _choose_times(self, _one_per_device(step_folders), time)
         self.step_folders.sort(key=_order)
-        _tell(self)
+        _note_folders_in_use(self)
 
     @property
     def left_notes(self) -> List[str]:
@@ -253,27 +253,28 @@ def _choose_times(tree: DumpTree, step_folders: List[StepFolder], time: Optional
     ]
 
 
-def _tell(tree: DumpTree) -> None:
+def _note_folders_in_use(tree: DumpTree) -> None:
     """Add notes on the folders in use; one sentence for places that have nothing else to report."""
     many = len(tree.step_folders) > _MOST_TOLD
     if many:
-        tree.notes.append(_taken(tree.step_folders))
+        tree.notes.append(_folders_in_use(tree.step_folders))
     for step_folder in tree.step_folders:
         what = "statistics of %d dumps" if tree.statistics else "%d dump files"
         text = "took %s: %s" % (step_folder.label(), what % len(step_folder.files))
         repeated = len(step_folder.files) - len({op_key(entry.name) for entry in step_folder.files})
         if repeated:
             text += ", %d of them earlier runs of the same op" % repeated
-        text += _besides(step_folder)
-        if not many or _besides(step_folder) or repeated:
+        text += _other_contents(step_folder)
+        if not many or _other_contents(step_folder) or repeated:
             tree.notes.append(text)
     for step_folder in tree.without_dumps:
         tree.notes.append(
-            "%s: no dump file%s" % (step_folder.rel or step_folder.folder, _besides(step_folder))
+            "%s: no dump file%s"
+            % (step_folder.rel or step_folder.folder, _other_contents(step_folder))
         )
 
 
-def _taken(step_folders: Sequence[StepFolder]) -> str:
+def _folders_in_use(step_folders: Sequence[StepFolder]) -> str:
     """Return the devices, models and steps of many places as text."""
     parts = []
     for word, names in (("device", "devices"), ("model", "models"), ("step", "steps")):
@@ -298,7 +299,7 @@ def _ends(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= _MOST_TOLD else "%s to %s" % (names[0], names[-1])
 
 
-def _besides(step_folder: StepFolder) -> str:
+def _other_contents(step_folder: StepFolder) -> str:
     """Return what else a folder holds, as the rest of a sentence."""
     lists = (
         (step_folder.overflow, "overflow records"),

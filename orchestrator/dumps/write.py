@@ -9,7 +9,7 @@ from typing import Any, Iterable, Iterator, List, Optional, Sequence, Tuple, Uni
 import numpy as np
 
 from ..errors import InputError
-from ..filesystem.outputs import writing_whole
+from ..filesystem.outputs import atomic_writer
 from ..proto import load_messages
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_name, dtype_by_numpy, nbytes
 from ..tensors.formats import format_code
@@ -93,7 +93,7 @@ def write_dump(
         inputs, outputs, buffers, spaces, version, op_name, dump_time, header_version, attrs
     )
     size = 0
-    with writing_whole(path) as stream:
+    with atomic_writer(path) as stream:
         for part in parts:
             size += len(part)
             stream.write(part)

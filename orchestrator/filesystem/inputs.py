@@ -156,7 +156,7 @@ def read_at(descriptor: int, offset: int, nbytes: int, path: str) -> bytes:
     return b"".join(pieces)
 
 
-def read_soon(paths: Iterable[str], nbytes: int, start: int = 0) -> None:
+def prefetch(paths: Iterable[str], nbytes: int, start: int = 0) -> None:
     """Ask the system to prefetch bytes (by default the first) of files without waiting; files that
     cannot be opened are skipped.
     """

@@ -110,7 +110,7 @@ def file_system(folder: str) -> str:
     return "" if mount is None else mount.kind
 
 
-def told_of_changes(kind: str) -> bool:
+def reports_all_changes(kind: str) -> bool:
     """Return whether the kernel reports every change on a file system of this type; on others some
     changes are made by other hosts or programs.
     """

@@ -17,7 +17,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextlib.contextmanager
-def writing_whole(path: str, mode: int = 0o666) -> Iterator[BinaryIO]:
+def atomic_writer(path: str, mode: int = 0o666) -> Iterator[BinaryIO]:
     """Replace a file atomically with what is written to the yielded binary stream.
 
     The content goes to a new file in the same folder (an existing link of its name is never
@@ -34,17 +34,17 @@ def writing_whole(path: str, mode: int = 0o666) -> Iterator[BinaryIO]:
     OSError
         The file cannot be written.
     """
-    with renamed_at_the_end(path) as aside, os.fdopen(create_new(aside, mode), "wb") as stream:
+    with renamed_on_success(path) as aside, os.fdopen(create_new(aside, mode), "wb") as stream:
         yield stream
 
 
-def write_whole(path: str, data: Any, mode: int = 0o666) -> None:
-    """Replace a file atomically with these bytes, see :func:`writing_whole`."""
-    with writing_whole(path, mode) as stream:
+def write_atomically(path: str, data: Any, mode: int = 0o666) -> None:
+    """Replace a file atomically with these bytes, see :func:`atomic_writer`."""
+    with atomic_writer(path, mode) as stream:
         stream.write(data)
 
 
-def aside_name(folder: str) -> str:
+def temporary_path(folder: str) -> str:
     """Return an unused path in ``folder`` for a temporary file; :func:`remove_leftovers` recognises
     such names.
     """
@@ -57,7 +57,7 @@ def aside_name(folder: str) -> str:
 
 
 @contextlib.contextmanager
-def renamed_at_the_end(path: str, new: bool = False) -> Iterator[str]:
+def renamed_on_success(path: str, new: bool = False) -> Iterator[str]:
     """Yield a temporary path where the body creates a file (:func:`create_new`), which is renamed
     to ``path`` unless the body raises.
 
@@ -76,7 +76,7 @@ def renamed_at_the_end(path: str, new: bool = False) -> Iterator[str]:
     """
     if not new and os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
         raise OSError(errno.EINVAL, "it is no regular file", path)
-    aside = aside_name(os.path.dirname(path))
+    aside = temporary_path(os.path.dirname(path))
     try:
         yield aside
         if new and os.path.lexists(path):
@@ -102,9 +102,9 @@ def create_new(path: str, mode: int = 0o666) -> int:
 
 
 @contextlib.contextmanager
-def replacing(path: str) -> Iterator[IO[str]]:
+def atomic_text_writer(path: str) -> Iterator[IO[str]]:
     """Replace a file atomically with what is written to the yielded text stream, as
-    :func:`writing_whole`.
+    :func:`atomic_writer`.
 
     It is flushed to disk before the rename, so a power failure leaves the old file or the new one.
     The stream is UTF-8 without newline translation; what UTF-8 cannot hold is written as ``\\xNN``.
@@ -116,16 +116,16 @@ def replacing(path: str) -> Iterator[IO[str]]:
     """
     try:
         text: Any = {"encoding": "utf-8", "errors": "backslashreplace", "newline": ""}
-        with renamed_at_the_end(path) as aside, os.fdopen(create_new(aside), "w", **text) as stream:
+        with renamed_on_success(path) as aside, os.fdopen(create_new(aside), "w", **text) as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
-        refuse_writing(path, error)
+        raise_write_error(path, error)
 
 
 def append(stream: IO[str], data: bytes) -> None:
-    """Write UTF-8 bytes to a stream of :func:`replacing`."""
+    """Write UTF-8 bytes to a stream of :func:`atomic_text_writer`."""
     stream.flush()
     stream.buffer.write(data)  # type: ignore[attr-defined]
 
@@ -135,7 +135,7 @@ def is_of_full_disk(error: OSError) -> bool:
     return error.errno in _FULL
 
 
-def refuse_writing(path: str, error: OSError) -> NoReturn:
+def raise_write_error(path: str, error: OSError) -> NoReturn:
     """Raise EnvironmentProblem for a failed write."""
     if is_of_full_disk(error):
         raise DiskFull(

@@ -22,7 +22,7 @@ from ..netfiles.caffemodel import weight_shapes
 from ..netfiles.graphdef import GraphFile
 from ..netfiles.onnx_model import OnnxModel
 from ..statistics_dumps.statistics_csv import TensorRow, read_table
-from ..statistics_dumps.tensor_statistics import ALL_ZERO, odd_in
+from ..statistics_dumps.tensor_statistics import ALL_ZERO, remarkable_values
 from ..tensors.dtypes import dtype_by_name
 
 Document = Dict[str, Any]
@@ -150,7 +150,9 @@ def remarkable(name: str, rows: Sequence[TensorRow]) -> List[Document]:
         if dump is None
         else {"op": dump.op_name, "op_type": dump.op_type}
     )
-    odd_rows = ((row, odd_in(row.statistics, _type_name(row.statistics.dtype))) for row in rows)
+    odd_rows = (
+        (row, remarkable_values(row.statistics, _type_name(row.statistics.dtype))) for row in rows
+    )
     return [
         {**op, "tensor": "%s:%d" % row[:2], "what": ", ".join(odd)} for row, odd in odd_rows if odd
     ]

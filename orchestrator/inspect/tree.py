@@ -16,7 +16,7 @@ from ..dumps.listing import DumpEntry, FolderListing, listed_statistics, walk
 from ..dumps.overflow import op_tasks, overflow_records, tasks_of
 from ..dumps.place import Place, place_of
 from ..errors import GoldwatchError
-from ..kinds.advice import without_dumps_so_far
+from ..kinds.advice import watched_without_dumps
 from ..naming import MAPPING_FILE
 from ..statistics_dumps.statistics_csv import rows_of
 from .file import Document, inspect_file
@@ -95,7 +95,7 @@ class _Tree:
             self._take_dumps(place, dumps)
         for golden in listing.golden:
             if self._matches(golden.name.op_name):
-                self._look(golden.path, golden.rel)
+                self._probe_file(golden.path, golden.rel)
                 self.golden += 1
                 self._note_hash(golden.rel, golden.hash_name, golden.name.op_name)
         if self.pattern is None:
@@ -112,7 +112,7 @@ class _Tree:
         for entry in dumps:
             known["ops"].add((entry.name.op_type, entry.name.op_name))
             known["files"] += 1
-            known["bytes"] += self._look(entry.path, entry.rel)
+            known["bytes"] += self._probe_file(entry.path, entry.rel)
             name = entry.name
             self.repeats[
                 (
@@ -159,13 +159,13 @@ class _Tree:
         if listing.mapping is not None and os.path.basename(listing.mapping) == MAPPING_FILE:
             self.files += 1
         for entry in listing.overflow:
-            size = self._look(entry.path, entry.rel)
+            size = self._probe_file(entry.path, entry.rel)
             place = place_of(listing.folder, {item.name.op_name for item in listing.dumps})
             self.overflow.append(
                 {"file": entry.rel, "bytes": size, "place": place, "path": entry.path}
             )
 
-    def _look(self, path: str, rel: str) -> int:
+    def _probe_file(self, path: str, rel: str) -> int:
         """Judge one file by the size law; return its size in bytes."""
         self.files += 1
         self.paths.append(path)
@@ -184,7 +184,7 @@ class _Tree:
     def document(self, stats: bool) -> Document:
         """Return the whole."""
         if not (self.places or self.golden or self.statistics or self.overflow):
-            advice = without_dumps_so_far(self.root)
+            advice = watched_without_dumps(self.root)
             self.notes += [advice.words] if advice is not None else []
         document: Document = {
             "kind": "tree",

@@ -136,7 +136,7 @@ def without_dumps(target: str, golden: str) -> Advice:
     )
 
 
-def without_dumps_so_far(target: str) -> Optional[Advice]:
+def watched_without_dumps(target: str) -> Optional[Advice]:
     """Return advice on TARGET, a folder to watch, by what it holds instead of dump files; None if
     it holds dumps or nothing known.
     """

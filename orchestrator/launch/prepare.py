@@ -21,7 +21,7 @@ from ..dumps.place import is_time
 from ..errors import EnvironmentProblem, InputError, ProgramFailed, UsageError, require_file
 from ..filesystem.inputs import open_input, read_input
 from ..filesystem.mounts import free_bytes
-from ..filesystem.outputs import replacing, writing_whole
+from ..filesystem.outputs import atomic_text_writer, atomic_writer
 from ..processes.pool import own_python
 from ..text.wording import listed, plural
 
@@ -200,7 +200,7 @@ def _write(
         text = write_plan(replace(plan, dump_path=os.path.abspath(plan.dump_path or "")), "acl")
     _keep_earlier(place, text, out, say)
     os.makedirs(os.path.dirname(place), exist_ok=True)
-    with replacing(place) as stream:
+    with atomic_text_writer(place) as stream:
         stream.write(text)
     return place
 
@@ -212,7 +212,7 @@ def _keep_earlier(place: str, text: str, out: str, say: Callable[[str], None]) -
         before = earlier.read(_LIMIT_BYTES + 1)
     if before != text.encode("utf-8", "surrogateescape"):
         kept = os.path.join(out, KEPT_FILE)
-        with writing_whole(kept) as copy, open_input(place) as stream:
+        with atomic_writer(kept) as copy, open_input(place) as stream:
             shutil.copyfileobj(stream, copy)
         say("note: %s is replaced; what it was is kept as %s" % (place, kept))
 

@@ -24,7 +24,7 @@ from typing import (
 )
 
 from ..errors import InputError, ProgramFailed
-from ..filesystem.outputs import create_new, refuse_writing
+from ..filesystem.outputs import create_new, raise_write_error
 from ..interrupts import signal_name
 from .process_family import Family, Member
 
@@ -135,7 +135,7 @@ class Program:
                 os.unlink(self.log)
             return os.fdopen(create_new(self.log), "wb")
         except OSError as error:
-            refuse_writing(self.log, error)
+            raise_write_error(self.log, error)
 
     def _pass_on(self, source: Any, target: int) -> None:
         """Copy what the program writes to the log and to our own output, until it is left running;

@@ -16,7 +16,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Tuple
 import numpy
 
 from .. import __version__
-from ..filesystem.outputs import writing_whole
+from ..filesystem.outputs import atomic_writer
 from ..model.om_inputs import OfflineModel
 from .narrowing import Narrowed, read_export
 from .search import ACL, DUMP, INPUTS, JSON, OUTPUTS, PAGE, RUN
@@ -46,7 +46,7 @@ def write_bundle(path: str, cut: Narrowed, offline: OfflineModel, runner: str) -
     """
     document = read_export(cut.folder)
     names = []
-    with writing_whole(path) as stream, tarfile.open(
+    with atomic_writer(path) as stream, tarfile.open(
         fileobj=stream, mode="w", format=tarfile.PAX_FORMAT
     ) as archive:
         for name, file in _files(cut, document):

@@ -14,7 +14,7 @@ from ..adapters.onnx.input_specs import stems_of
 from ..elements import BY_NAME, element_count
 from ..errors import FormatError, InputError, UsageError
 from ..filesystem.inputs import open_input
-from ..filesystem.outputs import writing_whole
+from ..filesystem.outputs import atomic_writer
 from ..model.om_inputs import OmInput
 from ..naming import nearest_names, printable
 from ..operators.image_preprocessing import Preprocessing
@@ -416,9 +416,9 @@ def write_inputs(pairs: Sequence[InputPair], folder: str, seed: int) -> List[str
     for number, (pair, files) in enumerate(zip(pairs, input_files(pairs, folder))):
         values = read_values(pair) if pair.file is not None else random_values(pair, seed, number)
         golden, device = _both_sides(pair, values, said)
-        with writing_whole(files.golden) as stream:
+        with atomic_writer(files.golden) as stream:
             np.save(stream, golden, allow_pickle=False)
-        with writing_whole(files.device) as stream:
+        with atomic_writer(files.device) as stream:
             stream.write(device.tobytes())
     return said
 

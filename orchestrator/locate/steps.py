@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 from ..adapters.manifest import sha256_of_file
 from ..errors import FormatError, GoldwatchError, UsageError
 from ..filesystem.inputs import read_input
-from ..filesystem.outputs import replacing
+from ..filesystem.outputs import atomic_text_writer
 from ..text.wording import listed
 
 STATE_FILE = "locate.json"
@@ -170,7 +170,7 @@ class Steps:
     def _keep(self, name: str, record: Mapping[str, Any]) -> None:
         self._state[name] = dict(record)
         document = {"form": _FORM, "steps": self._state}
-        with replacing(self._path) as stream:
+        with atomic_text_writer(self._path) as stream:
             stream.write(json.dumps(document, indent=1) + "\n")
 
 

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-from ..shared_records import changed, quickly_made
+from ..shared_records import changed, fast_init
 from .differing_elements import Difference
 from .exact_sums import NonFinite
 from .pair_sums import PairSums, ldexp
@@ -18,7 +18,7 @@ from .slices import WorstSlice
 DISTANCE = "RelativeEuclideanDistance"
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True)
 class MetricResult:
     """The metrics of a target tensor and its golden tensor.

@@ -10,7 +10,7 @@ from ..dumps.file_source import START_BYTES
 from ..dumps.golden import open_golden
 from ..elements import element_count
 from ..errors import GoldwatchError, NotComparable
-from ..filesystem.inputs import read_soon
+from ..filesystem.inputs import prefetch
 from ..statistics_dumps.tensor_statistics import StatisticsSource
 from ..tensors.axes import plain_letters
 from ..tensors.dtypes import nbytes
@@ -62,7 +62,7 @@ def compare_pairs(
     first
         The row of the first task, where that was compared already.
     """
-    read_soon({task.golden.path for task in tasks} if len(tasks) > 1 else (), START_BYTES)
+    prefetch({task.golden.path for task in tasks} if len(tasks) > 1 else (), START_BYTES)
     if settings.exact:
         return [compare_pair(task, settings) for task in tasks]
     rows: List[Row] = []

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple
 
 from ..dumps.golden import GoldenEntry
-from ..shared_records import quickly_made
+from ..shared_records import fast_init
 from ..tensors.tensor import Tensor
 from ..tensors.user_conversions import UserConversions
 from .agreement import Agreement
@@ -57,7 +57,7 @@ class Settings:
     agreement: Optional[Agreement] = None
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True)
 class PairTask:
     """A pair to compare; picklable, small.

@@ -23,7 +23,7 @@ from typing import (
 )
 
 from ..dumps.place import Place
-from ..shared_records import changed, quickly_made
+from ..shared_records import changed, fast_init
 
 T = TypeVar("T")
 
@@ -147,7 +147,7 @@ def row_class(cls: Type[T]) -> Type[T]:
     """Make a frozen dataclass whose fields are given by name: columns that must be given and such
     that need not be stand in any order. A class decorator.
     """
-    return quickly_made(dataclasses.dataclass(frozen=True, init=False)(cls), by_name=True)
+    return fast_init(dataclasses.dataclass(frozen=True, init=False)(cls), by_name=True)
 
 
 def columns_of(cls: Any) -> List[Column]:

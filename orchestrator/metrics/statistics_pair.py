@@ -17,8 +17,8 @@ from ..statistics_dumps.tensor_statistics import (
     StatisticsSource,
     TensorStatistics,
     differences,
-    known_of,
-    odd_in,
+    remarkable_values,
+    statistics_as_golden,
     statistics_of,
 )
 from ..tensors.geometry import Geometry
@@ -114,7 +114,7 @@ def _geometry(
 
 def _golden_known(task: PairTask, golden: Tensor) -> TensorStatistics:
     if isinstance(golden.source, StatisticsSource):
-        statistics = known_of(golden.source.statistics, golden.count)
+        statistics = statistics_as_golden(golden.source.statistics, golden.count)
         if statistics is None:
             raise NotComparable("golden: its statistics do not tell its mean, norm or range")
         return statistics
@@ -155,7 +155,7 @@ def _slack(task: PairTask, golden: Tensor, golden_known: TensorStatistics) -> fl
     largest, bits = 0.0, rounding_of(target.dtype.name).fraction_bits
     for tensor in task.beside:
         if isinstance(tensor.source, StatisticsSource) and tensor.dtype.kind == "f":
-            statistics = known_of(tensor.source.statistics, tensor.count)
+            statistics = statistics_as_golden(tensor.source.statistics, tensor.count)
             if statistics is not None and statistics.elements and math.isfinite(statistics.norm):
                 largest = max(largest, statistics.norm / math.sqrt(statistics.elements))
             bits = min(bits, rounding_of(tensor.dtype.name).fraction_bits)
@@ -190,7 +190,7 @@ def _inconsistencies(
     """Return what is remarkable about a device's values where golden data have none of it, as
     phrases.
     """
-    texts = odd_in(statistics, tensor.dtype.name)
+    texts = remarkable_values(statistics, tensor.dtype.name)
     if golden_known.max == golden_known.min:
         texts = [text for text in texts if not text.startswith((ALL_ZERO, CONSTANT))]
     return ["the device has " + ", ".join(texts)] if texts else []

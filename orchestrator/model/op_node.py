@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Optional, Sequence, Tuple
 
 from ..elements import BY_GE_NAME, UNDEFINED
-from ..shared_records import quickly_made
+from ..shared_records import fast_init
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True)
 class TensorDesc:
     """One entry of ``input_desc`` or ``output_desc``.
@@ -63,7 +63,7 @@ QUANT_TYPE = "AscendQuant"
 """The op that turns floats into integers, q = round(x · scale + offset)."""
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True)
 class OpNode:
     """One op of the model.

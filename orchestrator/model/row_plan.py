@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Optional, Tuple
 
-from ..shared_records import quickly_made
+from ..shared_records import fast_init
 
 if TYPE_CHECKING:
     from ..dumps.any_dump import AnyDump
@@ -35,7 +35,7 @@ DEQUANTISED = "dequantised by scale %.9g and offset %.9g of the model"
 DEQUANTISED_MARK = DEQUANTISED.partition("%")[0]
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True)
 class DumpedOp:
     """One dump file as the pairing sees it.
@@ -60,7 +60,7 @@ class DumpedOp:
     slice: Optional[Tuple[int, int]] = None
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True)
 class Counterpart:
     """The golden tensor of one output of one op.
@@ -101,7 +101,7 @@ class Counterpart:
         return replace(self, reason="; ".join(filter(None, (self.reason, note))))
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True)
 class RowPlan:
     """A planned row: a target tensor and its counterpart, or the reason why it has none.

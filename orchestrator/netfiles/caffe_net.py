@@ -39,7 +39,7 @@ class State:
         self.level = level
         self.stages: FrozenSet[str] = frozenset(stages)
 
-    def meets(self, rule: Message) -> bool:
+    def satisfies(self, rule: Message) -> bool:
         """Tell whether a NetStateRule holds: phase, min_level, max_level, all of stage and none of
         not_stage.
         """
@@ -177,18 +177,20 @@ class Net:
         made: Dict[str, str] = {}
         for blob in self.inputs:
             if blob in made:
-                self._twice(blob, made[blob], "the net's inputs")
+                self._repeated_names(blob, made[blob], "the net's inputs")
             made[blob] = "the net's inputs"
         for layer in self.layers:
             tops: Set[str] = set()
             for index, top in enumerate(layer.tops):
                 blob = top.text
                 if blob in tops or (blob in made and not layer.in_place(index)):
-                    self._twice(blob, layer.title if blob in tops else made[blob], layer.title)
+                    self._repeated_names(
+                        blob, layer.title if blob in tops else made[blob], layer.title
+                    )
                 tops.add(blob)
                 made[blob] = layer.name
 
-    def _twice(self, blob: str, first: str, second: str) -> None:
+    def _repeated_names(self, blob: str, first: str, second: str) -> None:
         where = (
             "both by %s and by %s" % (first, second) if first != second else "twice by %s" % first
         )
@@ -310,8 +312,8 @@ def _included(layer: Layer, state: State) -> bool:
             "layer %s has include rules and exclude rules; Caffe allows one kind only" % layer.title
         )
     if include:
-        return any(state.meets(rule) for rule in include)
-    return not any(state.meets(rule) for rule in exclude)
+        return any(state.satisfies(rule) for rule in include)
+    return not any(state.satisfies(rule) for rule in exclude)
 
 
 def _rules(field: Field) -> List[Message]:

@@ -11,7 +11,7 @@ import pickle
 import signal
 from typing import BinaryIO, NoReturn
 
-from ..interrupts import heed_termination, terminated
+from ..interrupts import handle_termination, terminated
 from ..system.kernel_files import PR_SET_PDEATHSIG, prctl
 from ..system.numpy_threads import importing_unthreaded
 
@@ -34,7 +34,7 @@ def serve(calls: int, answers: int, parent: int) -> NoReturn:
 def _answer(calls: int, answers: int, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Ended in order: files that are half written, and programs that were started, go with it.
-    heed_termination()
+    handle_termination()
     prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:
         return

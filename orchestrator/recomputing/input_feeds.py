@@ -86,10 +86,10 @@ class Feeder:
         recorded: RecordedStep,
         joins: Callable[[str], bool],
         network_input: NetworkInput = _no_input,
-        reads_shape: Callable[[str], bool] = lambda op: False,
+        uses_shape_of: Callable[[str], bool] = lambda op: False,
     ) -> None:
         self._network_input = network_input
-        self._reads_shape = reads_shape
+        self._reads_shape = uses_shape_of
         self._graph = graph
         self._joins = joins
         self._counterparts = counterparts

@@ -64,7 +64,7 @@ class Original:
         """
         if isinstance(self.model, OnnxOriginal):
             device_nodes = {number for name in computed for number in self.model.numbers(name)}
-            self.model.leave_to_device(device_nodes)
+            self.model.compute_on_device(device_nodes)
             self._folded = {
                 number
                 for number, kind in enumerate(self.model.types)
@@ -93,7 +93,7 @@ class Original:
             self.kind == "tensorflow" and bool(numbers) and self.model.types[numbers[0]] in _JOINS
         )
 
-    def reads_shape(self, op: str) -> bool:
+    def uses_shape_of(self, op: str) -> bool:
         """Tell whether a node reads of its inputs nothing but their shapes."""
         numbers = self.model.numbers(op)
         return bool(numbers) and self.model.types[numbers[0]] in ("Shape", "Size", "ShapeN", "Rank")

@@ -310,7 +310,7 @@ class Recomputer:
             sides = {}
             for entry in planned.cut.inputs:
                 shape_alone = bool(entry.readers) and all(
-                    self._original.reads_shape(reader) for reader, _ in entry.readers
+                    self._original.uses_shape_of(reader) for reader, _ in entry.readers
                 )
                 golden_values = None if shape_alone else golden(entry.producer, entry.output_index)
                 sides[entry.value] = _with_golden_floats(tensors[entry.value].wide(), golden_values)

@@ -60,7 +60,7 @@ class RecordedTensor:
         self._read: Optional[Tuple[int, int]] = None
         self._geometry: Optional[Geometry] = None
         self.shape: Optional[Shape] = None
-        self._look()
+        self._find_shape_and_axis()
 
     @property
     def axis(self) -> Optional[int]:
@@ -82,7 +82,7 @@ class RecordedTensor:
         """The element type, as in the DataType column."""
         return self._feed.tensor.dtype.name
 
-    def _look(self) -> None:
+    def _find_shape_and_axis(self) -> None:
         """Set the shape, and the axis along which it can be read in parts: the first stored axis
         with more than one element.
         """

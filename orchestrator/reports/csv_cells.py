@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 from ..judging.by_limits import metric_number, number_text
 from ..metrics.row import METRICS, Row
 from ..naming import printable
-from ..shared_records import remembering_last
+from ..shared_records import cached_last
 from ..store.row_schema import ROW_COLUMNS
 
 NOTHING = "NaN"
@@ -125,7 +125,7 @@ def _cell_of(name: str) -> Cell:
     return lambda row, name: NOTHING if row.__dict__[name] is None else of_value(row.__dict__[name])
 
 
-@remembering_last
+@cached_last
 def _metric_cells(metrics: Mapping[str, Any], names: Sequence[str]) -> List[str]:
     return [metric_cell(metrics.get(name)) for name in names]
 

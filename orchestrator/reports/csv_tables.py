@@ -15,9 +15,9 @@ from typing import IO, Any, Collection, Dict, List, Optional, Sequence, Tuple, T
 
 from ..dumps.place import NOWHERE, Place
 from ..errors import EnvironmentProblem
-from ..filesystem.outputs import append, refuse_writing, remove_inside, replacing
+from ..filesystem.outputs import append, atomic_text_writer, raise_write_error, remove_inside
 from ..metrics.row import Row
-from ..naming import bounded_name, printable
+from ..naming import printable, shortened_file_name
 from ..store.row_schema import from_sql_text
 from ..store.step_ops import Query, step_op_lines
 from ..store.store import RunStore
@@ -75,7 +75,7 @@ def result_names(places: Sequence[Place], timestamp: str, stem: str = "result") 
 
 def _join(parts: Sequence[Optional[str]], tail: str) -> str:
     head = "_".join(printable(part).replace("/", "_") for part in parts if part is not None)
-    return bounded_name(head, "_" + tail) if head else tail
+    return shortened_file_name(head, "_" + tail) if head else tail
 
 
 def is_table(name: str) -> bool:
@@ -155,7 +155,7 @@ class TableFiles:
                     mapping_cells(row, *self._mapping)
                 )
         except OSError as error:
-            refuse_writing(self.written[-1], error)
+            raise_write_error(self.written[-1], error)
 
     def add_lines(self, place: Place, lines: bytes, mapping_lines: bytes) -> None:
         """Write lines of a place's table, and of its mapping table, in UTF-8."""
@@ -166,7 +166,7 @@ class TableFiles:
             if self._mapping:
                 append(self._map, mapping_lines)
         except OSError as error:
-            refuse_writing(self.written[-1], error)
+            raise_write_error(self.written[-1], error)
 
     def _begin(self, place: Place) -> None:
         self._done()
@@ -177,7 +177,7 @@ class TableFiles:
 
     def _stream(self, name: str, names: Sequence[str]) -> IO[str]:
         self.written.append(os.path.join(self._out, name))
-        stream = self._open.enter_context(replacing(self.written[-1]))
+        stream = self._open.enter_context(atomic_text_writer(self.written[-1]))
         csv.writer(stream, lineterminator="\n").writerow(names)
         return stream
 
@@ -309,7 +309,7 @@ class CsvFile(ReportFile):
 def write_step_ops(query: Query, path: str) -> None:
     """Write table ``step_op`` by steps, models and ops; raises EnvironmentProblem."""
     try:
-        with replacing(path) as stream:
+        with atomic_text_writer(path) as stream:
             table = csv.writer(stream, lineterminator="\n")
             table.writerow(
                 ["Step", "Model", "OpName", "TensorIndex", "Metric", "Devices", "Worst", "Mean"]
@@ -318,4 +318,4 @@ def write_step_ops(query: Query, path: str) -> None:
             for *names, count, worst, mean in step_op_lines(query):
                 table.writerow([*(cell(name) for name in names), count, worst, mean])
     except OSError as error:
-        refuse_writing(path, error)
+        raise_write_error(path, error)

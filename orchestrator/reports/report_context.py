@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import IO, Any, Iterable, Mapping, Optional, Tuple, Type
 
 from ..dumps.place import Place
-from ..filesystem.outputs import refuse_writing, replacing
+from ..filesystem.outputs import atomic_text_writer, raise_write_error
 from ..judging.limits import Limits
 from ..metrics.row import METRICS, Row
 from ..store.step_ops import OverDevices
@@ -107,7 +107,7 @@ class ReportFile(ABC):
         self._open = contextlib.ExitStack()
 
     def __enter__(self) -> ReportFile:
-        self.stream: IO[str] = self._open.enter_context(replacing(self.path))
+        self.stream: IO[str] = self._open.enter_context(atomic_text_writer(self.path))
         try:
             self.begin()
         except BaseException as error:
@@ -161,4 +161,4 @@ def write_files(
                 try:
                     file.add(row)
                 except OSError as error:
-                    refuse_writing(file.path, error)
+                    raise_write_error(file.path, error)

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..diagnosis.row_digest import RowDigest
 from ..dumps.place import Place
-from ..filesystem.outputs import append, refuse_writing, replacing
+from ..filesystem.outputs import append, atomic_text_writer, raise_write_error
 from ..judging.limits import Limits
 from ..metrics.row import EXPECTED_ABSENT, FAIL, METRICS, NOT_COMPARED, VERDICTS, Row
 from ..store.integrity import DamagedStore
@@ -184,7 +184,7 @@ class ResultFiles:
         try:
             yield
         except OSError as error:
-            refuse_writing(self.path, error)
+            raise_write_error(self.path, error)
 
     def whole(self, row: RowDigest) -> Row:
         """Return the stored row that the verdict sees."""
@@ -266,7 +266,7 @@ class ResultFiles:
             As for :func:`goldwatch.reports.result_json.result_chunks`.
         """
         document = plain_tree(summary.document())
-        with replacing(self.path) as stream:
+        with atomic_text_writer(self.path) as stream:
             stream.write(head_text(document, limits, comparison))
             for start in range(0, len(self._slots), _PAGE_ROWS):
                 text = self._cache.documents(self._slots[start : start + _PAGE_ROWS])

@@ -12,7 +12,7 @@ from typing import Any, Dict, Iterable, Iterator, Mapping, Optional, Sequence, T
 
 from ..judging.limits import Limits
 from ..metrics.row import METRICS, Row
-from ..shared_records import remembering_last
+from ..shared_records import cached_last
 from ..store.row_schema import FIELDS, PLACE_COLUMNS, ROW_COLUMNS, quoted
 from ..store.rowsql import plain_number, plain_tree, spread_text
 from .report_context import ReportFile
@@ -66,7 +66,7 @@ def _place_text(host: Optional[str], *names: Optional[str]) -> str:
     )
 
 
-@remembering_last
+@cached_last
 def _metrics_text(metrics: Mapping[str, Any], always: Sequence[str]) -> str:
     names = (*always, *(name for name in metrics if name not in always))
     return "{%s}" % ", ".join(

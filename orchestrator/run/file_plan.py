@@ -8,12 +8,12 @@ from typing import Tuple
 from ..dumps.header import COMPLETE
 from ..metrics.pair_task import PairTask
 from ..metrics.row import Row
-from ..shared_records import quickly_made
+from ..shared_records import fast_init
 
 UNREADABLE = "unreadable"
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True)
 class FilePlan:
     """What one dump file comes to.

@@ -6,7 +6,7 @@ import os
 import stat
 from typing import NamedTuple, Optional
 
-from ..statistics_dumps.statistics_csv import mark_of
+from ..statistics_dumps.statistics_csv import rows_signature
 
 OUTDATED = "outdated"
 DELETED_PREFIX = "deleted "
@@ -45,7 +45,7 @@ def look_at(path: str) -> Optional[Signature]:
     try:
         status = os.stat(path)
     except NotADirectoryError:
-        mark = mark_of(path)
+        mark = rows_signature(path)
         return None if mark is None else Signature(mark[0], 0, mark[2], mark[1])
     except OSError:
         return None

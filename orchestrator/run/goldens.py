@@ -17,9 +17,9 @@ from ..dumps.place import Place, is_number
 from ..errors import GoldwatchError
 from ..naming import (
     MAPPING_FILE,
+    intended_golden_name,
     is_hash_name,
-    lacks_a_part,
-    meant_golden_name,
+    lacks_name_part,
     parse_dump_name,
     parse_fx_name,
     parse_golden_name,
@@ -217,7 +217,7 @@ class Goldens:
         if name in (MAPPING_FILE, MANIFEST_FILE):
             return self._look_at_mapping(path)
         if not self._is_golden(name) and not (self.dumps_too and is_table_of_ops(path)):
-            if meant_golden_name(name) is not None or lacks_a_part(name):
+            if intended_golden_name(name) is not None or lacks_name_part(name):
                 self.misnamed.add(path)
             return False
         signature = look_at(path)

@@ -16,8 +16,8 @@ from ..model.gears import gear_named, gear_of
 from ..model.graph import ModelGraph
 from ..model.op_node import QUANT_TYPE
 from ..naming import (
-    lacks_a_part,
-    meant_golden_name,
+    intended_golden_name,
+    lacks_name_part,
     nearest_names,
     parse_golden_name,
     sanitise_golden,
@@ -159,7 +159,7 @@ def _to_rename(run: Run) -> List[str]:
 
 def _is_misnamed(name: str) -> bool:
     """Tell whether the listing of a folder names a file as one whose name is not right."""
-    return lacks_a_part(name) or meant_golden_name(name) is not None
+    return lacks_name_part(name) or intended_golden_name(name) is not None
 
 
 def _few_layers(run: Run, dumped: Set[str]) -> List[str]:

@@ -21,7 +21,7 @@ from watchdog.events import (
 )
 from watchdog.observers.api import BaseObserver
 
-from ..filesystem.mounts import file_system, told_of_changes
+from ..filesystem.mounts import file_system, reports_all_changes
 from .inotify import ChangeEmitter
 
 POLL_S = 1.0
@@ -238,7 +238,7 @@ class Monitor(FileSystemEventHandler):
         kind = file_system(root.path)
         if self.poll_s is not None:
             root.polled = True
-        elif not told_of_changes(kind):
+        elif not reports_all_changes(kind):
             root.polled = True
             self.say(
                 "%s is on %s, where changes by other hosts are not told: it is listed every %g s"

@@ -8,7 +8,7 @@ from typing import Dict, Iterator, Optional, Set, Tuple
 
 from ..dumps.listing import DumpEntry
 from ..dumps.place import Place
-from ..dumps.slices import slices_told
+from ..dumps.slices import declared_slices
 from ..model.counterpart import KnownCounterparts
 from ..model.dump_request import EVERYTHING, DumpRequest
 from ..model.graph import ModelGraph
@@ -150,7 +150,7 @@ class Slices:
         first, *others = self._catalogue.slices(file).values()
         return (
             all(part.state in (HELD, PLANNED) for part in others)
-            and slices_told(first.path) == len(others) + 1
+            and declared_slices(first.path) == len(others) + 1
         )
 
     def plan(self, file: TargetFile) -> FilePlan:

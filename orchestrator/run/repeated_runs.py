@@ -18,7 +18,7 @@ from ..diagnosis.summary import INCOMPLETE
 from ..dumps.container import DumpFile
 from ..dumps.place import Place
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, InputError, UsageError
-from ..filesystem.outputs import replacing
+from ..filesystem.outputs import atomic_text_writer
 from ..metrics.row import FAIL, PASS
 from ..naming import run_name
 from ..store.network import GRAPHS, stored_networks
@@ -256,7 +256,7 @@ def compare_runs(
     repeated = Repeated(
         tuple(folders), results, refused, tuple(gathered.ops()), os.path.join(out, REPEAT_FILE)
     )
-    with replacing(repeated.file) as stream:
+    with atomic_text_writer(repeated.file) as stream:
         json.dump(repeated.document(), stream, indent=1)
         stream.write("\n")
     return repeated

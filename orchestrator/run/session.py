@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Dict, List, Sequence
 
 from ..dumps.file_source import START_BYTES
 from ..dumps.tree import DumpTree
-from ..filesystem.inputs import read_soon
+from ..filesystem.inputs import prefetch
 from .end_of_run import settle_files, tell_left_out
 from .engine import Engine
 from .file_signature import look_at
@@ -73,9 +73,9 @@ class Session:
         """
         engine, waiting = self._engine, deque(files)
         soon = iter([file.path for file in waiting if file.signature is not None])
-        read_soon(islice(soon, _AHEAD), START_BYTES)
+        prefetch(islice(soon, _AHEAD), START_BYTES)
         while waiting:
-            read_soon(islice(soon, _SLICE), START_BYTES)
+            prefetch(islice(soon, _SLICE), START_BYTES)
             with engine.store.transaction():
                 for _ in range(min(_SLICE, len(waiting))):
                     self._plan(waiting.popleft())

@@ -31,7 +31,7 @@ from typing import (
 from ..dumps.tree import ALL_TIMES, DumpTree, holds_statistics, tree_of
 from ..errors import InputError
 from ..interrupts import uninterrupted
-from ..kinds.advice import exchanged, without_dumps, without_dumps_so_far
+from ..kinds.advice import exchanged, watched_without_dumps, without_dumps
 from ..metrics.row import FAIL, Row
 from ..processes.user_code import user_code_pids
 from ..statistics_dumps.statistics_csv import is_statistics_file
@@ -215,7 +215,7 @@ class Watch:
     def _tell_start(self) -> None:
         target = self.options.target
         # Statistics in place of dumps are compared.
-        advice = None if holds_statistics(target) else without_dumps_so_far(target)
+        advice = None if holds_statistics(target) else watched_without_dumps(target)
         if advice is not None:
             self.say("warning: TARGET: %s: no dump file so far: %s; %s" % (target, *advice))
         for note in self.run.notes:

@@ -6,7 +6,7 @@ import signal
 from types import FrameType
 from typing import Any, Callable, Dict, Optional
 
-from ..interrupts import put_off
+from ..interrupts import postpone_signal
 from ..system.kernel_files import process
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -69,7 +69,7 @@ class Signals:
             self.name = signal.Signals(number).name
             self.on_first(self.name)
             return
-        if put_off(number, frame):
+        if postpone_signal(number, frame):
             return
         for other in SIGNALS:
             signal.signal(other, signal.SIG_IGN)

@@ -23,7 +23,7 @@ from typing import (
 
 from ..dumps.place import Place
 from ..errors import Interrupted, require_file
-from ..interrupts import Entered, caused_by_interrupt, entered_now, uninterrupted
+from ..interrupts import InterruptState, caused_by_interrupt, interrupt_state, uninterrupted
 from ..model.graphs import ModelGraphs
 from ..reports.csv_cells import Columns
 from ..reports.csv_tables import write_tables
@@ -163,7 +163,7 @@ class Run:
         self._rows_judged = False
 
     def __enter__(self) -> Run:
-        self._entered = entered_now()
+        self._entered = interrupt_state()
         self.options.require_own_out()
         for path, what in self.options.named_models:
             # A training's models may be a folder.
@@ -242,7 +242,7 @@ class Run:
         if self.workers.forked:
             return
         # Kept no longer: an error holds all that was on the stack where it was raised.
-        entered, self._entered = self._entered, Entered()
+        entered, self._entered = self._entered, InterruptState()
         try:
             with uninterrupted():
                 # Of what was left early nothing that is still in the works is wanted.

@@ -12,7 +12,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type
 
 from ..dumps.file_source import START_BYTES, FileSource
 from ..errors import GoldwatchError
-from ..filesystem.inputs import read_soon
+from ..filesystem.inputs import prefetch
 from ..metrics.compiled.choice import compiled_kernel
 from ..metrics.pair import compare_pairs, parts_of, refuse
 from ..metrics.pair_task import PairTask, Settings
@@ -64,8 +64,8 @@ def _read_ahead(tasks: Sequence[PairTask]) -> None:
     for task in tasks:
         source = task.target.source
         if isinstance(source, FileSource) and source.nbytes > START_BYTES:
-            read_soon([source.path], min(source.nbytes, _AHEAD_BYTES), source.offset)
-            read_soon([task.golden.path], _AHEAD_BYTES)
+            prefetch([source.path], min(source.nbytes, _AHEAD_BYTES), source.offset)
+            prefetch([task.golden.path], _AHEAD_BYTES)
 
 
 @dataclass

@@ -167,7 +167,7 @@ def table_of(path: str) -> Optional[str]:
     )
 
 
-def mark_of(path: str) -> Optional[Tuple[int, int, int]]:
+def rows_signature(path: str) -> Optional[Tuple[int, int, int]]:
     """Return (bytes, checksum, inode) of an op's rows in a table of ops, or None."""
     table = table_of(path)
     if table is None:

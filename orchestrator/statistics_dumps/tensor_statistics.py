@@ -153,7 +153,7 @@ def _rounded(values: Array, dtype: str) -> Array:
     return values
 
 
-def known_of(statistics: Statistics, elements: int) -> Optional[TensorStatistics]:
+def statistics_as_golden(statistics: Statistics, elements: int) -> Optional[TensorStatistics]:
     """Convert a device's statistics to :class:`TensorStatistics`; None if mean, norm and range are
     missing. ``elements``: their number if the table lacks it.
     """
@@ -254,7 +254,7 @@ def differences(
                 math.sqrt(count)
                 * math.hypot(off, max(abs(mean - golden.mean) - _PRINTED * abs(mean) - slack, 0.0))
             )
-    end = _ends(target, golden, padded, slack)
+    end = _range_difference(target, golden, padded, slack)
     if end is not None:
         differences[RANGE] = _relative(end, max(abs(golden.max or 0.0), abs(golden.min or 0.0)))
         errors.append(end)
@@ -265,7 +265,7 @@ def differences(
     return differences
 
 
-def _ends(
+def _range_difference(
     target: Statistics, golden: TensorStatistics, padded: int, slack: float
 ) -> Optional[float]:
     """Return the larger difference of the two ends of the range; None if neither is known."""
@@ -284,7 +284,7 @@ def _relative(off: float, scale: float) -> float:
     return off / scale if scale else (math.inf if off else 0.0)
 
 
-def odd_in(statistics: Statistics, dtype: str) -> List[str]:
+def remarkable_values(statistics: Statistics, dtype: str) -> List[str]:
     """Return what is remarkable in a tensor's statistics as phrases, worst first; ``dtype`` as in
     the DataType column.
 

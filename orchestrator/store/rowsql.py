@@ -12,7 +12,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 from ..dumps.place import Place
 from ..errors import FormatError
 from ..metrics.row import MEASURES, Row
-from ..shared_records import remembering_last
+from ..shared_records import cached_last
 from .row_schema import (
     BEFORE_METRICS,
     BEHIND_METRICS,
@@ -171,7 +171,7 @@ def row_line(row: Row) -> Line:
     return (*before, *metrics, *behind, _sum_of(text))
 
 
-@remembering_last
+@cached_last
 def _metric_values(metrics: Mapping[str, Any]) -> Tuple[List[SqlValue], str]:
     """Return the values of the metrics' columns, and as :func:`checksum` writes them."""
     values: List[SqlValue] = []

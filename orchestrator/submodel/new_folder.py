@@ -12,7 +12,7 @@ from typing import BinaryIO, Iterator
 
 from ..errors import EnvironmentProblem
 from ..filesystem.mounts import free_bytes
-from ..filesystem.outputs import aside_name, create_new, refuse_writing
+from ..filesystem.outputs import create_new, raise_write_error, temporary_path
 
 # Room for manifests, mapping.csv and what a file system keeps for itself.
 _RESERVE_BYTES = 1 << 20
@@ -61,7 +61,7 @@ def new_folder(out: str, began_s: float) -> Iterator[NewFolder]:
     EnvironmentProblem
         ``out`` cannot be made or written.
     """
-    hidden = aside_name(out)
+    hidden = temporary_path(out)
     folder = NewFolder(hidden)
     try:
         os.makedirs(hidden)
@@ -72,7 +72,7 @@ def new_folder(out: str, began_s: float) -> Iterator[NewFolder]:
             error.filename, (str, type(None))
         ):
             raise
-        refuse_writing(error.filename or out, error)
+        raise_write_error(error.filename or out, error)
     finally:
         if not folder.final:
             shutil.rmtree(hidden, ignore_errors=True)

@@ -138,7 +138,7 @@ class OnnxOriginal(NamedNodes):
         """Tell whether a node depends on constants and on shapes only."""
         return number in self._constants
 
-    def leave_to_device(self, computed: Set[int]) -> None:
+    def compute_on_device(self, computed: Set[int]) -> None:
         """Take note of the nodes that a device computes by itself: those of them that depend on
         shapes no longer come along in cuts.
         """

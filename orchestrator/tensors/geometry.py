@@ -14,7 +14,7 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ..elements import element_count
 from ..errors import FormatError, NotComparable
-from ..shared_records import quickly_made
+from ..shared_records import fast_init
 from .axes import Dims, Layout, layout_of, padded_dims, plain_letters
 from .tensor import Tensor
 
@@ -23,7 +23,7 @@ Shape = Tuple[int, ...]
 _FAMILIES = (("NCHW", "NHWC", "HWCN"), ("NCDHW", "NDHWC", "DHWCN"))
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True)
 class Geometry:
     """How a target corresponds to its golden.
@@ -213,15 +213,15 @@ class _Matcher:
     def match(self, origin_shape: Optional[Sequence[int]]) -> Geometry:
         """Return the geometry, or raise NotComparable."""
         exact = self._origin(origin_shape)
-        readings = self._readings(exact, False) or self._readings(exact, True)
+        readings = self._assignments(exact, False) or self._assignments(exact, True)
         if readings:
             return self._geometry(readings, exact is not None)
         for other in (self._permuted_nd(), self._flattened(origin_shape)):
             if other is not None:
                 return other
-        raise NotComparable(self._differ("differs in shape", exact))
+        raise NotComparable(self._mismatch("differs in shape", exact))
 
-    def _readings(self, exact: Optional[Dims], squeezed: bool) -> List[_Reading]:
+    def _assignments(self, exact: Optional[Dims], squeezed: bool) -> List[_Reading]:
         """Return one assignment of the golden's dims for each layout that allows it, unchanged or
         with dims of size 1 moved.
         """
@@ -236,7 +236,7 @@ class _Matcher:
             if exact is not None:
                 readings = [dims for dims in readings if dims == exact]
             if squeezed and len({_order(letters, dims) for dims in readings}) > 1:
-                raise NotComparable(self._differ("is ambiguous", exact))
+                raise NotComparable(self._mismatch("is ambiguous", exact))
             all_readings += [(name, letters, dims) for dims in readings[:1]]
             if all_readings and (exact is not None or all_readings[0][0] == self.origin_format):
                 break
@@ -355,7 +355,7 @@ class _Matcher:
         note = "FRACTAL_NZ matrix %s of the flattened %s" % (list(sizes), list(self.golden))
         return Geometry(self.golden, self.layout, self.layout.letters, sizes, (note,))
 
-    def _differ(self, what: str, exact: Optional[Dims]) -> str:
+    def _mismatch(self, what: str, exact: Optional[Dims]) -> str:
         """Return the reason with the stored, the laid-out and the golden's shape."""
         dims = exact or padded_dims(self.layout, self.target.shape)
         laid_out = ""

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..elements import element_count
 from ..errors import FormatError, NotComparable
-from ..shared_records import quickly_made
+from ..shared_records import fast_init
 from .dtypes import Array, DType, decode, dtype_by_numpy, nbytes, require_decodable
 
 if TYPE_CHECKING or sys.version_info >= (3, 8):
@@ -77,7 +77,7 @@ class HeldBytes:
         return np.frombuffer(self.data, np.uint8, nbytes, offset)
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True)
 class Tensor:
     """A tensor whose bytes are read on demand. Picklable if its source is.

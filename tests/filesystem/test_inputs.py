@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from goldwatch.errors import FormatError, MissingPath
-from goldwatch.filesystem.inputs import open_input, open_regular, read_input, read_soon
+from goldwatch.filesystem.inputs import open_input, open_regular, prefetch, read_input
 
 
 @pytest.fixture
@@ -97,5 +97,5 @@ def test_files_that_cannot_be_read_ahead_are_skipped(tmp_path):
     (tmp_path / "there").write_bytes(b"content")
     os.mkfifo(str(tmp_path / "pipe"))
     before = os.listdir("/proc/self/fd")
-    read_soon([str(tmp_path / name) for name in ("gone", "there", "pipe", ".")], 4096)
+    prefetch([str(tmp_path / name) for name in ("gone", "there", "pipe", ".")], 4096)
     assert os.listdir("/proc/self/fd") == before and (tmp_path / "there").read_bytes() == b"content"

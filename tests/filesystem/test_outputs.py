@@ -8,19 +8,19 @@ import pytest
 
 from goldwatch.errors import EnvironmentProblem
 from goldwatch.filesystem.outputs import (
+    atomic_text_writer,
+    atomic_writer,
     create_new,
     remove_inside,
     remove_leftovers,
     remove_quietly,
-    replacing,
     require_own_file,
-    write_whole,
-    writing_whole,
+    write_atomically,
 )
 
 
 def test_a_file_to_remove_may_be_gone_already(tmp_path):
-    write_whole(str(tmp_path / "f"), memoryview(b"content"), 0o600)
+    write_atomically(str(tmp_path / "f"), memoryview(b"content"), 0o600)
     assert (tmp_path / "f").read_bytes() == b"content" and stat.S_IMODE(
         (tmp_path / "f").stat().st_mode
     ) == 0o600
@@ -34,16 +34,16 @@ def test_a_file_to_remove_may_be_gone_already(tmp_path):
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path):
     path = tmp_path / "f"
-    with writing_whole(str(path), 0o640) as stream:
+    with atomic_writer(str(path), 0o640) as stream:
         stream.write(b"old")
         assert not path.exists()
     mask = os.umask(0)
     os.umask(mask)
     assert path.read_bytes() == b"old" and stat.S_IMODE(path.stat().st_mode) == 0o640 & ~mask
-    with pytest.raises(ZeroDivisionError), writing_whole(str(path)) as stream:
+    with pytest.raises(ZeroDivisionError), atomic_writer(str(path)) as stream:
         stream.write(b"half")
         raise ZeroDivisionError
-    with pytest.raises(OSError) as caught, writing_whole(str(path)) as stream:
+    with pytest.raises(OSError) as caught, atomic_writer(str(path)) as stream:
         raise OSError(errno.ENOSPC, "No space left on device")
     assert caught.value.filename == str(path)
     assert os.listdir(str(tmp_path)) == ["f"] and path.read_bytes() == b"old"
@@ -59,7 +59,7 @@ def test_no_link_is_followed_when_writing(tmp_path, monkeypatch):
     aside = tmp_path / (".goldwatch-%d-%s.tmp" % (os.getpid(), "00" * 6))
     os.symlink("victim", str(aside))
     os.symlink("victim", str(link))
-    with replacing(str(link)) as stream:
+    with atomic_text_writer(str(link)) as stream:
         stream.write("new")
     assert victim.read_bytes() == b"mine" and link.read_bytes() == b"new" and not link.is_symlink()
     assert aside.is_symlink()
@@ -113,7 +113,7 @@ def test_a_signal_while_a_file_is_created_leaves_nothing(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("goldwatch.filesystem.outputs.create_new", born)
-    with pytest.raises(KeyboardInterrupt), writing_whole(str(tmp_path / "a")):
+    with pytest.raises(KeyboardInterrupt), atomic_writer(str(tmp_path / "a")):
         pass
     assert os.listdir(str(tmp_path)) == []
 
@@ -122,11 +122,11 @@ def test_no_file_replaces_a_pipe_or_a_device(tmp_path):
     os.mkfifo(str(tmp_path / "pipe"))
     os.symlink("pipe", str(tmp_path / "link"))
     for name in ("pipe", "link"):
-        with pytest.raises(EnvironmentProblem, match="it is no regular file"), replacing(
+        with pytest.raises(EnvironmentProblem, match="it is no regular file"), atomic_text_writer(
             str(tmp_path / name)
         ) as stream:
             stream.write("x")
-    with pytest.raises(OSError, match="it is no regular file"), writing_whole(os.devnull) as stream:
+    with pytest.raises(OSError, match="it is no regular file"), atomic_writer(os.devnull) as stream:
         stream.write(b"x")
     assert sorted(os.listdir(str(tmp_path))) == ["link", "pipe"] and stat.S_ISFIFO(
         os.lstat(str(tmp_path / "pipe")).st_mode

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from goldwatch.metrics.row import METRICS, VERDICTS, Row
 from goldwatch.reports.result_json import row_document, row_text
-from goldwatch.shared_records import remembering_last
+from goldwatch.shared_records import cached_last
 
 TEXT = st.text(st.characters(), max_size=6) | st.sampled_from(
     ["", "a/b", 'say "x"', "\udc80", "\ud800", "é\n"]
@@ -118,7 +118,7 @@ def test_remembering_last_reuses_only_the_same_object(order) -> None:
     shared = [{"a": 1}, {"a": 1}, {"a": 2}]
     made = []
 
-    @remembering_last
+    @cached_last
     def make(value, *others):
         made.append((value, others))
         return (id(value), others)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from goldwatch.diagnosis.summary import summarise
 from goldwatch.dumps.place import Place
 from goldwatch.errors import EnvironmentProblem
-from goldwatch.filesystem.outputs import replacing
+from goldwatch.filesystem.outputs import atomic_text_writer
 from goldwatch.judging.limits import Limits, parse_limits
 from goldwatch.metrics.row import METRICS, VERDICTS, Row
 from goldwatch.reports.csv_cells import (
@@ -226,16 +226,16 @@ def test_an_op_without_a_dump_has_no_tensor_index(make_row):
 
 def test_a_failed_write_leaves_the_old_file(tmp_path):
     path = str(tmp_path / "result.csv")
-    with replacing(path) as stream:
+    with atomic_text_writer(path) as stream:
         stream.write("old")
-    with pytest.raises(EnvironmentProblem) as caught, replacing(path) as stream:
+    with pytest.raises(EnvironmentProblem) as caught, atomic_text_writer(path) as stream:
         stream.write("half")
         raise OSError(errno.ENOSPC, "No space left on device")
     assert "disk is full" in caught.value.message and "free space" in caught.value.hint
-    with pytest.raises(ZeroDivisionError), replacing(path) as stream:
+    with pytest.raises(ZeroDivisionError), atomic_text_writer(path) as stream:
         raise ZeroDivisionError
     assert os.listdir(tmp_path) == ["result.csv"] and (tmp_path / "result.csv").read_text() == "old"
-    with pytest.raises(EnvironmentProblem, match="cannot be written"), replacing(
+    with pytest.raises(EnvironmentProblem, match="cannot be written"), atomic_text_writer(
         str(tmp_path / "none" / "x")
     ) as stream:
         stream.write("")

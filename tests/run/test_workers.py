@@ -129,7 +129,7 @@ def split_early(monkeypatch) -> None:
 def test_the_next_batch_of_a_worker_is_read_ahead(pairs, monkeypatch) -> None:
     asked = []
     monkeypatch.setattr(
-        workers, "read_soon", lambda paths, nbytes, start=0: asked.append((*paths, nbytes, start))
+        workers, "prefetch", lambda paths, nbytes, start=0: asked.append((*paths, nbytes, start))
     )
     with_workers = Workers(1, Settings(), apart=True)
     try:

@@ -19,8 +19,8 @@ from goldwatch.statistics_dumps.tensor_statistics import (
     NOT_FINITE,
     RANGE,
     differences,
-    known_of,
-    odd_in,
+    remarkable_values,
+    statistics_as_golden,
     statistics_of,
 )
 from goldwatch.tensors.tensor import Tensor
@@ -113,14 +113,17 @@ def test_golden_statistics_without_a_norm_make_nobody_fail():
         full._replace(mean=None),
         full._replace(norm=None, mean=None),
     ):
-        found = differences(full, known_of(lacking, 500))
+        found = differences(full, statistics_as_golden(lacking, 500))
         assert found[LEAST] == found[RANGE] == 0, lacking
         assert (NORM in found, MEAN in found) == (
             lacking.norm is not None,
             lacking.mean is not None,
         )
-        assert differences(full._replace(max=full.max + 9), known_of(lacking, 500))[LEAST] > 0.1
-    assert LEAST not in differences(full, known_of(Statistics(mean=full.mean), 500))
+        assert (
+            differences(full._replace(max=full.max + 9), statistics_as_golden(lacking, 500))[LEAST]
+            > 0.1
+        )
+    assert LEAST not in differences(full, statistics_as_golden(Statistics(mean=full.mean), 500))
 
 
 def test_nan_in_statistics_is_seen_without_a_nan_count():
@@ -129,15 +132,15 @@ def test_nan_in_statistics_is_seen_without_a_nan_count():
     golden = np.array([1.0, 2.0])
     assert differences(bare, statistics_of(Tensor.from_array(golden))) == {NOT_FINITE: 0.5}
     for target, other in ((bare, counted), (counted, bare), (bare, bare)):
-        assert differences(target, known_of(other, 2))[NOT_FINITE] == 0
+        assert differences(target, statistics_as_golden(other, 2))[NOT_FINITE] == 0
 
 
 def test_nan_saturation_and_constants_are_called_remarkable():
-    assert odd_in(told(np.array([np.nan, 1.0, np.inf])), "float16") == ["1 NaN", "1 Inf"]
-    assert odd_in(told(np.array([65504.0, 1.0])), "float16") == [
+    assert remarkable_values(told(np.array([np.nan, 1.0, np.inf])), "float16") == ["1 NaN", "1 Inf"]
+    assert remarkable_values(told(np.array([65504.0, 1.0])), "float16") == [
         "65504, the largest number of float16"
     ]
-    assert odd_in(told(np.array([65504.0, 1.0])), "float32") == []
-    assert odd_in(told(np.zeros(3)), "float16") == ["nothing but 0"]
-    assert odd_in(told(np.full(3, 7.0)), "int32") == ["one value throughout, 7"]
-    assert odd_in(told(np.zeros(1)), "float16") == []
+    assert remarkable_values(told(np.array([65504.0, 1.0])), "float32") == []
+    assert remarkable_values(told(np.zeros(3)), "float16") == ["nothing but 0"]
+    assert remarkable_values(told(np.full(3, 7.0)), "int32") == ["one value throughout, 7"]
+    assert remarkable_values(told(np.zeros(1)), "float16") == []

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...dumps.place import Place
 from ...judging.by_recomputation import RecomputationVerdict
-from ...shared_records import quickly_made
+from ...shared_records import fast_init
 from ..observed_ops import ObservedOp
 from ..op_inputs import InputState, root_sum_squares
 from ..row_digest import Observation
@@ -45,7 +45,7 @@ class ShownBy(NamedTuple):
     expected: float
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True)
 class Estimate:
     """The estimated own error of an operator by one of its outputs.

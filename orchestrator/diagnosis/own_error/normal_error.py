@@ -23,7 +23,7 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 import numpy as np
 
 from ...metrics.median import median
-from ...shared_records import quickly_made
+from ...shared_records import fast_init
 from ...tensors.rounding import ROUNDING
 
 Array = Any
@@ -136,7 +136,7 @@ class Measured(NamedTuple):
         return Measured(*(column[selection] for column in self))
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True)
 class Normal:
     """What is normal for a type of operator in this network.
