@@ -1,8 +1,8 @@
 #!/bin/sh
 # usage: sh ci.sh DUMP GOLDEN MODEL.json [BASELINE], where BASELINE holds the run.sqlite of a run that was accepted.
-# Ends with 1 where numbers are wrong or became worse; with another code but 0 where that could not be told.
+# Ends with 1 if numbers are wrong or became worse; with another code except 0 if that could not be decided.
 out=goldwatch-out
-rm -rf "$out" # else the reports of an earlier job stay where this one writes none
+rm -rf "$out" # otherwise the reports of an earlier job stay if this one writes none
 goldwatch compare "$1" "$2" -f "$3" -o "$out" --junit "$out/junit.xml" --markdown "$out/comment.md"
 code=$?
 if [ -n "$4" ] && [ -f "$out/run.sqlite" ]; then
