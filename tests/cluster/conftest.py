@@ -29,7 +29,7 @@ def small_batches(monkeypatch):
 
 
 @pytest.fixture
-def own_client():
+def disposable_client():
     """A cluster for tests that harm it."""
     with running_cluster() as client:
         yield client

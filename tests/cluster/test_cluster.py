@@ -38,11 +38,13 @@ from goldwatch.store.store import RunStore
 
 
 @pytest.fixture
-def reviving(own_client, monkeypatch):
+def reviving(disposable_client, monkeypatch):
     """Workers that end while they start, which Dask gives up, are replaced, as those of a cluster
     of our own are.
     """
-    connection = connecting.Connection(own_client, lambda: own_client.cluster.scale(2), {})
+    connection = connecting.Connection(
+        disposable_client, lambda: disposable_client.cluster.scale(2), {}
+    )
     monkeypatch.setattr(comparers, "connected", lambda address: contextlib.nullcontext(connection))
 
 
@@ -82,29 +84,31 @@ def test_a_run_continues_with_and_without_a_cluster(training, shared_client, sma
     assert training.results("here") == training.results("again")
 
 
-def test_a_killed_worker_changes_no_result(training, own_client, reviving, small_batches) -> None:
+def test_a_killed_worker_changes_no_result(
+    training, disposable_client, reviving, small_batches
+) -> None:
     assert training.compare("here").returncode == 1
-    with worker_fault(own_client, DiesComparing("op3", once=training.path("died"))):
-        done = training.compare("there", "--cluster", url(own_client))
+    with worker_fault(disposable_client, DiesComparing("op3", once=training.path("died"))):
+        done = training.compare("there", "--cluster", url(disposable_client))
     assert done.returncode == 1 and os.path.exists(training.path("died")), done.stderr
     assert training.results("there") == training.results("here")
 
 
 def test_a_pair_that_kills_workers_is_compared_in_a_separate_process(
-    training, own_client, reviving
+    training, disposable_client, reviving
 ) -> None:
     assert training.compare("here").returncode == 1
-    with worker_fault(own_client, DiesComparing("op3")):
-        done = training.compare("there", "--cluster", url(own_client))
+    with worker_fault(disposable_client, DiesComparing("op3")):
+        done = training.compare("there", "--cluster", url(disposable_client))
     assert done.returncode == 1, done.stderr
     assert training.results("there") == training.results("here")
 
 
 def test_a_unit_that_kills_every_worker_gets_rows_that_say_so(
-    training, own_client, reviving
+    training, disposable_client, reviving
 ) -> None:
-    with worker_fault(own_client, DiesPlanning("/2/net/1/1/")):
-        done = training.compare("there", "--cluster", url(own_client))
+    with worker_fault(disposable_client, DiesPlanning("/2/net/1/1/")):
+        done = training.compare("there", "--cluster", url(disposable_client))
     assert done.returncode == 1, done.stderr
     lost = [row for row in training.rows("there") if row["cause"] == "crashed"]
     assert {(row["device"], row["step"]) for row in lost} == {("2", "1")} and len(lost) == len(
@@ -119,14 +123,14 @@ def test_a_unit_that_kills_every_worker_gets_rows_that_say_so(
 
 
 def test_a_worker_that_does_not_see_the_files_is_named_and_gets_no_work(
-    training, own_client, small_batches
+    training, disposable_client, small_batches
 ) -> None:
     names = {
         str(entry["name"]): address
-        for address, entry in own_client.scheduler_info()["workers"].items()
+        for address, entry in disposable_client.scheduler_info()["workers"].items()
     }
-    with worker_fault(own_client, Blind("1", "golden")):
-        done = training.compare("there", "--cluster", url(own_client))
+    with worker_fault(disposable_client, Blind("1", "golden")):
+        done = training.compare("there", "--cluster", url(disposable_client))
     assert (
         done.returncode == 1 and "worker %s does not see GOLDEN" % names["1"] in done.stderr
     ), done.stderr
@@ -135,12 +139,12 @@ def test_a_worker_that_does_not_see_the_files_is_named_and_gets_no_work(
 
 
 def test_a_cluster_that_does_not_see_the_files_is_refused_before_out_is_created(
-    training, own_client
+    training, disposable_client
 ) -> None:
-    with worker_fault(own_client, Blind("0", "dump")):
+    with worker_fault(disposable_client, Blind("0", "dump")):
         pass
-    with worker_fault(own_client, Blind("1", "dump")):
-        done = training.compare("there", "--cluster", url(own_client))
+    with worker_fault(disposable_client, Blind("1", "dump")):
+        done = training.compare("there", "--cluster", url(disposable_client))
     assert (
         done.returncode == 4
         and "no worker sees the files" in done.stderr
@@ -149,17 +153,17 @@ def test_a_cluster_that_does_not_see_the_files_is_refused_before_out_is_created(
     assert not os.path.exists(training.path("there"))
 
 
-def test_workers_with_another_goldwatch_are_refused_by_name(training, own_client) -> None:
-    (worker, *_) = own_client.run(version_of_another, "0.0.1")
-    done = training.compare("there", "--cluster", url(own_client))
+def test_workers_with_another_goldwatch_are_refused_by_name(training, disposable_client) -> None:
+    (worker, *_) = disposable_client.run(version_of_another, "0.0.1")
+    done = training.compare("there", "--cluster", url(disposable_client))
     assert done.returncode == 4 and "worker %s has goldwatch 0.0.1, this is" % worker in done.stderr
     assert not os.path.exists(training.path("there"))
 
 
-def test_a_worker_with_another_goldwatch_gets_no_work(training, own_client) -> None:
-    (worker, other) = own_client.nthreads()
-    own_client.run(version_of_another, "0.0.1", workers=[worker])
-    done = training.compare("there", "--cluster", url(own_client))
+def test_a_worker_with_another_goldwatch_gets_no_work(training, disposable_client) -> None:
+    (worker, other) = disposable_client.nthreads()
+    disposable_client.run(version_of_another, "0.0.1", workers=[worker])
+    done = training.compare("there", "--cluster", url(disposable_client))
     assert done.returncode == 1, done.stderr
     assert (
         done.stderr.count("warning: worker %s has goldwatch 0.0.1, this is " % worker) == 1
@@ -171,22 +175,22 @@ def test_a_worker_with_another_goldwatch_gets_no_work(training, own_client) -> N
 
 
 def test_a_worker_that_gets_another_goldwatch_later_gets_no_more_work(
-    training, own_client, small_batches
+    training, disposable_client, small_batches
 ) -> None:
     """As one does that comes while the run goes on and is sent something before it is asked."""
-    (worker, _) = own_client.nthreads()
-    with worker_fault(own_client, OtherVersion(worker)):
-        done = training.compare("there", "--cluster", url(own_client))
+    (worker, _) = disposable_client.nthreads()
+    with worker_fault(disposable_client, OtherVersion(worker)):
+        done = training.compare("there", "--cluster", url(disposable_client))
     assert done.returncode == 1, done.stderr
     assert "warning: worker %s has goldwatch 0.0.1, not " % worker in done.stderr
     assert training.compare("here").returncode == 1
     assert training.results("there") == training.results("here")
 
 
-def test_a_killed_worker_is_reported(training, own_client, small_batches) -> None:
-    workers = list(own_client.nthreads())
-    with worker_fault(own_client, DiesComparing("op3", once=training.path("dead"))):
-        done = training.compare("there", "--cluster", url(own_client))
+def test_a_killed_worker_is_reported(training, disposable_client, small_batches) -> None:
+    workers = list(disposable_client.nthreads())
+    with worker_fault(disposable_client, DiesComparing("op3", once=training.path("dead"))):
+        done = training.compare("there", "--cluster", url(disposable_client))
     assert done.returncode == 1, done.stderr
     told = [
         worker

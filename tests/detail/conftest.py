@@ -17,7 +17,7 @@ from goldwatch.metrics.row import MEASURES
 
 
 @pytest.fixture
-def look(tmp_path):
+def detail_of(tmp_path):
     """Return what is found between two arrays: the entry of detail.json."""
 
     def looked(target, golden, **settings):

@@ -145,19 +145,19 @@ def test_elements_are_read_in_the_goldens_order(order, most):
             assert at >= stop
 
 
-def test_two_npy_files_give_all_elements_and_errors_as_text(look):
+def test_two_npy_files_give_all_elements_and_errors_as_text(detail_of):
     golden = np.random.RandomState(0).standard_normal((2, 3, 7)).astype(np.float32)
     golden[0, 0, :2] = 0
     target = (golden * 1.05).astype(np.float16)
     target[1, 2, 3] = np.nan
-    document = look(target, golden, rows="all", max_rows=25, top=5)
+    document = detail_of(target, golden, rows="all", max_rows=25, top=5)
     jsonschema.validate(
         json.loads(json.dumps({"op": "op", "tensors": [document]})),
         json.loads(load_text("detail.schema.json")),
     )
     rows = []
     for number, count in enumerate((25, 17)):
-        lines = table(look.path("op_output_0_%d.csv" % number))
+        lines = table(detail_of.path("op_output_0_%d.csv" % number))
         assert (
             lines[0] == ["0", "1", "2", "Left", "Right", "RelativeError", "AbsoluteError"]
             and len(lines) == count + 1
@@ -179,7 +179,7 @@ def test_two_npy_files_give_all_elements_and_errors_as_text(look):
                 float(row[5]), abs(left - right) / abs(right), rtol=1e-8, equal_nan=True
             )
         )
-    worst = table(look.path("op_output_0_absolute_error_topn.csv"))[1:]
+    worst = table(detail_of.path("op_output_0_absolute_error_topn.csv"))[1:]
     assert worst[0][:3] == ["1", "2", "3"] and len(worst) == 5
     errors = np.abs(target.astype(np.float64) - golden).reshape(-1)
     errors[np.isnan(errors)] = np.inf
@@ -187,7 +187,7 @@ def test_two_npy_files_give_all_elements_and_errors_as_text(look):
         int(np.ravel_multi_index([int(part) for part in row[:3]], golden.shape)) for row in worst
     ]
     assert positions == np.argsort(-errors, kind="stable")[:5].tolist()
-    with open(look.path("op_output_0_summary.txt"), encoding="utf-8") as stream:
+    with open(detail_of.path("op_output_0_summary.txt"), encoding="utf-8") as stream:
         summary = dict(line.split(": ", 1) for line in stream.read().splitlines())
     ranges = ["MinAbsoluteError", "MaxAbsoluteError", "MinRelativeError", "MaxRelativeError"]
     assert list(summary) == ["TotalCount", "LeftOp", "RightOp", "Format", *ranges]
@@ -202,52 +202,54 @@ def test_two_npy_files_give_all_elements_and_errors_as_text(look):
         )
 
 
-def test_only_bad_rows_are_written_and_files_of_an_earlier_run_replaced(look):
+def test_only_bad_rows_are_written_and_files_of_an_earlier_run_replaced(detail_of):
     golden = np.arange(1, 101, dtype=np.float32)
-    look(golden + 1, golden, rows="all", max_rows=10)
-    assert os.path.exists(look.path("op_output_0_9.csv"))
+    detail_of(golden + 1, golden, rows="all", max_rows=10)
+    assert os.path.exists(detail_of.path("op_output_0_9.csv"))
     target = golden.copy()
     target[[3, 50, 98]] += 1
-    look(target, golden, rows="bad", max_rows=2)
+    detail_of(target, golden, rows="bad", max_rows=2)
     assert [
-        row[0] for number in (0, 1) for row in table(look.path("op_output_0_%d.csv" % number))[1:]
+        row[0]
+        for number in (0, 1)
+        for row in table(detail_of.path("op_output_0_%d.csv" % number))[1:]
     ] == ["3", "50", "98"]
-    assert not os.path.exists(look.path("op_output_0_2.csv"))
-    look(golden, golden, rows="bad")
-    assert len(table(look.path("op_output_0_0.csv"))) == 1
-    look(golden, golden, rows="none")
-    assert not os.path.exists(look.path("op_output_0_0.csv"))
+    assert not os.path.exists(detail_of.path("op_output_0_2.csv"))
+    detail_of(golden, golden, rows="bad")
+    assert len(table(detail_of.path("op_output_0_0.csv"))) == 1
+    detail_of(golden, golden, rows="none")
+    assert not os.path.exists(detail_of.path("op_output_0_0.csv"))
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (0, 3)])
-def test_scalars_and_empty_tensors_are_written(look, shape):
-    document = look(np.ones(shape, np.float32), np.ones(shape, np.float32), rows="all")
+def test_scalars_and_empty_tensors_are_written(detail_of, shape):
+    document = detail_of(np.ones(shape, np.float32), np.ones(shape, np.float32), rows="all")
     assert document["verdict"] == "pass"
-    assert len(table(look.path("op_output_0_0.csv"))) == 1 + int(np.prod(shape))
+    assert len(table(detail_of.path("op_output_0_0.csv"))) == 1 + int(np.prod(shape))
 
 
 @pytest.mark.parametrize(
     "pair", [("?", "?"), ("u1", "i8"), ("i8", "i8"), ("f8", "f8"), ("c8", "c8"), ("f4", "i4")]
 )
-def test_all_pairs_of_number_types_are_compared(look, pair):
+def test_all_pairs_of_number_types_are_compared(detail_of, pair):
     values = np.arange(12).reshape(3, 4)
-    document = look((values % 2).astype(pair[0]), (values % 2).astype(pair[1]), rows="all")
+    document = detail_of((values % 2).astype(pair[0]), (values % 2).astype(pair[1]), rows="all")
     assert document["bad"] == 0 and [finding["kind"] for finding in document["findings"]] == [
         "healthy"
     ]
-    rows = table(look.path("op_output_0_0.csv"))[1:]
+    rows = table(detail_of.path("op_output_0_0.csv"))[1:]
     assert (
         [abs(complex(row[2])) for row in rows]
         == [abs(complex(row[3])) for row in rows]
         == (values % 2).reshape(-1).tolist()
     )
-    wrong = look((values + 1).astype(pair[0]), (2 * values).astype(pair[1]), rows="bad")
+    wrong = detail_of((values + 1).astype(pair[0]), (2 * values).astype(pair[1]), rows="bad")
     assert wrong["bad"] == int(
         np.count_nonzero((values + 1).astype(pair[0]) != (2 * values).astype(pair[1]))
     )
 
 
-def test_errors_in_slots_of_the_devices_blocks_are_located(tmp_path, look):
+def test_errors_in_slots_of_the_devices_blocks_are_located(tmp_path, detail_of):
     from goldwatch.detail.run import compare_op
     from goldwatch.detail.tensor_detail import DetailSettings
     from goldwatch.detail.tensor_pairs import pairs_in_files
@@ -304,9 +306,9 @@ def test_errors_in_slots_of_the_devices_blocks_are_located(tmp_path, look):
     assert document["findings"][0]["sentence"].endswith("the device's padding")
 
 
-def test_shares_of_the_error_along_an_axis_are_exact(look):
+def test_shares_of_the_error_along_an_axis_are_exact(detail_of):
     golden = np.array([[1, 2], [3, 4]], np.int32)
-    document = look(golden + np.array([[0, 1], [2, 0]], np.int32), golden)
+    document = detail_of(golden + np.array([[0, 1], [2, 0]], np.int32), golden)
     assert [Fraction(part).limit_denominator(100) for part in document["where"]["0"]] == [
         Fraction(1, 5),
         Fraction(4, 5),

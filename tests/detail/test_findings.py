@@ -85,12 +85,12 @@ def kinds(document):
 
 @pytest.mark.parametrize("kind", sorted(PLANTED))
 @pytest.mark.parametrize("shape", SHAPES + [LARGE], ids=str)
-def test_a_planted_pattern_is_the_first_finding(look, kind, shape):
+def test_a_planted_pattern_is_the_first_finding(detail_of, kind, shape):
     golden = golden_of(shape)
     target = PLANTED[kind](golden).astype(np.float16)
     if kind == "saturation":
         golden *= 40000
-    found = look(target, golden)["findings"]
+    found = detail_of(target, golden)["findings"]
     assert found and found[0]["kind"] == kind, found
     assert 0.9 <= found[0]["share"] <= 1.0 and found[0]["sentence"]
 
@@ -101,17 +101,17 @@ def test_a_planted_pattern_is_the_first_finding(look, kind, shape):
     [shape for shape in SHAPES + [LARGE] if len(shape) > 1 and np.prod(shape) // max(shape) > 1],
     ids=str,
 )
-def test_a_pattern_planted_along_an_axis_is_the_first_finding(look, kind, shape):
+def test_a_pattern_planted_along_an_axis_is_the_first_finding(detail_of, kind, shape):
     golden = golden_of(shape)
-    found = look(WITH_AXES[kind](golden).astype(np.float16), golden)["findings"]
+    found = detail_of(WITH_AXES[kind](golden).astype(np.float16), golden)["findings"]
     assert found and found[0]["kind"] == kind, found
 
 
 @pytest.mark.parametrize("name", sorted(TYPES))
 @pytest.mark.parametrize("shape", SHAPES + [LARGE], ids=str)
-def test_a_coarser_type_is_named(look, name, shape):
+def test_a_coarser_type_is_named(detail_of, name, shape):
     golden = golden_of(shape)
-    found = look(TYPES[name](golden).astype(np.float16), golden)["findings"]
+    found = detail_of(TYPES[name](golden).astype(np.float16), golden)["findings"]
     assert (
         kinds({"findings": found})[:1] == ["coarser-type"] and name in found[0]["sentence"]
     ), found
@@ -120,37 +120,39 @@ def test_a_coarser_type_is_named(look, name, shape):
 @pytest.mark.parametrize(
     "coarser, stored", [("float16", "float32"), ("float16", "float64"), ("float32", "float64")]
 )
-def test_a_target_with_fewer_digits_than_its_type_is_found(look, coarser, stored):
+def test_a_target_with_fewer_digits_than_its_type_is_found(detail_of, coarser, stored):
     golden = golden_of((1, 16, 28, 28)).astype(np.float64) / 3
-    (found,) = look(golden.astype(coarser).astype(stored), golden)["findings"]
+    (found,) = detail_of(golden.astype(coarser).astype(stored), golden)["findings"]
     assert found["kind"] == "coarser-type" and found["detail"]["type"] == coarser
     # With a pattern besides, that is told first.
-    assert kinds(look((golden * 1.05).astype(coarser).astype(stored), golden))[0] == "scale"
+    assert kinds(detail_of((golden * 1.05).astype(coarser).astype(stored), golden))[0] == "scale"
 
 
 @pytest.mark.parametrize("shape", SHAPES + [LARGE], ids=str)
-def test_long_shifts_and_permutations_of_many_channels_are_found(look, shape):
+def test_long_shifts_and_permutations_of_many_channels_are_found(detail_of, shape):
     golden = golden_of(shape)
     axis = main_axis(shape)
     step = shape[axis] // 3
-    found = look(np.roll(golden, step, axis).astype(np.float16), golden)["findings"]
+    found = detail_of(np.roll(golden, step, axis).astype(np.float16), golden)["findings"]
     assert found[0]["kind"] == "shift" and found[0]["detail"]["by"][axis] == step, found
     if len(shape) > 1 and np.prod(shape) // shape[axis] > 8:
-        assert "channel-permutation" in kinds(look(shuffled(golden).astype(np.float16), golden))
+        assert "channel-permutation" in kinds(
+            detail_of(shuffled(golden).astype(np.float16), golden)
+        )
 
 
 @pytest.mark.parametrize(
     "shape", [(1, 16, 28, 28), (48, 48), (2, 5, 7, 7), (1, 24, 112, 112)], ids=str
 )
-def test_two_exchanged_axes_are_found(look, shape):
+def test_two_exchanged_axes_are_found(detail_of, shape):
     golden = golden_of(shape)
-    assert kinds(look(golden.swapaxes(-1, -2).astype(np.float16), golden))[0] == "axis-swap"
+    assert kinds(detail_of(golden.swapaxes(-1, -2).astype(np.float16), golden))[0] == "axis-swap"
 
 
-def test_bytes_read_in_another_order_of_axes_are_found(look):
+def test_bytes_read_in_another_order_of_axes_are_found(detail_of):
     for shape in ((2, 3, 5, 7), (1, 30, 100, 110)):
         golden = golden_of(shape)
-        found = look(golden.transpose(0, 2, 3, 1).reshape(shape).astype(np.float16), golden)[
+        found = detail_of(golden.transpose(0, 2, 3, 1).reshape(shape).astype(np.float16), golden)[
             "findings"
         ]
         assert found[0]["kind"] == "axis-swap" and found[0]["detail"]["order"] == [
@@ -161,21 +163,21 @@ def test_bytes_read_in_another_order_of_axes_are_found(look):
         ], found
 
 
-def test_errors_at_the_border_are_called_so(look):
+def test_errors_at_the_border_are_called_so(detail_of):
     golden = golden_of((1, 16, 56, 56))
     target = golden.astype(np.float16)
     target[:, :, [0, 55]] += 1
-    found = look(target, golden)["findings"]
+    found = detail_of(target, golden)["findings"]
     assert found[0]["kind"] == "region" and found[0]["detail"]["indices"] == [0, 55]
     assert found[0]["sentence"].startswith(
         "indices 0, 55 of axis 2 (of 56) hold 100 % of the squared error: the border"
     )
 
 
-def test_a_channel_of_large_values_is_not_called_a_region(look):
+def test_a_channel_of_large_values_is_not_called_a_region(detail_of):
     golden = golden_of((1, 16, 20, 20))
     golden[:, 5] *= 1000
-    assert kinds(look((golden * 1.05).astype(np.float16), golden)) == ["scale"]
+    assert kinds(detail_of((golden * 1.05).astype(np.float16), golden)) == ["scale"]
 
 
 def findings_of(target, golden):
@@ -212,16 +214,16 @@ def test_healthy_tensors_have_no_finding_but_healthy():
         assert set(findings_of((golden * noise).astype(np.float16), golden)) <= {"healthy"}, number
 
 
-def test_a_constant_that_float16_cannot_hold_is_not_called_an_offset(look):
+def test_a_constant_that_float16_cannot_hold_is_not_called_an_offset(detail_of):
     golden = np.full((1, 8, 6, 6), 0.1, np.float32)
-    assert kinds(look(golden.astype(np.float16), golden)) == ["healthy"]
+    assert kinds(detail_of(golden.astype(np.float16), golden)) == ["healthy"]
 
 
-def test_integers_are_compared_exactly(look):
+def test_integers_are_compared_exactly(detail_of):
     golden = np.full((4, 4), 1 << 60, np.int64)
-    document = look(golden + np.eye(4, dtype=np.int64), golden)
+    document = detail_of(golden + np.eye(4, dtype=np.int64), golden)
     assert document["bad"] == 4 and "healthy" not in kinds(document)
-    assert kinds(look(golden, golden)) == ["healthy"]
+    assert kinds(detail_of(golden, golden)) == ["healthy"]
 
 
 @pytest.mark.parametrize("first, last", [(8, 15), (0, 7), (4, 8)])

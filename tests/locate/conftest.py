@@ -10,7 +10,7 @@ from locate_host import FAULT, Place, small
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory):
+def host_template(tmp_path_factory):
     """A host with a model and its om, to be copied."""
     place = Place(tmp_path_factory.mktemp("host"))
     place.host()
@@ -20,10 +20,10 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture
-def place(tmp_path, made):
+def place(tmp_path, host_template):
     """A folder of a test's own with a host whose device computes ``second`` wrong."""
     for name in ("model.onnx", "model.om"):
-        shutil.copy(str(made / name), str(tmp_path / name))
+        shutil.copy(str(host_template / name), str(tmp_path / name))
     found = Place(tmp_path)
     found.host(FAULT)
     return found

@@ -51,7 +51,7 @@ def device(tmp_path_factory):
 
 
 @pytest.fixture
-def given(device):
+def device_options(device):
     """Return the options of all that goes with resblock."""
     return ["--om", device / "model.json", "--dump", device / "dump", "--golden", device / "golden"]
 

@@ -31,8 +31,8 @@ def listed(folder):
     )
 
 
-def test_the_folder_holds_the_files_of_the_vendors_page(exported, given, device):
-    folder, document = exported("--start", "pool1", "--end", "res2a", *given)
+def test_the_folder_holds_the_files_of_the_vendors_page(exported, device_options, device):
+    folder, document = exported("--start", "pool1", "--end", "res2a", *device_options)
     assert re.match(r"dump_result_\d{4}(_\d\d){5}\Z", os.path.basename(folder))
     files = listed(folder)
     inputs = {"input_data/pool1_input_0.npy", "input_data/pool1_input_0.bin"}
@@ -71,8 +71,8 @@ def test_the_folder_holds_the_files_of_the_vendors_page(exported, given, device)
     )
 
 
-def test_an_input_is_the_devices_value_without_padding(exported, given, device):
-    folder, document = exported("--start", "pool1", "--end", "pool1", *given)
+def test_an_input_is_the_devices_value_without_padding(exported, device_options, device):
+    folder, document = exported("--start", "pool1", "--end", "pool1", *device_options)
     value = np.load(os.path.join(folder, document["inputs"][0]["npy"]))
     stored = DumpFile.open(document["inputs"][0]["source_file"])
     assert stored.inputs[0].shape == (2, 1, 16, 16, 16) and stored.inputs[0].dtype.name == "float16"
@@ -83,8 +83,8 @@ def test_an_input_is_the_devices_value_without_padding(exported, given, device):
     assert np.array_equal(np.fromfile(binary, np.float16).reshape(value.shape), device_value)
 
 
-def test_the_log_has_the_vendors_lines(cut, given):
-    done = cut("--start", "pool1", "--end", "res2a", *given)
+def test_the_log_has_the_vendors_lines(cut, device_options):
+    done = cut("--start", "pool1", "--end", "res2a", *device_options)
     stamp = r"(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  "
     added = re.search(stamp + r"Add Layer Into Prototxt:\n(layer \{\n(?:.*\n)*?\}\n)", done.stderr)
     assert 'name: "pool1_input_0"\n  type: "Input"\n  top: "conv1"' in added.group(1)
@@ -98,25 +98,29 @@ def test_the_log_has_the_vendors_lines(cut, given):
     layers = re.search(stamp + r"Export Layer:(.*)$", done.stderr).group(1).split(", ")
     assert layers[0] == "pool1" and layers[-1] == "res2a" and len(layers) == 12
     assert "op res2ares2a_relu computes res2a, res2a_relu; your cut ends at res2a" in done.stderr
-    quiet = cut("--start", "pool1", "--end", "pool1", *given, "-q")
+    quiet = cut("--start", "pool1", "--end", "pool1", *device_options, "-q")
     assert quiet.stderr == ""
 
 
-def test_whole_ops_extends_the_cut_until_no_op_spans_its_border(exported, given):
-    _, document = exported("--start", "pool1", "--end", "res2a", "--whole-ops", *given)
+def test_whole_ops_extends_the_cut_until_no_op_spans_its_border(exported, device_options):
+    _, document = exported("--start", "pool1", "--end", "res2a", "--whole-ops", *device_options)
     assert (document["end"], document["asked"]["end"], document["spanning_ops"]) == (
         ["res2a_relu"],
         ["res2a"],
         [],
     )
-    _, document = exported("--start", "bn_conv1", "--end", "pool1", "--whole-ops", *given)
+    _, document = exported("--start", "bn_conv1", "--end", "pool1", "--whole-ops", *device_options)
     assert (document["start"], document["end"]) == (["conv1"], ["pool1"])
-    _, document = exported("--start", "res2a_branch1", "--end", "res2a", "--whole-ops", *given)
+    _, document = exported(
+        "--start", "res2a_branch1", "--end", "res2a", "--whole-ops", *device_options
+    )
     assert (document["start"], document["end"]) == (["res2a_branch1"], ["res2a_relu"])
     assert all(entry["from"] == "target" for entry in document["inputs"])
 
 
-def test_a_border_inside_an_op_is_taken_from_golden_data_or_missing(exported, given, device):
+def test_a_border_inside_an_op_is_taken_from_golden_data_or_missing(
+    exported, device_options, device
+):
     words = [
         "--start",
         "scale_conv1",
@@ -154,8 +158,8 @@ def test_a_cut_without_dumps_needs_shapes_only(exported, cut):
     )
 
 
-def test_an_input_layer_as_start_stays(exported, given, device):
-    folder, document = exported("--start", "data", "--end", "conv1", *given)
+def test_an_input_layer_as_start_stays(exported, device_options, device):
+    folder, document = exported("--start", "data", "--end", "conv1", *device_options)
     assert [layer["name"] for layer in document["layers"]] == ["data", "conv1"]
     (entry,) = document["inputs"]
     assert (entry["name"], entry["producer"]["op"], entry["readers"], entry["from"]) == (
@@ -183,18 +187,32 @@ def test_an_input_layer_as_start_stays(exported, given, device):
         assert np.array_equal(value, truth["data:0"].astype(np.float16).astype(np.float32))
 
 
-def test_a_users_input_or_golden_data_can_be_used_as_input(exported, given, tmp_path):
+def test_a_users_input_or_golden_data_can_be_used_as_input(exported, device_options, tmp_path):
     array = np.full((2, 8, 16, 16), 70000.0, np.float32)
     array[0, 0, 0, 0] = 1e-9
     np.save(str(tmp_path / "own.npy"), array)
     folder, document = exported(
-        "--start", "pool1", "--end", "pool1", *given, "--input", "conv1=%s" % (tmp_path / "own.npy")
+        "--start",
+        "pool1",
+        "--end",
+        "pool1",
+        *device_options,
+        "--input",
+        "conv1=%s" % (tmp_path / "own.npy"),
     )
     assert document["inputs"][0]["from"] == "user"
     assert document["inputs"][0]["float16_overflow"] == {"inf": array.size - 1, "zero": 1}
     assert "float16-range" in [warning["rule"] for warning in document["warnings"]]
     folder, document = exported(
-        "--start", "pool1", "--end", "pool1", *given, "--input-from", "golden", "--bin", "float32"
+        "--start",
+        "pool1",
+        "--end",
+        "pool1",
+        *device_options,
+        "--input-from",
+        "golden",
+        "--bin",
+        "float32",
     )
     assert (document["inputs"][0]["from"], document["inputs"][0]["bin_dtype"]) == (
         "golden",
@@ -202,13 +220,15 @@ def test_a_users_input_or_golden_data_can_be_used_as_input(exported, given, tmp_
     )
     assert "--input_fp16_nodes" not in " ".join(document["next"]["atc"])
     assert "the original golden data stay valid" in document["next"]["notes"][-1]
-    folder, document = exported("--start", "pool1", "--end", "pool1", *given, "--bin", "none")
+    folder, document = exported(
+        "--start", "pool1", "--end", "pool1", *device_options, "--bin", "none"
+    )
     assert document["inputs"][0]["bin"] is None and listed(os.path.join(folder, "input_data")) == [
         "pool1_input_0.npy"
     ]
 
 
-def test_a_recorded_integer_input_stays_integer(exported, given, device, tmp_path):
+def test_a_recorded_integer_input_stays_integer(exported, device_options, device, tmp_path):
     net = (
         'layer { name: "label" type: "Input" top: "label" }\nlayer { name: "s" type: "Silence" '
         'bottom: "label" }\n'
@@ -225,8 +245,8 @@ def test_a_recorded_integer_input_stays_integer(exported, given, device, tmp_pat
     ) == ("int32", "int32", 16)
 
 
-def test_the_proposed_commands_run(exported, given, device):
-    folder, document = exported("--start", "res2a_branch2a", "--end", "res2a", *given)
+def test_the_proposed_commands_run(exported, device_options, device):
+    folder, document = exported("--start", "res2a_branch2a", "--end", "res2a", *device_options)
     steps = document["next"]
     names = "res2a_branch2a_input_0;res2a_input_0"
     assert [entry["name"] for entry in document["inputs"]] == names.split(";") and document[
@@ -267,9 +287,17 @@ def test_the_proposed_commands_run(exported, given, device):
     assert any(name.startswith("res2a.0.") for name in made)
 
 
-def test_dry_run_and_list_write_nothing(cut, given, tmp_path):
+def test_dry_run_and_list_write_nothing(cut, device_options, tmp_path):
     done = cut(
-        "--start", "pool1", "--end", "res2a", *given, "--dry-run", "--format", "json", out=False
+        "--start",
+        "pool1",
+        "--end",
+        "res2a",
+        *device_options,
+        "--dry-run",
+        "--format",
+        "json",
+        out=False,
     )
     document = json.loads(done.stdout)
     jsonschema.validate(document, load_schema("submodel"))
@@ -277,7 +305,7 @@ def test_dry_run_and_list_write_nothing(cut, given, tmp_path):
     rows = [
         line.split("\t")
         for line in cut(
-            "--start", "pool1", "--end", "res2a", *given, "--list", out=False
+            "--start", "pool1", "--end", "res2a", *device_options, "--list", out=False
         ).stdout.splitlines()
     ]
     assert rows[0] == ["cut", "name", "type", "shape", "ops", "dump"]
@@ -293,7 +321,7 @@ def test_dry_run_and_list_write_nothing(cut, given, tmp_path):
         len(json.loads(cut("--list", "--format", "json", out=False).stdout)) == len(rows) - 1 == 25
     )
     lines = cut(
-        "--start", "pool1", "--end", "res2a", *given, "--dry-run", "-q", out=False
+        "--start", "pool1", "--end", "res2a", *device_options, "--dry-run", "-q", out=False
     ).stdout.splitlines()
     assert (
         lines[0].startswith("dump.prototxt: ")

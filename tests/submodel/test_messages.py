@@ -363,7 +363,7 @@ def test_shapes_that_disagree_are_refused(cut, device):
     )
 
 
-def test_an_input_layer_that_disagrees_with_the_device_is_refused(cut, given, tmp_path):
+def test_an_input_layer_that_disagrees_with_the_device_is_refused(cut, device_options, tmp_path):
     with open(NET, encoding="utf-8") as stream:
         text = stream.read()
     (tmp_path / "n.prototxt").write_text(text.replace("dim: 2", "dim: 5", 1))
@@ -374,7 +374,7 @@ def test_an_input_layer_that_disagrees_with_the_device_is_refused(cut, given, tm
         "pool1",
         "--weights",
         WEIGHTS,
-        *given[:4],
+        *device_options[:4],
         model="n.prototxt",
         code=4,
     )
@@ -382,7 +382,16 @@ def test_an_input_layer_that_disagrees_with_the_device_is_refused(cut, given, tm
         "the shape of input data (data): om says [2, " in done.stderr
         and ", model says [5, " in done.stderr
     )
-    cut("--start", "pool1", "--end", "pool1", "--weights", WEIGHTS, *given[:4], model="n.prototxt")
+    cut(
+        "--start",
+        "pool1",
+        "--end",
+        "pool1",
+        "--weights",
+        WEIGHTS,
+        *device_options[:4],
+        model="n.prototxt",
+    )
 
 
 def test_the_devices_padded_shape_alone_is_refused(cut, device, tmp_path):

@@ -34,7 +34,7 @@ def network():
 
 
 @pytest.fixture
-def given(network, tmp_path):
+def device_options(network, tmp_path):
     """The model, its om json and dumps; the names of fused ops as in the om."""
     device, made = network
     build.save(tmp_path / "net.onnx", made.model)
@@ -55,9 +55,9 @@ def values(model, name):
     return np.asarray(model.output(name).array, np.float32)
 
 
-def test_inputs_of_an_onnx_cut_are_the_devices_values(network, given, exported):
+def test_inputs_of_an_onnx_cut_are_the_devices_values(network, device_options, exported):
     folder, document = exported(
-        "--start", "res2a_branch2a", "--end", "res2a", *given, model="net.onnx"
+        "--start", "res2a_branch2a", "--end", "res2a", *device_options, model="net.onnx"
     )
     entries = {entry["name"]: entry for entry in document["inputs"]}
     assert {entry["from"] for entry in entries.values()} == {"target"} and len(entries) == 2
@@ -76,9 +76,15 @@ def test_inputs_of_an_onnx_cut_are_the_devices_values(network, given, exported):
     assert document["spanning_ops"][0]["op"] == "res2ares2a_relu"
 
 
-def test_whole_ops_and_ladder_work_for_onnx_models(network, given, exported, cut):
+def test_whole_ops_and_ladder_work_for_onnx_models(network, device_options, exported, cut):
     _, document = exported(
-        "--start", "res2a_branch2a", "--end", "res2a", "--whole-ops", *given, model="net.onnx"
+        "--start",
+        "res2a_branch2a",
+        "--end",
+        "res2a",
+        "--whole-ops",
+        *device_options,
+        model="net.onnx",
     )
     assert (
         document["spanning_ops"] == []
@@ -91,7 +97,7 @@ def test_whole_ops_and_ladder_work_for_onnx_models(network, given, exported, cut
         "--end",
         "gap",
         "--ladder",
-        *given,
+        *device_options,
         "--dry-run",
         "--format",
         "json",
@@ -104,17 +110,17 @@ def test_whole_ops_and_ladder_work_for_onnx_models(network, given, exported, cut
     ) and len(ladder) > 1
 
 
-def test_list_shows_ops_shapes_and_dumps(given, cut):
+def test_list_shows_ops_shapes_and_dumps(device_options, cut):
     rows = [
         line.split("\t")
-        for line in cut("--list", *given, out=False, model="net.onnx").stdout.splitlines()
+        for line in cut("--list", *device_options, out=False, model="net.onnx").stdout.splitlines()
     ]
     by_name = {row[1]: row for row in rows}
     assert by_name["conv1"][2:] == ["Conv", "", "conv1conv1_relu", "yes"]
     assert by_name["Relu_0"][2:] == ["Relu", "2x8x16x16", "conv1conv1_relu", "yes"]
 
 
-def test_an_om_of_another_model_is_refused(network, given, cut, tmp_path):
+def test_an_om_of_another_model_is_refused(network, device_options, cut, tmp_path):
     model = network[0].model()
     model.ops = [
         replace(op, originals=tuple("other_" + name for name in op.originals or ()))

@@ -80,18 +80,20 @@ def test_places_where_a_single_value_is_alive_are_found():
     ],
 )
 def test_a_cut_is_proposed_around_the_op_that_a_result_names(
-    exported, given, tmp_path, about, start, end, reason
+    exported, device_options, tmp_path, about, start, end, reason
 ):
     out = result(tmp_path / "o", "res2a_branch2b", **about)
-    _, document = exported("--from-result", out, *given)
+    _, document = exported("--from-result", out, *device_options)
     assert (document["start"], document["end"]) == (start, end) and reason in document["search"][
         "reason"
     ]
     assert document["spanning_ops"] == []
 
 
-def test_a_cut_around_an_inserted_op_includes_its_neighbours(exported, given, tmp_path):
-    _, document = exported("--from-result", result(tmp_path / "o", "trans_TransData_1"), *given)
+def test_a_cut_around_an_inserted_op_includes_its_neighbours(exported, device_options, tmp_path):
+    _, document = exported(
+        "--from-result", result(tmp_path / "o", "trans_TransData_1"), *device_options
+    )
     assert [layer["name"] for layer in document["layers"]] == [
         "data",
         "conv1",
@@ -101,8 +103,10 @@ def test_a_cut_around_an_inserted_op_includes_its_neighbours(exported, given, tm
     ]
 
 
-def test_the_ladder_grows_to_the_next_single_values(cut, given, tmp_path):
-    done = cut("--from-result", result(tmp_path / "o", "res2a_branch2b"), "--ladder", *given)
+def test_the_ladder_grows_to_the_next_single_values(cut, device_options, tmp_path):
+    done = cut(
+        "--from-result", result(tmp_path / "o", "res2a_branch2b"), "--ladder", *device_options
+    )
     folders = done.stdout.split()
     assert folders == sorted(folders) and len(folders) == 3
     documents = []
@@ -122,7 +126,7 @@ def test_the_ladder_grows_to_the_next_single_values(cut, given, tmp_path):
             "--end",
             "gap",
             "--ladder",
-            *given,
+            *device_options,
             "--dry-run",
             "--format",
             "json",
@@ -174,12 +178,12 @@ def run_on_device(folder, document, fault):
 
 
 @pytest.mark.parametrize("op", ["res2a_branch2b", "conv1conv1_relu", "fc"])
-def test_the_search_ends_at_the_wrong_op(exported, cut, given, op):
-    folder, document = exported("--start", "data", "--end", "prob", "--whole-ops", *given)
+def test_the_search_ends_at_the_wrong_op(exported, cut, device_options, op):
+    folder, document = exported("--start", "data", "--end", "prob", "--whole-ops", *device_options)
     sizes = [len(document["layers"])]
     while True:
         compared = run_on_device(folder, document, op + "=scale:1.3")
-        done = cut("--narrow", folder, "--result", compared, *given)
+        done = cut("--narrow", folder, "--result", compared, *device_options)
         if "smallest" in done.stdout:
             break
         folder = done.stdout.strip()
@@ -192,18 +196,18 @@ def test_the_search_ends_at_the_wrong_op(exported, cut, given, op):
 
 
 def test_halves_are_tried_in_turn_and_a_fault_of_both_together_is_reported(
-    exported, cut, given, tmp_path
+    exported, cut, device_options, tmp_path
 ):
-    folder, document = exported("--start", "data", "--end", "prob", "--whole-ops", *given)
+    folder, document = exported("--start", "data", "--end", "prob", "--whole-ops", *device_options)
     failed, passed = result(tmp_path / "bad", "somewhere", of=layers(document)), tmp_path / "good"
-    folder, document = exported("--narrow", folder, "--result", failed, *given)
+    folder, document = exported("--narrow", folder, "--result", failed, *device_options)
     assert document["start"] == ["data"] and "its first half, up to" in document["search"]["reason"]
     (rest,) = document["search"]["left"]
     result(passed, None, "pass", of=layers(document))
-    folder, document = exported("--narrow", folder, "--result", passed, *given)
+    folder, document = exported("--narrow", folder, "--result", passed, *device_options)
     assert (document["start"], document["end"]) == (rest["start"], rest["end"])
     result(passed, None, "pass", of=layers(document))
-    done = cut("--narrow", folder, "--result", passed, *given, "--format", "json")
+    done = cut("--narrow", folder, "--result", passed, *device_options, "--format", "json")
     ended = json.loads(done.stdout)
     assert (
         ended["folder"] is None
@@ -213,22 +217,26 @@ def test_halves_are_tried_in_turn_and_a_fault_of_both_together_is_reported(
     assert (ended["search"]["start"], ended["search"]["end"]) == (["data"], ["prob"])
 
 
-def test_a_cut_that_passes_alone_grows(exported, given, tmp_path):
-    folder, document = exported("--start", "gap", "--end", "gap", *given)
+def test_a_cut_that_passes_alone_grows(exported, device_options, tmp_path):
+    folder, document = exported("--start", "gap", "--end", "gap", *device_options)
     _, document = exported(
-        "--narrow", folder, "--result", result(tmp_path / "good", None, "pass", of=["gap"]), *given
+        "--narrow",
+        folder,
+        "--result",
+        result(tmp_path / "good", None, "pass", of=["gap"]),
+        *device_options,
     )
     assert "passes alone" in document["search"]["reason"] and len(document["layers"]) > 1
 
 
-def test_a_passing_cut_of_the_whole_model_cannot_grow(exported, cut, given, tmp_path):
-    folder, document = exported("--start", "conv1", "--end", "prob", *given)
+def test_a_passing_cut_of_the_whole_model_cannot_grow(exported, cut, device_options, tmp_path):
+    folder, document = exported("--start", "conv1", "--end", "prob", *device_options)
     done = cut(
         "--narrow",
         folder,
         "--result",
         result(tmp_path / "good", None, "pass", of=layers(document)),
-        *given,
+        *device_options,
     )
     assert done.stdout.startswith(
         "the cut passes, and there is no larger one around it (conv1 … prob)"
@@ -244,44 +252,55 @@ def test_a_passing_cut_of_the_whole_model_cannot_grow(exported, cut, given, tmp_
         ("pass", [], "it compares none of its layers"),
     ],
 )
-def test_the_result_of_another_run_is_refused(exported, cut, given, tmp_path, verdict, of, text):
-    folder, _ = exported("--start", "gap", "--end", "gap", *given)
+def test_the_result_of_another_run_is_refused(
+    exported, cut, device_options, tmp_path, verdict, of, text
+):
+    folder, _ = exported("--start", "gap", "--end", "gap", *device_options)
     done = cut(
         "--narrow",
         folder,
         "--result",
         result(tmp_path / "o", "gap", verdict, of=of),
-        *given,
+        *device_options,
         code=4,
     )
     assert "not of the run of the previous export: " + text in done.stderr
 
 
 def test_a_result_that_cannot_be_searched_is_refused_with_the_reason(
-    cut, exported, given, tmp_path
+    cut, exported, device_options, tmp_path
 ):
     nothing = result(tmp_path / "o", None, "pass")
-    assert "nothing is outside its limits" in cut("--from-result", nothing, *given, code=4).stderr
+    assert (
+        "nothing is outside its limits"
+        in cut("--from-result", nothing, *device_options, code=4).stderr
+    )
     own = result(tmp_path / "r", None, "pass", replay=True)
-    assert "no operator has an error of its own" in cut("--from-result", own, *given, code=4).stderr
+    assert (
+        "no operator has an error of its own"
+        in cut("--from-result", own, *device_options, code=4).stderr
+    )
     gone = result(tmp_path / "g", "nobody")
-    assert "op nobody computes no known layer" in cut("--from-result", gone, *given, code=4).stderr
+    assert (
+        "op nobody computes no known layer"
+        in cut("--from-result", gone, *device_options, code=4).stderr
+    )
     assert "give the om json" in cut("--from-result", gone, code=4).stderr
-    assert "no result.json there" in cut("--from-result", tmp_path, *given, code=4).stderr
+    assert "no result.json there" in cut("--from-result", tmp_path, *device_options, code=4).stderr
     assert (
         "exclude one another"
-        in cut("--from-result", gone, "--start", "pool1", *given, code=2).stderr
+        in cut("--from-result", gone, "--start", "pool1", *device_options, code=2).stderr
     )
-    assert "belong together" in cut("--narrow", "x", *given, code=2).stderr
+    assert "belong together" in cut("--narrow", "x", *device_options, code=2).stderr
     assert (
         "no submodel.json there"
-        in cut("--narrow", tmp_path, "--result", nothing, *given, code=4).stderr
+        in cut("--narrow", tmp_path, "--result", nothing, *device_options, code=4).stderr
     )
-    folder, _ = exported("--start", "gap", "--end", "gap", *given)
+    folder, _ = exported("--start", "gap", "--end", "gap", *device_options)
     unclear = result(tmp_path / "i", None, "incomplete")
     assert (
         "comparison is incomplete"
-        in cut("--narrow", folder, "--result", unclear, *given, code=4).stderr
+        in cut("--narrow", folder, "--result", unclear, *device_options, code=4).stderr
     )
 
 

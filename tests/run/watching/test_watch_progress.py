@@ -7,7 +7,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from goldwatch.metrics.row import Row
-from goldwatch.run import watch_progress as standing
+from goldwatch.run import watch_progress
 from goldwatch.run.watch_progress import ProgressMeter
 from goldwatch.store.small_tables import OPS
 
@@ -26,7 +26,7 @@ def row(number: int, verdict: str = "fail", step: str = "0") -> Row:
 
 
 def test_the_first_failing_row_in_execution_order_is_shown(monkeypatch) -> None:
-    monkeypatch.setattr(standing, "_MEASURED_S", 0.0)
+    monkeypatch.setattr(watch_progress, "_MEASURED_S", 0.0)
     stored, noted = [row(7)], {}
     counts, provisional = {"fail": 3, "pass": 4}, [None, None]
     progress = SimpleNamespace(pairs=0, pairs_done=0, failed=0, bytes_done=0)

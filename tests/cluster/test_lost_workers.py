@@ -132,12 +132,12 @@ def test_ctrl_c_does_not_wait_for_a_hanging_scheduler_or_worker(
     ), stderr
 
 
-def test_a_hanging_worker_is_named(training, own_client, monkeypatch) -> None:
+def test_a_hanging_worker_is_named(training, disposable_client, monkeypatch) -> None:
     monkeypatch.setattr(bounded_questions, "PATIENCE_S", 5)
-    (worker, _) = own_client.nthreads()
+    (worker, _) = disposable_client.nthreads()
     with Gate(training.path("gate")) as gate:
-        own_client.run(version_after, gate, workers=[worker])
-        done = training.compare("there", "--cluster", url(own_client))
+        disposable_client.run(version_after, gate, workers=[worker])
+        done = training.compare("there", "--cluster", url(disposable_client))
     assert (
         done.returncode == 4 and "no answer for 5 s from worker %s\n" % worker in done.stderr
     ), done.stderr
@@ -145,11 +145,11 @@ def test_a_hanging_worker_is_named(training, own_client, monkeypatch) -> None:
 
 
 def test_a_cluster_without_workers_is_not_waited_for_endlessly(
-    training, own_client, small_batches, monkeypatch
+    training, disposable_client, small_batches, monkeypatch
 ) -> None:
     monkeypatch.setattr(dispatch, "NOBODY_S", 2)
-    with worker_fault(own_client, Leaves("0", "1")):
-        done = training.compare("there", "--cluster", url(own_client))
+    with worker_fault(disposable_client, Leaves("0", "1")):
+        done = training.compare("there", "--cluster", url(disposable_client))
     assert (
         done.returncode == 4
         and "no worker is left: waiting" in done.stderr
@@ -159,15 +159,15 @@ def test_a_cluster_without_workers_is_not_waited_for_endlessly(
     assert training.results("there") == training.results("here")
 
 
-def test_a_worker_that_gets_no_work_is_reported_at_once(training, own_client, until) -> None:
+def test_a_worker_that_gets_no_work_is_reported_at_once(training, disposable_client, until) -> None:
     said = training.path("said")
-    with worker_fault(own_client, Blind("1", "golden")):
+    with worker_fault(disposable_client, Blind("1", "golden")):
         pass
     with Gate(training.path("gate")) as gate, worker_fault(
-        own_client, Waits(gate)
+        disposable_client, Waits(gate)
     ), contextlib.ExitStack() as stack:
         stream = stack.enter_context(open(said, "w"))
-        process = stack.enter_context(comparing(training, url(own_client), stderr=stream))
+        process = stack.enter_context(comparing(training, url(disposable_client), stderr=stream))
         until(gate.reached)
         with open(said) as early:
             assert "does not see GOLDEN (golden): it gets no work" in early.read()
@@ -178,9 +178,9 @@ def test_a_worker_that_gets_no_work_is_reported_at_once(training, own_client, un
 
 
 def test_a_worker_that_dies_before_handing_over_its_rows_changes_no_result(
-    training, own_client, small_batches, monkeypatch, until
+    training, disposable_client, small_batches, monkeypatch, until
 ) -> None:
-    pids, result, dead = own_client.run(os.getpid), distributed.Future.result, []
+    pids, result, dead = disposable_client.run(os.getpid), distributed.Future.result, []
 
     def late(future, timeout=None):
         if dead:
@@ -192,17 +192,17 @@ def test_a_worker_that_dies_before_handing_over_its_rows_changes_no_result(
         return result(future, 1e-3)
 
     monkeypatch.setattr(distributed.Future, "result", late)
-    done = training.compare("there", "--cluster", url(own_client))
+    done = training.compare("there", "--cluster", url(disposable_client))
     assert done.returncode == 1 and dead, done.stderr
     assert training.compare("here").returncode == 1
     assert training.results("there") == training.results("here")
 
 
 def test_a_run_ends_when_no_worker_sees_the_files_any_more(
-    training, own_client, small_batches
+    training, disposable_client, small_batches
 ) -> None:
-    with worker_fault(own_client, Forgets()):
-        done = training.compare("there", "--cluster", url(own_client))
+    with worker_fault(disposable_client, Forgets()):
+        done = training.compare("there", "--cluster", url(disposable_client))
     assert (
         done.returncode == 4 and "no worker is left that can compare: worker" in done.stderr
     ), done.stderr
