@@ -7,27 +7,22 @@ import os
 import sys
 import tempfile
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, Optional, Sequence, TextIO, Tuple
+from typing import Any, Iterator, List, Optional, Sequence, TextIO, Tuple
 
 import click
 
 from ..cure.option_files import KEEP_DTYPE, NPU
 from ..cure.option_files import MODES as CURES
-from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED, UsageError
-from ..launch.program import LOG_FILE
+from ..errors import EXIT_FAIL, EXIT_PASS, UsageError
 from ..launch.runners import RUNNERS
 from ..launch.toolkit import Atc
 from ..locate.bundle import write_bundle
 from ..locate.curing import Curing, Round
-from ..locate.narrowing import Narrowed, Narrowing, smallest_failing
+from ..locate.narrowing import Narrowing, smallest_failing
 from ..locate.plan import Plan, Request, make_plan, out_of, require_place
-from ..locate.search import GOLDEN_JSON, JSON, RUN, CaseResult, Search, worst
-from ..locate.shape_combinations import shapes_text
+from ..locate.search import GOLDEN_JSON, JSON, RUN, CaseResult, Search
 from ..locate.steps import Step, Steps
-from ..model.gears import without_gear
-from ..naming import printable
 from ..run.watch_options import KEEP_ALL, KEEP_FAILED, KEEP_NONE
-from ..text.wording import listed, plural, size_text
 from .command import (
     MODEL,
     PROGRAM,
@@ -37,23 +32,20 @@ from .command import (
     topic,
     verbosity_options,
 )
+from .locate_outcome import Outcome, SmallestPart, print_outcome
 from .output_file_checks import make_room, out_option, require_room
 from .printing import (
     columns_of,
     print_json,
     put_escaped,
     put_line,
-    put_wrapped,
-    report_error,
     say,
     say_escaped,
 )
-from .result_text import verdict_line
 from .shell_words import shell_lines, shell_word
 
 _RAISING = tuple(mode for mode in CURES if mode != NPU)
 _UNTIL = ("inputs", "golden", "run")
-_VERDICTS = (EXIT_PASS, EXIT_FAIL, EXIT_INCOMPLETE)
 
 
 @dataclass(frozen=True)
@@ -300,11 +292,11 @@ def locate(arguments: _Arguments) -> int:
             search.notes.append(
                 "the run was stopped: what had come is judged; the same command runs the om again"
             )
-            return _print_outcome(search, results, messages, arguments.until, None, None)
+            return _print_outcome(search, results, arguments, None, None)
     failing = next((result for result in results if result.code == EXIT_FAIL), None)
     smaller = _narrow_down(search, failing, arguments, messages) if arguments.narrows else None
     rounds = _cure(search, failing, arguments, messages) if arguments.cures else None
-    return _print_outcome(search, results, messages, arguments.until, smaller, rounds)
+    return _print_outcome(search, results, arguments, smaller, rounds)
 
 
 def _cure(
@@ -325,26 +317,14 @@ def _cure(
     return curing_rounds
 
 
-@dataclass
-class _SmallestPart:
-    """The result of a search for the smallest part that fails: the cuts, the smallest failing one,
-    and the archive.
-    """
-
-    cuts: List[Narrowed]
-    smallest: Optional[Narrowed] = None
-    bundle: Optional[str] = None
-    files: int = 0
-
-
 def _narrow_down(
     search: Search, failing: Optional[CaseResult], arguments: _Arguments, messages: "_Messages"
-) -> _SmallestPart:
+) -> SmallestPart:
     """Search for the smallest part that fails, and archive it."""
     if failing is None:
         messages.line("note: no run fails: there is nothing to cut out")
-        return _SmallestPart([])
-    result = _SmallestPart(Narrowing(search, failing, arguments.of_each_run()).cuts())
+        return SmallestPart([])
+    result = SmallestPart(Narrowing(search, failing, arguments.of_each_run()).cuts())
     result.smallest = smallest_failing(result.cuts)
     if (
         arguments.bundle is not None
@@ -474,16 +454,42 @@ class _Messages:
         from . import goldwatch
 
         runs, compares = words[0] == "run", words[0] == "compare"
-        silent = compares or (runs and (self.as_json or self.is_one_of_many))
+        silent = self.quiet or compares or (runs and (self.as_json or self.is_one_of_many))
         words = list(words)
         more = (["--format", "json"] if self.as_json and runs else []) + (
             ["-q"] if (self.quiet or compares) and "-q" not in words else []
         )
         at = words.index("--") if "--" in words else len(words)
         words[at:at] = more
-        with _stdout(None if silent else sys.stdout if runs else sys.stderr):
+        with _stdout(None if silent else sys.stdout if runs else sys.stderr), _program_stderr(
+            self.quiet
+        ):
             code = goldwatch.main(args=words, prog_name="goldwatch", standalone_mode=False)
         return code if isinstance(code, int) else EXIT_PASS
+
+
+def _print_outcome(
+    search: Search,
+    results: List[CaseResult],
+    arguments: _Arguments,
+    smaller: Optional[SmallestPart],
+    rounds: Optional[List[Round]],
+) -> int:
+    """Print the result of the search and keep it beside its steps; return the exit code, that of
+    the last round where operators were raised.
+    """
+    outcome = Outcome(search, results, smaller, rounds)
+    search.steps.keep_outcome(outcome.kept())
+    if arguments.output_format == "json":
+        print_json(outcome.document())
+        return outcome.code
+    for note in search.notes:
+        say("note: " + note, arguments.quiet and not note.startswith("warning"))
+    if arguments.until is not None and arguments.until != RUN:
+        put_line("%s: done up to the step %s" % (search.plan.request.out, arguments.until))
+        return outcome.code
+    print_outcome(outcome, arguments.quiet)
+    return outcome.code
 
 
 @contextlib.contextmanager
@@ -499,159 +505,27 @@ def _stdout(stream: Optional[TextIO]) -> Iterator[None]:
         yield
 
 
-def _print_outcome(search: Search, results: List[CaseResult], messages: _Messages,
-                   until: Optional[str], smaller: Optional[_SmallestPart],
-                   rounds: Optional[List[Round]]) -> int:  # fmt: skip
-    """Print the result of the search; return the exit code, that of the last round where operators
-    were raised.
-    """
-    code = worst(result.code for result in results)
-    cured = rounds[-1].code if rounds and rounds[-1].located is not None else code
-    if messages.as_json:
-        print_json(_document(search, results, cured, smaller, rounds))
-        return cured
-    for note in search.notes:
-        messages.line("note: " + note)
-    if until is not None and until != RUN:
-        put_line("%s: done up to the step %s" % (search.plan.request.out, until))
-        return code
-    for result in results if len(results) == 1 else ():
-        if result.run is not None and not result.is_shown:
-            put_wrapped(verdict_line(result.run))
-            put_wrapped(result.run.sentence)
-        if result.final is not None:
-            put_wrapped("outputs of the network: %s" % verdict_line(result.final))
-    if len(results) > 1:
-        put_line("")
-        for result in results:
-            put_line(_case_line(result))
-    if code not in _VERDICTS:
-        for result in results:
-            _tell_failure(result)
-        return code
-    _tell_end(results, code)
-    if smaller is not None:
-        _tell_smaller(smaller)
-    for number, each in enumerate(rounds or (), 1):
-        _tell_round(number, each)
-    return cured
-
-
-def _tell_round(number: int, each: Round) -> None:
-    put_wrapped(
-        "round %d: %s%s"
-        % (number, "raised %s; " % _few(each.raised) if each.raised else "", each.sentence)
-    )
-    if each.located is not None:
-        verdict = {EXIT_PASS: "it passes", EXIT_FAIL: "it still fails"}.get(
-            each.code, "it is incomplete"
-        )
-        put_wrapped("  run again: %s (%s)" % (verdict, each.located))
-
-
-def _tell_smaller(smaller: _SmallestPart) -> None:
-    for cut in smaller.cuts:
-        verdict = {EXIT_PASS: "passes alone", EXIT_FAIL: "fails alone"}.get(cut.code, "incomplete")
-        put_line("  %s: %s (%s)" % (_few(cut.layers), verdict, cut.folder))
-    if smaller.smallest is not None:
-        put_wrapped(
-            "smallest part that fails alone: %s (%s)"
-            % (_few(smaller.smallest.layers), smaller.smallest.folder)
-        )
-    elif smaller.cuts:
-        put_wrapped("no part fails alone: the fault needs what is around it")
-    if smaller.bundle is not None:
-        put_wrapped(
-            "bundle: %s: %s, %s"
-            % (
-                smaller.bundle,
-                plural(smaller.files, "file"),
-                size_text(os.path.getsize(smaller.bundle)),
-            )
-        )
-
-
-def _few(names: Sequence[str]) -> str:
-    return listed([printable(name) for name in names], 4)
-
-
-def _tell_failure(result: CaseResult) -> None:
-    """Print on stderr why the program of a run failed, if that is known, and what to do next."""
-    if result.code in _VERDICTS:
+@contextlib.contextmanager
+def _program_stderr(is_quiet: bool) -> Iterator[None]:
+    """Have what a program writes on its stderr go to its log alone, where that is wanted."""
+    if not is_quiet:
+        yield
         return
-    where = " (%s)" % shapes_text(result.case.shapes) if result.case.shapes else ""
-    message = (
-        result.problem.message
-        if result.problem is not None
-        else "its output is in %s" % os.path.join(result.folder, RUN, LOG_FILE)
-    )
-    again = "the same command goes on with the run: all before it is kept"
-    report_error("program_failed", "the run of the om failed%s: %s" % (where, message),
-                 again if result.problem is None else "%s; %s" % (result.problem.hint, again),
-                 False)  # fmt: skip
+    with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stderr(
+        _OwnLines(sys.stderr, nowhere.fileno())  # type: ignore[type-var]
+    ):
+        yield
 
 
-def _case_line(result: CaseResult) -> str:
-    verdict = (
-        "program failed"
-        if result.run is None or result.code == EXIT_PROGRAM_FAILED
-        else result.run.summary.verdict
-    )
-    final = "" if result.final is None else ", outputs %s" % result.final.summary.verdict
-    culprit = "" if result.culprit is None else ": %s" % result.culprit
-    return "  %-12s  %s%s%s" % (shapes_text(result.case.shapes), verdict, final, culprit)
+class _OwnLines:
+    """A stream for our own messages, whose descriptor is another: a program's output goes there."""
 
+    def __init__(self, stream: TextIO, descriptor: int) -> None:
+        self._stream = stream
+        self._descriptor = descriptor
 
-def _tell_end(results: List[CaseResult], code: int) -> None:
-    """Print the verdict of the whole search."""
-    culprits: Dict[str, int] = {}
-    for result in results:
-        if result.culprit is not None:
-            name = without_gear(result.culprit)
-            culprits[name] = culprits.get(name, 0) + 1
-    for name, count in culprits.items():
-        put_wrapped(
-            "culprit: %s%s"
-            % (name, " in %d of %d runs" % (count, len(results)) if len(results) > 1 else "")
-        )
-    for result in results:
-        if result.cleared is not None:
-            put_wrapped(
-                "no operator is wrong by itself: each is right on the device's own inputs, "
-                "small errors add up until %s is outside its "
-                "limits; the same command with --cure --force raises those that contribute "
-                "most to float32" % result.cleared
-            )
-            break
-    if not culprits and code == EXIT_PASS:
-        put_wrapped("outputs agree within their limits")
-    for result in results:
-        page = os.path.join(result.folder, "report.html")
-        if os.path.isfile(page):
-            put_line("page: %s" % page)
+    def fileno(self) -> int:
+        return self._descriptor
 
-
-def _document(search: Search, results: List[CaseResult], code: int,
-              smaller: Optional[_SmallestPart],
-              rounds: Optional[List[Round]]) -> Dict[str, Any]:  # fmt: skip
-    culprits = list(
-        dict.fromkeys(result.culprit for result in results if result.culprit is not None)
-    )
-    return {
-        "out": search.plan.request.out,
-        "exit_code": code,
-        "culprits": culprits,
-        "runs": [result.document() for result in results],
-        "cuts": [_cut_document(cut) for cut in smaller.cuts] if smaller is not None else [],
-        "smallest": _cut_document(smaller.smallest)
-        if smaller is not None and smaller.smallest is not None
-        else None,
-        "bundle": smaller.bundle if smaller is not None else None,
-        "rounds": [each.document() for each in rounds or ()],
-        "steps": search.steps.commands,
-        "notes": list(search.notes),
-    }
-
-
-def _cut_document(cut: Narrowed) -> Dict[str, Any]:
-    return {"folder": cut.folder, "layers": list(cut.layers), "exit_code": cut.code}
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)

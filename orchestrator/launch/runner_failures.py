@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import NamedTuple, Optional, Tuple
+from typing import NamedTuple, Optional, Sequence, Tuple
 
 from ..filesystem.inputs import open_input
 from ..naming import printable
@@ -66,20 +66,42 @@ _KNOWN: Tuple[Tuple[str, Failure], ...] = (
 )
 """By what a line of the output holds; the first counts."""
 
+_NOT_LOADED = Failure(
+    "the om cannot be loaded",
+    "is it whole, and made by this toolkit's atc? atc --mode=1 --om=FILE.om --json=FILE.json "
+    "reads it without a device",
+)
+_LOADING = re.compile(r"load model.{0,40} fail|fail\w* to load (?:the )?model", re.IGNORECASE)
+_ERROR = re.compile(
+    r"\b(?:\w*error|fail\w*|exception|fatal|cannot|E[A-Z]?\d{4,5})\b", re.IGNORECASE
+)
+_LINE_CHARACTERS = 200
+
 
 def failure_of(log: str) -> Optional[Failure]:
-    """Return what the end of a program's output means; None where nothing of it is known."""
+    """Return what the end of a program's output means, with its own words; None where it says
+    nothing of an error.
+    """
     try:
         with open_input(log) as stream:
             stream.seek(max(0, os.fstat(stream.fileno()).st_size - _TAIL_BYTES))
             text = stream.read().decode("utf-8", "replace")
     except OSError:
         return None
-    lines = text.splitlines()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     for pattern, failure in _KNOWN:
         line = next((line for line in lines if re.search(pattern, line, re.IGNORECASE)), None)
         if line is not None:
-            return failure._replace(
-                message="%s (%s)" % (failure.message, printable(line.strip()[:200]))
-            )
-    return None
+            return failure._replace(message="%s (%s)" % (failure.message, _shown([line])))
+    errors = [line for line in lines if _ERROR.search(line)]
+    if not errors:
+        return None
+    # The first tells the cause, the last what came of it.
+    words = _shown(list(dict.fromkeys([errors[0], errors[-1]])))
+    if any(map(_LOADING.search, lines)):
+        return _NOT_LOADED._replace(message="%s (%s)" % (_NOT_LOADED.message, words))
+    return Failure("its output ends so: %s" % words, "all of it is in %s" % log)
+
+
+def _shown(lines: Sequence[str]) -> str:
+    return " / ".join(printable(line[:_LINE_CHARACTERS]) for line in lines)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence
 
 from ..adapters.manifest import golden_files
+from ..diagnosis.suspects import LOW, Suspect
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, GoldwatchError
 from ..launch.program import LOG_FILE, run_to_the_end
 from ..launch.runner_failures import Failure, failure_of
@@ -86,6 +87,21 @@ class CaseResult:
         return None if culprit == self.cleared else culprit
 
     @property
+    def culprits(self) -> List[str]:
+        """The operator to look at, and behind it all others that are wrong by themselves."""
+        first = [] if self.culprit is None else [self.culprit]
+        return list(dict.fromkeys([*first, *(suspect.op for suspect in self.suspects)]))
+
+    @property
+    def suspects(self) -> List[Suspect]:
+        """Those that are told apart well enough to be named beside the culprit, that one first."""
+        suspects = [] if self.run is None else list(self.run.summary.suspects)
+        return sorted(
+            (each for each in suspects if each.op == self.culprit or each.confidence != LOW),
+            key=lambda each: each.op != self.culprit,
+        )
+
+    @property
     def cleared(self) -> Optional[str]:
         """The first operator outside its limits, where that one and all others are right on the
         device's own inputs; else None.
@@ -110,6 +126,7 @@ class CaseResult:
             "exit_code": self.code,
             "verdict": None if self.run is None else self.run.summary.verdict,
             "culprit": self.culprit,
+            "culprits": self.culprits,
             "outputs": None if self.final is None else self.final.summary.verdict,
             "sentence": None if self.run is None else self.run.sentence,
             "problem": None if self.problem is None else self.problem._asdict(),
@@ -194,9 +211,8 @@ class Search:
                 )
                 result.is_shown = result.is_shown or (name == RUN and known is None)
             if name == RUN and code not in _JUDGED:
-                result.problem = failure_of(os.path.join(step.leaves[0], LOG_FILE)) or _killed(
-                    result.run
-                )
+                log = os.path.join(step.leaves[0], LOG_FILE)
+                result.problem = _killed(result.run, log) or failure_of(log)
                 return result
             result.was_stopped = result.was_stopped or (
                 name == RUN and not _ended_well(step.leaves[0])
@@ -516,18 +532,18 @@ def _ended_well(out: str) -> bool:
     return program is not None and program.get("exit_code") == 0
 
 
-def _killed(run: Optional[RunResult]) -> Optional[Failure]:
+def _killed(run: Optional[RunResult], log: str) -> Optional[Failure]:
     """Return how a program was killed; None where it ended by itself."""
     program = None if run is None else run.summary.program
     if run is None or program is None or not program.get("signal"):
         return None
-    reason = "the program was ended by %s in the middle of its run" % program["signal"]
+    signal = str(program["signal"])
+    reason = "the program was ended by %s in the middle of its run" % signal
     reason += "; what it had dumped by then is judged above" if run.summary.rows else ""
-    return Failure(
-        reason,
-        "SIGKILL may come from the kernel, where memory ran out (dmesg); else look at %s"
-        % LOG_FILE,
-    )
+    hint = "its output is in %s" % log
+    if signal == "SIGKILL":
+        hint = "it may come from the kernel, where memory ran out (dmesg); else %s" % hint
+    return Failure(reason, hint)
 
 
 def worst(codes: Iterable[int]) -> int:

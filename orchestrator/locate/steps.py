@@ -169,7 +169,14 @@ class Steps:
 
     def _keep(self, name: str, record: Mapping[str, Any]) -> None:
         self._state[name] = dict(record)
-        document = {"form": _FORM, "steps": self._state}
+        self._write({})
+
+    def keep_outcome(self, outcome: Mapping[str, Any]) -> None:
+        """Keep what the search came to beside its steps, until another step is done."""
+        self._write({"outcome": outcome})
+
+    def _write(self, more: Mapping[str, Any]) -> None:
+        document = {"form": _FORM, **more, "steps": self._state}
         with atomic_text_writer(self._path) as stream:
             stream.write(json.dumps(document, indent=1) + "\n")
 

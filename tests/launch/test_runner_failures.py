@@ -51,3 +51,25 @@ def test_only_the_end_of_a_long_log_is_read(tmp_path) -> None:
         b"x" * 100 + b"\n" + b"y" * (1 << 20) + b"\n\xff open device 0 failed\n"
     )
     assert "cannot be opened" in failure_of(str(tmp_path / "program.log")).message
+
+
+def test_an_om_that_does_not_load_is_told_with_the_line_that_says_why(tmp_path) -> None:
+    (tmp_path / "program.log").write_text(
+        "[INFO] open device 0 success\n"
+        "EE4001: The model file is damaged. Reason: the checksum differs.\n"
+        "[ERROR] load model from file failed, model file is net.om\n"
+        "RuntimeError: load model from file failed (ret=100012)\n"
+    )
+    failure = failure_of(str(tmp_path / "program.log"))
+    assert failure.message.startswith("the om cannot be loaded (EE4001: The model file is damaged")
+    assert failure.message.endswith("/ RuntimeError: load model from file failed (ret=100012))")
+
+
+def test_errors_that_nobody_has_explained_are_shown_in_the_programs_own_words(tmp_path) -> None:
+    (tmp_path / "program.log").write_text(
+        "starting\nEZ9999: Inner Error!\nsome more\nValueError: nothing came back\nbye\n"
+    )
+    failure = failure_of(str(tmp_path / "program.log"))
+    assert failure.message == (
+        "its output ends so: EZ9999: Inner Error! / ValueError: nothing came back"
+    )

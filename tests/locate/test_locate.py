@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import shlex
@@ -9,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+from types import SimpleNamespace
 
 import jsonschema
 import numpy as np
@@ -16,6 +19,9 @@ import onnx
 import pytest
 from locate_host import FAULT, small
 
+from goldwatch.cli.locate_outcome import Outcome, print_outcome
+from goldwatch.locate.search import CaseResult
+from goldwatch.run.result import stored_result
 from goldwatch.schemas import load_schema
 
 
@@ -29,7 +35,7 @@ def test_one_command_names_the_culprit(place) -> None:
     assert done.returncode == 1, done.stderr
     assert (
         "culprit: second\n" in done.stdout
-        and "outputs of the network: fail: 1 ops, 1 rows: 0 pass, 1 fail" in done.stdout
+        and "outputs of the network: outside their limits (1 of 1 tensor)" in done.stdout
     )
     assert run_of(place)["suspects"][0]["op"] == "second"
     assert (
@@ -42,11 +48,82 @@ def test_one_command_names_the_culprit(place) -> None:
     assert kept and not any(".first." in name for name in kept)
 
 
+def test_two_wrong_operators_are_both_named_with_what_to_do_in_the_last_lines(
+    place, resblock
+) -> None:
+    place.host("op:res2a_branch1=scale:1.3", "op:res2a_branch2b=pad")
+    place.atc("net.prototxt", "net.om", "--framework=0", "--weight=net.caffemodel")
+    done = place.locate("net.prototxt", "net.om", "-o", "out")
+    assert done.returncode == 1, done.stderr
+    last = done.stdout[done.stdout.index("culprit: ") :].splitlines()
+    assert last[0] == "culprit: res2a_branch1, and 1 more: res2a_branch2b"
+    assert last[1] == "  res2a_branch1: scale: the target is what is computed x 1.3"
+    assert last[2].startswith("    next: compare the operator's scale")
+    assert last[3].startswith("  res2a_branch2b: shift: the target holds the computed values")
+    assert last[4].startswith("    next: look at the operator's padding")
+    assert last[5:] == ["page: out/report.html"]
+    with open(str(place.folder / "out" / "locate.json"), encoding="utf-8") as stream:
+        assert json.load(stream)["outcome"]["culprits"] == ["res2a_branch1", "res2a_branch2b"]
+    again = place.locate("net.prototxt", "net.om", "-o", "out", "--format", "json")
+    document = json.loads(again.stdout)
+    jsonschema.validate(document, load_schema("locate"))
+    assert document["culprits"] == document["runs"][0]["culprits"]
+    assert document["culprits"] == ["res2a_branch1", "res2a_branch2b"]
+
+
+def test_a_quiet_search_prints_its_last_lines_alone(place) -> None:
+    done = place.locate("model.onnx", "model.om", "-o", "out", "-q")
+    lines = done.stdout.splitlines()
+    assert done.returncode == 1 and done.stderr == ""
+    assert lines[0].startswith("fail: ") and lines[1].startswith("second (MatMulV2) is the first")
+    assert lines[2].startswith("outputs of the network: outside") and lines[3] == "culprit: second"
+    assert lines[-1] == "page: out/report.html" and len(lines) <= 7
+    assert "[INFO]" in (place.folder / "out" / "run" / "program.log").read_text()
+    again = place.locate("model.onnx", "model.om", "-o", "out", "-q")
+    assert (again.stdout, again.stderr) == (done.stdout, "")
+
+
+def test_an_om_that_does_not_load_is_told_last_in_the_runners_own_words(place) -> None:
+    assert place.locate("model.onnx", "model.om", "-o", "json", "--until", "inputs").returncode == 0
+    (place.folder / "cut.om").write_bytes((place.folder / "model.om").read_bytes()[:300])
+    done = place.locate("model.onnx", "cut.om", "-f", "json/model.json", "-o", "out")
+    last = "\n".join(done.stderr.splitlines()[-2:])
+    assert done.returncode == 5 and "the run of the om failed: the om cannot be loaded (" in last
+    assert "File is not a zip file" in last and "load model from file failed" in last
+    assert "hint: is it whole" in last
+
+
+def test_a_model_that_does_not_load_is_told_last(place) -> None:
+    assert place.locate("model.onnx", "model.om", "-o", "json", "--until", "inputs").returncode == 0
+    (place.folder / "cut.onnx").write_bytes((place.folder / "model.onnx").read_bytes()[:300])
+    done = place.locate("cut.onnx", "model.om", "-f", "json/model.json", "-o", "out")
+    last = [line for line in done.stderr.splitlines() if line][-2:]
+    assert done.returncode == 4 and "cut.onnx" in "".join(last), done.stderr
+
+
+def test_a_culprit_beside_outputs_within_their_limits_is_explained(place) -> None:
+    done = place.locate("model.onnx", "model.om", "-o", "out", "--until", "run")
+    run = run_of(place)
+    assert done.returncode == 1 and run["suspects"][0]["op"] == "second"
+    search = SimpleNamespace(notes=[])
+    summary = SimpleNamespace(verdict="pass", passed=1)
+    result = CaseResult(SimpleNamespace(shapes={}), str(place.folder / "out"), 1)
+    result.run = stored_result(str(place.folder / "out" / "run"))
+    result.final = SimpleNamespace(summary=summary)
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        print_outcome(Outcome(search, [result]), is_quiet=False)
+    text = out.getvalue()
+    assert "outputs of the network: within their limits (1 tensor)" in text
+    assert "culprit: second\n" in text and "within their limits all the same" in text
+    assert "pass" not in text[text.index("outputs of the network") :]
+
+
 @pytest.mark.parametrize("runner", ["msame", "pyacl"])
 def test_locate_names_the_culprit_with_each_runner(place, runner) -> None:
     done = place.locate("model.onnx", "model.om", "-o", "out", "--runner", runner)
     assert done.returncode == 1 and "culprit: second\n" in done.stdout, done.stderr
-    assert "outputs of the network: fail" in done.stdout
+    assert "outputs of the network: outside their limits" in done.stdout
 
 
 def test_healthy_outputs_agree(place) -> None:
@@ -222,7 +299,7 @@ def test_a_users_program_runs_the_om(place) -> None:
     assert (
         done.returncode == 1
         and "culprit: second\n" in done.stdout
-        and "outputs of the network: fail" in done.stdout
+        and "outputs of the network: outside their limits" in done.stdout
     ), done.stderr
 
 
@@ -323,7 +400,10 @@ def test_each_gear_of_a_dynamic_batch_is_searched_and_summarised(place) -> None:
     place.atc("any.onnx", "gears.om", "--input_shape=x:-1,32", "--dynamic_batch_size=1,4")
     done = place.locate("any.onnx", "gears.om", "-o", "out")
     assert done.returncode == 1, done.stderr
-    assert "  x:1,32        fail, outputs fail: second_ascend_mbatch_batch_0\n" in done.stdout
+    assert (
+        "  x:1,32        fail, outputs outside limits: second_ascend_mbatch_batch_0\n"
+        in done.stdout
+    )
     assert "culprit: second in 2 of 2 runs\n" in done.stdout
     other = place.locate("any.onnx", "gears.om", "-o", "other", "--shapes", "x:3,32")
     assert (

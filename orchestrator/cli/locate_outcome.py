@@ -1,0 +1,294 @@
+"""What a search for the operator that goes wrong came to, printed: its last lines hold the cause
+and what to do.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
+from ..launch.program import LOG_FILE
+from ..locate.curing import Round
+from ..locate.narrowing import Narrowed
+from ..locate.search import PAGE, RUN, CaseResult, Search, worst
+from ..locate.shape_combinations import shapes_text
+from ..metrics.row import FAIL, PASS
+from ..model.gears import without_gear
+from ..naming import printable
+from ..run.result import RunResult
+from ..text.wording import listed, plural, size_text
+from .printing import put_line, put_wrapped, report_error
+from .result_text import verdict_line
+
+_VERDICTS = (EXIT_PASS, EXIT_FAIL, EXIT_INCOMPLETE)
+_OUTPUTS = {PASS: "within limits", FAIL: "outside limits"}
+_MOST_CAUSES, _MOST_NAMES = 3, 4
+
+
+@dataclass
+class SmallestPart:
+    """The result of a search for the smallest part that fails: the cuts, the smallest failing one,
+    and the archive.
+    """
+
+    cuts: List[Narrowed]
+    smallest: Optional[Narrowed] = None
+    bundle: Optional[str] = None
+    files: int = 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a search came to.
+
+    Attributes
+    ----------
+    smaller
+        The search for the smallest part; None where there was none.
+    rounds
+        Of a cure; None where there was none.
+    """
+
+    search: Search
+    results: Sequence[CaseResult]
+    smaller: Optional[SmallestPart] = None
+    rounds: Optional[Sequence[Round]] = None
+
+    @property
+    def searched(self) -> int:
+        """The exit code of the search itself."""
+        return worst(result.code for result in self.results)
+
+    @property
+    def code(self) -> int:
+        """The exit code: that of the last round where operators were raised."""
+        last = self.rounds[-1] if self.rounds else None
+        return last.code if last is not None and last.located is not None else self.searched
+
+    @property
+    def culprits(self) -> List[str]:
+        """The operators to look at, that of each run first, each once."""
+        first = [result.culprit for result in self.results if result.culprit is not None]
+        return list(
+            dict.fromkeys([*first, *(op for result in self.results for op in result.culprits)])
+        )
+
+    def kept(self) -> Dict[str, Any]:
+        """Return what is kept of it in locate.json."""
+        runs = [result.document() for result in self.results]
+        return {"exit_code": self.code, "culprits": self.culprits, "runs": runs}
+
+    def document(self) -> Dict[str, Any]:
+        """Return the document of schemas/locate.schema.json."""
+        smaller = self.smaller
+        smallest = None if smaller is None else smaller.smallest
+        return {
+            "out": self.search.plan.request.out,
+            **self.kept(),
+            "cuts": [_cut_document(cut) for cut in smaller.cuts] if smaller is not None else [],
+            "smallest": None if smallest is None else _cut_document(smallest),
+            "bundle": smaller.bundle if smaller is not None else None,
+            "rounds": [each.document() for each in self.rounds or ()],
+            "steps": self.search.steps.commands,
+            "notes": list(self.search.notes),
+        }
+
+
+def print_outcome(outcome: Outcome, is_quiet: bool) -> None:
+    """Print it: each run's verdict, then the culprits, what their errors look like and what to do.
+
+    Parameters
+    ----------
+    is_quiet
+        The comparison itself has printed nothing.
+    """
+    results = outcome.results
+    for result in results if len(results) == 1 else ():
+        if result.run is not None and (is_quiet or not result.is_shown):
+            put_wrapped(verdict_line(result.run))
+            put_wrapped(result.run.sentence)
+        if result.final is not None:
+            put_wrapped("outputs of the network: %s" % _outputs_words(result.final))
+    if len(results) > 1:
+        put_line("")
+        for result in results:
+            put_line(_case_line(result))
+    if outcome.searched not in _VERDICTS:
+        for result in results:
+            _tell_failure(result)
+        return
+    _tell_end(outcome)
+    if outcome.smaller is not None:
+        _tell_smaller(outcome.smaller)
+    for number, each in enumerate(outcome.rounds or (), 1):
+        _tell_round(number, each)
+
+
+def _outputs_words(final: RunResult) -> str:
+    summary = final.summary
+    if summary.verdict == PASS:
+        return "within their limits (%s)" % plural(summary.passed, "tensor")
+    if summary.verdict == FAIL:
+        counted = summary.failed + summary.passed
+        return "outside their limits (%d of %s)" % (summary.failed, plural(counted, "tensor"))
+    return verdict_line(final)
+
+
+def _tell_round(number: int, each: Round) -> None:
+    put_wrapped(
+        "round %d: %s%s"
+        % (number, "raised %s; " % _few(each.raised) if each.raised else "", each.sentence)
+    )
+    if each.located is not None:
+        verdict = {EXIT_PASS: "it passes", EXIT_FAIL: "it still fails"}.get(
+            each.code, "it is incomplete"
+        )
+        put_wrapped("  run again: %s (%s)" % (verdict, each.located))
+
+
+def _tell_smaller(smaller: SmallestPart) -> None:
+    for cut in smaller.cuts:
+        verdict = {EXIT_PASS: "passes alone", EXIT_FAIL: "fails alone"}.get(cut.code, "incomplete")
+        put_line("  %s: %s (%s)" % (_few(cut.layers), verdict, cut.folder))
+    if smaller.smallest is not None:
+        put_wrapped(
+            "smallest part that fails alone: %s (%s)"
+            % (_few(smaller.smallest.layers), smaller.smallest.folder)
+        )
+    elif smaller.cuts:
+        put_wrapped("no part fails alone: the fault needs what is around it")
+    if smaller.bundle is not None:
+        put_wrapped(
+            "bundle: %s: %s, %s"
+            % (
+                smaller.bundle,
+                plural(smaller.files, "file"),
+                size_text(os.path.getsize(smaller.bundle)),
+            )
+        )
+
+
+def _few(names: Sequence[str]) -> str:
+    return listed([printable(name) for name in names], _MOST_NAMES)
+
+
+def _tell_failure(result: CaseResult) -> None:
+    """Print on stderr why the program of a run failed, if that is known, and what to do next."""
+    if result.code in _VERDICTS:
+        return
+    where = " (%s)" % shapes_text(result.case.shapes) if result.case.shapes else ""
+    message = (
+        result.problem.message
+        if result.problem is not None
+        else "its output is in %s" % os.path.join(result.folder, RUN, LOG_FILE)
+    )
+    again = "the same command goes on with the run: all before it is kept"
+    report_error("program_failed", "the run of the om failed%s: %s" % (where, message),
+                 again if result.problem is None else "%s; %s" % (result.problem.hint, again),
+                 False)  # fmt: skip
+
+
+def _outputs_in_brief(final: RunResult) -> str:
+    return _OUTPUTS.get(final.summary.verdict, final.summary.verdict)
+
+
+def _case_line(result: CaseResult) -> str:
+    verdict = (
+        "program failed"
+        if result.run is None or result.code == EXIT_PROGRAM_FAILED
+        else result.run.summary.verdict
+    )
+    final = "" if result.final is None else ", outputs %s" % _outputs_in_brief(result.final)
+    culprits = "" if result.culprit is None else ": %s" % _few(result.culprits)
+    return "  %-12s  %s%s%s" % (shapes_text(result.case.shapes), verdict, final, culprits)
+
+
+def _tell_end(outcome: Outcome) -> None:
+    """Print the verdict of the whole search, with its cause and what to do."""
+    results = outcome.results
+    _tell_culprits(outcome)
+    for result in results:
+        if result.cleared is not None:
+            put_wrapped(
+                "no operator is wrong by itself: each is right on the device's own inputs, "
+                "small errors add up until %s is outside its "
+                "limits; the same command with --cure --force raises those that contribute "
+                "most to float32" % result.cleared
+            )
+            break
+    if not outcome.culprits and outcome.searched == EXIT_PASS:
+        put_wrapped("outputs agree within their limits")
+    if outcome.searched == EXIT_INCOMPLETE:
+        lacking = next(result for result in results if result.code == EXIT_INCOMPLETE)
+        part = lacking.final if _is_incomplete(lacking.final) else lacking.run
+        if part is not None:
+            put_wrapped("incomplete: %s" % part.sentence)
+            put_wrapped(
+                "  next: result.json in %s says why of each row; the same command runs the om again"
+                % part.options.out
+            )
+    for result in results:
+        page = os.path.join(result.folder, PAGE)
+        if os.path.isfile(page):
+            put_line("page: %s" % page)
+
+
+def _is_incomplete(run: Optional[RunResult]) -> bool:
+    return run is not None and run.summary.verdict not in (PASS, FAIL)
+
+
+def _tell_culprits(outcome: Outcome) -> None:
+    """Print the culprits: that of each run, the others behind the first; then their errors."""
+    results = outcome.results
+    counts: Dict[str, int] = {}
+    for result in results:
+        if result.culprit is not None:
+            name = without_gear(result.culprit)
+            counts[name] = counts.get(name, 0) + 1
+    others = dict.fromkeys(map(without_gear, outcome.culprits))
+    more = [name for name in others if name not in counts]
+    for number, (name, count) in enumerate(counts.items()):
+        runs = " in %d of %d runs" % (count, len(results)) if len(results) > 1 else ""
+        behind = ", and %d more: %s" % (len(more), _few(more)) if more and not number else ""
+        put_wrapped("culprit: %s%s%s" % (printable(name), runs, behind))
+    for name, cause, next_step in _causes(results)[:_MOST_CAUSES]:
+        put_wrapped("  %s: %s" % (printable(name), cause), "    ")
+        if next_step:
+            put_wrapped("    next: %s" % next_step, "      ")
+    in_spite = _why_in_spite(outcome) if counts else ""
+    if in_spite:
+        put_wrapped("  " + in_spite)
+
+
+def _causes(results: Sequence[CaseResult]) -> List[Tuple[str, str, str]]:
+    """Return name, what the error looks like, and what to do next, of each culprit."""
+    found: Dict[str, Tuple[str, str, str]] = {}
+    for result in results:
+        for suspect in result.suspects:
+            name = without_gear(suspect.op)
+            first = next(iter(suspect.explanations), None)
+            cause = suspect.evidence if first is None else "%s: %s" % (first.kind, first.sentence)
+            found.setdefault(name, (name, cause, "" if first is None else first.next))
+    return list(found.values())
+
+
+def _why_in_spite(outcome: Outcome) -> str:
+    """Return why there is a culprit though something passes; empty where all fails."""
+    if outcome.searched == EXIT_PASS:
+        return (
+            "(every tensor is within its limits all the same: it is named because its error is its "
+            "own, and larger than rounding explains)"
+        )
+    finals = [result.final for result in outcome.results if result.culprit is not None]
+    if finals and all(final is not None and final.summary.verdict == PASS for final in finals):
+        return (
+            "(the outputs of the network are within their limits all the same: with this input the "
+            "error hardly reaches them, with another one (-i) it may)"
+        )
+    return ""
+
+
+def _cut_document(cut: Narrowed) -> Dict[str, Any]:
+    return {"folder": cut.folder, "layers": list(cut.layers), "exit_code": cut.code}
