@@ -71,6 +71,13 @@ make_environment() {
     "$folder/bin/python" -m pip install "${options[@]}" "$@"
 }
 
+# build_wheel PYTHON FOLDER: goldwatch's wheel, alone in that folder.
+build_wheel() {
+    make_environment "$1" .envs/build "setuptools>=64" wheel &&
+        rm -rf "$2" &&
+        .envs/build/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir "$2" .
+}
+
 # have_chromium: tell whether there is a Chromium with its driver.
 have_chromium() {
     command -v chromedriver >/dev/null && { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null
