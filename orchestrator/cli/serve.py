@@ -227,7 +227,7 @@ def _service(arguments: ServeArguments, served: Roots, access: Access) -> Iterat
     from ..service.job_runner import JobRunner
     from ..service.queue import Queue
     from ..service.runs import Runs
-    from ..service.url_notifications import Teller
+    from ..service.url_notifications import JobNotifier
 
     # Without a token nobody may submit jobs.
     if access.tokens is None or arguments.read_only:
@@ -235,15 +235,15 @@ def _service(arguments: ServeArguments, served: Roots, access: Access) -> Iterat
         return
     queue, notify = Queue(arguments.state_folder), arguments.notify
     runner = JobRunner(queue, served, arguments.jobs, notify is not None)
-    teller = None if notify is None else Teller(notify, queue, Runs(served), access.url)
+    notifier = None if notify is None else JobNotifier(notify, queue, Runs(served), access.url)
     try:
         runner.start()
-        if teller is not None:
-            teller.start()
+        if notifier is not None:
+            notifier.start()
         yield make_service(served, access, runner, commands=closer_commands)
     finally:
-        if teller is not None:
-            teller.stop()
+        if notifier is not None:
+            notifier.stop()
         runner.stop()
         queue.close()
 

@@ -71,7 +71,7 @@ class Glimpse(NamedTuple):
 
     began_ns: int
     last_event: int
-    given: int
+    last_given_id: int
     last_id: int
 
 
@@ -223,7 +223,7 @@ class Reader(StoreReader):
     def glimpse(self) -> Glimpse:
         """Return how far the run is."""
         # In this order: what is taken out from now on is told by later events.
-        return Glimpse(self.began_ns(), self.last_event(), self.given(), self.last_id())
+        return Glimpse(self.began_ns(), self.last_event(), self.last_given_id(), self.last_id())
 
     def taken_out(self, after: int) -> Tuple[Set[str], int]:
         """Return the ops of which rows were taken out or replaced since an event, and the last

@@ -286,7 +286,7 @@ class Merge:
     def _is_other(self, host: str, now: Glimpse) -> bool:
         """Tell whether a run was begun anew since it was read; it is forgotten then."""
         read = self.merged.reads.get(host)
-        if read is None or (read.began_ns == now.began_ns and now.given >= read.last_id):
+        if read is None or (read.began_ns == now.began_ns and now.last_given_id >= read.last_id):
             return False
         self.say("host %s: its run was begun anew" % host)
         self._activity = time.monotonic()

@@ -1,5 +1,5 @@
-"""Who may ask what: the names that the server answers to, the tokens, and the cookies that stand
-for them.
+"""Access control: the names that the server answers to, the tokens, and the cookies that stand for
+them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
 
 
 class Address(NamedTuple):
-    """Where the server listens."""
+    """The address that the server listens on."""
 
     host: str
     port: int
@@ -42,13 +42,13 @@ class Address(NamedTuple):
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine reaches it."""
+        """Whether it can be reached from this machine only."""
         return is_loopback(self.host)
 
 
 def parse_address(text: str) -> Address:
-    """Return the address of ``host:port``, ``[IPv6]:port`` or ``:port``, which is loopback's; port
-    0 takes a free one.
+    """Return the address of ``host:port``, ``[IPv6]:port`` or ``:port`` (loopback); port 0 takes a
+    free one.
 
     Raises
     ------
@@ -73,13 +73,13 @@ def parse_address(text: str) -> Address:
 
 
 def parse_public_url(text: str) -> SplitResult:
-    """Return the parts of the URL that browsers know the service by, its path without a slash at
-    the end.
+    """Return the parts of the URL that browsers use for the service, its path without a trailing
+    slash.
 
     Raises
     ------
     UsageError
-        It is none, or would let the token travel readable.
+        It is not a URL, or the token would be sent unencrypted.
     """
     wrong = UsageError(
         "%s: expected a URL" % text,
@@ -123,13 +123,13 @@ def parse_public_url(text: str) -> SplitResult:
 
 
 def parse_proxies(texts: Sequence[str]) -> Tuple[Tuple[Network, ...], bool]:
-    """Return the networks of proxies that are believed, and whether one that comes by the Unix
-    socket is.
+    """Return the networks of the trusted proxies, and whether connections by the Unix socket are
+    trusted.
 
     Raises
     ------
     UsageError
-        One is no address, no network and not ``unix``.
+        One is neither an address, nor a network, nor ``unix``.
     """
     networks: List[Network] = []
     for text in texts:
@@ -151,21 +151,21 @@ class Access:
     Parameters
     ----------
     address
-        Where it listens, the port being the real one; None: at a Unix socket.
+        Where it listens, with the actual port; None: at a Unix socket.
     tokens
-        None: everybody who reaches the server may read, nobody may send.
+        None: everybody who can connect may read, nobody may submit.
     tls
         Whether the server speaks TLS itself.
     public_url
-        Of the proxy before it; None without one.
+        The URL of the proxy in front of it; None without one.
     trusted_proxies
-        Addresses and networks of proxies whose ``X-Forwarded-For`` is believed; ``unix``: whoever
-        comes by the Unix socket.
+        Addresses and networks of proxies whose ``X-Forwarded-For`` is trusted; ``unix``: everybody
+        who connects by the Unix socket.
 
     Attributes
     ----------
     url
-        What browsers know the service by, without a slash at the end.
+        The URL that browsers use, without a trailing slash.
     prefix
         The path of ``url``: empty, or such as ``/goldwatch``.
     """
@@ -241,7 +241,7 @@ class Access:
             return False
 
     def knows_origin(self, origin: str, host: str) -> bool:
-        """Tell whether an Origin header names a page of this server, which was asked for as
+        """Tell whether an Origin header names a page of this server, which was requested as
         ``host``.
         """
         return origin.lower() in self.origins or (
@@ -249,32 +249,32 @@ class Access:
         )
 
     def below_prefix(self, path: str) -> str:
-        """Return a path without the prefix, which a proxy may hand on or take away."""
+        """Return a path without the prefix, which a proxy may pass on or strip."""
         return (
             path[len(self.prefix) :] if self.prefix and path.startswith(self.prefix + "/") else path
         )
 
     def client(self, peer: Optional[str], forwarded: Sequence[str]) -> str:
-        """Return the address of the client that asks.
+        """Return the address of the client.
 
         Parameters
         ----------
         peer
-            The address of the connection's other end; None: it came by the Unix socket, or is gone.
+            The address of the connection's other end; None for a Unix socket, or when it is gone.
         forwarded
-            The values of the ``X-Forwarded-For`` headers, which are believed as far as trusted
+            The values of the ``X-Forwarded-For`` headers, which are trusted as far as trusted
             proxies have written them.
         """
         if peer is None:
-            found, trusted = (UNIX, self._unix) if self.address is None else ("-", False)
+            client, trusted = (UNIX, self._unix) if self.address is None else ("-", False)
         else:
-            found, trusted = peer, self._is_proxy(peer)
+            client, trusted = peer, self._is_proxy(peer)
         for text in reversed(",".join(forwarded).split(",")):
             address = _address(text) if trusted else None
             if address is None:
                 break
-            found, trusted = address, self._is_proxy(address)
-        return found
+            client, trusted = address, self._is_proxy(address)
+        return client
 
     def _is_proxy(self, text: str) -> bool:
         try:
@@ -284,16 +284,16 @@ class Access:
         return any(address in network for network in self._networks)
 
     def by_header(self, authorization: str) -> Optional[Token]:
-        """Return the token that an Authorization header holds."""
-        scheme, given = authorization[: len(BEARER)], authorization[len(BEARER) :]
-        return self.find(given.strip()) if scheme.lower() == BEARER else None
+        """Return the token in an Authorization header."""
+        scheme, secret = authorization[: len(BEARER)], authorization[len(BEARER) :]
+        return self.find(secret.strip()) if scheme.lower() == BEARER else None
 
     def find(self, secret: str) -> Optional[Token]:
-        """Return the token that a text is."""
+        """Return the token with this secret."""
         return None if self.tokens is None else self.tokens.find(secret)
 
     def by_cookie(self, header: str) -> Optional[Token]:
-        """Return the token that a Cookie header holds a cookie of."""
+        """Return the token of the first valid cookie in a Cookie header."""
         values = [value for value in _cookies(header, self.cookie) if value not in self._logged_out]
         tokens = () if self.tokens is None else self.tokens.current
         return next(
@@ -307,11 +307,11 @@ class Access:
         )
 
     def new_cookie(self, token: Token) -> str:
-        """Return the value of a cookie that stands for a token, at this server only."""
+        """Return the value of a cookie for a token, valid at this server only."""
         return cookie_value(token, self._server)
 
     def log_out(self, header: str) -> None:
-        """Have the cookies of a Cookie header stand for nothing any more."""
+        """Invalidate the cookies of a Cookie header."""
         if self.by_cookie(header) is not None:
             for value in _cookies(header, self.cookie):
                 self._logged_out[value] = None
@@ -319,18 +319,18 @@ class Access:
                 self._logged_out.popitem(last=False)
 
     def holds(self, token: Optional[Token]) -> bool:
-        """Tell whether a token that was good still is; None, where none is needed, is."""
+        """Tell whether a token is still valid; None is, where none is needed."""
         return token is None or (self.tokens is not None and token in self.tokens.current)
 
     def may_try(self, client: str) -> bool:
-        """Tell whether a client may give a token: not after ten wrong ones within a minute."""
+        """Tell whether a client may try a token: not after ten wrong ones within a minute."""
         failures = self._failures.get(_network(client))
         while failures and time.monotonic() - failures[0] > _TRIES_S:
             failures.popleft()
         return not failures or len(failures) < _TRIES
 
     def note_failure(self, client: str) -> None:
-        """Remember that a client gave a wrong token."""
+        """Count a wrong token of a client."""
         if len(self._failures) >= _ASKING:
             self._failures.pop(next(iter(self._failures)))
         self._failures.setdefault(_network(client), collections.deque(maxlen=_TRIES)).append(
@@ -339,8 +339,8 @@ class Access:
 
 
 def _network(client: str) -> str:
-    """Return whose guesses are counted together: an address, of IPv6 its network of 64 bits, which
-    one machine has to itself.
+    """Return the network whose guesses are counted together: an address; for IPv6 its /64, which
+    one machine may own.
     """
     try:
         address = ipaddress.ip_address(client)
@@ -354,23 +354,23 @@ def _network(client: str) -> str:
 
 
 def _address(text: str) -> Optional[str]:
-    """Return the address that an entry of X-Forwarded-For is, without a port."""
+    """Return the address in an entry of X-Forwarded-For, without a port."""
     text = text.strip()
-    found = re.match(r"\[([^\]]*)\](?::\d+)?\Z|([0-9.]+):\d+\Z", text, re.A)
+    match = re.match(r"\[([^\]]*)\](?::\d+)?\Z|([0-9.]+):\d+\Z", text, re.A)
     try:
-        return str(ipaddress.ip_address((found.group(1) or found.group(2)) if found else text))
+        return str(ipaddress.ip_address((match.group(1) or match.group(2)) if match else text))
     except ValueError:
         return None
 
 
 def _cookies(header: str, name: str) -> List[str]:
-    """Return the values of the cookies of a name, whatever others there are."""
+    """Return the values of all cookies with this name."""
     pairs = [pair.partition("=") for pair in header.split(";")]
     return [value.strip() for key, _, value in pairs if key.strip() == name]
 
 
 class Exposed(UsageError):
-    """Others than this machine would reach the server without what protects it (exit code 2).
+    """Others than this machine could reach the server without protection (exit code 2).
 
     Parameters
     ----------
@@ -386,15 +386,13 @@ class Exposed(UsageError):
 def check_exposure(
     address: Optional[Address], has_token: bool, tls: bool, behind_proxy: bool
 ) -> None:
-    """Raise UsageError where others than this machine would reach the server without what protects
-    it.
-    """
+    """Raise UsageError where others than this machine could reach the server without protection."""
     is_local = address is None or address.is_loopback
     where = "the socket" if address is None else address.shown
     if not has_token and (behind_proxy or not is_local):
-        said = "%s can be reached by others than this machine: a token is needed"
-        raise Exposed("needs_token", said % where, "name a file that holds one")
+        message = "%s can be reached by others than this machine: a token is needed"
+        raise Exposed("needs_token", message % where, "name a file that holds one")
     if not is_local and not tls and not behind_proxy:
-        said = "%s can be reached by others than this machine: the token would travel readable"
+        message = "%s can be reached by others than this machine: the token would travel readable"
         hint = "give a certificate and its key, or set the server behind a proxy that speaks TLS"
-        raise Exposed("open_token", said % where, hint)
+        raise Exposed("open_token", message % where, hint)

@@ -1,4 +1,4 @@
-"""What the service answers: JSON documents, and errors as ``{"error": {"kind", "message",
+"""The answers of the service: JSON documents, and errors as ``{"error": {"kind", "message",
 "hint"}}``.
 """
 
@@ -42,7 +42,7 @@ KINDS = {
 
 
 class Problem(Exception):
-    """A request that is refused.
+    """A refused request.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Problem(Exception):
     kind
         A stable word for programs; by default that of the status.
     headers
-        Of the answer, besides.
+        Additional headers of the answer.
     """
 
     def __init__(
@@ -72,14 +72,14 @@ class Problem(Exception):
         self.headers = dict(headers or {})
 
     def answer(self) -> Response:
-        """Return it as an answer."""
+        """Return the HTTP answer."""
         error = {"kind": self.kind, "message": self.message, "hint": self.hint}
         return json_answer({"error": error}, self.status, self.headers)
 
 
 def problem_of(error: GoldwatchError) -> Problem:
-    """Return one of goldwatch's errors as a refusal: what is gone, a path outside the ROOTs, wrong
-    options, a damaged store.
+    """Return the refusal for one of goldwatch's errors: a missing path, a path outside the ROOTs,
+    wrong options, a damaged store.
     """
     kinds = ((DiskFull, 507), (OutsideRoots, 403), (MissingPath, 404), (UsageError, 400))
     status = next((status for kind, status in kinds if isinstance(error, kind)), 409)
@@ -87,7 +87,7 @@ def problem_of(error: GoldwatchError) -> Problem:
 
 
 def disk_full() -> Problem:
-    """Return the refusal of what needs more room than there is."""
+    """Return the refusal of a request that needs more disk space than there is."""
     return Problem(
         507, "a disk of the service's machine is full", "free space there, and ask again"
     )
@@ -104,17 +104,17 @@ def json_answer(
 def json_text(
     text: str, status: int = 200, headers: Optional[Mapping[str, str]] = None
 ) -> Response:
-    """Return a JSON document that is text already."""
+    """Return the answer for a text that is JSON already."""
     return Response(text + "\n", status, dict(headers or {}), media_type="application/json")
 
 
 def number_of(text: Optional[str], name: str, default: int, most: int = 2**62) -> int:
-    """Return a number of a request's query; larger ones are taken as ``most``.
+    """Return a number in a request's query; larger ones are taken as ``most``.
 
     Raises
     ------
     Problem
-        It is none.
+        It is not a number.
     """
     if text is None:
         return default

@@ -1,4 +1,4 @@
-"""The application: routes behind their guard."""
+"""The application: all routes, and the guard before them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .job_runner import JobRunner
 from .merge_routes import MergeRoutes
 from .root_folders import Roots
 from .routes import general_endpoints, job_endpoints, page_endpoints, run_endpoints
-from .run_fields import Book
+from .run_fields import RunIndex
 from .run_routes import RunRoutes
 from .runs import Runs
 from .shared_tail import Tails
@@ -40,9 +40,9 @@ class Service(NamedTuple):
     app
         The ASGI application.
     tails
-        What its streams follow.
+        The tails that its event streams follow.
     endpoints
-        All that it answers.
+        All its endpoints.
     """
 
     app: Any
@@ -53,7 +53,7 @@ class Service(NamedTuple):
 def make_service(
     roots: Roots,
     access: Access,
-    foreman: Optional[JobRunner] = None,
+    job_runner: Optional[JobRunner] = None,
     read_only: bool = False,
     commands: Commands = no_commands,
 ) -> Service:
@@ -62,33 +62,33 @@ def make_service(
     Parameters
     ----------
     roots
-        What is served.
+        The folders that are served.
     access
-        Who may ask.
-    foreman
-        Runs jobs; None: there are none.
+        The rules of access.
+    job_runner
+        Runs jobs; None for a service without jobs.
     read_only
-        Whether nothing can be sent, but for the token of a browser.
+        Whether only a login is accepted, and nothing else can be submitted.
     commands
-        Makes the commands that look closer at the suspects of a run.
+        Returns the commands that look closer at the suspects of a run.
     """
-    runs, book = Runs(roots), Book()
-    if foreman is not None:
-        # Who hears that a job is done finds its run at once.
-        foreman.on_end = runs.look_again
-    tails = Tails(book)
-    general = GeneralRoutes(access, runs, book, foreman)
+    runs, run_index = Runs(roots), RunIndex()
+    if job_runner is not None:
+        # A client that learns of the end of a job can see its run at once.
+        job_runner.on_end = runs.look_again
+    tails = Tails(run_index)
+    general = GeneralRoutes(access, runs, run_index, job_runner)
     endpoints = [
         *general_endpoints(general),
         *run_endpoints(
-            RunRoutes(runs, book, commands),
+            RunRoutes(runs, run_index, commands),
             MergeRoutes(runs),
             EventRoutes(runs, tails, access),
-            GraphRoutes(runs, book),
+            GraphRoutes(runs, run_index),
             FileRoutes(runs),
             DiffRoutes(runs, access.prefix),
         ),
-        *job_endpoints(JobRoutes(foreman, runs, access.prefix), read_only),
+        *job_endpoints(JobRoutes(job_runner, runs, access.prefix), read_only),
         *page_endpoints(access.prefix),
     ]
     handlers: Any = {
@@ -107,7 +107,7 @@ def make_service(
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    """Answer what Starlette itself refuses: no such route, or not by this method."""
+    """Answer errors raised by Starlette itself: no such route, or a wrong method."""
     status = getattr(error, "status_code", 500)
     message = {404: "there is nothing here", 405: "not by the method %s" % request.method}.get(
         status, "refused"
@@ -125,12 +125,12 @@ async def _problem(request: Request, error: Exception) -> Response:
 
 
 async def _of_a_disk(request: Request, error: Exception) -> Response:
-    """Answer where there is no room for what an answer needs, such as a report that is made."""
+    """Answer when the disk is too full to make the answer, such as a report."""
     if not is_of_full_disk(cast(OSError, error)):
         raise error
     return disk_full().answer()
 
 
 async def _mistake(request: Request, error: Exception) -> Response:
-    """Answer when the service itself is wrong; the guard writes it to the log."""
+    """Answer after an internal error, which the guard logs."""
     return Problem(500, "the service made a mistake", "its log says more").answer()

@@ -1,5 +1,5 @@
-"""uvicorn's connections with what it lacks: an end for silent clients, and a bound of how many
-there are.
+"""Connections of uvicorn with two additions: silent clients are disconnected, and their number is
+limited.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HEADER_BYTES = 32 * 1024
 
 
 class BoundedProtocol(H11Protocol):
-    """A connection that must send its request's headers within some seconds.
+    """A connection on which the headers of a request must arrive within some seconds.
 
     uvicorn itself waits for ever for the first request, and for the rest of any request's headers.
     """
@@ -36,7 +36,7 @@ class BoundedProtocol(H11Protocol):
     _since = 0.0
 
     def connection_made(self, transport: Any) -> None:
-        """Take a connection; the clock starts."""
+        """Accept a connection; the timer starts."""
         super().connection_made(transport)
         self._since = self.loop.time()
         if len(self.open) >= MOST:
@@ -63,15 +63,15 @@ class BoundedProtocol(H11Protocol):
         if not self.is_idle:
             self._stop()
         elif self._deadline is None and idle and not self.transport.is_closing():
-            # The first bytes of a later request on a connection that is kept.
+            # The first bytes of a later request on a kept-alive connection.
             self._wind()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no request, such as one without a Host header or with two, in the words of
-        every other error.
+        """Refuse an invalid request, such as one with no or two Host headers, in the form of every
+        other error.
         """
         if not self.is_idle:
-            # An answer is on its way already.
+            # An answer is being sent already.
             self._end()
             return
         answer = Problem(400, "this is no HTTP request", "HTTP/1.1 with one Host header").answer()
@@ -81,12 +81,12 @@ class BoundedProtocol(H11Protocol):
         self.transport.close()
 
     def pause_writing(self) -> None:
-        """Wait for a client that does not take what is sent; not for ever."""
+        """Start a timer while the client does not read the answer."""
         super().pause_writing()
         self._stuck = self.loop.call_later(SEND_S, self._end)
 
     def resume_writing(self) -> None:
-        """Go on: the client has taken most of it."""
+        """Stop that timer: the client has read most of it."""
         super().resume_writing()
         if self._stuck is not None:
             self._stuck.cancel()
@@ -94,7 +94,7 @@ class BoundedProtocol(H11Protocol):
 
     @classmethod
     def end_stuck(cls) -> None:
-        """Give up the clients that take nothing just now."""
+        """Disconnect the clients that are not reading their answers."""
         for one in [one for one in cls.open if one._stuck is not None]:
             one._end()
 
@@ -105,7 +105,7 @@ class BoundedProtocol(H11Protocol):
 
     @property
     def is_sending(self) -> bool:
-        """Whether the body of a request has not come yet."""
+        """Whether the body of a request is still arriving."""
         return self.cycle is not None and not self.cycle.response_started and self.cycle.more_body
 
     def _wind(self) -> None:

@@ -1,4 +1,4 @@
-"""What the service answers: one endpoint for each method of each path."""
+"""The type of an endpoint: one method of one path."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ class Endpoint(NamedTuple):
     Attributes
     ----------
     handler
-        What answers.
+        The function that answers.
     summary
-        Of the API's description; empty for pages, which are no part of it.
+        For the description of the API; empty for pages, which are not part of it.
     answer
         The schema of a JSON answer, or the media type of another.
     query
-        (name, schema, description) of what may stand in the query.
+        (name, schema, description) of each query parameter.
     body
-        The schema of what is sent, or None.
+        The schema of the request's body, or None.
     status
-        Of the answer when all is well.
+        The status of a successful answer.
     headers
-        (name, description) of what else may be sent.
+        (name, description) of optional request headers.
     opened
         Browsers open it, too: from a link that somebody sent, whose refusals are then pages.
     """
@@ -49,12 +49,12 @@ class Endpoint(NamedTuple):
     opened: bool = False
 
     def route(self) -> Route:
-        """Return what Starlette calls the handler for."""
+        """Return the route for Starlette."""
         return Route(self.path, self.handler, methods=[self.method.upper()])
 
 
 class Rules:
-    """What the guard asks of the endpoints before a request reaches one."""
+    """What the guard needs to know of the endpoints before a request reaches one."""
 
     def __init__(self, endpoints: Iterable[Endpoint]) -> None:
         endpoints = list(endpoints)
@@ -62,13 +62,13 @@ class Rules:
         self._opened = [compile_path(one.path)[0] for one in endpoints if one.opened]
 
     def is_open(self, path: str) -> bool:
-        """Return whether a path needs no token: the first part of it is an open endpoint's, whether
-        the rest is there or not.
+        """Return whether a path needs no token: its first part is that of an open endpoint, whether
+        the rest exists or not.
         """
         return (path.split("/")[1] if path.startswith("/") else path) in self._open
 
     def is_opened(self, scope: Scope) -> bool:
-        """Return whether a browser opens what it has a link to, and shows what it gets."""
+        """Return whether a browser opens this request as a page and shows the answer."""
         headers: Dict[bytes, bytes] = {name.lower(): value for name, value in scope["headers"]}
         return (
             scope["method"] == "GET"

@@ -1,5 +1,5 @@
-"""The stream of a run's events: every row once, in the order of their ids, from where a client was
-when it lost the connection.
+"""The event stream of a run: every row once, in the order of their ids, resumed where a client lost
+the connection.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RETRY = b"retry: 1000\n\n"
 
 
 class EventRoutes:
-    """Answers who wants to look on."""
+    """Serves event streams."""
 
     def __init__(self, runs: Runs, tails: Tails, access: Access) -> None:
         self.access = access
@@ -45,46 +45,49 @@ class EventRoutes:
                 headers={"Retry-After": "10"},
             )
         after = number_of(request.query_params.get("after"), "after", 0)
-        # What a browser sends again by itself is forgiven: it would not come back after a 400.
-        asked = request.headers.get("last-event-id", str(after))
+        # An invalid id is accepted: a browser resends it by itself, and gives up after a 400.
+        last_event_id = request.headers.get("last-event-id", str(after))
         void = number_of(request.query_params.get("void"), "void", 0)
-        # Without charset no proxy and no browser looks for one; X-Accel-Buffering is nginx's word.
+        # No charset: none is needed; X-Accel-Buffering switches off nginx's buffering.
         headers = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
         return StreamingResponse(
-            self._counted(run, asked.strip(), void, request.state.token), headers=headers
+            self._counted(run, last_event_id.strip(), void, request.state.token), headers=headers
         )
 
     async def _counted(
-        self, run: Run, asked: str, void: int, token: Optional[Token]
+        self, run: Run, last_event_id: str, void: int, token: Optional[Token]
     ) -> AsyncIterator[bytes]:
         self._streams += 1
         try:
             yield _RETRY
             async with self.tails.looking(run) as tail:
-                async for piece in self._pieces(tail, asked, void):
+                async for piece in self._pieces(tail, last_event_id, void):
                     if not self.access.holds(token):
                         # It was taken out of the file: who looks on asks again, and is asked for
                         # one.
                         return
                     yield piece
         except GoldwatchError as error:
-            # The store cannot be read any more: who looks on asks again.
+            # The store cannot be read any more: the client reconnects.
             log.warning("%s: %s", run.id, error.message)
         finally:
             self._streams -= 1
 
-    async def _pieces(self, tail: Tail, asked: str, void: int) -> AsyncIterator[bytes]:
+    async def _pieces(self, tail: Tail, last_event_id: str, void: int) -> AsyncIterator[bytes]:
         known = (
-            asked.isascii() and asked.isdigit() and len(asked) < 19 and tail.knows(int(asked), void)
+            last_event_id.isascii()
+            and last_event_id.isdigit()
+            and len(last_event_id) < 19
+            and tail.knows(int(last_event_id), void)
         )
         if not known:
             yield event("reset", b'{"void": %d}' % tail.void)
-        at, generation = int(asked) if known else 0, tail.generation
+        at, generation = int(last_event_id) if known else 0, tail.generation
         progress: Optional[bytes] = None
         divergence: Optional[bytes] = None
         provisional: Optional[bytes] = None
         while not self.tails.stopping:
-            # In this order: rows that were read before the end are told before it.
+            # In this order: rows that were read before the end are sent before it.
             ended, over, version = tail.ended, tail.over, tail.version
             if generation != tail.generation:
                 at, generation, progress, divergence, provisional = (

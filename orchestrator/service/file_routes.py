@@ -1,5 +1,5 @@
-"""The files of a run: those in its folder byte for byte, and what is made on demand: reports,
-the page of two runs' difference.
+"""The files of a run: those in its folder byte for byte, and those made on demand: reports, and the
+page with the difference of two runs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NAME = re.compile(r"[^!#$&+.\w^`|~-]", re.A)
 
 
 class DiffRoutes:
-    """Answers who wants to see two runs side by side."""
+    """Serves the page that shows two runs side by side."""
 
     def __init__(self, runs: Runs, prefix: str) -> None:
         self.runs = runs
@@ -41,14 +41,14 @@ class DiffRoutes:
         self._turn: Optional[asyncio.Semaphore] = None
 
     async def page(self, request: Request) -> Response:
-        """Answer the page that ``goldwatch diff BEFORE AFTER`` writes; one is made at a time."""
+        """Answer the page that ``goldwatch diff BEFORE AFTER`` writes; one at a time is made."""
         before, after = [
             await run_in_threadpool(self.runs.find, request.path_params[name])
             for name in ("before", "after")
         ]
         if before.path == after.path:
             raise Problem(400, "both are the same run", "choose two runs")
-        # A semaphore belongs to the loop that runs when it is made.
+        # A semaphore belongs to the event loop in which it is created.
         self._turn = self._turn or asyncio.Semaphore(1)
         async with self._turn:
             stream = await make_page(["diff", before.path, after.path, "--html"], "diff.html")
@@ -57,7 +57,7 @@ class DiffRoutes:
         text = text.replace(
             "</header>", difference_navigation(self.prefix, before.id, after.id) + "</header>", 1
         )
-        # The page names its one script and its one style sheet itself; nothing else may run.
+        # The page's own policy names its one script and one style sheet; nothing else may run.
         policy = _POLICY.search(text)
         assert policy is not None
         headers = {
@@ -68,7 +68,7 @@ class DiffRoutes:
 
 
 class FileRoutes:
-    """Answers who wants files."""
+    """Serves the files of runs."""
 
     def __init__(self, runs: Runs) -> None:
         self.runs = runs
@@ -80,14 +80,14 @@ class FileRoutes:
         return json_answer({"files": await run_in_threadpool(_files, run)})
 
     async def one(self, request: Request) -> Response:
-        """Answer a file to be saved."""
+        """Answer a file as a download."""
         run = await run_in_threadpool(self.runs.find, request.path_params["run"])
         name = request.path_params["name"]
         if name in MADE:
             try:
                 stream = await self._reports.ask(run, name)
             except asyncio.CancelledError:
-                # Only the server's end cancels an answer.
+                # An answer is cancelled only when the server ends.
                 raise Problem(
                     503, "the service ends", "ask again", headers={"Connection": "close"}
                 ) from None
@@ -107,8 +107,8 @@ class FileRoutes:
 
 
 def _files(run: Run) -> List[Dict[str, Any]]:
-    """Return the files of a run that may be had: names that were looked up, never those of a
-    request.
+    """Return the files of a run that can be downloaded: only names found in its folder, never those
+    of a request.
     """
     names: List[str] = [RESULT_FILE]
     try:
@@ -121,7 +121,7 @@ def _files(run: Run) -> List[Dict[str, Any]]:
             else []
         )
     except GoldwatchError:
-        # What a run wrote before its store was damaged may still be had.
+        # Files of a run whose store is damaged can still be downloaded.
         pass
     with os.scandir(run.path) as entries:
         names += sorted(
@@ -129,20 +129,21 @@ def _files(run: Run) -> List[Dict[str, Any]]:
             for entry in entries
             if REPORT_NAME.match(entry.name) and entry.name not in MADE
         )
-    found = []
+    files = []
     for name in dict.fromkeys(names):
         try:
             status = os.lstat(os.path.join(run.path, name))
         except OSError:
             continue
         if stat.S_ISREG(status.st_mode):
-            found.append({"name": name, "size": status.st_size})
-    return found + [{"name": name, "size": None} for name in MADE]
+            files.append({"name": name, "size": status.st_size})
+    return files + [{"name": name, "size": None} for name in MADE]
 
 
 def _opened(run: Run, name: str) -> BinaryIO:
     try:
-        # The folder first: a link that took its place since the run was found is not followed.
+        # Open the folder first: a link that has replaced it since the run was found is not
+        # followed.
         folder = os.open(run.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             if os.path.realpath("/proc/self/fd/%d" % folder) != run.path:
@@ -162,8 +163,8 @@ def _opened(run: Run, name: str) -> BinaryIO:
 
 
 async def _pieces(stream: BinaryIO, size: int) -> AsyncIterator[bytes]:
-    """Yield so many bytes of a file and close it; one that shrinks meanwhile ends the
-    connection.
+    """Yield ``size`` bytes of a file and close it; if it has shrunk meanwhile the connection is
+    closed.
     """
     try:
         for start in range(0, size, _WINDOW_BYTES):

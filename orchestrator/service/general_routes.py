@@ -1,4 +1,4 @@
-"""The routes that are of no run and no job."""
+"""Routes that belong to no run and no job."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from .openapi import openapi_document
 from .prometheus_text import MEDIA_TYPE, metrics_text
 from .queue import STATES
 from .request_bodies import read_json
-from .run_fields import Book
+from .run_fields import RunIndex
 from .runs import Runs
 
 
 class GeneralRoutes:
-    """Answers what is asked about the service itself, and who logs in."""
+    """Serves health, metrics, the description of the API, and logins."""
 
     guard: Guard
 
     def __init__(
-        self, access: Access, runs: Runs, book: Book, foreman: Optional[JobRunner]
+        self, access: Access, runs: Runs, run_index: RunIndex, job_runner: Optional[JobRunner]
     ) -> None:
         self.access = access
         self.runs = runs
-        self.book = book
-        self.foreman = foreman
+        self.run_index = run_index
+        self.job_runner = job_runner
 
     async def health(self, request: Request) -> Response:
-        """Answer that it lives."""
+        """Answer that the service is alive."""
         return json_answer({"status": "ok", "version": __version__})
 
     async def metrics(self, request: Request) -> Response:
         """Answer the counts of all runs and jobs."""
         jobs = (
             dict.fromkeys(STATES, 0)
-            if self.foreman is None
-            else await run_in_threadpool(self.foreman.queue.counts)
+            if self.job_runner is None
+            else await run_in_threadpool(self.job_runner.queue.counts)
         )
-        text = await run_in_threadpool(metrics_text, self.runs, self.book, jobs)
+        text = await run_in_threadpool(metrics_text, self.runs, self.run_index, jobs)
         return PlainTextResponse(text, headers={"Content-Type": MEDIA_TYPE})
 
     async def openapi(self, request: Request) -> Response:
@@ -54,25 +54,25 @@ class GeneralRoutes:
         return json_answer(openapi_document(endpoints, self.access.url, self.access.cookie))
 
     async def session(self, request: Request) -> Response:
-        """Answer who asks: the token's name and role, both null where none is needed."""
+        """Answer the name and role of the client's token, both null where none is needed."""
         token = request.state.token
         return json_answer(
             {
                 "name": token and token.name,
                 "role": token and token.role,
-                "read_only": self.foreman is None,
+                "read_only": self.job_runner is None,
             }
         )
 
     async def login(self, request: Request) -> Response:
-        """Answer ``{"token"}`` with a cookie that stands for it, as long as the browser is open."""
+        """Answer ``{"token"}`` with a session cookie for it."""
         access = self.access
         if access.tokens is None:
             raise Problem(403, "this service has no token: nobody needs to log in")
         body = await read_json(request)
-        given = body.get("token") if isinstance(body, dict) else None
+        secret = body.get("token") if isinstance(body, dict) else None
         await self.guard.require_patience(request.scope)
-        token = access.find(given.strip()) if isinstance(given, str) else None
+        token = access.find(secret.strip()) if isinstance(secret, str) else None
         if token is None:
             self.guard.note_failure(request.scope)
             raise Problem(401, "that is not the token", "it stands in the service's token file")
@@ -82,7 +82,7 @@ class GeneralRoutes:
         return answer
 
     async def logout(self, request: Request) -> Response:
-        """Answer with the cookie taken away; nobody who copied it is known by it any more."""
+        """Answer with the cookie removed and invalidated, copies of it included."""
         if "x-goldwatch" not in request.headers:
             raise Problem(
                 403,

@@ -1,4 +1,4 @@
-"""The route that tells how a run's networks look around its first suspect."""
+"""The route with drawings of a run's networks around its first suspect."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from ..pages.report_graph import report_graphs
 from ..store.network import GRAPHS
 from ..store.store_reader import StoreReader
 from .answers import json_text
-from .run_fields import Book
+from .run_fields import RunIndex
 from .runs import Run, Runs
 
 _KEPT = 16
 
 
 class GraphRoutes:
-    """Answers who draws networks; what many pages ask for is laid out once."""
+    """Serves drawings of networks; each is laid out once."""
 
-    def __init__(self, runs: Runs, book: Book) -> None:
+    def __init__(self, runs: Runs, run_index: RunIndex) -> None:
         self.runs = runs
-        self.book = book
+        self.run_index = run_index
         self._mutex = threading.Lock()
-        self._kept: "OrderedDict[Tuple[Any, ...], str]" = OrderedDict()
+        self._drawings: "OrderedDict[Tuple[Any, ...], str]" = OrderedDict()
 
     async def graphs(self, request: Request) -> Response:
-        """Answer ``{"graphs"}``: drawings of the nearest ops, verdicts left out; that of the first
+        """Answer ``{"graphs"}``: drawings of the nearest ops without verdicts; that of the first
         suspect first.
         """
         run = await run_in_threadpool(self.runs.find, request.path_params["run"])
@@ -41,17 +41,17 @@ class GraphRoutes:
     def _graphs(self, run: Run) -> str:
         with self._mutex, StoreReader(run.path) as store:
             focus = self._focus(run, store)
-            # The networks of a run change at its end, once.
+            # The networks of a run change once, at its end.
             key = (run.path, store.began_ns(), store.size_of(GRAPHS), focus)
-            if key not in self._kept:
-                self._kept[key] = _drawn(store, focus)
-            self._kept.move_to_end(key)
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-            return self._kept[key]
+            if key not in self._drawings:
+                self._drawings[key] = _drawn(store, focus)
+            self._drawings.move_to_end(key)
+            while len(self._drawings) > _KEPT:
+                self._drawings.popitem(last=False)
+            return self._drawings[key]
 
     def _focus(self, run: Run, store: StoreReader) -> Tuple[str, ...]:
-        summary = self.book.standing(run).summary or {}
+        summary = self.run_index.state_of(run).summary or {}
         names = [
             entry["op"] for name in ("suspects", "culprits") for entry in summary.get(name) or ()
         ]

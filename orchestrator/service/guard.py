@@ -1,5 +1,5 @@
-"""What stands before every route: who asks, from where, how much and how slowly; and what every
-answer carries.
+"""The guard before every route: access, origin, size and speed of requests; headers of every
+answer.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ SAFE_HEADERS = (
 
 
 class Guard:
-    """The outermost part of the application.
+    """The outermost layer of the application.
 
     Parameters
     ----------
     app
-        What answers requests that may pass.
+        The application that answers admitted requests.
     access
-        Who may ask.
+        The rules of access.
     rules
-        What its endpoints are open to.
+        Which of its endpoints are open.
     read_only
-        Whether nothing can be sent, but for the token of a browser.
+        Whether only a login is accepted, and nothing else can be submitted.
     """
 
     def __init__(self, app: ASGIApp, access: Access, rules: Rules, read_only: bool = False) -> None:
@@ -88,7 +88,7 @@ class Guard:
                 await self.app(scope, exchange.receive, exchange.send)
         except Problem as problem:
             if problem.status in (401, 403) and opened:
-                # The page asks for the token, or asks again as a page of this origin.
+                # The page asks for the token, or repeats the request from this origin.
                 answer = Response(
                     opening_page(self.access.prefix),
                     problem.status,
@@ -98,7 +98,7 @@ class Guard:
             else:
                 await exchange.refuse(problem)
         except Exception as error:
-            # A mistake of ours: the log has it, the client does not.
+            # An internal error: it is logged, and not shown to the client.
             log.error(
                 "%s %s: %s", scope["method"], _shown(scope), type(error).__name__, exc_info=error
             )
@@ -145,7 +145,7 @@ class Guard:
         if int(length[0]) > BODY_BYTES:
             raise Problem(413, "the body is larger than %d bytes" % BODY_BYTES, headers=_CLOSE)
         if "transfer-encoding" in headers and "content-length" in headers:
-            # Where such a request ends a proxy may see otherwise (RFC 9112, 6.1).
+            # A proxy might see another end of such a request (RFC 9112, 6.1).
             raise Problem(
                 400,
                 "a request has a Content-Length or a Transfer-Encoding, not both",
@@ -157,7 +157,7 @@ class Guard:
             raise Problem(400, "only what is sent by POST has a body")
 
     def _check_origin(self, headers: Dict[str, List[str]], host: str) -> None:
-        """A page of another origin, which a user's browser shows, may ask for nothing."""
+        """Refuse requests that a page of another origin makes in a user's browser."""
         foreign = any(
             not self.access.knows_origin(origin, host) for origin in headers.get("origin", [])
         )
@@ -176,22 +176,22 @@ class Guard:
                 )
                 raise Problem(403, why, "start the service with a token file")
             return
-        given = headers.get("authorization", [])
-        if given:
+        authorization = headers.get("authorization", [])
+        if authorization:
             await self.require_patience(scope)
-            token = self.access.by_header(given[0]) if len(given) == 1 else None
+            token = self.access.by_header(authorization[0]) if len(authorization) == 1 else None
         else:
             cookies = (self.access.by_cookie(cookie) for cookie in headers.get("cookie", []))
-            token = next((found for found in cookies if found is not None), None)
+            token = next((candidate for candidate in cookies if candidate is not None), None)
         scope["state"]["token"] = token
-        if token is None and given:
+        if token is None and authorization:
             self.note_failure(scope)
             hint = "send Authorization: Bearer TOKEN with one of its token file"
             raise Problem(401, "this is not the service's token", hint, headers=_BEARER)
         if token is None:
             hint = "send Authorization: Bearer TOKEN, or log in on the page"
             raise Problem(401, "a token is needed", hint, headers=_BEARER)
-        if writes and not given and "x-goldwatch" not in headers:
+        if writes and not authorization and "x-goldwatch" not in headers:
             raise Problem(
                 403,
                 "what is sent with a cookie needs the header X-Goldwatch",
@@ -203,8 +203,8 @@ class Guard:
             )
 
     async def require_patience(self, scope: Scope) -> None:
-        """Raise 429, and not at once, for a client that gave many wrong tokens: before another is
-        looked at, however many come at once.
+        """Raise 429, after a delay, for a client with many wrong tokens, before another is checked,
+        however many requests it makes at once.
         """
         if not self.access.may_try(scope["state"]["client"]):
             await asyncio.sleep(_WRONG_S)
@@ -213,12 +213,12 @@ class Guard:
             )
 
     def note_failure(self, scope: Scope) -> None:
-        """Remember that a client gave a wrong token."""
+        """Count a wrong token of a client."""
         self.access.note_failure(scope["state"]["client"])
 
 
 class _Exchange:
-    """One request and its answer, bounded in size and time."""
+    """One request and its answer, limited in size and time."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.status: Optional[int] = None
@@ -262,8 +262,8 @@ class _Exchange:
             if policy is not None:
                 headers.append((b"content-security-policy", policy.encode()))
             if (self._chunked or not self._ended) and b"connection" not in names:
-                # What is left of the body would have to be read before the next request; of chunks
-                # nobody takes any.
+                # The rest of the body would have to be read before the next request; chunks are
+                # not read at all.
                 headers.append((b"connection", b"close"))
             message = {**message, "headers": headers}
         await self._send(message)
@@ -272,8 +272,8 @@ class _Exchange:
         )
 
     async def refuse(self, problem: Problem) -> None:
-        """Answer a refusal, once the body that came with the request has been taken: as far as it
-        may go, and for a moment only.
+        """Answer a refusal after the body has been read, as far as its size permits and for a
+        moment only.
         """
         self._until = min(self._until, asyncio.get_running_loop().time() + _REFUSED_BODY_S)
         try:
@@ -284,33 +284,33 @@ class _Exchange:
         await problem.answer()(self._scope, self.receive, self.send)
 
     async def redirect(self, path: str) -> None:
-        """Lead to another path of this server."""
+        """Redirect to another path of this server."""
         await Response(status_code=308, headers={"Location": path})(
             self._scope, self.receive, self.send
         )
 
 
 def _headers(scope: Scope) -> Dict[str, List[str]]:
-    found: Dict[str, List[str]] = {}
+    values: Dict[str, List[str]] = {}
     for name, value in scope["headers"]:
-        found.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
-    return found
+        values.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+    return values
 
 
 def _relative(scope: Scope) -> None:
-    """Take a target in absolute form (RFC 9112, 3.2.2) as its path; the host that it names stands
-    before the header's.
+    """Take a target in absolute form (RFC 9112, 3.2.2) as its path; its host takes precedence over
+    the header's.
     """
-    found = _ABSOLUTE.match(scope["path"])
-    if found:
-        scope["path"] = found.group(2) or "/"
+    match = _ABSOLUTE.match(scope["path"])
+    if match:
+        scope["path"] = match.group(2) or "/"
         scope["raw_path"] = scope["path"].encode("utf-8", "surrogateescape")
-        host = (b"host", found.group(1).encode("latin-1", "replace"))
+        host = (b"host", match.group(1).encode("latin-1", "replace"))
         scope["headers"] = [host, *(pair for pair in scope["headers"] if pair[0] != b"host")]
 
 
 def _shown(scope: Scope) -> str:
-    """Return the path of a request for the log, without the query: one word of ASCII, whatever a
-    client wrote.
+    """Return the path of a request for the log, without the query: one word of ASCII, whatever the
+    client sent.
     """
     return quote(scope["path"], errors="surrogateescape")[:_LOGGED_CHARACTERS]

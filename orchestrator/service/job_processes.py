@@ -1,4 +1,6 @@
-"""A job's process: it outlives the server that started it, and the next server finds it again."""
+"""The processes of jobs: they outlive the server that started them, and the next server finds them
+again.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from typing import Dict, List, NamedTuple, Optional
 from ..filesystem.inputs import open_input
 from ..run.watch_end import start_time
 
-# The shell tells who it is, runs the command, and tells how it ended; a signal to the group ends
-# the command, not the shell.
+# The shell writes its own identity, runs the command, and writes its exit code; a signal to the
+# group ends the command, not the shell.
 _SCRIPT = """
 trap : INT TERM HUP
 read -r about < /proc/$$/stat
@@ -25,23 +27,21 @@ printf '%s' "$code" > "$0.exit.new" && mv "$0.exit.new" "$0.exit"
 _SMALL_BYTES = 4096
 
 
-class Standing(NamedTuple):
-    """A job's process: whether it lives, and the exit code that it left, None where it left
-    none.
-    """
+class ProcessState(NamedTuple):
+    """Whether a job's process is alive, and its exit code, None where it left none."""
 
     alive: bool
     exit_code: Optional[int]
 
 
-class Children:
-    """The processes of jobs; each is the head of a group of its own.
+class JobProcesses:
+    """The processes of jobs, each the leader of a process group.
 
     Parameters
     ----------
     folder
-        Where their files lie, which belongs to the service alone: it is also the current folder of
-        the processes, so that no module that somebody left below the ROOTs is ever imported.
+        The folder of their files, which belongs to the service alone. It is also the current folder
+        of the processes, so that no module below the ROOTs is ever imported.
     """
 
     def __init__(self, folder: str) -> None:
@@ -49,7 +49,7 @@ class Children:
         self._ours: Dict[str, "subprocess.Popen[bytes]"] = {}
 
     def log_of(self, name: str) -> str:
-        """Return the path of what a job's process prints."""
+        """Return the path of the log of a job's process."""
         return os.path.join(self.folder, name + ".log")
 
     def start(self, name: str, words: List[str]) -> None:
@@ -76,23 +76,23 @@ class Children:
         finally:
             os.close(log)
 
-    def standing(self, name: str) -> Standing:
-        """Tell whether a job's process lives and how it ended."""
+    def state_of(self, name: str) -> ProcessState:
+        """Return whether a job's process is alive, and how it ended."""
         ours = self._ours.get(name)
         if ours is not None and ours.poll() is None:
-            return Standing(True, None)
+            return ProcessState(True, None)
         if ours is None and self._group(name) is not None:
-            return Standing(True, None)
+            return ProcessState(True, None)
         self._ours.pop(name, None)
         code = self._read(name, ".exit")
         if ours is not None and not code:
-            # Only the shell was killed: the command that it waited for shall not go on unseen.
+            # Only the shell was killed: the command must not go on unnoticed.
             with contextlib.suppress(OSError):
                 os.killpg(ours.pid, signal.SIGKILL)
-        return Standing(False, int(code) if code.isdigit() else None)
+        return ProcessState(False, int(code) if code.isdigit() else None)
 
     def signal(self, name: str, number: int) -> None:
-        """Send a signal to the process and all that it started."""
+        """Send a signal to the process and everything it started."""
         ours = self._ours.get(name)
         group = ours.pid if ours is not None and ours.poll() is None else self._group(name)
         if group is not None:
@@ -100,23 +100,23 @@ class Children:
                 os.killpg(group, number)
 
     def kill(self, name: str) -> None:
-        """End the process and all that it started."""
+        """Kill the process and everything it started."""
         self.signal(name, signal.SIGKILL)
 
     def note(self, name: str, text: str) -> None:
-        """Write a line to a job's log."""
+        """Append a line to a job's log."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(self.log_of(name), flags, 0o600), "w") as stream:
             stream.write("goldwatch serve: %s\n" % text)
 
     def forget(self, name: str) -> None:
-        """Remove the files of a job that is not kept any more."""
+        """Remove the files of a job."""
         for suffix in (".log", ".pid", ".exit"):
             with contextlib.suppress(OSError):
                 os.unlink(os.path.join(self.folder, name + suffix))
 
     def log(self, name: str, limit_bytes: int) -> bytes:
-        """Return the end of what a job's process printed."""
+        """Return the end of a job's log."""
         try:
             with open_input(self.log_of(name)) as stream:
                 stream.seek(max(0, os.fstat(stream.fileno()).st_size - limit_bytes))
@@ -125,8 +125,8 @@ class Children:
             return b""
 
     def _group(self, name: str) -> Optional[int]:
-        """Return the process group that an earlier server started, if it lives; a later process of
-        its number is none.
+        """Return the process group that an earlier server started, if it is alive; not that of a
+        later process with the same number.
         """
         head, _, rest = self._read(name, ".pid").partition(" ")
         fields = rest.rpartition(")")[2].split()

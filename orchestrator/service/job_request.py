@@ -1,12 +1,12 @@
-"""What a client asks to be done: checked, and made into the words of a command line, whose paths
-all lie below the ROOTs.
+"""Job requests: checked, and turned into the words of a command line whose paths are all below the
+ROOTs.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional
 
 from ..errors import FormatError
 from ..schemas.documents import check_document
@@ -52,9 +52,9 @@ class JobRequest(NamedTuple):
     Attributes
     ----------
     command, args, options
-        As the client gave them.
+        As the client sent them.
     words
-        Of the command line, paths resolved.
+        The words of the command line, paths resolved.
     run
         The id of the run whose folder it writes to.
     """
@@ -67,15 +67,15 @@ class JobRequest(NamedTuple):
 
 
 def job_request(document: Any, roots: Roots) -> JobRequest:
-    """Return what a document of schemas/job.schema.json asks for.
+    """Return the checked request in a document of schemas/job.schema.json.
 
     Raises
     ------
     Problem
-        400: it is none; 403: an option is refused, or a report would be written over something
+        400: the document is invalid; 403: an option is refused, or a report would replace something
         else.
     OutsideRoots
-        A path does not lie below the ROOTs, or a link in a folder that is read leads elsewhere.
+        A path is not below the ROOTs, or a link in a folder that is read leads outside.
     """
     _refuse_options(document)
     try:
@@ -101,40 +101,39 @@ def job_request(document: Any, roots: Roots) -> JobRequest:
             name in PATHS and not (name == "limits" and value in _NAMED_LIMITS)
         )
         named[name] = roots.resolve(value, name) if is_path else value
-    # Of folders that are not there diff itself says so.
+    # A missing folder is reported by diff itself.
     if command == "diff" and not set(named) & set(_DIFF_FILES) and os.path.isdir(paths[1]):
         named.update({name: os.path.join(paths[1], file) for name, file in _DIFF_FILES.items()})
     folder = named.get("out", paths[1] if command == "diff" else None)
     for name in REPORTS & set(named):
         place, file = os.path.split(named[name])
         if place != folder or not REPORT_NAME.match(file):
-            said = (
+            message = (
                 "%s: a job writes reports into its run's folder only"
                 if place != folder
                 else "%s: this is no name of a report"
             )
-            raise Problem(403, said % name, _REPORT_HINT, kind="refused")
+            raise Problem(403, message % name, _REPORT_HINT, kind="refused")
     for name, path in (
         *((name, named[name]) for name in sorted(PATHS & set(named))),
         *(("args", path) for path in paths),
     ):
         roots.require_links_inside(path, name)
-    words = [command]
-    for name, value in named.items():
+    words = [command, *_option_words(named), "--", *paths]
+    return JobRequest(command, args, options, words, None if folder is None else run_id(folder))
+
+
+def _option_words(options: Dict[str, Any]) -> Iterator[str]:
+    for name, value in options.items():
         if value is True:
-            words.append("--" + name)
+            yield "--" + name
         elif value is not False:
-            words += [
-                "--%s=%s" % (name, _word(one))
-                for one in (value if isinstance(value, list) else [value])
-            ]
-    return JobRequest(
-        command, args, options, [*words, "--", *paths], None if folder is None else run_id(folder)
-    )
+            for one in value if isinstance(value, list) else [value]:
+                yield "--%s=%s" % (name, _word(one))
 
 
 def _word(value: Any) -> str:
-    """Return a value as it stands in a command line; JSON knows no difference between 2 and 2.0."""
+    """Return a value as a word of a command line; JSON does not distinguish 2 from 2.0."""
     return "%d" % value if isinstance(value, float) and value.is_integer() else str(value)
 
 

@@ -20,43 +20,43 @@ _JOBS, MOST_JOBS = 100, 1000
 
 
 class JobRoutes:
-    """Answers what is asked about jobs.
+    """Serves jobs.
 
     Parameters
     ----------
-    foreman
-        None where there are no jobs: the list is empty then.
+    job_runner
+        None for a service without jobs: the list is empty then.
     runs
-        Those that there are: a job that ended before its run began leads to none.
+        The existing runs: a job that ended before its run began links to none.
     prefix
-        Of the service's paths.
+        The prefix of the service's paths.
     """
 
-    def __init__(self, foreman: Optional[JobRunner], runs: Runs, prefix: str) -> None:
+    def __init__(self, job_runner: Optional[JobRunner], runs: Runs, prefix: str) -> None:
         self._prefix = prefix
-        self._foreman = foreman
+        self._job_runner = job_runner
         self._runs = runs
 
     @property
-    def foreman(self) -> JobRunner:
-        """The foreman; raises Problem (404) where there are no jobs."""
-        if self._foreman is None:
+    def job_runner(self) -> JobRunner:
+        """The job runner; raises Problem (404) for a service without jobs."""
+        if self._job_runner is None:
             raise Problem(404, "this service has no jobs")
-        return self._foreman
+        return self._job_runner
 
     async def submit(self, request: Request) -> Response:
         """Put a job into the queue; answer 202 with it."""
-        foreman = self.foreman
+        job_runner = self.job_runner
         document, token = await read_json(request), request.state.token
-        checked = await run_in_threadpool(job_request, document, foreman.roots)
-        job = await run_in_threadpool(foreman.add, checked, token and token.name)
+        checked = await run_in_threadpool(job_request, document, job_runner.roots)
+        job = await run_in_threadpool(job_runner.add, checked, token and token.name)
         return json_answer(
             job.document(), 202, {"Location": "%s/api/v1/jobs/%s" % (self._prefix, job.id)}
         )
 
     async def list(self, request: Request) -> Response:
-        """Answer ``{"jobs", "total", "states", "kept"}``, the newest first: ``total`` counts what
-        the filters let through.
+        """Answer ``{"jobs", "total", "states", "kept"}``, the newest first: ``total`` is the number
+        of jobs that pass the filters.
         """
         states, run = request.query_params.getlist("state"), request.query_params.get("run")
         if not set(states) <= set(STATES):
@@ -65,8 +65,8 @@ class JobRoutes:
         offset = number_of(request.query_params.get("offset"), "offset", 0)
         jobs: List[Job] = []
         total, counts = 0, dict.fromkeys(STATES, 0)
-        if self._foreman is not None:
-            queue = self._foreman.queue
+        if self._job_runner is not None:
+            queue = self._job_runner.queue
             jobs, total = await run_in_threadpool(queue.page, states or STATES, run, limit, offset)
             counts = await run_in_threadpool(queue.counts)
         return json_answer(
@@ -80,24 +80,22 @@ class JobRoutes:
 
     async def one(self, request: Request) -> Response:
         """Answer a job."""
-        job = await run_in_threadpool(self.foreman.queue.find, request.path_params["job"])
+        job = await run_in_threadpool(self.job_runner.queue.find, request.path_params["job"])
         return json_answer((await run_in_threadpool(self._documents, [job]))[0])
 
     async def log(self, request: Request) -> Response:
-        """Answer the end of what a job's process printed."""
-        job = await run_in_threadpool(self.foreman.queue.find, request.path_params["job"])
-        data = await run_in_threadpool(self.foreman.children.log, job.id, _LOG_BYTES)
+        """Answer the end of a job's log."""
+        job = await run_in_threadpool(self.job_runner.queue.find, request.path_params["job"])
+        data = await run_in_threadpool(self.job_runner.processes.log, job.id, _LOG_BYTES)
         return PlainTextResponse(data)
 
     async def cancel(self, request: Request) -> Response:
-        """Answer the job, which ends soon."""
-        job = await run_in_threadpool(self.foreman.queue.find, request.path_params["job"])
-        return json_answer((await run_in_threadpool(self.foreman.cancel, job)).document(), 202)
+        """Answer the job, which will end soon."""
+        job = await run_in_threadpool(self.job_runner.queue.find, request.path_params["job"])
+        return json_answer((await run_in_threadpool(self.job_runner.cancel, job)).document(), 202)
 
     def _documents(self, jobs: Sequence[Job]) -> List[Dict[str, Any]]:
-        """Return jobs as the API shows them; one that came to nothing names a run only where there
-        is one.
-        """
+        """Return jobs as the API shows them; the run of a failed job is named only if it exists."""
         known = {run.id for run in self._runs.all()}
         lost = [job.state in (FAILED, CANCELLED) and job.run not in known for job in jobs]
         return [

@@ -1,6 +1,4 @@
-"""The routes that tell what a merge of several hosts counts over all devices, of which it stores
-few rows.
-"""
+"""Routes with the counts of a merge over all devices, of which it stores few rows."""
 
 from __future__ import annotations
 
@@ -26,15 +24,15 @@ _QUERY_CHARACTERS = 200
 
 
 class MergeRoutes:
-    """Answers what is asked about merges; of other runs there is nothing to tell."""
+    """Serves merges; other runs have empty answers."""
 
     def __init__(self, runs: Runs) -> None:
         self.runs = runs
 
     async def steps(self, request: Request) -> Response:
-        """Answer ``{"steps", "metrics", "unstored"}``: of a merge what one metric is over all
-        devices in each step, the worst first, and how many rows of each device and step are counted
-        and not stored.
+        """Answer ``{"steps", "metrics", "unstored"}``: for a merge the value of one metric over all
+        devices in each step, the worst first, and the number of rows of each device and step that
+        are counted but not stored.
         """
         run = await run_in_threadpool(self.runs.find, request.path_params["run"])
         metric = request.query_params.get("metric", "RelativeEuclideanDistance")[:_QUERY_CHARACTERS]
@@ -42,7 +40,7 @@ class MergeRoutes:
         return json_answer(await run_in_threadpool(_steps, run, metric, limit))
 
     async def overview(self, request: Request) -> Response:
-        """Answer ``{"metric", "models"}``: of a merge what each op is at worst in each step over
+        """Answer ``{"metric", "models"}``: for a merge the worst value of each op in each step over
         all devices, as pages draw it.
         """
         run = await run_in_threadpool(self.runs.find, request.path_params["run"])

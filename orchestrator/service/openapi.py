@@ -23,12 +23,12 @@ _OPTIONS = (
 
 
 def or_null(schema: Dict[str, Any]) -> Dict[str, Any]:
-    """Return a schema that null fits, too."""
+    """Return a schema that also accepts null."""
     return {**schema, "type": [schema["type"], "null"]}
 
 
 def ref_to(name: str) -> Dict[str, Any]:
-    """Return what stands for a schema of the document's components."""
+    """Return a reference to a schema among the document's components."""
     return {"$ref": "#/components/schemas/" + name}
 
 
@@ -38,7 +38,7 @@ def list_of(schema: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def object_of(**properties: Any) -> Dict[str, Any]:
-    """Return the schema of an object that has all of these."""
+    """Return the schema of an object in which all these fields are required."""
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
@@ -113,7 +113,7 @@ _RUN = object_of(
     },
 )
 for _name in ("ops", "files_done", "files_expected", "bytes_done", "bytes_expected"):
-    # Not known of a store that cannot be read.
+    # Unknown for a store that cannot be read.
     _RUN["required"].remove(_name)
 
 _JSON = {"type": ["object", "null"]}
@@ -174,14 +174,14 @@ def _job_schemas() -> Dict[str, Any]:
     text = json.dumps(schema_of("job")).replace('"#/definitions/', '"#/components/schemas/options.')
     schema = json.loads(text)
     options = schema.pop("definitions")
-    found = {
+    option_schemas = {
         "options." + name: {**about, "description": _OPTIONS} for name, about in options.items()
     }
     return {
         "JobRequest": {
             name: value for name, value in schema.items() if name not in ("$schema", "$id")
         },
-        **found,
+        **option_schemas,
     }
 
 
@@ -189,12 +189,12 @@ _SCHEMAS.update(_job_schemas())
 
 
 def openapi_document(endpoints: Iterable[Endpoint], url: str, cookie: str) -> Dict[str, Any]:
-    """Return the document of a service at a URL: of its endpoints those that have a summary.
+    """Return the OpenAPI document of a service at a URL, with those endpoints that have a summary.
 
     Parameters
     ----------
     cookie
-        Its name (:attr:`goldwatch.service.access.Access.cookie`).
+        The name of the cookie (:attr:`goldwatch.service.access.Access.cookie`).
     """
     paths: Dict[str, Any] = {}
     for endpoint in endpoints:
@@ -244,7 +244,7 @@ def _described(endpoint: Endpoint) -> Dict[str, Any]:
     name = "".join(
         part.strip("{}").replace(".", "_").capitalize() for part in endpoint.path.split("/")
     )
-    found: Dict[str, Any] = {
+    operation: Dict[str, Any] = {
         "operationId": endpoint.method + name,
         "summary": endpoint.summary,
         "responses": {
@@ -253,12 +253,12 @@ def _described(endpoint: Endpoint) -> Dict[str, Any]:
         },
     }
     if parameters:
-        found["parameters"] = parameters
+        operation["parameters"] = parameters
     if endpoint.body is not None:
-        found["requestBody"] = {
+        operation["requestBody"] = {
             "required": True,
             "content": {"application/json": {"schema": endpoint.body}},
         }
     if endpoint.role == OPEN:
-        found["security"] = []
-    return found
+        operation["security"] = []
+    return operation

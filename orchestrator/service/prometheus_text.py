@@ -9,7 +9,7 @@ import time
 from typing import Dict, List, Mapping
 
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS
-from .run_fields import RUNNING, Book
+from .run_fields import RUNNING, RunIndex
 from .runs import Runs
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -21,7 +21,7 @@ _FIELDS = (
 )
 
 
-def metrics_text(runs: Runs, book: Book, jobs: Mapping[str, int]) -> str:
+def metrics_text(runs: Runs, run_index: RunIndex, jobs: Mapping[str, int]) -> str:
     """Return the text.
 
     Parameters
@@ -34,17 +34,17 @@ def metrics_text(runs: Runs, book: Book, jobs: Mapping[str, int]) -> str:
     lag: List[str] = []
     size: List[str] = []
     for run in runs.all():
-        standing = book.standing(run)
-        fields, labels = standing.fields, {"run": run.id, "name": runs.name(run)}
+        run_state = run_index.state_of(run)
+        fields, labels = run_state.fields, {"run": run.id, "name": runs.name(run)}
         rows += [
             _sample("goldwatch_rows", {**labels, "verdict": verdict}, fields[name])
             for verdict, name in _FIELDS
         ]
         failures.append(_sample("goldwatch_failures", labels, fields["failed"]))
-        waits = fields["state"] == RUNNING and standing.written_s is not None
-        late_s = max(0.0, time.time() - (standing.written_s or 0.0)) if waits else 0.0
+        waits = fields["state"] == RUNNING and run_state.written_s is not None
+        late_s = max(0.0, time.time() - (run_state.written_s or 0.0)) if waits else 0.0
         lag.append(_sample("goldwatch_lag_seconds", labels, round(late_s, 3)))
-        size.append(_sample("goldwatch_bytes", labels, standing.size_bytes))
+        size.append(_sample("goldwatch_bytes", labels, run_state.size_bytes))
     queue = [
         _sample("goldwatch_queue_jobs", {"state": state}, count) for state, count in jobs.items()
     ]
@@ -65,8 +65,8 @@ def metrics_text(runs: Runs, book: Book, jobs: Mapping[str, int]) -> str:
 
 
 def _sample(name: str, labels: Dict[str, str], value: object) -> str:
-    told = ",".join('%s="%s"' % (key, _escaped(text)) for key, text in labels.items())
-    return "%s{%s} %s" % (name, told, value)
+    label_text = ",".join('%s="%s"' % (key, _escaped(text)) for key, text in labels.items())
+    return "%s{%s} %s" % (name, label_text, value)
 
 
 def _escaped(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The jobs of a service in an SQLite file: what was asked for, what became of it. It outlives the
+"""The queue: the jobs of a service and their outcomes in an SQLite file, which outlives the
 server.
 """
 
@@ -30,7 +30,7 @@ KEPT = 1000
 """So many jobs that have ended are kept, the newest ones, with their logs."""
 
 _FILE = "jobs.sqlite"
-_VERSION = 2
+_VERSION = 3
 _TABLE = """
 CREATE TABLE IF NOT EXISTS job (
     number    INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -47,19 +47,19 @@ CREATE TABLE IF NOT EXISTS job (
     starts    INTEGER NOT NULL DEFAULT 0,
     cancel    INTEGER NOT NULL DEFAULT 0,
     submitted_by TEXT,
-    told      INTEGER NOT NULL DEFAULT 0
+    notified  INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX IF NOT EXISTS job_state ON job (state);
 """
 _FIELDS = ("id", "command", "args", "options", "run", "state", "exit_code", "submitted", "started",
 "ended", "starts", "cancel",
-           "submitted_by", "told")  # fmt: skip
+           "submitted_by", "notified")  # fmt: skip
 
 
 class Job(NamedTuple):
-    """One job; ``starts`` counts how often its process was started, ``cancel`` tells whether its
-    end was asked for, ``told`` what has been notified
-    (:class:`goldwatch.service.url_notifications.Teller`).
+    """One job; ``starts`` counts how often its process was started, ``cancel`` tells whether it is
+    to be cancelled, ``notified`` which notifications were sent
+    (:class:`goldwatch.service.url_notifications.JobNotifier`).
     """
 
     id: str
@@ -75,27 +75,27 @@ class Job(NamedTuple):
     starts: int
     cancel: int
     submitted_by: Optional[str]
-    told: int
+    notified: int
 
     def document(self) -> Dict[str, Any]:
         """Return the job as the API shows it."""
-        found = self._asdict()
-        del found["starts"], found["cancel"], found["told"]
-        return found
+        fields = self._asdict()
+        del fields["starts"], fields["cancel"], fields["notified"]
+        return fields
 
 
 class Queue:
-    """The queue in a folder, which one server at a time uses.
+    """The queue in a folder, used by one server at a time.
 
     Parameters
     ----------
     folder
-        Made when it is missing, for this user alone.
+        Created if it is missing, for this user alone.
 
     Raises
     ------
     EnvironmentProblem, FormatError
-        It is not this user's own folder, another server uses it, or its file cannot be used.
+        It does not belong to this user, another server uses it, or its file cannot be used.
     """
 
     def __init__(self, folder: str) -> None:
@@ -121,18 +121,20 @@ class Queue:
             raise
 
     def close(self) -> None:
-        """Let another server use the folder."""
+        """Release the folder for another server."""
         with self._mutex:
             self._connection.close()
             self._lock.release()
 
-    def add(self, request: JobRequest, submitted_by: Optional[str] = None, told: int = 0) -> Job:
-        """Put a job at the end.
+    def add(
+        self, request: JobRequest, submitted_by: Optional[str] = None, notified: int = 0
+    ) -> Job:
+        """Append a job.
 
         Raises
         ------
         Problem
-            429: too many wait already; 507: the disk is full.
+            429: too many are waiting; 507: the disk is full.
         """
         with self._mutex:
             if self.counts()[QUEUED] >= MOST_QUEUED:
@@ -153,30 +155,30 @@ class Queue:
                 QUEUED,
                 now(),
                 submitted_by,
-                told,
+                notified,
             )
-            names = "id, command, args, options, run, state, submitted, submitted_by, told"
+            names = "id, command, args, options, run, state, submitted, submitted_by, notified"
             try:
                 self._change(
                     "INSERT INTO job (%s) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)" % names, values
                 )
             except DiskFull:
-                said = "the disk of the service is full: the job was not taken"
-                raise Problem(507, said, "free space there, and send it again") from None
+                message = "the disk of the service is full: the job was not taken"
+                raise Problem(507, message, "free space there, and send it again") from None
             return self.find(name)
 
     def find(self, name: str) -> Job:
         """Return a job; raises Problem (404) where there is none."""
-        found = self._select("WHERE id = ?", name)
-        if not found:
+        jobs = self._select("WHERE id = ?", name)
+        if not jobs:
             raise Problem(404, "there is no such job", "GET /api/v1/jobs lists them")
-        return found[0]
+        return jobs[0]
 
     def page(
         self, states: Sequence[str], run: Optional[str], limit: int, offset: int
     ) -> Tuple[List[Job], int]:
-        """Return jobs of some states and, where it is given, of one run, the newest first, and how
-        many there are.
+        """Return jobs in some states and, if ``run`` is given, of that run, the newest first, and
+        their total number.
         """
         where = "WHERE state IN (%s)%s" % (
             ", ".join("?" * len(states)),
@@ -193,15 +195,15 @@ class Queue:
                 ).fetchone()[0]
         return jobs, int(total)
 
-    def drop_oldest(self, kept: int = KEPT) -> List[str]:
-        """Forget the oldest jobs that have ended; return their ids."""
+    def drop_oldest(self, keep: int = KEPT) -> List[str]:
+        """Delete the oldest ended jobs but for the last ``keep``; return their ids."""
         oldest = (
             "SELECT id FROM job WHERE state NOT IN (?, ?) ORDER BY number DESC LIMIT -1 OFFSET ?"
         )
         with self._mutex, translated(self.path):
             names = [
                 str(line[0])
-                for line in self._connection.execute(oldest, (QUEUED, RUNNING, kept)).fetchall()
+                for line in self._connection.execute(oldest, (QUEUED, RUNNING, keep)).fetchall()
             ]
             self._connection.executemany(
                 "DELETE FROM job WHERE id = ?", [(name,) for name in names]
@@ -212,31 +214,31 @@ class Queue:
         """Return the jobs of a state, oldest first."""
         return self._select("WHERE state = ? ORDER BY number", state)
 
-    def untold(self, bit: int) -> List[Job]:
-        """Return the jobs of which not all has been notified, oldest first."""
-        return self._select("WHERE NOT told & ? ORDER BY number", bit)
+    def not_notified(self, bit: int) -> List[Job]:
+        """Return the jobs without this notification, oldest first."""
+        return self._select("WHERE NOT notified & ? ORDER BY number", bit)
 
-    def note_told(self, job: Job, bit: int) -> None:
-        """Note what has been notified of a job, or given up."""
-        self._change("UPDATE job SET told = told | ? WHERE id = ?", (bit, job.id))
+    def note_notified(self, job: Job, bit: int) -> None:
+        """Record that a notification was sent, or given up."""
+        self._change("UPDATE job SET notified = notified | ? WHERE id = ?", (bit, job.id))
 
     def counts(self) -> Dict[str, int]:
-        """Return how many jobs there are by state."""
+        """Return the number of jobs by state."""
         with self._mutex, translated(self.path):
-            found = dict(
+            counts = dict(
                 self._connection.execute(
                     "SELECT state, count(*) FROM job GROUP BY state"
                 ).fetchall()
             )
-        return {state: int(found.get(state, 0)) for state in STATES}
+        return {state: int(counts.get(state, 0)) for state in STATES}
 
     def set(self, job: Job, **values: Any) -> None:
-        """Change a job."""
+        """Update some fields of a job."""
         terms = ", ".join("%s = ?" % name for name in values)
         self._change("UPDATE job SET %s WHERE id = ?" % terms, (*values.values(), job.id))
 
     def end(self, job: Job, state: str, exit_code: Optional[int]) -> None:
-        """Note what became of a job."""
+        """Record the outcome of a job."""
         self.set(job, state=state, exit_code=exit_code, ended=now())
 
     def _change(self, sql: str, values: Any) -> None:
@@ -256,12 +258,12 @@ def _job(name: str, command: str, args: str, options: str, *more: Any) -> Job:
 
 
 def now() -> str:
-    """Return the time as ISO 8601 writes it."""
+    """Return the time in ISO 8601."""
     return datetime.datetime.now().astimezone().isoformat(timespec="milliseconds")
 
 
 def _make(folder: str) -> None:
-    """Make the folder of a service's state, or see that it is this user's own."""
+    """Create the folder of the service's state, or check that it belongs to this user."""
     try:
         os.makedirs(os.path.dirname(os.path.abspath(folder)), exist_ok=True)
         if not os.path.lexists(folder):

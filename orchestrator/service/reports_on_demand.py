@@ -1,4 +1,4 @@
-"""Reports made on demand: one at a time, and each once for all who ask for it meanwhile."""
+"""Reports made on demand: one at a time, and each once for all who wait for it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _AT_ONCE = 1
 
 
 class _Report:
-    """One that is on the way.
+    """A report that is being made.
 
     Attributes
     ----------
     store
-        What the run's store was like when its making began; None: it has not begun.
+        The signature of the run's store when it was begun; None: it has not begun.
     waiting
-        How many want it.
+        How many requests wait for it.
     """
 
     def __init__(self) -> None:
@@ -42,20 +42,20 @@ class _Report:
 
 
 class Reports:
-    """Has reports made."""
+    """Makes reports."""
 
     def __init__(self) -> None:
         self._turn: Optional[asyncio.Semaphore] = None
         self._reports: Dict[Tuple[str, str], _Report] = {}
 
     @property
-    def wanted(self) -> List[_Report]:
-        """What is on the way."""
+    def pending(self) -> List[_Report]:
+        """The reports that are being made."""
         return list(self._reports.values())
 
     async def ask(self, run: Run, name: str) -> BinaryIO:
-        """Return a report as an open file of which the place is shared; one that is on the way is
-        taken while the store is as it was.
+        """Return a report as an open file whose position is shared; one that is being made is used
+        if the store has not changed.
 
         Raises
         ------
@@ -77,14 +77,14 @@ class Reports:
                 self._drop(key, report, report.task)
 
     async def _make(self, run: Run, name: str, report: _Report) -> BinaryIO:
-        # A semaphore belongs to the loop that runs when it is made.
+        # A semaphore belongs to the event loop in which it is created.
         self._turn = self._turn or asyncio.Semaphore(_AT_ONCE)
         async with self._turn:
             report.store = await run_in_threadpool(signature, run.path)
             return await make_report(run, name)
 
     def _drop(self, key: Tuple[str, str], report: _Report, task: "asyncio.Task[BinaryIO]") -> None:
-        """Nobody wants it any more."""
+        """Discard a report that no request waits for any more."""
         if self._reports.get(key) is report:
             del self._reports[key]
         if not task.cancel() and not task.cancelled() and task.exception() is None:
@@ -92,43 +92,42 @@ class Reports:
 
 
 async def make_report(run: Run, name: str) -> BinaryIO:
-    """Return a report as an open file that has no name any more."""
+    """Return a report as an open file that has been unlinked."""
     return await make_page(["report", run.path, "--" + MADE[name]], name)
 
 
 async def make_page(words: Sequence[str], name: str) -> BinaryIO:
-    """Return what a command writes into the file that its last word asks for, as an open file that
-    has no name any more.
+    """Return the file that a command writes to the path in its last word, open and unlinked.
 
     The command itself makes it, in a process of its own: that of a large run takes seconds and much
-    memory, which nobody who looks on shall feel.
+    memory, which must not slow down other requests.
     """
     with tempfile.TemporaryDirectory(prefix="goldwatch-") as folder:
         path = os.path.join(folder, name)
-        # The current folder is where modules are looked for first: no one else's.
+        # An empty current folder, because modules are looked for there first.
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "goldwatch", *words, path, "-q",
             cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         )  # fmt: skip
         try:
-            _, said = await process.communicate()
+            _, messages = await process.communicate()
         except asyncio.CancelledError:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.communicate()
             raise
         if not os.path.isfile(path):
-            raise _refusal(said.decode("utf-8", "replace"))
+            raise _refusal(messages.decode("utf-8", "replace"))
         return open_input(path)
 
 
-def _refusal(said: str) -> Problem:
-    """Return what the command said as a refusal; of a mistake of its own nothing is shown."""
-    if ": the disk is full" in said:
+def _refusal(messages: str) -> Problem:
+    """Return the command's error as a refusal; an internal error is not shown."""
+    if ": the disk is full" in messages:
         return disk_full()
-    found = re.match(r"goldwatch: (.+)\n(?:  hint: (.+)\n)?\Z", said)
+    match = re.match(r"goldwatch: (.+)\n(?:  hint: (.+)\n)?\Z", messages)
     return (
-        Problem(409, found.group(1), found.group(2))
-        if found
+        Problem(409, match.group(1), match.group(2))
+        if match
         else Problem(409, "the report could not be made", "ask again")
     )

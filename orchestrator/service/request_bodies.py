@@ -1,4 +1,4 @@
-"""What clients send."""
+"""The bodies of requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ async def read_json(request: Request) -> Any:
     Raises
     ------
     Problem
-        It is called something else, is cut off, or is none, or an object of it has a key twice.
+        Another media type, incomplete or invalid JSON, or an object with a repeated key.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":

@@ -1,4 +1,4 @@
-"""The folders below which everything that the service reads or writes lies."""
+"""The ROOTs: the folders below which everything lies that the service reads or writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..naming import printable
 
 
 class OutsideRoots(GoldwatchError):
-    """A path does not lie below the service's folders, or a link leads it elsewhere."""
+    """A path is not below the ROOTs, or a link leads outside."""
 
     kind = "outside_roots"
 
@@ -28,7 +28,7 @@ class Roots:
     Raises
     ------
     MissingPath
-        One is no folder that can be listed.
+        One is not a folder that can be listed.
     """
 
     def __init__(self, folders: Sequence[str], state: str) -> None:
@@ -40,14 +40,12 @@ class Roots:
         self.state = os.path.realpath(state)
 
     def holds(self, real: str) -> bool:
-        """Tell whether a real path is one of the ROOTs or below one, and none of the service's
-        own.
-        """
+        """Tell whether a real path is a ROOT or below one, and not one of the service's own."""
         return any(below(real, root) for root in self.folders) and not below(real, self.state)
 
     def resolve(self, text: str, what: str) -> str:
-        """Return the real path of what a client named: absolute, or relative to the first ROOT; it
-        need not exist.
+        """Return the real path that a client named, absolute or relative to the first ROOT; it need
+        not exist.
 
         Parameters
         ----------
@@ -76,17 +74,17 @@ class Roots:
         return real
 
     def require_links_inside(self, real: str, what: str) -> None:
-        """See that no link in a folder, or in one that its links lead to, leads outside.
+        """Check that no link in a folder, or in one that its links lead to, leads outside.
 
         Parameters
         ----------
         real
-            A path of :meth:`resolve`; what is no folder, or cannot be listed, has no links.
+            A path of :meth:`resolve`; anything but a readable folder has no links.
 
         Raises
         ------
         OutsideRoots
-            One does.
+            A link leads outside.
         """
         seen: Set[str] = set()
         waiting: List[str] = [real]
@@ -119,5 +117,5 @@ class Roots:
 
 
 def below(path: str, folder: str) -> bool:
-    """Tell whether a path is a folder or lies below it; both real."""
+    """Tell whether a path is a folder or below it; both are real paths."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")

@@ -1,4 +1,4 @@
-"""The table of all that the service answers."""
+"""The table of all endpoints of the service."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _BY_COOKIE = (("X-Goldwatch", "Anything; needed by who is known by the cookie.")
 
 
 def general_endpoints(general: GeneralRoutes) -> List[Endpoint]:
-    """Return those that are of no run and no job."""
+    """Return the endpoints that belong to no run and no job."""
     return [
         Endpoint(
             "get",
@@ -104,6 +104,7 @@ def general_endpoints(general: GeneralRoutes) -> List[Endpoint]:
     ]
 
 
+# One table, however long: each entry is one endpoint.
 def run_endpoints(
     runs: RunRoutes,
     merges: MergeRoutes,
@@ -112,7 +113,7 @@ def run_endpoints(
     files: FileRoutes,
     diff: DiffRoutes,
 ) -> List[Endpoint]:
-    """Return those of runs."""
+    """Return the endpoints of runs."""
     return [
         Endpoint(
             "get",
@@ -220,8 +221,9 @@ def run_endpoints(
     ]
 
 
+# One table, however long: each entry is one endpoint.
 def job_endpoints(jobs: JobRoutes, read_only: bool) -> List[Endpoint]:
-    """Return those of jobs; a read-only service takes none."""
+    """Return the endpoints of jobs; a read-only service accepts none."""
     endpoints = [
         Endpoint(
             "get",
@@ -286,8 +288,8 @@ def job_endpoints(jobs: JobRoutes, read_only: bool) -> List[Endpoint]:
 
 
 def page_endpoints(prefix: str) -> List[Endpoint]:
-    """Return the pages of a service whose paths have a prefix: shells that hold no data and so open
-    from anywhere, their scripts and styles.
+    """Return the pages of a service whose paths have a prefix, with their scripts and styles. They
+    contain no data, so everybody may open them.
     """
 
     def page(text: str) -> Callable[[Request], Awaitable[Response]]:
@@ -299,7 +301,7 @@ def page_endpoints(prefix: str) -> List[Endpoint]:
     return [
         Endpoint("get", "/", page(list_page(prefix)), role=OPEN),
         Endpoint("get", "/jobs", page(jobs_page(prefix)), role=OPEN),
-        # Whether there is the run or not: its script asks.
+        # Whether the run exists or not: the page's script finds out.
         Endpoint("get", "/runs/{run}", page(run_page(prefix)), role=OPEN),
         Endpoint("get", "/static/{name}", _static, role=OPEN),
     ]

@@ -1,4 +1,4 @@
-"""What a run is and how far it is: the fields of a run in the API."""
+"""The fields of a run in the API, its progress included."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ of the file system's clock.
 """
 
 
-class Standing(NamedTuple):
-    """What is known of a run.
+class RunState(NamedTuple):
+    """What is known about a run.
 
     Attributes
     ----------
     fields
-        Those of the API but for ``id``, ``path``, ``age_s``.
+        The fields of the API except ``id``, ``path``, ``age_s``.
     started_s
         Seconds since 1970 of the first start, or None.
     written_s
         Seconds since 1970 of the last write to the store, or None.
     size_bytes
-        Of the target files that are compared.
+        Size of the target files that are compared.
     summary
         result.json's summary of a finished run, else None.
     """
@@ -54,13 +54,13 @@ class Standing(NamedTuple):
 
 
 class _Memory:
-    """What was read of one run."""
+    """What was read of one run before."""
 
     def __init__(self) -> None:
         self.mutex = threading.Lock()
         self.key: Any = None
         self.trusted = False
-        self.standing: Optional[Standing] = None
+        self.state: Optional[RunState] = None
         self.inode: Any = None
         self.last = 0
         self.models: Set[Optional[str]] = set()
@@ -71,53 +71,51 @@ class _Memory:
         self.first_due_s = 0.0
 
 
-class Book:
-    """Describes runs; a store that did not change is not read again, and of one that did only what
-    is new where that can be.
+class RunIndex:
+    """Describes runs. An unchanged store is not read again, and of a changed one only the new part
+    where possible.
     """
 
     def __init__(self) -> None:
         self._memories: Dict[str, _Memory] = {}
         self._mutex = threading.Lock()
 
-    def standing(self, run: Run) -> Standing:
-        """Return what is known of a run; a store that cannot be read is told as such in
+    def state_of(self, run: Run) -> RunState:
+        """Return what is known about a run; a store that cannot be read is reported in
         ``error``.
         """
         with self._mutex:
             memory = self._memories.setdefault(run.path, _Memory())
         with memory.mutex:
-            # In this order: a run that ends meanwhile is seen as running once more, never as
+            # In this order: a run that ends meanwhile appears as running once more, never as
             # stopped.
             written = is_written(run.path)
-            found = signature(run.path)
-            if memory.standing is None or memory.key != (written, found) or not memory.trusted:
-                memory.standing = _read(run, memory, written, found)
-                memory.key = (written, found)
-                newest = max((part[2] for part in found if part), default=0)
+            files = signature(run.path)
+            if memory.state is None or memory.key != (written, files) or not memory.trusted:
+                memory.state = _read(run, memory, written, files)
+                memory.key = (written, files)
+                newest = max((part[2] for part in files if part), default=0)
                 memory.trusted = time.time() - newest / 1e9 > _TRUST_S
-            return memory.standing
+            return memory.state
 
     def document(self, run: Run) -> Dict[str, Any]:
         """Return a run as the API shows it."""
-        standing = self.standing(run)
+        state = self.state_of(run)
         age_s = (
-            None
-            if standing.started_s is None
-            else round(max(0.0, time.time() - standing.started_s), 3)
+            None if state.started_s is None else round(max(0.0, time.time() - state.started_s), 3)
         )
         shown = os.fsencode(run.path).decode("utf-8", "backslashreplace")
-        return {"id": run.id, "path": shown, **standing.fields, "age_s": age_s}
+        return {"id": run.id, "path": shown, **state.fields, "age_s": age_s}
 
     def forget(self, paths: Set[str]) -> None:
-        """Keep nothing of other runs than these."""
+        """Discard what is remembered of all runs but these."""
         with self._mutex:
             for path in set(self._memories) - paths:
                 del self._memories[path]
 
 
-def _read(run: Run, memory: _Memory, written: bool, found: Any) -> Standing:
-    written_s = max((part[2] for part in found if part), default=0) / 1e9 or None
+def _read(run: Run, memory: _Memory, written: bool, files: Any) -> RunState:
+    written_s = max((part[2] for part in files if part), default=0) / 1e9 or None
     try:
         with StoreReader(run.path) as store:
             return _described(run, memory, store, written, written_s)
@@ -155,12 +153,12 @@ def _read(run: Run, memory: _Memory, written: bool, found: Any) -> Standing:
             "started": None,
         }
         fields = {**known, **nothing, **counts, "host": host}
-        return Standing(fields, None, written_s, 0, None)
+        return RunState(fields, None, written_s, 0, None)
 
 
 def _described(
     run: Run, memory: _Memory, store: StoreReader, written: bool, written_s: Optional[float]
-) -> Standing:
+) -> RunState:
     counts = store.counted.all()
     rows = sum(counts.values())
     stored = store.counted.stored() if store.has_hosts else rows
@@ -181,7 +179,7 @@ def _described(
         "steps": _names(memory.steps),
         "rows": rows,
         "stored": stored,
-        "last_id": store.given() if stored else 0,
+        "last_id": store.last_given_id() if stored else 0,
         "void": store.void(),
         "passed": counts.get(PASS, 0),
         "failed": counts.get(FAIL, 0),
@@ -201,7 +199,7 @@ def _described(
         "host": host_of(run.path),
         "error": None,
     }
-    return Standing(
+    return RunState(
         fields, started_s, written_s, size_bytes, None if summary is None else plain_tree(summary)
     )
 
@@ -219,14 +217,14 @@ def _verdict(
 def _first(
     memory: _Memory, store: StoreReader, summary: Optional[Dict[str, Any]], failed: int
 ) -> Optional[Dict[str, Any]]:
-    """Return the first operator outside its limits; of a run that has no summary of its rows so
-    far, sought in a twentieth of the time.
+    """Return the first operator outside its limits; for a run without a summary it is searched for
+    during a twentieth of the time.
     """
     if summary is not None:
-        found = summary.get("first_divergence")
+        first = summary.get("first_divergence")
         return (
-            {"op": str(found["op"]), "tensor": str(found["tensor"])}
-            if isinstance(found, dict)
+            {"op": str(first["op"]), "tensor": str(first["tensor"])}
+            if isinstance(first, dict)
             else None
         )
     began = time.monotonic()
@@ -238,7 +236,7 @@ def _first(
 
 
 def _exit_code(store: StoreReader, summary: Dict[str, Any]) -> int:
-    """Return what a finished run ended with."""
+    """Return the exit code of a finished run."""
     noted = store.fact(JUDGED)
     code = noted.get("exit_code") if isinstance(noted, dict) else None
     return (
@@ -260,13 +258,13 @@ def _take_places(memory: _Memory, store: StoreReader) -> None:
     memory.steps |= steps
 
 
-def _names(found: Set[Optional[str]]) -> List[str]:
-    return sorted((name for name in found if name is not None), key=name_order)
+def _names(names: Set[Optional[str]]) -> List[str]:
+    return sorted((name for name in names if name is not None), key=name_order)
 
 
 def _model(memory: _Memory, inputs: Dict[str, Any]) -> Optional[str]:
-    """Return the models' names: those of the dumps' folders, without their times where only these
-    differ, else that of the model's file.
+    """Return the names of the models: those of the dump folders, without their times where only
+    these differ, else that of the model's file.
     """
     full = {name for name in memory.models if name}
     short = {str(run_name(name)) for name in full}
@@ -276,10 +274,10 @@ def _model(memory: _Memory, inputs: Dict[str, Any]) -> Optional[str]:
     return ", ".join(names) or None
 
 
-def _ops(found: Any) -> Optional[Dict[str, int]]:
+def _ops(counts: Any) -> Optional[Dict[str, int]]:
     names = ("come", "expected")
-    known = isinstance(found, dict) and all(isinstance(found.get(name), int) for name in names)
-    return {name: found[name] for name in names} if known else None
+    known = isinstance(counts, dict) and all(isinstance(counts.get(name), int) for name in names)
+    return {name: counts[name] for name in names} if known else None
 
 
 def _progress(done: int, expected: Any, ops: Optional[Dict[str, int]]) -> Optional[float]:

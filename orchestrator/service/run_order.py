@@ -36,7 +36,7 @@ ORDERS: Tuple[str, ...] = ("asc", "desc")
 
 
 def in_order(documents: List[Document], sort: str, order: str) -> List[Document]:
-    """Return runs, newest first, in another order; those that are alike in it stay newest first."""
+    """Return runs, given newest first, in another order; the sort is stable."""
     if not sort:
         return documents
     return sorted(documents, key=SORTS[sort], reverse=order == "desc")

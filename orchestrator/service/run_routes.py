@@ -1,4 +1,4 @@
-"""The routes that tell of runs: the list, one run, its rows."""
+"""The routes of runs: the list, one run, its rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..run.run_status import JUDGED, stored_options
 from ..store.rowsql import plain_tree
 from ..store.store_reader import Finality, Numbered, StoreReader
 from .answers import Problem, json_answer, json_text, number_of
-from .run_fields import Book
+from .run_fields import RunIndex
 from .run_order import ORDERS, SORTS, in_order
 from .runs import Run, Runs
 
@@ -31,16 +31,16 @@ _EVENTS = 50
 
 
 class RunRoutes:
-    """Answers what is asked about runs."""
+    """Serves runs."""
 
-    def __init__(self, runs: Runs, book: Book, commands: Commands) -> None:
+    def __init__(self, runs: Runs, run_index: RunIndex, commands: Commands) -> None:
         self.runs = runs
-        self.book = book
+        self.run_index = run_index
         self._commands = commands
 
     async def list(self, request: Request) -> Response:
-        """Answer ``{"runs", "total"}``: newest first; ``total`` counts what the filters let
-        through.
+        """Answer ``{"runs", "total"}``, newest first: ``total`` is the number of runs that pass the
+        filters.
         """
         text, verdict = request.query_params.get("q", ""), request.query_params.get("verdict", "")
         if verdict and verdict not in VERDICTS:
@@ -68,8 +68,8 @@ class RunRoutes:
     def documents(self) -> List[Dict[str, Any]]:
         """Return all runs, newest first."""
         runs = self.runs.all()
-        self.book.forget({run.path for run in runs})
-        documents = [self.book.document(run) for run in runs]
+        self.run_index.forget({run.path for run in runs})
+        documents = [self.run_index.document(run) for run in runs]
         return sorted(
             documents,
             key=lambda document: (document["started"] or "", document["path"]),
@@ -82,9 +82,9 @@ class RunRoutes:
         return json_answer(await run_in_threadpool(self._one, run))
 
     def _one(self, run: Run) -> Dict[str, Any]:
-        document = self.book.document(run)
+        document = self.run_index.document(run)
         limits, events = None, []
-        summary = self.book.standing(run).summary
+        summary = self.run_index.state_of(run).summary
         more: Dict[str, Any] = {"sentence": None, "inputs": {}, "limit_texts": [], "commands": {}}
         with contextlib.suppress(GoldwatchError), StoreReader(run.path) as store:
             events = [
@@ -106,7 +106,9 @@ class RunRoutes:
     def _judged(
         self, store: StoreReader, options: ComparisonOptions, summary: Dict[str, Any]
     ) -> Dict[str, Any]:
-        """Return the last sentence of a finished run, and what looks closer at its suspects."""
+        """Return the last sentence of a finished run, and the commands that look closer at its
+        suspects.
+        """
         try:
             sentence = (store.fact(JUDGED) or {}).get("sentence")
             return {
@@ -114,11 +116,11 @@ class RunRoutes:
                 "commands": self._commands(options, summary),
             }
         except (KeyError, TypeError, AttributeError, ValueError):
-            # Stores are not believed.
+            # The content of stores is not trusted.
             return {}
 
     async def rows(self, request: Request) -> Response:
-        """Answer ``{"rows", "last_id"}``: the rows behind an id, in the order they came."""
+        """Answer ``{"rows", "last_id"}``: the rows after an id, in the order of arrival."""
         run = await run_in_threadpool(self.runs.find, request.path_params["run"])
         after = number_of(request.query_params.get("after"), "after", 0)
         limit = number_of(request.query_params.get("limit"), "limit", _ROWS, MOST_ROWS)
@@ -127,21 +129,23 @@ class RunRoutes:
 
 def _rows(run: Run, after: int, limit: int) -> str:
     with StoreReader(run.path) as store:
-        found, last = store.page(after, limit)
+        rows, last = store.page(after, limit)
         metrics, finality = metrics_of(store), store.finality()
     return '{"rows": [%s], "last_id": %d}' % (
-        ", ".join(numbered_text(row, metrics, finality) for row in found),
+        ", ".join(numbered_text(row, metrics, finality) for row in rows),
         last,
     )
 
 
 def options_of(store: StoreReader) -> ComparisonOptions:
-    """Return what was compared; raises FormatError where the store does not say it."""
+    """Return the options of the comparison; raises FormatError where the store does not have
+    them.
+    """
     return stored_options(os.path.dirname(store.path), store.has_hosts, store.fact)
 
 
 def metrics_of(store: StoreReader) -> Any:
-    """Return the metrics that each row of the run's result.json has."""
+    """Return the metrics of each row in the run's result.json."""
     try:
         return options_of(store).metrics
     except GoldwatchError:

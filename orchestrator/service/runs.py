@@ -1,4 +1,4 @@
-"""The runs below the ROOTs: folders that hold a store, live ones included."""
+"""The runs below the ROOTs: folders with a store, including those still going on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LISTING_SHARE = 10
 
 
 class Run(NamedTuple):
-    """A run: its name in URLs, and its real folder."""
+    """A run: its id in URLs, and its real folder."""
 
     id: str
     path: str
@@ -34,14 +34,14 @@ class _Listed(NamedTuple):
 
 
 def run_id(path: str) -> str:
-    """Return the name of the run in a real folder: 64 bits of BLAKE2b of the path, as 16
-    hexadecimal digits.
+    """Return the id of the run in a real folder: 64 bits of BLAKE2b of the path, as 16 hexadecimal
+    digits.
     """
     return hashlib.blake2b(os.fsencode(path), digest_size=8).hexdigest()
 
 
 class Runs:
-    """Finds runs; requests name them by their ids, which are looked up and never made into
+    """Finds runs. Requests name them by their ids, which are looked up and never turned into
     paths.
     """
 
@@ -55,7 +55,7 @@ class Runs:
         self._called = self._answered = 0
 
     def all(self) -> List[Run]:
-        """Return all runs, those of just now included unless looking for them takes long."""
+        """Return all runs, new ones included unless the search takes long."""
         with self._mutex:
             if self._called != self._answered or time.monotonic() - self._looked > max(
                 _FRESH_S, _LISTING_SHARE * self._took
@@ -64,8 +64,8 @@ class Runs:
             return list(self._known.values())
 
     def name(self, run: Run) -> str:
-        """Return the folder of a run for people: below its ROOT, whose own name stands before
-        it.
+        """Return the folder of a run for people: relative to its ROOT, whose own name comes
+        first.
         """
         root = max(
             (root for root in self.roots.folders if below(run.path, root)), key=len, default="/"
@@ -75,7 +75,9 @@ class Runs:
         )
 
     def look_again(self) -> None:
-        """Have the next :meth:`all` look, however long that takes: a run is known to have come."""
+        """Make the next :meth:`all` search, however long that takes: a new run is known to
+        exist.
+        """
         self._called += 1
 
     def find(self, name: str) -> Run:
@@ -87,7 +89,7 @@ class Runs:
             404: there is none (any more).
         """
         run = self._known.get(name) or next((run for run in self.all() if run.id == name), None)
-        # A link may have taken the place of a folder on the way since.
+        # A folder on the path may have been replaced by a link since.
         if (
             run is None
             or os.path.realpath(run.path) != run.path
@@ -99,7 +101,7 @@ class Runs:
 
     def _look(self) -> None:
         began, called = time.monotonic(), self._called
-        found: Dict[str, Run] = {}
+        runs: Dict[str, Run] = {}
         folders: Dict[str, _Listed] = {}
         waiting = list(self.roots.folders)
         while waiting:
@@ -112,21 +114,21 @@ class Runs:
             folders[folder] = listed
             waiting += [os.path.join(folder, name) for name in listed.folders]
             if listed.has_store and is_run(folder):
-                found[run_id(folder)] = Run(run_id(folder), folder)
-        self._folders, self._known = folders, found
+                runs[run_id(folder)] = Run(run_id(folder), folder)
+        self._folders, self._known = folders, runs
         self._looked, self._answered = time.monotonic(), called
         self._took = self._looked - began
 
     def _list(self, folder: str) -> "_Listed | None":
-        """Return what is in a folder, links not followed; a folder that did not change is not read
+        """Return the content of a folder, without following links; an unchanged folder is not read
         again.
         """
         try:
             listed_ns = time.time_ns()
             mtime_ns = os.stat(folder, follow_symlinks=False).st_mtime_ns
             known = self._folders.get(folder)
-            # What changed after a listing, within the same tick of the file system's clock, is not
-            # seen by the time.
+            # A change after a listing, within the same tick of the file system's clock, does not
+            # change the time.
             if (
                 known is not None
                 and known.mtime_ns == mtime_ns
@@ -146,7 +148,7 @@ class Runs:
 
 
 def is_run(folder: str) -> bool:
-    """Tell whether a folder holds a store that may be opened: regular files only, no links."""
+    """Tell whether a folder contains a store that may be opened: regular files only, no links."""
     for suffix in SIDE_FILES:
         try:
             mode = os.lstat(os.path.join(folder, STORE_FILE + suffix)).st_mode

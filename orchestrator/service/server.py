@@ -1,4 +1,4 @@
-"""The server's process: its socket, its connections, its end."""
+"""The server's process: its socket, its connections, its shutdown."""
 
 from __future__ import annotations
 
@@ -35,32 +35,32 @@ _HINT = "choose another path, in a folder that this user may write to"
 
 
 def listen(address: Address) -> socket.socket:
-    """Return a socket that listens at an address; port 0 becomes a free one.
+    """Return a socket that listens on an address; port 0 becomes a free one.
 
     Raises
     ------
     EnvironmentProblem
-        The address is not this machine's, or taken.
+        The address does not belong to this machine, or is in use.
     """
     try:
         names = socket.getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         family, kind, protocol, _, name = names[0]
-        found = socket.socket(family, kind, protocol)
+        listener = socket.socket(family, kind, protocol)
     except OSError as error:
         raise EnvironmentProblem(
             "%s: %s" % (address.shown, error.strerror or error),
             hint="choose an address of this machine",
         ) from None
     try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind(name)
-        found.listen(_BACKLOG)
-        found.setblocking(False)
-        return found
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(name)
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+        return listener
     except OSError as error:
-        found.close()
+        listener.close()
         hint = "another program listens there; choose another port, or 0 for a free one"
         raise EnvironmentProblem(
             "%s: cannot listen: %s" % (address.shown, error.strerror or error), hint=hint
@@ -68,13 +68,13 @@ def listen(address: Address) -> socket.socket:
 
 
 def listen_at_socket(path: str) -> socket.socket:
-    """Return a Unix socket that listens at a path, for its owner and group; one that a server left
-    there is replaced.
+    """Return a Unix socket that listens at a path, for its owner and group; one left by another
+    server is replaced.
 
     Raises
     ------
     EnvironmentProblem
-        It cannot be made there, or another server listens.
+        It cannot be created there, or another server listens.
     """
     if len(os.fsencode(path)) > _MOST_PATH_BYTES:
         raise EnvironmentProblem(
@@ -82,34 +82,34 @@ def listen_at_socket(path: str) -> socket.socket:
             % (path, _MOST_PATH_BYTES),
             hint=_HINT,
         )
-    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     made = os.path.join(os.path.dirname(path), ".%d" % os.getpid())
     try:
         if os.path.lexists(path):
             _require_left(path)
-        # Under another name first: nobody reaches it before its mode is right.
-        found.bind(made)
+        # Under another name first: nobody can connect before its mode is right.
+        listener.bind(made)
         os.chmod(made, _SOCKET_MODE)
-        found.listen(_BACKLOG)
-        found.setblocking(False)
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
         os.rename(made, path)
-        return found
+        return listener
     except OSError as error:
-        found.close()
+        listener.close()
         with contextlib.suppress(OSError):
             os.unlink(made)
         raise EnvironmentProblem(
             "%s: cannot listen: %s" % (path, error.strerror or error), hint=_HINT
         ) from None
     except EnvironmentProblem:
-        found.close()
+        listener.close()
         raise
 
 
 @contextlib.contextmanager
 def unlinked_at_the_end(path: Optional[str]) -> Iterator[None]:
     """Remove a socket of :func:`listen_at_socket` afterwards, unless another server has put its own
-    there; None: there is none.
+    there; None: there is no such socket.
     """
     made = None if path is None else os.lstat(path)
     try:
@@ -121,7 +121,7 @@ def unlinked_at_the_end(path: Optional[str]) -> Iterator[None]:
 
 
 def _require_left(path: str) -> None:
-    """See that what is at a path is a socket at which nobody listens."""
+    """Check that the file at a path is a socket on which nobody listens."""
     if not stat.S_ISSOCK(os.lstat(path).st_mode):
         raise EnvironmentProblem("%s is there and is no socket" % path, hint="choose another path")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trial:
@@ -138,7 +138,7 @@ def _require_left(path: str) -> None:
 
 
 def tls_context(certificate: str, key: Optional[str]) -> ssl.SSLContext:
-    """Return the TLS settings of a certificate and its key.
+    """Return the TLS context with a certificate and its key.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def tls_context(certificate: str, key: Optional[str]) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        # Without a password, so that none is asked for on the terminal.
+        # An empty password, so that no prompt appears on the terminal.
         context.load_cert_chain(certificate, key, password="")
     except (OSError, ValueError) as error:
         message = "%s and its key cannot be used for TLS: %s" % (certificate, error)
@@ -162,15 +162,15 @@ def serve(
     tls: Optional[ssl.SSLContext],
     ready: Callable[[], None],
 ) -> None:
-    """Serve until SIGINT or SIGTERM, which ends this process soon: also one that waits for a disk
-    that does not answer.
+    """Serve until SIGINT or SIGTERM, which end this process soon, even while it waits for a disk
+    that does not respond.
 
     Parameters
     ----------
     listener
-        Of :func:`listen`.
+        The socket of :func:`listen`.
     ready
-        Called once requests are answered.
+        Called when requests can be answered.
     """
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     config = uvicorn.Config(
@@ -192,7 +192,7 @@ def serve(
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server that ends streams first, and gives nobody long for the handshake of TLS."""
+    """A server of uvicorn that ends streams first, and limits the time of a TLS handshake."""
 
     def __init__(
         self,
@@ -225,7 +225,7 @@ class _Server(uvicorn.Server):
         self._ready()
 
     def handle_exit(self, sig: int, frame: Optional[FrameType]) -> None:
-        """Begin the end, at a signal."""
+        """Start the shutdown at a signal."""
         if not self.should_exit:
             end = threading.Timer(_END_S, os._exit, (0,))
             end.daemon = True
@@ -235,11 +235,11 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: Optional[List[socket.socket]] = None) -> None:
         """End the streams, then the connections."""
         self._service.tails.stop()
-        # Streams say goodbye in the next turns of the loop; uvicorn would only wait for them.
+        # Streams end in the next iterations of the loop; uvicorn would only wait for them.
         await asyncio.sleep(0.05)
         BoundedProtocol.end_stuck()
         await super().shutdown(sockets)
-        # uvicorn would send the signal that ended it once more: to be ended so is no failure.
+        # uvicorn would raise the signal that ended it again, but this end is no failure.
         self._captured_signals.clear()
 
 

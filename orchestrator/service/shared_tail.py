@@ -1,4 +1,4 @@
-"""One shared tail of each watched run: the store is read once for all who look on."""
+"""One shared tail of each watched run: the store is read once for all who follow the run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..metrics.row import FAIL, METRICS, Row
 from ..store.row_schema import to_sql_text
 from ..store.rowsql import row_key
 from ..store.store_reader import Finality, StoreReader, is_written, signature
-from .run_fields import Book
+from .run_fields import RunIndex
 from .run_routes import metrics_of, numbered_text
 from .runs import Run
 
@@ -42,7 +42,7 @@ tells at once.
 
 
 class Batch(NamedTuple):
-    """Rows as they go out: all of those with ids above ``after``, up to ``last``."""
+    """Rows as they are sent: all with ids above ``after``, up to ``last``."""
 
     after: int
     last: int
@@ -50,31 +50,31 @@ class Batch(NamedTuple):
 
 
 class Tail:
-    """Follows one run as long as somebody looks on.
+    """Follows one run as long as somebody watches it.
 
     Attributes
     ----------
     generation
-        Rises when what was told is void: the store was begun anew, rows were taken out or
+        Increases when rows that were sent are void: the store was begun anew, rows were removed or
         renumbered.
     last_id
         All rows up to this id have been read.
     progress, divergence, provisional
         The newest events' data, or None.
     ended
-        Whether the run has; nothing comes any more.
+        Whether the run has ended; nothing more will come.
     over
-        Whether nobody reads any more: the run has ended, or the tail had to give up, and who looks
-        on asks again.
+        Whether the tail has stopped: the run has ended, or the tail had to give up, and clients
+        reconnect.
     stopping
-        Set where the service ends: what has not been read is not read any more.
+        Set when the service ends: nothing more is read.
     """
 
-    def __init__(self, run: Run, book: Book) -> None:
+    def __init__(self, run: Run, run_index: RunIndex) -> None:
         self.run = run
         self.generation = 0
         self.last_id = 0
-        self.given = 0
+        self.last_given_id = 0
         self.void = 0
         self.progress: Optional[bytes] = None
         self.divergence: Optional[bytes] = None
@@ -83,24 +83,24 @@ class Tail:
         self.over = False
         self.stopping = False
         self.lookers = 0
-        self._book = book
+        self._run_index = run_index
         self.version = 0
         self._changed = asyncio.Event()
         self._batches: Tuple[Batch, ...] = ()
-        self._told: Any = None
+        self._last_news: Any = None
         self._metrics: Any = METRICS
         self._first: Optional[Row] = None
         self._finality = Finality()
         self._ids, self._numbers = array("q"), array("q")
         self._began_ns = 0
         self._removals = 0
-        self._seen: Any = None
+        self._signature: Any = None
         self._looked = self._counted = self._checked = -1e9
         self._counting_s = self._checking_s = 0.0
         self._dirty = True
 
     async def follow(self) -> None:
-        """Read until the run has ended or nobody has looked on for a while."""
+        """Read until the run has ended or nobody has watched it for a while."""
         try:
             await self._follow()
         finally:
@@ -115,32 +115,33 @@ class Tail:
                 await run_in_threadpool(self._look)
                 failed = 0
             except (GoldwatchError, OSError, ValueError) as error:
-                # A writer that is just beginning or ending, whose last rows must still be read; a
-                # store that is gone is told as stopped.
+                # The writer is just starting or ending, and its last rows must still be read; a
+                # store that is gone is reported as stopped.
                 log.debug("%s: %s", self.run.id, error)
-                self._seen = None
+                self._signature = None
                 failed += 1
                 self.ended = failed > _TRIES and not await run_in_threadpool(
                     is_written, self.run.path
                 )
                 if self.ended:
                     self.progress = self.progress or self._progress_data()
-            self._tell_news()
+            self._wake_on_news()
             lonely_since = None if self.lookers else lonely_since or time.monotonic()
             if lonely_since is not None and time.monotonic() - lonely_since > _LONELY_S:
                 return
             await asyncio.sleep(_POLL_S)
 
     def knows(self, number: int, void: int) -> bool:
-        """Tell whether a client that saw this row id last, and began when ``void`` was so, may go
-        on behind it: all it saw holds.
+        """Tell whether a client that saw this row id last, and began when ``void`` had this value,
+        can continue after it: every row it saw is still valid.
         """
         return number == 0 or (
-            (number > self.void or void == self.void) and number <= max(self.given, self.last_id)
+            (number > self.void or void == self.void)
+            and number <= max(self.last_given_id, self.last_id)
         )
 
-    def _tell_news(self) -> None:
-        told = (
+    def _wake_on_news(self) -> None:
+        news = (
             self.generation,
             self.last_id,
             self.progress,
@@ -148,12 +149,12 @@ class Tail:
             self.provisional,
             self.ended,
         )
-        if told != self._told:
-            self._told = told
+        if news != self._last_news:
+            self._last_news = news
             self.wake()
 
     def wake(self) -> None:
-        """Let all who wait for news go on."""
+        """Wake all who wait for news."""
         self.version += 1
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
@@ -168,16 +169,16 @@ class Tail:
             return False
 
     def behind(self, after: int) -> Optional[Batch]:
-        """Return the batch that starts right behind an id, if it is still kept."""
+        """Return the batch that starts right after an id, if it is still kept."""
         return next((batch for batch in reversed(self._batches) if batch.after == after), None)
 
     async def page(self, after: int) -> Batch:
-        """Return rows behind an id that :meth:`behind` does not keep, from the store."""
+        """Return rows after an id that :meth:`behind` does not keep, from the store."""
         for _ in range(_TRIES):
             try:
                 return await run_in_threadpool(self._page, after, self.last_id)
             except (GoldwatchError, OSError):
-                # A writer that is just ending puts its journal away.
+                # A writer that is just ending removes its journal.
                 await asyncio.sleep(_POLL_S)
         return await run_in_threadpool(self._page, after, self.last_id)
 
@@ -192,24 +193,24 @@ class Tail:
 
     def _look(self) -> None:
         """Read what is new; called in a thread, never twice at once."""
-        # In this order: what a run wrote before it ended is read before its end is told.
+        # In this order: what a run wrote before it ended is read before its end is reported.
         written = is_written(self.run.path)
-        found, now = signature(self.run.path), time.monotonic()
-        newest = max((part[2] for part in found if part), default=0) / 1e9
+        files, now = signature(self.run.path), time.monotonic()
+        newest = max((part[2] for part in files if part), default=0) / 1e9
         if (
-            found == self._seen
+            files == self._signature
             and written
             and not self._dirty
             and now - self._looked < _SURE_S
             and time.time() - newest > _POLL_S
         ):
             return
-        changed, self._seen, self._looked = found != self._seen, found, now
+        changed, self._signature, self._looked = files != self._signature, files, now
         with StoreReader(self.run.path) as store:
             # A merge counts rows that it does not store.
             self._dirty = self._dirty or (changed and store.has_hosts)
             self._check_identity(store)
-            # Before the rows: of those that come meanwhile nothing is known.
+            # Before the rows: nothing is known about those that arrive meanwhile.
             self._finality = store.finality() if written else Finality()
             grown = self._read(store)
             self._check_rows(store, grown, not written)
@@ -219,9 +220,9 @@ class Tail:
         self.ended = not written and not self._dirty
 
     def _check_identity(self, store: StoreReader) -> None:
-        # No inode: a new file may have the number of the one that was removed for it.
-        began_ns, given, void = store.began_ns(), store.given(), store.void()
-        if (self._began_ns and began_ns != self._began_ns) or given < self.given:
+        # Not the inode: a new file may get that of the file it replaced.
+        began_ns, last_given_id, void = store.began_ns(), store.last_given_id(), store.void()
+        if (self._began_ns and began_ns != self._began_ns) or last_given_id < self.last_given_id:
             self._reset()
         if not self._began_ns:
             self._began_ns, self._metrics, self._removals = (
@@ -230,11 +231,11 @@ class Tail:
                 store.removals(),
             )
             self._dirty = True
-        self.given, self.void = given, void
+        self.last_given_id, self.void = last_given_id, void
 
     def _reset(self) -> None:
         self.generation += 1
-        self.last_id = self.given = 0
+        self.last_id = self.last_given_id = 0
         self._began_ns = 0
         self._batches = ()
         self._first = None
@@ -242,10 +243,10 @@ class Tail:
         self._dirty = True
 
     def _read(self, store: StoreReader) -> bool:
-        """Take the new rows; tell whether there were any."""
+        """Read the new rows; tell whether there were any."""
         grown = False
         if not self.last_id and not self._batches:
-            # What is there already is read by each who wants it.
+            # Existing rows are read by each client itself.
             for number, index in store.numbers():
                 self._ids.append(number)
                 self._numbers.append(index)
@@ -271,16 +272,16 @@ class Tail:
         return grown
 
     def _keep(self, batch: Batch) -> None:
-        kept = (*self._batches, batch)
-        size_bytes = sum(len(one.data) for one in kept)
-        while size_bytes > _KEPT_BYTES and len(kept) > 1:
-            size_bytes -= len(kept[0].data)
-            kept = kept[1:]
-        # Who looks on reads this in another thread: it is never changed in its place.
-        self._batches = kept
+        batches = (*self._batches, batch)
+        size_bytes = sum(len(one.data) for one in batches)
+        while size_bytes > _KEPT_BYTES and len(batches) > 1:
+            size_bytes -= len(batches[0].data)
+            batches = batches[1:]
+        # Clients read this in another thread, so it is replaced, never changed in place.
+        self._batches = batches
 
     def _check_rows(self, store: StoreReader, grown: bool, ending: bool) -> None:
-        """Begin anew where rows that were told have gone or have other numbers."""
+        """Begin anew where rows that were sent have been removed or renumbered."""
         removals = store.removals()
         began = time.monotonic()
         if (
@@ -295,14 +296,14 @@ class Tail:
             self._check_identity(store)
             self._read(store)
         elif self._first is not None:
-            # One that was failing may have been replaced.
+            # The failing one may have been replaced.
             self._first = store.first_failing()
         self._removals = removals
         self._checked = time.monotonic()
         self._checking_s = self._checked - began
 
     def _compared(self, store: StoreReader) -> Tuple[bool, bool]:
-        """Tell whether rows that were told have gone, and whether some have other numbers."""
+        """Tell whether rows that were sent have been removed, and whether some were renumbered."""
         at, count = 0, len(self._ids)
         gone = renumbered = False
         for number, index in store.numbers():
@@ -331,17 +332,17 @@ class Tail:
         self._counting_s = self._counted - began
 
     def _progress_data(self) -> bytes:
-        fields = self._book.standing(self.run).fields
+        fields = self._run_index.state_of(self.run).fields
         names = ("rows", "passed", "failed", "not_compared", "state")
-        told: Dict[str, Any] = {name: fields[name] for name in names}
+        data: Dict[str, Any] = {name: fields[name] for name in names}
         more = ["expected_absent", "provisional", "verdict", "progress", "ops"]
         more += ["files_done", "files_expected", "bytes_done", "bytes_expected"]
-        return _json({**told, "last_id": self.last_id, **{name: fields.get(name) for name in more}})
+        return _json({**data, "last_id": self.last_id, **{name: fields.get(name) for name in more}})
 
 
 def _id_of(store: StoreReader, row: Row) -> int:
-    found = store.query("SELECT id FROM row WHERE key = ?", (to_sql_text(row_key(row)),))
-    return int(found[0][0]) if found else 0
+    ids = store.query("SELECT id FROM row WHERE key = ?", (to_sql_text(row_key(row)),))
+    return int(ids[0][0]) if ids else 0
 
 
 def _json(document: Any) -> bytes:
@@ -349,7 +350,7 @@ def _json(document: Any) -> bytes:
 
 
 def _event(kind: str, data: str, number: Optional[int] = None) -> bytes:
-    """Return a server-sent event (HTML Living Standard, 9.2); its data are one line of ASCII."""
+    """Return a server-sent event (HTML Living Standard, 9.2); the data are one line of ASCII."""
     head = "" if number is None else "id: %d\n" % number
     return ("%sevent: %s\ndata: %s\n\n" % (head, kind, data)).encode("ascii")
 
@@ -360,19 +361,19 @@ def event(kind: str, data: bytes = b"{}") -> bytes:
 
 
 class Tails:
-    """The tails of all runs that somebody looks at."""
+    """The tails of all runs that are being watched."""
 
-    def __init__(self, book: Book) -> None:
+    def __init__(self, run_index: RunIndex) -> None:
         self.stopping = False
-        self._book = book
+        self._run_index = run_index
         self._tails: Dict[str, Tuple[Tail, "asyncio.Task[None]"]] = {}
 
     @contextlib.asynccontextmanager
     async def looking(self, run: Run) -> Any:
-        """Yield the tail of a run, which has read the store once."""
+        """Yield the tail of a run, after it has read the store once."""
         tail, task = self._tails.get(run.path, (None, None))
         if tail is None or task is None or task.done() or tail.ended:
-            tail = Tail(run, self._book)
+            tail = Tail(run, self._run_index)
             task = asyncio.get_running_loop().create_task(tail.follow())
             self._tails[run.path] = (tail, task)
             task.add_done_callback(functools.partial(self._forget, run.path))
@@ -385,15 +386,15 @@ class Tails:
             tail.lookers -= 1
 
     def _forget(self, path: str, task: "asyncio.Task[None]") -> None:
-        """Keep nothing of a run that has ended or that nobody looks at; streams that still read
-        hold what they need.
+        """Drop the tail of a run that has ended or that nobody watches; streams that still read it
+        keep it alive.
         """
         tail, known = self._tails.get(path, (None, None))
         if tail is not None and known is task:
             del self._tails[path]
 
     def stop(self) -> List["asyncio.Task[None]"]:
-        """End all streams; return what still runs."""
+        """End all streams; return the tasks that are still running."""
         self.stopping = True
         tasks = []
         for tail, task in list(self._tails.values()):

@@ -1,5 +1,5 @@
-"""The tokens of a service: a file of them, each with a name and a role, and cookies that stand for
-them.
+"""The tokens of a service: a file of tokens, each with a name and a role, and the cookies that
+stand for them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MAKES_ONE = "python -c 'import secrets; print(secrets.token_urlsafe())' makes a
 
 
 class Token(NamedTuple):
-    """A token: what it is called in the log, what it allows, and the token itself."""
+    """A token: its name in the log, its role, and its secret."""
 
     name: str
     role: str
@@ -39,64 +39,35 @@ class Token(NamedTuple):
 
     @property
     def may_submit(self) -> bool:
-        """Whether jobs may be sent and cancelled with it."""
+        """Whether it permits submitting and cancelling jobs."""
         return self.role == SUBMIT
 
 
 def parse_tokens(data: bytes, path: str) -> Tuple[Token, ...]:
-    """Return the tokens of a file: lines ``NAME ROLE TOKEN``, or one token alone, which may submit
+    """Return the tokens of a file: lines ``NAME ROLE TOKEN``, or one secret alone, which may submit
     and is called ``token``.
 
     Parameters
     ----------
     data
-        What the file holds; empty lines and those that begin with ``#`` say nothing.
+        The content of the file; empty lines and those that begin with ``#`` are ignored.
 
     Raises
     ------
     FormatError
-        A line is something else; what it holds is not shown.
+        A line has another form; its content is not shown.
     """
     lines = [
         (number, line.split())
         for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1)
     ]
     lines = [(number, words) for number, words in lines if words and not words[0].startswith("#")]
-    found: List[Token] = []
+    tokens: List[Token] = []
     for number, words in lines:
         if len(words) == 1 and len(lines) == 1:
             words = [_ONLY, SUBMIT, words[0]]
-        if len(words) != 3:
-            raise FormatError(
-                "line %d: expected NAME ROLE TOKEN, or one token alone in the file" % number,
-                path,
-                _MAKES_ONE,
-            )
-        token = Token(*words)
-        if not _NAME.match(token.name):
-            hint = "letters, digits and . _ @ -, at most 64"
-            raise FormatError("line %d: its first word is no name" % number, path, hint)
-        if token.role not in ROLES:
-            raise FormatError(
-                "line %d: the role of %s is neither view nor submit" % (number, token.name),
-                path,
-                "NAME ROLE TOKEN",
-            )
-        if not _SECRET.match(token.secret):
-            raise FormatError(
-                "line %d: the token of %s is not printable ASCII" % (number, token.name),
-                path,
-                _MAKES_ONE,
-            )
-        if len(token.secret) < FEWEST_CHARACTERS:
-            told = (
-                "line %d: the token of %s has %d characters: it can be guessed, at least %d are "
-                "needed"
-            )
-            raise FormatError(
-                told % (number, token.name, len(token.secret), FEWEST_CHARACTERS), path, _MAKES_ONE
-            )
-        for other in found:
+        token = _parse_token(number, words, path)
+        for other in tokens:
             if token.name == other.name:
                 raise FormatError(
                     "line %d: the name %s is there twice" % (number, token.name),
@@ -109,22 +80,58 @@ def parse_tokens(data: bytes, path: str) -> Tuple[Token, ...]:
                     path,
                     _MAKES_ONE,
                 )
-        found.append(token)
-    if not found:
+        tokens.append(token)
+    if not tokens:
         raise FormatError("expected a token", path, _MAKES_ONE)
-    if len(found) > _MOST:
-        raise FormatError("holds %d tokens, at most %d may be there" % (len(found), _MOST), path)
-    return tuple(found)
+    if len(tokens) > _MOST:
+        raise FormatError("holds %d tokens, at most %d may be there" % (len(tokens), _MOST), path)
+    return tuple(tokens)
+
+
+def _parse_token(number: int, words: List[str], path: str) -> Token:
+    if len(words) != 3:
+        raise FormatError(
+            "line %d: expected NAME ROLE TOKEN, or one token alone in the file" % number,
+            path,
+            _MAKES_ONE,
+        )
+    token = Token(*words)
+    if not _NAME.match(token.name):
+        hint = "letters, digits and . _ @ -, at most 64"
+        raise FormatError("line %d: its first word is no name" % number, path, hint)
+    if token.role not in ROLES:
+        raise FormatError(
+            "line %d: the role of %s is neither view nor submit" % (number, token.name),
+            path,
+            "NAME ROLE TOKEN",
+        )
+    if not _SECRET.match(token.secret):
+        raise FormatError(
+            "line %d: the token of %s is not printable ASCII" % (number, token.name),
+            path,
+            _MAKES_ONE,
+        )
+    if len(token.secret) < FEWEST_CHARACTERS:
+        message = (
+            "line %d: the token of %s has %d characters: it can be guessed, at least %d are "
+            "needed"
+        )
+        raise FormatError(
+            message % (number, token.name, len(token.secret), FEWEST_CHARACTERS),
+            path,
+            _MAKES_ONE,
+        )
+    return token
 
 
 class Tokens:
-    """The tokens of a file, which is read again when it changes; one that is then wrong or gone
-    changes nothing, and the log says so.
+    """The tokens of a file, which is read again when it changes. If it is then invalid or missing,
+    nothing changes, and that is logged.
 
     Raises
     ------
     InputError
-        The file cannot be read, or holds something else.
+        The file cannot be read, or has another form.
     """
 
     def __init__(self, path: str) -> None:
@@ -136,21 +143,21 @@ class Tokens:
         self._thread = threading.Thread(target=self._follow, name="tokens", daemon=True)
 
     def start(self) -> None:
-        """Follow the file, in a thread."""
+        """Start a thread that follows the file."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Follow it no more."""
+        """Stop the thread."""
         self._ended.set()
 
     def find(self, secret: str) -> Optional[Token]:
-        """Return the token that a text is; how long that takes tells nothing about it."""
-        found = [token for token in self.current if _same(secret, token.secret)]
-        return found[0] if found else None
+        """Return the token with this secret, in constant time."""
+        matches = [token for token in self.current if _same(secret, token.secret)]
+        return matches[0] if matches else None
 
     @property
     def warnings(self) -> List[str]:
-        """What should be better about the file."""
+        """Warnings about the file."""
         mode = os.stat(self._path).st_mode
         return (
             [
@@ -166,7 +173,7 @@ class Tokens:
             self.look()
 
     def look(self) -> None:
-        """Read the file again, and take what has changed."""
+        """Read the file again if it has changed."""
         try:
             data = read_input(self._path, _FILE_BYTES)
             if data == self._data:
@@ -184,26 +191,26 @@ class Tokens:
 
 
 def _changes(before: Dict[str, Token], after: Dict[str, Token]) -> str:
-    said = ["%s added" % name for name in after if name not in before]
-    said += ["%s removed" % name for name in before if name not in after]
-    said += [
+    changes = ["%s added" % name for name in after if name not in before]
+    changes += ["%s removed" % name for name in before if name not in after]
+    changes += [
         "%s changed" % name for name in after if name in before and after[name] != before[name]
     ]
-    return ", ".join(said) or "nothing changed"
+    return ", ".join(changes) or "nothing changed"
 
 
 def cookie_value(token: Token, server: str) -> str:
-    """Return the value of a new cookie that stands for a token at one server: the token itself is
-    in no browser's store.
+    """Return the value of a new cookie for a token at one server: no browser stores the token
+    itself.
     """
     nonce = secrets.token_hex(16)
     return "%s.%s" % (nonce, _code(token, server, nonce))
 
 
 def holds_cookie(value: str, token: Token, server: str) -> bool:
-    """Tell whether the value of a cookie stands for a token at this server."""
-    found = _COOKIE.match(value)
-    return found is not None and _same(found.group(2), _code(token, server, found.group(1)))
+    """Tell whether a cookie's value stands for a token at this server."""
+    match = _COOKIE.match(value)
+    return match is not None and _same(match.group(2), _code(token, server, match.group(1)))
 
 
 def _code(token: Token, server: str, nonce: str) -> str:

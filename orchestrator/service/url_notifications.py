@@ -1,5 +1,5 @@
-"""Tells a URL of the service's jobs: the first final divergence of the run that a job writes, and
-the job's end.
+"""Notifies a URL of the service's jobs: the first final divergence of a job's run, and the job's
+end.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from ..store.store_reader import StoreReader
 from .answers import Problem
 from .queue import CANCELLED, DONE, FAILED, QUEUED, Job, Queue
 from .queue import RUNNING as JOB_RUNNING
-from .run_fields import RUNNING, Book
+from .run_fields import RUNNING, RunIndex
 from .runs import Run, Runs
 
 log = logging.getLogger("goldwatch.service")
 
-TOLD_DIVERGENCE, TOLD_END = 1, 2
-TOLD_ALL = TOLD_DIVERGENCE | TOLD_END
+NOTIFIED_DIVERGENCE, NOTIFIED_END = 1, 2
+NOTIFIED_ALL = NOTIFIED_DIVERGENCE | NOTIFIED_END
 _LOOK_S = 0.5
 _WITHOUT_RUN = ("diff",)
 
 
-class Teller:
-    """Looks at the jobs in a thread of its own; what was told is noted in the queue, so that the
-    next server tells the rest.
+class JobNotifier:
+    """Watches the jobs in a thread of its own. Sent notifications are recorded in the queue, so
+    that the next server sends the rest.
 
     Parameters
     ----------
     url
-        What browsers know the service by.
+        The URL that browsers use for the service.
     """
 
     def __init__(self, notify_url: str, queue: Queue, runs: Runs, url: str) -> None:
@@ -44,17 +44,17 @@ class Teller:
         self._queue = queue
         self._runs = runs
         self._url = url
-        self._book = Book()
+        self._run_index = RunIndex()
         self._sent: Set[Tuple[str, int]] = set()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="telling", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more; what is on the way is told by the next server."""
+        """Stop; unsent notifications are sent by the next server."""
         self._ended.set()
         self._thread.join()
 
@@ -66,14 +66,18 @@ class Teller:
                 log.error("notify: %s", error)
 
     def _look(self) -> None:
-        for job in self._queue.untold(TOLD_END):
+        for job in self._queue.not_notified(NOTIFIED_END):
             if self._ended.is_set():
                 return
             run = self._run_of(job)
-            if job.state == JOB_RUNNING and run is not None and not job.told & TOLD_DIVERGENCE:
+            if (
+                job.state == JOB_RUNNING
+                and run is not None
+                and not job.notified & NOTIFIED_DIVERGENCE
+            ):
                 self._look_at(job, run)
             elif job.state in (DONE, FAILED, CANCELLED):
-                self._tell_end(job, run)
+                self._send_end(job, run)
 
     def _run_of(self, job: Job) -> Optional[Run]:
         if job.run is None or job.command in _WITHOUT_RUN or job.state == QUEUED:
@@ -84,12 +88,12 @@ class Teller:
             return None
 
     def _look_at(self, job: Job, run: Run) -> None:
-        """Tell of the divergence of a run that goes on."""
-        fields = self._book.standing(run).fields
+        """Notify of the first divergence of a run that is going on."""
+        fields = self._run_index.state_of(run).fields
         if fields["state"] == RUNNING and fields["failed"] > fields["provisional"]:
             row = _first_final(run)
             if row is not None:
-                self._tell(
+                self._send(
                     job,
                     run,
                     DIVERGENCE,
@@ -98,16 +102,20 @@ class Teller:
                     row=row,
                 )
 
-    def _tell_end(self, job: Job, run: Optional[Run]) -> None:
-        summary, verdict, said = None, None, ""
-        # Of a job that did not get so far the folder may hold an earlier run.
+    def _send_end(self, job: Job, run: Optional[Run]) -> None:
+        summary, verdict, sentence = None, None, ""
+        # The folder of a job that failed early may contain an earlier run.
         if run is not None and job.state == DONE:
-            standing = self._book.standing(run)
-            summary, verdict = standing.summary, standing.fields["verdict"]
-            said = _said(run)
-            row = _first_final(run) if verdict == FAIL and not job.told & TOLD_DIVERGENCE else None
+            state = self._run_index.state_of(run)
+            summary, verdict = state.summary, state.fields["verdict"]
+            sentence = _last_sentence(run)
+            row = (
+                _first_final(run)
+                if verdict == FAIL and not job.notified & NOTIFIED_DIVERGENCE
+                else None
+            )
             if row is not None:
-                self._tell(
+                self._send(
                     job,
                     run,
                     DIVERGENCE,
@@ -115,12 +123,12 @@ class Teller:
                     verdict=FAIL,
                     row=row,
                 )
-        what = "%s: %s" % (verdict, said) if verdict else "job %s: %s" % (job.id, job.state)
+        what = "%s: %s" % (verdict, sentence) if verdict else "job %s: %s" % (job.id, job.state)
         text = _sentence(run, what) if run is not None else "%s %s" % (job.command, what)
-        self._tell(job, run, END, text, verdict=verdict, summary=summary, exit_code=job.exit_code)
+        self._send(job, run, END, text, verdict=verdict, summary=summary, exit_code=job.exit_code)
 
-    def _tell(self, job: Job, run: Optional[Run], event: str, text: str, **more: Any) -> None:
-        bit = TOLD_DIVERGENCE if event == DIVERGENCE else TOLD_END
+    def _send(self, job: Job, run: Optional[Run], event: str, text: str, **more: Any) -> None:
+        bit = NOTIFIED_DIVERGENCE if event == DIVERGENCE else NOTIFIED_END
         if (job.id, bit) in self._sent:
             return
         self._sent.add((job.id, bit))
@@ -140,14 +148,14 @@ class Teller:
 
         def done() -> None:
             try:
-                self._queue.note_told(job, bit)
+                self._queue.note_notified(job, bit)
             except GoldwatchError as error:
-                # This server tells it no more; the next one does, as where the queue is closed by
+                # This server does not retry; the next one does, as where the queue is closed by
                 # now.
                 log.debug("notify: %s", error)
                 return
-            if bit == TOLD_END:
-                self._sent -= {(job.id, TOLD_DIVERGENCE), (job.id, TOLD_END)}
+            if bit == NOTIFIED_END:
+                self._sent -= {(job.id, NOTIFIED_DIVERGENCE), (job.id, NOTIFIED_END)}
 
         self._notifier.send(document, done)
 
@@ -159,7 +167,7 @@ def _sentence(run: Run, text: str) -> str:
     )
 
 
-def _said(run: Run) -> str:
+def _last_sentence(run: Run) -> str:
     """Return the last sentence of a finished run."""
     try:
         with StoreReader(run.path) as store:

@@ -173,7 +173,7 @@ class StoreReader:
         """Return the highest id of a row, 0 without rows."""
         return int(self.query("SELECT coalesce(max(id), 0) FROM row")[0][0])
 
-    def given(self) -> int:
+    def last_given_id(self) -> int:
         """Return the highest id that was ever given to a row."""
         lines = self.query("SELECT seq FROM sqlite_sequence WHERE name = 'row'")
         return int(lines[0][0]) if lines else 0
@@ -185,7 +185,7 @@ class StoreReader:
         try:
             return int(self.fact(VOID, 0))
         except (GoldwatchError, ValueError, TypeError):
-            return self.given()
+            return self.last_given_id()
 
     def began_ns(self) -> int:
         """Return when the store was made, in nanoseconds since 1970; 0 where it does not say it."""

@@ -169,16 +169,16 @@ def test_simultaneous_requests_for_a_report_make_it_once(live, row, tmp_path, mo
 
         monkeypatch.setattr(reports_on_demand, "make_report", make)
         first = [asyncio.ensure_future(ask("report.html")) for _ in range(5)]
-        while not made or reports.wanted[0].waiting < 5:
+        while not made or reports.pending[0].waiting < 5:
             await asyncio.sleep(0)
         store.put(row(2))
         later = [asyncio.ensure_future(ask("report.html")) for _ in range(3)]
         one = asyncio.ensure_future(ask("report.md"))
-        while [report.waiting for report in reports.wanted] != [3, 1]:
+        while [report.waiting for report in reports.pending] != [3, 1]:
             await asyncio.sleep(0)
         may_end.set()
         found = [await asyncio.gather(*first), await asyncio.gather(*later), await one]
-        gone.extend(reports.wanted)
+        gone.extend(reports.pending)
         return found
 
     found = asyncio.run(ask_for_it())

@@ -355,7 +355,7 @@ def test_jobs_are_paged_and_the_oldest_ended_ones_are_dropped(tmp_path):
         assert {total for _, total in pages} == {7}
         page, total = queue.page(("done", "queued"), None, 2, 0)
         assert ([names.index(job.id) for job in page], total) == ([6, 4], 4)
-        assert queue.drop_oldest(kept=2) == [names[number] for number in (4, 3, 1)]
+        assert queue.drop_oldest(keep=2) == [names[number] for number in (4, 3, 1)]
         assert [names.index(job.id) for job in queue.page(STATES, None, 10, 0)[0]] == [6, 5, 2, 0]
 
 
