@@ -1,3 +1,3 @@
-"""The golden side: runs inside the framework's own environment, so it imports only the ground
+"""Golden data: this code runs inside the framework's own environment, so it imports only the base
 modules, netfiles, config/plan and numpy.
 """

@@ -1,4 +1,4 @@
-"""Starting another Python (the framework's own) so that it sees goldwatch and its own packages, and
+"""Starts another Python (the framework's own) so that it sees goldwatch and its own packages, and
 none of ours.
 """
 

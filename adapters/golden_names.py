@@ -1,4 +1,4 @@
-"""Which file each golden tensor gets: plain, parked for a collision, or hashed for its length;
+"""The file name of each golden tensor: plain, parked for a collision, or hashed for its length;
 decided before anything is written.
 """
 
@@ -39,13 +39,13 @@ class FileName:
 
 
 def name_warnings(collisions: Mapping[str, Any], what: str) -> List[str]:
-    """Return a sentence for each name that stands for several ``what``, and for each that no file
-    can have.
+    """Return a sentence for each name that several ``what`` share, and for each that is too long
+    for a file.
 
     Parameters
     ----------
     collisions
-        ``collisions`` and ``too_long``, as a writer of golden files tells them.
+        ``collisions`` and ``too_long`` of :class:`GoldenNames`.
     """
     text = (
         "%s %s share the golden name %s: each has a hash name (mapping.csv), "

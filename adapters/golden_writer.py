@@ -1,6 +1,4 @@
-"""`GoldenWriter`: golden files with certain names, written whole, and the manifest that tells what
-each of them is.
-"""
+"""`GoldenWriter`: golden files with reserved names, written atomically, and their manifest."""
 
 from __future__ import annotations
 
@@ -127,7 +125,7 @@ class GoldenWriter:
         self._files = AsideFiles(self.out)
 
     def reserve(self, names: Iterable[Tuple[Any, ...]]) -> None:
-        """Do all the name work before the run.
+        """Reserve all names before the run.
 
         Parameters
         ----------
@@ -245,11 +243,11 @@ class GoldenWriter:
         return name
 
     def catch_up(self) -> None:
-        """Wait until nothing needs the arrays any more that were written so far."""
+        """Wait until the arrays written so far are no longer needed."""
         self._files.catch_up()
 
     def skip(self, tensor: str, reason: str) -> None:
-        """Note in the manifest that ``tensor`` is not saved, and why."""
+        """Record in the manifest that ``tensor`` is not saved, and why."""
         self.skipped.append({"tensor": tensor, "reason": reason})
 
     def close(self, complete: bool = True) -> Dict[str, Any]:
@@ -303,7 +301,7 @@ class GoldenWriter:
             and not issubclass(kind, Exception)
             and all(entry["file"] != self._begun for entry in self.tensors[-1:])
         ):
-            # Ctrl-C came when the last file had appeared and was not noted yet.
+            # Ctrl-C came after the last file was renamed and before it was recorded.
             remove_quietly(os.path.join(self.out, self._begun))
         if kind is not None and not self.tensors:
             self.abandon()
@@ -331,7 +329,7 @@ class GoldenWriter:
         )
 
     def _append_mapping(self, name: str, listed: str) -> None:
-        """Add one line; whole lines only are read (naming.read_mapping), so a kill in the middle
+        """Add one line. Readers use whole lines only (naming.read_mapping), so a kill in the middle
         loses nothing else.
         """
         self._mapping[name] = listed
@@ -341,15 +339,15 @@ class GoldenWriter:
             stream.write(mapping_line(name, listed).encode("utf-8", "surrogateescape"))
 
     def _settle(self) -> None:
-        """Wait for the sums and fill them in."""
+        """Wait for the hashes and fill them in."""
         self._files.close()
         for entry, future in self._futures:
             entry["sha256"] = future.result()
         self._futures = []
 
     def _clear(self) -> int:
-        """Remove what an earlier run left (temporary files; with force its golden files) and return
-        the latest timestamp that stays.
+        """Remove the files of an earlier run (temporary files; with force its golden files) and
+        return the latest timestamp that remains.
         """
         doomed = set(self._journal.earlier)
         try:
@@ -388,8 +386,8 @@ class GoldenWriter:
 
 
 class _Journal:
-    """The list of files of a run that has not ended; locked while the run lives, so that two runs
-    never share a folder.
+    """The list of files of an unfinished run; locked while the run lives, so that two runs never
+    share a folder.
     """
 
     def __init__(self, path: str) -> None:
@@ -414,8 +412,8 @@ class _Journal:
 
 
 def _open_own(path: str, flags: int) -> int:
-    """Return a descriptor of a file that is written in place, made if need be; nothing is ever
-    written through a link.
+    """Return a descriptor of a file that is written in place, created if needed; links are never
+    followed.
     """
     require_own_file(path)
     return os.open(

@@ -1,5 +1,5 @@
-"""manifest.json of a golden folder: reading it back, writing it whole or not at all, hashing, and
-the check for free space.
+"""manifest.json of a golden folder: read, written atomically; hashes, and the check for free
+space.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def original_of(
     weights: Optional[str] = None,
     data: Sequence[str] = (),
 ) -> Dict[str, Any]:
-    """Return the manifest's ``original``: where the files of the model lie that golden data are
-    made of, and their hashes.
+    """Return the manifest's ``original``: the files of the model from which golden data are made,
+    and their hashes.
 
     Parameters
     ----------
@@ -72,10 +72,10 @@ def _file_of(path: str, sums: Mapping[str, str]) -> Dict[str, str]:
 
 
 def sweep(folder: str, pid: int) -> None:
-    """Remove what a writer that died has left: its temporary files, the golden files that its
-    journal lists, and the folder when empty.
+    """Remove what a writer that died has left: its temporary files, the golden files in its
+    journal, and the folder when empty.
 
-    A writer that ended well left no journal; one that another process holds is left alone.
+    A writer that ended well left no journal; one locked by another process is left alone.
 
     Parameters
     ----------
@@ -96,8 +96,8 @@ def sweep(folder: str, pid: int) -> None:
 
 
 def keep_finished(folder: str, document: Dict[str, Any]) -> None:
-    """Write the manifest that a writer which died could not, and remove its temporary files, its
-    journal and files that are not listed.
+    """Write the manifest for a writer that died, and remove its temporary files, its journal and
+    files that are not listed.
 
     Parameters
     ----------
@@ -162,8 +162,8 @@ def write_manifest(folder: str, document: Dict[str, Any]) -> None:
 
 
 def _lines(value: Any) -> str:
-    """Return a value as JSON, a list with an entry a line: with an indent Python's encoder takes
-    ten times as long.
+    """Return a value as JSON, with one entry of a list per line: an indent makes Python's encoder
+    ten times as slow.
     """
     if not isinstance(value, list) or not value:
         return json.dumps(value)
@@ -195,8 +195,8 @@ def read_manifest(folder: str) -> Optional[Dict[str, Any]]:
 
 
 def golden_files(folder: str) -> List[str]:
-    """Return the names of the golden files directly in ``folder``: by their form, or as mapping.csv
-    tells; a missing folder has none.
+    """Return the names of the golden files directly in ``folder``, recognised by their form or by
+    mapping.csv; a missing folder has none.
     """
     try:
         names = os.listdir(folder)
@@ -212,7 +212,7 @@ def golden_files(folder: str) -> List[str]:
 
 
 def _lists_something(out: str) -> bool:
-    """Tell whether there is a manifest, other than one of a program that failed before anything was
+    """Tell whether there is a manifest other than that of a program that failed before anything was
     saved.
     """
     try:
@@ -239,7 +239,7 @@ def refuse_golden(out: str, force: bool) -> None:
 
 
 def interrupted(count: int, out: str) -> Interrupted:
-    """Return what is raised at Ctrl-C when so many golden files are in ``out``."""
+    """Return the exception for Ctrl-C when ``count`` golden files are in ``out``."""
     if not count:
         return Interrupted("interrupted; nothing was saved")
     message = "interrupted; %d golden files in %s are complete and usable" % (count, printable(out))

@@ -1,5 +1,5 @@
-"""NaN and infinite values of golden data: counted as they are written, and the op that was the
-first to make some.
+"""NaN and infinite values of golden data: counted when written, and the first op that produced
+some.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 from ..naming import printable
 from ..text.wording import plural
 
-# What the manifest calls them.
+# Their names in the manifest.
 NOT_FINITE = "not_finite"
 _BLOCK = 1 << 20
 _EXPONENT = np.uint16(0x7C00)
@@ -41,8 +41,8 @@ def count_not_finite(array: np.ndarray) -> Tuple[int, int]:
 
 
 def _all_finite(block: np.ndarray) -> bool:
-    """Tell whether all values are finite for certain; False may be wrong where finite values have
-    no finite sum.
+    """Tell whether all values are certainly finite; False may be wrong where the sum of finite
+    values overflows.
     """
     if block.dtype == np.float16:
         # numpy adds float16 slowly.
@@ -81,8 +81,8 @@ def _report_entry(entry: Mapping[str, Any]) -> Dict[str, Any]:
 
 
 def not_finite_warnings(entries: Optional[Mapping[str, Any]]) -> List[str]:
-    """Return the sentence about what :func:`not_finite_of` found; none where only constants hold
-    it.
+    """Return the warning about :func:`not_finite_of`; none where only constants contain such
+    values.
     """
     first = None if entries is None else entries["first"]
     if entries is None or first is None:

@@ -1,4 +1,4 @@
-"""npy files that users hand in: the header is read and judged before any value is.
+"""npy files of the user: the header is read and checked before any value.
 
 Source of the format: numpy.lib.format, whose own reader parses the header; versions 1.0 to 3.0.
 """
@@ -34,7 +34,7 @@ LOAD_ERRORS = (
     ),
     *(tokenize.TokenError, struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile),
 )
-# What numpy's parser of headers raises, in words of Python's tokenizer or of a codec.
+# Messages of Python's tokenizer or of a codec, which numpy's parser of headers raises.
 _UNREADABLE_HEADER = (
     tokenize.TokenError,
     SyntaxError,
@@ -49,7 +49,7 @@ _NO_NPY = "not an npy file of numbers: "
 
 
 def error_text(error: BaseException) -> str:
-    """Return what numpy says, but not its advice to load pickles."""
+    """Return numpy's message without its advice to load pickles."""
     if "allow_pickle" in str(error) or "pickle" in str(error):
         return "it holds Python objects, or is no numpy file at all; pickles are never loaded"
     if isinstance(error, _UNREADABLE_HEADER) or "parse header" in str(error):

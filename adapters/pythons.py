@@ -1,6 +1,4 @@
-"""Which Pythons there are on this machine: where a framework may be that the running one has
-not.
-"""
+"""The Pythons on this machine, one of which may have a framework that the running one lacks."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ def on_path(*names: str) -> Iterator[str]:
 
 
 def in_environments(*names: str) -> Iterator[str]:
-    """Yield the paths of the Pythons that pyenv and conda have made, as :func:`on_path`."""
+    """Yield the paths of the Pythons of pyenv and conda environments, as :func:`on_path`."""
     for environment in dict.fromkeys(_pyenv() + _conda()):
         yield from _inside(os.path.join(environment, "bin"), names)
 
@@ -63,7 +61,7 @@ def _pyenv() -> List[str]:
 
 
 def _conda() -> List[str]:
-    """Return the environments that conda lists, the active one, and those beside conda's
+    """Return the environments that conda lists, the active one, and those next to conda's
     program.
     """
     folders = [os.environ["CONDA_PREFIX"]] if os.environ.get("CONDA_PREFIX") else []

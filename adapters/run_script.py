@@ -23,11 +23,11 @@ _PYTHON_WORD = re.compile(r"python(\d+(\.\d+)?)?[a-z]?\Z")
 _PLAIN_FLAGS = "bBdEiIOqsSuvx"
 _VALUE_FLAGS = "WX"
 # The new __main__ must outlive the script: threads and exit handlers use its globals.
-_kept: List[ModuleType] = []
+_main_modules: List[ModuleType] = []
 
 
 def parse_python_words(words: Sequence[str]) -> Tuple[List[str], str, str, List[str]]:
-    """Split what stands behind the word ``python``.
+    """Parse the words after ``python``.
 
     Returns
     -------
@@ -84,8 +84,8 @@ def _short_flags(word: str, rest: List[str], options: List[str]) -> Optional[Tup
 
 
 def script_of(words: Sequence[str]) -> Tuple[Optional[str], List[str], str, str, List[str]]:
-    """Return the word ``python`` and what :func:`parse_python_words` makes of the rest, once there
-    is such a script.
+    """Return the word ``python`` and the result of :func:`parse_python_words` for the rest, if
+    there is such a script.
 
     Parameters
     ----------
@@ -111,7 +111,9 @@ def script_of(words: Sequence[str]) -> Tuple[Optional[str], List[str], str, str,
 
 
 def _python_word(words: Sequence[str]) -> Tuple[Optional[str], List[str]]:
-    """Return the word ``python`` (None where the script's name comes first) and what follows."""
+    """Return the word ``python`` (None where the script's name comes first) and the following
+    words.
+    """
     if not words:
         raise UsageError("no script in `words`", hint="give `words=python script.py ARGUMENTS`")
     first = words[0]
@@ -129,7 +131,7 @@ def _python_word(words: Sequence[str]) -> Tuple[Optional[str], List[str]]:
 def run_as_main(kind: str, target: str, arguments: Sequence[str]) -> None:
     """Run the script; what it raises, ``SystemExit`` included, is raised here."""
     module = ModuleType("__main__")
-    _kept.append(module)
+    _main_modules.append(module)
     vars(module).update(
         __builtins__=builtins, __spec__=None, __loader__=None, __package__=None, __cached__=None
     )
@@ -159,7 +161,7 @@ def run_as_main(kind: str, target: str, arguments: Sequence[str]) -> None:
 
 
 def _is_source(path: str) -> bool:
-    """Tell a source file from a zip or a .pyc: both have bytes that no source may have."""
+    """Tell a source file from a zip or a .pyc: those contain bytes that no source may contain."""
     with open_input(path) as stream:
         start = stream.read(512)
     return not start.startswith(b"PK\x03\x04") and b"\x00" not in start

@@ -1,5 +1,4 @@
-"""What stands before a tensor's bytes in a file: the npy header, or the header of a dump container
-(.quant, .pb).
+"""The header before a tensor's bytes in a file: that of npy, or of a dump container (.quant, .pb).
 
 Source of the container's form: the vendor's dump_data.proto; 8 bytes little-endian length, a
 DumpData message, then the payload.

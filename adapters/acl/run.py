@@ -1,5 +1,5 @@
-"""The runner ``pyacl``: a command line as ais_bench has it, whose work a child does in the host's
-own Python.
+"""The runner ``pyacl``: a command line like that of ais_bench, whose work is done by a child in the
+host's own Python.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def job_of(given: argparse.Namespace) -> Dict[str, Any]:
-    """Return what the child is to do; UsageError where a number is none."""
+def job_of(options: argparse.Namespace) -> Dict[str, Any]:
+    """Return the job for the child; raises UsageError for an option that is not a number."""
     try:
         return {
-            "model": os.path.abspath(given.model),
-            "inputs": [os.path.abspath(path) for path in given.input.split(",") if path],
-            "output": os.path.abspath(given.output),
-            "device": given.device,
-            "config": os.path.abspath(given.acl_json_path) if given.acl_json_path else None,
-            "batch": given.dymBatch,
-            "size": [int(size) for size in given.dymHW.split(",")] if given.dymHW else None,
-            "dims": _shapes(given.dymDims) if given.dymDims else None,
-            "shape": _shapes(given.dymShape) if given.dymShape else None,
-            "output_bytes": [int(size) for size in given.outputSize.split(",") if size],
+            "model": os.path.abspath(options.model),
+            "inputs": [os.path.abspath(path) for path in options.input.split(",") if path],
+            "output": os.path.abspath(options.output),
+            "device": options.device,
+            "config": os.path.abspath(options.acl_json_path) if options.acl_json_path else None,
+            "batch": options.dymBatch,
+            "size": [int(size) for size in options.dymHW.split(",")] if options.dymHW else None,
+            "dims": _shapes(options.dymDims) if options.dymDims else None,
+            "shape": _shapes(options.dymShape) if options.dymShape else None,
+            "output_bytes": [int(size) for size in options.outputSize.split(",") if size],
         }
     except ValueError as error:
         raise UsageError("an option holds no number where one is wanted: %s" % error) from None
@@ -72,16 +72,16 @@ def _shapes(text: str) -> Dict[str, List[int]]:
 
 
 def run(arguments: Optional[Sequence[str]] = None) -> int:
-    """Run an om and return the exit code; what went wrong is on stderr.
+    """Run an om and return the exit code; errors are printed on stderr.
 
     Raises
     ------
     GoldwatchError
-        It cannot be run: an option, a file, a function of pyACL.
+        It cannot be run because of an option, a file, or a function of pyACL.
     """
-    given = _parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="goldwatch-acl-") as folder:
-        outcome = run_child(Task(given.python, _MODULE, job_of(given), output=OURS), folder)
+        outcome = run_child(Task(options.python, _MODULE, job_of(options), output=OURS), folder)
     if outcome.interrupted:
         return EXIT_INTERRUPTED
     if outcome.died:
@@ -91,16 +91,16 @@ def run(arguments: Optional[Sequence[str]] = None) -> int:
         )
         print("  hint: %s" % _LOGS, file=sys.stderr, flush=True)
         _end_by(-outcome.returncode)
-    if outcome.returncode or "result" not in outcome.told:
+    if outcome.returncode or "result" not in outcome.messages:
         raise outcome.problem("pyACL", _LOGS)
-    for path in outcome.told["result"]["outputs"]:
+    for path in outcome.messages["result"]["outputs"]:
         print(printable(path))
     return 0
 
 
 def _end_by(number: int) -> None:
-    """End as the child did, so that whoever started this one sees the same; without a core file of
-    this process.
+    """End with the signal that ended the child, so that the caller sees the same; without a core
+    file of this process.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if number != signal.SIGKILL:

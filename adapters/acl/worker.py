@@ -35,7 +35,7 @@ TYPES = {
 
 
 class Acl:
-    """The module, with every return code checked."""
+    """The module ``acl``, with every return code checked."""
 
     def __init__(self) -> None:
         try:
@@ -51,7 +51,7 @@ class Acl:
         self.module = acl
 
     def function(self, name: str) -> Any:
-        """Return a function by its name below ``acl``; None where this version has none such."""
+        """Return a function by its name below ``acl``; None where this version lacks it."""
         member = self.module
         for part in name.split("."):
             member = getattr(member, part, None)
@@ -69,16 +69,16 @@ class Acl:
         value, code = returned if isinstance(returned, tuple) else (None, returned)
         if code != 0:
             known = explained(code)
-            said = self._recent_error()
+            details = self._recent_error()
             words = "acl.%s failed with %d%s: %s%s" % (
                 name, code, " (%s)" % known.name if known.name else "", known.words,
-                "; AscendCL says: %s" % said if said else "",
+                "; AscendCL says: %s" % details if details else "",
             )  # fmt: skip
             raise EnvironmentProblem(words, known.hint)
         return value
 
     def create(self, name: str, *arguments: Any) -> Any:
-        """Call a function that returns something, or nothing when it failed."""
+        """Call a function that returns a value, or nothing when it failed."""
         handle = self._call(name, arguments)
         if not handle:
             raise EnvironmentProblem("acl.%s made nothing" % name, explained(200000).hint)
@@ -96,7 +96,7 @@ class Acl:
         function = self.function("get_recent_err_msg")
         try:
             return " ".join(str(function() or "").split())[:600] if function is not None else ""
-        except Exception:  # it only explains another error
+        except Exception:  # this call only explains another error
             return ""
 
 
@@ -114,7 +114,7 @@ def work(job: Dict[str, Any], parent: Parent) -> int:
     EnvironmentProblem
         A function of pyACL failed: which, its code and its name, and what to do.
     InputError
-        An input file has not the size that the om wants.
+        An input file does not have the size that the om needs.
     """
     acl = Acl()
     acl.call("init", *([job["config"]] if job["config"] else []))
@@ -125,14 +125,14 @@ def work(job: Dict[str, Any], parent: Parent) -> int:
         files = run.outputs()
         run.close()
     except BaseException:
-        # What fails while the device is given back must not hide the error before.
+        # An error while the device is released must not hide the first one.
         acl.module.rt.reset_device(device)
         acl.module.finalize()
         raise
-    # Dumps may be on their way until then.
+    # Dumps may still be written until then.
     acl.call("rt.reset_device", device)
     acl.call("finalize")
-    parent.tell(result={"outputs": files, "soc": _soc(acl)})
+    parent.send(result={"outputs": files, "soc": _soc(acl)})
     return 0
 
 
@@ -154,26 +154,29 @@ class _Run:
         self.desc = acl.create("mdl.create_desc")
         acl.call("mdl.get_desc", self.desc, self.model)
         self.gears = any(job[name] is not None for name in ("batch", "size", "dims"))
-        # An om without gears has no such input, which is told before anything else.
+        # An om without gears has no such input, which is checked before anything else.
         self.gear_input = (
             acl.call("mdl.get_input_index_by_name", self.desc, GEAR_INPUT) if self.gears else None
         )
         self.count = int(acl.function("mdl.get_num_inputs")(self.desc)) - self.gears
         self.allocated: List[int] = []
-        self.given, self.wanted = acl.create("mdl.create_dataset"), acl.create("mdl.create_dataset")
+        self.input_dataset, self.output_dataset = (
+            acl.create("mdl.create_dataset"),
+            acl.create("mdl.create_dataset"),
+        )
 
     def outputs(self) -> List[str]:
-        """Run it and return the files of its outputs."""
+        """Run the model and return the files of its outputs."""
         shapes = self._shapes()
         self._put_inputs(shapes)
-        self._tell(shapes)
+        self._set_dynamic_shapes(shapes)
         sizes = self._put_outputs()
-        self.acl.call("mdl.execute", self.model, self.given, self.wanted)
+        self.acl.call("mdl.execute", self.model, self.input_dataset, self.output_dataset)
         return [self._write(number, address, size) for number, (address, size) in enumerate(sizes)]
 
     def close(self) -> None:
-        """Give back what the device holds."""
-        for dataset in (self.given, self.wanted):
+        """Release the device's memory."""
+        for dataset in (self.input_dataset, self.output_dataset):
             for place in range(int(self.acl.function("mdl.get_dataset_num_buffers")(dataset))):
                 self.acl.call(
                     "destroy_data_buffer", self.acl.create("mdl.get_dataset_buffer", dataset, place)
@@ -190,7 +193,7 @@ class _Run:
         shapes = []
         for number in range(self.count):
             dims = self.acl.call("mdl.get_input_dims", self.desc, number)
-            # Names of more than 127 bytes are others there.
+            # Names of more than 127 bytes are changed there.
             name = str(
                 self.acl.function("mdl.get_input_name_by_index")(self.desc, number) or dims["name"]
             )
@@ -236,7 +239,7 @@ class _Run:
                     "give the values in the om's own type and shape; a dynamic model needs "
                     "its shapes told",
                 )
-            self._add(self.given, self._on_device(data), len(data))
+            self._add(self.input_dataset, self._on_device(data), len(data))
 
     def _input_bytes(self, number: int, shape: Shape) -> int:
         size = int(self.acl.function("mdl.get_input_size_by_index")(self.desc, number))
@@ -252,7 +255,7 @@ class _Run:
 
     def _on_device(self, data: bytes) -> int:
         address = self._allocate(len(data))
-        # Older versions of pyACL know no bytes.
+        # Older versions of pyACL do not accept bytes.
         source = (
             self.acl.create("util.bytes_to_ptr", data)
             if self.acl.function("util.bytes_to_ptr") is not None
@@ -271,31 +274,39 @@ class _Run:
             "mdl.add_dataset_buffer", dataset, self.acl.create("create_data_buffer", address, size)
         )
 
-    def _tell(self, shapes: Sequence[Tuple[str, Shape]]) -> None:
-        """Tell what is dynamic: the gear, by the input that the compiler added for it, or the
+    def _set_dynamic_shapes(self, shapes: Sequence[Tuple[str, Shape]]) -> None:
+        """Set what is dynamic: the gear, by the input that the compiler added for it, or the
         shapes.
         """
         acl, job = self.acl, self.job
         if self.gears:
             index = self.gear_input
             size = int(acl.function("mdl.get_input_size_by_index")(self.desc, index))
-            self._add(self.given, self._allocate(size), size)
+            self._add(self.input_dataset, self._allocate(size), size)
             if job["batch"] is not None:
-                acl.call("mdl.set_dynamic_batch_size", self.model, self.given, index, job["batch"])
+                acl.call(
+                    "mdl.set_dynamic_batch_size",
+                    self.model,
+                    self.input_dataset,
+                    index,
+                    job["batch"],
+                )
             elif job["size"] is not None:
-                acl.call("mdl.set_dynamic_hw_size", self.model, self.given, index, *job["size"])
+                acl.call(
+                    "mdl.set_dynamic_hw_size", self.model, self.input_dataset, index, *job["size"]
+                )
             else:
                 whole = [dim for _, shape in shapes for dim in shape]
                 dims = {"name": "", "dimCount": len(whole), "dims": whole}
-                acl.call("mdl.set_input_dynamic_dims", self.model, self.given, index, dims)
+                acl.call("mdl.set_input_dynamic_dims", self.model, self.input_dataset, index, dims)
         elif job["shape"]:
             for number, (_, shape) in enumerate(shapes):
                 kind = acl.function("mdl.get_input_data_type")(self.desc, number)
                 desc = acl.create("create_tensor_desc", kind, list(shape), ND)
-                acl.call("mdl.set_dataset_tensor_desc", self.given, desc, number)
+                acl.call("mdl.set_dataset_tensor_desc", self.input_dataset, desc, number)
 
     def _put_outputs(self) -> List[Tuple[int, int]]:
-        """Make room for the outputs; return address and size of each."""
+        """Allocate the outputs; return address and size of each."""
         buffers = []
         sizes = self.job["output_bytes"]
         for number in range(self.acl.create("mdl.get_num_outputs", self.desc)):
@@ -308,7 +319,7 @@ class _Run:
                 )
                 raise InputError(text, "give the bytes of each output, or more")
             address = self._allocate(size)
-            self._add(self.wanted, address, size)
+            self._add(self.output_dataset, address, size)
             buffers.append((address, size))
         return buffers
 
@@ -335,7 +346,7 @@ class _Run:
         """Return the shape that an output has in this run."""
         acl = self.acl
         if self.job["shape"] and acl.function("mdl.get_dataset_tensor_desc") is not None:
-            desc = acl.function("mdl.get_dataset_tensor_desc")(self.wanted, number)
+            desc = acl.function("mdl.get_dataset_tensor_desc")(self.output_dataset, number)
             if desc:
                 count = int(acl.function("get_tensor_desc_num_dims")(desc))
                 return tuple(

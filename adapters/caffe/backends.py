@@ -58,11 +58,11 @@ sys.path += %r
 try:
     %s
 except BaseException as error:
-    told = []
+    errors = []
     while error is not None:
-        told.append("%%s: %%s" %% (type(error).__name__, " ".join(str(error).split())))
+        errors.append("%%s: %%s" %% (type(error).__name__, " ".join(str(error).split())))
         error = error.__cause__ or error.__context__
-    print("; ".join(told))
+    print("; ".join(errors))
     sys.exit(1)
 """
 

@@ -263,7 +263,7 @@ def _check(net: Net, done: Deinplaced, state: State) -> None:
             "the rewritten net cannot be read (a defect of goldwatch; nothing was written): %s"
             % error.message
         ) from error
-    kept = _without(net, len(after.layers))
+    remaining = _without(net, len(after.layers))
     for layer in after.layers:
         if layer.is_in_place:
             raise GoldwatchError(
@@ -272,8 +272,8 @@ def _check(net: Net, done: Deinplaced, state: State) -> None:
             )
     names = [(layer.name, layer.type) for layer in after.layers]
     if (
-        names != [(layer.name, layer.type) for _, layer in kept]
-        or _edges(net, kept) != after.graph()
+        names != [(layer.name, layer.type) for _, layer in remaining]
+        or _edges(net, remaining) != after.graph()
     ):
         raise GoldwatchError(
             "the rewritten net is another graph (a defect of goldwatch; nothing was written)"
@@ -291,11 +291,13 @@ def _without(net: Net, count: int) -> List[Tuple[int, Layer]]:
     return [(number, layer) for number, layer in numbered if number not in dropped]
 
 
-def _edges(net: Net, kept: Sequence[Tuple[int, Layer]]) -> List[Tuple[List[Tuple[int, int]], int]]:
+def _edges(
+    net: Net, remaining: Sequence[Tuple[int, Layer]]
+) -> List[Tuple[List[Tuple[int, int]], int]]:
     """Return the original net's graph with dropped layers short-circuited and the others
     renumbered.
     """
-    numbers = {number: position for position, (number, _) in enumerate(kept)}
+    numbers = {number: position for position, (number, _) in enumerate(remaining)}
     graph = net.graph()
 
     def origin(edge: Tuple[int, int]) -> Tuple[int, int]:
@@ -303,4 +305,6 @@ def _edges(net: Net, kept: Sequence[Tuple[int, Layer]]) -> List[Tuple[List[Tuple
             edge = graph[edge[0]][0][0]
         return (numbers[edge[0]], edge[1]) if edge[0] >= 0 else edge
 
-    return [([origin(edge) for edge in graph[number][0]], graph[number][1]) for number, _ in kept]
+    return [
+        ([origin(edge) for edge in graph[number][0]], graph[number][1]) for number, _ in remaining
+    ]

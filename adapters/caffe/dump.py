@@ -326,8 +326,8 @@ def _job_document(
 
 def _weights_out(options: DumpOptions, folder: str) -> Optional[str]:
     """Return where weights that are made up are kept for another backend."""
-    kept = options.check_backend is not None and options.random_weights is not None
-    return os.path.join(folder, "made.caffemodel") if kept else None
+    saved = options.check_backend is not None and options.random_weights is not None
+    return os.path.join(folder, "made.caffemodel") if saved else None
 
 
 def _hint_for(net: Net, backend: str) -> str:
@@ -379,7 +379,7 @@ def _result_of(net: Net, outcome: Outcome, backend: str, hint: str) -> Dict[str,
     """Return the child's result, or raise what ended it; a folder counts as complete only once the
     child has ended by itself.
     """
-    done: List[Dict[str, Any]] = outcome.told.get("runs", [])
+    done: List[Dict[str, Any]] = outcome.messages.get("runs", [])
     # One that ends with a code of its own (a Python layer's, a library's at the end) may have been
     # anywhere.
     if outcome.returncode in (0, EXIT_INTERRUPTED):
@@ -392,7 +392,7 @@ def _result_of(net: Net, outcome: Outcome, backend: str, hint: str) -> Dict[str,
             if done
             else interrupted(0, "")
         )
-    if "result" not in outcome.told or outcome.returncode != 0:
+    if "result" not in outcome.messages or outcome.returncode != 0:
         raise _with_module(outcome.problem(backend, hint), net)
-    result: Dict[str, Any] = dict(outcome.told["result"], runs=done)
+    result: Dict[str, Any] = dict(outcome.messages["result"], runs=done)
     return result

@@ -54,7 +54,7 @@ class Batches:
         self._job = job
         self._net = net
         self._inputs = inputs
-        self._kept: Arrays = {}
+        self._file_arrays: Arrays = {}
         for number, batch in enumerate(job["batches"]):
             # JSON has no tuples.
             items = {
@@ -90,7 +90,7 @@ class Batches:
                 message % (printable(blob), list(self.shapes[blob]), list(array.shape))
             )
         if len(job["batches"]) == 1:
-            self._kept[blob] = array
+            self._file_arrays[blob] = array
             return
         require_space(job["folder"], array.nbytes)
         np.save(self._path(number, position), array)
@@ -106,7 +106,7 @@ class Batches:
 
     def arrays(self, number: int) -> Arrays:
         """Return one batch's arrays by blob."""
-        return self._kept or {
+        return self._file_arrays or {
             entry.blob: np.load(self._path(number, position))
             for position, entry in enumerate(self._inputs)
             if entry.blob in self.shapes

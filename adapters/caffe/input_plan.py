@@ -97,15 +97,15 @@ def plan_batches(specs: Sequence[str], inputs: Sequence[NetInput], random: bool)
         A folder is empty, or folders have different numbers of files.
     """
     names = [entry.blob for entry in inputs]
-    given: Dict[str, List[Item]] = {}
+    items_by_blob: Dict[str, List[Item]] = {}
     folders: List[str] = []
     for spec in specs:
         for blob, items, is_folder in _parse(spec, names):
-            if blob in given:
+            if blob in items_by_blob:
                 raise UsageError("`inputs` names input %s twice" % printable(blob))
-            given[blob] = items
+            items_by_blob[blob] = items
             folders += [blob] if is_folder else []
-    missing = [entry for entry in inputs if entry.blob not in given and not entry.optional]
+    missing = [entry for entry in inputs if entry.blob not in items_by_blob and not entry.optional]
     if missing and not random:
         listed = ", ".join(entry.words for entry in missing)
         hint = "add `inputs=NAME=FILE` for each" + (
@@ -113,14 +113,18 @@ def plan_batches(specs: Sequence[str], inputs: Sequence[NetInput], random: bool)
         )
         raise UsageError("no file for the net's input %s" % listed, hint=hint)
     if not folders:
-        return [Batch({blob: items[0] for blob, items in given.items()})]
-    counts = {blob: len(given[blob]) for blob in folders}
+        return [Batch({blob: items[0] for blob, items in items_by_blob.items()})]
+    counts = {blob: len(items_by_blob[blob]) for blob in folders}
     if len(set(counts.values())) > 1:
         raise InputError("the folders of batches hold different numbers of files: %s" % counts)
     n_batches = counts[folders[0]]
     return [
         Batch(
-            {blob: items[number if blob in folders else 0] for blob, items in given.items()}, number
+            {
+                blob: items[number if blob in folders else 0]
+                for blob, items in items_by_blob.items()
+            },
+            number,
         )
         for number in range(n_batches)
     ]

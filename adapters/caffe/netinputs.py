@@ -203,18 +203,26 @@ def _data_shape(layer: Layer, index: int) -> Shape:
     transform = layer.message.message("transform_param")
     places = declared + [transform, transform.message("resize_param")]
 
-    def told(*names: str) -> int:
+    def declared_size(*names: str) -> int:
         return next(
             (params.integer(name, 0) for name in names for params in places if params.has(name)), 0
         )
 
-    sides = [told("crop_size") or told(name, "new_" + name) for name in ("height", "width")]
-    if index or not all(sides) or told("batch_size") < 1:
+    sides = [
+        declared_size("crop_size") or declared_size(name, "new_" + name)
+        for name in ("height", "width")
+    ]
+    if index or not all(sides) or declared_size("batch_size") < 1:
         return ()
     grey = transform.text("force_gray") == "true" or any(
         params.text("is_color") == "false" for params in declared
     )
-    return (told("batch_size"), told("channels") or (1 if grey else 3), sides[0], sides[1])
+    return (
+        declared_size("batch_size"),
+        declared_size("channels") or (1 if grey else 3),
+        sides[0],
+        sides[1],
+    )
 
 
 def dummy(layer: Layer, index: int) -> Optional[Any]:

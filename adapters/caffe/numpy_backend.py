@@ -185,7 +185,7 @@ class NumpyBackend:
         self,
         net: Net,
         weights: Weights,
-        given: Collection[str],
+        input_blobs: Collection[str],
         seed: Optional[int] = None,
         layers: Optional[UserLayers] = None,
     ) -> None:
@@ -193,13 +193,13 @@ class NumpyBackend:
         self.version = "goldwatch %s, numpy %s" % (__version__, np.__version__)
         self.made: Dict[str, List[Array]] = {}
         self._net = net
-        self._given = given
+        self._input_blobs = input_blobs
         self._weights = weights
         self._seed = seed
         self._sources = [origins for origins, _ in net.graph()]
         self._owners = shared_weights(net)
-        self._lacking = self._without_file()
-        numbers = {number for number, _ in self._lacking}
+        self._without_weights = self._without_file()
+        numbers = {number for number, _ in self._without_weights}
         refuse_unknown(
             net,
             self._layers.types,
@@ -210,9 +210,12 @@ class NumpyBackend:
         """Return the targets; a layer without a top makes nothing to save."""
         saved, skipped = [], [(name, NO_TOP) for _, name in targets.topless]
         for target in targets.saved:
-            if (target.number, target.top_index) in self._lacking:
+            if (target.number, target.top_index) in self._without_weights:
                 skipped.append(
-                    (target.title, WITHOUT_FILE % self._lacking[target.number, target.top_index])
+                    (
+                        target.title,
+                        WITHOUT_FILE % self._without_weights[target.number, target.top_index],
+                    )
                 )
             else:
                 saved.append(target)
@@ -293,7 +296,7 @@ class NumpyBackend:
             for index, top in enumerate(layer.tops):
                 if (
                     reads_data(layer, self._layers.types)
-                    and top.text not in self._given
+                    and top.text not in self._input_blobs
                     and dummy(layer, index) is None
                 ):
                     without_file[number, index] = top.text

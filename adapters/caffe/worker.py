@@ -116,10 +116,10 @@ def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:
                 lambda: bool(stop),
             )
         )
-        parent.tell(runs=results)
+        parent.send(runs=results)
     if job["weights_out"] is not None:
         write_weights(job["weights_out"], backend.all_weights())
-    parent.tell(
+    parent.send(
         result={
             "backend": backend.name,
             "backend_version": backend.version,

@@ -1,5 +1,5 @@
-"""How a child process ended, and what that means for the user: its own error, its exception, its
-crash, or what it logged last.
+"""How a child process ended, and the error that follows for the user: its own error, its exception,
+its crash, or the last lines of its log.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Outcome:
     ----------
     returncode
         Its exit code, negative for a signal.
-    told
+    messages
         The last of each of its messages by kind, of ``saved`` a list of all; ``error`` and
         ``exception`` come from :mod:`.serve`, the others are the framework's own.
     interrupted
@@ -44,19 +44,19 @@ class Outcome:
     """
 
     returncode: int
-    told: Dict[str, Any]
+    messages: Dict[str, Any]
     interrupted: bool = False
     log: str = ""
 
     @property
     def died(self) -> bool:
-        """Whether a signal ended it: nothing that it claimed is certain then."""
+        """Whether a signal ended it: nothing it reported is certain then."""
         return self.returncode < 0
 
     @property
     def own_error(self) -> Optional[GoldwatchError]:
         """The error that goldwatch's own part raised in the child, or None."""
-        document = self.told.get("error")
+        document = self.messages.get("error")
         if document is None:
             return None
         kind = getattr(errors, str(document["class"]), InputError)
@@ -71,14 +71,14 @@ class Outcome:
         Parameters
         ----------
         what
-            Who ran in the child, such as ``caffe``.
+            What ran in the child, such as ``caffe``.
         hint
-            What to look at, where the child's own words do not tell.
+            What to do, where the child's own message does not say it.
         """
         own_error = self.own_error
         if own_error is not None:
             return own_error
-        raised = self.told.get("exception")
+        raised = self.messages.get("exception")
         cause = log_cause(self.log)
         if raised is not None:
             _log.info("%s", raised["trace"])

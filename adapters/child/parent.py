@@ -1,5 +1,5 @@
-"""The parent's side: start a child Python in a group of its own, listen to it, pass Ctrl-C on, and
-see it end whatever happens.
+"""The parent's side: starts a child Python in a group of its own, reads its messages, passes Ctrl-C
+on, and waits for its end in every case.
 
 A signal to this process is only noted (:class:`~.signals.NotedSignals`) and acted upon here, so
 that no exception can come between the child's birth and the moment when somebody waits for it. The
@@ -28,7 +28,7 @@ from ..manifest import sweep
 from .outcome import Outcome
 from .signals import NotedSignals, deaf
 
-# What becomes of the child's output: kept in a log, passed on to our own, or all of it to our
+# Where the child's output goes: to a log, to our own stdout and stderr, or all of it to our
 # stderr.
 LOG, OURS, STDERR = "log", "ours", "stderr"
 INTERRUPT_S = 20.0
@@ -48,7 +48,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Task:
-    """What a child shall do.
+    """The task of a child.
 
     Attributes
     ----------
@@ -59,7 +59,8 @@ class Task:
     job
         Anything that JSON can hold.
     outs
-        Golden folders that the child writes: what a dead one left half-done there is removed.
+        Golden folders that the child writes: incomplete files of a child that died are removed
+        there.
     options
         Of the interpreter.
     environment
@@ -108,16 +109,16 @@ def run_child(task: Task, folder: str, progress: Progress = lambda done, total: 
                 sweep(out, child.pid)
     if signals.received and signals.received[0] != signal.SIGINT:
         signals.pass_on()
-    return Outcome(returncode, child.told, bool(signals.received), _tail(log))
+    return Outcome(returncode, child.messages, bool(signals.received), _tail(log))
 
 
 class _Child:
     def __init__(self, task: Task, path: str, log: str, environment: Dict[str, str]) -> None:
-        self.told: Dict[str, Any] = {}
+        self.messages: Dict[str, Any] = {}
         self._rest = b""
-        self._asked: List[int] = []
+        self._sent_signals: List[int] = []
         self._next_s = 0.0
-        self._seen = 0
+        self._signals_handled = 0
         sys.stdout.flush()
         self._reading, writing = os.pipe()
         try:
@@ -164,11 +165,11 @@ class _Child:
             if ended:
                 return
             if not open_:
-                # It closes the pipe by ending.
+                # The pipe is closed by the end of the child.
                 time.sleep(_ENDING_S)
-            self._heed(signals)
-            if "progress" in self.told and not signals.received:
-                progress(*self.told["progress"])
+            self._pass_on(signals)
+            if "progress" in self.messages and not signals.received:
+                progress(*self.messages["progress"])
 
     def _ended(self) -> bool:
         # Not yet reaped, so that its number still names its group.
@@ -179,37 +180,37 @@ class _Child:
         for line in lines:
             message = json.loads(line.decode("ascii"))
             if "saved" in message:
-                self.told.setdefault("saved", []).append(message.pop("saved"))
-            self.told.update(message)
+                self.messages.setdefault("saved", []).append(message.pop("saved"))
+            self.messages.update(message)
 
-    def _heed(self, signals: NotedSignals) -> None:
+    def _pass_on(self, signals: NotedSignals) -> None:
         """Pass a noted signal on once, and insist later; a second one kills."""
         count, now_s = len(signals.received), time.monotonic()
-        if count == 0 or signal.SIGKILL in self._asked:
+        if count == 0 or signal.SIGKILL in self._sent_signals:
             return
-        if not self._asked:
-            self._ask(signal.SIGINT, now_s + INTERRUPT_S)
-        elif count > self._seen:
-            self._ask(signal.SIGKILL, now_s)
+        if not self._sent_signals:
+            self._send(signal.SIGINT, now_s + INTERRUPT_S)
+        elif count > self._signals_handled:
+            self._send(signal.SIGKILL, now_s)
         elif now_s > self._next_s:
-            self._ask(
-                signal.SIGKILL if signal.SIGTERM in self._asked else signal.SIGTERM,
+            self._send(
+                signal.SIGKILL if signal.SIGTERM in self._sent_signals else signal.SIGTERM,
                 now_s + TERMINATE_S,
             )
-        self._seen = count
+        self._signals_handled = count
 
-    def _ask(self, number: int, next_s: float) -> None:
-        self._asked.append(number)
+    def _send(self, number: int, next_s: float) -> None:
+        self._sent_signals.append(number)
         self._next_s = next_s
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, number)
 
     def end(self) -> int:
-        """Return the exit code; a child that still lives (an error of ours) or was interrupted
-        takes its whole group with it.
+        """Return the exit code; a child that is still running (an error of ours) or was interrupted
+        is killed with its whole group.
         """
-        if self._asked or not self._ended():
-            self._ask(signal.SIGKILL, 0.0)
+        if self._sent_signals or not self._ended():
+            self._send(signal.SIGKILL, 0.0)
         os.close(self._reading)
         return self._process.wait()
 

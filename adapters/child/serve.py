@@ -1,5 +1,5 @@
-"""The child's side: do one task, tell the parent by JSON lines on a pipe, and let no exception get
-lost.
+"""The child's side: does one task, reports to the parent by JSON lines on a pipe, and loses no
+exception.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Parent:
         self._lock = threading.Lock()
         self._last_s = 0.0
 
-    def tell(self, **messages: Any) -> None:
+    def send(self, **messages: Any) -> None:
         """Send messages.
 
         Raises
@@ -53,15 +53,15 @@ class Parent:
                 data = data[os.write(self._descriptor, data) :]
 
     def progress(self, done: int, total: int) -> None:
-        """Tell how far the work is, a few times a second at most."""
+        """Send the progress, a few times a second at most."""
         now_s = time.monotonic()
         if done == total or now_s - self._last_s > PROGRESS_INTERVAL_S:
             self._last_s = now_s
-            self.tell(progress=[done, total])
+            self.send(progress=[done, total])
 
-    def tell_error(self, error: GoldwatchError) -> None:
-        """Tell an error of goldwatch's own."""
-        self.tell(
+    def send_error(self, error: GoldwatchError) -> None:
+        """Send an error of goldwatch's own."""
+        self.send(
             error={"class": type(error).__name__, "message": error.message, "hint": error.hint}
         )
 
@@ -91,16 +91,16 @@ def _work(task: Dict[str, Any], parent: Parent) -> Any:
 
 
 def served(parent: Parent, work: Callable[[], Any]) -> int:
-    """Do the work and return the exit code; what is raised is told to the parent. SystemExit
+    """Do the work and return the exit code; an exception is sent to the parent. SystemExit
     passes.
     """
     try:
         code = work()
     except GoldwatchError as error:
-        parent.tell_error(error)
+        parent.send_error(error)
         return error.exit_code
     except BrokenPipeError:
-        # The parent is gone: nobody waits for the rest.
+        # The parent is gone: stop.
         return EXIT_INTERRUPTED
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -108,9 +108,9 @@ def served(parent: Parent, work: Callable[[], Any]) -> int:
         if caused_by_interrupt(error):
             return EXIT_INTERRUPTED
         if isinstance(error, OSError):
-            parent.tell(error=_os_error(error))
+            parent.send(error=_os_error(error))
             return EXIT_BAD_INPUT
-        parent.tell(
+        parent.send(
             exception={
                 "text": _text_of(error),
                 "where": _where(error),
@@ -122,7 +122,7 @@ def served(parent: Parent, work: Callable[[], Any]) -> int:
 
 
 def leave(code: int) -> NoReturn:
-    """End this process now, where all is written and told: taking a net and its framework apart
+    """End this process now, when everything is written and sent: freeing a net and its framework
     costs as much as running a small one.
 
     Not for a process that runs the user's code, which may have asked for something to be done at

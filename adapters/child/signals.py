@@ -19,7 +19,7 @@ HEEDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextlib.contextmanager
 def deaf() -> Iterator[None]:
-    """What is started inside hears SIGINT only from :func:`hear` on: a Python that is still
+    """Block SIGINT for processes started inside, until :func:`hear`: a Python that is still
     starting would answer it with a traceback.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
@@ -30,7 +30,7 @@ def deaf() -> Iterator[None]:
 
 
 def hear() -> None:
-    """End what :func:`deaf` began; a SIGINT that came meanwhile raises KeyboardInterrupt now."""
+    """Undo :func:`deaf`; a SIGINT that came meanwhile raises KeyboardInterrupt now."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
 
 

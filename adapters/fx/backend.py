@@ -38,8 +38,8 @@ def make_backend(recorder: Recorder) -> Backend:
 
 
 def _keep_upsampling() -> None:
-    """Have enlarging by the nearest neighbour stay one op, which PyTorch takes apart by itself.
-    Source: TorchAir's ``adjust_implicit_decomposition.py``.
+    """Keep nearest-neighbour upsampling as one op, which PyTorch decomposes by itself. Source:
+    TorchAir's ``adjust_implicit_decomposition.py``.
     """
     import torch
 
@@ -54,30 +54,30 @@ def _keep_upsampling() -> None:
 
 
 def _by_sizes(whole: Any) -> Callable[..., Any]:
-    def vec(given: Any, output_size: Any, scale_factors: Any) -> Any:
-        factors = scale_factors or [None] * (given.dim() - 2)
+    def vec(values: Any, output_size: Any, scale_factors: Any) -> Any:
+        factors = scale_factors or [None] * (values.dim() - 2)
         sizes = output_size or [
-            int(size * factor) for size, factor in zip(given.shape[2:], factors)
+            int(size * factor) for size, factor in zip(values.shape[2:], factors)
         ]
-        return whole(given, sizes, *factors)
+        return whole(values, sizes, *factors)
 
     return vec
 
 
 def _boxed(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what AOTAutograd calls with a list that it need not keep."""
+    """Return a function that AOTAutograd calls with a list it may clear."""
 
     def boxed(inputs: List[Any]) -> Any:
-        given = list(inputs)
+        arguments = list(inputs)
         inputs.clear()
-        return run(*given)
+        return run(*arguments)
 
     boxed._boxed_call = True  # type: ignore[attr-defined]
     return boxed
 
 
 def _running(gm: Any, graph: RecordedGraph) -> Callable[..., Any]:
-    """Return what runs a graph in the place of a compiled one."""
+    """Return the function that runs a graph in place of a compiled one."""
     import torch
 
     class Recording(torch.fx.Interpreter):  # type: ignore[misc]
@@ -121,8 +121,8 @@ def _running(gm: Any, graph: RecordedGraph) -> Callable[..., Any]:
 def numbered(
     values: Sequence[Any], as_array: Callable[[Any], Any]
 ) -> List[Tuple[Tuple[int, ...], Any]]:
-    """Return each value with its number; the tensors of a list with their places in it too. What is
-    no value is left out.
+    """Return each value with its number; the tensors of a list also with their position in it.
+    Anything else is left out.
     """
     arrays: List[Tuple[Tuple[int, ...], Any]] = []
     for number, value in enumerate(values):

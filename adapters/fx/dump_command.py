@@ -1,5 +1,5 @@
-"""The whole of ``golden fx dump``: check the request, find a Python that has PyTorch, run the
-script there, and tell what came of it.
+"""``golden fx dump`` as a whole: check the request, find a Python that has PyTorch, run the script
+there, and return the result.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class FxJob:
         Replace the FX files of an earlier run.
     own_stdout
         What the script prints goes to stderr.
-    tell
+    say
         Called with lines of progress.
     """
 
@@ -56,7 +56,7 @@ class FxJob:
     python: Optional[str] = None
     force: bool = False
     own_stdout: bool = False
-    tell: Callable[[str], None] = lambda text: None
+    say: Callable[[str], None] = lambda text: None
 
 
 def run_fx(job: FxJob) -> Dict[str, Any]:
@@ -102,13 +102,13 @@ def run_fx(job: FxJob) -> Dict[str, Any]:
         else {},
         "extra": {"command": [printable(text) for text in job.words], "python": printable(python)},
     }
-    job.tell("running %s with %s" % ("-c" if kind == CODE else target, python))
+    job.say("running %s with %s" % ("-c" if kind == CODE else target, python))
     with tempfile.TemporaryDirectory(prefix="goldwatch-fx-") as scratch:
         outcome = run_child(
             Task(python, _MODULE, document, (), options, output=STDERR if job.own_stdout else OURS),
             scratch,
         )
-    state: Dict[str, Any] = dict(outcome.told.get("state") or {}, python=python)
+    state: Dict[str, Any] = dict(outcome.messages.get("state") or {}, python=python)
     if outcome.interrupted:
         if not state.get("files"):
             raise Interrupted("interrupted; nothing was saved")
@@ -122,14 +122,16 @@ def run_fx(job: FxJob) -> Dict[str, Any]:
     return state
 
 
-def _find(wanted: Optional[str], word: Optional[str]) -> str:
+def _find(requested: Optional[str], word: Optional[str]) -> str:
     """Return the Python that has PyTorch: the user's, else the one in front of the script, the
     running one, or the first on PATH.
     """
-    if wanted is not None:
-        python = resolve_python(wanted)
+    if requested is not None:
+        python = resolve_python(requested)
         if runs(python, _HAS_TORCH) is not None:
-            raise EnvironmentProblem("`python` %s has no PyTorch" % printable(wanted), hint=_HINT)
+            raise EnvironmentProblem(
+                "`python` %s has no PyTorch" % printable(requested), hint=_HINT
+            )
         return python
     named = shutil.which(word) if word else None
     if word and named is None and os.sep in word:

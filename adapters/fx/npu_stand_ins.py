@@ -24,8 +24,8 @@ _DEVICES = ("npu", "cuda")
 
 
 def install(backend: Backend) -> None:
-    """Put the stand-ins in, and have all that torch.compile is given go to a backend; PyTorch is
-    imported now.
+    """Install the stand-ins, and pass everything given to torch.compile to a backend; imports
+    PyTorch.
     """
     import torch
 
@@ -36,7 +36,7 @@ def install(backend: Backend) -> None:
     sys.modules["torch.npu"] = torch.npu
     _compile_with(torch, backend)
     _stay_on_cpu(torch)
-    # Its fused kernel for the CPU would be one node of an op that no NPU has.
+    # Its fused CPU kernel would be one node of an op that no NPU has.
     torch.backends.cuda.enable_flash_sdp(False)
     torch.backends.cuda.enable_mem_efficient_sdp(False)
 
@@ -46,12 +46,12 @@ def _compile_with(torch: Any, backend: Backend) -> None:
 
     @functools.wraps(original)
     def compile_here(model: Any = None, **options: Any) -> Any:
-        given = options.get("backend")
-        chosen = given if getattr(given, "func", None) is backend else backend
-        kept = {
+        requested = options.get("backend")
+        chosen = requested if getattr(requested, "func", None) is backend else backend
+        passed_on = {
             name: options[name] for name in ("fullgraph", "dynamic", "disable") if name in options
         }
-        return original(model, backend=chosen, **kept)
+        return original(model, backend=chosen, **passed_on)
 
     torch.compile = compile_here
 
@@ -71,7 +71,7 @@ def _stay_on_cpu(torch: Any) -> None:
 
 
 def _device_of(original: Any) -> Any:
-    """Return what makes devices in the place of ``torch.device``, which knows no npu."""
+    """Return a replacement of ``torch.device``, which does not know npu."""
 
     class Maker(type):
         def __call__(cls, *values: Any, **options: Any) -> Any:
@@ -85,8 +85,8 @@ def _device_of(original: Any) -> Any:
 
 
 def _let_old_dynamo_ask_devices(kind: Any) -> None:
-    """Have PyTorch 2.1 trace ``isinstance(x.device, …)``, where a compiled function calls what
-    :func:`_on_cpu` made.
+    """Make PyTorch 2.1 trace ``isinstance(x.device, …)``, where a compiled function calls the
+    result of :func:`_on_cpu`.
     """
     with contextlib.suppress(ImportError):
         from torch._dynamo.variables.torch import TorchVariable
@@ -194,7 +194,7 @@ def _refused(name: str) -> Callable[..., Any]:
 
 
 class Settings:
-    """Anything else of those packages: it takes every setting, and called it gives its first
+    """Anything else of those packages: it accepts every setting, and a call returns its first
     argument, or other settings.
     """
 

@@ -83,16 +83,16 @@ class Recorder:
         return self._tokens is None or token in self._tokens
 
     def note(self, entry: Dict[str, Any], digest: Future[str]) -> None:
-        """Take note of a file that was written."""
+        """Record a file that was written."""
         self._tensors.append(entry)
         self._sums.append((entry, digest))
 
     def skip(self, tensor: str, reason: str) -> None:
-        """Take note of a value that is not kept."""
+        """Record a value that is not saved."""
         self._skipped.setdefault(tensor, reason)
 
     def close(self, complete: bool, **extra: Any) -> None:
-        """Write the manifest, where anything was kept."""
+        """Write the manifest, if anything was saved."""
         if not self._tensors:
             return
         for entry, digest in self._sums:
@@ -132,7 +132,7 @@ class RecordedGraph:
         self._next = 0
 
     def call(self) -> Optional[RecordedCall]:
-        """Return where the next call's values go; None where it is not wanted."""
+        """Return the recorder of the next call; None where it is not requested."""
         token = self._next
         self._next += 1
         self._recorder.calls += 1

@@ -1,5 +1,5 @@
-"""The child's side of ``golden fx dump``: runs the user's script in PyTorch's own Python and keeps
-what its graphs compute.
+"""The child's side of ``golden fx dump``: runs the user's script in PyTorch's own Python and saves
+the values of its graphs.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def work(job: Dict[str, Any], parent: Parent) -> int:
         raise
     finally:
         recorder.close(complete, **job["extra"])
-        parent.tell(state={
+        parent.send(state={
             "folder": recorder.folder, "graphs": recorder.graphs, "calls": recorder.calls,
             "kept": recorder.kept,
             "files": len(recorder), "version": version,
@@ -101,7 +101,9 @@ def require_torch() -> str:
 
 
 def _print(error: BaseException) -> None:
-    """Print what the script raised as Python does: without the frames that started it."""
+    """Print an exception of the script as Python does, without the frames that started the
+    script.
+    """
     our_files, trace = (
         {__file__, run_as_main.__code__.co_filename, runpy.__file__, "<frozen runpy>"},
         error.__traceback__,

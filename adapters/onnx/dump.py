@@ -1,5 +1,5 @@
-"""Golden files from an ONNX model: checks everything, runs the model in a child process, and passes
-on what that did.
+"""Golden files from an ONNX model: checks everything, runs the model in a child process, and
+returns its result.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Decode = Callable[[str, Optional[Shape], str], None]
 
 @dataclass(frozen=True)
 class DumpOptions:
-    """What the user asked for.
+    """The options of a dump.
 
     Attributes
     ----------
@@ -166,7 +166,7 @@ def dump(
             "seed": options.seed,
             "halves": list(options.halves),
             "feeds": {name: astuple(item) for name, item in fed.items()},
-            "wanted": selected,
+            "selected": selected,
             "budget_bytes": options.memory_mib * _MIB
             if options.memory_mib is not None
             else free_memory_bytes() // 2,
@@ -207,16 +207,16 @@ def _inputs(
         in_folder, others = folder_items(options.folder, names)
         items = dict(in_folder, **items)
         doubts = _folder_doubts(options, model, items, others)
-    given = parse_shapes(options.shapes, names)
+    user_shapes = parse_shapes(options.shapes, names)
     shapes = {
         name: shape
         for name, shape in options.model_shapes.items()
-        if name in names and name not in given
+        if name in names and name not in user_shapes
     }
     for value in model.graph.data_inputs:
         if value.name in shapes:
             check_shape(value, shapes[value.name], "the compiled model's shape")
-    shapes.update(given)
+    shapes.update(user_shapes)
     return items, shapes, doubts
 
 
@@ -316,9 +316,9 @@ def _result_of(outcome: Outcome, options: DumpOptions) -> Dict[str, Any]:
     """Return the child's result, or raise what ended it; the folder counts as complete only once
     the child has ended by itself.
     """
-    result: Dict[str, Any] = outcome.told.get("result", {})
+    result: Dict[str, Any] = outcome.messages.get("result", {})
     if outcome.died:
-        keep_finished(options.out, _manifest_of(outcome.told))
+        keep_finished(options.out, _manifest_of(outcome.messages))
     elif result.get("complete") and outcome.returncode == 0:
         add_to_manifest(options.out, complete=True)
     if outcome.interrupted:
@@ -328,19 +328,19 @@ def _result_of(outcome: Outcome, options: DumpOptions) -> Dict[str, Any]:
     return result
 
 
-def _manifest_of(told: Mapping[str, Any]) -> Dict[str, Any]:
+def _manifest_of(messages: Mapping[str, Any]) -> Dict[str, Any]:
     """Return the manifest as far as a child that died has told it."""
-    begun = dict(told.get("begun", {}))
-    begun["source"] = dict(told.get("sums", {}), **begun.get("source", {}))
-    if "original" in told:
-        begun["original"] = told["original"]
-    return dict(begun, tensors=told.get("saved", []))
+    begun = dict(messages.get("begun", {}))
+    begun["source"] = dict(messages.get("sums", {}), **begun.get("source", {}))
+    if "original" in messages:
+        begun["original"] = messages["original"]
+    return dict(begun, tensors=messages.get("saved", []))
 
 
 def _problem(outcome: Outcome, options: DumpOptions) -> GoldwatchError:
     problem = outcome.problem(options.backend, _CRASH if outcome.died else _HINT)
-    if outcome.died and outcome.told.get("doing"):
-        problem.message += "; it was " + printable(outcome.told["doing"])
+    if outcome.died and outcome.messages.get("doing"):
+        problem.message += "; it was " + printable(outcome.messages["doing"])
     count = len(golden_files(options.out)) if outcome.died else 0
     if count:
         problem.message += "; %d golden files in %s are whole, the rest is missing" % (

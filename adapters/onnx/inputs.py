@@ -112,19 +112,7 @@ def load_inputs(
         for value in values
         if value.name not in arrays
     }
-    unknown = [value for value in values if value.name in known and known[value.name] is None]
-    if unknown:
-        listed = ", ".join(
-            "%s %s" % (printable(value.name), shown_shape(value.shape)) for value in unknown
-        )
-        dims = ",".join(
-            str(dim) if isinstance(dim, int) else "N" for dim in unknown[0].shape or ("N", "N")
-        )
-        example = "`shapes=%s=%s`" % (printable(unknown[0].name), dims)
-        raise UsageError(
-            "the model does not say the whole shape of its input %s" % listed,
-            hint="add %s with numbers for each" % example,
-        )
+    _require_shapes([value for value in values if known.get(value.name, ()) is None])
     fed = []
     for number, value in enumerate(values):
         if value.name not in arrays:
@@ -145,6 +133,21 @@ def load_inputs(
         done = _converted(array, dtype, value.dtype, where)
         fed.append(Fed(value.name, TYPES[value.dtype], done, origin, _overflowed(array, done)))
     return fed
+
+
+def _require_shapes(unknown: Sequence[OnnxValue]) -> None:
+    if unknown:
+        listed = ", ".join(
+            "%s %s" % (printable(value.name), shown_shape(value.shape)) for value in unknown
+        )
+        dims = ",".join(
+            str(dim) if isinstance(dim, int) else "N" for dim in unknown[0].shape or ("N", "N")
+        )
+        example = "`shapes=%s=%s`" % (printable(unknown[0].name), dims)
+        raise UsageError(
+            "the model does not say the whole shape of its input %s" % listed,
+            hint="add %s with numbers for each" % example,
+        )
 
 
 def load_feed(item: Item, name: str, value: Optional[OnnxValue], floats: int) -> Fed:

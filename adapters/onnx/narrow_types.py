@@ -118,8 +118,8 @@ def encode(values: np.ndarray, name: str) -> bytes:
     if name == BFLOAT16:
         bits = flat.astype(np.float32).view(np.uint32)
         rounded = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
-        kept = np.where(np.isnan(flat), bits | np.uint32(0x400000), rounded) >> np.uint32(16)
-        return kept.astype("<u2").tobytes()
+        upper_half = np.where(np.isnan(flat), bits | np.uint32(0x400000), rounded) >> np.uint32(16)
+        return upper_half.astype("<u2").tobytes()
     codes = _nearest_codes(flat, name)
     width = BY_NAME[name].bits
     if width == 8:

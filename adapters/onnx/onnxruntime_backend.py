@@ -39,32 +39,32 @@ Result = Tuple[Target, Union[np.ndarray, str], str]
 
 
 class Stopped(Exception):
-    """The user wants to end."""
+    """The user pressed Ctrl-C."""
 
 
 class Stop:
-    """What the user's Ctrl-C is told by: it ends a run between two nodes.
+    """Set by Ctrl-C: ends a run between two nodes.
 
     Attributes
     ----------
-    asked
-        Whether it came.
+    requested
+        Whether Ctrl-C came.
     """
 
     def __init__(self) -> None:
-        self.asked = False
+        self.requested = False
         self._options: Any = None
 
     def __call__(self) -> None:
-        """Note it."""
-        self.asked = True
+        """Request the end."""
+        self.requested = True
         if self._options is not None:
             self._options.terminate = True
 
     def options(self, runtime: Any) -> Any:
-        """Return run options that end the run when it comes."""
+        """Return run options that end the run when that is requested."""
         self._options = runtime.RunOptions()
-        self._options.terminate = self.asked
+        self._options.terminate = self.requested
         return self._options
 
 
@@ -149,14 +149,14 @@ class Onnxruntime:
             stop,
         )
         inputs = {value.name for value in model.graph.inputs}
-        self._own = b"".join(
+        self._input_fields = b"".join(
             input_of(each.name, each.type.code, each.array.shape)
             for each in fed
             if each.name not in inputs
         )
         # onnxruntime's Python takes no values of these types on every version: an initializer of an
         # input's name is its default.
-        self._own += b"".join(
+        self._input_fields += b"".join(
             initializer_of(each.name, each.type.code, each.array.shape, each.raw)
             for each in fed
             if is_narrow(each.type.name)
@@ -234,7 +234,7 @@ class Onnxruntime:
         self.options["slices"] = len(slices)
         for number, chosen in enumerate(slices):
             if session is None or len(slices) > 1:
-                # The one before goes first: the weights are in memory once.
+                # Free the previous session first, so that the weights are in memory only once.
                 session = None
                 session = self._session(
                     additions + self._declared(chosen if len(slices) > 1 else targets)
@@ -275,7 +275,7 @@ class Onnxruntime:
             options.add_free_dimension_override_by_name(name, size)
         ort.set_seed(self._seed)
         with self._model.open() as file:
-            data = with_additions(file, self._own + additions, self._without)
+            data = with_additions(file, self._input_fields + additions, self._without)
         os.chdir(os.path.dirname(os.path.abspath(self._model.path)))
         self.doing("loading the model")
         try:
@@ -283,7 +283,7 @@ class Onnxruntime:
         except Exception as error:
             raise explained(error, self._model, self._names, self.version) from error
         self.doing("")
-        # Kept for falling back to other providers.
+        # onnxruntime keeps it for a fallback to other providers.
         session._model_bytes = None
         return session
 
@@ -339,10 +339,10 @@ class Onnxruntime:
         thread = threading.Thread(target=run, daemon=True)
         thread.start()
         while thread.is_alive():
-            # Without an end the main thread of old Pythons hears no signal.
+            # With an endless wait the main thread of old Pythons handles no signal.
             thread.join(3600)
         self.doing("")
-        if self._stop.asked:
+        if self._stop.requested:
             raise Stopped
         if failed:
             raise explained(failed[0], self._model, self._names, self.version) from failed[0]

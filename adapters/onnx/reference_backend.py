@@ -44,7 +44,7 @@ class Reference:
         self.version = str(onnx.__version__)
         self._model, self._without, self._seed, self._stop = model, without, seed, stop
         inputs = {value.name for value in model.graph.inputs}
-        self._own = b"".join(
+        self._input_fields = b"".join(
             input_of(each.name, each.type.code, each.array.shape)
             for each in fed
             if each.name not in inputs
@@ -81,7 +81,9 @@ class Reference:
     def _run(self, additions: bytes, names: Sequence[str]) -> List[Any]:
         with self._model.open() as file:
             data = with_additions(
-                file, self._own + additions + b"".join(map(output_of, names)), self._without
+                file,
+                self._input_fields + additions + b"".join(map(output_of, names)),
+                self._without,
             )
         np.random.seed(self._seed)
         self.doing("running all nodes at once (which of them it was at is not known)")
@@ -100,7 +102,7 @@ class Reference:
             )
             raise InputError(message, hint="use `backend=onnxruntime`") from error
         self.doing("")
-        if self._stop.asked:
+        if self._stop.requested:
             raise Stopped
         return list(arrays)
 

@@ -119,7 +119,7 @@ class _Runner:
     def run(self, piece: Dict[str, Any], arrays: Dict[str, Array]) -> List[Array]:
         """Return the wanted outputs of one piece."""
         nodes = {self._numbers[name]: name for name in piece["nodes"] if name in self._numbers}
-        names_wanted = [
+        output_names = [
             self._model.graph.nodes[self._numbers[name]].outputs[index]
             for name, index, _, _ in piece["outputs"]
         ]
@@ -129,7 +129,7 @@ class _Runner:
         }
         inputs = [Border(name, str(array.dtype), None) for name, array in feeds.items()]
         stream = io.BytesIO()
-        outputs = [Border(name, "", None) for name in dict.fromkeys(names_wanted)]
+        outputs = [Border(name, "", None) for name in dict.fromkeys(output_names)]
         OnnxCut(self._model, nodes, inputs, outputs, _Widened(self._model.path)).write(stream)
         names = [border.name for border in outputs]
         try:
@@ -141,7 +141,7 @@ class _Runner:
         for name, value in by_name.items():
             if not isinstance(value, np.ndarray):
                 raise InputError("its output %s is no tensor" % name)
-        return [by_name[name] for name in names_wanted]
+        return [by_name[name] for name in output_names]
 
     def _dims(self, name: str) -> Optional[Sequence[Optional[int]]]:
         """Return the dims of a value as the model tells them, else as many unknown ones as its ops'

@@ -254,13 +254,13 @@ def find_feed(model: OnnxModel, main: NamedGraph, what: str) -> Feed:
 
 def check_feeds(model: OnnxModel, feeds: Sequence[Feed]) -> None:
     """Raise InputError where a node whose output is given has another one that is still read."""
-    given = {feed.value for feed in feeds}
+    fed_values = {feed.value for feed in feeds}
     left_out = {id(feed.node) for feed in feeds}
     read = {name for node in model.graph.nodes if id(node) not in left_out for name in reads(node)}
     read.update(value.name for value in model.graph.outputs)
     for feed in feeds:
         for index, value in enumerate(feed.node.outputs):
-            if value and value in read and value not in given:
+            if value and value in read and value not in fed_values:
                 message = "output %d of node %s is read, too, and has no values" % (
                     index,
                     printable(feed.name),

@@ -53,7 +53,7 @@ class _Sums(threading.Thread):
         self.original: Dict[str, Any] = {}
 
     def run(self) -> None:
-        """Hash the files, and tell the sums as ``sums``, the files with them as ``original``."""
+        """Hash the files, and send the hashes as ``sums``, the files with them as ``original``."""
         sums = {path: sha256_of_file(path) for path in (self._model, *self._external)}
         self.document["model"] = sums[self._model]
         if self._external:
@@ -62,12 +62,12 @@ class _Sums(threading.Thread):
                 os.path.relpath(path, folder): sums[path] for path in self._external
             }
         self.original = original_of("onnx", self._model, sums, data=self._external)
-        self._parent.tell(sums=self.document, original=self.original)
+        self._parent.send(sums=self.document, original=self.original)
 
 
 def work(job: Dict[str, Any], parent: Parent) -> int:
-    """Do the job: what was done is told as ``result``; ``begun``, ``sums`` and ``saved`` count if
-    it is killed.
+    """Do the job. The result is sent as ``result``; if the child is killed, ``begun``, ``sums`` and
+    ``saved`` are used.
     """
     stop = Stop()
     signal.signal(signal.SIGINT, lambda number, frame: stop())
@@ -75,7 +75,7 @@ def work(job: Dict[str, Any], parent: Parent) -> int:
         _Run(job, parent, stop).save()
     except Stopped:
         pass
-    return EXIT_INTERRUPTED if stop.asked else 0
+    return EXIT_INTERRUPTED if stop.requested else 0
 
 
 class _Run:
@@ -88,10 +88,10 @@ class _Run:
         feeds = [find_feed(model, plan.main, name) for name in job["feeds"]]
         self._tainted: Set[str] = set()
         with model.open() as file:
-            given = {id(feed.node) for feed in feeds}
+            fed_nodes = {id(feed.node) for feed in feeds}
             self._randomness = Randomness(model, file)
             self._randomness.mark(
-                [node for node in model.graph.nodes if id(node) not in given], self._tainted
+                [node for node in model.graph.nodes if id(node) not in fed_nodes], self._tainted
             )
         self._plan = make_plan(model, self._tainted, feeds, plan.graphs)
         items = {name: Item(*fields) for name, fields in job["items"].items()}
@@ -102,14 +102,14 @@ class _Run:
         known = dict(model.graph.value_info, **{value.name: value for value in model.graph.outputs})
         floats = floats_of(model.graph)
         fed = [(feed, Item(*job["feeds"][name])) for name, feed in zip(job["feeds"], feeds)]
-        self._given = [
+        self._fed_outputs = [
             load_feed(item, feed.value, known.get(feed.value), floats) for feed, item in fed
         ]
         self._backend = self._choose([feed.node for feed in feeds])
-        self._backend.doing = lambda text: parent.tell(doing=text)
+        self._backend.doing = lambda text: parent.send(doing=text)
 
     def _choose(self, without: List[OnnxNode]) -> Any:
-        fed, seed = [*self._inputs, *self._given], self._job["seed"] or 0
+        fed, seed = [*self._inputs, *self._fed_outputs], self._job["seed"] or 0
         if self._job["backend"] == "reference":
             return Reference(self._model, fed, without, seed, self._stop)
         return Onnxruntime(
@@ -117,19 +117,19 @@ class _Run:
         )
 
     def save(self) -> None:
-        """Run the model and write everything; what was saved before Ctrl-C stays."""
+        """Run the model and write everything; what was saved before Ctrl-C is kept."""
         begun = time.perf_counter()
         additions, targets, skipped = self._with_branches()
         keys = (
             None
-            if self._job["wanted"] is None
-            else {(name, index) for name, index in self._job["wanted"]}
+            if self._job["selected"] is None
+            else {(name, index) for name, index in self._job["selected"]}
         )
         chosen = [
             target for target in targets if keys is None or (target.name, target.index) in keys
         ]
-        kept = set(chosen)
-        skipped += [(target.title, NOT_NEEDED) for target in targets if target not in kept]
+        chosen_set = set(chosen)
+        skipped += [(target.title, NOT_NEEDED) for target in targets if target not in chosen_set]
         writer = GoldenWriter(
             self._job["out"],
             self._backend.name,
@@ -161,13 +161,13 @@ class _Run:
                 options=self._backend.options,
                 seconds={"whole": round(time.perf_counter() - begun, 6)},
             )
-            writer.close(complete=not self._stop.asked)
-        self._parent.tell(result=self._result(writer, chosen))
+            writer.close(complete=not self._stop.requested)
+        self._parent.send(result=self._result(writer, chosen))
 
     def _write(
         self, writer: GoldenWriter, additions: bytes, chosen: Sequence[Target], saved: Set[Target]
     ) -> None:
-        fed = {each.name: each for each in (*self._inputs, *self._given)}
+        fed = {each.name: each for each in (*self._inputs, *self._fed_outputs)}
         known = [target for target in chosen if target.value in fed]
         computed = [target for target in chosen if target.value not in fed]
         total = len(chosen)
@@ -178,9 +178,9 @@ class _Run:
         )
         self._parent.progress(0, total)
         first = next(results, None)
-        # Only now: a model that does not run leaves no file behind.
+        # Only now, so that a model that does not run leaves no file behind.
         writer.extra["inputs"] = save_inputs(writer.out, self._inputs, self._job["halves"])
-        self._tell_begun(writer)
+        self._send_begun(writer)
         for target in known:
             self._put(writer, target, fed[target.value].array, fed[target.value].type.name, saved)
         while first is not None:
@@ -191,14 +191,14 @@ class _Run:
             else:
                 self._put(writer, target, array, dtype, saved)
             self._parent.progress(len(saved), total)
-            if self._stop.asked:
+            if self._stop.requested:
                 raise Stopped
             del array, first
             first = next(results, None)
 
-    def _tell_begun(self, writer: GoldenWriter) -> None:
-        """Tell what the manifest says besides the tensors: the parent writes it when this process
-        is killed.
+    def _send_begun(self, writer: GoldenWriter) -> None:
+        """Send the fields of the manifest besides the tensors: the parent writes it when this
+        process is killed.
         """
         begun = {
             "backend": writer.backend,
@@ -206,7 +206,7 @@ class _Run:
             "source": self._source(),
             "skipped": writer.skipped,
         }
-        self._parent.tell(begun={**begun, **writer.extra, "options": self._backend.options})
+        self._parent.send(begun={**begun, **writer.extra, "options": self._backend.options})
 
     def _put(
         self,
@@ -220,9 +220,9 @@ class _Run:
         if is_narrow(dtype):
             fields["source_dtype"] = dtype
         writer.write(target.name, target.index, array, **fields)
-        self._parent.tell(saved=writer.tensors[-1])
+        self._parent.send(saved=writer.tensors[-1])
         if self._backend.options["slices"] > 1:
-            # Memory is short: the values of the next slice need it.
+            # Free memory for the values of the next slice.
             writer.catch_up()
         saved.add(target)
 
@@ -291,8 +291,8 @@ class _Run:
     def _source(self) -> Dict[str, Any]:
         document = dict(self._sums.document)
         document["inputs"] = {fed.name: fed.origin for fed in self._inputs}
-        if self._given:
-            document["given"] = {fed.name: fed.origin for fed in self._given}
+        if self._fed_outputs:
+            document["given"] = {fed.name: fed.origin for fed in self._fed_outputs}
         if self._job["seed"] is not None:
             document["random_seed"] = self._job["seed"]
         return document
@@ -302,7 +302,7 @@ class _Run:
             "backend": self._backend.name,
             "backend_version": self._backend.version,
             "out": writer.out,
-            "complete": not self._stop.asked,
+            "complete": not self._stop.requested,
             "counts": writer.counts,
             "collisions": writer.collisions,
             "too_long": ["%s:%d" % key for key in writer.too_long],
@@ -313,7 +313,7 @@ class _Run:
             "inputs": writer.extra.get("inputs", []),
             "overflowed": [
                 [fed.name, fed.overflowed, fed.type.name]
-                for fed in (*self._inputs, *self._given)
+                for fed in (*self._inputs, *self._fed_outputs)
                 if fed.overflowed
             ],
             "options": self._backend.options,

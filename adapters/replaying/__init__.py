@@ -1,3 +1,3 @@
-"""Pieces of a model, each run from inputs of its own, in one child process: :mod:`.run` starts it,
-:mod:`.child` is its other side.
+"""Pieces of a model, each run with its own inputs, in one child process: :mod:`.run` starts it,
+:mod:`.child` is the other side.
 """

@@ -1,5 +1,5 @@
-"""The child's side: one piece after the other, its outputs rounded to the device's type and saved;
-what fails is told.
+"""The child's side: runs one piece after the other, rounds the outputs to the device's type and
+saves them; failures are reported.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ def serve_pieces(job: Mapping[str, Any], parent: Parent, run: RunPiece, backend:
     Parameters
     ----------
     run
-        Returns the wanted outputs of a piece (its document) from its inputs by name, in the piece's
-        order.
+        Returns the requested outputs of a piece (its document) from its inputs by name, in the
+        piece's order.
     backend
         The framework and its version, for the result.
     """
     pieces = job["pieces"]
     for done, piece in enumerate(pieces, 1):
-        parent.tell(began=piece["number"])
+        parent.send(began=piece["number"])
         try:
             arrays = {name: _read(*entry) for name, entry in piece["inputs"].items()}
             for (_, _, path, dtype), array in zip(piece["outputs"], run(piece, arrays)):
                 _save(path, rounded(array, dtype))
         except EnvironmentProblem:
-            raise  # of every other piece it would be the same
+            raise  # it would be the same for every other piece
         except GoldwatchError as error:
-            parent.tell(**{"failed %d" % piece["number"]: error.message})
+            parent.send(**{"failed %d" % piece["number"]: error.message})
         except OSError:
             raise
         except (
             Exception
-        ) as error:  # whatever the framework raises about one piece, the others still run
+        ) as error:  # whatever the framework raises for one piece, the others still run
             text = "%s: %s" % (type(error).__name__, " ".join(str(error).split())[:400])
-            parent.tell(**{"failed %d" % piece["number"]: text})
+            parent.send(**{"failed %d" % piece["number"]: text})
         parent.progress(done, len(pieces))
-    parent.tell(result={"backend": backend})
+    parent.send(result={"backend": backend})
     return 0
 
 
@@ -82,6 +82,6 @@ def rounded(array: Array, dtype: str) -> Array:
         return array.astype(np.float32) if array.dtype == np.float64 else array
     bits = np.ascontiguousarray(array, np.float32).view(np.uint32)
     up = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
-    kept = np.where(np.isfinite(array), up, bits) & np.uint32(0xFFFF0000)
-    values = kept.astype(np.uint32).view(np.float32).reshape(array.shape)
+    upper_half = np.where(np.isfinite(array), up, bits) & np.uint32(0xFFFF0000)
+    values = upper_half.astype(np.uint32).view(np.float32).reshape(array.shape)
     return np.where(np.isnan(array), np.float32(np.nan), values)

@@ -1,5 +1,5 @@
-"""The parent's side: one child process runs all pieces; one that a piece brings down is started
-again behind that piece.
+"""The parent's side: one child process runs all pieces; after a crash it is started again behind
+the piece that crashed.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Piece:
-    """Some layers or nodes of a model, to be run once.
+    """Some layers or nodes of a model that are run once.
 
     Attributes
     ----------
     title
-        What it is called in messages.
+        Its name in messages.
     inputs
         Name of each input (a blob, ``node:index``) to the .npy file of its values, the type that
         they are to have, and the shape.
     outputs
-        What is wanted: (layer or node, number of the output, .npy file to write, type to round to).
+        For each output: (layer or node, number of the output, .npy file to write, type to round
+        to).
     text
         A Caffe piece's prototxt; else empty.
     nodes
@@ -42,7 +43,7 @@ class Piece:
     nodes: Tuple[str, ...] = ()
 
     def document(self, number: int) -> Dict[str, Any]:
-        """Return it as the child gets it."""
+        """Return the piece as the child receives it."""
         inputs = {
             name: [path, dtype, list(shape)] for name, (path, dtype, shape) in self.inputs.items()
         }
@@ -63,7 +64,7 @@ def run_pieces(
     progress: Progress,
     backend: str,
 ) -> Dict[int, str]:
-    """Run the pieces; their outputs are in the files that they name.
+    """Run the pieces, which write their outputs into the files that they name.
 
     Parameters
     ----------
@@ -75,7 +76,7 @@ def run_pieces(
     progress
         Called with (pieces done, pieces in all).
     backend
-        What runs them, for messages.
+        The framework's name, for messages.
 
     Returns
     -------
@@ -104,9 +105,9 @@ def run_pieces(
                 "interrupted", hint="nothing was compared so far; the same command begins anew"
             )
         failed.update({int(number): text for number, text in _failures(outcome).items()})
-        if "result" in outcome.told and outcome.returncode == 0:
+        if "result" in outcome.messages and outcome.returncode == 0:
             return failed
-        began = outcome.told.get("began")
+        began = outcome.messages.get("began")
         problem = outcome.problem(backend, "the message is the framework's own")
         if (
             began is None
@@ -125,5 +126,7 @@ def _behind(progress: Progress, first: int, total: int, done: int, _left: int) -
 
 def _failures(outcome: Outcome) -> Dict[str, str]:
     return {
-        kind.split()[1]: text for kind, text in outcome.told.items() if kind.startswith("failed ")
+        kind.split()[1]: text
+        for kind, text in outcome.messages.items()
+        if kind.startswith("failed ")
     }

@@ -53,35 +53,35 @@ class Report:
         self._failed = False
 
     def note_recorder(self, recorder: Any) -> None:
-        """Tell what a recorder (or a driver of tfdbg) has done so far."""
+        """Send the state of a recorder (or a driver of tfdbg)."""
         self.state.update(runs=recorder.count, done=recorder.done, raised=recorder.raised)
         self.state.update(
             partial_runs=recorder.partial_runs, children=_children(), listed=recorder.listed
         )
         if recorder.error is not None:
             self.note_error(recorder.error)
-        self.tell()
+        self.send()
 
     def note_foreign(self) -> None:
-        """Tell, in a process that the script forked, that it makes runs."""
+        """Report, from a process that the script forked, that it makes runs."""
         with contextlib.suppress(OSError):
-            self._parent.tell(foreign=True)
+            self._parent.send(foreign=True)
 
     def note_error(self, error: GoldwatchError) -> None:
-        """Tell the first error of goldwatch's own."""
+        """Send the first error of goldwatch's own."""
         if not self._failed:
             self._failed = True
             with contextlib.suppress(OSError):
-                self._parent.tell_error(error)
+                self._parent.send_error(error)
 
-    def tell(self) -> None:
-        """Tell the state; the script goes on even when the parent is gone, or when it has closed
-        all its files.
+    def send(self) -> None:
+        """Send the state. The script goes on even when the parent is gone, or when it has closed
+        the pipe itself.
         """
         versions = sys.modules.get("tensorflow.python.framework.versions")
         self.state["version"] = getattr(versions, "VERSION", None) or self.state["version"]
         with contextlib.suppress(OSError):
-            self._parent.tell(state=self.state)
+            self._parent.send(state=self.state)
 
 
 _MADE_OF_INTERRUPTS = (SystemError, ImportError)
@@ -91,7 +91,7 @@ imported above all.
 
 
 def _children() -> bool:
-    """Tell whether the script ran other programs or processes that took some time."""
+    """Tell whether the script ran other programs or processes for some time."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime > _CHILD_S or bool(multiprocessing.active_children())
 
@@ -102,7 +102,7 @@ def work(job: Dict[str, Any], parent: Parent) -> None:
     if job.get("without_npu"):
         install()
     report = Report(parent, job["folder"])
-    report.tell()
+    report.send()
     after_import({C_API: forget_unmade})
     if job["action"] == "graph":
         from .dump_graph import dump_graph
@@ -126,7 +126,7 @@ def work(job: Dict[str, Any], parent: Parent) -> None:
 
 def _recorder(job: Dict[str, Any], report: Report) -> Recorder:
     return Recorder(
-        {int(number): out for number, out in job["wanted"].items()},
+        {int(number): out for number, out in job["folders"].items()},
         force=job["force"],
         source=job["source"],
         extra=job["extra"],
@@ -167,7 +167,7 @@ def _note_import_error(report: Report, name: str, error: BaseException) -> None:
             report.state["import_error"],
         )
         report.note_error(EnvironmentProblem(message, hint))
-    report.tell()
+    report.send()
 
 
 def _run_script(job: Dict[str, Any], report: Report, recorder: Any) -> None:
@@ -207,7 +207,7 @@ def _script_part(error: BaseException) -> Optional[Any]:
     return trace
 
 
-def _is_own(file_name: str, own: str) -> bool:
-    if os.path.dirname(os.path.abspath(file_name)) == own:
+def _is_own(file_name: str, folder: str) -> bool:
+    if os.path.dirname(os.path.abspath(file_name)) == folder:
         return True
     return file_name.startswith("<frozen runpy") or os.path.basename(file_name) == "runpy.py"

@@ -140,13 +140,13 @@ def _fetched_dumps(fetched: Optional[Unwatched]) -> List[Dump]:
     ]
 
 
-def _unseen_feeds(fetched: Optional[Unwatched], seen: Set[Key]) -> List[Dump]:
+def _unseen_feeds(fetched: Optional[Unwatched], watched: Set[Key]) -> List[Dump]:
     """Return dumps of the feeds that nothing consumed."""
     now_us = int(time.time() * 1000000)
     feeds: List[Dump] = []
     for tensor, value in fetched.fed if fetched is not None else ():
         op, slot = str(tensor.op.name), int(tensor.value_index)
-        if (op, slot) in seen or not isinstance(
+        if (op, slot) in watched or not isinstance(
             value, (np.ndarray, np.generic, bool, int, float, complex, list, tuple)
         ):
             continue

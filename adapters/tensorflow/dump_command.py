@@ -18,7 +18,7 @@ from .parent import never_reached, note_program, run_job, scratch_folder, script
 from .pythons import Python, find_tensorflow_python
 from .reproducibility import Difference, advice, compare_runs
 
-Tell = Callable[[str], None]
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class ScriptJob:
 
     Attributes
     ----------
-    wanted
+    folders
         ``{run number: golden folder}``.
     words
         ``python [OPTIONS] SCRIPT ARGS…``, or a .py file and its arguments.
@@ -37,19 +37,19 @@ class ScriptJob:
         The Python that has TensorFlow, or None to find one.
     own_stdout
         What the script prints goes to stderr.
-    tell
+    say
         Called with lines of progress.
     without_npu
         Give the script a stand-in for npu_bridge that changes nothing.
     """
 
-    wanted: Dict[int, str]
+    folders: Dict[int, str]
     words: List[str]
     estimator: bool = False
     python: Optional[str] = None
     force: bool = False
     own_stdout: bool = False
-    tell: Tell = lambda text: None
+    say: Say = lambda text: None
     without_npu: bool = False
 
 
@@ -77,7 +77,7 @@ class GraphJob:
     python: Optional[str] = None
     force: bool = False
     own_stdout: bool = False
-    tell: Tell = lambda text: None
+    say: Say = lambda text: None
 
 
 @dataclass
@@ -138,7 +138,7 @@ def run_script(job: ScriptJob, action: str, twice: bool = False) -> JobResult:
         A chosen run was never reached or raised; no Python has TensorFlow.
     """
     word, options, kind, target, arguments = script_of(job.words)
-    folders = {number: os.path.abspath(out) for number, out in job.wanted.items()}
+    folders = {number: os.path.abspath(out) for number, out in job.folders.items()}
     for out in folders.values():
         refuse_golden(out, job.force)
         if os.path.lexists(out) and not os.path.isdir(out):
@@ -155,22 +155,22 @@ def run_script(job: ScriptJob, action: str, twice: bool = False) -> JobResult:
             "kind": kind,
             "target": target,
             "arguments": list(arguments),
-            "wanted": folders,
+            "folders": folders,
             "force": job.force,
             "estimator": job.estimator,
             "without_npu": job.without_npu,
             "source": source,
             "extra": command,
         }
-        job.tell("running %s with %s" % (target if kind != CODE else "-c", python))
+        job.say("running %s with %s" % (target if kind != CODE else "-c", python))
         outcome = run_job(
             python, options, document, scratch, list(folders.values()), job.own_stdout
         )
         result = _judged(python, outcome, document)
         if twice and result.failure is None:
-            job.tell("running it a second time")
+            job.say("running it a second time")
             again = {number: os.path.join(scratch, "second", str(number)) for number in folders}
-            document = dict(document, wanted=again, force=False)
+            document = dict(document, folders=again, force=False)
             second = run_job(
                 python, options, document, scratch, list(again.values()), job.own_stdout
             )
@@ -200,7 +200,7 @@ def list_runs(job: ScriptJob) -> JobResult:
             "kind": kind,
             "target": target,
             "arguments": list(arguments),
-            "wanted": {},
+            "folders": {},
             "force": False,
             "estimator": job.estimator,
             "without_npu": job.without_npu,
@@ -208,10 +208,10 @@ def list_runs(job: ScriptJob) -> JobResult:
             "extra": {},
             "listing": True,
         }
-        job.tell("running %s with %s" % (target if kind != CODE else "-c", python))
+        job.say("running %s with %s" % (target if kind != CODE else "-c", python))
         outcome = run_job(python, options, document, scratch, [], job.own_stdout)
     result = _judged(python, outcome, document)
-    result.listed = list(outcome.told["state"]["listed"])
+    result.listed = list(outcome.messages["state"]["listed"])
     if result.failure is None and not result.listed:
         result.failure = never_reached(outcome, [0], job.estimator, False)
     return result
@@ -220,7 +220,7 @@ def list_runs(job: ScriptJob) -> JobResult:
 def _judged(
     python: Python, outcome: Outcome, document: Dict[str, Any], what: str = "the script"
 ) -> JobResult:
-    state = outcome.told["state"]
+    state = outcome.messages["state"]
     version = str(state["version"] or python.tensorflow or "")
     note_program(outcome, document, version)
     if outcome.own_error is not None and not outcome.interrupted:
@@ -229,7 +229,7 @@ def _judged(
     done = sorted(state["done"], key=lambda entry: int(entry["run"]))
     if failure is None:
         failure = never_reached(
-            outcome, list(document["wanted"]), document["estimator"], document["action"] == "drive"
+            outcome, list(document["folders"]), document["estimator"], document["action"] == "drive"
         )
     return JobResult(python, version, done, failure)
 
@@ -288,10 +288,10 @@ def dump_graph(job: GraphJob, twice: bool = False) -> JobResult:
                 "original": _original(job, source),
             },
         }
-        job.tell("running %s with %s" % (job.path, python))
+        job.say("running %s with %s" % (job.path, python))
         result = _graph_result(python, run_job(python, [], document, scratch, [out], True))
         if twice:
-            job.tell("running it a second time")
+            job.say("running it a second time")
             again = os.path.join(scratch, "second")
             _graph_result(
                 python,
@@ -306,7 +306,7 @@ def _graph_result(python: Python, outcome: Outcome) -> JobResult:
         raise Interrupted("interrupted; nothing was saved")
     if outcome.returncode != 0:
         raise outcome.problem("the run of the graph", "its own message stands above")
-    state = outcome.told["state"]
+    state = outcome.messages["state"]
     for entry in state["done"]:
         add_to_manifest(entry["out"], complete=True)
     return JobResult(python, str(state["version"]), list(state["done"]))

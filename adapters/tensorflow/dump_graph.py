@@ -90,7 +90,7 @@ def dump_graph(job: Dict[str, Any], report: Any) -> None:
     done.update(run=0, optimiser=GRAPPLER_OFF)
     add_notes(done)
     report.state.update(runs=1, done=[done])
-    report.tell()
+    report.send()
 
 
 def tensorflow_v1() -> Any:
@@ -136,9 +136,9 @@ def load_frozen(v1: Any, path: str, control_edges: bool = True) -> None:
             hint="freeze the model (freeze_graph), or use `saved_model=DIR`",
         )
     for node in definition.node if not control_edges else ():
-        kept = [name for name in node.input if not name.startswith("^")]
+        inputs = [name for name in node.input if not name.startswith("^")]
         del node.input[:]
-        node.input.extend(kept)
+        node.input.extend(inputs)
     try:
         v1.import_graph_def(definition, name="")
     except Exception as error:

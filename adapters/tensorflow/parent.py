@@ -94,9 +94,9 @@ def run_job(
         Task(python.path, _MODULE, job, outs, options, output=STDERR if own_stdout else OURS),
         folder,
     )
-    if outcome.interrupted and "state" not in outcome.told:
+    if outcome.interrupted and "state" not in outcome.messages:
         raise Interrupted("interrupted; nothing was saved")
-    if "state" not in outcome.told:
+    if "state" not in outcome.messages:
         message = "%s could not run goldwatch's part (%s)" % (python.path, outcome.how)
         raise EnvironmentProblem(
             message, hint="its own message stands above; numpy must be installed there"
@@ -117,7 +117,7 @@ def script_failure(outcome: Outcome, what: str) -> Optional[GoldwatchError]:
         else "failed with exit code %d" % code
     )
     hint = "its own message stands above"
-    if outcome.told["state"]["npu_missing"]:
+    if outcome.messages["state"]["npu_missing"]:
         hint = (
             "npu_bridge is not there, and golden data needs none: `without_npu` runs the script "
             "with a stand-in that changes nothing"
@@ -127,7 +127,7 @@ def script_failure(outcome: Outcome, what: str) -> Optional[GoldwatchError]:
 
 def _saved_before(outcome: Outcome) -> str:
     runs = ", ".join(
-        "run %d in %s" % (entry["run"], entry["out"]) for entry in outcome.told["state"]["done"]
+        "run %d in %s" % (entry["run"], entry["out"]) for entry in outcome.messages["state"]["done"]
     )
     return "; golden data of %s was saved before" % runs if runs else "; no golden data was saved"
 
@@ -143,11 +143,11 @@ def note_program(outcome: Outcome, job: Dict[str, Any], version: str) -> None:
         "exit_code": code if code >= 0 else None,
         "signal": signal_name(-code) if code < 0 else None,
     }
-    for entry in outcome.told["state"]["done"]:
+    for entry in outcome.messages["state"]["done"]:
         add_to_manifest(entry["out"], program=program, complete=not outcome.died)
     quiet = outcome.interrupted or code in (0, EXIT_INTERRUPTED, -signal.SIGINT)
-    if not quiet and outcome.own_error is None and not outcome.told["state"]["done"]:
-        for number, out in job["wanted"].items():
+    if not quiet and outcome.own_error is None and not outcome.messages["state"]["done"]:
+        for number, out in job["folders"].items():
             if golden_files(out) or os.path.exists(os.path.join(out, MANIFEST_FILE)):
                 # With force: what an earlier run left is not what this one tells of.
                 continue
@@ -163,12 +163,12 @@ def note_program(outcome: Outcome, job: Dict[str, Any], version: str) -> None:
 
 
 def never_reached(
-    outcome: Outcome, runs_wanted: Sequence[int], estimator: bool, driven: bool
+    outcome: Outcome, requested_runs: Sequence[int], estimator: bool, driven: bool
 ) -> Optional[InputError]:
     """Return the error about chosen runs that gave nothing, or None."""
-    state = outcome.told["state"]
+    state = outcome.messages["state"]
     got = {entry["run"] for entry in state["done"]}
-    missing = [number for number in runs_wanted if number not in got]
+    missing = [number for number in requested_runs if number not in got]
     if not missing:
         return None
     raised = dict(state["raised"])
@@ -198,7 +198,7 @@ def never_reached(
             "goldwatch sees runs of tf.Session, MonitoredSession, Estimator and Keras on graphs; "
             "eager TensorFlow 2 code has none"
         )
-    if runs == 0 and (state["children"] or outcome.told.get("foreign")):
+    if runs == 0 and (state["children"] or outcome.messages.get("foreign")):
         hint = (
             "the script started other programs or processes, and runs in those are not seen: "
             "put the command that trains or infers itself "

@@ -294,7 +294,9 @@ def _patch_make_callable(base: Any) -> None:
                     return plain(*values, **options)
             feeds = dict(zip(feed_list or [], values))
             names = ("options", "run_metadata")
-            given = dict(zip(names, values[len(feeds) :] if accept_options else ()), **options)
+            run_options = dict(
+                zip(names, values[len(feeds) :] if accept_options else ()), **options
+            )
             run = _original_of(base.run)
             return _run_watched(
                 begun,
@@ -302,8 +304,8 @@ def _patch_make_callable(base: Any) -> None:
                 self,
                 fetches,
                 feeds or None,
-                given.get("options"),
-                given.get("run_metadata"),
+                run_options.get("options"),
+                run_options.get("run_metadata"),
             )
 
         return call

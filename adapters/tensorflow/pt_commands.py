@@ -103,22 +103,22 @@ def plan_commands(
             hint="* also spans /; quote the pattern in the shell",
         )
     fed = {key for row, _, key in entries if feed_of(row.node, row.op_type)}
-    kept, left = _split(chosen, fed)
+    saved, left = _split(chosen, fed)
     names = GoldenNames()
     # Ops that are not selected collide all the same: their golden files may be made another time.
     names.reserve(sorted({key for _, _, key in _split(entries, fed)[0]}))
-    last = {row.tensor: number for row, number, _ in kept}
+    last = {row.tensor: number for row, number, _ in saved}
     if which == FIRST:
-        kept = [entry for entry in kept if entry[1] == 0]
+        saved = [entry for entry in saved if entry[1] == 0]
     elif which == LAST:
-        kept = [entry for entry in kept if entry[1] == last[entry[0].tensor]]
-    latest = timestamp_us + max([number for _, number, _ in kept] or [0])
+        saved = [entry for entry in saved if entry[1] == last[entry[0].tensor]]
+    latest = timestamp_us + max([number for _, number, _ in saved] or [0])
     if len(str(latest)) > TIMESTAMP_DIGITS:
         message = "timestamp %d has more than %d digits" % (latest, TIMESTAMP_DIGITS)
         raise UsageError(message, hint="give microseconds since 1970, such as 1700000000000000")
     mapping: Dict[str, str] = {}
     commands: List[PrintCommand] = []
-    for row, number, (op, index) in kept:
+    for row, number, (op, index) in saved:
         name = names.file_name((op, ""), index, timestamp_us + number, mapping)
         if name.hashed:
             mapping[name.file] = name.listed
@@ -161,7 +161,7 @@ def _selected(key: Tuple[str, int], select: Sequence[str]) -> bool:
 def _split(
     entries: Sequence[Entry], fed: Set[Tuple[str, int]]
 ) -> Tuple[List[Entry], List[Tuple[str, str, int]]]:
-    kept: List[Entry] = []
+    saved: List[Entry] = []
     left: Dict[Tuple[str, str], int] = {}
     handles = handle_enters((row.node, row.op_type) for row, _, _ in entries)
     with_gradient = any(row.op_type.startswith("FusedBatchNormGrad") for row, _, _ in entries)
@@ -173,7 +173,7 @@ def _split(
         if reason is None and not feed and key in fed:
             reason = "the value that was fed replaces the computed one"
         if reason is None:
-            kept.append((row, number, key))
+            saved.append((row, number, key))
         else:
             left[(row.tensor, reason)] = left.get((row.tensor, reason), 0) + 1
-    return kept, [(tensor, reason, dumps) for (tensor, reason), dumps in left.items()]
+    return saved, [(tensor, reason, dumps) for (tensor, reason), dumps in left.items()]

@@ -70,7 +70,7 @@ class Python:
         )
 
 
-def find_tensorflow_python(wanted: Optional[str], word: Optional[str]) -> Python:
+def find_tensorflow_python(requested: Optional[str], word: Optional[str]) -> Python:
     """Return the Python to run TensorFlow in.
 
     Parameters
@@ -86,13 +86,13 @@ def find_tensorflow_python(wanted: Optional[str], word: Optional[str]) -> Python
     EnvironmentProblem
         None of them has TensorFlow.
     UsageError
-        ``wanted`` is no program.
+        ``requested`` is no program.
     """
-    if wanted is not None:
-        python = probe(resolve_python(wanted))
+    if requested is not None:
+        python = probe(resolve_python(requested))
         if python is None or python.tensorflow is None:
             raise EnvironmentProblem(
-                "`python` %s has no TensorFlow" % printable(wanted), hint=_HINT
+                "`python` %s has no TensorFlow" % printable(requested), hint=_HINT
             )
         return python
     tried: List[str] = []

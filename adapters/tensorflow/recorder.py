@@ -56,7 +56,7 @@ class Recorder:
 
     Parameters
     ----------
-    wanted
+    folders
         ``{run number: golden folder}``; numbers count the user's own runs from 0.
     force
         Replace golden files that are there already.
@@ -94,7 +94,7 @@ class Recorder:
 
     def __init__(
         self,
-        wanted: Mapping[int, str],
+        folders: Mapping[int, str],
         force: bool = False,
         source: Optional[Dict[str, Any]] = None,
         extra: Optional[Dict[str, Any]] = None,
@@ -106,7 +106,7 @@ class Recorder:
         listing: bool = False,
         on_foreign: Callable[[], None] = lambda: None,
     ) -> None:
-        self.wanted = dict(wanted)
+        self.folders = dict(folders)
         self.force = force
         self.source = source or {}
         self.extra = extra or {}
@@ -159,7 +159,7 @@ class Recorder:
             self.count += 1
             if self.listing:
                 self._list(number, kind, fetch_names(graph, fetches), sorted(feeds or ()))
-        if number not in self.wanted or self.error is not None:
+        if number not in self.folders or self.error is not None:
             return None
         version = tensorflow_version()
         if not version.startswith("1.") and trains(graph, fetches):
@@ -169,7 +169,7 @@ class Recorder:
         extra = dict(
             self.extra, run={"index": number, "kind": kind}, optimiser=optimiser_state(config)
         )
-        return Ticket(number, self.wanted[number], root, extra)
+        return Ticket(number, self.folders[number], root, extra)
 
     def _list(self, number: int, kind: str, fetches: List[str], feeds: List[str]) -> None:
         entry = {"first": number, "last": number, "kind": kind, "fetches": fetches, "feeds": feeds}
@@ -233,7 +233,7 @@ class Recorder:
     def missing(self) -> List[int]:
         """Return the chosen runs that gave no golden data."""
         done = {entry["run"] for entry in self.done}
-        return sorted(number for number in self.wanted if number not in done)
+        return sorted(number for number in self.folders if number not in done)
 
 
 def training_refusal(number: int, version: str) -> InputError:

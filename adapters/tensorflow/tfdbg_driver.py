@@ -48,7 +48,7 @@ class Driver:
     Parameters
     ----------
     job
-        ``wanted`` (one run number and its golden folder), ``force``, ``source`` and ``extra``.
+        ``folders`` (one run number and its golden folder), ``force``, ``source`` and ``extra``.
     scratch
         An existing folder for tfdbg's files.
 
@@ -59,7 +59,7 @@ class Driver:
     """
 
     def __init__(self, job: Dict[str, Any], scratch: str) -> None:
-        self.wanted = {int(number): str(out) for number, out in job["wanted"].items()}
+        self.folders = {int(number): str(out) for number, out in job["folders"].items()}
         self.job = job
         self.scratch = scratch
         self.count = 0
@@ -96,7 +96,7 @@ class Driver:
             self._at_end = False
             self._graph = graph
             self._config = getattr(session._sess, "_config", None)
-            if self._number in self.wanted:
+            if self._number in self.folders:
                 self._refuse_training(graph, request.fetches)
             return start(session, request)
 
@@ -134,9 +134,9 @@ class Driver:
     def commands(self) -> Iterator[str]:
         """Yield what to type at one prompt; the last command leaves it."""
         if not self._at_end:
-            yield RUN if self._number in self.wanted else SKIP
+            yield RUN if self._number in self.folders else SKIP
             return
-        if self._number is not None and self._number in self.wanted:
+        if self._number is not None and self._number in self.folders:
             if self._failure is not None:
                 text = (str(self._failure).splitlines() or [""])[0][:300]
                 self.raised.append(
@@ -168,7 +168,7 @@ class Driver:
             self.error = self.error or error
         except OSError as error:
             self.error = self.error or InputError(
-                "%s: %s" % (error.filename or self.wanted[number], error.strerror or error)
+                "%s: %s" % (error.filename or self.folders[number], error.strerror or error)
             )
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -185,7 +185,7 @@ class Driver:
 
     def _convert(self, number: int, plan: CommandPlan, folder: str) -> None:
         """Check what each ``pt`` wrote and turn it into golden files."""
-        out = self.wanted[number]
+        out = self.folders[number]
         refusals: List[Dict[str, str]] = []
         with GoldenWriter(
             out,

@@ -92,8 +92,8 @@ def _value(name: str, module: str) -> Any:
             else config_proto
         )
     if name in ("npu_hooks_append", "npu_callbacks_append"):
-        return lambda *given, **named: [
-            entry for entries in given + tuple(named.values()) for entry in entries or ()
+        return lambda *lists, **named: [
+            entry for entries in lists + tuple(named.values()) for entry in entries or ()
         ]
     if name in _OPS:
         return _Module("npu_bridge." + name)
@@ -113,8 +113,10 @@ def _run_config(**settings: Any) -> Any:
         "save_checkpoints_secs session_config keep_checkpoint_max "
         "keep_checkpoint_every_n_hours log_step_count_steps"
     ).split()
-    kept: Dict[str, Any] = {name: value for name, value in settings.items() if name in known}
-    return tf.compat.v1.estimator.RunConfig(**kept)
+    known_settings: Dict[str, Any] = {
+        name: value for name, value in settings.items() if name in known
+    }
+    return tf.compat.v1.estimator.RunConfig(**known_settings)
 
 
 def _refused(name: str) -> Any:
@@ -136,10 +138,10 @@ class _Passes:
         self._name = name
 
     def __call__(self, *values: Any, **settings: Any) -> Any:
-        given = values + tuple(
+        candidates = values + tuple(
             settings[name] for name in ("optimizer", "opt", "func") if name in settings
         )
-        return given[0] if given else self
+        return candidates[0] if candidates else self
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

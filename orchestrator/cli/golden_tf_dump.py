@@ -215,7 +215,7 @@ def _common(python: Optional[str], force: bool, output_format: str, quiet: bool)
         "python": python,
         "force": force,
         "own_stdout": output_format == "json",
-        "tell": lambda text: say(text, quiet),
+        "say": lambda text: say(text, quiet),
     }
 
 

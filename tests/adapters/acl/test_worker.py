@@ -20,10 +20,10 @@ from goldwatch.errors import EnvironmentProblem, InputError, UsageError
 
 class Listener:
     def __init__(self):
-        self.told = {}
+        self.messages = {}
 
-    def tell(self, **messages):
-        self.told.update(messages)
+    def send(self, **messages):
+        self.messages.update(messages)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def job(tmp_path):
 def test_outputs_are_written_as_npy_files_in_their_shapes(acl, job, tmp_path):
     listener = Listener()
     assert work(job, listener) == 0
-    assert listener.told["result"] == {
+    assert listener.messages["result"] == {
         "outputs": [str(tmp_path / "out" / "output_0.npy")],
         "soc": "Ascend310P3",
     }

@@ -30,10 +30,10 @@ def work(job, parent):
     return globals()[job["do"]](job, parent)
 
 def tells(job, parent):
-    parent.tell(step=1, other="a")
+    parent.send(step=1, other="a")
     for done in range(5):
         parent.progress(done + 1, 5)
-    parent.tell(step=2)
+    parent.send(step=2)
 
 def refuses(job, parent):
     raise UsageError("not so", hint="but so")
@@ -54,7 +54,7 @@ def misses(job, parent):
     open(job["path"] + "/none/file", "w")
 
 def aborts(job, parent):
-    parent.tell(done=1)
+    parent.send(done=1)
     sys.stderr.write("F0101 11:22:33.444444 12 net.cpp:12] Check failed: a == b\\n*** Check failure stack trace: ***\\n")
     sys.stderr.flush()
     os.abort()
@@ -68,7 +68,7 @@ def counts(job, parent):
     touch(job["ready"])
     while not got:
         time.sleep(0.01)
-    parent.tell(got=len(got))
+    parent.send(got=len(got))
     return 130
 
 def goes_on(job, parent):
@@ -83,7 +83,7 @@ def resists(job, parent):
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    parent.tell(grandchild=child.pid)
+    parent.send(grandchild=child.pid)
     touch(job["ready"])
     time.sleep(600)
 
@@ -91,7 +91,7 @@ def forks(job, parent):
     pid = os.fork()
     if pid == 0:
         time.sleep(600)
-    parent.tell(grandchild=pid)
+    parent.send(grandchild=pid)
 """  # noqa: E501
 
 
@@ -144,8 +144,12 @@ def alive(pid):
 def test_the_last_message_of_each_kind_counts(do):
     seen = []
     outcome = do("tells", lambda *pair: seen.append(pair))
-    assert outcome.returncode == 0 and outcome.told["step"] == 2 and outcome.told["other"] == "a"
-    assert outcome.told["progress"] == [5, 5] and not outcome.interrupted and not outcome.died
+    assert (
+        outcome.returncode == 0
+        and outcome.messages["step"] == 2
+        and outcome.messages["other"] == "a"
+    )
+    assert outcome.messages["progress"] == [5, 5] and not outcome.interrupted and not outcome.died
 
 
 def test_a_childs_goldwatch_error_arrives_with_its_kind_and_hint(do):
@@ -179,7 +183,7 @@ def test_a_missing_file_in_the_child_is_reported_by_its_path(do, tmp_path):
 
 def test_a_fatal_check_is_reported_and_earlier_messages_are_kept(do):
     outcome = do("aborts")
-    assert outcome.died and outcome.told == {"done": 1}
+    assert outcome.died and outcome.messages == {"done": 1}
     message = outcome.problem("caffe", "").message
     assert (
         message.startswith("caffe ended (killed by SIGABRT): F0101")
@@ -245,7 +249,7 @@ def test_ctrl_c_is_passed_on_to_the_child_once(do, when_ready, asked):
     outcome = do("counts")
     # What is left of its group when it has ended is killed.
     assert asked == [signal.SIGINT, signal.SIGKILL]
-    assert outcome.interrupted and outcome.returncode == 130 and outcome.told == {"got": 1}
+    assert outcome.interrupted and outcome.returncode == 130 and outcome.messages == {"got": 1}
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
@@ -286,7 +290,7 @@ def test_a_child_that_ignores_ctrl_c_is_killed_with_its_group(do, when_ready, mo
     when_ready(interrupt)
     outcome = do("resists")
     assert outcome.interrupted and outcome.returncode == -signal.SIGKILL
-    until(lambda: not alive(outcome.told["grandchild"]))
+    until(lambda: not alive(outcome.messages["grandchild"]))
 
 
 def test_a_second_ctrl_c_kills_the_child(do, when_ready, until, asked):
@@ -317,7 +321,7 @@ def test_an_error_in_the_caller_ends_the_child(do, born):
 
 def test_a_program_that_the_child_leaves_running_does_not_delay_the_end(do):
     outcome = do("forks")
-    os.kill(outcome.told["grandchild"], signal.SIGKILL)
+    os.kill(outcome.messages["grandchild"], signal.SIGKILL)
     assert outcome.returncode == 0 and not outcome.interrupted
 
 
@@ -331,7 +335,7 @@ def test_the_childs_output_is_shown_as_ours(tmp_path, monkeypatch, capfd):
     assert (
         captured.out == "loading\n"
         and outcome.log == ""
-        and "KeyError: 'Flux'" in outcome.told["exception"]["trace"]
+        and "KeyError: 'Flux'" in outcome.messages["exception"]["trace"]
     )
 
 
