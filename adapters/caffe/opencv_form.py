@@ -91,6 +91,7 @@ class Normalised:
     weighted: List[Tuple[Layer, Shape]] = field(default_factory=list)
 
 
+# One pass over the layers whose steps share the names and outputs so far.
 def normalise(net: Net, inputs: Sequence[NetInput]) -> Normalised:
     """Return the normalised net.
 

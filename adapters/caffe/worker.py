@@ -92,19 +92,7 @@ def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:
             source["layers"] = {
                 kind: sha256_of_file(path) for kind, path in job["layer_files"].items()
             }
-        suffix = "quant" if job["quantised"] else "npy"
-        writer = GoldenWriter(
-            batch["out"],
-            backend.name,
-            backend.version,
-            source,
-            job["force"],
-            suffix,
-            provisional=True,
-        )
-        writer.extra["backend_reason"] = job["reason"]
-        sums = {job["prototxt"]: job["prototxt_sha256"], job["weights"]: weights.digest}
-        writer.extra["original"] = original_of("caffe", job["prototxt"], sums, job["weights"])
+        writer = _writer(job, batch["out"], backend, source, weights.digest)
         results.append(
             save_run(
                 net,
@@ -126,6 +114,24 @@ def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:
             "load_s": round(load_s, 6),
         }
     )
+
+
+def _writer(
+    job: Dict[str, Any], out: str, backend: Any, source: Dict[str, Any], weights_sha256: str
+) -> GoldenWriter:
+    writer = GoldenWriter(
+        out,
+        backend.name,
+        backend.version,
+        source,
+        job["force"],
+        "quant" if job["quantised"] else "npy",
+        provisional=True,
+    )
+    writer.extra["backend_reason"] = job["reason"]
+    sums = {job["prototxt"]: job["prototxt_sha256"], job["weights"]: weights_sha256}
+    writer.extra["original"] = original_of("caffe", job["prototxt"], sums, job["weights"])
+    return writer
 
 
 def _backend(

@@ -100,6 +100,7 @@ class DumpOptions:
     force: bool = False
 
 
+# One sequence of checks, whose results all go into the job of the child.
 def dump(
     options: DumpOptions, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> Dict[str, Any]:

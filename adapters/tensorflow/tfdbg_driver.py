@@ -183,6 +183,7 @@ class Driver:
             ) from error
         return plan_commands(parse_listing(text, "tfdbg's listing"), int(time.time() * 1000000))
 
+    # One golden folder: its files first, then the entry that reports them.
     def _convert(self, number: int, plan: CommandPlan, folder: str) -> None:
         """Check what each ``pt`` wrote and turn it into golden files."""
         out = self.folders[number]
