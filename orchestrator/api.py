@@ -254,9 +254,9 @@ def _dump_request_option(path: Optional[AnyPath]) -> Dict[str, Any]:
     """Return the option that tells what the device was asked to dump, by name."""
     if path is None:
         return {}
-    from .config.requested_ops import read_asked
+    from .config.requested_ops import read_requested_plan
 
-    return {"plan": read_asked(path_text(path, "what was asked for"))}
+    return {"plan": read_requested_plan(path_text(path, "what was asked for"))}
 
 
 def _processes(jobs: Optional[SupportsIndex]) -> int:

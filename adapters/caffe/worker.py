@@ -117,7 +117,11 @@ def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:
 
 
 def _writer(
-    job: Dict[str, Any], out: str, backend: Any, source: Dict[str, Any], weights_sha256: str
+    job: Dict[str, Any],
+    out: str,
+    backend: Any,
+    source: Dict[str, Any],
+    weights_sha256: Optional[str],
 ) -> GoldenWriter:
     writer = GoldenWriter(
         out,

@@ -205,9 +205,9 @@ def dumped_plan(path: Optional[str]) -> Optional[DumpPlan]:
     """Return the dump plan in the file at ``path``; None without a path."""
     if path is None:
         return None
-    from ..config.requested_ops import read_asked
+    from ..config.requested_ops import read_requested_plan
 
-    return read_asked(path)
+    return read_requested_plan(path)
 
 
 def make_options(

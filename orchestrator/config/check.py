@@ -262,12 +262,12 @@ def other_tool(document: Any) -> Optional[Tuple[str, str]]:
 def _once(findings: Sequence[Finding], rule: str) -> List[Finding]:
     """Return the findings, of those of a rule that say the same only the first."""
     seen = set()
-    kept = []
+    first_findings = []
     for finding in findings:
         if finding.rule != rule or finding.message not in seen:
-            kept.append(finding)
+            first_findings.append(finding)
         seen.add(finding.message)
-    return kept
+    return first_findings
 
 
 def _located(findings: Sequence[Finding], text: JsonText) -> List[Finding]:

@@ -134,7 +134,7 @@ def asks_for_a_dump(
     A key whose value says off (false, 0, "off", nothing) asks for nothing.
     """
     names, others = list(known), frozenset(also)
-    unknown = [key for key, given in value.items() if key not in names and given not in _OFF]
+    unknown = [key for key, setting in value.items() if key not in names and setting not in _OFF]
     return any(
         key in others or key.lower() in _ENABLE_KEYS or nearest_word(key, names) in switches
         for key in unknown[:MAX_SUGGESTIONS]

@@ -67,16 +67,19 @@ class NpuRules(DumpRules):
         forgotten = any(name in values for name in NPU_DEFAULTS) and not any(
             name in values for name in SWITCHES
         )
-        self.check(values, asked=meant or forgotten)
+        self.check(values, dump_requested=meant or forgotten)
 
     def check(
-        self, values: Mapping[str, Any], asked: bool = False, together: Optional[str] = None
+        self,
+        values: Mapping[str, Any],
+        dump_requested: bool = False,
+        together: Optional[str] = None,
     ) -> None:
         """Check settings by their names; :data:`COMPUTED` stands for what is not known.
 
         Parameters
         ----------
-        asked
+        dump_requested
             Whether something that no consumer understands asks for a dump, so that none at all is
             an error.
         together
@@ -88,7 +91,7 @@ class NpuRules(DumpRules):
         check_since(self.findings, known, (), NPU_SINCE, self.cann)
         self._values = values
         self._together = together or (CERTAIN if all(map(self._is_on, SWITCHES)) else NEVER)
-        self._switched(asked)
+        self._switched(dump_requested)
         self._others()
         if "dump_path" not in wrong:
             self._path()
@@ -125,7 +128,7 @@ class NpuRules(DumpRules):
                     "enum", (name,), message, "no consumer is known to take it", "one of: " + values
                 )
 
-    def _switched(self, asked: bool) -> None:
+    def _switched(self, dump_requested: bool) -> None:
         if self._together != NEVER:
             certain = self._together == CERTAIN
             consumer = (
@@ -143,10 +146,10 @@ class NpuRules(DumpRules):
                 fix,
             )
         if not any(self._may_be_on(name) or self._invalid(name) for name in SWITCHES):
-            if self._values.get("enable_exception_dump") in (1, 2) and not asked:
+            if self._values.get("enable_exception_dump") in (1, 2) and not dump_requested:
                 return
             message = "neither enable_dump nor enable_dump_debug is switched on"
-            severity = ERROR if asked else WARNING
+            severity = ERROR if dump_requested else WARNING
             place = self._place(*SWITCHES)
             self.findings.add(
                 severity,

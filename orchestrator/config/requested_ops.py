@@ -24,7 +24,7 @@ _OVERFLOW = "not asked for: only ops that overflow are dumped (dump_debug)"
 _EXCEPTION = "not asked for: only ops that fail are dumped (dump_scene %s)"
 
 
-def read_asked(path: str) -> DumpPlan:
+def read_requested_plan(path: str) -> DumpPlan:
     """Return the plan that a configuration holds: acl.json, npu settings, a script or a plan.
 
     Raises
@@ -36,7 +36,9 @@ def read_asked(path: str) -> DumpPlan:
     return replace(read_plan(read_input(path, _MAX_BYTES), path), dump_path=None)
 
 
-def asked_of(plan: DumpPlan, graph: ModelGraph, model_name: Optional[str] = None) -> DumpRequest:
+def requested_ops_of(
+    plan: DumpPlan, graph: ModelGraph, model_name: Optional[str] = None
+) -> DumpRequest:
     """Return what a plan asks for of one model.
 
     Parameters
@@ -67,15 +69,15 @@ def asked_of(plan: DumpPlan, graph: ModelGraph, model_name: Optional[str] = None
         (skip.name, skip.positions) for skip in (*entry.skip_types, *entry.skip_ops)
     )
     whole = {skip.name for skip in (*entry.skip_types, *entry.skip_ops) if not skip.positions}
-    kept = [
+    requested = [
         op for op in chosen if not {op.name, op.type} & whole and _leaves_any(op, mode, skipped)
     ]
-    if choice.whole and len(kept) == len(chosen):
+    if choice.whole and len(requested) == len(chosen):
         return DumpRequest(mode=mode)
     reason = _LEFT_OUT if choice.whole else _OTHERS
     if entry.name and not _is_of(entry, graph, model_name):
         reason += _TAKEN % entry.name
-    return DumpRequest(frozenset(op.position for op in kept), reason, mode)
+    return DumpRequest(frozenset(op.position for op in requested), reason, mode)
 
 
 def _entry(

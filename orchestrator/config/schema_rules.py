@@ -71,10 +71,10 @@ class SchemaRules:
         """Add the findings of ``document``; return its outermost keys that hold a mistake."""
         errors = mistakes(document, schema_of(self.kind))
         for mistake in errors:
-            self._tell(mistake)
+            self._report(mistake)
         return frozenset(mistake.path[0] for mistake in errors if mistake.path)
 
-    def _tell(self, mistake: Mistake) -> None:
+    def _report(self, mistake: Mistake) -> None:
         path = mistake.path
         if mistake.keyword == "pattern":
             self._pattern(str(mistake.value), path)

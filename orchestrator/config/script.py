@@ -57,7 +57,7 @@ def check_settings(settings: ScriptSettings, rules: NpuRules) -> Dict[str, Any]:
             ),
             **values,
         )
-    rules.check(values, asked=settings.asked, together=settings.together)
+    rules.check(values, dump_requested=settings.dump_requested, together=settings.together)
     return values
 
 
@@ -66,7 +66,7 @@ class _Reader:
 
     def __init__(self, lines: List[str]) -> None:
         self._lines = lines
-        self._found: List[ScriptSettings] = []
+        self._all_settings: List[ScriptSettings] = []
         self._objects: Dict[Tuple[int, str, str], ScriptSettings] = {}
         self._options: Dict[str, str] = {}
         self._imported: Dict[str, str] = {}
@@ -101,11 +101,13 @@ class _Reader:
                     if isinstance(target, ast.Attribute):
                         self._assignment(target, value, node, scope)
         for dialect in (PARAMETER_MAP, TORCHAIR):
-            share([settings for settings in self._found if settings.dialect == dialect])
+            share([settings for settings in self._all_settings if settings.dialect == dialect])
         self._complete(nodes)
         # A map of which only use_off_line is set has no dump setting.
         settings_found = [
-            settings for settings in self._found if settings.node is not None or settings.problems
+            settings
+            for settings in self._all_settings
+            if settings.node is not None or settings.problems
         ]
         elsewhere = [(what, *self._place(node)) for what, node in self._others.setters]
         return Script(
@@ -120,7 +122,7 @@ class _Reader:
         add to them.
         """
         reach, switches = Reach(nodes, self._imported), Switches(nodes)
-        for settings in self._found:
+        for settings in self._all_settings:
             if self._others.setters or reach.is_handed_out(settings.owner):
                 settings.open = True
             if settings.node is None or not settings.may_dump():
@@ -203,11 +205,11 @@ class _Reader:
             settings.set(
                 names[index], self._plain(names[index], literal(argument)), self._place(argument)
             )
-        given = set(settings.values)
+        literal_keys = set(settings.values)
         for keyword in node.keywords:
             if keyword.arg is None:
                 settings.open = True
-            elif keyword.arg in given:
+            elif keyword.arg in literal_keys:
                 message = "DumpConfig gets %s twice, by position and by name" % keyword.arg
                 self._problem(
                     settings,
@@ -237,7 +239,7 @@ class _Reader:
                     fix,
                     keyword.value,
                 )
-        self._found.append(settings)
+        self._all_settings.append(settings)
 
     def _run_config(self, node: ast.Call) -> None:
         for keyword in node.keywords:
@@ -254,7 +256,7 @@ class _Reader:
                     "DumpConfig(…)",
                     keyword.value,
                 )
-                self._found.append(settings)
+                self._all_settings.append(settings)
 
     def _problem(
         self,
@@ -311,7 +313,7 @@ class _Reader:
         if settings is None:
             settings = ScriptSettings(dialect, self._place(node), owner=owner)
             self._objects[(scope, dialect, text)] = settings
-            self._found.append(settings)
+            self._all_settings.append(settings)
         return settings
 
     def _map_entry(
@@ -342,7 +344,9 @@ class _Reader:
         if settings.node is None:
             settings.node, settings.place = target, self._place(target)
         if not known:
-            settings.asked = settings.asked or (near in _MEMBERS and value not in (False, 0))
+            settings.dump_requested = settings.dump_requested or (
+                near in _MEMBERS and value not in (False, 0)
+            )
             message = "NpuOptimizer has no option %r%s" % (
                 key,
                 "; did you mean %r?" % near if near else "",
@@ -424,7 +428,9 @@ class _Reader:
             target.attr,
             "; did you mean %r?" % near if near else "",
         )
-        settings.asked = settings.asked or (near in _MEMBERS and value not in (False, 0))
+        settings.dump_requested = settings.dump_requested or (
+            near in _MEMBERS and value not in (False, 0)
+        )
         self._problem(
             settings,
             "unknown-option",

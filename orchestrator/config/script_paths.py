@@ -85,7 +85,7 @@ class Walk:
     """
 
     def __init__(self, effects: Effects, body: List[ast.stmt]) -> None:
-        self.seen: List[Ways] = []
+        self.visited_ways: List[Ways] = []
         self._effects = effects
         self._returned: Ways = _NONE
         # Of each loop that is walked: the ways that leave it by break, and those that end its round
@@ -100,7 +100,7 @@ class Walk:
             changed = self._effects.after(statement, ways)
             if changed is not None:
                 ways = changed
-                self.seen.append(ways)
+                self.visited_ways.append(ways)
             ways = self._behind(statement, ways)
         return ways
 
@@ -152,10 +152,10 @@ class Walk:
         )
 
     def _try(self, statement: Any, ways: Ways) -> Ways:
-        first = len(self.seen)
+        first = len(self.visited_ways)
         behind = self._block(statement.body, ways)
         # An error may come before and behind each statement of the body.
-        interrupted = ways.union(*self.seen[first:])
+        interrupted = ways.union(*self.visited_ways[first:])
         behind = self._block(statement.orelse, behind)
         behind = behind.union(
             *[self._block(handler.body, interrupted) for handler in statement.handlers]

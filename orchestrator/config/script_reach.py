@@ -58,7 +58,7 @@ class Reach:
         self._names: Dict[str, List[Tuple[Any, ast.AST]]] = {}
         self._added: Dict[str, Any] = {}
         self._handed: Set[str] = set()
-        self._given: List[Tuple[str, str]] = []
+        self._handed_parameters: List[Tuple[str, str]] = []
         self._defined: Set[str] = set()
         self._remapping: List[Tuple[bool, ast.AST]] = []
         self._run_configs: List[bool] = []
@@ -125,7 +125,7 @@ class Reach:
         """
         return owner is not None and any(
             key == owner and name not in self._defined and name not in _TORCHAIR_READERS
-            for name, key in self._given
+            for name, key in self._handed_parameters
         )
 
     def of_parameter_map(
@@ -173,20 +173,20 @@ class Reach:
         return key_of(self._added[owner].func).split(".")[0] not in self._handed
 
     def _name(self, owner: Optional[str], certain: bool) -> List[Complaint]:
-        given = list(self._names.get(owner, [])) if owner is not None else []
+        names = list(self._names.get(owner, [])) if owner is not None else []
         # Such as custom_optimizers[0].name
-        given += [
+        names += [
             entry
             for key, entries in self._names.items()
             if key.startswith("<")
             for entry in entries
             if entry[0] == _OPTIMIZER
         ]
-        if any(not isinstance(value, str) or value == _OPTIMIZER for value, _ in given):
+        if any(not isinstance(value, str) or value == _OPTIMIZER for value, _ in names):
             return []
         fix = 'name = "%s"' % _OPTIMIZER
-        if given:
-            value, node = given[0]
+        if names:
+            value, node = names[0]
             message = "the custom optimizer is called %r, not %r" % (value, _OPTIMIZER)
             return [
                 (
@@ -273,18 +273,18 @@ class Reach:
         elif name not in _SESSIONS:
             self._handed.update(key_of(argument) for argument in node.args)
             values = list(node.args) + [keyword.value for keyword in node.keywords]
-            self._given.extend(
+            self._handed_parameters.extend(
                 (name, key_of(value))
                 for value in values
                 if isinstance(value, (ast.Name, ast.Attribute))
             )
         if name == "NPURunConfig":
-            given = [
+            configs = [
                 keyword
                 for keyword in node.keywords
                 if keyword.arg in (None, "dump_config") and _plain(keyword.value) is not None
             ]
-            self._run_configs.append(bool(node.args or given))
+            self._run_configs.append(bool(node.args or configs))
         for keyword in node.keywords:
             if keyword.arg == "remapping":
                 self._remapping.append((_is_off(keyword.value), keyword.value))

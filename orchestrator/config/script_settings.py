@@ -58,7 +58,7 @@ class ScriptSettings:
     together: Optional[str] = None
 
     #: Whether a misspelt switch was set to something other than off.
-    asked: bool = False
+    dump_requested: bool = False
 
     def may_dump(self) -> bool:
         """Tell whether the text leaves it possible that something is dumped."""

@@ -61,7 +61,7 @@ class Switches:
             if walk is None:
                 certainty = POSSIBLE if certainty == NEVER else certainty
                 continue
-            for ways in walk.seen:
+            for ways in walk.visited_ways:
                 both = [way[0] is True and way[1] is True for way in ways]
                 if both and all(both):
                     return CERTAIN

@@ -35,7 +35,7 @@ class TorchAirRules(NpuRules):
     kind = "torchair"
     step_checks = "TorchAir takes it, GE behind it rejects it (E10001)"
 
-    def _switched(self, asked: bool) -> None:
+    def _switched(self, dump_requested: bool) -> None:
         value = self._values.get("enable_dump", False)
         if (
             value is COMPUTED
@@ -44,7 +44,7 @@ class TorchAirRules(NpuRules):
             or self._values.get("dump_config_path") is not None
         ):
             return
-        severity = ERROR if asked else WARNING
+        severity = ERROR if dump_requested else WARNING
         message = "enable_dump is not switched on"
         self.findings.add(
             severity,

@@ -61,7 +61,7 @@ from ..run.recomputation import ALL, Recomputation
 from ..run.run_status import stored_options
 from ..run.tensor_reader import RunReader
 from ..run.workers import Workers
-from ..store.hosts import told_of
+from ..store.hosts import host_summaries
 from ..store.store import RunStore
 from ..tensors.rounding import ROUNDING
 from .choosing import LINEAR, UNBOUNDED, Network, Read, TensorError
@@ -248,7 +248,7 @@ def _host_folder(store: RunStore, result: str) -> str:
     is.
     """
     failing = next(iter(store.rows("arrival", verdict=FAIL)), None)
-    context = told_of(store)
+    context = host_summaries(store)
     host = (
         failing.place.host
         if failing is not None and failing.place.host in context

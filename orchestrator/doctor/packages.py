@@ -105,13 +105,13 @@ def all_pythons() -> List[Python]:
     """Return this Python, those on PATH, of pyenv and of conda, each environment once, with the
     frameworks that each has.
     """
-    asked = set()
+    probed = set()
     pythons: List[Python] = []
     for path in (own_python(), *on_path(), *in_environments()):
         # Of a folder's names for one file the first.
         key = os.path.dirname(os.path.abspath(path)), os.path.realpath(path)
-        if path and key not in asked:
-            asked.add(key)
+        if path and key not in probed:
+            probed.add(key)
             prefixes = [python.prefix for python in pythons]
             python = _ask(os.path.abspath(path), FRAMEWORKS, skipped=prefixes)
             if python is not None and python.prefix not in prefixes:

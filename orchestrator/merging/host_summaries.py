@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ..dumps.place import Place
-from ..store.hosts import COMPUTED, JUDGED_BY, PLACE, TOLD
+from ..store.hosts import COMPUTED, HOST_SUMMARIES, JUDGED_BY, PLACE
 from ..store.network import GRAPHS, SUMMARY
 from ..store.row_schema import from_sql_text
 from ..store.rowsql import row_key
@@ -36,7 +36,7 @@ def note_graphs(merged: Merged, source: Source) -> None:
 def note_what_hosts_say(merged: Merged, sources: Sequence[Source]) -> None:
     """Note it; of a run that cannot be read now, what was noted before stays."""
     store = merged.store
-    by_host: Dict[str, Any] = store.get(TOLD) or {}
+    by_host: Dict[str, Any] = store.get(HOST_SUMMARIES) or {}
     graphs: Dict[str, Any] = {document["model"]: document for document in store.get(GRAPHS) or ()}
     inputs_of: Dict[str, Any] = {}
     for source in sources:
@@ -64,7 +64,7 @@ def note_what_hosts_say(merged: Merged, sources: Sequence[Source]) -> None:
                 "its rows were judged by other limits than those of host %s" % next(iter(inputs_of))
             )
     with store.transaction():
-        store.set(TOLD, {source.host: by_host[source.host] for source in sources})
+        store.set(HOST_SUMMARIES, {source.host: by_host[source.host] for source in sources})
         if inputs_of:
             store.set(JUDGED_BY, next(iter(inputs_of.values())))
         if graphs:

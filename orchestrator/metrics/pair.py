@@ -36,7 +36,7 @@ from .rounding_slack import Slack, rounding_slack
 from .row import CORRUPT, FAIL, NOT_COMPARED, NOTHING_FINITE, PASS, SAMPLED, WORST_SLICE, Row
 from .slice_sums import SliceAxis
 from .slices import borders, slice_axes
-from .statistics_pair import compare_statistics, told_by_statistics
+from .statistics_pair import compare_statistics, is_known_by_statistics
 from .tensors_of_same_dump import cancelling_slack, may_cancel, same_bytes
 from .unchanged_files import looks, unless_changed
 from .user_metrics import with_user_metrics
@@ -141,7 +141,7 @@ def compare_tensors(
     :func:`compare_pair`.
     """
     try:
-        if told_by_statistics(task, golden):
+        if is_known_by_statistics(task, golden):
             if settings.exact:
                 raise NotComparable(StatisticsSource.NO_ELEMENTS)
             return compare_statistics(task, golden, settings)

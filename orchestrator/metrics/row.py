@@ -137,7 +137,7 @@ if TYPE_CHECKING:
     from typing import dataclass_transform
 else:
 
-    def dataclass_transform(**told: Any) -> Callable[[T], T]:
+    def dataclass_transform(**options: Any) -> Callable[[T], T]:
         """Tell a type checker, here nobody."""
         return lambda made: made
 
@@ -152,13 +152,13 @@ def row_class(cls: Type[T]) -> Type[T]:
 
 def columns_of(cls: Any) -> List[Column]:
     """Return the columns of a class that was made of :func:`column` fields, in their order."""
-    found = []
+    columns = []
     for field in dataclasses.fields(cls):
         annotation = str(field.type)
         optional = annotation.startswith("Optional[")
         annotation = annotation[len("Optional[") : -1] if optional else annotation
-        found.append(Column(field.name, annotation, optional, **field.metadata))
-    return found
+        columns.append(Column(field.name, annotation, optional, **field.metadata))
+    return columns
 
 
 @row_class

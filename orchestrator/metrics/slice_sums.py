@@ -84,8 +84,8 @@ class _Plan:
     on
         The block's axes along which the slice changes; all others stay inside one slice.
     offsets
-        Slice numbers, counted from the block's first, of what :func:`_kept` returns; None where
-        they are 0, 1, 2, …
+        Slice numbers, counted from the block's first, of what :func:`_sum_over_others` returns;
+        None where they are 0, 1, 2, …
     inner_extent, on_extent
         How far the block reaches inside a slice, and in slices, from its first element.
     crosses
@@ -186,14 +186,16 @@ def add_squares(
             continue
         if plan.on[-1] < split:
             front = _row_squares(values, element_count(shape[split:])) if front is None else front
-            sums = _kept(front, shape[:split], plan.on)
+            sums = _sum_over_others(front, shape[:split], plan.on)
         elif plan.on[0] >= split:
             behind = (
                 _column_squares(values, element_count(shape[:split])) if behind is None else behind
             )
-            sums = _kept(behind, shape[split:], tuple(number - split for number in plan.on))
+            sums = _sum_over_others(
+                behind, shape[split:], tuple(number - split for number in plan.on)
+            )
         else:
-            sums = _kept(_squares(values), shape, plan.on)
+            sums = _sum_over_others(_squares(values), shape, plan.on)
         if plan.offsets is None:
             total[first : first + sums.size] += sums
         else:
@@ -232,7 +234,7 @@ def _plans(
     return plans, min(range(len(shape) + 1), key=cost)
 
 
-def _kept(table: np.ndarray, shape: Ints, on: Ints) -> np.ndarray:
+def _sum_over_others(table: np.ndarray, shape: Ints, on: Ints) -> np.ndarray:
     """Sum a table of this shape, given as one row, over its axes that are not in ``on``."""
     off = tuple(number for number in range(len(shape)) if number not in on)
     sums: np.ndarray = np.add.reduce(table.reshape(shape), axis=off).reshape(-1) if off else table

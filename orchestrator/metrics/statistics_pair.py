@@ -31,7 +31,7 @@ from .row import BY_STATISTICS, PASS, Row
 from .tensors_of_same_dump import CANCELS, may_cancel
 
 
-def told_by_statistics(task: PairTask, golden: Tensor) -> bool:
+def is_known_by_statistics(task: PairTask, golden: Tensor) -> bool:
     """Tell whether either side of a pair has statistics in place of elements."""
     return isinstance(task.target.source, StatisticsSource) or isinstance(
         golden.source, StatisticsSource

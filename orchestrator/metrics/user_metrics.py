@@ -164,16 +164,16 @@ def user_values(task: PairTask, settings: Settings) -> Tuple[Dict[str, Any], Lis
     reasons: List[str] = []
     for metric in settings.user_metrics:
         try:
-            value, said = call_user(
+            value, problem = call_user(
                 metric.script, _measured, metric.arguments, task, settings.max_elements
             )
         except GoldwatchError as error:
-            value, said = math.nan, error.message
+            value, problem = math.nan, error.message
         except MemoryError as error:
-            value, said = math.nan, "MemoryError: %s" % error
+            value, problem = math.nan, "MemoryError: %s" % error
         values[metric.name] = value
-        if said:
-            reasons.append("%s: %s" % (metric.name, said))
+        if problem:
+            reasons.append("%s: %s" % (metric.name, problem))
     return values, reasons
 
 

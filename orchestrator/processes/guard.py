@@ -58,23 +58,23 @@ def _guard(child: int) -> NoReturn:
 
 def _reap(child: int) -> Optional[int]:
     """Take in all children that have ended; return the status of ``child`` if it is among them."""
-    found = None
+    child_status = None
     with contextlib.suppress(ChildProcessError):
         while True:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if not pid:
                 break
             if pid == child:
-                found = status
-    return found
+                child_status = status
+    return child_status
 
 
 def _end_all() -> None:
     """Kill the children until there are none: the children of each that dies become ours."""
     with contextlib.suppress(ChildProcessError):
         while True:
-            for pid, found in processes().items():
-                if found.parent == os.getpid():
+            for pid, process in processes().items():
+                if process.parent == os.getpid():
                     with contextlib.suppress(OSError):
                         os.kill(pid, signal.SIGKILL)
             os.waitpid(-1, 0)

@@ -130,7 +130,7 @@ class Processes:
         self.jobs = jobs
         self.there = False
         self._threads: Optional[ThreadPoolExecutor] = None
-        self._own = threading.local()
+        self._local = threading.local()
         self._lock = threading.Lock()
         self._children: Set[Child] = set()
         self._closed = False
@@ -184,17 +184,17 @@ class Processes:
 
     def _call(self, function: Tuple[Any, ...]) -> Any:
         """Have a function called in this thread's process; runs in a thread."""
-        child: Optional[Child] = getattr(self._own, "child", None)
+        child: Optional[Child] = getattr(self._local, "child", None)
         if child is None:
             with self._lock:
                 if self._closed:
                     raise CancelledError
-                child = self._own.child = Child()
+                child = self._local.child = Child()
                 self._children.add(child)
         try:
             result = child.call(function)
         except ProcessDied:
-            self._own.child = None
+            self._local.child = None
             with self._lock:
                 self._children.discard(child)
             child.close()

@@ -28,7 +28,7 @@ _TOLD_LETTERS = 300
 _GRACE_S = 10.0
 # A process that ends while it starts, as one that the system killed, is replaced so often.
 _STARTS = 3
-_own = threading.local()
+_local = threading.local()
 # Of all threads; a set's add and discard are whole.
 _pids: Set[int] = set()
 
@@ -60,12 +60,12 @@ def call_user(
     # Most processes that compare never come here.
     from .pool import ProcessDied
 
-    child = getattr(_own, "child", None) or _started(script, function, shown)
+    child = getattr(_local, "child", None) or _started(script, function, shown)
     late = threading.Event()
     timer = threading.Timer(TIMEOUT_S, _end, (child, late))
     timer.start()
     try:
-        good, found = child.call((function, script, *arguments))
+        good, answer = child.call((function, script, *arguments))
     except ProcessDied:
         status = _drop()
         if late.is_set():
@@ -81,8 +81,8 @@ def call_user(
     if late.is_set():
         _drop()
     if not good:
-        raise NotComparable("%s failed: %s" % (script, found))
-    return found
+        raise NotComparable("%s failed: %s" % (script, answer))
+    return answer
 
 
 def _started(script: str, function: Callable[..., Answer], shown: bool) -> Child:
@@ -93,7 +93,7 @@ def _started(script: str, function: Callable[..., Answer], shown: bool) -> Child
 
     for _ in range(_STARTS):
         try:
-            _own.child = child = Child()
+            _local.child = child = Child()
             _pids.add(child.pid)
             # Before anything is imported that starts threads.
             child.call((go_below_a_guard,))
@@ -128,7 +128,7 @@ def _how(status: int) -> str:
 
 def stop_user_code() -> None:
     """End this thread's process for user code, if there is one."""
-    if getattr(_own, "child", None) is not None:
+    if getattr(_local, "child", None) is not None:
         _drop()
 
 
@@ -136,7 +136,7 @@ def _drop() -> int:
     """End the process and all that it started, as :mod:`goldwatch.processes.guard` tells; return
     its exit status, negative for a signal.
     """
-    child, _own.child = _own.child, None
+    child, _local.child = _local.child, None
     _end(child, threading.Event())
     status = int(child.close())
     _pids.discard(child.pid)
@@ -163,7 +163,7 @@ def _begin(_: Callable[..., Answer], shown: bool) -> None:
 
 
 def run_user(
-    script: str, name: str, *arguments: Any, taken: Callable[[Any], Any] = lambda found: found
+    script: str, name: str, *arguments: Any, taken: Callable[[Any], Any] = lambda answer: answer
 ) -> Answer:
     """Call a function of a user's file, in the process for it.
 
@@ -182,7 +182,7 @@ def run_user(
     except (
         BaseException
     ) as error:  # Also SystemExit: the user's code must not end the process quietly.
-        return False, _told(error, script)
+        return False, _error_text(error, script)
     finally:
         for stream in (sys.stdout, sys.stderr):
             # The user may have closed or replaced them, and the process may be ended before it
@@ -208,7 +208,7 @@ def _module(script: str, changed_ns: int) -> Any:
     return module
 
 
-def _told(error: BaseException, script: str) -> str:
+def _error_text(error: BaseException, script: str) -> str:
     """Return an error in one line, with the line of the user's file that it came from."""
     lines = [
         frame.lineno

@@ -65,9 +65,9 @@ def asked_by(result: Optional[str], graph: ModelGraph, step_folder: StepFolder) 
         return EVERYTHING
     # Few runs are told what was asked for.
     from ..config.plan import DumpPlan
-    from ..config.requested_ops import asked_of
+    from ..config.requested_ops import requested_ops_of
 
-    return asked_of(DumpPlan.from_document(plan), graph, step_folder.place.model)
+    return requested_ops_of(DumpPlan.from_document(plan), graph, step_folder.place.model)
 
 
 def _require_same_dumps(store: RunStore, result: str, target: str, step_folder: StepFolder) -> None:

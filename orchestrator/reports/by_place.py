@@ -67,7 +67,8 @@ def place_lines(
     most = max((len(WORDS[one.verdict]) for one in places), default=0)
     room = None if width is None else width - 2 - most
     rests = [
-        "  %s  %s" % (padded(names[one.place], longest), _said(one)) for one in places[:_MOST_LINES]
+        "  %s  %s" % (padded(names[one.place], longest), _counts_text(one))
+        for one in places[:_MOST_LINES]
     ]
     rooms = [LONGEST if room is None else room - width_of(rest) - len(_FIRST) for rest in rests]
     # The first tensors of all places are cut to the same length, so that different ones stay
@@ -91,7 +92,7 @@ def place_lines(
         yield from [more] if width is None else wrap(more, width, "    ")
 
 
-def _said(one: PlaceCounts) -> str:
+def _counts_text(one: PlaceCounts) -> str:
     total, counts = sum(one.counts.values()), one.counts
     parts = ["%d of %d fail" % (counts[FAIL], total) if counts[FAIL] else "%d rows" % total]
     if counts[NOT_COMPARED]:

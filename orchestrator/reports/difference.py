@@ -332,13 +332,13 @@ class _Numbers:
 
     def __init__(self) -> None:
         self.total = 0
-        self._seen: Dict[Key, int] = {}
+        self._occurrences: Dict[Key, int] = {}
 
     def key(self, place: Optional[Place], row: Row) -> Key:
         self.total += 1
         plain = (place, row.tensor, row.kind, 0)
-        number = self._seen.get(plain, 0)
-        self._seen[plain] = number + 1
+        number = self._occurrences.get(plain, 0)
+        self._occurrences[plain] = number + 1
         return place, row.tensor, row.kind, number
 
 
@@ -386,7 +386,7 @@ class _Join:
     ) -> None:
         self.joined = 0
         self.unknown = (0, 0)
-        self._lacking = unstored
+        self._unstored = unstored
         self._theirs = place_in_second
         self._waiting = waiting
         self._tolerance = tolerance
@@ -424,7 +424,7 @@ class _Join:
                     self._compare(*pair)
             for partner in used:
                 del others[partner]
-        before, after = self._lacking
+        before, after = self._unstored
         unknown = [0, 0]
         for key, side in self._waiting.items():
             place = self._theirs.get(key[0])

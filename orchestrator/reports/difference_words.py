@@ -218,11 +218,11 @@ def _shared(lines: Mapping[str, List[str]], room: int) -> Dict[str, int]:
     ones what others leave over.
     """
     needed = {kind: sum(len(line) + 1 for line in table) for kind, table in lines.items()}
-    given = {kind: min(needed[kind], room // len(lines)) for kind in lines}
+    width = {kind: min(needed[kind], room // len(lines)) for kind in lines}
     shown = {}
     for kind, table in lines.items():
-        spare = room - sum(given.values())
+        spare = room - sum(width.values())
         used = list(accumulate(len(line) + 1 for line in table))
-        shown[kind] = bisect_right(used, given[kind] + spare)
-        given[kind] = used[shown[kind] - 1] if shown[kind] else 0
+        shown[kind] = bisect_right(used, width[kind] + spare)
+        width[kind] = used[shown[kind] - 1] if shown[kind] else 0
     return shown

@@ -102,7 +102,7 @@ class JunitFile(ReportFile):
             return
         op, outcome = rows[0].op, _outcome(rows)
         suspects = self._suspects.get(op, ())
-        suspect_lines = _said(suspects)
+        suspect_lines = _suspect_lines(suspects)
         failing = [(row.tensor, row.reason) for row in rows if row.verdict == FAIL]
         if self._fails_by_suspects:
             failing += [
@@ -185,7 +185,7 @@ class JunitFile(ReportFile):
         return "%s, time %s" % (label, place.time) if len(alike) > 1 else label
 
 
-def _said(suspects: Iterable[Mapping[str, Any]]) -> List[str]:
+def _suspect_lines(suspects: Iterable[Mapping[str, Any]]) -> List[str]:
     lines = []
     for suspect in suspects:
         lines.append("suspect, confidence %s: %s" % (suspect["confidence"], suspect["evidence"]))

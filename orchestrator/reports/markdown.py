@@ -56,11 +56,11 @@ class MarkdownFile(ReportFile):
 
     def begin(self) -> None:
         """Keep rows until all are known."""
-        self._kept = {verdict: Worst(_KEPT) for verdict in _WORDS}
+        self._worst = {verdict: Worst(_KEPT) for verdict in _WORDS}
 
     def add(self, row: Row) -> None:
         """Keep a row, if it is among the worst of its verdict."""
-        self._kept[row.verdict].add(row)
+        self._worst[row.verdict].add(row)
 
     def end(self) -> None:
         """Write everything."""
@@ -68,9 +68,9 @@ class MarkdownFile(ReportFile):
         self._room = MOST_CHARACTERS - _FOR_THE_END
         self._left: List[str] = []
         self._several = len(self.context.places) > 1
-        self._metrics = shown_metrics([row for kept in self._kept.values() for row in kept.rows])
+        self._metrics = shown_metrics([row for worst in self._worst.values() for row in worst.rows])
         self._names = shorten_all(
-            printable(row.tensor) for kept in self._kept.values() for row in kept.rows
+            printable(row.tensor) for worst in self._worst.values() for row in worst.rows
         )
         self._head()
         self._suspects()
@@ -170,7 +170,7 @@ class MarkdownFile(ReportFile):
         return "\n" + block(command) if command else ""
 
     def _rows(self) -> None:
-        worst = (self._kept[FAIL].rows + [row for row in self._kept[PASS].rows if error_of(row)])[
+        worst = (self._worst[FAIL].rows + [row for row in self._worst[PASS].rows if error_of(row)])[
             :_WORST
         ]
         if worst:
@@ -181,9 +181,9 @@ class MarkdownFile(ReportFile):
             self._put(table)
         for verdict, words in _REST:
             rest = [
-                row for row in self._kept[verdict].rows if not any(row is other for other in worst)
+                row for row in self._worst[verdict].rows if not any(row is other for other in worst)
             ]
-            every = self._kept[verdict].total + sum(
+            every = self._worst[verdict].total + sum(
                 counts.get(verdict, 0) for counts in self.context.unstored.values()
             )
             total = every - sum(row.verdict == verdict for row in worst)

@@ -69,7 +69,7 @@ class PlaceMatch:
             for pair in self._pairs(of_first[before], of_second[other])
         ]
         claims = Counter(place for pair in matches for place in enumerate(pair))
-        self._found = {
+        self._matches = {
             place: before for place, before in matches if claims[0, place] == claims[1, before] == 1
         }
         self.notes = [
@@ -95,7 +95,7 @@ class PlaceMatch:
                 "several hosts of the merge have %s of the other run: compare it with one "
                 "host's results" % many
             )
-        self.apart = "" if self._found or not (first and second) else _apart(first, second)
+        self.apart = "" if self._matches or not (first and second) else _apart(first, second)
 
     def _pairs(
         self, first: Sequence[Place], second: Sequence[Place]
@@ -141,7 +141,7 @@ class PlaceMatch:
         """Return the first run's place that one of the second run stands for; None where there is
         none.
         """
-        return self._found.get(place)
+        return self._matches.get(place)
 
 
 def _by_host(places: Sequence[Place]) -> Dict[Part, List[Place]]:

@@ -37,7 +37,7 @@ class RenderedRow(NamedTuple):
         Its text in result.json, behind what stands between two rows.
     line, mapping
         Its lines in the result table and in the mapping table (empty where there is none).
-    seen
+    digest
         What the verdict sees of it (:func:`goldwatch.diagnosis.row_digest.packed_digest`).
     by
         What rendered it.
@@ -46,7 +46,7 @@ class RenderedRow(NamedTuple):
     document: bytes
     line: bytes
     mapping: bytes
-    seen: bytes
+    digest: bytes
     by: Renderer
 
 
@@ -73,8 +73,8 @@ class Renderer:
         """Render a row."""
         document = NEXT_ROW + row_text(row, self.metrics)
         mapping = b"" if self.mapping is None else _line(mapping_cells(row, *self.mapping))
-        line, seen = _line(cells(row, self.columns)), packed_digest(row_digest(row))
-        return RenderedRow(document.encode("ascii"), line, mapping, seen, self)
+        line, digest = _line(cells(row, self.columns)), packed_digest(row_digest(row))
+        return RenderedRow(document.encode("ascii"), line, mapping, digest, self)
 
 
 class PreparedRow(NamedTuple):
@@ -204,7 +204,7 @@ class RenderedRowCache:
         renderer = self._renderers.index(by)
         return np.where(same & (np.frombuffer(self._by, np.uint16)[slots] == renderer), slots, -1)
 
-    def seen(self, slots: Array) -> List[RowDigest]:
+    def digests(self, slots: Array) -> List[RowDigest]:
         """Return what the verdict sees of some rows."""
         return [unpacked_digest(data, self._shared) for data in self._texts[_SEEN].each(slots)]
 

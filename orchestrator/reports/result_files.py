@@ -287,7 +287,7 @@ class RowDigests:
 
     def __iter__(self) -> Iterator[RowDigest]:
         for start in range(0, len(self._slots), _PAGE_ROWS):
-            yield from self._cache.seen(self._slots[start : start + _PAGE_ROWS])
+            yield from self._cache.digests(self._slots[start : start + _PAGE_ROWS])
 
     def __len__(self) -> int:
         return len(self._slots)

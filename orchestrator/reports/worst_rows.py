@@ -36,20 +36,20 @@ class Worst:
     def __init__(self, most: int) -> None:
         self.total = 0
         self._most = most
-        self._kept: List[Tuple[float, int, Row]] = []
+        self._worst: List[Tuple[float, int, Row]] = []
 
     def add(self, row: Row) -> None:
         """See one more row."""
-        self._kept.append((-error_of(row), self.total, row))
+        self._worst.append((-error_of(row), self.total, row))
         self.total += 1
-        if len(self._kept) > 2 * self._most:
+        if len(self._worst) > 2 * self._most:
             self._cut()
 
     def _cut(self) -> None:
-        self._kept = sorted(self._kept, key=lambda entry: entry[:2])[: self._most]
+        self._worst = sorted(self._worst, key=lambda entry: entry[:2])[: self._most]
 
     @property
     def rows(self) -> List[Row]:
         """The rows that were kept, the worst first."""
         self._cut()
-        return [row for _, _, row in self._kept]
+        return [row for _, _, row in self._worst]

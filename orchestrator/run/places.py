@@ -85,9 +85,9 @@ class Places:
             return EVERYTHING
         if model_name not in self._asked:
             # Few runs are told what was asked for.
-            from ..config.requested_ops import asked_of
+            from ..config.requested_ops import requested_ops_of
 
-            self._asked[model_name] = asked_of(self._options.plan, graph, model_name)
+            self._asked[model_name] = requested_ops_of(self._options.plan, graph, model_name)
         return self._asked[model_name]
 
     def is_taken(self, place: Place) -> bool:

@@ -19,7 +19,7 @@ from ..judging.by_recomputation import RecomputationVerdict
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..naming import run_name
 from ..recomputing.output_error import OwnError
-from ..store.hosts import COMPUTED, PlaceLine, first_place, left_out, place_lines_of, told_of
+from ..store.hosts import COMPUTED, PlaceLine, first_place, host_summaries, left_out, place_lines_of
 from ..store.network import GRAPHS, stored_networks
 from ..store.row_schema import from_sql_text, to_sql_text
 from ..store.store import RunStore
@@ -56,7 +56,7 @@ def judge_hosts(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, s
     Operators are judged by all rows of the device and step where the first divergence lies; counts
     are those of all rows of all hosts.
     """
-    lines, told, missing = place_lines_of(store), told_of(store), left_out(store)
+    lines, told, missing = place_lines_of(store), host_summaries(store), left_out(store)
     graphs = stored_networks(store.get(GRAPHS) or ())
     place = first_place(store) or _first_failing_place(store)
     rows = store.rows("index", place) if place is not None else ()

@@ -18,7 +18,7 @@ HOSTS = "hosts"
 JUDGED_BY = "judged_by"
 """The fact that tells what the hosts' own runs were asked for, as ``inputs`` does of a run."""
 
-TOLD = "told"
+HOST_SUMMARIES = "told"
 """The fact that tells of each host what its own run says: state, verdict, warnings."""
 
 COMPUTED = "computed"
@@ -65,9 +65,9 @@ def first_place(store: RunStore) -> Optional[Place]:
     return Place(*place) if place else None
 
 
-def told_of(store: RunStore) -> Dict[str, Dict[str, Any]]:
+def host_summaries(store: RunStore) -> Dict[str, Dict[str, Any]]:
     """Return for each host what its own run says."""
-    by_host: Dict[str, Dict[str, Any]] = store.get(TOLD) or {}
+    by_host: Dict[str, Dict[str, Any]] = store.get(HOST_SUMMARIES) or {}
     return by_host
 
 

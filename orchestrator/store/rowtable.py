@@ -111,9 +111,9 @@ class RowTable:
 
     def _make_void(self) -> None:
         """Note that rows up to now are not what they were."""
-        given = self._connection.query("SELECT seq FROM sqlite_sequence WHERE name = 'row'")
-        if given:
-            write_fact(self._connection, VOID, given[0][0])
+        last_id = self._connection.query("SELECT seq FROM sqlite_sequence WHERE name = 'row'")
+        if last_id:
+            write_fact(self._connection, VOID, last_id[0][0])
 
     def renumber(self, numbers: Mapping[Place, Mapping[str, int]]) -> int:
         """Give the rows of ops that the json does not know their final Index; return how many

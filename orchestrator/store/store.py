@@ -136,10 +136,10 @@ class RunStore:
                 if not force or isinstance(error, ForeignStore) or not may_discard(path):
                     raise
                 # Its tables go with the first that this run writes.
-                given, tables = highest_id(path), tables_of(path)
+                last_given_id, tables = highest_id(path), tables_of(path)
                 discard_store(path)
                 opened = open_to_write(path, inputs, hosts)
-                opened.facts.update({VOID: given, "result_files": tables})
+                opened.facts.update({VOID: last_given_id, "result_files": tables})
             return cls._started_with(path, opened, inputs, lock)
         except BaseException:
             lock.release()

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from goldwatch.config.requested_ops import asked_of, read_asked
+from goldwatch.config.requested_ops import read_requested_plan, requested_ops_of
 from goldwatch.errors import FormatError, MissingPath
 from goldwatch.model.graph import load_model
 
@@ -42,7 +42,7 @@ def asked(graph, tmp_path):
     def _asked(dump, name=None, file="acl.json"):
         path = tmp_path / file
         path.write_text(dump if isinstance(dump, str) else json.dumps(dump))
-        found = asked_of(read_asked(str(path)), graph, name)
+        found = requested_ops_of(read_requested_plan(str(path)), graph, name)
         ops = (
             None
             if found.positions is None
@@ -134,4 +134,4 @@ def test_a_file_that_is_no_configuration_is_refused(asked, tmp_path) -> None:
     with pytest.raises(FormatError, match="no dump plan"):
         asked({"dump": {"dump_mode": "sideways"}})
     with pytest.raises(MissingPath):
-        read_asked(str(tmp_path / "gone.json"))
+        read_requested_plan(str(tmp_path / "gone.json"))

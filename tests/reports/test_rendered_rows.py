@@ -63,7 +63,7 @@ def test_rendered_rows_are_found_by_number(tmp_path, make_row) -> None:
             b"".join(made[at].line for at in order),
             b"".join(made[at].mapping for at in order),
         )
-        assert list(map(repr, kept.seen(some))) == [repr(row_digest(rows[at])) for at in order]
+        assert list(map(repr, kept.digests(some))) == [repr(row_digest(rows[at])) for at in order]
     asked, sums = (
         [9, 4096, 5, 3, 1 << 33, 70000, 4095],
         [9 << 40, 4096 << 40, 7, 3 << 40, 1 << 63, 1, 4095 << 40],
@@ -73,7 +73,7 @@ def test_rendered_rows_are_found_by_number(tmp_path, make_row) -> None:
     # A row that is kept again counts as it is now.
     (again,) = kept.write([(9, "ffffffffffffffff", render(rows[0]))])
     assert slots([9, 9, 3], [9 << 40, (1 << 64) - 1, 3 << 40]) == [-1, again, 1]
-    assert [repr(seen) for seen in kept.seen(np.array([again]))] == [repr(row_digest(rows[0]))]
+    assert [repr(seen) for seen in kept.digests(np.array([again]))] == [repr(row_digest(rows[0]))]
     kept.close()
     assert slots([3, 9], [3 << 40, 9 << 40]) == [-1, -1]
     # Such as rows that are rendered at the end, when the disk that was full has room again.

@@ -249,5 +249,5 @@ def _finite_sides(pair: AlignedPair) -> Tuple[np.ndarray, np.ndarray]:
         np.asarray(side).reshape(-1)[:_ELEMENTS].astype(np.float64)
         for side in (pair.target, pair.golden)
     )
-    usable = Difference(target, golden).kept
+    usable = Difference(target, golden).compared
     return target[usable], golden[usable]

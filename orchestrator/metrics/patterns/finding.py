@@ -85,7 +85,7 @@ class Difference:
                 & (np.abs(x - y) <= 2.0**-7 * np.abs(y))
                 & (np.abs(y) > 100.0 * _middle(y, keep))
             )
-        self.kept, self.background = keep, background
+        self.compared, self.background = keep, background
         self.x, self.y = np.where(keep, x, 0.0), np.where(keep, y, 0.0)
         # One scale for both: squares of the largest float32 and of the smallest must stay numbers.
         top = float(max(np.abs(self.x).max(initial=0.0), np.abs(self.y).max(initial=0.0)))
@@ -96,7 +96,7 @@ class Difference:
         self.total = float((self.e * self.e).sum())
         self.wrong = int(np.count_nonzero(self.e))
         explained = self._explained(y, background)
-        self.own = max(self.total - explained, 0.02 * self.total)
+        self.own_error = max(self.total - explained, 0.02 * self.total)
         self.noise = (
             math.sqrt(min(9.0 * explained, 0.25 * self.total) / self.count) if self.count else 0.0
         )
@@ -128,12 +128,12 @@ class Difference:
         if by_chance(rest / self.total, self.wrong - (parameters if fitted is None else fitted)):
             return 0.0
         rest *= self.count / (self.count - parameters)
-        return min(1.0, max(0.0, (self.total - rest) / self.own))
+        return min(1.0, max(0.0, (self.total - rest) / self.own_error))
 
     def left(self, explained: Array) -> float:
         """Return the sum of squares that is left where the target should be ``explained``."""
         with np.errstate(over="ignore", invalid="ignore"):
-            rest = np.where(self.kept, self.x - explained, 0.0)
+            rest = np.where(self.compared, self.x - explained, 0.0)
             return float((rest * rest).sum())
 
     def left_by_others(self, rest: Array, leverage: Array) -> float:
@@ -150,11 +150,11 @@ class Difference:
         leverage
             Each element's weight in its own fit, 0 to 1; of 1 it is alone, and its error is left.
         """
-        if not helps_most(np.where(self.kept, rest, 0.0), self.e, self.noise):
+        if not helps_most(np.where(self.compared, rest, 0.0), self.e, self.noise):
             return self.total
         with np.errstate(invalid="ignore", divide="ignore"):
             rest = np.where(leverage < 1 - 1e-9, rest / (1.0 - leverage), self.e)
-        return float(np.square(np.where(self.kept, rest, 0.0)).sum())
+        return float(np.square(np.where(self.compared, rest, 0.0)).sum())
 
 
 def _middle(y: Array, keep: Array) -> float:

@@ -189,7 +189,7 @@ def _shifted(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
             left / error, float(np.count_nonzero(d.e[here]))
         ):
             continue
-        own_error = max(error - (d.total - d.own) * error / d.total, 0.02 * error)
+        own_error = max(error - (d.total - d.own_error) * error / d.total, 0.02 * error)
         # Values that go round come from both sides alike: the shorter way is told.
         best = max(
             best,

@@ -27,7 +27,7 @@ class Masks:
     def __init__(self) -> None:
         self._least = math.inf
         self._rest = 0.0
-        self._some = False
+        self._any_masked = False
 
     def update(self, x: Array, y: Array) -> None:
         """Take elements of the first pass: one-dimensional arrays of any type."""
@@ -37,7 +37,7 @@ class Masks:
         if float(y.min()) <= MASK and float(x.min()) <= MASK:
             masked = _may_be_masked(x, y)
             if masked.any():
-                self._some = True
+                self._any_masked = True
                 nearer = np.minimum(size[masked], np.abs(x[masked].astype(np.float64)))
                 self._least = min(self._least, float(nearer.min()))
                 size = size[~masked]
@@ -50,7 +50,7 @@ class Masks:
         """Whether there are masks: all other golden elements are smaller by far, and there are
         some.
         """
-        return self._some and 0.0 < self._rest * REST <= self._least
+        return self._any_masked and 0.0 < self._rest * REST <= self._least
 
     def of(self, x: Array, y: Array) -> Array:
         """Return which elements are masked."""

@@ -42,7 +42,7 @@ def region(
             region_of(
                 shares_by_index(d, axis),
                 letter,
-                d.total / d.own,
+                d.total / d.own_error,
                 empty,
                 energy,
                 d.yy * d.yy / fourth if fourth else 0.0,
@@ -69,7 +69,7 @@ def padding(d: Difference, padded_axis: Optional[int]) -> Optional[Finding]:
         used = np.flatnonzero(last.any(axis=1))
         first = int(used[-1]) + 1 if used.size else 0
         error = np.take(d.e, -1, block)[..., first:]
-        share = float((error * error).sum()) / d.own if d.own else 0.0
+        share = float((error * error).sum()) / d.own_error if d.own_error else 0.0
         if first < side.shape[padded_axis] and share >= CLAIMED:
             at = (side.shape[block] - 1) * side.shape[padded_axis] + first
             sentence = (

@@ -121,7 +121,7 @@ def scale_and_offset(d: Difference) -> Optional[Finding]:
     if d.count < 4:
         return None
     mean = float(d.y.sum()) / d.count
-    centred = np.where(d.kept, d.y - mean, 0.0)
+    centred = np.where(d.compared, d.y - mean, 0.0)
     spread = float((centred * centred).sum())
     if not spread:
         return None
@@ -174,7 +174,7 @@ def by_index(d: Difference, axis: int, letter: str) -> List[Finding]:
     others = tuple(index for index in range(d.x.ndim) if index != axis)
     if size < 2 or d.count < 2 * size:
         return []
-    count = np.maximum(d.kept.sum(axis=others, keepdims=True), 1)
+    count = np.maximum(d.compared.sum(axis=others, keepdims=True), 1)
     findings = []
     yy = (d.y * d.y).sum(axis=others, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -195,7 +195,7 @@ def by_index(d: Difference, axis: int, letter: str) -> List[Finding]:
     )
     if not any(findings):
         mean = d.y.sum(axis=others, keepdims=True) / count
-        centred = np.where(d.kept, d.y - mean, 0.0)
+        centred = np.where(d.compared, d.y - mean, 0.0)
         spread = (centred * centred).sum(axis=others, keepdims=True)
         with np.errstate(invalid="ignore", divide="ignore"):
             slopes = np.where(
@@ -235,7 +235,7 @@ def saturation(d: Difference, dtype: str) -> Optional[Finding]:
     share = d.share(d.left(np.clip(d.y, lowest, highest)))
     at = [value * d.unit for value in (lowest, highest) if np.isfinite(value)]
     near_limit = limit is not None and any(abs(abs(value) - limit) <= 0.01 * limit for value in at)
-    if not near_limit and not (d.kept & (d.y < highest) & (d.y > lowest)).any():
+    if not near_limit and not (d.compared & (d.y < highest) & (d.y > lowest)).any():
         # All values are one: nothing shows that others would have been kept.
         return None
     where = " and ".join("%.6g" % value for value in at)
@@ -262,12 +262,12 @@ def _stop(x: Array, y: Array, limit: Optional[float], unit: float) -> Optional[f
 
 def flush_to_zero(d: Difference) -> Optional[Finding]:
     """x = y, small values 0."""
-    gone = (d.x == 0) & (d.y != 0) & d.kept
+    gone = (d.x == 0) & (d.y != 0) & d.compared
     if gone.sum() < 2:
         return None
     most = float(np.quantile(np.abs(d.y[gone]), 0.99))
-    small = (np.abs(d.y) <= most) & (d.y != 0) & d.kept
-    if gone.sum() < 0.9 * small.sum() or gone.sum() == int(((d.y != 0) & d.kept).sum()):
+    small = (np.abs(d.y) <= most) & (d.y != 0) & d.compared
+    if gone.sum() < 0.9 * small.sum() or gone.sum() == int(((d.y != 0) & d.compared).sum()):
         return None
     share = d.share(d.left(np.where(gone, 0.0, d.y)))
     return claimed(
@@ -311,20 +311,20 @@ def lattice_step(values: Array) -> Optional[float]:
 
 def coarser_type(d: Difference, dtype: str) -> Optional[Finding]:
     """x has the few values of a coarser type, and errors of its size."""
-    values = d.x[d.kept] * d.unit
+    values = d.x[d.compared] * d.unit
     if values.size < 64 or not np.any(values) or not rounding_of(dtype).step:
         return None
     step, kind, name = _steps(values, dtype)
     # Where the golden values are as coarse, that is no error.
-    if step is None or _steps(d.y[d.kept] * d.unit, dtype)[1] == kind:
+    if step is None or _steps(d.y[d.compared] * d.unit, dtype)[1] == kind:
         return None
-    step, off = step / d.unit, np.abs(d.e[d.kept])
+    step, off = step / d.unit, np.abs(d.e[d.compared])
     # Errors that came in with the inputs add to half a step; the zeros of an activation have none.
     usual = median(off[off > 0]) if off.any() else 0.0
     # A coarser float may also have been cut off, not rounded.
     room = (0.51 if np.ndim(step) == 0 else 1.01) * step + 3 * np.minimum(usual, step)
     beyond = float((off[off > room] ** 2).sum())
-    share = min(1.0, (d.total - beyond) / d.own) if d.total else 0.0
+    share = min(1.0, (d.total - beyond) / d.own_error) if d.total else 0.0
     big_enough = float(np.sqrt((off**2).mean())) >= 0.03 * float(np.mean(step))
     return (
         claimed("coarser-type", share, "the target has only the values of %s" % name, type=name)

@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from goldwatch.config.requested_ops import read_asked
+from goldwatch.config.requested_ops import read_requested_plan
 from goldwatch.run.options import ComparisonOptions
 from goldwatch.run.watch import Watch
 from goldwatch.run.watch_options import WatchOptions
@@ -113,7 +113,7 @@ def test_a_watch_does_not_wait_for_ops_that_were_not_requested(net, turn, at_end
     one, other = (
         {path: data for path, data in files.items() if name in path} for name in (".op1.", ".op3.")
     )
-    result = followed(net, turn, at_end, one, other, read_asked(acl))
+    result = followed(net, turn, at_end, one, other, read_requested_plan(acl))
     assert result.exit_code == 0
     assert net.rows() == net.compare_rows(options=["--acl", acl])
 
