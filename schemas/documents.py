@@ -91,15 +91,19 @@ def read_document(data: bytes, name: str, file: str) -> Any:
     for path, (line, column) in text.duplicates():
         message = "line %d, column %d: the key %r is used twice" % (line, column, path[-1])
         raise FormatError(message, file, hint="delete one of them")
-    found = mistakes(text.value, schema_of(name))
-    if found:
-        found.sort(key=lambda one: text.place(one.path, one.at_key))
-        told = [
+    found_mistakes = mistakes(text.value, schema_of(name))
+    if found_mistakes:
+        found_mistakes.sort(key=lambda one: text.place(one.path, one.at_key))
+        texts = [
             "line %d, column %d: %s" % (text.place(one.path, one.at_key) + (one.message,))
-            for one in found[:_SHOWN]
+            for one in found_mistakes[:_SHOWN]
         ]
-        more = " (and %d more)" % (len(found) - _SHOWN) if len(found) > _SHOWN else ""
-        raise FormatError("; ".join(told) + more, file, hint=found[0].fix)
+        more = (
+            " (and %d more)" % (len(found_mistakes) - _SHOWN)
+            if len(found_mistakes) > _SHOWN
+            else ""
+        )
+        raise FormatError("; ".join(texts) + more, file, hint=found_mistakes[0].fix)
     return text.value
 
 
@@ -107,9 +111,9 @@ def check_document(document: Any, name: str, what: str) -> None:
     """Raise FormatError when a parsed document, called ``what`` in the message, breaks its schema
     ``name``.
     """
-    found = mistakes(document, schema_of(name))
-    if found:
-        raise FormatError("%s: %s" % (what, found[0].message), hint=found[0].fix)
+    found_mistakes = mistakes(document, schema_of(name))
+    if found_mistakes:
+        raise FormatError("%s: %s" % (what, found_mistakes[0].message), hint=found_mistakes[0].fix)
 
 
 def mistakes(document: Any, schema: Mapping[str, Any]) -> List[Mistake]:
@@ -118,7 +122,7 @@ def mistakes(document: Any, schema: Mapping[str, Any]) -> List[Mistake]:
     """
     from jsonschema import Draft7Validator
 
-    found: Dict[Tuple[Any, ...], Mistake] = {}
+    by_place: Dict[Tuple[Any, ...], Mistake] = {}
     words = _Words()
     for error in Draft7Validator(schema).iter_errors(document):
         for one in words.of(error):
@@ -130,9 +134,9 @@ def mistakes(document: Any, schema: Mapping[str, Any]) -> List[Mistake]:
             )
             if one.keyword == "required":
                 place += (one.value,)
-            if place not in found or _rank(one.keyword) < _rank(found[place].keyword):
-                found[place] = one
-    return list(found.values())
+            if place not in by_place or _rank(one.keyword) < _rank(by_place[place].keyword):
+                by_place[place] = one
+    return list(by_place.values())
 
 
 def _rank(keyword: str) -> int:
@@ -149,7 +153,7 @@ class _Words:
         """Return the mistakes that one error stands for."""
         path = tuple(error.absolute_path)
         keyword, value, schema = error.validator, error.instance, error.schema
-        tell = getattr(self, "_" + keyword, None)
+        describe = getattr(self, "_" + keyword, None)
         if keyword == "required":
             return [
                 Mistake(
@@ -166,7 +170,7 @@ class _Words:
             return self._unknown(value, schema, path)
         if "propertyNames" in error.absolute_schema_path:
             return [self._name(value, schema, path)]
-        if tell is None:
+        if describe is None:
             # No schema of ours uses it without a test of its words.
             return [
                 Mistake(
@@ -177,7 +181,7 @@ class _Words:
                     value,
                 )
             ]
-        message, fix = tell(value, schema, path)
+        message, fix = describe(value, schema, path)
         return [Mistake(keyword, path, message, fix, value)]
 
     def near(self, word: Any, known: Iterable[Any]) -> Optional[str]:
@@ -297,7 +301,7 @@ class _Words:
         self, value: Mapping[str, Any], schema: Mapping[str, Any], path: Path
     ) -> List[Mistake]:
         known = list(schema.get("properties", {}))
-        found = []
+        unknown = []
         for name in value:
             if name not in known:
                 near = self.near(name, known)
@@ -307,10 +311,10 @@ class _Words:
                     "; did you mean %r?" % near if near else "",
                 )
                 fix = near or "its fields are: %s" % ", ".join(known)
-                found.append(
+                unknown.append(
                     Mistake("additionalProperties", path + (name,), message, fix, name, at_key=True)
                 )
-        return found
+        return unknown
 
     def _name(self, name: Any, schema: Mapping[str, Any], path: Path) -> Mistake:
         known = schema.get("enum", ())

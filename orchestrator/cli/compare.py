@@ -434,5 +434,5 @@ def comparers(cluster: Optional[ClusterAddress], bar: ProgressBar) -> Iterator[D
     from ..cluster.comparers import cluster_comparers
 
     bar.show("asking the cluster", 0, 0)
-    with cluster_comparers(cluster, tell=bar.say) as cluster_workers:
+    with cluster_comparers(cluster, say=bar.say) as cluster_workers:
         yield {"comparers": cluster_workers}

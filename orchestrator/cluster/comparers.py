@@ -37,13 +37,13 @@ _GOLDEN_FILE = COLUMNS.index("golden_file")
 
 @contextlib.contextmanager
 def cluster_comparers(
-    address: ClusterAddress, tell: Callable[[str], None] = lambda text: None
+    address: ClusterAddress, say: Callable[[str], None] = lambda text: None
 ) -> Iterator[Cluster]:
     """Yield who compares on a cluster.
 
     Parameters
     ----------
-    tell
+    say
         Called with warnings of workers as soon as they are known.
 
     Raises
@@ -52,14 +52,12 @@ def cluster_comparers(
         As :func:`goldwatch.cluster.connecting.connected`.
     """
     slow = threading.Timer(
-        _MOMENT_S, tell, ("stopping what the cluster does; Ctrl-C again does not wait for it",)
+        _MOMENT_S, say, ("stopping what the cluster does; Ctrl-C again does not wait for it",)
     )
     slow.daemon = True
     try:
         with connected(address) as connection:
-            cluster = Cluster(
-                connection, EligibleWorkers(connection.client, tell, connection.aside)
-            )
+            cluster = Cluster(connection, EligibleWorkers(connection.client, say, connection.aside))
             try:
                 yield cluster
             except BaseException:
@@ -122,7 +120,7 @@ class Cluster:
         )
         size_of.clear()
         merging.total = sum(len(unit.files) for unit in units)
-        merging.tell()
+        merging.report()
         self._dispatcher = Dispatcher(self._client, self._name, self._eligible, merging.order)
         for event in self._dispatcher.run(units):
             if isinstance(event, Compared):
@@ -180,7 +178,7 @@ class _Merging:
             called=self._called,
             probes=self._probes,
             files=tuple(file.rel for file in files),
-            own=tuple({file.place for file in files} & self._run.engine.places.own),
+            own_places=tuple({file.place for file in files} & self._run.engine.places.own_places),
             stored=packed(stored),
             notes=tuple(self._notes(files, stored)) if stored else (),
             apart=apart,
@@ -256,9 +254,9 @@ class _Merging:
 
     def _count(self, files: Sequence[TargetFile]) -> None:
         self._done += len(files)
-        self.tell()
+        self.report()
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Tell how many files are done."""
         self._on_progress(
             self._run.engine.progress.at("comparing in the cluster", self._done, self.total)

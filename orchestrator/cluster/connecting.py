@@ -178,13 +178,14 @@ def unlike(client: Any, workers: Sequence[str]) -> Dict[str, str]:
             )
         )[worker]
 
-    said = {
+    worker_versions = {
         name: entry
         for name, entry in answers(client, workers, versions).items()
         if not isinstance(entry, Exception)
     }
     phrases_of = {
-        name: differences(_ours(), {"worker %s" % name: entry}) for name, entry in said.items()
+        name: differences(_ours(), {"worker %s" % name: entry})
+        for name, entry in worker_versions.items()
     }
     aside = {name: "; ".join(phrases) for name, phrases in phrases_of.items() if phrases}
     return {**aside, **_of_goldwatch(client, [name for name in workers if name not in aside])}

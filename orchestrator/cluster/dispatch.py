@@ -150,7 +150,7 @@ class Dispatcher:
                     self._eligible.renew()
                 except EnvironmentProblem as problem:
                     # It hangs: it is asked no more.
-                    self._eligible.tell("warning: %s" % problem)
+                    self._eligible.say("warning: %s" % problem)
                 except (OSError, KeyError):
                     # It has gone meanwhile.
                     pass
@@ -272,7 +272,7 @@ class Dispatcher:
             )
         elif not self._warned:
             # Not at the first look: one that is started anew at once is not missed.
-            self._eligible.tell(
+            self._eligible.say(
                 "warning: no worker is left: waiting for one; Ctrl-C ends, the same command goes on"
             )
             self._warned = True

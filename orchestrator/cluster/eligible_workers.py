@@ -25,19 +25,19 @@ class EligibleWorkers:
     ----------
     client
         ``distributed.Client``.
-    tell
+    say
         Called with a warning as soon as it is known.
     aside
         Workers that are known to have other versions, each with a sentence; the others that are
         there have ours.
     """
 
-    def __init__(self, client: Any, tell: Callable[[str], None], aside: Mapping[str, str]) -> None:
-        self._client, self.tell = client, tell
+    def __init__(self, client: Any, say: Callable[[str], None], aside: Mapping[str, str]) -> None:
+        self._client, self.say = client, say
         self.probes: List[FileProbe] = []
         self._excluded: Dict[str, str] = dict(aside)
-        self._asked: Set[str] = set(aside)
-        self._alike = set(client.nthreads()) - self._asked
+        self._contacted: Set[str] = set(aside)
+        self._alike = set(client.nthreads()) - self._contacted
 
     def list_target(self, options: ComparisonOptions) -> DumpTree:
         """Return the files of TARGET, once some worker is known to see them too.
@@ -51,7 +51,7 @@ class EligibleWorkers:
         self.probes = [*_probes_of_inputs(options), *_probes_of_devices(tree)]
         reasons = list(self._excluded.values())
         reasons += self._ask_new_workers()
-        if reasons and len(self._excluded) == len(self._asked):
+        if reasons and len(self._excluded) == len(self._contacted):
             raise InputError(
                 "no worker sees the files: %s" % self.reasons,
                 hint="they must lie under the same paths on their machines",
@@ -61,7 +61,7 @@ class EligibleWorkers:
 
     def addresses(self) -> Optional[List[str]]:
         """Return the addresses of the workers that may compare; None: all may."""
-        return sorted(self._asked - self._excluded.keys()) if self._excluded else None
+        return sorted(self._contacted - self._excluded.keys()) if self._excluded else None
 
     @property
     def reasons(self) -> str:
@@ -82,14 +82,14 @@ class EligibleWorkers:
         """Return a reason for each new worker that has other versions or does not see
         everything.
         """
-        new = [worker for worker in self._client.nthreads() if worker not in self._asked]
+        new = [worker for worker in self._client.nthreads() if worker not in self._contacted]
         aside = unlike(self._client, [worker for worker in new if worker not in self._alike])
-        self._asked.update(aside)
+        self._contacted.update(aside)
         self._excluded.update(aside)
         reasons = list(aside.values())
         new = [worker for worker in new if worker not in aside]
         for worker, numbers in run_on(self._client, new, unseen, tuple(self.probes)).items():
-            self._asked.add(worker)
+            self._contacted.add(worker)
             if numbers:
                 reason = "worker %s does not see %s" % (worker, probed(self.probes, numbers))
                 reasons.append(self._excluded.setdefault(worker, reason))
@@ -99,14 +99,14 @@ class EligibleWorkers:
         """Say which workers have gone that could get work."""
         for worker in workers:
             if worker not in self._excluded:
-                self.tell(
+                self.say(
                     "warning: worker %s has gone (killed, or out of memory?): what it was at "
                     "is compared again" % worker
                 )
 
     def _warn(self, reasons: Iterable[str]) -> None:
         for reason in reasons:
-            self.tell("warning: %s: it gets no work" % reason)
+            self.say("warning: %s: it gets no work" % reason)
 
 
 def _probes_of_inputs(options: ComparisonOptions) -> Iterator[FileProbe]:

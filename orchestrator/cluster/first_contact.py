@@ -66,9 +66,9 @@ async def _encrypt(url: str, context: ssl.SSLContext) -> None:
 
 def no_answer(address: ClusterAddress, error: BaseException) -> EnvironmentProblem:
     """Return what is told of an address where no scheduler answers."""
-    said, hint = _reason(address, error)
+    reason, hint = _reason(address, error)
     return EnvironmentProblem(
-        "%s: no Dask scheduler answers there: %s" % (address.shown, said), hint=hint
+        "%s: no Dask scheduler answers there: %s" % (address.shown, reason), hint=hint
     )
 
 

@@ -34,7 +34,7 @@ class Order:
         Of files that the worker must see.
     files
         Relative to TARGET, in the order of the execution, those that are superseded too.
-    own
+    own_places
         The places that the models are of.
     stored
         What the run's store holds about these files, packed.
@@ -50,7 +50,7 @@ class Order:
     called: Tuple[Tuple[str, str], ...]
     probes: Tuple[FileProbe, ...]
     files: Tuple[str, ...]
-    own: Tuple[Place, ...]
+    own_places: Tuple[Place, ...]
     stored: bytes
     notes: Tuple[Note, ...]
     apart: bool = False

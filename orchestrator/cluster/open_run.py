@@ -177,7 +177,7 @@ class OpenRun:
             self._goldens,
         )
         engine.places.settled = True
-        engine.places.own.update(order.own)
+        engine.places.own_places.update(order.own_places)
         engine.reuse_rows()
         with self._store.transaction():
             return engine, [self._meet(engine, rel) for rel in order.files]

@@ -661,7 +661,7 @@ class _Measuring:
         plain = replace(
             plain, product=any(one is not None and one.kind == PRODUCT for one in computed.values())
         )
-        known = [one for one in states.values() if one is not None and one.own is not None]
+        known = [one for one in states.values() if one is not None and one.own_error is not None]
         wrong = [number for number, one in states.items() if one is not None and one.state == WRONG]
         if wrong:
             return self._cause(plain, op, wrong[0], states[wrong[0]], computed[wrong[0]])

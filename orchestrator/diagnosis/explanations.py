@@ -525,7 +525,7 @@ def _integral(pair: AlignedPair) -> bool:
 
 
 def _of_integers(estimate: Estimate, pair: Optional[AlignedPair]) -> List[Explanation]:
-    own_error = estimate.computed.own if estimate.computed is not None else None
+    own_error = estimate.computed.own_error if estimate.computed is not None else None
     wrong = ""
     if own_error is not None and own_error.unequal and pair is not None:
         at = [int(part) for part in np.unravel_index(own_error.worst_at, np.shape(pair.target))]

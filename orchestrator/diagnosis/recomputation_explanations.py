@@ -93,7 +93,7 @@ def explanations_by_computing(estimate: Estimate, recomputed: ComputedPair) -> L
         _letters(recomputed.actual),
         int(recomputed.actual.size),
     )
-    own_error = estimate.computed.own if estimate.computed is not None else None
+    own_error = estimate.computed.own_error if estimate.computed is not None else None
     distance = own_error.distance if own_error is not None else estimate.distance
     # The pair is that of the operator's own error: nothing came in with the inputs.
     alone = replace(

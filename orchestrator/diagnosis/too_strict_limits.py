@@ -103,8 +103,10 @@ def too_strict(
     )
     half_unit = ROUNDING[dtype].half_unit
     rounding = (
-        verdict.own.explained
-        if verdict is not None and verdict.own is not None and _all_right(op, inputs, verdicts)
+        verdict.own_error.explained
+        if verdict is not None
+        and verdict.own_error is not None
+        and _all_right(op, inputs, verdicts)
         else None
     )
     if rounding is None and not all(_within(limit.metric, first, half_unit) for limit in missed):

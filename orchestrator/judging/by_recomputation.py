@@ -51,7 +51,7 @@ class RecomputationVerdict(NamedTuple):
     ----------
     state
         ``right``, ``wrong`` or ``unknown``.
-    own
+    own_error
         Its error by the arithmetic that it was judged by; None where it was not computed.
     times
         By how many times it exceeds what is allowed; at most 1 where it is right.
@@ -65,7 +65,7 @@ class RecomputationVerdict(NamedTuple):
     """
 
     state: str
-    own: Optional[OwnError] = None
+    own_error: Optional[OwnError] = None
     times: float = 0.0
     reason: str = ""
     assumed: bool = False

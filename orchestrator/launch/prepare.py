@@ -211,10 +211,10 @@ def _keep_earlier(place: str, text: str, out: str, say: Callable[[str], None]) -
     with open_input(place) as earlier:
         before = earlier.read(_LIMIT_BYTES + 1)
     if before != text.encode("utf-8", "surrogateescape"):
-        kept = os.path.join(out, KEPT_FILE)
-        with atomic_writer(kept) as copy, open_input(place) as stream:
+        copy_path = os.path.join(out, KEPT_FILE)
+        with atomic_writer(copy_path) as copy, open_input(place) as stream:
             shutil.copyfileobj(stream, copy)
-        say("note: %s is replaced; what it was is kept as %s" % (place, kept))
+        say("note: %s is replaced; what it was is kept as %s" % (place, copy_path))
 
 
 def _check(

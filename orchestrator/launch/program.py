@@ -88,7 +88,7 @@ class Program:
         self._family: Optional[Family] = None
         self._members: List[Member] = []
         self._looked_at = -1e9
-        self._said = False
+        self._announced = False
         self._left = False
         self._leave_end = self._leave_start = -1
 
@@ -177,8 +177,8 @@ class Program:
         if self._process.poll() is None:
             return False
         living = self._living()
-        if living and not self._said:
-            self._said = True
+        if living and not self._announced:
+            self._announced = True
             self.say(
                 "the program has ended; what it started still runs, and so does this run: %s"
                 % _names(living)

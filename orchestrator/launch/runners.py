@@ -175,13 +175,13 @@ _MISSING = {
 
 
 def _with_python(name: str, pythons: Sequence[str], environ: Mapping[str, str]) -> Runner:
-    said = ""
+    reason = ""
     for path in pythons:
         problem = runs(path, "import %s" % _MODULES[name])
         if problem is None:
             return Runner(name, path)
-        said = "%s: %s" % (path, problem)
-    return Runner(name, "", "%s (%s)" % (_MISSING[name], said) if said else _MISSING[name])
+        reason = "%s: %s" % (path, problem)
+    return Runner(name, "", "%s (%s)" % (_MISSING[name], reason) if reason else _MISSING[name])
 
 
 def _msame(environ: Mapping[str, str]) -> Runner:

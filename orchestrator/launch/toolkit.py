@@ -161,7 +161,7 @@ class Atc:
 
 
 def find_atc(
-    environ: Optional[Mapping[str, str]] = None, given: Optional[str] = None
+    environ: Optional[Mapping[str, str]] = None, named: Optional[str] = None
 ) -> Optional[Atc]:
     """Return the host's atc; None where there is none (:func:`places` tells where it was looked
     for).
@@ -176,13 +176,13 @@ def find_atc(
     InputError
         The one that the user names is no program.
     """
-    if given is not None:
-        if not _runs(given):
+    if named is not None:
+        if not _runs(named):
             raise InputError(
-                "%s is not a program that this user may run" % given,
+                "%s is not a program that this user may run" % named,
                 hint="name atc itself, not its folder",
             )
-        return Atc(os.path.abspath(given), "named", _toolkit_of(given))
+        return Atc(os.path.abspath(named), "named", _toolkit_of(named))
     for place in places(environ):
         if _runs(place.path):
             return Atc(place.path, place.why, _toolkit_of(place.path))

@@ -39,8 +39,8 @@ def _of_acl(prepared: Prepared, words: Sequence[str]) -> List[str]:
     file = prepared.written or os.path.abspath(prepared.file)
     name = os.path.basename(file)
     named = [word for word in words[1:] if os.path.basename(word) == name]
-    seen = "no argument names it" if not named else "an argument names %s" % named[0]
-    questions = ["does the program pass %s to aclInit()? (%s)" % (file, seen)]
+    observation = "no argument names it" if not named else "an argument names %s" % named[0]
+    questions = ["does the program pass %s to aclInit()? (%s)" % (file, observation)]
     plan = prepared.plan
     models = [model.name for model in plan.models or () if model.name]
     if models:

@@ -96,12 +96,12 @@ class Curing:
             file = document["file"]
             text = "" if file is None else read_input(file, _MOST_BYTES).decode("utf-8")
             if file is None or text == before:
-                said = (
+                reason = (
                     document["sentence"]
                     if file is None
                     else "Nothing more to raise: the file is that of the round before."
                 )
-                rounds.append(Round([], said, None, EXIT_INCOMPLETE))
+                rounds.append(Round([], reason, None, EXIT_INCOMPLETE))
                 break
             raised = [str(entry["name"]) for entry in document["raised"]]
             located = os.path.join(out, "located")

@@ -138,8 +138,8 @@ def pair_inputs(
                     % (option, printable(name), _listed(sorted(names)), more)
                 )
     for model, om in couples:
-        given = shapes[om.name] if om.name in shapes else shapes.get(model.name)
-        pair = _pair(original, model, om, given, done)
+        user_shape = shapes[om.name] if om.name in shapes else shapes.get(model.name)
+        pair = _pair(original, model, om, user_shape, done)
         if pair is not None:
             file = files.get(model.name, files.get(om.name))
             pair = InputPair(**{**vars(pair), "file": file})
@@ -182,7 +182,11 @@ def _couples(
 
 
 def _pair(
-    original: OriginalModel, model: ModelInput, om: OmInput, given: Optional[Shape], done: Paired
+    original: OriginalModel,
+    model: ModelInput,
+    om: OmInput,
+    user_shape: Optional[Shape],
+    done: Paired,
 ) -> Optional[InputPair]:
     """Return the pair with its shapes; None, and a problem, where they do not go together."""
     where = "input %s" % printable(model.name)
@@ -193,9 +197,9 @@ def _pair(
         list(om.shape),
     )
     if om.aipp:
-        return _image_pair(original, model, om, given, done)
-    shape = tuple(om.shape if given is None else given)
-    if given is not None and not _fits(shape, [None if dim < 0 else dim for dim in om.shape]):
+        return _image_pair(original, model, om, user_shape, done)
+    shape = tuple(om.shape if user_shape is None else user_shape)
+    if user_shape is not None and not _fits(shape, [None if dim < 0 else dim for dim in om.shape]):
         done.wrong_shapes.append("%s; --shapes gives it %s" % (declared, list(shape)))
         return None
     if any(dim < 0 for dim in shape):
@@ -234,13 +238,17 @@ def _pair(
 
 
 def _image_pair(
-    original: OriginalModel, model: ModelInput, om: OmInput, given: Optional[Shape], done: Paired
+    original: OriginalModel,
+    model: ModelInput,
+    om: OmInput,
+    user_shape: Optional[Shape],
+    done: Paired,
 ) -> Optional[InputPair]:
     """Return the pair of an input that the om makes out of an image by itself."""
     where = "input %s" % printable(model.name)
     dims = list(model.shape or ())
-    if given is not None:
-        dims = list(given)
+    if user_shape is not None:
+        dims = list(user_shape)
     if len(dims) == 4 and dims[0] is None:
         dims[0] = om.shape[0] if len(om.shape) == 4 and om.shape[0] > 0 else 1
     if len(dims) != 4 or any(dim is None or dim < 1 for dim in dims):
@@ -412,19 +420,19 @@ def write_inputs(pairs: Sequence[InputPair], folder: str, seed: int) -> List[str
         A file cannot be used.
     """
     os.makedirs(folder, exist_ok=True)
-    said: List[str] = []
+    notes: List[str] = []
     for number, (pair, files) in enumerate(zip(pairs, input_files(pairs, folder))):
         values = read_values(pair) if pair.file is not None else random_values(pair, seed, number)
-        golden, device = _both_sides(pair, values, said)
+        golden, device = _both_sides(pair, values, notes)
         with atomic_writer(files.golden) as stream:
             np.save(stream, golden, allow_pickle=False)
         with atomic_writer(files.device) as stream:
             stream.write(device.tobytes())
-    return said
+    return notes
 
 
 def _both_sides(
-    pair: InputPair, values: np.ndarray, said: List[str]
+    pair: InputPair, values: np.ndarray, notes: List[str]
 ) -> Tuple[np.ndarray, np.ndarray]:
     """Return what golden data are made with, and what the device gets."""
     model = _numpy(pair.model.dtype)
@@ -448,7 +456,7 @@ def _both_sides(
     if om.kind == "f":
         lost = int(np.count_nonzero(np.isinf(device) & np.isfinite(values)))
         if lost:
-            said.append(
+            notes.append(
                 "warning: input %s: %d values are too large for %s (%g) and infinite on both sides"
                 % (printable(pair.model.name), lost, om, _LARGEST_HALF)
             )

@@ -77,19 +77,19 @@ def conversion_options(options: Mapping[str, str]) -> Tuple[Dict[str, str], List
     """Return those of atc's options that decide how operators compute, and what is to be said of
     files that are not here.
     """
-    kept, said = {}, []
+    taken_over, warnings = {}, []
     for name, value in options.items():
         text = value.strip("\"'")
         if name in _OF_THE_MODEL:
             continue
         if name in _FILES and not os.path.isfile(text):
-            said.append(
+            warnings.append(
                 "warning: the file of atc's --%s, %s, is not here: the cut is converted without it"
                 % (name, text)
             )
             continue
-        kept[name] = text
-    return kept, said
+        taken_over[name] = text
+    return taken_over, warnings
 
 
 class Narrowing:
@@ -171,11 +171,11 @@ class Narrowing:
             os.path.join(export, "dump.om"),
             os.path.join(os.path.dirname(export), LOCATED),
         )
-        kept, said = conversion_options(self._offline.options)
-        for text in said if number == 1 else ():
+        taken_over, warnings = conversion_options(self._offline.options)
+        for text in warnings if number == 1 else ():
             self._search.say(text)
         options = self._conversion(document, export)
-        options.update({name: value for name, value in kept.items() if name not in options})
+        options.update({name: value for name, value in taken_over.items() if name not in options})
         options["soc_version"] = self._offline.soc_version
 
         def converts(began: bool) -> int:

@@ -242,11 +242,11 @@ def _tensor_info(file: WireFile, name: str, span: Tuple[int, int]) -> ModelInput
     return ModelInput(name, dtype, _open_dims(shape))
 
 
-def _spans(file: WireFile, first: int, last: int, wanted: int) -> List[Tuple[int, int]]:
+def _spans(file: WireFile, first: int, last: int, field: int) -> List[Tuple[int, int]]:
     return [
         (begin, end)
         for number, wire, begin, end in file.inside(first, last)
-        if number == wanted and wire == BYTES
+        if number == field and wire == BYTES
     ]
 
 

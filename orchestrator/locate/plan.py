@@ -339,7 +339,7 @@ def _check_converting(plan: Plan, options: str) -> None:
         )
         plan.problems.append(Problem(reason, "give the original model"))
     elif plan.atc is None and plan.offline is not None:
-        plan.atc = find_atc(given=plan.request.atc)
+        plan.atc = find_atc(named=plan.request.atc)
         if plan.atc is None:
             plan.problems.append(
                 Problem(
@@ -394,7 +394,7 @@ def _runner(plan: Plan) -> Optional[Runner]:
 
 
 def _offline(
-    plan: Plan, om: str, given: Optional[str], name: str, what: str, make_json: Make
+    plan: Plan, om: str, json_path: Optional[str], name: str, what: str, make_json: Make
 ) -> Optional[OfflineModel]:
     """Return what the json of an om says; it is made with atc where it is not given."""
     request = plan.request
@@ -407,7 +407,7 @@ def _offline(
         )
         return None
     kind = kind_of_file(om)
-    path = given
+    path = json_path
     if kind.name == kinds.OM_JSON:
         if not request.words or "{om}" in " ".join(request.words):
             reason = "%s: %s is the json of an om: what is to be run?" % (what, om)
@@ -422,7 +422,7 @@ def _offline(
         return None
     if path is None:
         plan.made_json = plan.made_json or what == "OM"
-        atc = _tried(plan, lambda: find_atc(given=request.atc) or _no_atc())
+        atc = _tried(plan, lambda: find_atc(named=request.atc) or _no_atc())
         if atc is None:
             return None
         plan.atc = found_atc = atc
@@ -455,17 +455,17 @@ def _find_framework(plan: Plan, original: OriginalModel) -> None:
             if python is not None
             else [sys.executable, *on_path("python3", "python"), *in_environments()]
         )
-        said: List[str] = []
+        problems: List[str] = []
         for path in dict.fromkeys(candidates):
             problem = runs(path, "import numpy, onnxruntime")
             if problem is None:
                 plan.framework = "onnxruntime in %s, each node by itself" % path
                 plan.golden_python = None if path == sys.executable else path
                 return
-            said.append("%s: %s" % (path, problem))
+            problems.append("%s: %s" % (path, problem))
         plan.problems.append(
             Problem("no Python with onnxruntime was found for the "
-                "golden data; tried %s" % listed(said, 3, "; "),
+                "golden data; tried %s" % listed(problems, 3, "; "),
                     "pip install onnxruntime, or name the Python that has it with --python")
         )  # fmt: skip
     else:

@@ -230,12 +230,12 @@ class Search:
         outputs = os.path.join(self.folder(case), OUTPUTS)
         if os.path.isdir(outputs) and holds_outputs(outputs):
             return True
-        said = (
+        note = (
             "no outputs of the network in %s: its final outputs are judged by their dumps alone"
             % outputs
         )
-        if said not in self.notes:
-            self.notes.append(said)
+        if note not in self.notes:
+            self.notes.append(note)
         return False
 
     def _inputs(self, case: Case) -> Step:
@@ -565,5 +565,5 @@ def _described(pair: InputPair) -> List[Any]:
     ]
 
 
-def _order(wanted: Sequence[str], positions: Sequence[str]) -> List[int]:
-    return [list(positions).index(name) for name in wanted]
+def _order(names: Sequence[str], positions: Sequence[str]) -> List[int]:
+    return [list(positions).index(name) for name in names]

@@ -405,7 +405,7 @@ def _take(
 
 
 def _drawn(
-    own: int,
+    group_index: int,
     inside: _Inside,
     ops: Sequence[NetworkOp],
     verdicts: Mapping[str, str],
@@ -462,7 +462,7 @@ def _drawn(
         member = group.members[at]
         if isinstance(member, Group):
             box.update(
-                group=numbers[own, at],
+                group=numbers[group_index, at],
                 number=-1,
                 type="%d ops" % len(member.ops()),
                 name=member.label,

@@ -135,7 +135,7 @@ def _with_shapes(model: PageModel, result: GraphResult) -> List[NetworkOp]:
     if model.kind == OM:
         return model.ops
 
-    def told(index: int, text: str, source: int) -> str:
+    def with_shape(index: int, text: str, source: int) -> str:
         shape = result.shapes.get((model.ops[source].name, index))
         known = text[:1].isdigit() or text.startswith("scalar")
         return (
@@ -145,7 +145,7 @@ def _with_shapes(model: PageModel, result: GraphResult) -> List[NetworkOp]:
         )
 
     def shown(flow: Flow) -> Flow:
-        return flow._replace(text=told(flow.output, flow.text, flow.source))
+        return flow._replace(text=with_shape(flow.output, flow.text, flow.source))
 
     return [op._replace(inputs=tuple(map(shown, op.inputs))) for op in model.ops]
 
@@ -159,7 +159,7 @@ def _asking(model: PageModel, number: int, result: Optional[GraphResult]) -> Dic
         return detail
     flows = iter(model.ops[number].inputs)
 
-    def told(entry: List[Any]) -> List[Any]:
+    def with_shape(entry: List[Any]) -> List[Any]:
         flow = None if entry[0] is None else next(flows)
         shape = (
             None if flow is None else result.shapes.get((model.ops[flow.source].name, flow.output))
@@ -167,7 +167,7 @@ def _asking(model: PageModel, number: int, result: Optional[GraphResult]) -> Dic
         unknown = entry[3] is not None and "?" in entry[3]
         return entry if shape is None or not unknown else [*entry[:3], ",".join(map(str, shape))]
 
-    return dict(detail, inputs=[told(entry) for entry in detail["inputs"]])
+    return dict(detail, inputs=[with_shape(entry) for entry in detail["inputs"]])
 
 
 def _verdicts(model: PageModel, result: GraphResult) -> Dict[str, str]:

@@ -49,10 +49,10 @@ def attribute(value: str) -> str:
 
     What would change how a terminal shows the file is written as a reference.
     """
-    kept = _CONTROLS.sub(
+    cleaned = _CONTROLS.sub(
         lambda match: "&#%d;" % ord(match.group()), html.escape(value).replace("\0", "\\x00")
     )
-    return kept.encode("utf-8", "backslashreplace").decode("utf-8")
+    return cleaned.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def asset(name: str) -> str:

@@ -272,17 +272,19 @@ def _drawn_edges(
     for number in sorted(range(len(edges)), key=lambda number: lines[number][-1][0]):
         entering.setdefault(edges[number][1], []).append(number)
     rank = {number: index for numbers in entering.values() for index, number in enumerate(numbers)}
-    said = {number: text for number, (_, _, text) in enumerate(edges)}
+    labels = {number: text for number, (_, _, text) in enumerate(edges)}
     for numbers in entering.values():
-        texts = {said[number] for number in numbers}
+        texts = {labels[number] for number in numbers}
         if len(numbers) > _MOST_LABELS and len(texts) == 1 and texts != {None}:
             # One label says it for all.
             middle = numbers[len(numbers) // 2]
-            said.update({number: "" for number in numbers})
-            said[middle] = "%d × %s" % (len(numbers), edges[middle][2]) if edges[middle][2] else ""
+            labels.update({number: "" for number in numbers})
+            labels[middle] = (
+                "%d × %s" % (len(numbers), edges[middle][2]) if edges[middle][2] else ""
+            )
     drawn = []
     for number, ((source, target, _), line) in enumerate(zip(edges, lines)):
-        text = said[number]
+        text = labels[number]
         box = boxes[target]
         spare = max(0.0, (box["width"] - _LABEL_LETTER * len(text or "")) / 2)
         x = min(max(line[-1][0], box["x"] - spare), box["x"] + spare)

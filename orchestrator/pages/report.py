@@ -42,8 +42,8 @@ class HtmlFile(ReportFile):
         self._columns = RowColumns(self.context.metrics)
         self._plain = PlainRows([(op, place) for op, _, place in accused])
         self._decided: Set[str] = set()
-        self._found: Dict[int, Any] = {}
-        self._wanted = {tensor for _, tensor, _ in accused}
+        self._details: Dict[int, Any] = {}
+        self._suspect_tensors = {tensor for _, tensor, _ in accused}
         self._numbers: Dict[Tuple[str, Optional[Place]], int] = {}
         self._verdicts: Dict[str, str] = {}
         self._indices: Dict[str, int] = {}
@@ -51,12 +51,12 @@ class HtmlFile(ReportFile):
     def add(self, row: Row) -> None:
         """Take one more row."""
         number = self._columns.count
-        if row.tensor in self._wanted:
+        if row.tensor in self._suspect_tensors:
             self._numbers.setdefault((row.tensor, row.place), number)
             self._numbers.setdefault((row.tensor, None), number)
         detail = self._details.of(row)
         if detail is not None:
-            self._found[number] = detail
+            self._details[number] = detail
         self._decided.add(row.decided_by)
         self._indices[row.op] = min(row.index, self._indices.get(row.op, row.index))
         if (
@@ -83,7 +83,7 @@ class HtmlFile(ReportFile):
             ),
             "suspects": [[op, self._numbers.get((tensor, place))] for op, tensor, place in accused],
             "limits": drawn_limits(self._decided),
-            "details": self._found,
+            "details": self._details,
             "commands": dict(context.commands),
         }
         first = context.summary["first_divergence"]
@@ -101,12 +101,12 @@ class HtmlFile(ReportFile):
         )
         note = "All %d rows." % shown
         if shown < total:
-            kept = (
+            selection = (
                 "those of the suspects, then the worst"
                 if shown < self._plain.total
                 else "a merge stores those that did not pass"
             )
-            note = "%d of %d rows: %s." % (shown, total, kept)
+            note = "%d of %d rows: %s." % (shown, total, selection)
         plain = '<p class="quiet" id="rows-note">%s</p>' % note
         return asset("report.html") % {
             "title": text(_title(context)),

@@ -135,14 +135,16 @@ def _host(host: Mapping[str, Any]) -> str:
         (host["failed"], "fail"),
         (host["not_compared"], "not compared"),
     )
-    said = ", ".join("%d %s" % count for count in counts if count[0] or count[1] != "not compared")
+    counts_text = ", ".join(
+        "%d %s" % count for count in counts if count[0] or count[1] != "not compared"
+    )
     state = "" if host["state"] == "finished" else " (%s)" % host["state"]
     return "host %s%s: %s, %s: %s" % (
         host["host"],
         state,
         host["verdict"],
         plural(host["rows"], "row"),
-        said,
+        counts_text,
     )
 
 
@@ -212,11 +214,11 @@ def _card(
 ) -> str:
     place = Place(**suspect["place"])
     row = numbers.get((suspect["tensor"], place))
-    said = ["score %.0f" % suspect["score"], "confidence %s" % suspect["confidence"]]
-    said += [part for part in [_where(place, _varying(context.places))] if part]
+    facts = ["score %.0f" % suspect["score"], "confidence %s" % suspect["confidence"]]
+    facts += [part for part in [_where(place, _varying(context.places))] if part]
     parts = [
         _head(number, suspect["op"], suspect["op_type"], row),
-        '<p class="quiet">%s</p>' % text(" · ".join(said)),
+        '<p class="quiet">%s</p>' % text(" · ".join(facts)),
     ]
     parts.append("<p>%s</p>" % sentence(_capital(suspect["evidence"])))
     for entry in suspect["explanations"]:
@@ -283,16 +285,18 @@ def _varying(places: Sequence[Place]) -> List[Tuple[str, str]]:
         ("time", "time"),
     )
     return [
-        (name, said) for name, said in names if len({getattr(other, name) for other in places}) > 1
+        (name, label)
+        for name, label in names
+        if len({getattr(other, name) for other in places}) > 1
     ]
 
 
 def _where(place: Place, varying: Sequence[Tuple[str, str]]) -> str:
     """Return what tells a place from the run's others."""
-    return ", ".join("%s %s" % (said, getattr(place, name) or "-") for name, said in varying)
+    return ", ".join("%s %s" % (label, getattr(place, name) or "-") for name, label in varying)
 
 
-def rows_html(kept: PlainRows, context: ReportContext) -> str:
+def rows_html(plain_rows: PlainRows, context: ReportContext) -> str:
     """Return ``table#rows`` with the rows that were kept."""
     several = len(context.places) > 1
     shown = [name for name in FIRST if name in context.metrics or name == WORST_SLICE]
@@ -303,9 +307,9 @@ def rows_html(kept: PlainRows, context: ReportContext) -> str:
         for name in shown
     ]
     heads += ['<th scope="col">%s</th>' % name for name in ["type", *["where"] * several, "why"]]
-    names = shorten_all(printable(row.tensor) for _, row in kept.rows)
+    names = shorten_all(printable(row.tensor) for _, row in plain_rows.rows)
     varying = _varying(context.places) if several else []
-    lines = [_line(number, row, names, shown, varying) for number, row in kept.rows]
+    lines = [_line(number, row, names, shown, varying) for number, row in plain_rows.rows]
     return ('<table id="rows" '
         'data-shown="%d">\n<thead><tr>%s</tr></thead>\n<tbody>\n%s\n</tbody>\n</table>') % (
         len(lines), "".join(heads), "\n".join(lines),

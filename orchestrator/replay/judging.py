@@ -24,11 +24,11 @@ def judged_rows(rows: Iterable[Row], recomputer: Recomputer) -> List[Row]:
     for op in dict.fromkeys(row.op for row in compared):
         if recomputer.knows(op):
             computed.update(((op, one.number), one) for one in recomputer.recompute(op))
-    said = judge_recomputed(computed)
+    verdicts = judge_recomputed(computed)
     changed = []
     for row in compared:
-        one = said.get((row.op, row.tensor_index or 0))
-        if one is None or one.own is None:
+        one = verdicts.get((row.op, row.tensor_index or 0))
+        if one is None or one.own_error is None:
             continue
         if one.state == RIGHT and row.verdict == FAIL:
             changed.append(

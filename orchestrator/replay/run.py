@@ -121,7 +121,7 @@ def replay(
                 engine,
                 tasks,
                 rows,
-                lambda found: on_progress("comparing", found.pairs_done, len(tasks)),
+                lambda progress: on_progress("comparing", progress.pairs_done, len(tasks)),
                 {},
             )
             if not options.limits:

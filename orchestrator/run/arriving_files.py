@@ -198,7 +198,7 @@ class Arrivals:
 
     def _places(self) -> List[Place]:
         of = self.engine.graphs.of
-        return [place for place in self.engine.places.own if of(place.model) is not None]
+        return [place for place in self.engine.places.own_places if of(place.model) is not None]
 
     def _come_at(self, place: Place) -> Tuple[int, int]:
         come = self.engine.come.get(place, set())

@@ -44,7 +44,7 @@ class Places:
         goldens: Goldens,
         catalogue: Catalogue,
     ) -> None:
-        self.own: Set[Place] = set()
+        self.own_places: Set[Place] = set()
         self.settled = False
         self._options, self._graphs, self._goldens = options, graphs, goldens
         self._catalogue = catalogue
@@ -96,7 +96,12 @@ class Places:
         """
         if not self.is_wanted(place):
             return False
-        return not self._graphs or self._graphs.by_name or not self.own or place in self.own
+        return (
+            not self._graphs
+            or self._graphs.by_name
+            or not self.own_places
+            or place in self.own_places
+        )
 
     def is_wanted(self, place: Place) -> bool:
         """Tell whether a place can have rows: there is a model for it and, as far as is known now,
@@ -114,8 +119,8 @@ class Places:
         """
         graph = self._graphs.of(file.place.model)
         if graph is not None and (self._graphs.by_name or graph.ops_named(file.op_name)):
-            self.own.add(file.place)
-        return not self._graphs or file.place in self.own
+            self.own_places.add(file.place)
+        return not self._graphs or file.place in self.own_places
 
 
 class Slices:

@@ -189,7 +189,7 @@ class Recomputation:
         """
         verdicts = ((key, one) for key, one in self._judged().items() if key[0] in places)
         return [
-            [list(place), op, number, one.state, one.own and list(one.own), *one[2:]]
+            [list(place), op, number, one.state, one.own_error and list(one.own_error), *one[2:]]
             for (place, op, number), one in verdicts
         ]
 

@@ -128,7 +128,7 @@ def test_a_common_factor_is_wrong_though_rounding_would_explain_its_size(dtype, 
     right, wrong = (own(factor=1 + sign * steps * HALF_STEP[dtype]) for steps in (1.9, 2.5))
     assert among([1.0, 1.0], right, dtype).state == RIGHT
     found = among([1.0, 1.0], wrong, dtype)
-    assert (found.state, found.own) == (WRONG, wrong)
+    assert (found.state, found.own_error) == (WRONG, wrong)
     assert 2 * HALF_STEP[dtype] <= found.factor < abs(wrong.factor - 1) and found.times > 1
 
 

@@ -270,7 +270,7 @@ def test_the_last_rows_of_a_run_are_streamed_before_its_end(tail, row, moment):
             store.put_all([row(number) for number in range(2, 1200)])
             store.close()
             tail._look()
-            tail._tell_news()
+            tail._wake_on_news()
             assert tail.ended
 
     found = stream_of(tail, finish)

@@ -100,7 +100,7 @@ def with_recomputed(
         if (
             verdict is None
             or verdict.state == UNKNOWN
-            or verdict.own is None
+            or verdict.own_error is None
             or (op.place, op.name) in repeated
         ):
             if SUSPECT_SCORE < estimates.scores[number] <= _PLAIN_PRODUCT and _may_cancel(
@@ -127,7 +127,7 @@ def with_recomputed(
             # What its producer wrote is not what it read: a dump of another run.
             continue
         came_in = (
-            math.sqrt(max(entry.distance**2 - verdict.own.distance**2, 0.0))
+            math.sqrt(max(entry.distance**2 - verdict.own_error.distance**2, 0.0))
             if math.isfinite(entry.distance)
             else 0.0
         )
@@ -171,7 +171,9 @@ def _score(verdict: RecomputationVerdict) -> float:
     """Return the score of a wrong output; the same for all that are wrong beyond doubt, so that the
     first of them ranks first.
     """
-    if math.isinf(verdict.times) or (verdict.own is not None and verdict.own.distance >= _PLAINLY):
+    if math.isinf(verdict.times) or (
+        verdict.own_error is not None and verdict.own_error.distance >= _PLAINLY
+    ):
         return HIGHEST_SCORE
     return min(_CONVICTED + _PER_DECADE * math.log10(max(verdict.times, 1.0)), HIGHEST_SCORE)
 
@@ -180,7 +182,7 @@ def sentence_of(verdict: RecomputationVerdict) -> str:
     """Return the verdict on a recomputed output as a phrase with its numbers; the reason where it
     was not computed.
     """
-    error = verdict.own
+    error = verdict.own_error
     if error is None:
         return verdict.reason
     whose = (

@@ -234,13 +234,13 @@ def test_a_python_that_does_not_exist_is_reported(do):
 def asked(monkeypatch):
     """The signals that the child's group was sent."""
     numbers = []
-    ask = parent._Child._ask
+    ask = parent._Child._send
 
     def note(child, number, next_s):
         numbers.append(number)
         ask(child, number, next_s)
 
-    monkeypatch.setattr(parent._Child, "_ask", note)
+    monkeypatch.setattr(parent._Child, "_send", note)
     return numbers
 
 
