@@ -42,7 +42,7 @@ class HtmlFile(ReportFile):
         self._columns = RowColumns(self.context.metrics)
         self._plain = PlainRows([(op, place) for op, _, place in accused])
         self._decided: Set[str] = set()
-        self._details: Dict[int, Any] = {}
+        self._details_by_row: Dict[int, Any] = {}
         self._suspect_tensors = {tensor for _, tensor, _ in accused}
         self._numbers: Dict[Tuple[str, Optional[Place]], int] = {}
         self._verdicts: Dict[str, str] = {}
@@ -56,7 +56,7 @@ class HtmlFile(ReportFile):
             self._numbers.setdefault((row.tensor, None), number)
         detail = self._details.of(row)
         if detail is not None:
-            self._details[number] = detail
+            self._details_by_row[number] = detail
         self._decided.add(row.decided_by)
         self._indices[row.op] = min(row.index, self._indices.get(row.op, row.index))
         if (
@@ -83,7 +83,7 @@ class HtmlFile(ReportFile):
             ),
             "suspects": [[op, self._numbers.get((tensor, place))] for op, tensor, place in accused],
             "limits": drawn_limits(self._decided),
-            "details": self._details,
+            "details": self._details_by_row,
             "commands": dict(context.commands),
         }
         first = context.summary["first_divergence"]
