@@ -1,6 +1,5 @@
-"""``goldwatch`` and ``python -m goldwatch``: the command line, Ctrl-C answered from the first
-moment on.
-"""
+"""``goldwatch`` and ``python -m goldwatch``: the command line, with Ctrl-C handled from the
+start."""
 
 from __future__ import annotations
 
@@ -37,11 +36,10 @@ def main(module: str = "goldwatch.cli") -> NoReturn:
 
 
 def leave(*_: Any) -> NoReturn:
-    """End the process: at a Ctrl-C while modules are imported, when there is nothing yet to be put
-    in order.
+    """End the process at a Ctrl-C while modules are imported, when nothing needs cleaning up yet.
 
-    An exception would be dropped there (in a weak reference's callback), or be made another one (in
-    the body of a class).
+    An exception might be dropped there (in a weak reference's callback) or replaced (in the body of
+    a class).
     """
     if sys.stderr is not None:
         try:
@@ -90,9 +88,7 @@ def _command_line(module: str) -> Callable[[], NoReturn]:
 
 
 def _interrupted(error: BaseException) -> int:
-    """Tell that a Ctrl-C was what is being handled, and return the exit code; anything else is
-    raised again.
-    """
+    """Report a Ctrl-C that is being handled and return the exit code; re-raise anything else."""
     from goldwatch.interrupts import caused_by_interrupt
 
     # A module that is being imported may make another error of it.

@@ -179,7 +179,7 @@ def compare(
 
 
 class _Owner:
-    """Lives as long as a result and its copies."""
+    """Owner of a temporary folder, alive as long as a result and its copies."""
 
 
 def _owning(result: RunResult, folder: str) -> RunResult:
@@ -190,7 +190,8 @@ def _owning(result: RunResult, folder: str) -> RunResult:
 
 
 def _delete_with(owner: object, folder: str) -> Callable[[], object]:
-    """Have a temporary folder deleted at the end of an object's life; return what has it stay."""
+    """Delete a temporary folder at the end of an object's life; returns the finalizer, to detach
+    it."""
     end = weakref.finalize(owner, _delete, folder, os.getpid())
     multiprocessing = sys.modules.get("multiprocessing.util")
     if multiprocessing is not None:
@@ -316,9 +317,8 @@ def _options_named_as_here() -> Iterator[None]:
 
 
 def _in_temporary_folder(options: ComparisonOptions) -> ComparisonOptions:
-    """Return the same with a new folder; to be called when all else was found right, and deleted
-    whatever comes.
-    """
+    """Return the options with a new temporary folder, deleted in any case; call it after all
+    checks."""
     return replace(options, out=tempfile.mkdtemp(prefix="goldwatch-"))
 
 
@@ -417,7 +417,7 @@ def watch(
 
 
 def _has_ended(out: str) -> bool:
-    """Tell whether a folder holds a run with a summary; what is wrong with its store is told when
+    """Return whether a folder holds a run with a summary; what is wrong with its store is told when
     it is gone on with.
     """
     try:
@@ -430,8 +430,8 @@ def _has_ended(out: str) -> bool:
 class WatchedRows:
     """The rows of a watch, as they are stored; made by :func:`watch`.
 
-    Each row is told once, however many loops walk through them. Leaving the ``with`` block stops
-    the watch, whatever had come; :attr:`result` is there when the rows were followed to their end.
+    Each row is yielded once, however many loops iterate over it. Leaving the ``with`` block stops
+    the watch; :attr:`result` is available after the rows were iterated to their end.
     """
 
     def __init__(
@@ -484,12 +484,12 @@ class WatchedRows:
 
     @property
     def result(self) -> RunResult:
-        """What the watch came to.
+        """The result of the watch.
 
         Raises
         ------
         UsageError
-            The rows have not been followed to their end.
+            The rows have not been iterated to their end.
         """
         if self._result is None:
             if self._left:

@@ -1,4 +1,4 @@
-"""Asks a comparison service, with nothing but the standard library."""
+"""Client of a comparison service, using only the standard library."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RUN = {
     "passed": int,
     "failed": int,
 }
-"""What is used of a job and a run of the service's API, with the types."""
+"""Fields of a job and a run of the service's API that are used, with their types."""
 
 
 class Unreachable(EnvironmentProblem):
@@ -44,7 +44,7 @@ class Unreachable(EnvironmentProblem):
 
 
 class Refused(InputError):
-    """The service does not do what is asked (exit code 4).
+    """The service refuses a request (exit code 4).
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ class Client:
             )
         self._base = self.pages = self.url
         if is_loopback(str(parts.hostname)):
-            # This machine is not reached by way of another one.
+            # No proxy for this machine.
             handlers.append(urllib.request.ProxyHandler({}))
         self._opener = urllib.request.build_opener(*handlers)
 

@@ -147,7 +147,7 @@ class TypeNotComparable(NotComparable):
 
 
 class NotThere(NotComparable):
-    """The tensor is not in the file, or the file says no more of it than that it is damaged."""
+    """The tensor is not in the file, or the file is damaged where it should be."""
 
     cause = "corrupt"
 

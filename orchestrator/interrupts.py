@@ -90,8 +90,8 @@ def _code_of(work: Callable[[], Any]) -> Any:
 
 @contextlib.contextmanager
 def interrupts_blocked() -> Iterator[None]:
-    """Have Ctrl-C wait for the end of a block; threads and processes that are started in it never
-    get one. For the main thread.
+    """Block SIGINT until the end of a block; threads and processes started in it never get one. For
+    the main thread.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -102,10 +102,10 @@ def interrupts_blocked() -> Iterator[None]:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Have a Ctrl-C in a block raise behind it, whatever threads there are: what closes must not
-    stay half closed, nor take long.
+    """Defer a Ctrl-C in a block until after it, with any number of threads. For short blocks that
+    close something.
 
-    Elsewhere than in the main thread Python raises none.
+    Has no effect outside the main thread, where Python raises none.
     """
     # The module of C: Python's own makes an exception for each handler, and with it cycles that
     # hold what is on the stack.
@@ -126,16 +126,13 @@ def uninterrupted() -> Iterator[None]:
 
 
 def handle_termination() -> None:
-    """Raise SystemExit at SIGTERM, but never where Python would drop it, as
-    :func:`handle_interrupts` tells.
-    """
+    """Raise SystemExit at SIGTERM, but never where Python would drop it (see
+    :func:`handle_interrupts`)."""
     signal.signal(signal.SIGTERM, _terminate)
 
 
 class InterruptState(NamedTuple):
-    """When something was entered: what its caller was handling, and how many interrupts had been
-    raised.
-    """
+    """The exception that is being handled, and how many interrupts have been raised so far."""
 
     handled: Optional[BaseException] = None
     interrupts: int = 0
@@ -145,15 +142,15 @@ _START = InterruptState()
 
 
 def interrupt_state() -> InterruptState:
-    """Return what :func:`caused_by_interrupt` does not look behind: a caller may be in an ``except
-    KeyboardInterrupt`` of his own.
+    """Return the state before which :func:`caused_by_interrupt` ignores interrupts: the caller may
+    be in an ``except KeyboardInterrupt`` block.
     """
     return InterruptState(sys.exc_info()[1], len(_raised))
 
 
 def caused_by_interrupt(error: Optional[BaseException], entered: InterruptState = _START) -> bool:
-    """Tell whether KeyboardInterrupt is an error, its cause, or what was handled when it was
-    raised; or whether one was raised before.
+    """Return whether an error is a KeyboardInterrupt or was caused by one, or whether one was
+    raised before.
 
     Extension modules make an ImportError without a cause of one that comes while they import numpy.
     What was raised before ``entered`` has nothing to do with it.
@@ -182,15 +179,15 @@ def _terminate(number: int, frame: Optional[FrameType]) -> None:
 
 
 def terminated() -> bool:
-    """Tell whether SystemExit was raised at SIGTERM, whatever became of it: extension modules make
-    an ImportError of it.
+    """Return whether SystemExit was raised at SIGTERM, even if an extension module turned it into
+    an ImportError.
     """
     return bool(_terminated)
 
 
 def postpone_signal(number: int, frame: Optional[FrameType]) -> bool:
-    """Have a signal sent again a moment later if what is raised now would be dropped; tell whether
-    that is so.
+    """Send a signal again a moment later if Python would drop an exception raised now; returns
+    whether that is so.
     """
     dropped = False
     while frame is not None and not dropped:

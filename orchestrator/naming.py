@@ -273,9 +273,8 @@ def parse_golden_name(file_name: str) -> Optional[GoldenName]:
 
 
 def intended_golden_name(file_name: str) -> Optional[str]:
-    """Return what a file should be called whose name is a golden file's but for letters outside the
-    rule; None for any other.
-    """
+    """Return the correct name of a file whose name is a golden file's but for invalid characters,
+    or None."""
     op_name, *rest = file_name.rsplit(".", 3)
     meant = ".".join([sanitise_golden(op_name), *rest])
     return (
@@ -286,8 +285,8 @@ def intended_golden_name(file_name: str) -> Optional[str]:
 
 
 def lacks_name_part(file_name: str) -> bool:
-    """Tell whether this is the name of an npy file with an op's name and one number: an output
-    index without a time, or a time alone.
+    """Return whether this is the name of an npy file with an op's name and only one number: an
+    output index without a time, or a time alone.
     """
     return (
         bool(_PART_LACKING.match(file_name))
@@ -311,8 +310,8 @@ def compose_golden_name(
 
 
 def parked_name(op_name: str, number: int) -> str:
-    """Return what the files of an op are listed as whose sanitised name other ops share: no reader
-    takes it for any of them.
+    """Return the name under which golden files are listed if several ops share their sanitised
+    name: no reader mistakes it for one of them.
     """
     return "%s-parked-%d" % (op_name, number)
 
@@ -324,7 +323,7 @@ def op_of_parked_name(op_name: str) -> Optional[str]:
 
 
 def fits(file_name: str) -> bool:
-    """Tell whether ext4 and xfs can hold this name (255 bytes at most)."""
+    """Return whether this name fits ext4 and xfs (255 bytes at most)."""
     return len(os.fsencode(file_name)) <= MAX_NAME_BYTES
 
 
@@ -344,7 +343,7 @@ def shortened_file_name(head: str, tail: str) -> str:
 
 
 def is_hash_name(file_name: str) -> bool:
-    """Tell whether this is the decimal hash name of an over-long one (``digits`` or
+    """Return whether this is the decimal hash name of an over-long one (``digits`` or
     ``digits.npy``), resolved by mapping.csv.
     """
     return bool(_HASH_TARGET.match(file_name) or _HASH_GOLDEN.match(file_name))
@@ -413,9 +412,7 @@ def find_collisions(names: Iterable[str]) -> Dict[str, List[str]]:
 
 
 def free_name(name: str, taken: Set[str]) -> str:
-    """Return ``name``, or ``name_1``, ``name_2`` … where it is taken; the answer is taken from now
-    on.
-    """
+    """Return ``name``, or ``name_1``, ``name_2`` … if it is taken, and mark the result as taken."""
     candidate, number = name, 0
     while candidate in taken:
         number += 1

@@ -1,6 +1,4 @@
-"""Tells a URL what became of a run: JSON by POST, again and again until it is taken, in a thread
-that nobody waits for.
-"""
+"""Notifies a URL of a run's result: JSON by POST, with retries, in a background thread."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ _ANSWER_BYTES = 1 << 16
 
 
 def check_url(url: str) -> None:
-    """Raise UsageError where a URL is none that may be told."""
+    """Raise UsageError if a URL cannot be notified."""
     try:
         parts = urllib.parse.urlsplit(url)
         known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -50,7 +48,7 @@ def notification(event: str, name: str, command: str, text: str, **more: Any) ->
     Parameters
     ----------
     name
-        Stands for the run, the same for all that is told of it.
+        Identifies the run in all its notifications.
     text
         One sentence for people.
     more
@@ -71,7 +69,7 @@ def notification(event: str, name: str, command: str, text: str, **more: Any) ->
 
 
 class _Waiting:
-    """A document that is not told yet."""
+    """A document that has not been delivered yet."""
 
     def __init__(self, document: Dict[str, Any], done: Callable[[], None]) -> None:
         self.document = document
@@ -82,17 +80,17 @@ class _Waiting:
 
 
 class Notifier:
-    """Tells documents to a URL.
+    """Posts documents to a URL.
 
-    What is not taken (no answer, 5xx, 408, 425, 429) is told again after 1, 2, 4 … seconds, at most
-    60, twenty times in all.
+    Failures (no answer, 5xx, 408, 425, 429) are retried after 1, 2, 4 … seconds, at most 60, twenty
+    times in all.
 
     Parameters
     ----------
     url
         Checked by :func:`check_url`; it may be a secret, so that only its host is ever shown.
     say
-        Takes a sentence where something could not be told.
+        Called with a sentence if a document could not be delivered.
     """
 
     def __init__(self, url: str, say: Callable[[str], None]) -> None:
@@ -113,9 +111,8 @@ class Notifier:
         self._opener = urllib.request.build_opener(*handlers)
 
     def send(self, document: Dict[str, Any], done: Callable[[], None] = lambda: None) -> None:
-        """Tell a document soon; ``done`` is called, in another thread, once it is told or given
-        up.
-        """
+        """Queue a document; ``done`` is called in another thread after it is delivered or given
+        up."""
         with self._changed:
             if len(self._waiting) >= _MOST_WAITING:
                 self._give_up(self._waiting.pop(0))
@@ -126,7 +123,7 @@ class Notifier:
             self._changed.notify_all()
 
     def close(self, patience_s: float = TIMEOUT_S) -> None:
-        """Wait so long at most for what is not told yet; say what could not be."""
+        """Wait at most this long for queued documents, and report those that were not delivered."""
         end = time.monotonic() + patience_s
         with self._changed:
             self._ending = True
@@ -175,7 +172,7 @@ class Notifier:
         waiting.done()
 
     def _post(self, document: Dict[str, Any]) -> "tuple[str, bool]":
-        """Return why a document was not taken, empty where it was, and whether to try again."""
+        """Return why a document was not accepted (empty if it was), and whether to retry."""
         data = json.dumps(document, ensure_ascii=True, allow_nan=False).encode("ascii")
         headers = {
             "Content-Type": "application/json",
@@ -196,7 +193,7 @@ class Notifier:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """What is told goes to the named server and to no other."""
+    """Documents go to the named server only."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

@@ -1,4 +1,4 @@
-"""Frozen dataclasses of which many are made, and what many of them share.
+"""Fast construction and caching of frozen dataclasses of which many are made.
 
 A frozen dataclass sets each of its fields through a function call. Here a new object's fields are
 filled in at once: several times as fast, which counts where an object is made for every tensor of a
@@ -16,14 +16,14 @@ T = TypeVar("T")
 
 
 def fast_init(cls: Type[T], by_name: bool = False) -> Type[T]:
-    """Give a frozen dataclass (without slots and ``__post_init__``) an ``__init__`` that fills in
-    all fields at once, and have it pickled as the values of its fields, without their names; a
-    class decorator.
+    """Class decorator: give a frozen dataclass (without slots and ``__post_init__``) an
+    ``__init__`` that sets all fields at once, and pickle it as the values of its fields, without
+    their names.
 
     Parameters
     ----------
     by_name
-        Fields can be given by their names only.
+        Whether fields are keyword-only.
     """
     globals_of_init: Dict[str, Any] = {"_MISSING": dataclasses.MISSING}
     parameters: List[str] = ["*"] if by_name else []
@@ -68,13 +68,13 @@ def changed(record: T, **changes: Any) -> T:
 
 
 def cached_last(make: Callable[..., T]) -> Callable[..., T]:
-    """Return a function that gives for the object it was called with last what it gave then: of
-    rows that follow one another, those of equal bytes share their metrics. A decorator.
+    """Decorator: cache the result for the object of the last call. Consecutive rows of equal bytes
+    share their metrics object.
 
     Parameters
     ----------
     make
-        Of an object that nobody changes, and of further arguments; nobody changes what it returns.
+        Takes an immutable object and further arguments; its result must not be changed.
     """
     last: Tuple[Any, Any, Any] = (None, None, None)
 

@@ -1,3 +1,3 @@
-"""Dump files to npy, raw bytes and text, npy to dump files; any layout to any other, any element
-type to any other.
+"""Converts dump files to npy, raw bytes and text, npy to dump files, and between layouts and
+element types.
 """

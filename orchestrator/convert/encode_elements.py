@@ -1,5 +1,5 @@
-"""Numbers back to stored elements: the inverse of :func:`goldwatch.tensors.dtypes.decode`, rounding
-to nearest, ties to even.
+"""Encodes numbers as stored elements: the inverse of :func:`goldwatch.tensors.dtypes.decode`,
+rounding to nearest, ties to even.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _LOW_FIRST = {"int4": True, "int2": True, "uint2": True, "uint1": False}
 
 
 class Encoded(NamedTuple):
-    """Stored elements, and what the narrower type could not hold.
+    """Stored elements, and how many the type could not represent.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ def encode(values: Array, dtype: DType) -> Encoded:
     Parameters
     ----------
     values
-        Any shape, a numeric numpy type; taken in C order.
+        Any shape, a numeric numpy type; encoded in C order.
     dtype
         Floats are rounded to nearest, ties to even; what is beyond a float type's range becomes
         infinite (NaN where the type has no infinity). To integers, numbers are rounded likewise and

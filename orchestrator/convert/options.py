@@ -1,4 +1,4 @@
-"""What a conversion is asked to do, checked before anything is opened."""
+"""The options of a conversion, checked before any file is opened."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ConvertOptions:
     from_layout
         The layout of npy files; None for ``ND``.
     shape
-        The shape in ``layout``; None where it is to be found out.
+        The shape in ``layout``; None: inferred.
     dtype
         The element type to convert to; None to keep.
     input_index, output_index
@@ -64,7 +64,7 @@ class ConvertOptions:
             )
 
     def wants(self, kind: str, index: int) -> bool:
-        """Tell whether a tensor of a dump file is to be converted."""
+        """Return whether a tensor of a dump file is to be converted."""
         if self.input_index is None and self.output_index is None:
             return True
         return index == (self.input_index if kind == "input" else self.output_index)

@@ -1,4 +1,4 @@
-"""Files and trees through the conversion, some at a time, with a report of what became of each."""
+"""Converts files and trees in parallel and reports the result of each file."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Document = Dict[str, Any]
 
 @dataclass
 class Report:
-    """What became of the files.
+    """The result of a conversion.
 
     Attributes
     ----------
@@ -75,8 +75,7 @@ def convert_files(
     jobs: int = 1,
     on_file: Optional[Callable[[int], None]] = None,
 ) -> Report:
-    """Convert files; one that cannot be converted is told in the report, the others are converted
-    all the same.
+    """Convert files; those that cannot be converted are listed in the report.
 
     Parameters
     ----------
@@ -161,7 +160,7 @@ def _results(
 
 
 def _ready() -> None:
-    """Be called once a process has started, with all that converting needs imported."""
+    """Import everything that converting needs in a new worker process."""
 
 
 def _write_mappings(out: str, names: Sequence[Tuple[str, str, str]]) -> None:
@@ -170,7 +169,7 @@ def _write_mappings(out: str, names: Sequence[Tuple[str, str, str]]) -> None:
         folders.setdefault(folder, []).append(mapping_line(short, full))
     for folder, lines in folders.items():
         path = os.path.join(out, folder, MAPPING_FILE)
-        # What is there already belongs to other files of the folder.
+        # Existing lines belong to other files of the folder.
         known = (
             read_input(path, MAPPING_LIMIT_BYTES).splitlines(True) if os.path.exists(path) else []
         )
@@ -180,7 +179,7 @@ def _write_mappings(out: str, names: Sequence[Tuple[str, str, str]]) -> None:
 
 
 def convert_file(source: Source, out: str, options: ConvertOptions) -> Report:
-    """Convert all wanted tensors of one file; what cannot be is told in the report."""
+    """Convert the selected tensors of one file; failures are listed in the report."""
     report = Report()
     os.makedirs(os.path.join(out, source.folder), exist_ok=True)
     job = _Job(source, out, options, report)
@@ -209,7 +208,7 @@ def _error_text(error: Exception, info: TensorInfo, path: str) -> str:
 
 
 class _Job:
-    """One file on its way."""
+    """The conversion of one file."""
 
     def __init__(self, source: Source, out: str, options: ConvertOptions, report: Report) -> None:
         self.source, self.out, self.options, self.report = source, out, options, report

@@ -1,4 +1,4 @@
-"""The files that inputs name, each with the name and the folder of its results."""
+"""Finds the files to convert, each with the name and the folder of its results."""
 
 from __future__ import annotations
 

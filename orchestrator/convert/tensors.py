@@ -1,4 +1,4 @@
-"""One tensor to another layout and another element type, as an array of stored elements."""
+"""Converts one tensor to another layout and element type, as an array of stored elements."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Converted(NamedTuple):
 
 
 def convert_tensor(tensor: Tensor, options: ConvertOptions, user: UserConversions) -> Converted:
-    """Bring a tensor to the layout, shape and element type that were asked for.
+    """Convert a tensor to the layout, shape and element type of the options.
 
     Raises
     ------
@@ -89,9 +89,7 @@ def convert_tensor(tensor: Tensor, options: ConvertOptions, user: UserConversion
 
 
 def foreign_order(dtype: DType) -> bool:
-    """Tell whether elements are stored with their highest byte first, as only npy files may have
-    them.
-    """
+    """Return whether elements are big-endian, as only npy files may have them."""
     return dtype.storage is not None and np.dtype(dtype.storage).newbyteorder("<") != np.dtype(
         dtype.storage
     )

@@ -1,6 +1,4 @@
-"""The files that a conversion writes: npy, raw elements, text, dump containers. Each appears
-whole.
-"""
+"""Writes the results of a conversion atomically: npy, raw elements, text, dump containers."""
 
 from __future__ import annotations
 
@@ -46,7 +44,7 @@ def copy_npy(path: str, tensor: Tensor) -> None:
 
 
 def copies_as_npy(tensor: Tensor) -> bool:
-    """Tell whether the stored bytes of a tensor are those of an npy; one without bytes may have
+    """Return whether the stored bytes of a tensor are those of an npy; one without bytes may have
     dims that numpy refuses.
     """
     if not tensor.source.nbytes:

@@ -1,3 +1,3 @@
-"""One operator, element by element: where its error sits, what it looks like, and every element as
+"""Compares one operator element by element: where its error is, what it looks like, all elements as
 text.
 """

@@ -1,6 +1,5 @@
-"""A large golden tensor's bytes read with its axes in another order, tried at some places of the
-target.
-"""
+"""Detects that the target holds the golden's values with axes in another order, on a sample of
+elements."""
 
 from __future__ import annotations
 

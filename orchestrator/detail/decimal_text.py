@@ -1,5 +1,5 @@
-"""Numbers to decimal text, many at a time: a column of numbers becomes a matrix of bytes in which
-zero bytes stand for nothing.
+"""Converts many numbers to decimal text at once: a column of numbers becomes a matrix of bytes in
+which zero bytes are ignored.
 
 A Python loop (``csv.writer``) spends a microsecond and more on each number; here digits come from
 tables and from arithmetic on whole arrays.

@@ -1,4 +1,4 @@
-"""Every element of a pair as a line of a CSV file: its coordinates, both values, both errors."""
+"""Writes elements of a pair as lines of CSV files: coordinates, both values, both errors."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Elements:
 
 
 class Written(NamedTuple):
-    """A file that was written: its path and its rows."""
+    """A written file: path and number of rows."""
 
     path: str
     rows: int
@@ -74,8 +74,8 @@ def write_elements(elements: Elements, path: str, start: int, stop: int) -> Writ
 
 
 def write_bad(elements: Elements, paths: Iterator[str], rows: int) -> Iterator[Written]:
-    """Write the elements that are off by more than the rounding of the target's type, so many rows
-    a file; at least one file.
+    """Write the elements that are off by more than the rounding of the target's type; at least one
+    file.
 
     Parameters
     ----------
@@ -99,9 +99,8 @@ def write_bad(elements: Elements, paths: Iterator[str], rows: int) -> Iterator[W
 
 
 def _bad_pieces(elements: Elements, rows: int) -> Iterator[Tuple[Array, Array, Array]]:
-    """Yield coordinates and both values of such elements, in pieces that end where a file of so
-    many rows does.
-    """
+    """Yield coordinates and both values of such elements, in pieces that end at the row limit of a
+    file."""
     room = rows
     for window in ordered_windows(elements.target, elements.golden, elements.geometry, most=_LINES):
         x, y = window.x.reshape(-1), window.y.reshape(-1)

@@ -1,5 +1,5 @@
-"""What one pass over the elements of a pair yields: both sides' statistics, histograms of the
-error, and where its squares sit.
+"""The statistics from one pass over the elements of a pair: both sides, histograms of the error,
+and where its squares are.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class SideStatistics:
         self.finite = total
 
     def document(self) -> Dict[str, Any]:
-        """Return them by name; None for what no element tells."""
+        """Return the statistics by name; None for those without elements."""
         known = self.finite > 0
         return {
             "count": self.count,

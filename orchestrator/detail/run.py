@@ -1,4 +1,4 @@
-"""``compare-op`` from its pairs to its files."""
+"""Runs ``compare-op``: from its pairs to its files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WORTH_PROCESSES = 2
 
 @dataclass(frozen=True)
 class OpDetail:
-    """What was found of one op.
+    """The result for one op.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ def compare_op(
     allow_missing: bool = False,
     on_tensor: Callable[[int, int], None] = lambda done, total: None,
 ) -> OpDetail:
-    """Look at every tensor of an op and write what was found.
+    """Compare every tensor of an op in detail and write the results.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def compare_op(
     allow_missing
         Tensors whose golden data or dumps are missing do not count as incomplete.
     on_tensor
-        Told before each tensor how many are done, and of how many.
+        Called before each tensor with (number done, total).
 
     Raises
     ------
@@ -144,11 +144,11 @@ def _write_many(calls: List[Tuple[Any, ...]], jobs: int) -> List[Written]:
 
 
 def _ready() -> None:
-    """Be called once a process has started, with all that writing needs imported."""
+    """Import everything that writing needs in a new worker process."""
 
 
 def _result(future: Any, call: Tuple[Any, ...]) -> Written:
-    """Return what a call returned; where its process died it is made here."""
+    """Return the result of a call; if its worker process died, it is computed here."""
     try:
         written: Written = future.result()
         return written

@@ -1,4 +1,4 @@
-"""One pair of tensors in detail: its metrics and verdict, its findings, its files."""
+"""Compares one pair of tensors in detail: metrics, verdict, findings, files."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class DetailSettings:
 
 
 class TensorDetail(NamedTuple):
-    """What was found of one tensor.
+    """The result for one tensor.
 
     Attributes
     ----------
@@ -142,7 +142,7 @@ class _Pass:
 def detail_of(
     task: PairTask, others: Iterable[GoldenEntry], settings: DetailSettings, write_many: WriteMany
 ) -> TensorDetail:
-    """Compare a pair, look for what its error looks like, and write its files.
+    """Compare a pair, classify its error, and write its files.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def _file_name_of(row: Row) -> str:
 
 
 def not_compared(row: Row) -> TensorDetail:
-    """Return what is said of a tensor that cannot be compared."""
+    """Return the detail of a tensor that cannot be compared."""
     empty: Dict[str, Any] = {
         "histogram": None,
         "signed_ulp_histogram": None,

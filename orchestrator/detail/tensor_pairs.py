@@ -1,4 +1,4 @@
-"""Which tensors are looked at: all of one op of two folders, or those of two single files."""
+"""Selects the tensors to compare: all of one op in two folders, or those of two files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TensorChoice:
     index: Optional[int] = None
 
     def has(self, row: Row) -> bool:
-        """Tell whether a row's tensor is among them."""
+        """Return whether a row's tensor is selected."""
         return self.kind is None or (row.kind == self.kind and row.tensor_index == self.index)
 
 
@@ -59,7 +59,7 @@ class OpPairs:
     rows
         Tensors that cannot, with the reason.
     notes
-        What was taken and what was assumed.
+        What was used and what was assumed.
     left_out
         Dumps that were not looked at, as sentences.
     others

@@ -1,1 +1,1 @@
-"""What is in a file or a tree: headers, tensors, statistics, damage."""
+"""Describes the contents of a file or a tree: headers, tensors, statistics, damage."""

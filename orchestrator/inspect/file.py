@@ -1,5 +1,5 @@
-"""What one file is: a dump, an overflow record, an npy, a model, a manifest, a store, a mapping, or
-what another tool wrote.
+"""Describes one file: a dump, an overflow record, an npy, a model, a manifest, a store, a mapping,
+or a file of another tool.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _store(path: str, head: bytes, stats: bool) -> Optional[Document]:
 
 
 def _named(path: str, head: bytes, stats: bool) -> Optional[Document]:
-    """Return what files are whose names tell it: mapping.csv and manifest.json."""
+    """Return the document of a file recognised by its name: mapping.csv or manifest.json."""
     name = os.path.basename(path)
     if name == MAPPING_FILE:
         document: Document = {"kind": "mapping", "path": path, "version": None, "names": 0}

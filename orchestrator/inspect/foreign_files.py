@@ -1,5 +1,5 @@
-"""Files that goldwatch does not write and a device does not dump: original models and their
-weights, statistics, and what else was met.
+"""Describes files that neither goldwatch nor a device wrote: original models and their weights,
+statistics, others.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _graph_def(path: str, document: Document) -> None:
 
 
 def _statistics(path: str, what: str) -> Document:
-    """Return the rows of statistics as they stand, and what is remarkable in them, worst first."""
+    """Return the rows of a statistics file, and what is remarkable in them, worst first."""
     document: Document = {
         "kind": "statistics",
         "path": path,

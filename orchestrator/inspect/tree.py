@@ -1,6 +1,5 @@
-"""What a tree of dumps holds: places, ops, damaged files, repeated and hashed names, overflow
-records.
-"""
+"""Describes a tree of dumps: places, ops, damaged files, repeated and hashed names, overflow
+records."""
 
 from __future__ import annotations
 
@@ -65,7 +64,7 @@ def inspect_tree(
 
 
 class _Tree:
-    """Gathers one document over the folders of a tree."""
+    """Builds one document over the folders of a tree."""
 
     def __init__(
         self, root: str, op: Optional[str], on_file: Optional[Callable[[int], None]]
@@ -166,7 +165,7 @@ class _Tree:
             )
 
     def _probe_file(self, path: str, rel: str) -> int:
-        """Judge one file by the size law; return its size in bytes."""
+        """Check one file for completeness; return its size in bytes."""
         self.files += 1
         self.paths.append(path)
         if self.files % 256 == 0:
@@ -182,7 +181,7 @@ class _Tree:
         return state.actual_bytes
 
     def document(self, stats: bool) -> Document:
-        """Return the whole."""
+        """Return the document."""
         if not (self.places or self.golden or self.statistics or self.overflow):
             advice = watched_without_dumps(self.root)
             self.notes += [advice.words] if advice is not None else []

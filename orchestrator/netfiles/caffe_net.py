@@ -40,8 +40,8 @@ class State:
         self.stages: FrozenSet[str] = frozenset(stages)
 
     def satisfies(self, rule: Message) -> bool:
-        """Tell whether a NetStateRule holds: phase, min_level, max_level, all of stage and none of
-        not_stage.
+        """Return whether a NetStateRule holds: phase, min_level, max_level, all of stage and none
+        of not_stage.
         """
         if rule.has("phase") and phase_of(rule.text("phase")) != self.phase:
             return False
@@ -125,7 +125,7 @@ class Layer:
         )
 
     def in_place(self, index: int) -> bool:
-        """Tell whether top ``index`` is written over the bottom of the same index."""
+        """Return whether top ``index`` is written over the bottom of the same index."""
         return (
             index < len(self.bottoms)
             and index < len(self.tops)
@@ -134,7 +134,7 @@ class Layer:
 
     @property
     def is_in_place(self) -> bool:
-        """Tell whether any top is written over its bottom."""
+        """Return whether any top is written over its bottom."""
         return any(self.in_place(index) for index in range(len(self.tops)))
 
 
@@ -250,14 +250,14 @@ def initial_state(
 
 
 def shares_memory(layer: Layer) -> bool:
-    """Tell whether Caffe gives this layer's tops the memory of its first bottom."""
+    """Return whether Caffe gives this layer's tops the memory of its first bottom."""
     return layer.type in SHARES_MEMORY or (
         layer.type in SHARES_WHEN_SINGLE and len(layer.bottoms) == 1 and len(layer.tops) == 1
     )
 
 
 def eltwise_is_sum(layer: Layer) -> bool:
-    """Tell whether an Eltwise layer adds (the default operation)."""
+    """Return whether an Eltwise layer adds (the default operation)."""
     return layer.type == "Eltwise" and layer.message.message("eltwise_param").text(
         "operation", "SUM"
     ) in ("SUM", "1")
@@ -331,7 +331,7 @@ def _check_strings(document: Document, layer: Layer) -> None:
 
 
 def dropout_is_plain(layer: Layer) -> bool:
-    """Tell whether a Dropout layer is the identity at TEST: one bottom and top, its own phase not
+    """Return whether a Dropout layer is the identity at TEST: one bottom and top, its own phase not
     TRAIN, no other branch's field.
     """
     if layer.type != "Dropout" or len(layer.bottoms) != 1 or len(layer.tops) != 1:

@@ -330,7 +330,7 @@ def _value(border: Border, declared: Optional[OnnxValue]) -> List[Piece]:
 
 
 def _agrees(shape: Optional[Dims], declared: OnnxValue) -> bool:
-    """Tell whether a shape says no more than the model does."""
+    """Return whether a shape says no more than the model does."""
     is_known = shape is not None and (not shape or any(dim is not None for dim in shape))
     return shape == declared.sizes or (not is_known and declared.shape is not None)
 

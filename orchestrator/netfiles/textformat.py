@@ -149,7 +149,7 @@ class Message:
         return texts[-1] if texts else default
 
     def has(self, name: str) -> bool:
-        """Tell whether a field of this name is present."""
+        """Return whether a field of this name is present."""
         return any(field.name == name for field in self.fields)
 
     def number(self, name: str, default: float) -> float:

@@ -83,7 +83,7 @@ class WireFile:
             )
 
     def begins(self, magic: bytes) -> bool:
-        """Tell whether the file begins with these bytes."""
+        """Return whether the file begins with these bytes."""
         return self.window.piece(0, len(magic)) == magic
 
     def records(self) -> Iterator[Record]:

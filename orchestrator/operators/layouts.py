@@ -17,7 +17,7 @@ CHANNELS_LAST = ("NHWC", "NDHWC", "NWC", "NLC")
 
 
 def is_last(layout: str) -> bool:
-    """Tell whether the channels stand last.
+    """Return whether the channels stand last.
 
     Raises
     ------

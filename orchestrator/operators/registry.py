@@ -286,7 +286,7 @@ def scalar(inputs: Inputs, number: int) -> int:
 
 
 def has_input(inputs: Inputs, number: int) -> bool:
-    """Tell whether an optional input is there."""
+    """Return whether an optional input is there."""
     return number < len(inputs) and inputs[number] is not None
 
 

@@ -1,3 +1,3 @@
-"""Operators of a run computed again from the device's own inputs: the original nodes of each op,
-its recorded inputs, and how far the device's output is from the result.
+"""Computes operators again from the device's recorded inputs, with the nodes of the original model,
+and measures how far the device's output is from the result.
 """

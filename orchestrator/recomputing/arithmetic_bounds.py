@@ -12,8 +12,8 @@ TIGHT: Mapping[str, Arithmetic] = {
     "float16": Arithmetic(states=2.0**-11),
     "bfloat16": Arithmetic(states=2.0**-8),
 }
-"""Steps and sums in float32; what a recurrent layer hands to its next step has the type of its
-tensors. Other types: ``Arithmetic()``.
+"""Steps and sums in float32; the state of a recurrent layer has the type of its tensors. Other
+types: ``Arithmetic()``.
 """
 
 LOOSE: Mapping[str, Arithmetic] = {

@@ -1,5 +1,5 @@
-"""The layers of a Caffe net as :mod:`goldwatch.operators` takes them: parameters by caffe.proto's
-names, weights behind the bottoms.
+"""The layers of a Caffe net as nodes of :mod:`goldwatch.operators`: parameters by caffe.proto's
+names, weights after the bottoms.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Finds the original model that golden data were made of: by their manifest's path, else by its
-hash near the files of a comparison.
+"""Finds the original model that made golden data: by the path in their manifest, else by its hash
+near the files of a comparison.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class OriginalModelFile(NamedTuple):
     Attributes
     ----------
     path
-        A prototxt, a frozen graph or an .onnx; None where there is none.
+        A prototxt, a frozen graph or an .onnx; None if not found.
     weights
-        Of a prototxt its .caffemodel, as far as the manifest tells it.
+        The .caffemodel of a prototxt, if it is in the manifest.
     note
-        Why the model that the manifest names cannot be taken; empty where it can, or none is named.
+        Why the model that the manifest names cannot be used; empty if it can, or none is named.
     """
 
     path: Optional[str] = None
@@ -42,9 +42,9 @@ def find_original_model(model: str, golden: str) -> OriginalModelFile:
     model
         The om json.
     golden
-        The golden folder. Where its manifest tells where the model lies that made it, and its hash,
-        only that model counts, or one of that hash beside the om json, in GOLDEN, beside it, or in
-        the current folder. Without a manifest the only one beside the om json.
+        The golden folder. If its manifest has path and hash of the model, only that model is used,
+        or one with that hash next to the om json, in GOLDEN, next to GOLDEN, or in the current
+        folder. Without a manifest the only model next to the om json.
     """
     model_folder = os.path.dirname(model)
     manifest = _manifest(golden)

@@ -1,4 +1,4 @@
-"""Formulas of operators where the original model is not known: found by golden data.
+"""Finds formulas of operators by golden data if the original model is unknown.
 
 Where attributes (an axis, a slope, an epsilon) are not known, each formula that an operator's type
 may have is tried on golden data; the one by which the golden output follows from the golden inputs
@@ -24,8 +24,7 @@ Array = Any
 Formula = Callable[[Sequence[Value], Arithmetic], Value]
 
 FITS = 1e-5
-"""Golden data of float32 follow from golden data by an operator's formula up to this relative
-distance.
+"""Largest relative distance of a golden output from its formula, in float32.
 """
 _EQUAL = 1e-6
 _UNSEEN = 1e-6
@@ -33,8 +32,7 @@ _UNSEEN = 1e-6
 it off.
 """
 _EXPLAINED = 3.0
-"""Golden data follow, too, where they are off by no more than so many times what float32
-explains.
+"""A larger distance is accepted up to this multiple of what float32 explains.
 """
 _APART, _NEARER = 0.05, 0.2
 """Golden data that do not fit each other are this far apart, and what fits instead is nearer by
@@ -102,14 +100,14 @@ _SUMS = frozenset((*_REDUCE, *_SOFTMAX, *_NORMALISING)) - frozenset(
 
 
 class OpFacts(NamedTuple):
-    """What is known of a device's op by the model's json and its dump.
+    """What the model's json and the dump say about an op.
 
     Attributes
     ----------
     attributes
         By the names of Ascend IR.
     constants
-        The inputs that are constants, as the device has them, by number; in their original layout.
+        Constant inputs as the device holds them, by number, in their original layout.
     layouts
         The original layouts of all inputs.
     """
@@ -130,7 +128,7 @@ class GoldenRecomputation(NamedTuple):
 
 
 def is_known_type(op_type: str) -> bool:
-    """Tell whether formulas for operators of a type are known."""
+    """Return whether formulas for operators of a type are known."""
     name = op_type.lower()
     tables: Sequence[Any] = (
         _ONE,
@@ -149,7 +147,7 @@ def is_known_type(op_type: str) -> bool:
 
 
 def only_moves(op_type: str) -> bool:
-    """Tell whether an operator of a type only moves its one input."""
+    """Return whether an operator of a type only moves its one input."""
     return op_type.lower() in _MOVING
 
 
@@ -245,8 +243,7 @@ def output_by_golden(
 def contradicts(
     op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, doubted: int
 ) -> bool:
-    """Tell whether an operator that reads a golden tensor shows that this tensor is wrong, not the
-    device's.
+    """Return whether a reader of a golden tensor shows that this tensor is wrong, not the device's.
 
     Parameters
     ----------
@@ -265,7 +262,7 @@ def contradicts(
 def confirms(
     op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, doubted: int
 ) -> bool:
-    """Tell whether an operator that reads a golden tensor shows that it is right; parameters as for
+    """Return whether a reader of a golden tensor shows that it is right; parameters as for
     :func:`contradicts`.
 
     Golden outputs follow from the golden tensor, and not from the device's in its place.

@@ -1,6 +1,5 @@
-"""Finds the recorded tensor for each input of a cut, and its values as the original model has
-them.
-"""
+"""Finds the recorded tensor of each input of a cut, and its values in the original model's
+layout."""
 
 from __future__ import annotations
 
@@ -27,17 +26,17 @@ _FOUR = frozenset(("NCHW", "NHWC", "HWCN", "CHWN"))
 
 
 class Feed(NamedTuple):
-    """A recorded tensor, and what the model says of its original form.
+    """A recorded tensor and its original form by the model.
 
     Attributes
     ----------
     tensor, desc
         These two.
     shape
-        In which its producer made it, where the compiler took out a Reshape, Squeeze … in between;
-        None: it is not known.
+        Shape in which its producer made it, if the compiler removed a Reshape, Squeeze … in
+        between; None: unknown.
     assumed
-        It is golden data's input of the network: what the device was given was not dumped.
+        Whether golden data's network input is used because the device's input was not dumped.
     """
 
     tensor: Tensor
@@ -69,14 +68,11 @@ class Feeder:
     Parameters
     ----------
     joins
-        Tells whether an original op ends a loop or a conditional: what another op hands out is not
-        its value.
+        Whether an original op ends a loop or a conditional: no other op's output is its value.
     network_input
-        Returns golden data's input of the network, by its original name and output; None where
-        there is none.
-    reads_shape
-        Tells whether an original op reads nothing but the shape of its input: the values need not
-        have been dumped.
+        Returns golden data's network input by original name and output, or None.
+    uses_shape_of
+        Whether an original op uses only the shape of its input, whose values need not be dumped.
     """
 
     def __init__(
@@ -99,13 +95,13 @@ class Feeder:
     def feeds(self, op: OpNode, inputs: Sequence[CutInput]) -> List[Feed]:
         """Return the recorded tensor for each input of an op's cut.
 
-        The op's own recorded input is taken first, else the recorded output of what feeds it, else
-        any op's that holds the value.
+        The op's recorded input is preferred, then the recorded output of its producer, then any
+        op's output that holds the value.
 
         Raises
         ------
         NotComputable
-            An input was not recorded, or cannot be told.
+            An input was not recorded, or is ambiguous.
         """
         sources = self._sources(op)
         matched: Dict[int, _Source] = {}
@@ -137,8 +133,8 @@ class Feeder:
         return feeds
 
     def _shape_alone(self, entry: CutInput) -> Optional[Feed]:
-        """Return zeros in the shape of a value of which nothing but that is read; None where more
-        is read, or the shape is not known.
+        """Return zeros in the shape of a value of which only the shape is used; None if its values
+        are used or the shape is unknown.
         """
         if not entry.readers or not all(self._reads_shape(name) for name, _ in entry.readers):
             return None
@@ -202,7 +198,7 @@ class Feeder:
         return sources
 
     def _root(self, op: OpNode, output: int) -> Tuple[OpNode, int]:
-        """Return what stands before a chain of Cast and TransData, and which of its outputs."""
+        """Return the op before a chain of Cast and TransData, and its output index."""
         for _ in range(len(self._graph.ops)):
             source = next((source for source in op.inputs if source is not None), None)
             before = (
@@ -253,9 +249,7 @@ class Feeder:
         )
 
     def _recorded_output(self, producer: OpNode, output: int) -> Optional[Feed]:
-        """Return the recorded output of an op, or of what precedes it by way of Cast and
-        TransData.
-        """
+        """Return the recorded output of an op, or of its predecessor through Cast and TransData."""
         for _ in range(len(self._graph.ops)):
             tensor = self._recorded.output(producer, output)
             if tensor is not None:
@@ -272,10 +266,10 @@ class Feeder:
         return None
 
     def _other(self, op: OpNode, source: _Source, entry: CutInput) -> Feed:
-        """Return the only input that is left for the only value that is left: the op's own, since
-        its producer hands out another value.
+        """Return the only remaining input for the only remaining value: the op's own recorded
+        input, since its producer's output is another value.
         """
-        # What another op of the same originals hands out is a value inside of them.
+        # Outputs of other ops with the same originals are inner values.
         within = bool(source.root.originals) and set(source.root.originals) <= set(op.originals)
         if within or (source.value is not None and self._joins(entry.producer)):
             return self._held(entry)
@@ -310,13 +304,12 @@ class Feeder:
 
 
 def original_values(feed: Feed, shape: Optional[Tuple[int, ...]]) -> Array:
-    """Return a recorded tensor as the original model has it.
+    """Return a recorded tensor in the original model's layout.
 
     Parameters
     ----------
     shape
-        As the original model says; the batch may differ. None: as the model of the device, or the
-        dump, says.
+        From the original model; the batch may differ. None: from the device's model or the dump.
 
     Returns
     -------
@@ -326,7 +319,7 @@ def original_values(feed: Feed, shape: Optional[Tuple[int, ...]]) -> Array:
     Raises
     ------
     NotComparable, GoldwatchError
-        The layout cannot be undone, or the file cannot be read.
+        The layout cannot be converted, or the file cannot be read.
     NotComputable
         It has another number of elements.
     """

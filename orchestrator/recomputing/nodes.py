@@ -1,6 +1,5 @@
-"""Nodes of an original model as :mod:`goldwatch.operators` takes them: with attributes, and with
-what each input is.
-"""
+"""Nodes of an original model for :mod:`goldwatch.operators`: attributes, and the source of each
+input."""
 
 from __future__ import annotations
 
@@ -16,13 +15,12 @@ from .original import NotComputable
 
 Array = Any
 Argument = Union[Tuple[int, int], Array, None]
-"""What an input of a node is: (number of the node that makes it, output), an array that the model
-holds, or nothing.
+"""Source of a node's input: (number of its producer, output), an array of the model, or None.
 """
 
 
 class Call(NamedTuple):
-    """A node and its inputs; of a constant its value."""
+    """A node and its inputs; for a constant its value."""
 
     node: Node
     arguments: List[Argument]

@@ -1,5 +1,5 @@
-"""What is known of an op without the original model: attributes of its json, constants of its
-dump.
+"""Gathers what is known of an op without the original model: attributes of its json, constants of
+its dump.
 """
 
 from __future__ import annotations

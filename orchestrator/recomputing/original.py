@@ -1,6 +1,5 @@
-"""The original model of a replay: its values, and the cut of the layers that a device op was made
-from.
-"""
+"""The original model of a replay: its values, and the cut of the nodes that a device op was made
+from."""
 
 from __future__ import annotations
 
@@ -55,12 +54,12 @@ class Original:
         self._folded: Set[int] = set()
 
     def fold(self, computed: Iterable[str]) -> None:
-        """Take note of the originals that device ops were made from: of an ONNX model the others
-        that keep values come along in cuts.
+        """Register the originals of the device ops. In an ONNX model other nodes that only move
+        values are included in cuts.
 
-        The compiler takes them out, so that their inputs are recorded and their outputs are not.
-        What depends on shapes alone comes along too, but where the device computes it, as it does
-        when a shape is not known before the run.
+        The compiler removes such nodes, so their inputs are recorded and their outputs are not.
+        Nodes that depend on shapes alone are included too, unless the device computes them because
+        a shape is unknown before the run.
         """
         if isinstance(self.model, OnnxOriginal):
             device_nodes = {number for name in computed for number in self.model.numbers(name)}
@@ -72,12 +71,12 @@ class Original:
             }
 
     def has(self, op: str, index: int) -> bool:
-        """Tell whether the model has such a value."""
+        """Return whether the model has such a value."""
         return (op, index) in self._values
 
     def undefined(self, op: str, index: int) -> bool:
-        """Tell whether a value is whatever was in memory: of TensorFlow's FusedBatchNorm only the
-        first output counts when it infers.
+        """Return whether a value is undefined memory: in inference only the first output of
+        TensorFlow's FusedBatchNorm is defined.
         """
         numbers = self.model.numbers(op)
         return (
@@ -87,14 +86,14 @@ class Original:
         )
 
     def joins(self, op: str) -> bool:
-        """Tell whether an op is the end of TensorFlow's loop or conditional."""
+        """Return whether an op is the end of TensorFlow's loop or conditional."""
         numbers = self.model.numbers(op)
         return (
             self.kind == "tensorflow" and bool(numbers) and self.model.types[numbers[0]] in _JOINS
         )
 
     def uses_shape_of(self, op: str) -> bool:
-        """Tell whether a node reads of its inputs nothing but their shapes."""
+        """Return whether a node uses only the shapes of its inputs."""
         numbers = self.model.numbers(op)
         return bool(numbers) and self.model.types[numbers[0]] in ("Shape", "Size", "ShapeN", "Rank")
 
@@ -142,9 +141,8 @@ class Original:
             raise NotComputable(error.message) from None
 
     def _needed(self, members: Iterable[int], ends: Iterable[int]) -> List[int]:
-        """Return the members whose data reaches an end by way of members, and what was folded away
-        before them.
-        """
+        """Return the members whose data reaches an end through members, and the folded nodes before
+        them."""
         inside = set(members) | self._folded
         return sorted(
             reached(
@@ -161,7 +159,7 @@ class Original:
         return isinstance(self.model, OnnxOriginal) and self.model.is_weight(name)
 
     def knows(self, name: str) -> bool:
-        """Tell whether an original of a device op is of this model: a node, one in a body of a
+        """Return whether an original of a device op is of this model: a node, one in a body of a
         node, weights.
         """
         return bool(self.model.numbers(name)) or name in self.model.inner or self._is_weight(name)

@@ -1,5 +1,5 @@
-"""The own error of a recomputed output: its difference from the computed values, in units of the
-rounding that explains it.
+"""The own error of a recomputed output: its difference from the computed values, relative to the
+error that rounding explains.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..tensors.rounding import ROUNDING, ulp
 Array = Any
 
 _BLOCK = 1 << 17
-"""Elements that are measured at once, so that they stay in the cache."""
+"""Elements that are measured at once, to fit the cache."""
 _GRANTED = 0.1
 _LEAST = 1e-300
 
@@ -40,7 +40,7 @@ class OwnError(NamedTuple):
     worst_at
         Where that is, as an index into the output in its original layout.
     odd
-        How many elements are finite on one side only, or infinite with another sign.
+        Number of elements that are finite on one side only, or infinite with another sign.
     unequal
         Of whole numbers and bool how many elements do not follow.
     factor
@@ -71,9 +71,8 @@ class OwnError(NamedTuple):
 
     @property
     def doubtful(self) -> bool:
-        """Whether a coarser arithmetic inside of the operator is worth a look: the error is not
-        that of one rounding.
-        """
+        """Whether a coarser arithmetic inside the operator should be tried: the error exceeds one
+        rounding."""
         return self.ratio > 1.1 or self.slice_ratio > 2.0 or self.worst > 3.0
 
 

@@ -1,5 +1,5 @@
-"""Computes the outputs of a piece in parts and compares them with the device's: memory stays
-bounded, and each part in the cache.
+"""Computes the outputs of a piece in parts and compares them with the device's: bounds memory, and
+each part fits the cache.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ Key = Tuple[int, int]
 MOST_BYTES = 1 << 30
 """The memory that computing one operator may take."""
 _PART_ELEMENTS = 1 << 20
-"""Of the tensors of a part, where they are read in parts: what is made of them stays in the
-caches.
+"""Bytes of the tensors of a part: intermediate values fit the caches.
 """
 _ELEMENT_BYTES = 64
 """What computing takes for each element of an operator's tensors, its errors included: measured on
@@ -189,7 +188,7 @@ class PartwiseComparison:
         Parameters
         ----------
         hasty
-            Stop where the first part shows that the error is :attr:`OwnError.doubtful`.
+            Stop as soon as a part shows that the error is :attr:`OwnError.doubtful`.
 
         Raises
         ------
@@ -301,7 +300,7 @@ class PartwiseComparison:
 
 
 def reshaped_output(values: Array, shape: Tuple[int, ...]) -> Array:
-    """Return an output of the device in the shape of what is computed.
+    """Return an output of the device in the shape of the computed one.
 
     Raises
     ------
@@ -359,13 +358,13 @@ def copied_error(source: RecordedTensor, output: RecordedTensor) -> OwnError:
 
 
 def require_readable(tensor: RecordedTensor, most_bytes: int = MOST_BYTES) -> None:
-    """Raise NotComputable where a tensor cannot be read as a whole, its layout undone."""
+    """Raise NotComputable if a tensor cannot be read whole and converted to its original layout."""
     if 4 * tensor.stored_bytes > most_bytes:
         raise NotComputable("a tensor of %d bytes cannot be read in parts" % tensor.stored_bytes)
 
 
 def require_memory(tensors: Sequence[RecordedTensor], most_bytes: int = MOST_BYTES) -> None:
-    """Raise NotComputable where tensors cannot be computed with at once."""
+    """Raise NotComputable if there is not enough memory to compute with all tensors at once."""
     _require_elements(
         sum(
             element_count(tensor.whole().shape) if tensor.shape is None else count_of(tensor.shape)
@@ -415,7 +414,7 @@ class _PartPlan(NamedTuple):
     block: int
 
     def bytes_of(self, step: int, element_bytes: int) -> int:
-        """Return what a part of so many indices takes."""
+        """Return the memory of a part of this many indices."""
         return self.kept_bytes + element_bytes * (
             self.beyond + self.elements * step // self.cuts.length
         )
@@ -462,5 +461,5 @@ class _PartSum:
 
 
 def is_suspicious(error: OwnError) -> bool:
-    """Tell whether one rounding does not explain an error."""
+    """Return whether an error exceeds one rounding."""
     return error.doubtful or error.odd > 0

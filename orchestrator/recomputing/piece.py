@@ -17,7 +17,7 @@ from .nodes import Array, Call, Nodes
 from .original import NotComputable
 
 EXACT = Arithmetic(0.0, 0.0, 0.0, 0.0)
-"""Nothing is rounded inside: values without their errors."""
+"""Arithmetic without rounding inside: values without errors."""
 Shape = Tuple[Optional[int], ...]
 
 _FACTORS = frozenset(
@@ -43,7 +43,7 @@ class CutCall(NamedTuple):
 
 
 class Cuts(NamedTuple):
-    """What is cut where an output is computed in parts along one of its axes.
+    """How values are cut to compute an output in parts along one of its axes.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class Part(NamedTuple):
     ranges: Mapping[Key, Tuple[int, int]]
 
     def of_input(self, number: int, place: int, value: Value) -> Value:
-        """Return what a node needs of one of its inputs."""
+        """Return the part of an input that a node needs."""
         key, window = (
             self.cuts.calls[number].inputs[place] if number in self.cuts.calls else (None, None)
         )
@@ -108,8 +108,8 @@ class Part(NamedTuple):
         return _slice_along(value, window.axis, begin - offset, end - offset)
 
     def of_output(self, number: int, value: Value) -> Value:
-        """Return what is wanted of a node's first output: behind windows it is more, and false at
-        its borders.
+        """Return the part of a node's first output to compute: larger before windows, and invalid
+        at its borders.
         """
         if number not in self.cuts.calls:
             return value
@@ -173,7 +173,7 @@ class Piece:
 
     @property
     def largest_constant(self) -> float:
-        """The largest finite magnitude of what the model holds for it, as it is held."""
+        """The largest finite magnitude of its constants as the device holds them."""
         arrays = [
             entry
             for _, call in self.calls
@@ -188,12 +188,12 @@ class Piece:
 
     @property
     def adds(self) -> bool:
-        """Whether a node of it adds products or many values."""
+        """Whether one of its nodes adds products or many values."""
         return any(self._is(call.node, "sums") for _, call in self.calls)
 
     @property
     def multiplies(self) -> bool:
-        """Whether a node of it adds products."""
+        """Whether one of its nodes adds products."""
         return any(self._is(call.node, "multiplies") for _, call in self.calls)
 
     @property
@@ -403,9 +403,8 @@ class Piece:
 
     @property
     def rounds_once(self) -> bool:
-        """Whether nothing but the output's rounding need be off: weights are as the device holds
-        them.
-        """
+        """Whether only the output's rounding causes an error: weights are as the device holds
+        them."""
         return not self.multiplies or bool(self._folds())
 
     def _constant(self, number: int, place: int, array: Array, exact: bool) -> Value:

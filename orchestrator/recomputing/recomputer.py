@@ -1,5 +1,5 @@
-"""The operators of one step computed again from the device's own inputs, each with how far the
-device's output is from that.
+"""Computes the operators of one step again from the device's recorded inputs and measures the
+device's error.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Recomputer:
         return [*self._planned, *self._copies]
 
     def knows(self, name: str) -> bool:
-        """Tell whether an op of this name is among :attr:`ops`."""
+        """Return whether an op of this name is among :attr:`ops`."""
         return name in self._planned or name in self._copies
 
     def not_computable_reason(self, name: str) -> Optional[str]:
@@ -372,7 +372,7 @@ class Recomputer:
         return OpFunction(inputs, outputs, compute)
 
     def golden_follows(self, name: str, index: int, golden: NetworkInput) -> Optional[bool]:
-        """Tell whether the golden output of an op follows from its golden inputs; None where that
+        """Return whether the golden output of an op follows from its golden inputs; None where that
         cannot be computed.
 
         Parameters

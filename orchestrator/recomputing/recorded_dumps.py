@@ -23,9 +23,8 @@ from ..tensors.tensor import Tensor
 
 
 class OpDump(NamedTuple):
-    """The dump of one op that counts, of a sliced one (FFTS+) all its files as one; ``problem``
-    says why ``dump`` is None: not readable.
-    """
+    """The dump of one op (for FFTS+ slices all files joined); ``problem`` says why ``dump`` is
+    None."""
 
     entry: DumpEntry
     dump: Optional[AnyDump]
@@ -48,7 +47,7 @@ class RecordedStep:
     Attributes
     ----------
     files
-        The files that count, in the order of their timestamps; the newest of each op.
+        The newest file of each op, by timestamp.
     """
 
     def __init__(self, step_folder: StepFolder, graph: ModelGraph, pairing: Pairing) -> None:
@@ -83,12 +82,12 @@ class RecordedStep:
         return self._of.get(op.position)
 
     def output(self, op: OpNode, index: int) -> Optional[Tensor]:
-        """Return an output of an op as it was recorded; None where it was not."""
+        """Return the recorded output of an op; None if it was not recorded."""
         holder = self.holder(op, index)
         return None if holder is None else _tensor(holder[0], holder[1].kind, holder[1].index)
 
     def holder(self, op: OpNode, index: int) -> Optional[Tuple[AnyDump, TensorInfo]]:
-        """Return the dump that holds an output, and as which of its tensors; None where none does.
+        """Return the dump that holds an output and the tensor's kind and index there, or None.
 
         It is the op's own, or, where that holds inputs only, one of an op that reads the output.
         """
@@ -142,7 +141,7 @@ class RecordedStep:
     def _equals_output(self, op: OpNode, dump: AnyDump, info: TensorInfo, tensor: Tensor) -> bool:
         if keeps_values(op.type):
             return False
-        # Where addresses are told, they tell: what is added may be too small to change anything.
+        # Decided by addresses if present: the change of values may be too small to see.
         addresses_known = [bool(info.address and output.address) for output in dump.outputs]
         outputs = (
             _tensor(dump, "output", index)

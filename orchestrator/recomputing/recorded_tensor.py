@@ -1,4 +1,4 @@
-"""A recorded tensor as the original model has it, read whole or in parts."""
+"""A recorded tensor in the original model's layout, read whole or in parts."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ class RecordedTensor:
     Parameters
     ----------
     feed
-        The tensor, and what the model says of it.
+        The tensor and its form by the model.
     original_shape_known
-        Its shape in the original model; None: not known.
+        Its shape in the original model; None: unknown.
     fit_shape
-        Brings a shape into the form of the original model.
+        Adapts a shape to the form of the original model.
     dtype
-        To which the values are rounded; empty: they stay.
+        Type to which values are rounded; empty: no rounding.
 
     Attributes
     ----------
     shape
-        In the original layout; None where it is known only when the tensor is read.
+        In the original layout; None if known only after reading the tensor.
     axis
-        Along which parts are read without the rest; None: along none.
+        Axis along which parts can be read without the rest; None: none.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class RecordedTensor:
 
     @property
     def block(self) -> int:
-        """Of how many indices parts along :attr:`axis` are."""
+        """Parts along :attr:`axis` start at multiples of this many indices."""
         return 1 if self._read is None else self._read[1]
 
     @property
@@ -169,7 +169,7 @@ class RecordedTensor:
         return self._rounded(decode(raw, tensor.dtype, element_count(shape)).reshape(shape))
 
     def whole(self) -> Array:
-        """Return all values, as recorded; they are kept."""
+        """Return all values as recorded; cached."""
         if self._whole is None:
             values = original_values(self._feed, self._original_shape)
             self._whole = self._rounded(values.reshape(self._fit_shape(values.shape)))
@@ -177,7 +177,7 @@ class RecordedTensor:
         return self._whole
 
     def wide(self) -> Array:
-        """Return all values, floats as float32 at least; they are kept."""
+        """Return all values, floats as float32 or wider; cached."""
         if self._wide is None:
             self._wide = widened(self.whole())
         return self._wide

@@ -1,9 +1,9 @@
-"""Decisions repeated with the device's own inputs: ArgMax, the indices of TopK, comparisons,
+"""Repeats decisions with the device's own inputs: ArgMax, the indices of TopK, comparisons,
 roundings and casts to integers.
 
-A decision near a tie changes with the rounding of its inputs, and is right all the same where it is
-what the operator makes of what the device gave it. How an operator decides (its axis, its rounding,
-the constant it compares with) is learnt from golden data.
+A decision near a tie changes with the rounding of its inputs; it is right if it follows from the
+device's inputs. How an operator decides (axis, rounding, constant to compare with) is learnt from
+golden data.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ networks reach (docs/reference/metrics.md).
 
 @lru_cache(maxsize=1024)
 def can_repeat(op_type: str) -> bool:
-    """Tell whether the decisions of operators of a type can be repeated."""
+    """Return whether the decisions of operators of a type can be repeated."""
     name = op_type.lower()
     return any(name in names for names in (ARG, ORDER, COMPARE, STEP, SIGN))
 
@@ -297,7 +297,7 @@ def _wrong_step(
 
 
 def near_ties(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) -> bool:
-    """Tell whether decisions that are others than golden ones follow exactly from the device's
+    """Return whether decisions that are others than golden ones follow exactly from the device's
     inputs, and these are off by rounding there.
 
     Golden decisions follow from golden inputs there, too. An input is off by something where the

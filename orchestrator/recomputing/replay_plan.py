@@ -47,7 +47,7 @@ class PlannedOp:
     cut, feeds
         The original layers, and the recorded tensor of each of the cut's inputs.
     rows
-        What each output comes to: the pairing's plan, and the row but for its findings.
+        For each output the pairing's plan, and the row without metrics.
     outputs
         For each of the rows the dump that holds the output, and as which of its tensors.
     """
@@ -73,7 +73,7 @@ class ReplayPlan:
         Names or globs of ops; empty: all.
     network_input
         As of :class:`goldwatch.recomputing.input_feeds.Feeder`.
-    asked
+    request
         What the device was asked to dump.
 
     Attributes

@@ -93,16 +93,17 @@ class CaffeOriginal(NamedNodes):
         )
 
     def weighted(self, number: int) -> bool:
-        """Tell whether a layer has weights of its own by its type; of custom types nobody knows."""
+        """Return whether a layer has weights of its own by its type; of custom types nobody
+        knows."""
         layer = self.net.layers[number]
         return has_weights(layer)
 
     def is_data(self, number: int) -> bool:
-        """Tell whether a layer reads or makes data by itself, which a cut replaces by inputs."""
+        """Return whether a layer reads or makes data by itself, which a cut replaces by inputs."""
         return reads_data(self.net.layers[number])
 
     def is_constant(self, number: int) -> bool:
-        """Tell whether a layer depends on constants only: none does."""
+        """Return whether a layer depends on constants only: none does."""
         return False
 
     def shapes(self) -> Dict[Value, Shape]:

@@ -210,12 +210,12 @@ class NamedNodes:
         return ""
 
     def weighted(self, number: int) -> bool:
-        """Tell whether a node has a record in a file of weights: never, the model holds them."""
+        """Return whether a node has a record in a file of weights: never, the model holds them."""
         return False
 
     def is_data(self, number: int) -> bool:
-        """Tell whether a node reads data by itself, which a cut replaces by inputs: only layers of
-        Caffe do.
+        """Return whether a node reads data by itself, which a cut replaces by inputs: only layers
+        of Caffe do.
         """
         return False
 

@@ -135,7 +135,7 @@ class OnnxOriginal(NamedNodes):
         return cls(OnnxModel(path))
 
     def is_constant(self, number: int) -> bool:
-        """Tell whether a node depends on constants and on shapes only."""
+        """Return whether a node depends on constants and on shapes only."""
         return number in self._constants
 
     def compute_on_device(self, computed: Set[int]) -> None:
@@ -146,15 +146,15 @@ class OnnxOriginal(NamedNodes):
         self._pulled = self._constants - (computed & self.graph.descendants(shapes))
 
     def is_weight(self, name: str) -> bool:
-        """Tell whether a name in an om stands for an initializer: its own, behind which the parser
-        puts a number.
+        """Return whether a name in an om stands for an initializer: its own, behind which the
+        parser puts a number.
         """
         weights = self.model.graph.initializers
         head, _, number = name.rpartition("_")
         return name in weights or (number.isdigit() and head in weights)
 
     def is_random(self, number: int) -> bool:
-        """Tell whether a node gives other values each time."""
+        """Return whether a node gives other values each time."""
         return number in self._random
 
     def shapes(self) -> Dict[Value, Shape]:

@@ -54,7 +54,7 @@ class Flow:
         return "conditional" if self._guards[number] or self._branches(number) else ""
 
     def together(self, number: int, other: int) -> bool:
-        """Tell whether two nodes work in a loop or branch, both."""
+        """Return whether two nodes work in a loop or branch, both."""
         return bool(self.inside(number)) and bool(
             self.inside(other) or self._types[other] in _EXIT + _MERGE
         )
@@ -92,7 +92,7 @@ class Flow:
         return max(0, depth + (kind in _ENTER) - (kind in _EXIT))
 
     def _branches(self, number: int) -> bool:
-        """Tell whether a node is the Switch of a conditional; a loop's Switch has the predicate
+        """Return whether a node is the Switch of a conditional; a loop's Switch has the predicate
         from its LoopCond.
         """
         sources = self._graph.sources[number]

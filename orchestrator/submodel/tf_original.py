@@ -292,7 +292,7 @@ class TfOriginal(NamedNodes):
         return reached(chosen, needed)
 
     def is_constant(self, number: int) -> bool:
-        """Tell whether a node depends on constants only and gives the same values each time:
+        """Return whether a node depends on constants only and gives the same values each time:
         weights, axes, shapes.
         """
         return number in self._constants
