@@ -87,6 +87,7 @@ class _Frame:
             node[name] = value
 
 
+# One function: the branches of the token loop share the parser's state.
 def parse_text(text: str, path: str, every: bool = False) -> Dict[str, Any]:
     """Parse a graph in text form to the same tree as its json; unused fields are left out.
 

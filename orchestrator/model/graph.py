@@ -270,33 +270,7 @@ def read_tree(path: str, every: bool) -> Tuple[Dict[str, Any], Notes]:
     """Read a model file (json or text) as a json tree, with notes on oddities; parameters and
     errors as of :func:`load_with_parameters`.
     """
-    size_bytes = os.path.getsize(path)
-    with open_input(path) as stream:
-        head = stream.read(4096)
-        first = (
-            head.replace(b"\xef\xbb\xbf", b"", 1).lstrip()[:1]
-            if head.startswith(b"\xef\xbb\xbf")
-            else head.lstrip()[:1]
-        )
-        if head.startswith(_OM_MAGIC) or (
-            path.lower().endswith(".om") and first not in (b"{", b"[")
-        ):
-            raise _needs_atc(path)
-        if not head:
-            raise FormatError("the file is empty", path)
-        if b"\0" in head:
-            raise FormatError(
-                "not json but a binary file: expected the json of a model, or GE's graph as text",
-                path,
-            )
-        if size_bytes > MAX_BYTES:
-            raise FormatError(
-                "%d bytes; a model's json or text of up to %d bytes can be read"
-                % (size_bytes, MAX_BYTES),
-                path,
-            )
-        stream.seek(0)
-        data = stream.read(size_bytes + 1)
+    first, data = _read_model_file(path)
     fx = False
     if _is_text_form(first, path):
         text, notes = decode_text(data)
@@ -325,6 +299,38 @@ def read_tree(path: str, every: bool) -> Tuple[Dict[str, Any], Notes]:
             or tree
         )
     return tree, lines
+
+
+def _read_model_file(path: str) -> Tuple[bytes, bytes]:
+    """Return the first character and the whole content of a model file that may be json or text."""
+    size_bytes = os.path.getsize(path)
+    with open_input(path) as stream:
+        head = stream.read(4096)
+        first = (
+            head.replace(b"\xef\xbb\xbf", b"", 1).lstrip()[:1]
+            if head.startswith(b"\xef\xbb\xbf")
+            else head.lstrip()[:1]
+        )
+        if head.startswith(_OM_MAGIC) or (
+            path.lower().endswith(".om") and first not in (b"{", b"[")
+        ):
+            raise _needs_atc(path)
+        if not head:
+            raise FormatError("the file is empty", path)
+        if b"\0" in head:
+            raise FormatError(
+                "not json but a binary file: expected the json of a model, or GE's graph as text",
+                path,
+            )
+        if size_bytes > MAX_BYTES:
+            raise FormatError(
+                "%d bytes; a model's json or text of up to %d bytes can be read"
+                % (size_bytes, MAX_BYTES),
+                path,
+            )
+        stream.seek(0)
+        data = stream.read(size_bytes + 1)
+    return first, data
 
 
 def _is_text_form(first: bytes, path: str) -> bool:

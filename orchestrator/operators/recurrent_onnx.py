@@ -158,36 +158,29 @@ def onnx_lstm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
     """ONNX LSTM: Y, Y_h, Y_c; gates stand in the order i, o, f, c."""
     layer = _Onnx(node, inputs, 4, ("Sigmoid", "Tanh", "Tanh"))
     coupled = bool(node.get("input_forget", 0))
-    holes = optional(inputs, 7)
+    peepholes = optional(inputs, 7)
     i, f, g, o = quarters(layer.hidden, "iofg")
     of_directions = []
     for number, backwards in enumerate(layer.backwards):
         step = layer.step(number, arithmetic)
         bias = _sum(*layer.biases(number, 4))
         weights = Weights(turned(part(layer.r, number)), arithmetic)
-        hole = (
-            None
-            if holes is None
-            else [
-                part(holes, (number, slice(n * layer.hidden, (n + 1) * layer.hidden)))
-                for n in range(3)
-            ]
-        )
+        peephole = None if peepholes is None else _peephole(peepholes, number, layer.hidden)
 
         def advance(
             now: Value,
             states: States,
             step: Step = step,
             weights: Weights = weights,
-            hole: Any = hole,
+            peephole: Optional[List[Value]] = peephole,
         ) -> States:
             shown, cell = states
             total = added(now, weights.product(shown))
 
             def gate(key: slice, which: int, state: Value) -> Value:
                 value = part(total, (slice(None), key))
-                if hole is not None:
-                    value = added(value, elementwise(np.multiply, hole[which], state))
+                if peephole is not None:
+                    value = added(value, elementwise(np.multiply, peephole[which], state))
                 return step.activated(0, value)
 
             take = gate(i, 0, cell)
@@ -208,6 +201,11 @@ def onnx_lstm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
             )
         )
     return layer.outputs(of_directions)
+
+
+def _peephole(peepholes: Value, direction: int, hidden: int) -> List[Value]:
+    """Return the peephole weights of the gates i, o and f of one direction."""
+    return [part(peepholes, (direction, slice(n * hidden, (n + 1) * hidden))) for n in range(3)]
 
 
 @operator(onnx=["GRU"], sums=True)

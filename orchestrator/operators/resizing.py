@@ -245,22 +245,7 @@ def onnx_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
         if outputs == size and rule != "tf_crop_and_resize":
             continue
         coordinates = _onnx_coordinates(rule, size, outputs, scale, region)
-        if mode == "nearest":
-            taps = _nearest(
-                coordinates, size, str(node.get("nearest_mode", "round_prefer_floor")), scale
-            )
-        elif mode == "linear":
-            taps = _linear(coordinates, size)
-        elif mode == "cubic":
-            taps = _cubic(
-                coordinates,
-                size,
-                float(node.get("cubic_coeff_a", -0.75)),
-                bool(node.get("exclude_outside", 0)),
-            )
-        else:
-            raise CannotCompute("its mode %s is not known" % mode)
-        x = taps.apply(x, axis)
+        x = _onnx_taps(node, mode, coordinates, size, scale).apply(x, axis)
         if rule == "tf_crop_and_resize":
             beyond = (coordinates < 0) | (coordinates > size - 1)
             outside = outside | beyond.reshape(
@@ -276,6 +261,23 @@ def onnx_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
             None if x.error is None else np.where(outside, 0.0, x.error),
         )
     return [x]
+
+
+def _onnx_taps(node: Node, mode: str, coordinates: Array, size: int, scale: float) -> _Taps:
+    if mode == "nearest":
+        return _nearest(
+            coordinates, size, str(node.get("nearest_mode", "round_prefer_floor")), scale
+        )
+    if mode == "linear":
+        return _linear(coordinates, size)
+    if mode == "cubic":
+        return _cubic(
+            coordinates,
+            size,
+            float(node.get("cubic_coeff_a", -0.75)),
+            bool(node.get("exclude_outside", 0)),
+        )
+    raise CannotCompute("its mode %s is not known" % mode)
 
 
 def _simple(x: Value, scales: Array, mode: str) -> Value:

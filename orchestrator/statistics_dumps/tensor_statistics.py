@@ -210,19 +210,9 @@ def differences(
         Number of padding elements of the target, taken as 0.
     """
     count = max(golden.elements, 1)
-    if target.nan is not None and golden.counted:
-        odd = abs(target.nan - golden.nan)
-    else:
-        odd = int(_holds_nan(target) != bool(golden.nan))
-    if target.infinite is not None and golden.counted:
-        # A device type of a smaller range may have turned masks into infinities.
-        odd += max(
-            target.infinite - golden.infinite - golden.masks,
-            golden.infinite - target.infinite - golden.masks,
-            0,
-        )
-    differences = {NOT_FINITE: odd / count}
-    if odd or not golden.elements:
+    not_finite = _not_finite_difference(target, golden)
+    differences = {NOT_FINITE: not_finite / count}
+    if not_finite or not golden.elements:
         return differences
     scale = golden.norm / math.sqrt(count)
     errors = []
@@ -263,6 +253,22 @@ def differences(
     if errors and not padded and not unbounded:
         differences[LEAST] = _relative(max(errors), golden.norm)
     return differences
+
+
+def _not_finite_difference(target: Statistics, golden: TensorStatistics) -> int:
+    """Return how many elements are NaN, or infinite, on one side only, as far as counted."""
+    if target.nan is not None and golden.counted:
+        difference = abs(target.nan - golden.nan)
+    else:
+        difference = int(_holds_nan(target) != bool(golden.nan))
+    if target.infinite is not None and golden.counted:
+        # A device type of a smaller range may have turned masks into infinities.
+        difference += max(
+            target.infinite - golden.infinite - golden.masks,
+            golden.infinite - target.infinite - golden.masks,
+            0,
+        )
+    return difference
 
 
 def _range_difference(

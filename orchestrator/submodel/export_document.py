@@ -19,6 +19,7 @@ from .recorded_files import OP
 FILE = "submodel.json"
 
 
+# One function: the literal has the order of the file's keys.
 def document_of(plan: Plan, next_steps: Dict[str, Any]) -> Dict[str, Any]:
     """Return the document of submodel.json (``schemas/submodel.schema.json``); files are relative
     to the export's folder.

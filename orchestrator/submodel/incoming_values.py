@@ -139,7 +139,7 @@ class Borders:
         self._refuse_unknown_names(cut)
         return [self._border(entry, prefer) for entry in cut.inputs]
 
-    def told_of(
+    def dtype_and_shape_of(
         self, tensor: str, value: Value, op: str, dtype: str
     ) -> Tuple[str, Optional[Shape]]:
         """Return the type (empty: nobody knows) and shape (None: nobody knows) of another value of

@@ -48,7 +48,7 @@ _CONSTANT_FIELDS = {
     "value_ints": "int64",
 }
 _NOWHERE = -2
-Told = Tuple[str, Optional[Dims]]
+DeclaredType = Tuple[str, Optional[Dims]]
 """The type (empty: nobody knows) and the shape (None: nobody knows, also of a dim) of a value."""
 
 
@@ -262,7 +262,7 @@ class OnnxOriginal(NamedNodes):
                 raise InputError(text, hint="start before the node that makes it")
 
     def prepared(
-        self, cut: Cut, inputs: Mapping[str, Told], ends: Mapping[str, Told]
+        self, cut: Cut, inputs: Mapping[str, DeclaredType], ends: Mapping[str, DeclaredType]
     ) -> Tuple[OnnxCut, ExternalData]:
         """Return the model of a cut and the file of its external data, to be written.
 

@@ -20,7 +20,7 @@ from .dump_files import RunDumps
 from .incoming_values import GOLDEN, TARGET, Border, Borders
 from .input_files import FLOAT16, InputFile, input_files, warnings_of
 from .node_names import chosen_nodes
-from .onnx_original import OnnxOriginal, Told
+from .onnx_original import DeclaredType, OnnxOriginal
 from .original import Original, read_original
 from .recorded_files import Collection, gather_dumps, gather_goldens
 from .weights_check import check_weights, find_weights
@@ -123,7 +123,7 @@ class Plan:
     warnings: List[Tuple[str, str]]
     notes: List[str]
     search: Optional[Dict[str, Any]] = None
-    ends_told: Dict[str, Told] = field(default_factory=dict)
+    declared_ends: Dict[str, DeclaredType] = field(default_factory=dict)
 
     @property
     def halves(self) -> List[str]:
@@ -225,43 +225,21 @@ def make_plan(
         As the message says: an unknown node, no path, an unsupported cut, weights of another net,
         an unknown shape …
     """
-    if not options.starts or not options.ends:
-        raise UsageError("start and end of the cut are needed: a name of each at least")
-    if (
-        options.input_from is not None
-        and {TARGET: sources.dumps, GOLDEN: sources.golden}[options.input_from] is None
-    ):
-        what = {TARGET: "the dumps", GOLDEN: "golden data"}[options.input_from]
-        raise UsageError("the inputs are to come from %s, which are not given" % what)
+    _require_ends_and_sources(options, sources)
     original, ops = sources.original, sources.ops
     starts, ends, inside = chosen_nodes(original, options.starts, options.ends)
     names = {"start": list(dict.fromkeys(options.starts)), "end": list(dict.fromkeys(options.ends))}
     if options.whole_ops:
-        if ops is None:
-            raise NeedsOm(
-                "growing to whole ops needs the om json", hint="it says which nodes an op computes"
-            )
-        grown = ops.grown(inside)
-        if grown - inside:
-            inside, starts, ends = (
-                grown,
-                _edge(original, grown, True),
-                _edge(original, grown, False),
-            )
+        starts, ends, inside = _grown_to_whole_ops(original, ops, starts, ends, inside)
     starts = _behind_data(original, starts, inside)
     cut = original.cut(inside, starts, ends)
     if isinstance(original, OnnxOriginal):
         original.refuse_read_in_bodies(cut)
     along = {number for number in cut.pulled if original.is_constant(number)}
     core = set(cut.layers) - along
-    notes, warnings = _notes(sources), []
-    if isinstance(original, CaffeOriginal):
-        if sources.weights is not None:
-            warnings += [
-                ("weights", text) for text in check_weights(original, cut.layers, sources.weights)
-            ]
-        elif any(original.weighted(number) for number in cut.layers):
-            notes.append("no file of weights: dump.caffemodel is not written")
+    notes, warnings = _notes(sources), _weight_warnings(original, cut, sources.weights)
+    if _lacks_weights(original, cut, sources.weights):
+        notes.append("no file of weights: dump.caffemodel is not written")
     spanning = [] if ops is None else ops.spanning(core, along, starts, ends)
     known = Borders(
         original.shapes(),
@@ -303,17 +281,69 @@ def make_plan(
     )
     plan.search = search
     if isinstance(original, OnnxOriginal):
-        for end in [output for output in cut.outputs if output.is_end]:
-            number = original.numbers(end.op)[0]
-            dtype = original.dtypes[number][end.output_index]
-            dtype, shape = known.told_of(end.tensor, (number, end.output_index), end.op, dtype)
-            plan.ends_told[end.tensor] = (
-                dtype,
-                shape if shape is not None else original.dims(end.tensor),
-            )
+        _declare_ends(plan, original, known)
     _missing_inputs(plan, sources)
     plan.warnings += _warnings(plan, sources, options)
     return plan
+
+
+def _require_ends_and_sources(options: SubmodelOptions, sources: Sources) -> None:
+    if not options.starts or not options.ends:
+        raise UsageError("start and end of the cut are needed: a name of each at least")
+    if (
+        options.input_from is not None
+        and {TARGET: sources.dumps, GOLDEN: sources.golden}[options.input_from] is None
+    ):
+        what = {TARGET: "the dumps", GOLDEN: "golden data"}[options.input_from]
+        raise UsageError("the inputs are to come from %s, which are not given" % what)
+
+
+def _grown_to_whole_ops(
+    original: Original,
+    ops: Optional[DeviceOps],
+    starts: List[int],
+    ends: List[int],
+    inside: Set[int],
+) -> Tuple[List[int], List[int], Set[int]]:
+    """Return starts, ends and nodes of the cut after adding all nodes of the device ops in it."""
+    if ops is None:
+        raise NeedsOm(
+            "growing to whole ops needs the om json", hint="it says which nodes an op computes"
+        )
+    grown = ops.grown(inside)
+    if not grown - inside:
+        return starts, ends, inside
+    return _edge(original, grown, True), _edge(original, grown, False), grown
+
+
+def _weight_warnings(
+    original: Original, cut: Cut, weights: Optional[CaffeModel]
+) -> List[Tuple[str, str]]:
+    if not isinstance(original, CaffeOriginal) or weights is None:
+        return []
+    return [("weights", text) for text in check_weights(original, cut.layers, weights)]
+
+
+def _lacks_weights(original: Original, cut: Cut, weights: Optional[CaffeModel]) -> bool:
+    return (
+        isinstance(original, CaffeOriginal)
+        and weights is None
+        and any(original.weighted(number) for number in cut.layers)
+    )
+
+
+def _declare_ends(plan: Plan, original: OnnxOriginal, borders: Borders) -> None:
+    """Find the types and shapes to declare for the outputs of an ONNX sub-model."""
+    for end in [output for output in plan.cut.outputs if output.is_end]:
+        number = original.numbers(end.op)[0]
+        dtype = original.dtypes[number][end.output_index]
+        dtype, shape = borders.dtype_and_shape_of(
+            end.tensor, (number, end.output_index), end.op, dtype
+        )
+        plan.declared_ends[end.tensor] = (
+            dtype,
+            shape if shape is not None else original.dims(end.tensor),
+        )
 
 
 def _behind_data(original: Original, starts: Sequence[int], inside: Set[int]) -> List[int]:
@@ -385,8 +415,10 @@ def _notes(sources: Sources) -> List[str]:
     return notes
 
 
-def _warnings(plan: Plan, sources: Sources, options: SubmodelOptions) -> List[Tuple[str, str]]:
-    warnings = [("spanning-op", op.message) for op in plan.spanning]
+def _input_warnings(
+    plan: Plan, sources: Sources, options: SubmodelOptions
+) -> List[Tuple[str, str]]:
+    warnings: List[Tuple[str, str]] = []
     has_dumps = sources.dumps is not None and options.input_from != GOLDEN
     for border in plan.borders:
         if has_dumps and border.origin == GOLDEN:
@@ -408,7 +440,13 @@ def _warnings(plan: Plan, sources: Sources, options: SubmodelOptions) -> List[Tu
                 "them 0"
             )
             warnings.append(("atc-dims", text % (border.entry.name, list(dims))))
-    for name, (dtype, shape) in plan.ends_told.items():
+    return warnings
+
+
+def _warnings(plan: Plan, sources: Sources, options: SubmodelOptions) -> List[Tuple[str, str]]:
+    warnings = [("spanning-op", op.message) for op in plan.spanning]
+    warnings += _input_warnings(plan, sources, options)
+    for name, (dtype, shape) in plan.declared_ends.items():
         if not dtype or shape is None:
             text = (
                 "nobody tells the type or shape of output %s, so it is declared without; only "

@@ -78,37 +78,7 @@ def check_weights(
             "short between two layers",
         )
     for number in layers:
-        layer_shapes = shapes.get(original.names[number])
-        expected = _outputs(original, number)
-        if (
-            layer_shapes
-            and expected is not None
-            and expected not in _first_dims(original.types[number], layer_shapes[0])
-        ):
-            message = "%s: layer %s has weights of shape %s, num_output is %d"
-            raise InputError(
-                message
-                % (
-                    weights.path,
-                    printable(original.names[number]),
-                    list(layer_shapes[0]),
-                    expected,
-                ),
-                hint=_OTHER,
-            )
-        kernel = _kernel(original, number)
-        if (
-            layer_shapes
-            and kernel is not None
-            and len(layer_shapes[0]) == 4
-            and tuple(layer_shapes[0][2:]) != kernel
-        ):
-            message = "%s: layer %s has weights of shape %s, its kernel is %d x %d"
-            raise InputError(
-                message
-                % (weights.path, printable(original.names[number]), list(layer_shapes[0]), *kernel),
-                hint=_OTHER,
-            )
+        _check_first_blob(original, number, weights)
     custom = [
         number
         for number in layers
@@ -119,6 +89,24 @@ def check_weights(
         text % (printable(original.names[number]), printable(original.types[number]))
         for number in custom
     ]
+
+
+def _check_first_blob(original: CaffeOriginal, number: int, weights: CaffeModel) -> None:
+    """Raise InputError if the first blob of a layer contradicts its num_output or its kernel."""
+    layer_shapes = weights.shapes.get(original.names[number])
+    if not layer_shapes:
+        return
+    name, shape = printable(original.names[number]), list(layer_shapes[0])
+    expected = _outputs(original, number)
+    if expected is not None and expected not in _first_dims(
+        original.types[number], layer_shapes[0]
+    ):
+        message = "%s: layer %s has weights of shape %s, num_output is %d"
+        raise InputError(message % (weights.path, name, shape, expected), hint=_OTHER)
+    kernel = _kernel(original, number)
+    if kernel is not None and len(shape) == 4 and tuple(shape[2:]) != kernel:
+        message = "%s: layer %s has weights of shape %s, its kernel is %d x %d"
+        raise InputError(message % (weights.path, name, shape, *kernel), hint=_OTHER)
 
 
 def _outputs(original: CaffeOriginal, number: int) -> Optional[int]:

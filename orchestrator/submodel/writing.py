@@ -102,7 +102,7 @@ def _onnx_cut(plan: Plan) -> Optional[Tuple[OnnxCut, ExternalData]]:
     if not isinstance(plan.original, OnnxOriginal):
         return None
     border_types = {border.entry.name: (border.dtype, border.shape) for border in plan.borders}
-    return plan.original.prepared(plan.cut, border_types, plan.ends_told)
+    return plan.original.prepared(plan.cut, border_types, plan.declared_ends)
 
 
 def _write_onnx(made: OnnxCut, data: ExternalData, folder: NewFolder) -> None:
