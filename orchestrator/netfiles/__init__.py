@@ -1,3 +1,3 @@
-"""The original model's own files read, edited and cut without its framework: prototxt text,
-caffemodel, wire formats.
+"""Reads, edits and cuts the files of original models without their frameworks: prototxt text,
+caffemodel, protobuf wire formats.
 """

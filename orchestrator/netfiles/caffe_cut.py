@@ -1,5 +1,5 @@
-"""Some layers of a prototxt as a net of their own: the other layers' text is deleted, inputs are
-put in, and the rest stays byte for byte.
+"""Cuts layers out of a prototxt: the text of other layers is deleted, inputs are added, and the
+rest stays byte for byte.
 
 Comments outside the layers, unknown fields and net-level fields survive; ``input``, ``input_dim``
 and ``input_shape`` go.
@@ -38,7 +38,7 @@ def _indented(text: str, columns: int) -> str:
 
 
 def cut_net(net: Net, layers: Collection[int], inputs: Sequence[Tuple[str, str, Shape]]) -> str:
-    """Return the text of a net of some layers.
+    """Return the text of a net that consists of some layers.
 
     Parameters
     ----------
@@ -90,8 +90,7 @@ def check_versions(
     layers: Collection[int],
     blobs: Collection[str],
 ) -> None:
-    """Make sure that each kept layer reads what it read before: a value from the same layer, or a
-    new input.
+    """Check that each kept layer reads the same values as before, or a new input.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
-"""What a prototxt says: its layers after the phase filter, and which version of a blob each of them
-reads and makes.
+"""The layers of a prototxt after the phase filter, and the version of each blob that they read and
+make.
 
 Semantics of the filter, of in-place layers and of shared memory: BVLC Caffe's net.cpp and
 insert_splits.cpp.
@@ -32,7 +32,7 @@ SHARES_WHEN_SINGLE = {"Concat", "Slice"}
 
 
 class State:
-    """What the include and exclude rules are judged by: phase, level and stages."""
+    """The state for include and exclude rules: phase, level and stages."""
 
     def __init__(self, phase: str = "TEST", level: int = 0, stages: Sequence[str] = ()) -> None:
         self.phase = phase
@@ -116,7 +116,7 @@ class Layer:
 
     @property
     def title(self) -> str:
-        """The layer's name for people; an unnamed one is told by its type and first top."""
+        """The layer's name for messages; an unnamed one is described by its type and first top."""
         if self.name:
             return printable(self.name)
         return "unnamed %s layer%s" % (
@@ -233,9 +233,8 @@ def initial_state(
 ) -> State:
     """Return the state to filter by, as ``caffe.Net(file, phase, level, stages)`` does.
 
-    The level that is given counts, 0 by default, and never the file's own ``state { level }``;
-    stages are added to the file's own (:class:`Net` does that). Source: the Net constructor of BVLC
-    Caffe's net.cpp.
+    The given level is used (default 0), never the file's ``state { level }``; stages are added to
+    the file's (by :class:`Net`). Source: the Net constructor of BVLC Caffe's net.cpp.
 
     Raises
     ------

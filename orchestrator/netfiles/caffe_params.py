@@ -1,4 +1,4 @@
-"""A Caffe layer's own parameters by the names of caffe.proto, as plain numbers, bool and words.
+"""A Caffe layer's parameters by the names of caffe.proto, as numbers, bool and strings.
 
 Source: caffe.proto of BVLC Caffe, of the SSD branch and of the branches that docs/caffe.md names.
 """

@@ -1,5 +1,4 @@
-"""Nets of the oldest form, V0 (``layers { layer { name type … } bottom top }``), written anew as V1
-nets.
+"""Upgrades nets of the oldest form, V0 (``layers { layer { name type … } bottom top }``), to V1.
 
 Source of the rules: UpgradeV0Net in BVLC Caffe's upgrade_proto.cpp.
 """
@@ -60,8 +59,8 @@ _AS_THEY_ARE = ("blobs", "blobs_lr", "weight_decay", "hdf5_output_param")
 
 
 def read_upgraded(path: str) -> Document:
-    """Read a prototxt, a V0 net as the V1 net that it stands for; raises as
-    :func:`.prototxt.read_document`, and InputError.
+    """Read a prototxt, upgrading a V0 net to V1; raises as :func:`.prototxt.read_document`, and
+    InputError.
     """
     return upgraded(read_document(path))
 

@@ -1,4 +1,4 @@
-"""A .caffemodel's weights (names and shapes without reading them, or as arrays) and mean files
+"""Reads the weights of a .caffemodel (only names and shapes, or arrays) and mean files
 (.binaryproto).
 
 Source of the field numbers: caffe.proto (NetParameter, LayerParameter, V1LayerParameter,
@@ -109,8 +109,7 @@ def read_weights(path: str) -> Dict[str, List[np.ndarray]]:
 
 
 class StoredWeights:
-    """The weights of a .caffemodel, or of Caffe's HDF5 weights, by layer name; read when they are
-    asked for.
+    """The weights of a .caffemodel, or of Caffe's HDF5 weights, by layer name; read on demand.
 
     Raises
     ------
@@ -212,7 +211,7 @@ def _of_group(group: Any) -> Optional[List[np.ndarray]]:
 
 
 def _layers(data: Buffer, path: str) -> Iterator[Tuple[str, List[_Blob]]]:
-    """Yield every layer that has weights; of layers of one name the first counts, as in Caffe."""
+    """Yield every layer that has weights; of several with one name only the first, as in Caffe."""
     names = set()
     try:
         for number, wire, first, last in fields_of(data, 0, len(data)):

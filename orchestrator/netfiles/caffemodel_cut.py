@@ -1,5 +1,5 @@
-"""The weights of some layers as a .caffemodel of their own: records copied byte for byte; HDF5
-weights become one first.
+"""Writes the weights of some layers as a .caffemodel: records copied byte for byte; HDF5 weights
+are converted first.
 
 Source of the field numbers: caffe.proto (NetParameter, LayerParameter, V1LayerParameter).
 """
@@ -21,9 +21,8 @@ Shape = Tuple[int, ...]
 
 
 class LayerRecord(NamedTuple):
-    """A layer's record in the file: its name, the shapes of its blobs, and where it lies, tag
-    included.
-    """
+    """A layer's record in the file: its name, the shapes of its blobs, and its position, tag
+    included."""
 
     name: str
     shapes: List[Shape]
@@ -32,7 +31,7 @@ class LayerRecord(NamedTuple):
 
 
 class CaffeModel:
-    """What a .caffemodel holds, without the weights themselves.
+    """The records of a .caffemodel without the weights.
 
     Attributes
     ----------
@@ -59,7 +58,7 @@ class CaffeModel:
         self.others: List[Tuple[int, int]] = []
         with WireFile(path, "WEIGHTS", _HINT) as file:
             if file.begins(HDF5_MAGIC):
-                # It lies there as long as this object lives.
+                # The temporary file exists as long as this object.
                 self._folder = tempfile.TemporaryDirectory(prefix="goldwatch-weights-")
                 self._file = os.path.join(self._folder.name, "w.caffemodel")
                 write_weights(self._file, ((name, "", blobs) for name, blobs in hdf5_weights(path)))
@@ -74,8 +73,8 @@ class CaffeModel:
 
     @property
     def shapes(self) -> Dict[str, List[Shape]]:
-        """The shapes of the blobs by layer name, as far as a layer has any; of records of one name
-        the first counts, as in Caffe.
+        """The shapes of the blobs by layer name, for layers that have any; of several records of
+        one name the first is used, as in Caffe.
         """
         shapes: Dict[str, List[Shape]] = {}
         for layer in self.layers:
@@ -84,13 +83,13 @@ class CaffeModel:
         return shapes
 
     def write(self, names: Collection[str], stream: BinaryIO) -> int:
-        """Write the records of the layers of these names, and every field that is no layer, byte
-        for byte in the file's order.
+        """Write the records of the layers of these names, and all other fields, byte for byte in
+        the file's order.
 
         Returns
         -------
         int
-            How many layers were written.
+            Number of layers written.
         """
         spans = [(layer.start, layer.end) for layer in self.layers if layer.name in names]
         with WireFile(self._file, "WEIGHTS", _HINT) as file:

@@ -1,5 +1,5 @@
-"""A frozen TensorFlow graph (.pb) read where it lies: nodes with their inputs and attributes,
-without the constants' values.
+"""Reads a frozen TensorFlow graph (.pb) in place: nodes with inputs and attributes, without the
+values of constants.
 
 Source of the field numbers: graph.proto, node_def.proto, attr_value.proto, tensor_shape.proto,
 function.proto, op_def.proto.
@@ -35,9 +35,9 @@ class GraphNode:
     inputs
         As written: ``name``, ``name:k``, or ``^name`` for a control edge.
     attrs
-        Where each attribute's AttrValue lies.
+        Position of each attribute's AttrValue.
     record
-        Where the whole node lies.
+        Position of the whole node.
     """
 
     __slots__ = ("name", "op", "inputs", "attrs", "record")
@@ -57,9 +57,9 @@ class GraphFile:
     nodes
         In the file's order.
     others
-        Top-level fields that are no nodes: versions and library.
+        Other top-level fields: versions and library.
     functions
-        What each function of the library gives out.
+        The outputs of each function of the library.
 
     Raises
     ------
@@ -163,9 +163,8 @@ class GraphFile:
         return None
 
     def colocations(self, file: WireFile, node: GraphNode) -> List[str]:
-        """Return the names of the nodes that this one must lie with (``_class`` entries
-        ``loc:@name``).
-        """
+        """Return the names of the nodes that this one is colocated with (``_class`` entries
+        ``loc:@name``)."""
         names = []
         for number, wire, first, last in self._attr(file, node, "_class"):
             if (number, wire) == (1, BYTES):

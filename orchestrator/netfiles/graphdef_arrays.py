@@ -1,4 +1,4 @@
-"""Attributes of a GraphDef's nodes as Python values, and its constants as arrays.
+"""Reads the attributes of a GraphDef's nodes as Python values, and its constants as arrays.
 
 Source of the field numbers and of how values are packed: attr_value.proto, tensor.proto,
 tensor_shape.proto.

@@ -1,5 +1,5 @@
-"""Some nodes of a frozen graph as a graph of their own: nodes copied byte for byte, placeholders
-put in, versions and library kept.
+"""Cuts nodes out of a frozen graph: nodes copied byte for byte, placeholders added, versions and
+library kept.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def write_graph(
     dropped_colocations: Collection[Tuple[str, str]],
     stream: BinaryIO,
 ) -> None:
-    """Write a GraphDef of some nodes.
+    """Write a GraphDef that consists of some nodes.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def write_graph(
     renamed
         The inputs (as written, ``name:k``) that are to be read from a placeholder of another name.
     dropped_controls, dropped_colocations
-        ``(node, other)``: edges ``^other`` and ``_class`` entries ``loc:@other`` that go.
+        ``(node, other)``: edges ``^other`` and ``_class`` entries ``loc:@other`` to remove.
 
     Raises
     ------

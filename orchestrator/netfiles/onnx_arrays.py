@@ -1,4 +1,4 @@
-"""Values of an ONNX model as arrays: initializers, constants, attributes of nodes.
+"""Reads values of an ONNX model as arrays: initializers, constants, attributes of nodes.
 
 Source of the field numbers and of how values are packed: onnx.proto (TensorProto, AttributeProto).
 """
@@ -32,7 +32,7 @@ def tensor_array(model: OnnxModel, file: WireFile, tensor: OnnxTensor) -> Array:
     Raises
     ------
     FormatError, InputError, MissingPath
-        Its type has no numpy type, its data are cut short, or lie where they may not.
+        Its type has no numpy type, its data are truncated, or at a forbidden location.
     """
     kind = TYPES.get(tensor.dtype)
     if kind is None or (kind.numpy is None and kind.name != _BFLOAT16):

@@ -1,5 +1,5 @@
-"""Some nodes of an ONNX model as a model of their own: nodes, weights and functions copied byte for
-byte, inputs and outputs put in.
+"""Cuts nodes out of an ONNX model: nodes, weights and functions copied byte for byte, inputs and
+outputs added.
 
 Source of the field numbers: onnx.proto.
 """
@@ -36,8 +36,8 @@ Dims = Tuple[Optional[int], ...]
 
 
 class Border(NamedTuple):
-    """An input or output of the cut: the value's name, its type (empty: not told) and its shape
-    (None: not told; in it: dims not told).
+    """An input or output of the cut: the value's name, its type (empty: unknown) and its shape
+    (None: unknown; also for single dims).
     """
 
     name: str
@@ -63,16 +63,15 @@ def captured(node: OnnxNode) -> List[str]:
 
 
 class Rewriting:
-    """What becomes of the messages of a cut besides: each method gives the pieces of another one,
-    or None where it stays as it is.
-    """
+    """Replaces messages of a cut: each method returns the pieces of a new message, or None to keep
+    it."""
 
     def tensor(self, file: WireFile, tensor: OnnxTensor) -> Optional[List[Piece]]:
-        """Return another TensorProto."""
+        """Return a new TensorProto, or None."""
         return None
 
     def attribute(self, file: WireFile, name: str, span: Span) -> Optional[List[Piece]]:
-        """Return another AttributeProto that holds neither graph nor tensor."""
+        """Return a new AttributeProto for one with neither graph nor tensor, or None."""
         return None
 
     def value(self, file: WireFile, value: OnnxValue) -> Optional[List[Piece]]:

@@ -1,5 +1,5 @@
-"""Weights that lie in files beside an ONNX model: where, and whether they may be read and are all
-there.
+"""Locates the external data files of an ONNX model and checks that they may be read and are
+complete.
 
 Source of the rules: ONNX's ExternalData.md: a location is a path relative to the model's folder and
 never leads out of it.
@@ -20,12 +20,12 @@ _LFS = b"version https://git-lfs"
 
 
 class ExternalRange(NamedTuple):
-    """Where one tensor's data lies.
+    """Location of one tensor's data.
 
     Attributes
     ----------
     path
-        The file, beside the model or below.
+        The file, in the model's folder or below.
     offset, length
         In bytes.
     """
@@ -36,7 +36,7 @@ class ExternalRange(NamedTuple):
 
 
 def external_range(model_path: str, tensor: OnnxTensor) -> ExternalRange:
-    """Return where the data of a tensor lies that is not in the model itself.
+    """Return the location of a tensor's external data.
 
     Raises
     ------

@@ -1,5 +1,5 @@
-"""An ONNX model (.onnx) read where it lies: graphs, nodes, values and tensors' headers; weights are
-never read.
+"""Reads an ONNX model (.onnx) in place: graphs, nodes, values and headers of tensors; never the
+weights.
 
 Source of the field numbers: onnx.proto (ModelProto, FunctionProto, GraphProto, NodeProto,
 AttributeProto).
@@ -40,13 +40,13 @@ class OnnxNode:
     name, op_type, domain
         As written; nodes may have no name.
     inputs, outputs
-        Names of values; empty for one that is left out.
+        Names of values; empty for an omitted one.
     attrs
-        Where each AttributeProto lies.
+        Position of each AttributeProto.
     graphs, tensors
         Those attributes that hold a graph or a tensor.
     record
-        Where the whole node lies.
+        Position of the whole node.
     """
 
     __slots__ = (
@@ -83,9 +83,9 @@ class OnnxGraph:
     initializers
         By name.
     sparse_initializers
-        Where each SparseTensorProto lies, by name.
+        Position of each SparseTensorProto, by name.
     others
-        Where its further fields lie (name, doc_string, annotations), tags included.
+        Positions of its other fields (name, doc_string, annotations), tags included.
     """
 
     __slots__ = (
@@ -109,7 +109,7 @@ class OnnxGraph:
 
     @property
     def data_inputs(self) -> List[OnnxValue]:
-        """The inputs that somebody must feed: those that are no initializers."""
+        """The inputs that must be fed: those that are not initializers."""
         return [
             value
             for value in self.inputs
@@ -149,7 +149,7 @@ class OnnxModel:
     functions
         The nodes of each local function, by (domain, name).
     others
-        Where every top-level field but the graph lies, tags included.
+        Positions of all top-level fields but the graph, tags included.
 
     Raises
     ------

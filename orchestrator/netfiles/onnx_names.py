@@ -1,5 +1,5 @@
-"""What the ops of an ONNX model are called in an om: GE's own rules for nodes without a name and
-for the bodies of If.
+"""The names of an ONNX model's ops in an om: GE's rules for nodes without a name and for the bodies
+of If.
 
 Source: the vendor's published ONNX parser (AdaptAndFindAllOnnxGraph, PreChecker), agreed by om json
 files of real models.
@@ -19,13 +19,13 @@ BRANCHES = {"then_branch": 0, "else_branch": 1}
 
 
 class NamedGraph(NamedTuple):
-    """A graph that the parser converts.
+    """A graph that GE's parser converts.
 
     Attributes
     ----------
     prefix
-        What the names of its nodes begin with: empty for the main graph, ``{If
-        node}_{0|1}_{then_branch|else_branch}/`` for a body.
+        Prefix of its nodes' names: empty for the main graph,
+        ``{If node}_{0|1}_{then_branch|else_branch}/`` for a body.
     graph
         The graph.
     names

@@ -1,4 +1,4 @@
-"""The types of what ONNX's ops give out, by a table made from the specification's schemas.
+"""The output types of ONNX ops, from a table made from the specification's schemas.
 
 ``onnx_ops.json`` is made by ``scripts/regenerate_onnx_ops``: by op type (of the domain ``ai.onnx``)
 a word for each output: a number is the input whose type it has, ``@to`` the attribute that holds it
@@ -22,7 +22,7 @@ OTHERS = {
     **dict.fromkeys(("SplitToSequence", "ZipMap"), "sequence"),
     "Optional": "optional",
 }
-"""Ops that give out no tensor, and what that is called."""
+"""Ops whose outputs are not tensors, and the kind of output."""
 
 
 @lru_cache(maxsize=1)
@@ -39,8 +39,8 @@ def output_types(
     of_input: Callable[[int], str],
     of_attribute: Callable[[str, int], str],
 ) -> List[str]:
-    """Return the types of a node's outputs, empty where nobody knows; as :data:`~.onnx_types.TYPES`
-    calls them.
+    """Return the types of a node's outputs by their names in :data:`~.onnx_types.TYPES`; empty if
+    unknown.
 
     Parameters
     ----------

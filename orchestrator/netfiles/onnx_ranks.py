@@ -1,4 +1,4 @@
-"""How many axes the values of an ONNX model have, as far as its ops' definitions tell
+"""Infers the ranks of the values of an ONNX model by its ops' definitions
 (https://onnx.ai/onnx/operators).
 """
 
@@ -41,18 +41,18 @@ _OWN = ("", "ai.onnx")
 def fitted_to_dims(
     shape: Sequence[int], dims: Optional[Sequence[Optional[int]]]
 ) -> Tuple[int, ...]:
-    """Return a shape as a model has it, where a device holds the value with further axes of size 1,
-    or folded otherwise.
+    """Return the shape in the model of a value that a device holds with additional axes of size 1,
+    or merged axes.
 
     Parameters
     ----------
     dims
-        The model's; None in it: not known; None: nothing is known.
+        The model's dims; None for unknown dims; None: all unknown.
 
     Returns
     -------
     tuple of int
-        ``shape`` itself where nothing fits.
+        ``shape`` itself if it does not fit.
     """
     shape = tuple(shape)
     if dims is None or len(dims) == len(shape):
@@ -77,12 +77,12 @@ def fitted_to_dims(
 
 
 class Ranks:
-    """The values of a main graph.
+    """The ranks of the values of a main graph.
 
     Attributes
     ----------
     known
-        The number of axes of each value where that is known; of initializers too.
+        The number of axes of each value, if known; including initializers.
     """
 
     def __init__(self, model: OnnxModel) -> None:
@@ -153,9 +153,7 @@ class Ranks:
         return None
 
     def _length(self, node: OnnxNode) -> Optional[int]:
-        """Return how many elements a node's first output has where that is a list, as those are
-        that tell shapes.
-        """
+        """Return the number of elements of a node's first output if it is 1-D, as shapes are."""
         if node.op_type == "Constant" and "value" in node.tensors:
             return node.tensors["value"].elements
         if node.op_type == "Shape" and "start" not in node.attrs and "end" not in node.attrs:

@@ -30,7 +30,8 @@ class OnnxType(NamedTuple):
     numpy: Optional[str]
 
     def nbytes(self, elements: int) -> int:
-        """Return the bytes of so many elements in storage; types of less than a byte are packed."""
+        """Return the bytes of this many elements in storage; types of less than a byte are
+        packed."""
         return (elements * self.bits + 7) // 8
 
 
@@ -71,5 +72,5 @@ BY_NAME: Dict[str, OnnxType] = {entry.name: entry for entry in TYPES.values()}
 
 
 def type_name(code: int) -> str:
-    """Return a type's name, also of a number that is none."""
+    """Return a type's name, also for an unknown number."""
     return TYPES[code].name if code in TYPES else "type %d" % code

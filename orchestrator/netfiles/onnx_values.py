@@ -1,5 +1,4 @@
-"""The messages of an ONNX model that tell of tensors and values: their headers, read where they
-lie.
+"""Reads the headers of tensors and values of an ONNX model in place.
 
 Source of the field numbers: onnx.proto (TensorProto, SparseTensorProto, ValueInfoProto, TypeProto,
 TensorShapeProto).
@@ -35,13 +34,12 @@ class OnnxTensor(NamedTuple):
     dims
         Its shape.
     external
-        ``location``, ``offset``, ``length`` … as written, where its data lies in another file; else
-        None.
+        ``location``, ``offset``, ``length`` … as written if its data is in another file; else None.
     raw
-        Where its raw data lies in the file; None when it has none (external data, or a list of
+        Position of its raw data in the file; None if it has none (external data, or a list of
         numbers).
     span
-        Where the TensorProto lies.
+        Position of the TensorProto.
     """
 
     name: str
@@ -80,7 +78,7 @@ class OnnxValue(NamedTuple):
     shape
         Of each dim its size, its name, or None; None when the rank is unknown.
     span
-        Where the ValueInfoProto lies.
+        Position of the ValueInfoProto.
     """
 
     name: str
@@ -91,9 +89,7 @@ class OnnxValue(NamedTuple):
 
     @property
     def sizes(self) -> Optional[Tuple[Optional[int], ...]]:
-        """The shape with None for each dim whose size is not told; None when the rank is
-        unknown.
-        """
+        """The shape with None for each unknown dim; None when the rank is unknown."""
         return (
             None
             if self.shape is None

@@ -1,5 +1,5 @@
-"""Parameters of nodes as words, for people to read: of layers, GraphDef nodes, ONNX nodes. Weights
-are told by type and shape.
+"""Parameters of layers, GraphDef nodes and ONNX nodes as text to display. Weights are shown by type
+and shape.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A prototxt file and the edits to be made in its text: spans are replaced, so everything else
-survives byte for byte.
+"""A prototxt file and edits of its text: spans are replaced, so everything else stays byte for
+byte.
 
 Comments, layout, unknown and vendor-specific fields are never interpreted.
 """
@@ -16,7 +16,7 @@ SIZE_LIMIT_BYTES = 256 * 1024 * 1024
 
 
 class Document:
-    """A parsed text and the edits that are to be made to it.
+    """A parsed text and the pending edits.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Document:
         return other
 
     def insert(self, offset: int, text: str) -> None:
-        """Put text in before an offset."""
+        """Insert text before an offset."""
         self._edits[(offset, offset)] = text
 
     def line_start(self, offset: int) -> int:

@@ -1,5 +1,5 @@
-"""Protobuf text format without a schema: a tree whose every field and value knows where in the text
-it stands.
+"""Parses protobuf text format without a schema: a tree whose fields and values know their positions
+in the text.
 
 Source of the grammar: the public text format specification of Protocol Buffers.
 """
@@ -56,7 +56,7 @@ class Value:
     Attributes
     ----------
     start, end
-        Where it stands in the text; offsets in characters.
+        Its position in the text; offsets in characters.
     text
         The word, or the string's decoded content; empty for a message.
     pieces
@@ -277,7 +277,7 @@ class _Parser:
         self.advance()
 
     def advance(self) -> None:
-        """Go to the next token."""
+        """Advance to the next token."""
         self.before = self.end
         match = _TOKEN.match(self.text, self.end)
         if match is None:
@@ -296,7 +296,7 @@ class _Parser:
         self.fail(self.start, "expected %s, got %s" % (what, _shown(self.token)))
 
     def _foreign(self) -> NoReturn:
-        """Refuse what is no token: a string without an end, or a character of no meaning."""
+        """Raise for an invalid token: an unterminated string, or an invalid character."""
         space = _SPACE.match(self.text, self.end)
         at = space.end() if space is not None else self.end
         if self.text[at] in "\"'":

@@ -1,5 +1,5 @@
-"""What TensorFlow's ops give out: number and types of their outputs, by a table of TensorFlow 1.15
-and a graph's own functions.
+"""Number and types of the outputs of TensorFlow ops, from a table of TensorFlow 1.15 and a graph's
+own functions.
 
 ``tf_ops.json`` is made by ``scripts/regenerate_tf_ops``: by op name, a word for each output: a
 number is a DataType (100 more: reference), a name is the attribute that holds it (``T=1``: 1 where
@@ -32,7 +32,7 @@ _REFERENCE = 100
 
 
 class OpOutputs(NamedTuple):
-    """What an op gives out: a word for each output argument, and whether it has a state."""
+    """The outputs of an op: a word for each output argument, and whether it is stateful."""
 
     words: Tuple[str, ...]
     stateful: bool
@@ -47,7 +47,7 @@ def _table() -> Dict[str, str]:
 
 
 def op_outputs(op: str) -> Optional[OpOutputs]:
-    """Return what an op gives out; None for one that TensorFlow 1.15 does not have."""
+    """Return the outputs of an op; None for one that TensorFlow 1.15 does not have."""
     text = _table().get(op)
     if text is None:
         return None
@@ -87,9 +87,7 @@ def output_types(
 
 
 def outputs_of_signature(file: WireFile, first: int, last: int) -> Tuple[str, OpOutputs]:
-    """Return the name of the function whose OpDef lies from byte ``first`` to ``last``, and what it
-    gives out.
-    """
+    """Return name and outputs of the function whose OpDef is at bytes ``first`` to ``last``."""
     name, stateful = "", False
     words: List[str] = []
     for number, wire, begin, end in file.inside(first, last):

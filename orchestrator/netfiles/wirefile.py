@@ -1,6 +1,4 @@
-"""A binary protobuf file that is walked over and copied from where it lies: memory does not depend
-on its size.
-"""
+"""Iterates over and copies a binary protobuf file in place: memory does not depend on its size."""
 
 from __future__ import annotations
 
@@ -51,7 +49,7 @@ class WireFile:
     MissingPath
         There is no such file.
     FormatError
-        It is empty, or a pointer of Git LFS in the place of the file.
+        It is empty, or a Git LFS pointer.
     """
 
     def __init__(self, path: str, what: str, hint: str) -> None:
@@ -137,7 +135,7 @@ class WireFile:
         return self.window.piece(first, last).decode("utf-8", "surrogateescape")
 
     def copy(self, spans: Iterable[Span], stream: BinaryIO) -> None:
-        """Write byte ranges of the file to a stream, one behind the other."""
+        """Write byte ranges of the file to a stream, concatenated."""
         for first, last in _joined(spans):
             while first < last:
                 piece = read_at(self._descriptor, first, min(_COPY_BYTES, last - first), self.path)
@@ -149,7 +147,7 @@ class WireFile:
                 first += len(piece)
 
     def write(self, pieces: Iterable[Piece], stream: BinaryIO) -> None:
-        """Write bytes, and byte ranges of the file, to a stream, one behind the other."""
+        """Write bytes and byte ranges of the file to a stream, concatenated."""
         for piece in pieces:
             if isinstance(piece, bytes):
                 stream.write(piece)
@@ -179,7 +177,7 @@ def numbers_of(file: WireFile, span: Span, field: int) -> List[int]:
 
 
 def _joined(spans: Iterable[Span]) -> Iterator[Span]:
-    """Yield the ranges with those that touch put together."""
+    """Yield the ranges with adjacent ones merged."""
     begin = end = 0
     for first, last in spans:
         if first != end:

@@ -1,3 +1,2 @@
-"""A part of the original model with all it needs: which nodes belong to it, what crosses its
-border, the cut files.
-"""
+"""Cuts a part out of the original model: its nodes, the values that cross its border, and its
+files."""

@@ -1,4 +1,4 @@
-"""A Caffe net as something to cut: which layers and blobs a cut has, and the text of the cut.
+"""Cuts of a Caffe net: their layers and blobs, and the text of the cut.
 
 The rules were checked against real Caffe, bit for bit: a new Input per value that crosses the
 border, in-place layers by the path they lie on, data layers at the border replaced.
@@ -87,14 +87,13 @@ class CaffeOriginal(NamedNodes):
         return cls(read_upgraded(path))
 
     def lines(self, numbers: Iterable[int]) -> str:
-        """Return in which lines of the file layers begin, as words."""
+        """Return as text the lines of the file where layers begin."""
         return "lines " + ", ".join(
             str(self.net.document.line(self.net.layers[number].start)) for number in numbers
         )
 
     def weighted(self, number: int) -> bool:
-        """Return whether a layer has weights of its own by its type; of custom types nobody
-        knows."""
+        """Return whether a layer has weights, by its type; False for custom types."""
         layer = self.net.layers[number]
         return has_weights(layer)
 
@@ -130,7 +129,7 @@ class CaffeOriginal(NamedNodes):
         starts
             The inputs that these layers read are of kind ``start``.
         ends
-            What counts as an end; None: each layer whose tops nobody inside reads.
+            The ends of the cut; None: each layer whose tops no layer inside reads.
 
         Raises
         ------
@@ -165,7 +164,7 @@ class CaffeOriginal(NamedNodes):
         Parameters
         ----------
         shapes
-            Of every new input (those that are not ``unchanged``) by its name.
+            Shape of every new input (those that are not ``unchanged``) by name.
         """
         return cut_net(
             self.net,

@@ -1,4 +1,4 @@
-"""What a comparison or a replay found: the op to look at, read from its result.json."""
+"""Reads the culprit of a comparison or a replay from its result.json."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COMPARED, _NOBODYS = ("pass", "fail"), "*"
 
 @dataclass(frozen=True)
 class Outcome:
-    """A result.
+    """The verdict and culprit of a result.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ def read_outcome(folder: str) -> Outcome:
 
 
 def require_op(outcome: Outcome, folder: str) -> str:
-    """Return the op that was found; raises InputError where nothing fails."""
+    """Return the culprit; raises InputError if nothing fails."""
     if outcome.op is None:
         what = (
             "no operator has an error of its own"

@@ -1,6 +1,4 @@
-"""What a cut is: the nodes that stay, the values that come in and the values that go out. One form
-for Caffe and TensorFlow.
-"""
+"""Definition of a cut for all frameworks: its nodes, incoming values and outgoing values."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ _QUANT, _DEQUANT = frozenset(["Quant", "AscendQuant"]), frozenset(["DeQuant", "A
 
 @dataclass(frozen=True)
 class CutInput:
-    """A value that is read inside and made outside, or that an input node which stays holds.
+    """A value that is read inside and made outside, or the value of an unchanged input node.
 
     Attributes
     ----------
@@ -61,7 +59,7 @@ class CutInput:
 
 @dataclass(frozen=True)
 class CutOutput:
-    """A value that is made inside and read by nobody inside, or by readers outside too.
+    """A value that is made inside and not read inside, or read outside too.
 
     Attributes
     ----------
@@ -103,7 +101,8 @@ class Cut:
     inputs, outputs, outside_readers
         What crosses the border.
     dropped_controls, dropped_colocations
-        ``(node, other)`` of TensorFlow's control edges and colocations that lead outside and go.
+        ``(node, other)`` of TensorFlow's control edges and colocations that lead outside and are
+        removed.
     """
 
     layers: Tuple[int, ...]
@@ -116,7 +115,7 @@ class Cut:
 
 
 class Graph:
-    """The data edges of a model; every walk is a loop, so that a chain of any length does.
+    """The data edges of a model. No method recurses, so chains may have any length.
 
     Parameters
     ----------
@@ -156,9 +155,8 @@ class Graph:
         return self.descendants(starts) & self.ancestors(ends)
 
     def order(self) -> List[int]:
-        """Return the nodes, each behind all that it reads; what reads round a loop comes last, in
-        the file's order.
-        """
+        """Return the nodes in topological order; nodes in a cycle come last, in the file's
+        order."""
         waits = [
             len({producer for producer, _ in values if producer >= 0}) for values in self.sources
         ]
@@ -173,7 +171,7 @@ class Graph:
         return order + [number for number in range(len(waits)) if number not in ordered]
 
     def hull(self, nodes: Iterable[int]) -> Set[int]:
-        """Return ``nodes`` with all that lies on a path from one of them to another."""
+        """Return ``nodes`` and all nodes on paths between them."""
         nodes = set(nodes)
         return self.between(nodes, nodes)
 
@@ -193,9 +191,8 @@ def reached(begin: Iterable[int], following: Callable[[int], Iterable[int]]) -> 
 
 
 class NamedNodes:
-    """Nodes that are found by their names, without lines and without a file of weights, as those of
-    ONNX and TensorFlow.
-    """
+    """Nodes of ONNX and TensorFlow: found by name, without line numbers and without a file of
+    weights."""
 
     names: List[str]
     graph: Graph
@@ -206,11 +203,11 @@ class NamedNodes:
         return list(self._numbers.get(name, ()))
 
     def lines(self, numbers: Iterable[int]) -> str:
-        """Return where nodes stand in the file: nothing, it has no lines."""
+        """Return an empty text: the file has no lines."""
         return ""
 
     def weighted(self, number: int) -> bool:
-        """Return whether a node has a record in a file of weights: never, the model holds them."""
+        """Return False: the model holds its weights."""
         return False
 
     def is_data(self, number: int) -> bool:
@@ -259,7 +256,7 @@ def outputs_of(
     tensors: Sequence[Sequence[str]],
     ends: Optional[Set[int]],
 ) -> Tuple[Tuple[CutOutput, ...], Tuple[OutsideReader, ...]]:
-    """Return what a cut hands out, and who outside reads it.
+    """Return the outputs of a cut and their readers outside.
 
     Parameters
     ----------
@@ -308,7 +305,7 @@ def refuse_quantised(
     noun: str,
     names: Sequence[str],
 ) -> None:
-    """Make sure that a cut neither begins nor ends within a quantised stretch.
+    """Check that a cut neither begins nor ends in a quantised part of the model.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
-"""Which ops of the compiled model a cut of the original touches, and which of them hand out or take
-a value that crosses its border.
+"""Finds the ops of the compiled model that a cut of the original touches, and those that produce or
+read a value that crosses its border.
 
 Source of the attributes: GE's ModelDef as ``atc --mode=1`` prints it.
 """
@@ -52,7 +52,7 @@ class SpanningOp:
 
 
 class DeviceOps:
-    """The compiled model seen from the original.
+    """The ops of the compiled model by the nodes of the original.
 
     Parameters
     ----------
@@ -110,10 +110,10 @@ class DeviceOps:
         return sorted(by_position.values(), key=lambda op: (op.graph_index, op.id, op.position))
 
     def grown(self, inside: Iterable[int]) -> Set[int]:
-        """Return the nodes with all those that the ops they touch compute, and what lies between,
-        until no op spans the border.
+        """Return the nodes grown to whole ops and everything in between, until no op spans the
+        border.
 
-        A quantised stretch comes whole: what reads its values, and what makes them.
+        A quantised part is included whole.
         """
         graph, inner = self.original.graph, self.original.quantised
         grown = graph.hull(inside)
@@ -212,9 +212,8 @@ class DeviceOps:
         return sources
 
     def value_of(self, op: OpNode, index: int) -> Optional[Tuple[str, int]]:
-        """Return the original value, ``(node name, output index)``, that an output holds; None when
-        that cannot be told.
-        """
+        """Return the original value, ``(node name, output index)``, that an output holds; None if
+        unknown."""
         counterpart = self._counterparts.of_output(op, index)
         return (
             (counterpart.golden_op, counterpart.golden_index or 0)
@@ -255,7 +254,7 @@ class DeviceOps:
         )
 
     def takers(self, number: int, value: Tuple[str, int]) -> Iterator[Output]:
-        """Yield the inputs by which the ops that compute a node take an original value."""
+        """Yield the inputs with which the ops that compute a node read an original value."""
         for op in self.of(number):
             for index, source in enumerate(op.inputs):
                 producer = None if source is None else self.om.producer(op, source[0])

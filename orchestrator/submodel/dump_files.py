@@ -1,6 +1,5 @@
-"""The dump files of one run on the device, by op: which file counts, and the tensors in it in the
-original layout.
-"""
+"""The dump files of one run on the device by op: the file to use, and its tensors in the original
+layout."""
 
 from __future__ import annotations
 
@@ -35,14 +34,14 @@ class RunDumps:
     folder
         A dump tree, or any folder in it.
     models
-        Names that the model may have; of several models in the tree those count.
+        Possible names of the model, to select among several models in the tree.
 
     Attributes
     ----------
     model
         The name of the model in the folders' names; None where they tell none.
     notes
-        What was taken, and what could not be read.
+        What was used, and what could not be read.
 
     Raises
     ------
@@ -98,7 +97,7 @@ class RunDumps:
         Parameters
         ----------
         op_type
-            Decides where several ops are written alike.
+            Selects among ops of the same sanitised name.
         """
         return list(
             {
@@ -108,7 +107,7 @@ class RunDumps:
         )
 
     def older(self, op_name: str, op_type: str = "") -> List[DumpEntry]:
-        """Return the files of an op that do not count, because a later run of it is there."""
+        """Return the files of an op that are superseded by a later run."""
         latest = self.files(op_name, op_type)
         return [entry for entry in self._runs(op_name, op_type) if entry not in latest]
 
@@ -121,9 +120,7 @@ class RunDumps:
         return sorted(entries, key=lambda entry: (entry.name.timestamp_us, entry.rel))
 
     def damage(self, op_name: str, op_type: str = "") -> Optional[str]:
-        """Return what keeps an op's file from being read; None where nothing does, or there is no
-        file.
-        """
+        """Return why an op's file cannot be read; None if it can, or there is none."""
         try:
             dump = self.dump(op_name, op_type)
         except FormatError as error:
@@ -133,7 +130,7 @@ class RunDumps:
         return size_error(dump.path, dump.state, dump.expected_bytes, dump.actual_bytes).message
 
     def dump(self, op_name: str, op_type: str = "") -> Optional[AnyDump]:
-        """Return an op's file, opened, the files of its slices as one; None when there is none.
+        """Open an op's file, or the files of its slices as one; None if there is none.
 
         Raises
         ------
@@ -150,10 +147,11 @@ class RunDumps:
 
 
 def input_that_came_in(dump: AnyDump, op: Optional[OpNode], index: int) -> Optional[TensorInfo]:
-    """Return what a dump tells of input ``index`` of its op; None where it does not hold it as it
-    came in.
+    """Return the entry of input ``index`` in a dump; None if the dump does not hold the value that
+    the
+        op read.
 
-    An op that works in place leaves its output where its input was; optional inputs that are not
+    An in-place op overwrites its input; optional inputs that are not
     connected are not dumped.
     """
     connected = (
@@ -185,9 +183,8 @@ def input_that_came_in(dump: AnyDump, op: Optional[OpNode], index: int) -> Optio
 
 
 def recorded_shape(info: TensorInfo) -> Optional[Shape]:
-    """Return the original shape that a file tells of a tensor; None where only the device's blocked
-    shape is known.
-    """
+    """Return the original shape of a tensor in a file; None if only the device's blocked shape is
+    known."""
     if info.original_shape is not None:
         return info.original_shape
     layout = layout_of(info.format, info.shape)
@@ -200,8 +197,7 @@ def recorded_array(tensor: Tensor, shape: Shape, layout: Optional[str]) -> Array
     Parameters
     ----------
     shape, layout
-        As the original model has it; layout None where nobody says (then the stored order of axes
-        is that of the shape).
+        Of the original model; layout None: unknown (the stored order of axes is that of the shape).
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What an export says of itself: submodel.json, and the lines of its log."""
+"""The description of an export: submodel.json, and the lines of its log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def document_of(plan: Plan, next_steps: Dict[str, Any]) -> Dict[str, Any]:
     Parameters
     ----------
     next_steps
-        The commands to go on with, by what they do.
+        The next commands by purpose.
     """
     original, cut = plan.original, plan.cut
     assert original.path is not None
@@ -120,7 +120,7 @@ def log_lines(plan: Plan, folder: str) -> List[str]:
     """Return the entries of an export's log: added inputs, the folder of the dumps, the dumps by
     op, the exported layers.
 
-    An entry has several lines; names are escaped, so that none makes a line of its own.
+    An entry has several lines; names are escaped, so they contain no line breaks.
     """
     lines: List[str] = []
     for border in plan.borders:
@@ -145,7 +145,7 @@ def log_lines(plan: Plan, folder: str) -> List[str]:
 
 
 def contents(plan: Plan) -> List[str]:
-    """Return what an export's folder would hold, a line each; names as they are."""
+    """Return the planned contents of an export's folder, one line each; names are not escaped."""
     names = [plan.original.names[number] for number in plan.cut.layers]
     noun = plan.original.noun if len(names) == 1 else plan.original.noun + "s"
     lines = [

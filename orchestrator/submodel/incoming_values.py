@@ -1,6 +1,4 @@
-"""What is known of the values that come into a cut: shape, type and the recorded numbers, each with
-where it comes from.
-"""
+"""Finds shape, type and recorded values of the inputs of a cut, each with its source."""
 
 from __future__ import annotations
 
@@ -32,25 +30,25 @@ T = TypeVar("T")
 
 
 class UnknownShape(InputError):
-    """Nobody tells the shape of an input (exit code 4)."""
+    """The shape of an input is unknown (exit code 4)."""
 
     kind = "unknown_shape"
 
 
 @dataclass(frozen=True)
 class Border:
-    """One input of a cut with all that is known of it.
+    """One input of a cut with shape, type and values.
 
     Attributes
     ----------
     entry
         The input.
     shape, shape_source
-        Its original shape, and who says so.
+        Its original shape, and the source of that.
     dtype
         As numpy calls it.
     array
-        The recorded values in that shape and type; None where there are none.
+        The recorded values in that shape and type; None if there are none.
     origin
         ``target``, ``golden`` or ``user``; None without values.
     source_file
@@ -79,24 +77,23 @@ class _Recorded:
 
 
 class Borders:
-    """Everything that may know of a border: golden data, the om json, the dumps, what the user
-    gave, the model itself.
+    """Looks up borders in all sources: golden data, the om json, the dumps, user input, the model.
 
     Parameters
     ----------
     own_shapes
-        Those that the model gives to its inputs.
+        Shapes that the model gives to its inputs.
     ops, dumps, golden
         None where not given.
     files, shapes
         By name of the new input, blob, tensor or producer: a ``.npy`` file with the values, a
         shape.
     default_dtype
-        The type of what neither the original nor a recording calls an integer; empty: nothing is
-        assumed.
+        The type of inputs that neither the original nor a recording declares as integer; empty:
+        none.
     dims
-        What the model knows of the shape of a tensor: a device may hold it with further axes of
-        size 1.
+        The model's shape of a tensor, as far as known: a device may hold it with more axes of size
+        1.
     """
 
     def __init__(
@@ -126,12 +123,12 @@ class Borders:
         Parameters
         ----------
         prefer
-            ``target`` or ``golden``: whose values are taken where both have them.
+            ``target`` or ``golden``: whose values to use if both have them.
 
         Raises
         ------
         UsageError
-            A file or shape is given for what is no input.
+            A file or shape is given for something that is not an input.
         InputError
             The shape or type of an input is unknown, or two sources disagree about it; a file
             cannot be read.
@@ -142,8 +139,8 @@ class Borders:
     def dtype_and_shape_of(
         self, tensor: str, value: Value, op: str, dtype: str
     ) -> Tuple[str, Optional[Shape]]:
-        """Return the type (empty: nobody knows) and shape (None: nobody knows) of another value of
-        the model than an input.
+        """Return type (empty: unknown) and shape (None: unknown) of a value of the model that is
+        not an input.
         """
         entry = CutInput(tensor, tensor, op, value[1], value, "", (), dtype)
         golden = self._golden_tensor(entry)
@@ -243,8 +240,8 @@ class Borders:
             ) from error
 
     def _recorded(self, entry: CutInput) -> Iterator[_Recorded]:
-        """Yield the tensors of the dump that hold an input's value, best first: what the readers
-        took, what the producer gave.
+        """Yield the tensors of the dump that hold an input's value, best first: inputs of its
+        readers, then the output of its producer.
         """
         if self._dumps is None:
             return
@@ -261,7 +258,7 @@ class Borders:
                 yield from self._in_file(op.name, op, "output", index, each != value)
 
     def _takers(self, entry: CutInput, value: Output) -> Iterator[Tuple[OpNode, int]]:
-        """Yield the inputs by which the readers of an input take a value."""
+        """Yield the inputs with which the readers of an input read a value."""
         if self._ops is not None:
             for number in [
                 number
@@ -365,9 +362,8 @@ class Borders:
     def _known_shapes(
         self, entry: CutInput, recorded: List[_Recorded]
     ) -> Iterator[Tuple[Shape, str]]:
-        """Yield every shape that somebody tells; the model's own word counts only where nobody else
-        has one, or where it stays.
-        """
+        """Yield every known shape; the model's own only if there is no other, or for an unchanged
+        input."""
         any_known = False
         for shape, source in self._stated_shapes(entry, recorded):
             any_known = True

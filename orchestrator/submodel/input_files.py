@@ -32,7 +32,7 @@ class InputFile:
     bin_dtype
         The element type of ``bin``; None without.
     inf, zero
-        How many finite values became infinite in ``bin``, and how many lost everything.
+        How many finite values became infinite in ``bin``, and how many became zero.
     """
 
     npy: str
@@ -86,8 +86,8 @@ def _bin_dtype(border: Border, array: Array, kind: str) -> Optional[str]:
 
 
 def safe_name(name: str, taken: Set[str]) -> str:
-    """Return a file name for what a model calls ``name``; all but letters, digits, ``_-.`` becomes
-    ``_``, alike ones are numbered.
+    """Return a file name for ``name``: all but letters, digits and ``_-.`` become ``_``; duplicates
+    are numbered.
     """
     return free_name(_UNSAFE.sub("_", name).lstrip(".")[:_LONGEST] or "_", taken)
 

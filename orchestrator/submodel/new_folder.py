@@ -1,5 +1,5 @@
-"""The folder of one export: made under a hidden name and renamed at the end, so that an interrupt
-or a kill leaves none of its name.
+"""Creates the folder of an export under a hidden name and renames it at the end, so that an
+interrupt or a kill leaves no partial folder.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class NewFolder:
 
 @contextlib.contextmanager
 def new_folder(out: str, began_s: float) -> Iterator[NewFolder]:
-    """Yield a folder to fill; at the end it becomes ``out/dump_result_YYYY_mm_dd_HH_MM_SS``, or
-    leaves nothing when the body raises.
+    """Yield a folder to fill; it is renamed to ``out/dump_result_YYYY_mm_dd_HH_MM_SS`` at the end,
+    or removed if the body raises.
 
     Parameters
     ----------

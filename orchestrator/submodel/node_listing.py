@@ -18,7 +18,7 @@ class ListedNode:
     Attributes
     ----------
     shape
-        Of its first output, as golden data, the om or the model itself say; None where nobody does.
+        Of its first output by golden data, the om or the model; None if unknown.
     ops
         The device's ops that compute it; empty without the om json.
     dumped

@@ -1,5 +1,5 @@
-"""From the names that a user gives to the nodes of a cut: start and end found, and every way in
-which they cannot be meant told.
+"""Resolves the start and end names of a user to the nodes of a cut, with an error for every way in
+which they cannot work.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _NEAR = 5
 
 
 class UnknownNode(InputError):
-    """A name is no node's (exit code 4)."""
+    """No node has this name (exit code 4)."""
 
     kind = "unknown_node"
 

@@ -1,9 +1,9 @@
-"""An ONNX model as something to cut: which nodes and values a cut has, and the file of the cut.
+"""Cuts of an ONNX model: their nodes and values, and the file of the cut.
 
 Nodes are called as GE's parser calls them; the model's inputs count as nodes of type ``Input``.
-Besides the nodes between start and end a cut keeps all that depends on constants and shapes only,
-which the compiler folds: no device holds those values. The bodies of If, Loop and Scan belong to
-their nodes and are not cut; what they read from outside the node reads, too.
+Besides the nodes between start and end a cut includes nodes that depend only on constants and
+shapes, which the compiler folds: no device holds their values. The bodies of If, Loop and Scan
+belong to their nodes and are not cut; what they read from outside the node reads, too.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _CONSTANT_FIELDS = {
 }
 _NOWHERE = -2
 DeclaredType = Tuple[str, Optional[Dims]]
-"""The type (empty: nobody knows) and the shape (None: nobody knows, also of a dim) of a value."""
+"""Type (empty: unknown) and shape (None: unknown, also for single dims) of a value."""
 
 
 class OnnxOriginal(NamedNodes):
@@ -72,8 +72,8 @@ class OnnxOriginal(NamedNodes):
     tensors
         For each node the names of its values; empty for an output that is left out.
     dtypes
-        For each node the types of its values as :data:`goldwatch.netfiles.onnx_types.TYPES` calls
-        them, empty where nobody says.
+        For each node the types of its values by their names in
+        :data:`goldwatch.netfiles.onnx_types.TYPES`, empty if unknown.
     graph
         The data edges; what initializers give, and inputs that are left out, come from node -2.
     quantised
@@ -139,9 +139,8 @@ class OnnxOriginal(NamedNodes):
         return number in self._constants
 
     def compute_on_device(self, computed: Set[int]) -> None:
-        """Take note of the nodes that a device computes by itself: those of them that depend on
-        shapes no longer come along in cuts.
-        """
+        """Register the nodes that the device computes: cuts no longer include those that depend on
+        shapes."""
         shapes = (number for number, kind in enumerate(self.types) if kind in _SHAPES)
         self._pulled = self._constants - (computed & self.graph.descendants(shapes))
 
@@ -228,7 +227,7 @@ class OnnxOriginal(NamedNodes):
             None if ends is None else set(ends),
         )
         pulled = inside - chosen
-        # What comes along is no result of the cut, and who else reads it is of no interest.
+        # Nodes that were pulled in are not outputs of the cut, and their readers do not matter.
         outputs = tuple(
             output
             for output in outputs
@@ -283,9 +282,8 @@ class OnnxOriginal(NamedNodes):
         return OnnxCut(self.model, nodes, borders, outputs, data, renamed), data
 
     def _apart(self, inputs: Sequence[CutInput], inside: Set[int]) -> Tuple[CutInput, ...]:
-        """Return the inputs, those that are called like a node that stays by a name of their own:
-        atc refuses a name that is repeated.
-        """
+        """Return the inputs, renamed if a kept node has the same name: atc refuses duplicate
+        names."""
         clashing = {entry.name for entry in inputs} & {
             self.names[number] for number in inside if number >= self._first
         }

@@ -1,4 +1,4 @@
-"""An original model read from its file, whichever framework it is of."""
+"""Reads an original model of any framework."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ Output = Tuple[str, int]
 """A node's name and the number of its output."""
 
 MODEL_INPUTS = INPUT_TYPES | {"Input"}
-"""Types of nodes that only hold what the model is given; Caffe's data layers (``is_data``) do so
-too.
+"""Types of input nodes; besides Caffe's data layers (``is_data``).
 """
 
 _LOOK_BYTES = 4096

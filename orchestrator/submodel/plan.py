@@ -1,6 +1,4 @@
-"""One export decided: nodes, border, values, files, and everything worth a warning; nothing is
-written.
-"""
+"""Plans an export: nodes, border, values, files and warnings; writes nothing."""
 
 from __future__ import annotations
 
@@ -30,14 +28,14 @@ _SHOWN = 5
 
 
 class NeedsOm(UsageError):
-    """What is asked for needs the om json (exit code 2)."""
+    """The request needs the om json (exit code 2)."""
 
     kind = "needs_om"
 
 
 @dataclass(frozen=True)
 class SubmodelOptions:
-    """What is to be cut, and what goes with it.
+    """The cut to make, and the files that go with it.
 
     Attributes
     ----------
@@ -87,12 +85,12 @@ class Sources:
 
 @dataclass
 class Plan:
-    """What an export will hold.
+    """The contents of an export.
 
     Attributes
     ----------
     core
-        The nodes of the cut without constants that come along.
+        The nodes of the cut without pulled-in constants.
     starts, ends
         Names after the cut has grown; ``requested`` those before.
     files
@@ -100,11 +98,11 @@ class Plan:
     warnings
         ``(rule, message)``.
     notes
-        What is worth saying besides.
-    ends_told
-        Of an ONNX model the type and shape of each value of the ends, as far as anybody knows them.
+        Other remarks.
+    declared_ends
+        Types and shapes of the outputs of an ONNX sub-model, as far as known.
     weights
-        None where there is no file of weights.
+        None if there is no file of weights.
     """
 
     original: Original
@@ -207,15 +205,16 @@ def _refuse_other_dumps(original: Original, om: Optional[ModelGraph], dumps: Run
         )
 
 
+# One function: the steps of an export in order, each with the results of the steps before.
 def make_plan(
     options: SubmodelOptions, sources: Sources, search: Optional[Dict[str, Any]] = None
 ) -> Plan:
-    """Decide an export.
+    """Plan an export.
 
     Parameters
     ----------
     search
-        How start and end were found; kept in submodel.json.
+        How start and end were chosen; stored in submodel.json.
 
     Raises
     ------
@@ -347,9 +346,7 @@ def _declare_ends(plan: Plan, original: OnnxOriginal, borders: Borders) -> None:
 
 
 def _behind_data(original: Original, starts: Sequence[int], inside: Set[int]) -> List[int]:
-    """Return the starts with the layers that read from it in the place of each data layer, which an
-    input replaces.
-    """
+    """Return the starts with each data layer, which an input replaces, replaced by its readers."""
     behind: List[int] = []
     for number in starts:
         readers = [reader for reader, _, _ in original.graph.readers[number] if reader in inside]
@@ -358,8 +355,8 @@ def _behind_data(original: Original, starts: Sequence[int], inside: Set[int]) ->
 
 
 def _edge(original: Original, inside: Set[int], first: bool) -> List[int]:
-    """Return the nodes of a grown cut that read nothing from inside, or whose values nobody inside
-    reads.
+    """Return the nodes of a grown cut that read nothing from inside (``first``), or that no node
+    inside reads.
     """
     graph = original.graph
     if first:
@@ -376,7 +373,7 @@ def _edge(original: Original, inside: Set[int], first: bool) -> List[int]:
 
 
 def _missing_inputs(plan: Plan, sources: Sources) -> None:
-    """Note the inputs without values, where recorded data are given at all."""
+    """Record the inputs without values as missing, if dumps or golden data are given."""
     if sources.dumps is None and sources.golden is None:
         return
     for border in plan.borders:

@@ -1,5 +1,5 @@
-"""The recorded files that go with a cut: dumps of its ops and of what feeds them, golden data of
-its nodes, and what is missing.
+"""Gathers the recorded files of a cut: dumps of its ops and their producers, golden data of its
+nodes, and what is missing.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ OP, PRODUCER, INSERTED = "op", "producer", "inserted"
 
 @dataclass(frozen=True)
 class Gathered:
-    """A dump file that goes along.
+    """A dump file of the export.
 
     Attributes
     ----------
     path
-        Where it lies.
+        Path of the file.
     op, layers
         The op, and the nodes of the cut that it computes.
     role
@@ -45,13 +45,13 @@ class Gathered:
 
     @property
     def name(self) -> str:
-        """The file's name, which stays."""
+        """The file's name, which does not change."""
         return os.path.basename(self.path)
 
 
 @dataclass
 class Collection:
-    """All files that go along, and ``(what, reason)`` of those that should be there and are not."""
+    """All recorded files of the export, and ``(what, reason)`` of missing ones."""
 
     dumps: List[Gathered] = field(default_factory=list)
     goldens: List[str] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Collection:
     older: List[DumpEntry] = field(default_factory=list)
 
     def add_damage(self, op: str, damage: Optional[str]) -> None:
-        """Count the dump of an op as missing where something keeps it from being read."""
+        """Record the dump of an op as missing if it cannot be read."""
         if damage is not None:
             self.missing.append(("dump of op %s" % op, "damaged: " + damage))
 
@@ -143,8 +143,7 @@ _WITHOUT_OP = frozenset(
     ]
     + ["Constant", "Flatten", "Reshape", "Squeeze", "Unsqueeze"]
 )
-"""Types of nodes that the compiler takes out or turns into inputs; nothing is missing where no op
-computes one.
+"""Types of nodes that the compiler removes or turns into inputs; without an op nothing is missing.
 """
 
 

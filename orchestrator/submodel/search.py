@@ -1,9 +1,9 @@
-"""Which cut to look at: the nodes of the op that a result names, a ladder of growing cuts around
-it, and the next smaller one.
+"""Proposes cuts: the nodes of the op that a result names, a ladder of growing cuts around it, and
+the next smaller one.
 
-The facts behind it: an op that is wrong alone shows in a cut of its own; a fault of fusion or of
-memory needs its neighbours. Between two places where a single value is alive a cut has one input
-and one output, so halving there needs one device run with one input each.
+An op that is wrong by itself shows in a cut of its own; a fault of fusion or memory needs its
+neighbours. Between two places with a single live value a cut has one input and one output, so
+bisection there needs one device run with one input per step.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RUNGS = (
 
 @dataclass(frozen=True)
 class Proposal:
-    """A cut that is proposed.
+    """A proposed cut.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Proposal:
     reason
         Why, in a sentence.
     search
-        What submodel.json keeps, so that the next step can go on from here.
+        State of the search for submodel.json, to continue from here.
     """
 
     starts: Tuple[str, ...]
