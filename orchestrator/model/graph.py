@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from collections import deque
@@ -12,15 +13,18 @@ from ..filesystem.inputs import AnyPath, open_input, path_text
 from ..kinds.advice import model_error
 from ..naming import find_collisions, sanitise_device, sanitise_golden
 from ..text.wording import plural
-from .attributes_in_words import Parameters, parameters_of
 from .fx_names import from_tensorboard, graph_of_file
 from .ge_text import parse_text
-from .graph_builder import GraphBuilder, Notes
+from .graph_builder import GraphBuilder, Notes, clean_name
 from .omjson import MAX_BYTES, decode_text, parse_json
 from .op_node import OpNode
 
 _ITERATOR_TYPES = frozenset(["IteratorV2", "Iterator", "GetNext"])
 _OM_MAGIC = b"IMOD"
+_MOST_LETTERS = 300
+
+Parameters = List[Tuple[str, str]]
+"""The attributes of an op as text: (name, value)."""
 
 
 class ModelGraph:
@@ -261,7 +265,7 @@ def _load(path: str, every: bool) -> Tuple[ModelGraph, List[Parameters]]:
     builder = GraphBuilder(path, lines)
     name, graph_names, ops = builder.build(tree)
     command = builder.command(tree)
-    parameters = parameters_of(tree) if every else []
+    parameters = _parameters_of(tree) if every else []
     del tree
     return ModelGraph(name, graph_names, ops, lines.lines(), path, command, builder.fx), parameters
 
@@ -347,6 +351,53 @@ def _needs_atc(path: str) -> InputError:
     return InputError(
         "%s: this is an offline model (.om); its json is needed" % path,
         hint="make the json with: " + command,
+    )
+
+
+def _parameters_of(tree: Dict[str, Any]) -> List[Parameters]:
+    """Return the attributes of each op of a tree that a graph could be built from, GE's own
+    (``_…``) last.
+    """
+    ops = [op for graph in tree["graph"] for op in graph.get("op") or ()]
+    return [sorted(_parameters(op), key=lambda entry: entry[0].startswith("_")) for op in ops]
+
+
+def _parameters(op: Dict[str, Any]) -> Parameters:
+    entries = [
+        entry
+        for entry in op.get("attr") or ()
+        if isinstance(entry, dict) and isinstance(entry.get("key"), str)
+    ]
+    return [
+        (clean_name(entry["key"]), _cut(_text_of_value(entry.get("value")))) for entry in entries
+    ]
+
+
+def _text_of_value(value: Any) -> str:
+    """Return a value without the name of its form: ``{"i": 3}`` is 3, ``{"list": {"i": [1, 2]}}``
+    is [1, 2].
+    """
+    if isinstance(value, dict) and len(value) == 1:
+        form, inner = next(iter(value.items()))
+        if form == "list" and isinstance(inner, dict):
+            lists = {key: entry for key, entry in inner.items() if key != "val_type"}
+            return _text_of_value(lists) if len(lists) == 1 else _json(lists) if lists else "[]"
+        return _text_of_value(inner)
+    if isinstance(value, list):
+        return "[%s]" % ", ".join(map(_text_of_value, value))
+    if value is None or value == {}:
+        return ""
+    return value if isinstance(value, str) else _json(value)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _cut(text: str) -> str:
+    rest = len(text) - _MOST_LETTERS
+    return clean_name(
+        text if rest <= 0 else "%s … (%d letters more)" % (text[:_MOST_LETTERS], rest)
     )
 
 

@@ -218,7 +218,7 @@ _FIRST = ("transA", "transpose_a", "transpose_x1", "adj_x", "adj_x1")
 _SECOND = ("transB", "transpose_b", "transpose_x2", "adj_y", "adj_x2")
 
 
-def but(axes_of: Callable[[Node, int], Optional[Sequence[int]]]) -> Parting:
+def along_all_but(axes_of: Callable[[Node, int], Optional[Sequence[int]]]) -> Parting:
     """Of what computes with all indices of some axes, and leaves the shape as it is: along all
     others; None of ``axes_of``: in none.
     """
@@ -236,7 +236,9 @@ def but(axes_of: Callable[[Node, int], Optional[Sequence[int]]]) -> Parting:
     return parted
 
 
-def beside(axes_of: Callable[[Node, Shape, Values], Optional[Sequence[int]]]) -> Parting:
+def along_unchanged_axes(
+    axes_of: Callable[[Node, Shape, Values], Optional[Sequence[int]]],
+) -> Parting:
     """Of what changes the first input along some axes, whatever their sizes become: along all
     others; None of ``axes_of``: in none.
     """

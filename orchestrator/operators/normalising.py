@@ -8,7 +8,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .computing_in_parts import Parts, Shape, Values, Window, but, rows
+from .computing_in_parts import Parts, Shape, Values, Window, along_all_but, rows
 from .convolution_operators import integers, named_input, optional
 from .error_propagation import elementwise, moved
 from .layouts import as_given, channels_first, of_input
@@ -67,7 +67,7 @@ def _normalised(node: Node, ndim: int) -> Optional[Axes]:
     )
 
 
-_OUTER = but(_normalised)
+_OUTER = along_all_but(_normalised)
 
 
 def _broadcast_to_axes(value: Optional[Value], x: Value, axes: Axes) -> Optional[Value]:
@@ -454,7 +454,13 @@ def _of_response(node: Node, dimensions: int) -> Sequence[int]:
     return (1, dimensions - 1) if node.dialect in ("tensorflow", "ascend") else (1,)
 
 
-@operator(onnx=["LRN"], caffe=["LRN"], tensorflow=["LRN"], ascend=["LRN"], parts=but(_of_response))
+@operator(
+    onnx=["LRN"],
+    caffe=["LRN"],
+    tensorflow=["LRN"],
+    ascend=["LRN"],
+    parts=along_all_but(_of_response),
+)
 def local_response_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """LRN across channels; of Caffe also within one, where the bias is 1 whatever k says.
 

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .computing_in_parts import Shape, Values, beside
+from .computing_in_parts import Shape, Values, along_unchanged_axes
 from .convolution_operators import integers, named_input, optional
 from .layouts import is_last
 from .registry import CannotCompute, Inputs, Node, operator
@@ -218,7 +218,7 @@ def _resized(node: Node, x: Shape, values: Values) -> Optional[Sequence[int]]:
     return None
 
 
-@operator(onnx=["Resize"], ascend=["Resize"], parts=beside(_resized))
+@operator(onnx=["Resize"], ascend=["Resize"], parts=along_unchanged_axes(_resized))
 def onnx_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX Resize (and Ascend IR's of the same inputs): (x, roi, scales, sizes), in opset 10 (x,
     scales).
@@ -304,7 +304,7 @@ def _simple(x: Value, scales: Array, mode: str) -> Value:
     return x
 
 
-@operator(onnx=["Upsample"], parts=beside(_resized))
+@operator(onnx=["Upsample"], parts=along_unchanged_axes(_resized))
 def onnx_upsample(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX Upsample: scales are an input from opset 9 on, an attribute before, two attributes in
     opset 1.
@@ -357,7 +357,9 @@ def _framework_axis(
         "ResizeNearestNeighborV2",
         "ResizeNearestNeighborV2D",
     ],
-    parts=beside(lambda node, x, values: (1, 2) if node.dialect == "tensorflow" else None),
+    parts=along_unchanged_axes(
+        lambda node, x, values: (1, 2) if node.dialect == "tensorflow" else None
+    ),
 )
 def framework_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """TensorFlow's (x, size) and Ascend IR's, whose versions ...D have ``size`` as an attribute."""
@@ -428,7 +430,7 @@ def _interp_size(node: Node, name: str, size: int, like: Optional[int]) -> int:
     return size + (size - 1) * (int(node.get("zoom_factor", 1)) - 1)
 
 
-@operator(caffe=["Interp"], parts=beside(lambda node, x, values: (2, 3)))
+@operator(caffe=["Interp"], parts=along_unchanged_axes(lambda node, x, values: (2, 3)))
 def caffe_interp(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Interp of Caffe's branches: bilinear, the corners lie on each other; pads are negative and
     cut; a second input gives the size.
@@ -456,7 +458,7 @@ def caffe_interp(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Val
     return [x]
 
 
-@operator(caffe=["Resize"], parts=beside(lambda node, x, values: (2, 3)))
+@operator(caffe=["Resize"], parts=along_unchanged_axes(lambda node, x, values: (2, 3)))
 def caffe_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Resize of Caffe's branches: bilinear from the first row and column on; behind the last ones
     it adds nothing, so they fade.

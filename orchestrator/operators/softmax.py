@@ -6,7 +6,7 @@ from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
-from .computing_in_parts import but
+from .computing_in_parts import along_all_but
 from .convolution_operators import integers, named_input
 from .error_propagation import moved
 from .registry import CannotCompute, Inputs, Node, operator
@@ -122,7 +122,7 @@ def _along(node: Node, ndim: int) -> List[int]:
     ]
 
 
-@operator(onnx=["Softmax", "LogSoftmax"], parts=but(_along))
+@operator(onnx=["Softmax", "LogSoftmax"], parts=along_all_but(_along))
 def onnx_softmax(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX: from opset 13 on along one axis (the last), before over everything from an axis (1)
     on.
@@ -148,7 +148,7 @@ def onnx_softmax(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Val
     caffe=["Softmax"],
     tensorflow=["Softmax", "LogSoftmax"],
     ascend=["Softmax", "SoftmaxV2", "LogSoftmax", "LogSoftmaxV2"],
-    parts=but(_along),
+    parts=along_all_but(_along),
 )
 def other_softmax(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Caffe along its axis (1), TensorFlow along the last, Ascend IR along ``axes`` (the last)
