@@ -9,6 +9,7 @@ from typing import List, Optional, Tuple
 from ..diagnosis.row_digest import execution_key
 from ..errors import InputError, MissingPath
 from ..metrics.row import FAIL, Row
+from ..model.graphs import load_models
 from ..store.opening import STORE_FILE
 from ..store.store import RunStore
 
@@ -25,12 +26,18 @@ class Divergence:
         The ops that ran just before and after it, nearest first, as the comparison's rows show
         them.
     model_json
-        The model json that the comparison was made with, when it still exists.
+        The model's file that the comparison was made with, when it still exists.
+    model
+        The model_name folder of its dump; None where there is none.
+    step
+        Its step; None where the run has one step only.
     """
 
     op: str
     neighbours: Tuple[str, ...] = ()
     model_json: Optional[str] = None
+    model: Optional[str] = None
+    step: Optional[str] = None
 
 
 def read_divergence(path: str) -> Divergence:
@@ -63,9 +70,17 @@ def read_divergence(path: str) -> Divergence:
                 hint="there is nothing to narrow down",
             )
         first = min(failing, key=execution_key)
-        order = _execution_order(list(store.rows()), first)
+        rows = list(store.rows())
+        order = _execution_order(rows, first)
         inputs = store.get("inputs") or {}
-    return Divergence(first.op, _nearest_first(order, first.op), _model_json(inputs))
+    has_several_steps = len({row.step for row in rows}) > 1
+    return Divergence(
+        first.op,
+        _nearest_first(order, first.op),
+        _model_json(inputs, first.model),
+        first.model,
+        first.step if has_several_steps else None,
+    )
 
 
 def _execution_order(rows: List[Row], first: Row) -> List[str]:
@@ -88,7 +103,15 @@ def _nearest_first(order: List[str], op: str) -> Tuple[str, ...]:
     )
 
 
-def _model_json(inputs: object) -> Optional[str]:
-    """Return the model json among a store's inputs."""
+def _model_json(inputs: object, model_name: Optional[str]) -> Optional[str]:
+    """Return the model's file among a store's inputs: of a folder of them the one of this name."""
     value = inputs.get("model") if isinstance(inputs, dict) else None
-    return value if isinstance(value, str) and os.path.isfile(value) else None
+    if not isinstance(value, str) or not os.path.exists(value):
+        return None
+    if not os.path.isdir(value):
+        return value
+    try:
+        graph = load_models(value).of(model_name)
+    except InputError:
+        return None
+    return None if graph is None else graph.path

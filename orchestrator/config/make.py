@@ -137,6 +137,12 @@ class _Maker:
             return plan
         if self.divergence and plan.mode is None and plan.scene != "watcher":
             plan = replace(plan, mode="all")
+        if self.divergence and self.divergence.step and plan.step is None:
+            plan = replace(plan, step=self.divergence.step)
+            self.remarks.append(
+                "only step %s is dumped, in which it diverges first; --step names others"
+                % self.divergence.step
+            )
         extras = bool(self.request.skip_types or self.request.skip_ops or self.request.op_ranges)
         if extras and plan.level is None:
             plan = replace(plan, level="op")
@@ -179,7 +185,7 @@ class _Maker:
                 "is known"
             )
             self.remarks.append(message % self.divergence.op)
-            return (ModelDump(layers=names),)
+            return (ModelDump(name=self.divergence.model, layers=names),)
         require_models(self.models, "choosing layers")
         entries = []
         for graph, part in divided(self.models, self._holding_divergence(), self.request.selection):

@@ -158,7 +158,15 @@ def outputs(network: str, folder: str, runner: str, outfmt: str) -> None:
     help="This op is computed wrong, such as part0/MatMul, and with it all behind it …",
 )
 @click.option("--on-device", type=int, metavar="N", help="… on this device only …")
-@click.option("--from-step", type=int, metavar="N", default=0, help="… from this step on.")
+@click.option("--from-step", type=int, metavar="N", help="… from this step on.")
+@click.option("--in-step", type=int, metavar="N", help="… in this step only.")
+@click.option(
+    "--mode",
+    type=click.Choice(["all", "input", "output"]),
+    default="all",
+    show_default=True,
+    help="What the dumps hold.",
+)
 def train(
     folder: str,
     devices: int,
@@ -166,7 +174,9 @@ def train(
     seed: int,
     wrong: Optional[str],
     on_device: Optional[int],
-    from_step: int,
+    from_step: Optional[int],
+    in_step: Optional[int],
+    mode: str,
 ) -> None:
     """Write a training of two models: FOLDER/dump, FOLDER/golden/{step} and FOLDER/graphs (GE's
     text graphs).
@@ -181,10 +191,18 @@ def train(
         )
     if os.path.exists(os.path.join(folder, "dump")):
         raise UsageError("%s already holds dumps" % folder, hint="take another folder")
-    broken = () if wrong is None else (Wrong(wrong, on_device, from_step),)
-    training = Training(
-        devices=devices, steps=tuple(int(number) for number in numbers), seed=seed, wrong=broken
-    )
+    options = {"--on-device": on_device, "--from-step": from_step, "--in-step": in_step}
+    given = [name for name, value in options.items() if value is not None]
+    if given and wrong is None:
+        raise UsageError("%s needs --wrong, the op that is computed wrong" % given[0])
+    if from_step is not None and in_step is not None:
+        raise UsageError("--from-step and --in-step do not go together")
+    steps_at = tuple(int(number) for number in numbers)
+    if in_step is not None and in_step not in steps_at:
+        raise UsageError("--in-step %d: --steps has %s" % (in_step, steps))
+    first = in_step if in_step is not None else from_step or 0
+    broken = () if wrong is None else (Wrong(wrong, on_device, first, in_step),)
+    training = Training(devices=devices, steps=steps_at, seed=seed, wrong=broken, mode=mode)
     training.write(folder)
     put("%s: %d models, %d devices, steps %s" % (folder, len(training.models), devices, steps))
 

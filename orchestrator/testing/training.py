@@ -34,15 +34,19 @@ class Wrong:
         On this device only; None: on all.
     from_step
         In this step and all later ones.
+    to_step
+        Up to this step; None: to the last.
     """
 
     op: str
     device: Optional[int] = None
     from_step: int = 0
+    to_step: Optional[int] = None
 
     def concerns(self, op: str, device: int, step: int) -> bool:
         """Tell whether an op is computed wrong there."""
-        return op == self.op and self.device in (None, device) and step >= self.from_step
+        is_in_steps = step >= self.from_step and (self.to_step is None or step <= self.to_step)
+        return op == self.op and self.device in (None, device) and is_in_steps
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,8 @@ class Training:
         What is computed wrong.
     time
         The time folder.
+    mode
+        What is dumped, as dump_mode says it: ``all``, ``input`` or ``output``.
     """
 
     models: Tuple[str, ...] = ("ge_default_20260102030405_11", "ge_default_20260102030405_21")
@@ -75,6 +81,7 @@ class Training:
     seed: int = 0
     wrong: Tuple[Wrong, ...] = ()
     time: str = "20260102030405"
+    mode: str = "all"
 
     def __post_init__(self) -> None:
         names = [name for number in range(len(self.models)) for name in self._op_names(number)]
@@ -138,9 +145,10 @@ class Training:
         for step in self.steps if steps is None else steps:
             for number in range(len(self.models)) if models is None else models:
                 first_us = FIRST_TIMESTAMP_US + step * _STEP_US + 1000 * 1000 * number
-                yield from self.model(number, device, step).dumps(
+                dumps = self.model(number, device, step).dumps(
                     self.time, device, number + 1, step, first_us
                 )
+                yield from (dump.only(self.mode) for dump in dumps)
 
     def write_tree(self, root: str, **some: Any) -> List[str]:
         """Write whole dump files below ``root/{time}/{device}/{model}/{model_id}/{step}/``;

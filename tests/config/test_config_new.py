@@ -13,6 +13,7 @@ from goldwatch.cli.config_new import new
 from goldwatch.errors import GoldwatchError
 from goldwatch.metrics.row import Row
 from goldwatch.store.store import RunStore
+from goldwatch.testing import Training, Wrong, as_statistics
 
 
 def write(*words):
@@ -459,6 +460,22 @@ def test_narrow_takes_the_model_from_the_comparison(folder, om, tmp_path):
     assert dump("--dump-path", folder, "--narrow", out)["dump_list"][0]["model_name"] == "net"
     code, found = write("-q", "--for", "npu-json", "--dump-path", folder, "--narrow", out)
     assert (found["dump_layer"], found["dump_mode"]) == ("fused_conv pool soft/max", "all")
+
+
+def test_narrow_of_a_trainings_statistics_names_its_model_and_the_step_that_diverges(
+    folder, tmp_path
+) -> None:
+    wrong = Wrong("part0/MatMul", device=1, from_step=2)
+    Training(wrong=(wrong,)).write(str(tmp_path / "t"))
+    as_statistics(str(tmp_path / "t" / "dump"), str(tmp_path / "t" / "stats"))
+    words = ["compare", "t/stats", "t/golden", "-f", "t/graphs", "-o", "out", "--table", "none"]
+    assert run_here(["goldwatch", *words], tmp_path).returncode == 1
+    for options, step in (([], "2"), (["--step", "1"], "1")):
+        path = str(tmp_path / "out")
+        found = dump("--dump-path", folder, "--narrow", path, "--data", "tensor", *options)
+        (entry,) = found["dump_list"]
+        assert (entry["model_name"], found["dump_step"]) == ("ge_default_20260102030405_11", step)
+        assert entry["layer"] == ["part0/Mul", "part0/MatMul", "part0/Relu"]
 
 
 def test_narrow_is_refused_where_nothing_fails(folder, om, tmp_path):

@@ -11,6 +11,7 @@ import sys
 
 import numpy as np
 import pytest
+from in_process import run_here
 
 from goldwatch.naming import compose_golden_name
 from goldwatch.testing import (
@@ -24,6 +25,7 @@ from goldwatch.testing import (
     statistics,
 )
 
+PROGRAM = (sys.executable, "-m", "goldwatch.testing")
 GRAPH = "ge_default_20200808163719_121"
 LONG = "gradients/" + "tower/" * 45 + "MatMul"
 TIMESTAMP = 1767323045000000
@@ -120,3 +122,40 @@ def test_an_op_that_overflows_has_a_record_beside_its_dump(training) -> None:
         and "Mul.scale.3.0.1767323045000000.csv" in names
     )
     assert sum(name.isdigit() for name in names) == 1 and "mapping.csv" in names
+
+
+def _verdicts(folder):
+    done = run_here(
+        ["goldwatch", "compare", "t/dump", "t/golden", "-f", "t/graphs", "-o", "out"], folder
+    )
+    with open(str(folder / "out" / "result.json"), encoding="utf-8") as stream:
+        rows = json.load(stream)["rows"]
+    return done.returncode, rows
+
+
+def test_a_training_with_a_fault_in_one_step_only_passes_before_and_after_it(tmp_path) -> None:
+    words = ["t", "--wrong", "part0/MatMul", "--on-device", "1", "--in-step", "2"]
+    assert run_here([*PROGRAM, "train", *words], tmp_path).returncode == 0
+    code, rows = _verdicts(tmp_path)
+    failing = {(row["device"], row["step"]) for row in rows if row["verdict"] == "fail"}
+    assert code == 1 and failing == {("1", "2")}
+    assert {row["step"] for row in rows} == {"1", "2", "10"}
+
+
+def test_a_training_of_outputs_has_no_inputs_in_its_dumps(tmp_path) -> None:
+    assert run_here([*PROGRAM, "train", "t", "--mode", "output"], tmp_path).returncode == 0
+    _, rows = _verdicts(tmp_path)
+    assert {row["kind"] for row in rows if row["verdict"] == "pass"} == {"output"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--in-step", "2"], "--in-step needs --wrong"),
+        (["--wrong", "part0/MatMul", "--in-step", "3"], "--in-step 3: --steps has 1,2,10"),
+        (["--wrong", "part0/MatMul", "--in-step", "2", "--from-step", "1"], "do not go together"),
+    ],
+)
+def test_a_fault_that_can_never_come_is_refused(tmp_path, words, message) -> None:
+    done = run_here([*PROGRAM, "train", "t", *words], tmp_path)
+    assert done.returncode == 2 and message in done.stderr and not (tmp_path / "t").exists()
