@@ -65,7 +65,7 @@ def _show_version(context: click.Context, _: click.Parameter, value: bool) -> No
         "cure": (
             ".cure",
             "cure",
-            "Tell which operators must stay in float32, as the compiler's file.",
+            "Find the operators that must stay in float32, as the compiler's file.",
         ),
         "report": (
             ".report",
@@ -98,16 +98,16 @@ def _show_version(context: click.Context, _: click.Parameter, value: bool) -> No
             "convert",
             "Convert dumps to npy, raw elements or text, and npy to dumps.",
         ),
-        "inspect": (".inspect", "inspect", "Tell what is in files and folders."),
+        "inspect": (".inspect", "inspect", "Show what is in files and folders."),
         "serve": (".serve", "serve", "Serve runs as live pages and an API."),
         "submit": (".submit", "submit", "Have a service run a command, and wait for it."),
-        "status": (".status", "status", "Tell what a service's runs have come to."),
+        "status": (".status", "status", "Show the runs of a service."),
         "limits": (".limits", "limits", "Print the limits in force."),
-        "doctor": (".doctor", "doctor", "Tell what of this installation and machine may be wrong."),
+        "doctor": (".doctor", "doctor", "Check this installation and machine."),
         "completion": (
             ".completion",
             "completion",
-            "Have the shell complete commands and options.",
+            "Let the shell complete commands and options.",
         ),
     },
 )

@@ -110,7 +110,7 @@ comparison_options = option_group(
     topic(
         LIMITS,
         limit_options,
-        click.option("--allow-missing", is_flag=True, help="Forgive absent golden or dump files."),
+        click.option("--allow-missing", is_flag=True, help="Accept missing golden or dump files."),
         click.option(
             "--strict",
             is_flag=True,
@@ -128,7 +128,7 @@ comparison_options = option_group(
         OUTPUT,
         click.option("--overflow", is_flag=True, help="Add the OverFlow column."),
         click.option(
-            "--mapping", is_flag=True, help="Write the table of files besides: mapping_{time}.csv."
+            "--mapping", is_flag=True, help="Also write the table of files, mapping_{time}.csv."
         ),
         click.option("--force", is_flag=True, help="Discard other results in OUT."),
         report_options,
@@ -326,7 +326,7 @@ def compare(arguments: CompareArguments) -> int:
 
     TARGET is a dump tree or any folder in it, of tensors or of statistics (dump_data stats); GOLDEN
     holds .npy, .pb or .quant files, or another dump tree; or both are single files. Exit code: 0
-    all rows pass, 1 some row is outside its limits, 3 something could not be compared, 4 bad input.
+    all rows pass, 1 a row is outside its limits, 3 something could not be compared, 4 bad input.
 
     With --exact: which op is the first that makes other bytes of equal inputs.
 

@@ -133,13 +133,13 @@ metavar="N",
     LIMITS,
     custom_options,
     limit_options,
-    click.option("--allow-missing", is_flag=True, help="Forgive absent golden or dump files."),
+    click.option("--allow-missing", is_flag=True, help="Accept missing golden or dump files."),
 )
 @out_option("Folder of the files that are written.", required=True)
 @format_option
 @verbosity_options
 def command_compare_op(arguments: _Arguments) -> int:
-    """Look at one operator element by element: where its error sits and what it looks like.
+    """Look at one operator element by element: where its error is and what it looks like.
 
     TARGET and GOLDEN are folders as for compare, and OP is the device's op name or one of its
     original names; or two single files (dump, npy, pb, quant), without OP. Exit code: 0 all its

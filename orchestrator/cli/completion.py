@@ -75,7 +75,7 @@ def completion_script(shell: str, program: click.Command) -> str:
 )
 @click.option("--print", "prints", is_flag=True, help="Print the script, and change nothing.")
 def completion(shell: Optional[str], prints: bool) -> None:
-    """Have the shell complete goldwatch's commands, options and their values at Tab.
+    """Let the shell complete goldwatch's commands, options and their values at Tab.
 
     Without an argument for the shell that SHELL names. bash and zsh: the script goes to
     ~/.local/share/goldwatch and one line that reads it into ~/.bashrc or ~/.zshrc; fish: the script

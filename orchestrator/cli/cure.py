@@ -71,7 +71,7 @@ def cure(
     output_format: str,
     quiet: bool,
 ) -> int:
-    """Tell which operators to compute in float32, as the file that the compiler takes, and the
+    """Find the operators to compute in float32; write the compiler's file for them, and print the
     command that uses it.
 
     RESULT is a folder that compare, watch, run, merge or replay wrote; its dumps must still be

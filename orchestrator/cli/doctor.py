@@ -27,14 +27,14 @@ Document = Dict[str, Any]
 @format_option
 @verbosity_options
 def doctor(path: str, report: bool, output_format: str, quiet: bool) -> int:
-    """Tell what of this installation and this machine may be wrong; PATH is where dumps are, or
+    """Check this installation and this machine; PATH is where dumps are, or
     will be.
 
-    Looked at: packages and extras, Pythons with Caffe, TensorFlow or onnxruntime, the kernel that
-    computes, the toolkit, memory and limits, the locale, the file system of PATH, its room, and
-    inotify's limits against the folders below it. Nothing is changed.
+    It checks packages and extras, Pythons with Caffe, TensorFlow or onnxruntime, the kernel that
+    computes, the toolkit, memory and limits, the locale, the file system of PATH, its free
+    space, and inotify's limits against the folders below it. It changes nothing.
 
-    Exit code: 0 goldwatch works here, warnings or not, whatever is absent; 4 a package that it
+    Exit code: 0 goldwatch works here, even with warnings or missing extras; 4 a package that it
     needs does not work, or PATH does not exist.
 
     Example: goldwatch doctor /data/dump

@@ -33,7 +33,7 @@ _NOT_FINITE = "ops whose outputs hold NaN, Inf or values at the type's limit, by
 @format_option
 @verbosity_options
 def inspect(paths: Tuple[str, ...], stats: bool, op: Any, output_format: str, quiet: bool) -> int:
-    """Tell what is in files and folders: dumps, golden files, models, statistics, manifests,
+    """Show what is in files and folders: dumps, golden files, models, statistics, manifests,
     stores, or what else a file is.
 
     Exit code: 0 all is whole, 3 some file is damaged, 4 a PATH cannot be read.

@@ -30,7 +30,7 @@ limit_options = option_group(
         "limit_texts",
         multiple=True,
         metavar="[dtype=T:|type=T:|op=N:]METRIC=VALUE",
-        help="What a tensor must keep; may be repeated.",
+        help="Replace or add a limit; repeatable.",
     ),
     click.option(
         "--limits",

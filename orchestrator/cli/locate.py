@@ -163,12 +163,12 @@ class _Arguments(PrintArguments):
         default=0,
         show_default=True,
         metavar="N",
-        help="Of the random values.",
+        help="The seed of the random values.",
     ),
     click.option(
         "--shapes",
         metavar="SHAPES",
-        help="Of a dynamic om: x:1,3,200~224~8,224-230;y:4. A~B~STEP: a range, A-B: one and "
+        help="Shapes of a dynamic om: x:1,3,200~224~8,224-230;y:4. A~B~STEP: a range, A-B: one and "
         "the other.",
     ),
     click.option(
@@ -217,7 +217,7 @@ class _Arguments(PrintArguments):
     click.option(
         "--bundle",
         metavar="FILE.tar",
-        help="With the smallest part that fails, for somebody else (--narrow comes with it).",
+        help="Pack the smallest part that fails into this file (implies --narrow).",
     ),
     click.option(
         "--cure",
@@ -236,9 +236,7 @@ class _Arguments(PrintArguments):
 )
 @click.option("--until", type=click.Choice(_UNTIL), help="End after this step.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and the commands, and start nothing.")
-@click.option(
-    "--force", is_flag=True, help="In an OUT of another search do again what has changed."
-)
+@click.option("--force", is_flag=True, help="If OUT holds another search, repeat what has changed.")
 @format_option
 @verbosity_options
 def locate(arguments: _Arguments) -> int:
@@ -246,15 +244,14 @@ def locate(arguments: _Arguments) -> int:
     a comparison while it runs.
 
     MODEL is a prototxt (its caffemodel beside it), a frozen .pb or a SavedModel of TensorFlow 1.15,
-    an .onnx, or a second om, whose values are golden then. OM is the .om, or its json where a
-    program behind -- runs it; {om}, {acl_json}, {inputs}, {output}, {device} and {shapes} in its
-    words stand for what they say.
+    an .onnx, or a second om, whose values are then the golden data. OM is the .om, or its json if a
+    program behind -- runs it; {om}, {acl_json}, {inputs}, {output}, {device} and {shapes} in the
+    program's arguments are replaced.
 
-    \b
-    The plan is shown first, with all that is missing. Each step is a command of
-    goldwatch, atc or the runner; the same call goes on where it was stopped.
+    The plan is shown first, with everything that is missing. Each step is a command of goldwatch,
+    atc or the runner; after an interruption the same command goes on.
 
-    Exit code: the verdict's (0, 1, 3), 4 where something is missing, 5 where the program failed.
+    Exit code: the verdict's (0, 1, 3), 4 if something is missing, 5 if the program failed.
 
     Example: goldwatch locate model.onnx model.om -o out
     """

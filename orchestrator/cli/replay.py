@@ -49,7 +49,7 @@ class _Arguments(ResultArguments):
     click.option(
         "--weights",
         metavar="FILE",
-        help="Of a prototxt.  [default: the .caffemodel of its name beside it]",
+        help="Weights of a prototxt.  [default: the .caffemodel of its name beside it]",
     ),
     click.option(
         "-f",
@@ -93,7 +93,7 @@ class _Arguments(ResultArguments):
         "limit_texts",
         multiple=True,
         metavar="[dtype=T:|type=T:|op=N:]METRIC=VALUE",
-        help="In the place of a limit; repeatable.",
+        help="Replace a limit; repeatable.",
     ),
     click.option(
         "--result",

@@ -118,7 +118,7 @@ class ServeArguments:
         help="Holds one token, or lines NAME ROLE TOKEN, ROLE view or submit; read again when it "
         "changes.",
     ),
-    click.option("--tls-cert", metavar="FILE", help="Certificate chain in PEM: speak https."),
+    click.option("--tls-cert", metavar="FILE", help="Certificate chain in PEM: use https."),
     click.option("--tls-key", metavar="FILE", help="Its key.  [default: in the same file]"),
     click.option(
         "--public-url",

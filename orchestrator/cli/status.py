@@ -27,7 +27,7 @@ _ASKED = 200
 def status(
     server: str, token_file: Optional[str], run: Optional[str], output_format: str, quiet: bool
 ) -> int:
-    """Tell what the runs of a service have come to, or one RUN: its id, its folder, or a job's id.
+    """Show the runs of a service, or one RUN: its id, its folder, or a job's id.
 
     Exit code: without RUN 0; else the run's own, 3 while it is not finished, 130 when its job was
     cancelled, 4 when the service refuses or does not answer.

@@ -78,7 +78,7 @@ _STAMP = "%Y-%m-%d %H:%M:%S  "
         "shapes",
         multiple=True,
         metavar="NAME=1,64,112,112",
-        help="The shape of an input that nothing tells; repeatable.",
+        help="The shape of an input, if neither data nor model have it; repeatable.",
     ),
 )
 @topic(
@@ -101,7 +101,7 @@ _STAMP = "%Y-%m-%d %H:%M:%S  "
         type=click.Choice(BINS),
         default=FLOAT16,
         show_default=True,
-        help="What floats are in the .bin files.",
+        help="The type of floats in the .bin files.",
     ),
 )
 @topic(

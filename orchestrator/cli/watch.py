@@ -32,7 +32,7 @@ watch_options = option_group(
             "until_idle_s",
             type=float,
             metavar="SECONDS",
-            help="End when nothing changed in TARGET and GOLDEN so long, from the first dump on.",
+            help="End when TARGET and GOLDEN have not changed for so long, from the first dump on.",
         ),
         click.option(
             "--pid",
@@ -71,7 +71,7 @@ watch_options = option_group(
             "poll_s",
             type=float,
             metavar="SECONDS",
-            help="List the folders so often instead of asking the kernel.",
+            help="List the folders at this interval instead of asking the kernel.",
         ),
     ),
     comparison_options,
@@ -147,12 +147,12 @@ def watch_command(arguments: WatchArguments) -> int:
     """Compare dumps with golden data as they arrive; or merge what the watches of several hosts
     find.
 
-    TARGET may be missing so far, GOLDEN may be empty. Ctrl-C once: what has come is compared and
-    judged; twice: stop now. Exit code: 0 all rows pass, 1 some row is outside its limits, 3
-    something could not be compared, 4 bad input, or nothing came.
+    TARGET need not exist yet, GOLDEN may be empty. Ctrl-C once: compare and judge what has
+    arrived, then end; twice: stop at once. Exit code: 0 all rows pass, 1 a row is outside its
+    limits, 3 something could not be compared, 4 bad input, or no dump arrived.
 
-    With --merge the arguments are the OUT folders of watches, one a host; they may be missing so
-    far.
+    With --merge the arguments are the OUT folders of watches, one per host; they need not exist
+    yet.
 
     Example: goldwatch watch dump golden -f model.json -o out --until-idle 60
     """

@@ -248,7 +248,7 @@ def caffe(
 ) -> None:
     """Run a small Caffe network as a device would: FOLDER/model.json (the om json) and FOLDER/dump.
 
-    Values are float16, layers fused; what stands behind an op with a fault is computed from its
+    Values are float16, layers fused; the ops behind an op with a fault are computed from its
     wrong values.
 
     Example: python -m goldwatch.testing caffe net.prototxt net.caffemodel run -i data=input.npy
@@ -458,7 +458,7 @@ class _ServeArguments:
     metavar="N",
     default=2,
     show_default=True,
-    help="A device's files at once.",
+    help="Files that a device writes at the same time.",
 )
 @click.option(
     "--fault",

@@ -119,7 +119,7 @@ def test_zsh_and_fish_show_what_a_command_does(shell, mark, home):
         COMP_WORDS="goldwatch" if shell == "fish" else "goldwatch doct",
         COMP_CWORD="doct" if shell == "fish" else "1",
     )
-    assert "doctor" in told and "what of this installation" in told
+    assert "doctor" in told and "Check this installation" in told
 
 
 def test_bash_reads_the_installed_script_and_completes(home):
