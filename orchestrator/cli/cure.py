@@ -9,8 +9,8 @@ from typing import List, Optional, Set
 
 import click
 
+from ..cure.causes import ROUNDED
 from ..cure.choosing import UNBOUNDED
-from ..cure.measuring import ROUNDED
 from ..cure.option_files import FILES, KEEP_DTYPE, MODES
 from ..cure.run import DOCUMENT, Budget, Cure, Ranked
 from ..cure.run import cure as run_cure

@@ -17,7 +17,8 @@ from ..model.graph import ModelGraph
 from ..model.op_node import OpNode
 from ..naming import printable
 from ..text.wording import listed, plural
-from .measuring import NARROW, OpFacts
+from .causes import OpPrecision
+from .own_errors import NARROW
 
 KEEP_DTYPE, MIXLIST, CUSTOMIZE, OP_PRECISION, NPU = (
     "keep-dtype",
@@ -73,7 +74,7 @@ class Unit(NamedTuple):
 
 
 def units_of(
-    mode: str, facts: Mapping[str, OpFacts], graph: ModelGraph, nodes: Optional[Collection[str]]
+    mode: str, facts: Mapping[str, OpPrecision], graph: ModelGraph, nodes: Optional[Collection[str]]
 ) -> Tuple[Dict[str, Unit], Dict[str, str]]:
     """Return what an option may raise, by name, and by op why it cannot raise others.
 
@@ -117,7 +118,7 @@ def units_of(
     return units, refused
 
 
-def _why_not(mode: str, one: OpFacts) -> str:
+def _why_not(mode: str, one: OpPrecision) -> str:
     """Return why an option cannot raise an op; empty where it can."""
     if one.dtype not in NARROW:
         if mode == OP_PRECISION and one.product:
@@ -149,7 +150,7 @@ def _wide(ge_name: str) -> str:
 
 
 def content(
-    mode: str, units: Sequence[Unit], facts: Mapping[str, OpFacts], earlier: str = ""
+    mode: str, units: Sequence[Unit], facts: Mapping[str, OpPrecision], earlier: str = ""
 ) -> str:
     """Return the option's file.
 

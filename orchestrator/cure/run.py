@@ -14,8 +14,9 @@ from ..filesystem.outputs import atomic_text_writer
 from ..operators import CannotCompute
 from ..store.out_folder import make_folder
 from ..text.wording import listed, plural
+from .causes import OpPrecision
 from .choosing import MARGIN, Choice, Network
-from .measuring import NARROW, Measured, OnProgress, OpFacts, measure
+from .measuring import Measured, OnProgress, measure
 from .option_files import (
     CUSTOMIZE,
     FILES,
@@ -30,6 +31,7 @@ from .option_files import (
     earlier_file,
     units_of,
 )
+from .own_errors import NARROW
 from .rehearsing import ELEMENTS, FEWEST, MOST, narrowed
 
 DOCUMENT = "cure.json"
@@ -60,7 +62,7 @@ class Ranked:
     limit.
     """
 
-    facts: OpFacts
+    facts: OpPrecision
     contribution: float
     raised: bool
 
@@ -108,7 +110,7 @@ class Cure:
     file: Optional[str]
     units: Tuple[Unit, ...]
     ranked: Tuple[Ranked, ...]
-    others: Tuple[OpFacts, ...]
+    others: Tuple[OpPrecision, ...]
     refused: Mapping[str, str]
     before: float
     after: float
@@ -398,7 +400,7 @@ def _times(error: float) -> str:
     return "far beyond its limit" if error >= _FAR else "%.2g times its limit" % error
 
 
-def _rest(others: Sequence[OpFacts]) -> str:
+def _rest(others: Sequence[OpPrecision]) -> str:
     """Return that some operators are wrong for other reasons than precision; empty where none
     is.
     """

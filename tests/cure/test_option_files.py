@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from goldwatch.cure.measuring import OpFacts
+from goldwatch.cure.causes import OpPrecision
 from goldwatch.cure.option_files import (
     CUSTOMIZE,
     KEEP_DTYPE,
@@ -25,7 +25,7 @@ HALF, WHOLE = TensorDesc("DT_FLOAT16"), TensorDesc("DT_INT32")
 
 
 def facts(name, op_type="Relu", originals=None, dtype="float16", **more):
-    return OpFacts(
+    return OpPrecision(
         name, op_type, (name,) if originals is None else originals, dtype, 1e-3, "rounding", **more
     )
 
