@@ -11,12 +11,13 @@ from ..errors import UsageError
 from ..merging.merge import Merge, MergeProgress
 from ..merging.options import MOST_ROWS, POLL_S, MergeOptions
 from ..naming import printable
+from ..reports.report_formats import REPORT_FORMATS
 from ..run.watch_end import Signals
 from ..text.width import cut, shorten
 from .live_display import LiveDisplay, stop
 from .notify_option import Notify
 from .printing import columns_of
-from .report_options import FILES, no_earlier_reports, planned_reports
+from .report_options import no_earlier_reports, planned_reports
 from .result_text import print_result
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 TAKEN = {
     "folders", "out", "merge", "max_rows", "until_idle_s", "poll_s", "on_divergence",
     "stop_on_divergence", "notify", "strict", "force", "table", "output_format", "quiet",
-    *(name + "_file" for name in FILES),
+    *(name + "_file" for name in REPORT_FORMATS),
 }  # fmt: skip
 """Of the parameters of ``watch`` those that a merge takes."""
 

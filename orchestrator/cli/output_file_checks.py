@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Iterable, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Iterable, List, Mapping, Optional
 
 import click
 
 from ..errors import EnvironmentProblem, MissingPath, UsageError
 from ..filesystem.inputs import open_input
 from ..filesystem.mounts import nearest_folder
+from ..reports.report_formats import REPORT_FORMATS
 from ..reports.result_json import RESULT_FILE
 from ..store.lock import LOCK_FILE
 from ..store.opening import STORE_FILE
 from ..store.out_folder import SIDE_FILES
 
-REPORT_HEADS: Mapping[str, Tuple[bytes, ...]] = {
-    "html": (b"<!DOCTYPE html>",),
-    "junit": (b"<?xml version=",),
-    "markdown": (b"## goldwatch",),
-    # Several hosts or places: each of their folders has one of these before the name.
-    "csv": (b"Index,", b"Time,", b"Host,"),
-    "json": (b'{"summary": ', b'{"comparison": '),
-}
-"""What the files of a report may begin with, by the name of the option."""
-
-
 _ENDINGS = {
-    ".csv": "--csv", ".json": "--json", ".html": "--html", ".xml": "--junit", ".md": "--markdown",
-    ".txt": "", ".xlsx": "", ".npy": "", ".npz": "", ".bin": "", ".log": "", ".db": "",
-}  # fmt: skip
+    **{each.ending: "--" + name for name, each in REPORT_FORMATS.items()},
+    **dict.fromkeys((".txt", ".xlsx", ".npy", ".npz", ".bin", ".log", ".db"), ""),
+}
 """Endings of file names, and the report option that writes such a file."""
 
 
@@ -107,7 +97,7 @@ def refuse_foreign(option: str, path: str, kind: str) -> None:
         if os.path.lexists(path):
             raise
         return
-    if head and not head.startswith(REPORT_HEADS[kind]):
+    if head and not head.startswith(REPORT_FORMATS[kind].heads):
         message = (
             "%s %s: a file that is no earlier report of this kind is there; it is not replaced"
             % (option, path)

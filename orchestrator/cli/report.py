@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import click
 
 from ..errors import UsageError
+from ..reports.report_formats import REPORT_FORMATS
 from ..text.wording import size_text
 from .command import command, verbosity_options
 from .printing import say
 from .progress import ProgressBar
-from .report_options import FILES, ReportArguments, planned_reports, report_options, write_reports
+from .report_options import ReportArguments, planned_reports, report_options, write_reports
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def report(arguments: _Arguments) -> int:
     if not planned:
         raise UsageError(
             "nothing is asked for",
-            hint="name a file with %s" % " or ".join("--" + name for name in FILES),
+            hint="name a file with %s" % " or ".join("--" + name for name in REPORT_FORMATS),
         )
     with ProgressBar("writing", arguments.quiet) as bar:
         bar.update(0, 0)

@@ -6,12 +6,24 @@ import contextlib
 import os
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, Mapping, Optional, Tuple, Type
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    Mapping,
+    Optional,
+    Tuple,
+    Type,
+)
 
 import click
 
 from ..dumps.place import Place
 from ..errors import EnvironmentProblem, UsageError
+from ..reports.report_formats import REPORT_FORMATS
 from ..reports.result_json import RESULT_FILE
 from ..run.options import ComparisonOptions
 from ..store.opening import STORE_FILE
@@ -23,40 +35,36 @@ from .verdict_text import closer_words
 if TYPE_CHECKING:
     from ..reports.report_context import ReportFile
 
-FILES: Mapping[str, Tuple[str, str]] = {
-    "html": ("pages.report.HtmlFile", "an offline page to look at"),
-    "junit": ("reports.junit.JunitFile", "JUnit XML for a CI system"),
-    "markdown": ("reports.markdown.MarkdownFile", "Markdown for a pull request"),
-    "csv": ("reports.csv_tables.CsvFile", "the result table"),
-    "json": ("reports.result_json.JsonFile", "the whole run, as result.json"),
-}
-"""For the name of each option what writes its file (imported for those that are asked for), and
-what that holds.
-"""
-
 Reports = Dict[str, "Type[ReportFile]"]
 
 
+def _report_option(name: str, content: str) -> Callable[[Any], Any]:
+    def put_path(context: click.Context, parameter: click.Parameter, path: Optional[str]) -> None:
+        paths = context.params.setdefault("report_files", {})
+        if path is not None:
+            paths[name] = path
+
+    return click.option(
+        "--" + name,
+        name + "_file",
+        metavar="FILE",
+        expose_value=False,
+        callback=put_path,
+        help="%s%s." % (content[0].upper(), content[1:]),
+    )
+
+
 report_options = option_group(
-    *[
-        click.option(
-            "--" + name, name + "_file", metavar="FILE", help="%s%s." % (what[0].upper(), what[1:])
-        )
-        for name, (_, what) in FILES.items()
-    ]
+    *[_report_option(name, each.content) for name, each in REPORT_FORMATS.items()]
 )
 """The options that name the files of a report."""
 
 
 @dataclass(frozen=True)
 class ReportArguments:
-    """The values of :data:`report_options`."""
+    """The values of :data:`report_options`: paths by the name of the format."""
 
-    html_file: Optional[str]
-    junit_file: Optional[str]
-    markdown_file: Optional[str]
-    csv_file: Optional[str]
-    json_file: Optional[str]
+    report_files: Mapping[str, str]
 
 
 def planned_reports(arguments: ReportArguments, out: str) -> Reports:
@@ -72,8 +80,8 @@ def planned_reports(arguments: ReportArguments, out: str) -> Reports:
     """
     planned: Reports = {}
     named: Dict[str, str] = {}
-    for name, (home, _) in FILES.items():
-        path = getattr(arguments, name + "_file")
+    for name, each in REPORT_FORMATS.items():
+        path = arguments.report_files.get(name)
         if path is None:
             continue
         place = os.path.realpath(path)
@@ -87,7 +95,7 @@ def planned_reports(arguments: ReportArguments, out: str) -> Reports:
         require_room("--%s %s" % (name, path), path)
         refuse_foreign("--" + name, path, name)
         named[place] = name
-        planned[path] = _writer(home)
+        planned[path] = _writer(each.writer)
     return planned
 
 

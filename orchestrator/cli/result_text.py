@@ -32,7 +32,7 @@ from .printing import (
 )
 from .progress import ProgressBar
 from .replay_next import replay_words
-from .report_options import FILES, ReportArguments, Reports, write_reports
+from .report_options import ReportArguments, Reports, write_reports
 from .shell_words import command_words, shell_lines, shell_word
 from .verdict_text import closer_words, default_words, narrow_words, verdict_lines
 
@@ -237,8 +237,7 @@ def _option_hints(result: RunResult) -> List[str]:
 
 
 def _report_words(out: str) -> List[str]:
-    kind = next(iter(FILES))
     words = command_words(
-        ["goldwatch", "report"], [out], ["--" + kind, os.path.join(out, "report." + kind)]
+        ["goldwatch", "report"], [out], ["--html", os.path.join(out, "report.html")]
     )
     return [shell_word(word) for word in words]

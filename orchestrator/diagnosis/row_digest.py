@@ -1,4 +1,11 @@
-"""Digests of rows: the few numbers and marks of a row that suspects and explanations need."""
+"""Digests of rows: the few numbers and marks of a row that suspects and explanations need.
+
+They are a form of a row of their own, packed where the row is made and unpacked when a run ends,
+for the sake of memory: of 300,000 rows each takes 3.9 KiB as a :class:`Row`, 1.8 KiB as a digest,
+and 1.0 KiB as one that was unpacked so that rows share what they have in common. Digests that are
+pickled as they are take 2.3 KiB once they are read again, and a sixth more time. Rows that are read
+from the store take ten times as long.
+"""
 
 from __future__ import annotations
 

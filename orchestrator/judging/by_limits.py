@@ -6,12 +6,9 @@ import math
 from functools import lru_cache
 from typing import Any, Collection, FrozenSet, List, Mapping, NamedTuple, Optional, Tuple
 
-from ..metrics.row import DIFFERENT, FAIL, MEASURES, WORST_SLICE, Row
+from ..metrics.row import BOOL_METRICS, DIFFERENT, FAIL, MEASURES, WORST_SLICE, Row
 from ..statistics_dumps import tensor_statistics as statistics
 from .limits import ANY, DEFAULTS, Limit, Limits, Subject, for_statistics
-
-BOOL_METRICS = ("CosineSimilarity", "RelativeEuclideanDistance", DIFFERENT)
-"""The metrics that mean something between two bool tensors."""
 
 DISTANCES = ("CosineSimilarity", "RelativeEuclideanDistance", WORST_SLICE)
 """The metrics whose place DifferentElements takes where it applies."""

@@ -26,12 +26,9 @@ from .metric_result import MetricResult, added_counts, notes_and_outcome, values
 from .numpy_kernel import Visit, as_reals, fast_sums, load, load_limit, pieces, workspace
 from .pair_sums import PairSums
 from .rounding_slack import NO_ROUNDING, Slack, distances_without_slack
-from .row import DIFFERENT, MEASURES, METRICS, WORST_SLICE
+from .row import BOOL_METRICS, DIFFERENT, MEASURES, METRICS, WORST_SLICE
 from .slice_sums import NO_NEEDS, SliceAxis, Where, needs_of
 from .slices import SliceSums, WorstSlice
-
-BOOL_METRICS = ("CosineSimilarity", "RelativeEuclideanDistance")
-"""The metrics that mean something between two bool tensors."""
 
 DIVERGENCE = "KullbackLeiblerDivergence"
 _RELATIVE = ("AccumulatedRelativeError", "MaxRelativeError", "MeanRelativeError")
@@ -288,7 +285,8 @@ class Accumulator:
         not_applicable = [] if whole is not None else [DIFFERENT]
         if self._kinds == ("?", "?"):
             not_applicable += [name for name in (*METRICS, WORST_SLICE) if name not in BOOL_METRICS]
-            reasons.append("both tensors are bool: only %s and %s are defined" % BOOL_METRICS)
+            defined = " and ".join(name for name in METRICS if name in BOOL_METRICS)
+            reasons.append("both tensors are bool: only %s are defined" % defined)
         for name in not_applicable:
             values[name] = _NO_VALUES[name]
         return MetricResult(

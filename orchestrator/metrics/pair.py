@@ -33,7 +33,17 @@ from .pair_sums import PairSums
 from .pair_task import PairTask, Settings
 from .reads_past_page_cache import evicting_reads
 from .rounding_slack import Slack, rounding_slack
-from .row import CORRUPT, FAIL, NOT_COMPARED, NOTHING_FINITE, PASS, SAMPLED, WORST_SLICE, Row
+from .row import (
+    CORRUPT,
+    FAIL,
+    NOT_COMPARED,
+    NOTHING_FINITE,
+    PASS,
+    SAMPLED,
+    WORST_SLICE,
+    Row,
+    columns_of,
+)
 from .slice_sums import SliceAxis
 from .slices import borders, slice_axes
 from .statistics_pair import compare_statistics, is_known_by_statistics
@@ -406,21 +416,7 @@ def _overflow(target: Tensor, result: MetricResult, sampled: bool) -> Optional[b
     return False if not result.count and target.dtype.kind in ("f", "c") else result.overflow
 
 
-_FINDINGS = (
-    *(
-        "shape",
-        "metrics",
-        "worst_slice",
-        "nan",
-        "inf",
-        "overflow",
-        "verdict",
-        "reason",
-        "decided_by",
-        "warning",
-    ),
-    *("target_dtype", "golden_dtype", "golden_address", "cause"),
-)
+_FINDINGS = tuple(column.name for column in columns_of(Row) if column.of_pair)
 
 
 def _taken_over(task: PairTask, other: PairTask, row: Row) -> Optional[Row]:

@@ -62,6 +62,9 @@ MEASURES = METRICS + (WORST_SLICE, DIFFERENT)
 only when they are asked for.
 """
 
+BOOL_METRICS = ("CosineSimilarity", "RelativeEuclideanDistance", DIFFERENT)
+"""The measures that mean something between two bool tensors."""
+
 NOTHING_FINITE = "nothing_finite"
 """Row.warning: no element is finite, on both sides alike, so nothing was compared."""
 
@@ -99,6 +102,8 @@ class Column(NamedTuple):
         Whether result.json shows it.
     hosts_only
         There in runs of several hosts only.
+    of_pair
+        Told by the elements of the two tensors: a pair of the same bytes has the same.
     heading
         Its heading in the result tables; empty: not there.
     label
@@ -113,6 +118,7 @@ class Column(NamedTuple):
     minimum: Optional[int] = None
     in_json: bool = True
     hosts_only: bool = False
+    of_pair: bool = False
     heading: str = ""
     label: str = ""
 
@@ -216,18 +222,21 @@ class Row:
         default=None,
         heading="Shape",
         label="shape",
+        of_pair=True,
     )
     target_dtype: Optional[str] = column(
         "element type of the target; null when unknown",
         default=None,
         heading="DataType",
         label="target type",
+        of_pair=True,
     )
     golden_dtype: Optional[str] = column(
         "element type of the golden tensor; null when unknown",
         default=None,
         heading="DataType",
         label="golden type",
+        of_pair=True,
     )
     address: Optional[int] = column(
         "of the target, in bytes, from its dump file's header; null when absent",
@@ -239,44 +248,61 @@ class Row:
         default=None,
         in_json=False,
         heading="Address",
+        of_pair=True,
     )
     metrics: Mapping[str, Any] = column(
         'the metrics that were computed, in full precision; "NaN" where there is no result; '
         "metrics of the user's own may be text",
         default_factory=dict,
+        of_pair=True,
     )
     worst_slice: Optional[Tuple[int, int]] = column(
         "the slice with the largest distance: an axis of the golden and the index along it; null "
         "where nothing differs or there is one slice only",
         default=None,
+        of_pair=True,
     )
     nan: Optional[Dict[str, int]] = column(
-        "how many elements are NaN; null when not compared", default=None
+        "how many elements are NaN; null when not compared",
+        default=None,
+        of_pair=True,
     )
     inf: Optional[Dict[str, int]] = column(
-        "how many elements are infinite; null when not compared", default=None
+        "how many elements are infinite; null when not compared",
+        default=None,
+        of_pair=True,
     )
     overflow: Optional[bool] = column(
-        "whether the op overflowed; null where not checked", default=None, heading="OverFlow"
+        "whether the op overflowed; null where not checked",
+        default=None,
+        heading="OverFlow",
+        of_pair=True,
     )
-    verdict: str = column("what the limits say", choices=VERDICTS)
+    verdict: str = column(
+        "what the limits say",
+        choices=VERDICTS,
+        of_pair=True,
+    )
     reason: str = column(
         "notes and causes joined by '; ', may be empty for pass",
         default="",
         heading="CompareFailReason",
         label="reason",
+        of_pair=True,
     )
     decided_by: str = column(
         "the limits that decided, written as options have them, joined by '; ': those not met of "
         "a failing row, all that were looked at of a passing one; empty where no limit decided",
         default="",
         label="decided by",
+        of_pair=True,
     )
     warning: str = column(
         "empty, or what makes a passing row doubtful: nothing_finite, sampled, statistics, "
         "decided_otherwise",
         default="",
         label="warning",
+        of_pair=True,
     )
     cause: str = column(
         "why a row is not_compared: golden_missing, dump_missing (which can be forgiven), corrupt, "
@@ -284,6 +310,7 @@ class Row:
         "golden manifest says so), crashed, by_name (no model tells whether the golden tensor of "
         "its name is its counterpart); else empty",
         default="",
+        of_pair=True,
     )
     target_file: Optional[str] = column(
         "relative to TARGET, or absolute; null when there is none",

@@ -9,6 +9,7 @@ import re
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional
 
 from ..errors import FormatError
+from ..reports.report_formats import REPORT_FORMATS
 from ..schemas.documents import check_document
 from .answers import Problem
 from .root_folders import Roots
@@ -31,11 +32,15 @@ REFUSED: Mapping[str, str] = {
 """Options that no client may give, each with the reason."""
 
 PATHS = frozenset({"acl", "model", "quant-json", "unfused-om", "weights", "result", "limits"})
-REPORTS = frozenset({"html", "junit", "markdown", "csv", "json"})
+REPORTS = frozenset(REPORT_FORMATS)
 OUTPUTS = REPORTS | {"out"}
 """Options that name a file or folder: one that is read, one that is written."""
 
-REPORT_NAME = re.compile(r"(?:report|junit|diff)[-\w.]*\.(?:html|xml|md|csv|json)\Z", re.A)
+REPORT_NAME = re.compile(
+    r"(?:report|junit|diff)[-\w.]*(?:%s)\Z"
+    % "|".join(re.escape(each.ending) for each in REPORT_FORMATS.values()),
+    re.A,
+)
 """Names of files that a job may write into its run's folder, where they may be had."""
 
 _NAMED_LIMITS = ("default", "vendor")

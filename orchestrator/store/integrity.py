@@ -16,6 +16,10 @@ from .rowsql import checksum, column_list, key_of_values
 
 APPLICATION_ID = 0x476F6C64
 LAYOUT_VERSION = 1
+LAYOUT_DIGEST = "1:6457f5093ce6559e"
+"""The version with a digest of the tables that it stands for, by scripts/row_schema, which refuses
+others of the same version.
+"""
 
 CHECKED = {
     "run": "key, value",

@@ -123,7 +123,10 @@ def _matched(
         )
     except FormatError as error:
         raise NotComparable("target: %s" % error.message) from error
-    if layout is None:
+    matcher = None
+    if layout is not None:
+        matcher = _Matcher(target, layout, golden, origin_format, golden_format)
+    if layout is None or matcher is None or not matcher.formats:
         raise NotComparable(
             "target layout %s %s is not supported; golden %s"
             % (target.format, list(target.shape), list(golden))
@@ -134,7 +137,7 @@ def _matched(
         and _in_place(layout, origin_format, golden_format)
     ):
         return Geometry(golden, layout, layout.letters, golden)
-    return _Matcher(target, layout, golden, origin_format, golden_format).match(origin_shape)
+    return matcher.match(origin_shape)
 
 
 def match_stored(target: Tensor, golden: Tensor) -> Geometry:

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goldwatch.errors import NotComparable, UsageError
-from goldwatch.metrics.accumulator import BOOL_METRICS, Accumulator, overflow
+from goldwatch.metrics.accumulator import Accumulator, overflow
 from goldwatch.metrics.both_passes import KLPass, compare_blocks
-from goldwatch.metrics.row import FAIL, METRICS, PASS
+from goldwatch.metrics.row import BOOL_METRICS, FAIL, METRICS, PASS
 
 
 def run(x, y, metrics=METRICS):

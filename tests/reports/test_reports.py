@@ -12,8 +12,6 @@ from xml.etree import ElementTree
 import pytest
 from junit_form import check_schema
 
-from goldwatch.cli.output_file_checks import REPORT_HEADS
-from goldwatch.cli.report_options import FILES
 from goldwatch.diagnosis.summary import summarise
 from goldwatch.dumps.place import Place
 from goldwatch.judging.limits import Limits, parse_limits
@@ -23,6 +21,7 @@ from goldwatch.reports.junit import JunitFile
 from goldwatch.reports.markdown import MOST_CHARACTERS, MarkdownFile
 from goldwatch.reports.markdown_text import code, plain
 from goldwatch.reports.report_context import ReportContext, write_files
+from goldwatch.reports.report_formats import REPORT_FORMATS
 from goldwatch.reports.result_json import JsonFile
 from goldwatch.reports.worst_rows import Worst
 from goldwatch.store.rowsql import plain_tree
@@ -343,16 +342,15 @@ def test_the_csv_table_of_several_places_names_them(tmp_path, make_row):
 def test_the_first_bytes_of_every_report_are_recognised(tmp_path, make_row, places, comparison):
     """A later report takes its place; nothing else is replaced."""
     rows = [make_row(number, **place) for number, place in enumerate(places)]
-    for name, (home, _) in FILES.items():
-        module, _, kind = home.rpartition(".")
+    for name, each in REPORT_FORMATS.items():
+        module, _, kind = each.writer.rpartition(".")
         text = write(
             tmp_path,
             getattr(import_module("goldwatch." + module), kind),
             rows,
             told_of(rows, comparison=comparison),
         )
-        assert text.encode("utf-8").startswith(REPORT_HEADS[name]), (name, text[:80])
-    assert len(FILES) == len(REPORT_HEADS)
+        assert text.encode("utf-8").startswith(each.heads), (name, text[:80])
 
 
 def test_the_worst_rows_are_ordered_by_distance(make_row):

@@ -5,18 +5,39 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.machinery import SourceFileLoader
+from types import ModuleType
+
+import pytest
 
 from goldwatch.metrics.row import METRICS, Row, columns_of
 from goldwatch.reports.csv_cells import Columns, header
 from goldwatch.schemas import load_schema
+from goldwatch.store.integrity import LAYOUT_VERSION
 from goldwatch.store.row_schema import TYPES
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
+SCRIPT = os.path.join(ROOT, "scripts", "row_schema")
+
+
 def test_the_generated_schemas_are_up_to_date():
-    script = os.path.join(ROOT, "scripts", "row_schema")
-    assert subprocess.call([sys.executable, script, "--check"]) == 0, "run scripts/row_schema"
+    assert subprocess.call([sys.executable, SCRIPT, "--check"]) == 0, "run scripts/row_schema"
+
+
+def test_other_tables_of_a_store_need_a_higher_version(monkeypatch):
+    script = ModuleType("row_schema")
+    script.__file__ = SCRIPT
+    SourceFileLoader("row_schema", SCRIPT).exec_module(script)
+    sql = script.row_sql()
+    recorded = "%d:%s" % (LAYOUT_VERSION, script.digest_of(sql))
+    assert script.recorded_layout(sql, recorded) == recorded
+    changed = sql.replace("op_type TEXT", "op_type BLOB")
+    with pytest.raises(SystemExit, match="LAYOUT_VERSION .* must be one higher"):
+        script.recorded_layout(changed, recorded)
+    monkeypatch.setattr(script, "LAYOUT_VERSION", LAYOUT_VERSION + 1)
+    assert script.recorded_layout(changed, recorded).startswith("%d:" % (LAYOUT_VERSION + 1))
 
 
 def test_every_column_has_a_type_and_a_meaning():

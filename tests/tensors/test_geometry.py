@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goldwatch.errors import NotComparable
+from goldwatch.tensors import axes, geometry
 from goldwatch.tensors.blocks import aligned_blocks, match_layouts, match_stored
 from goldwatch.tensors.boxes import boxes
 from goldwatch.tensors.dtypes import dtype_by_code
@@ -214,6 +215,36 @@ def test_a_flattened_input_of_a_fully_connected_layer_matches_its_golden():
     target = Tensor(dtype_by_code(2), data.shape, "FRACTAL_NZ", MemorySource(data))
     pairs = list(aligned_blocks(target, Tensor.from_array(array), geometry))
     assert all(np.array_equal(x, y) for x, y in pairs) and sum(x.size for x, _ in pairs) == 60
+
+
+UNSUPPORTED = frozenset(
+    "NC1C0HWPAD FSR_NCHW FRACTAL_DECONV FRACTAL_DECONV_TRANSPOSE FRACTAL_DECONV_SP_STRIDE_TRANS "
+    "FRACTAL_Z_C04 DECONV_SP_STRIDE8_TRANS NC1KHKWHWC0 BN_WEIGHT FILTER_HWCK LOOKUP_LOOKUPS "
+    "LOOKUP_KEYS LOOKUP_VALUE LOOKUP_OUTPUT LOOKUP_HITS C1HWNCoC0 FRACTAL_ZZ "
+    "FRACTAL_Z_3D_TRANSPOSE FRACTAL_ZN_LSTM FRACTAL_Z_G ND_RNN_BIAS FRACTAL_ZN_RNN YUV YUV_A "
+    "FRACTAL_Z_WINO C1HWC0".split()
+)
+
+
+@pytest.mark.parametrize("name", sorted(set(FORMATS.values()) - UNSUPPORTED))
+def test_a_layout_is_compared_with_a_golden_of_another_shape_unless_it_is_listed(name):
+    ranks = {"FRACTAL_NZ": 4, **{name: len(name) for name in axes._LETTERED}}
+    ranks.update((name, len(sizes)) for name, (_, sizes) in axes._SPLIT.items())
+    shape = (16,) * ranks.get(name, 2)
+    with pytest.raises(NotComparable, match="differs in shape"):
+        match(name, shape, (3, 5, 7), None)
+
+
+@pytest.mark.parametrize("name", sorted(UNSUPPORTED))
+def test_a_layout_that_is_listed_is_a_reason(name):
+    with pytest.raises(NotComparable, match="target layout %s .* is not supported" % name):
+        match(name, (16,) * 6, (3, 5, 7), None)
+
+
+def test_a_layout_whose_plain_orders_are_not_known_is_a_reason(monkeypatch):
+    monkeypatch.setattr(geometry, "_FAMILIES", ())
+    with pytest.raises(NotComparable, match="target layout NC1HWC0 .* is not supported"):
+        match("NC1HWC0", (1, 1, 2, 2, 16), (11, 13, 17), None)
 
 
 def test_groups_come_from_the_sub_format():

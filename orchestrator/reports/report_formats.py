@@ -1,0 +1,56 @@
+"""The formats of a report: the table from which the commands' options, the checks of the files that
+they name and what a service lets jobs write derive.
+"""
+
+from __future__ import annotations
+
+from typing import Mapping, NamedTuple, Tuple
+
+
+class ReportFormat(NamedTuple):
+    """One format.
+
+    Attributes
+    ----------
+    writer
+        What writes its file, a :class:`goldwatch.reports.report_context.ReportFile`: module and
+        class below goldwatch, imported when a file is asked for.
+    content
+        What the file is, for the help of its option.
+    ending
+        How its files end.
+    heads
+        What they may begin with: a later report takes their place, nothing else is replaced.
+    """
+
+    writer: str
+    content: str
+    ending: str
+    heads: Tuple[bytes, ...]
+
+
+REPORT_FORMATS: Mapping[str, ReportFormat] = {
+    "html": ReportFormat(
+        "pages.report.HtmlFile", "an offline page to look at", ".html", (b"<!DOCTYPE html>",)
+    ),
+    "junit": ReportFormat(
+        "reports.junit.JunitFile", "JUnit XML for a CI system", ".xml", (b"<?xml version=",)
+    ),
+    "markdown": ReportFormat(
+        "reports.markdown.MarkdownFile", "Markdown for a pull request", ".md", (b"## goldwatch",)
+    ),
+    "csv": ReportFormat(
+        "reports.csv_tables.CsvFile",
+        "the result table",
+        ".csv",
+        # Several hosts or places: each of their folders has one of these before the name.
+        (b"Index,", b"Time,", b"Host,"),
+    ),
+    "json": ReportFormat(
+        "reports.result_json.JsonFile",
+        "the whole run, as result.json",
+        ".json",
+        (b'{"summary": ', b'{"comparison": '),
+    ),
+}
+"""By the name of the option."""
