@@ -1,6 +1,4 @@
-"""Signals are not lost at the end of an object's life, and an interruption is told from other
-errors.
-"""
+"""Signals during finalisers are not lost, and interrupts are told from other errors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The tests themselves: they wait for conditions, never for a time, and assert nothing about how
-long something takes.
-"""
+"""Tests wait for conditions, never for a time, and assert nothing about durations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The library speaks no command-line words: options are named in cli/ only."""
+"""The library names no command-line options; only cli/ does."""
 
 from __future__ import annotations
 

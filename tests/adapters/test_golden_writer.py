@@ -1,5 +1,5 @@
-"""`GoldenWriter`: names, collisions, lengths, order, modes, manifest, and what a kill leaves
-behind.
+"""``GoldenWriter``: names, collisions, lengths, order, modes, manifest, and the files left by a
+kill.
 """
 
 from __future__ import annotations

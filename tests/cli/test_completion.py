@@ -1,4 +1,4 @@
-"""``goldwatch completion``: what it installs, and what the shells are told."""
+"""``goldwatch completion``: the files that it installs, and what the shells complete."""
 
 from __future__ import annotations
 

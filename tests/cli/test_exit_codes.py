@@ -1,4 +1,4 @@
-"""The command line's frame: help, exit codes, JSON errors."""
+"""Help, exit codes and JSON errors of the command line."""
 
 from __future__ import annotations
 

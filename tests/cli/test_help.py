@@ -1,4 +1,4 @@
-"""What the help of a command shows first, and what is shown where nothing was asked."""
+"""The order of a command's help, and the short help shown without arguments."""
 
 from __future__ import annotations
 

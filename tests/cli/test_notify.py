@@ -1,5 +1,5 @@
-"""``--notify``: the first final divergence and the end of a watch or run, told to a URL that may be
-slow, wrong or away.
+"""``--notify``: the first final divergence and the end of a watch or run are sent to a URL, which
+may be slow, wrong or unreachable.
 """
 
 from __future__ import annotations

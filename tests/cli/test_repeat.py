@@ -1,4 +1,4 @@
-"""``goldwatch repeat``: a program run several times, and runs that are there."""
+"""``goldwatch repeat``: a program run several times, and existing runs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""``goldwatch report`` and the options of the same names: files about a run from its store
-alone.
-"""
+"""``goldwatch report`` and the report options: files written from a run's store alone."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""``--html``: from the command line, of runs that ended, that did not, and of ops that compare-op
-has looked at.
-"""
+"""``--html``: pages of finished and unfinished runs, and of ops with details from compare-op."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On a Python that the service does not run on, one sentence says so."""
+"""``goldwatch serve`` on a Python that is too old for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands to copy: their words and their lines."""
+"""Commands to copy: quoting and line breaks."""
 
 from __future__ import annotations
 

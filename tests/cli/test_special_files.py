@@ -1,5 +1,5 @@
-"""Named pipes, sockets and devices where a file is expected are refused at once; what is written
-never goes through a link.
+"""Pipes, sockets and devices given in place of files are refused at once; nothing is written
+through a link.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One grammar of steps for `golden tf dump --steps` and `config new --step`."""
+"""One syntax of steps for ``golden tf dump --steps`` and ``config new --step``."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What compare shows on a terminal: it fits, the suspects come first, and the last three lines are
-verdict, culprit and next command.
+"""compare on a terminal: lines fit, suspects come first, the last lines are verdict, culprit and
+next command.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Names come from files that anybody may have made: one place prints, and it prints no control
-character.
-"""
+"""Names come from untrusted files: one module prints, and it escapes control characters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes in a command line are told as all others: what, where, what to do."""
+"""Mistakes on the command line are reported with the place and the correction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What names a cluster, and what is refused before anybody is asked."""
+"""Addresses of clusters, and those refused before anything is connected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run compared by a Dask cluster is the run that one machine makes, whatever becomes of the
+"""A run compared by a Dask cluster has the results of a local run, whatever happens to the
 workers.
 """
 

@@ -1,6 +1,4 @@
-"""Addresses where no scheduler speaks as it should, and what is told of them: one sentence,
-soon.
-"""
+"""Addresses where no usable scheduler answers: one sentence says so, soon."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A cluster of this command's own: ended with all that it has started, whoever hangs and however it
-ends.
-"""
+"""A cluster started by the command: ended with all its processes, however the command ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedulers and workers that are there when a run begins, and answer no more."""
+"""Schedulers and workers that stop answering during a run."""
 
 from __future__ import annotations
 

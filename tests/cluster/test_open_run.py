@@ -1,4 +1,4 @@
-"""What a worker keeps open for a run is closed, whenever the run ends."""
+"""What a worker keeps open for a run is closed whenever the run ends."""
 
 from __future__ import annotations
 

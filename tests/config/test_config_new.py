@@ -1,4 +1,4 @@
-"""config new on the command line: what it writes, refuses and says."""
+"""``config new`` on the command line: what it writes and refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The size of what several entries of dump_list dump together, against a plain count."""
+"""The size of several entries of dump_list together, against a plain count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The library speaks of fields; options belong to the command line."""
+"""Messages of the library name fields; only the command line names options."""
 
 from __future__ import annotations
 

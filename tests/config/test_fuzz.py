@@ -1,4 +1,4 @@
-"""Whatever the file holds, the checker answers with findings that fit their schema."""
+"""Whatever a file holds, the checker answers with findings that fit their schema."""
 
 from __future__ import annotations
 

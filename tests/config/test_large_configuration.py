@@ -1,5 +1,5 @@
-"""Ten megabytes of layers against thirty thousand ops: the work is counted, for the time depends on
-the machine.
+"""Ten megabytes of layers against thirty thousand ops; work is counted, since time depends on the
+machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What people read: the text of config check, and why config new refuses."""
+"""Texts of ``config check``, and why ``config new`` refuses."""
 
 from __future__ import annotations
 

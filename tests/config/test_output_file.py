@@ -1,4 +1,4 @@
-"""Where ``config new`` writes."""
+"""The file that ``config new`` writes or changes."""
 
 from __future__ import annotations
 

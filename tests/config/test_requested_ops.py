@@ -1,4 +1,4 @@
-"""What a dump configuration asks for of a model."""
+"""The ops of a model that a dump configuration requests."""
 
 from __future__ import annotations
 

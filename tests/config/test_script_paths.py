@@ -1,6 +1,4 @@
-"""The switches of a script against programs that are run: every choice of branches, one after the
-other.
-"""
+"""Findings about a script's switches, against running the script in every choice of branches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers to stored elements and back, against slow references."""
+"""Numbers encoded as stored elements and decoded, against slow references."""
 
 from __future__ import annotations
 

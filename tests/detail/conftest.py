@@ -1,4 +1,4 @@
-"""Pairs of npy files, looked at in detail."""
+"""Details of a pair of npy files."""
 
 from __future__ import annotations
 

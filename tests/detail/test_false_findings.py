@@ -1,5 +1,5 @@
-"""What is not claimed: patterns that a few large elements, one element or the type itself would
-only seem to show.
+"""Patterns that a few large elements, one element or the element type only seem to show are not
+reported.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every element as text, against Python's own formatting and a csv.reader."""
+"""Every element written as text, against Python's formatting and csv.reader."""
 
 from __future__ import annotations
 

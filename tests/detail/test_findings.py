@@ -1,5 +1,5 @@
-"""Planted patterns of every kind are recognised with float16's rounding on top; healthy tensors
-have no finding but that.
+"""Planted patterns of every kind are found beside float16's rounding; healthy tensors have no
+finding but "healthy".
 """
 
 from __future__ import annotations

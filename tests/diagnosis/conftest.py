@@ -1,5 +1,5 @@
-"""Small networks, healthy or with an error of their own, written as a device and a framework write
-them, and compared by the command.
+"""Small networks, healthy or with a wrong op, written as a device and a framework write them, and
+compared by the command.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Outputs that are judged all at once come to what each comes to by itself."""
+"""Outputs scored together get the scores that each gets separately."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Errors of many operators, devices or steps are said once; decisions and estimates without tensors
-to read.
+"""An error common to many operators, devices or steps is one suspect; decisions and estimates
+without tensors.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Few wrong elements of a large tensor: where they are is found as compare-op finds it, and nothing
-is said of what was not looked at.
+"""A few wrong elements of a large tensor are located as by compare-op; nothing is said of unread
+elements.
 """
 
 from __future__ import annotations

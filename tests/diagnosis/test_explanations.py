@@ -1,6 +1,4 @@
-"""What the error of a suspect looks like: each kind from dumps and golden files, through the
-command.
-"""
+"""Explanations of a suspect's error, each kind from dumps and golden files, through the command."""
 
 from __future__ import annotations
 

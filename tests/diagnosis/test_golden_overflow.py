@@ -1,6 +1,4 @@
-"""Golden data that overflowed, or hold NaN by themselves: the golden run's fault, not the
-device's.
-"""
+"""Golden data that overflowed or hold NaN are called wrong, and not the device."""
 
 from __future__ import annotations
 

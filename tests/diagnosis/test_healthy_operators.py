@@ -1,6 +1,4 @@
-"""Healthy operators that stand out by what they compute: nobody is accused of them, and a fault in
-their place is found.
-"""
+"""Healthy operators whose errors stand out are not accused, and a fault in their place is found."""
 
 from __future__ import annotations
 

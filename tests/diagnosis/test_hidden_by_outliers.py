@@ -1,5 +1,5 @@
-"""A few channels a thousand times larger than the others: what they hide is found, and the operator
-behind is not accused of it.
+"""Errors hidden by channels a thousand times larger than others are found, and blamed on their
+producer.
 """
 
 from __future__ import annotations

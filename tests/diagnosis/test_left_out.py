@@ -1,6 +1,4 @@
-"""What does not count is said, also with -q; and the command that shows a suspect element by
-element.
-"""
+"""What is left out is reported, also with -q; and the proposed command for a suspect."""
 
 from __future__ import annotations
 

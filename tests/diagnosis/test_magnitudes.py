@@ -1,4 +1,4 @@
-"""Values and errors of any magnitude that float64 has: they are judged, and cost no other row."""
+"""Values and errors of any magnitude in float64 are judged, and spoil no other row."""
 
 from __future__ import annotations
 

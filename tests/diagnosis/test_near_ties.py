@@ -1,5 +1,5 @@
-"""Decisions near a tie: a healthy device decides otherwise than golden data, and so does what reads
-the decision.
+"""Near ties: a healthy device may decide otherwise than golden data, and so may ops that read the
+decision.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Failing rows that others may change are provisional: the hook, the stop and the live line wait
-for final ones.
+"""Failing rows that later rows may clear are provisional: hook, stop and live line wait for final
+ones.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Inputs that their op reads in another shape than they were made in: the compiler has taken a
-Reshape or Flatten out of the network.
+"""Inputs read in another shape than they were written in, after the compiler removed a Reshape or
+Flatten.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A summary comes back from a store whole; what another version made of one is told."""
+"""A summary is stored and read back; one of another version is not used."""
 
 from __future__ import annotations
 

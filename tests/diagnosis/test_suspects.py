@@ -1,4 +1,4 @@
-"""Whose error it is, from dumps and golden files to the summary and the last sentence, through the
+"""Whose error it is: from dumps and golden files to summary and last sentence, through the
 command.
 """
 

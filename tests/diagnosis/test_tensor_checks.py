@@ -1,5 +1,5 @@
-"""Errors that hide behind inputs that are as wrong: found in the tensors, through the command and
-function by function.
+"""Errors behind equally wrong inputs, found in the tensors; through the command and function by
+function.
 """
 
 from __future__ import annotations

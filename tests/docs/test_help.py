@@ -1,5 +1,5 @@
-"""The help of every command: it fits a terminal of 80 columns, has an example, and calls no value
-by click's own words.
+"""The help of every command: it fits 80 columns, has an example, and describes values in our
+words.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""README and the pages of docs/: each command is parsed, each that needs nothing is run, and what
-is shown is what it prints.
+"""README and docs/: each command is parsed, those without requirements are run, and their output is
+as shown.
 """
 
 from __future__ import annotations

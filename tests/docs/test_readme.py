@@ -1,6 +1,4 @@
-"""README and the pages of docs/: links lead somewhere, what README shows is what comes out, the
-code runs.
-"""
+"""README and docs/: links lead somewhere, README shows real output, the code runs."""
 
 from __future__ import annotations
 

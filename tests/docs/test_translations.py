@@ -1,5 +1,5 @@
-"""The Chinese pages say what the English ones say: the same commands and outputs, sections, tables,
-options, files and links.
+"""The Chinese pages have the commands, outputs, sections, tables, options, files and links of the
+English ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `goldwatch doctor` finds wrong, each with a case in which it is not."""
+"""Each check of ``goldwatch doctor``, failing and passing."""
 
 from __future__ import annotations
 

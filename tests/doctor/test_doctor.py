@@ -1,4 +1,4 @@
-"""`goldwatch doctor`: what it finds, in whatever state the machine is."""
+"""``goldwatch doctor`` on machines in various states."""
 
 from __future__ import annotations
 

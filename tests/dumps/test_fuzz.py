@@ -1,4 +1,4 @@
-"""Damaged and random bytes: only goldwatch's own errors, and memory in proportion to the file."""
+"""Damaged and random bytes raise only goldwatch's errors, with memory in proportion to the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dumps of nano devices, written here by hand from the documented records."""
+"""Dumps of nano devices, written here from the documented records."""
 
 from __future__ import annotations
 

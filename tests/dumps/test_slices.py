@@ -1,4 +1,4 @@
-"""Slices side by side give the bytes of the whole, whatever part of it is read."""
+"""Joined slices give the bytes of the whole tensor, for any part that is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What acl.json files are made of, and what the checker must say of them, in few words."""
+"""Short constructors for acl.json files and their expected findings."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A real headless Chromium for tests of pages; it and all that it started are ended whatever
-happens.
-"""
+"""A headless Chromium for tests of pages; it is always ended with all its processes."""
 
 from __future__ import annotations
 

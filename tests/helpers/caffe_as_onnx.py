@@ -1,6 +1,4 @@
-"""A Caffe net of the stand-in of a device as the ONNX model that would have been converted: so the
-same faults are in both.
-"""
+"""A Caffe net of the stand-in device, converted to ONNX, so that the same faults can be planted."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A Caffe net of the stand-in of a device as the frozen TensorFlow graph that would have been
-converted: NHWC, made without TensorFlow.
+"""A Caffe net of the stand-in device, converted to a frozen TensorFlow graph in NHWC, without
+TensorFlow.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Caffe's formulas in numpy, and what `golden caffe dump` wrote, as tests of it need them."""
+"""Caffe's formulas in numpy, and reading what ``golden caffe dump`` wrote."""
 
 from __future__ import annotations
 

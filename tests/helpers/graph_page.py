@@ -1,6 +1,4 @@
-"""A network and its page of the kind that `goldwatch graph` writes, as tests in a browser need
-them.
-"""
+"""A network, and its page as written by ``goldwatch graph``, for tests in a browser."""
 
 from __future__ import annotations
 

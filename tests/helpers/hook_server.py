@@ -1,4 +1,4 @@
-"""A server that is told things by POST."""
+"""A server that records the documents posted to it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Commands run in this process: what a new one costs to start is no part of what most tests are
-about.
-"""
+"""Runs commands in this process, to save the start of a new one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What computes the metrics, chosen for some tests: numpy, or the compiled kernel with one of the
-processor's instruction sets.
+"""Chooses the kernel for a test: numpy, or the compiled kernel with one of the processor's
+instruction sets.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A folder with a stand-in host and small models, and ``goldwatch locate`` there as a user of that
-host calls it.
+"""A folder with a stand-in host and small models, where ``goldwatch locate`` is run as by a
+user.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Hosts whose runs a test writes row by row, a merge of them, and what it should come to, worked
-out slowly.
+"""Hosts whose runs a test writes row by row, a merge of them, and its expected result, computed
+slowly.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""An ONNX network on a device that computes in float16: each node by itself, with what the device
-made before it; some are fused.
+"""An ONNX network on a device that computes in float16, node by node on the device's values; some
+nodes are fused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ONNX golden data in tests: a folder read back, and what onnxruntime itself computes."""
+"""ONNX golden data read back, and the values that onnxruntime computes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX models for the tests of cuts and replay, and onnxruntime with nothing optimised."""
+"""ONNX models for the tests of sub-models and replay, and onnxruntime without optimisation."""
 
 from __future__ import annotations
 

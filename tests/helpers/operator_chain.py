@@ -1,4 +1,4 @@
-"""Rows of a network whose operators stand in a row, and its model."""
+"""Rows and model of a network whose operators form a chain."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Operators against onnxruntime, and errors of their outputs against the spread of outputs of
-inputs that err.
+"""Compares operators with onnxruntime, and their estimated errors with the spread of simulated
+outputs.
 """
 
 from __future__ import annotations

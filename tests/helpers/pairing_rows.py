@@ -1,4 +1,4 @@
-"""The rows of one dump by a model, short enough to be compared."""
+"""The rows of one dump by a model, in a short form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A proxy as a laboratory has it: it hands on what comes below a path, and says for whom."""
+"""A reverse proxy that serves what lies below a path, and names the client in a header."""
 
 from __future__ import annotations
 

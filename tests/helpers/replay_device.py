@@ -1,4 +1,4 @@
-"""The ResNet block on the stand-in of a device, healthy or with faults, and its replay."""
+"""The ResNet block on the stand-in device, healthy or with faults, and its replay."""
 
 from __future__ import annotations
 

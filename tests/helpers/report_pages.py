@@ -1,4 +1,4 @@
-"""Pages of runs that are made up, and names that nobody should trust."""
+"""Report pages of made-up runs, and untrusted names."""
 
 from __future__ import annotations
 

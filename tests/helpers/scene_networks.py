@@ -1,4 +1,4 @@
-"""What the tests of small networks (conftest's ``Scene``) have in common."""
+"""Networks and expectations for the fixture ``scene``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real server process and what asks it, for tests."""
+"""A server process and its client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run's store is begun with, rows for it, and how another program reads it."""
+"""Inputs and rows of a run's store, and a second connection to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program on a terminal of its own."""
+"""Runs a program on a pseudo-terminal."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Faults planted into the workers of a cluster, those that are started in place of dead ones
-too.
-"""
+"""Faults planted into the workers of a cluster, including those started later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""inspect: what is in files and trees, as a user asks it on the command line."""
+"""``goldwatch inspect`` on files and trees, as a user calls it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a computed output says: the limits, and how coarsely a device computes told by its other
-operators.
+"""Verdicts by computed outputs: their limits, and a device's arithmetic as its other operators show
+it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a file is, by its content: each kind as its tool writes it, made here, whatever its name."""
+"""The kind of a file is recognised by its content, whatever its name."""
 
 from __future__ import annotations
 

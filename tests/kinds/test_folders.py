@@ -1,4 +1,4 @@
-"""What a folder holds that was given as TARGET or GOLDEN and is something else."""
+"""Folders given as TARGET or GOLDEN that hold something else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refused before a program starts, and what is said of it."""
+"""What is refused before a program starts, and how."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A program's output passed on: whole, kept in the log, its last line ended, and beside what a
-terminal shows else.
-"""
+"""A program's output is passed on completely and logged, beside the live line of a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The programs that run an om: which are there, their commands, the files that they leave."""
+"""The programs that run an om: finding them, their commands, their output files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The host's atc: where it is found, how it is started, what it said when it fails."""
+"""The host's atc: where it is found, how it is started, how its failures are reported."""
 
 from __future__ import annotations
 

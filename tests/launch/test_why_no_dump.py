@@ -1,4 +1,4 @@
-"""What is asked where a program ended well and nothing was dumped."""
+"""The questions asked when a program ended well and dumped nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The inputs of a model and of its om: which is which, and the same values for both."""
+"""Matching inputs of a model and its om, and giving both the same values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shapes of a dynamic model that are to be tried."""
+"""The shapes of a dynamic model to try."""
 
 from __future__ import annotations
 

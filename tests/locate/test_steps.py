@@ -1,4 +1,4 @@
-"""Steps: done once, and again when what decides them has changed."""
+"""Steps are done once, and repeated when something they depend on has changed."""
 
 from __future__ import annotations
 

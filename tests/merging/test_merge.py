@@ -1,5 +1,5 @@
-"""A merge of runs that go on, are killed, take rows back and begin anew, against what the runs
-hold, read slowly.
+"""A merge of runs that go on, are killed, replace rows and restart, against a slow reading of the
+runs.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Real watches on two hosts, and a real merge of them: signals, kills, options, and what all
-commands say of its result.
+"""Real watches on two hosts and a real merge: signals, kills, options, and all commands on the
+result.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A merge of several hosts whose disks do not answer, or stop to."""
+"""A merge of several hosts whose disks do not answer, or stop answering."""
 
 from __future__ import annotations
 

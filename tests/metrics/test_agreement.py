@@ -1,4 +1,4 @@
-"""Classes and boxes: what two sides agree in, against a plain count."""
+"""Agreement of classes and boxes, against a plain count."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""bfloat16 as it is stored, through the compiled kernel: the numbers that it stands for, and what
-they give.
-"""
+"""Stored bfloat16 in the compiled kernel: decoded values and metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bit for bit: what is counted and measured against numpy, element by element."""
+"""Comparison bit for bit, against numpy element by element."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compiled kernel against numpy's and against exact numbers, with each instruction set of this
+"""The compiled kernel against numpy's and exact numbers, with each instruction set of this
 processor.
 """
 

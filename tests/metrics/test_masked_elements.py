@@ -1,6 +1,4 @@
-"""Elements that both sides mask by different numbers are left out; what looks like them and is none
-is not.
-"""
+"""Elements that both sides mask by different numbers are left out; other large values are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metrics against exact ones, by each way that leads to them."""
+"""The metrics against exact ones, by each path through the code."""
 
 from __future__ import annotations
 

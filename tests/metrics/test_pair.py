@@ -1,4 +1,4 @@
-"""One pair: what is padding, which types go together, causes, overflow without golden data."""
+"""One pair: padding, types that fit, causes, overflow without golden data."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A pair that is larger than the page cache: what is taken out of the cache behind the reader, seen
-in a cache that this test keeps.
+"""A pair larger than the page cache: which pages are dropped behind the reader, in a simulated
+cache.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What rounding alone explains is no failure: values below a type's normal range, and integers that
-a float type cannot hold.
+"""Differences explained by rounding alone pass: values below the normal range, integers that a
+float type cannot hold.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""WorstSliceDistance and DifferentElements against slow references, through every way that blocks
-come.
+"""WorstSliceDistance and DifferentElements against slow references, for every way that blocks are
+read.
 """
 
 from __future__ import annotations

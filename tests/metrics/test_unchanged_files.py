@@ -1,6 +1,4 @@
-"""Files that change between the two walks over a large tensor: no row has metrics of two
-contents.
-"""
+"""Files that change between the two reads of a large tensor: no row mixes both contents."""
 
 from __future__ import annotations
 

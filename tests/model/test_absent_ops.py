@@ -1,4 +1,4 @@
-"""Ops without a dump that did not run, never dump, or were not asked for."""
+"""Ops without a dump that did not run, never dump, or were not requested."""
 
 from __future__ import annotations
 

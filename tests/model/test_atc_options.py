@@ -1,4 +1,4 @@
-"""What an atc command line says: options, shapes, gears, ranges."""
+"""Options, shapes, gears and ranges of an atc command line."""
 
 from __future__ import annotations
 

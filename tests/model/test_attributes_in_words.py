@@ -1,4 +1,4 @@
-"""All attributes of a model's ops as words; what a graph keeps does not change by reading them."""
+"""Attributes of a model's ops listed as text."""
 
 from __future__ import annotations
 

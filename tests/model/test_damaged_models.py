@@ -1,6 +1,4 @@
-"""Models that were tampered with: an error of ours with the file's name, or a graph whose every
-tensor still gets a row.
-"""
+"""Damaged models: an error with the file's name, or a graph whose every tensor still gets a row."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Pairing of what the compiler put in or quantised: casts, transfers of data, constants, inputs of
-a name of its own.
-"""
+"""Pairing of ops that the compiler inserted or quantised: casts, data transfers, constants."""
 
 from __future__ import annotations
 

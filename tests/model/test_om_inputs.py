@@ -1,4 +1,4 @@
-"""What an om's json says to somebody who runs it."""
+"""Inputs, outputs and chip of an om, read from its json."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real file of ``atc --mode=1``, read where it lies."""
+"""A real om json, read from the shared folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A prototxt cut as text: what stays is the source's own bytes."""
+"""A prototxt cut as text: remaining parts keep the source's bytes."""
 
 from __future__ import annotations
 

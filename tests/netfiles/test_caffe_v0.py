@@ -1,4 +1,4 @@
-"""Nets of the oldest form, written anew as V1 nets."""
+"""V0 nets upgraded to V1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights cut at record level: the very bytes, or an error that says what the file is."""
+"""Weights cut at record level keep their bytes; broken files are refused."""
 
 from __future__ import annotations
 

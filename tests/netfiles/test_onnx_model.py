@@ -1,4 +1,4 @@
-"""ONNX models read without onnx: what onnx itself reads, and what other files are called."""
+"""ONNX models read without onnx, as onnx reads them; other files are named."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Operators that decide, against onnxruntime; equal values and near ties go either way, others do
-not.
-"""
+"""Operators that decide, against onnxruntime; equal values and near ties may go either way."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What a static AIPP makes of an image, against a reference that goes pixel by pixel, in the order
-of the vendor's page.
-"""
+"""Static AIPP against a reference that computes pixel by pixel in the vendor's documented order."""
 
 from __future__ import annotations
 

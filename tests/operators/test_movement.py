@@ -1,4 +1,4 @@
-"""Operators that move values, against onnxruntime and plain loops: bit for bit, and errors go with
+"""Operators that move values, bit for bit against onnxruntime and plain loops; errors move with
 their values.
 """
 

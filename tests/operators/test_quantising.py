@@ -1,5 +1,5 @@
-"""Casts and quantisation, against onnxruntime and plain loops; whole numbers that are near a tie
-may go either way.
+"""Casts and quantisation against onnxruntime and plain loops; integers near a tie may go either
+way.
 """
 
 from __future__ import annotations

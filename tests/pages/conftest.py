@@ -1,4 +1,4 @@
-"""What the tests of pages in a browser share."""
+"""Fixtures for pages in a browser."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What axe-core finds: contrast, names and roles, for those who do not see the page or point at
-it.
-"""
+"""Accessibility of pages as axe-core sees it: contrast, names and roles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of two results in a real browser."""
+"""The diff page in a real browser."""
 
 from __future__ import annotations
 

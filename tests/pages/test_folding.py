@@ -1,5 +1,5 @@
-"""A large network in groups: every op in one of them, by scopes, repeated blocks and order; edges
-end where their ops are.
+"""A large network in groups: each op is in one, by scopes, repeated blocks and order; edges end at
+their ops.
 """
 
 from __future__ import annotations

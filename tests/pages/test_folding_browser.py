@@ -1,5 +1,5 @@
-"""A large network on its page: folded, unfolded, walked through by what fails, beside the original
-one that it was compiled from.
+"""A large network on its page: folding, stepping through failing ops, the original model beside
+it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""The graph page in a real browser: search, detail, start and end by pointer and keyboard, marks,
-the commands that really run.
-"""
+"""The graph page in a real browser: search, detail, choosing start and end, commands that run."""
 
 from __future__ import annotations
 

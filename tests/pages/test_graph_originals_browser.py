@@ -1,4 +1,4 @@
-"""The page of a network's original model, and of an om that has it beside it."""
+"""The page of an original model, and of an om with its original beside it."""
 
 from __future__ import annotations
 

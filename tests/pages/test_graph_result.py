@@ -1,4 +1,4 @@
-"""What a page of a network takes of a result."""
+"""What the page of a network reads from a result."""
 
 from __future__ import annotations
 

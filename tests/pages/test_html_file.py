@@ -1,4 +1,4 @@
-"""One offline file: hashes that fit, names that stay text, data that come back."""
+"""One offline file: content policy, escaped names, packed data."""
 
 from __future__ import annotations
 

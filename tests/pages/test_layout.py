@@ -1,6 +1,4 @@
-"""Where a network is drawn: nothing lies upon another, data flows downwards, and every kind of
-graph is laid out, always the same way.
-"""
+"""The layout of a network: no overlaps, data flows downwards, always the same drawing."""
 
 from __future__ import annotations
 

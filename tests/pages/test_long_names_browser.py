@@ -1,4 +1,4 @@
-"""Names that differ in their middles, or by what cannot be seen, on pages in a real browser."""
+"""Long names that differ in the middle, and invisible characters, on pages in a real browser."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A network as it is drawn: names in lines, originals in words, labels that do not lie upon one
-another, a neighbourhood.
-"""
+"""Drawing a network: names in lines, originals, labels without overlap, neighbourhoods."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The report's page in a real browser: by pointer and keyboard, on a phone, in the dark, printed,
-without its script.
-"""
+"""The report in a real browser: pointer, keyboard, phone, dark scheme, without scripts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The report's page as a file: its size, what it says without its script, names that stay text,
-details of compare-op.
-"""
+"""The report as a file: size, content without scripts, escaped names, details of compare-op."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report page on paper: what is printed of it."""
+"""The report in print."""
 
 from __future__ import annotations
 

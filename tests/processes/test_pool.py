@@ -1,4 +1,4 @@
-"""Processes that compute for us: how they end."""
+"""How worker processes end."""
 
 from __future__ import annotations
 

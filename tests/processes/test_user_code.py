@@ -1,4 +1,4 @@
-"""Processes that the user's code starts end with the one that it was called for."""
+"""Processes that a user's function starts end with the process that called it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A ResNet block of Caffe, and the same as a frozen TensorFlow graph: weights come from the files
-that the manifest and the graph name.
+"""Recomputing a ResNet block of Caffe and of TensorFlow, with weights from the files that manifest
+and graph name.
 """
 
 from __future__ import annotations

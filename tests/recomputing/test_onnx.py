@@ -1,5 +1,5 @@
-"""ONNX networks whose operators are computed again: what is right is not accused, what is wrong is
-a suspect though it passes.
+"""Recomputing operators of ONNX networks: right ones are not accused, wrong ones are suspects
+though they pass.
 """
 
 from __future__ import annotations

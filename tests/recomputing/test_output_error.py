@@ -1,6 +1,4 @@
-"""How far an output is from what was computed, beside the definitions written out element by
-element.
-"""
+"""The distance of an output from its computed values, against definitions element by element."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Operators computed in parts beside the same computed at once, and what computing them may
-take.
-"""
+"""Operators computed in parts give what they give as a whole, within bounded memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came into an operator, by its own dump."""
+"""The inputs of an operator, read from its dump."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Other ways to fuse the same layers: none at all, and a residual sum that is computed within the
-convolution before it.
-"""
+"""Replays of other fusions: none at all, and a residual sum within the convolution before it."""
 
 from __future__ import annotations
 

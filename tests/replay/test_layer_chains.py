@@ -1,5 +1,5 @@
-"""Replays of chains made by hand: custom and random layers, other forms of prototxt, quantised
-stretches.
+"""Replays of hand-made chains: custom and random layers, other forms of prototxt, quantised
+parts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Replay of an ONNX model: the network of the stand-in as it would have been exported, and what
-only ONNX has.
-"""
+"""Replay of an ONNX model: the stand-in's network as exported, and what only ONNX has."""
 
 from __future__ import annotations
 

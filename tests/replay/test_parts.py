@@ -1,4 +1,4 @@
-"""The parts of a replay: rounding, limits, sentences, pieces that fail, the command."""
+"""Parts of a replay: rounding, limits, sentences, failing pieces, the command."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Replay as what comes next: the command that a failing comparison prints, and the replay that
-``run`` appends.
-"""
+"""The replay command that a failing comparison proposes, and the replay that ``run`` appends."""
 
 from __future__ import annotations
 

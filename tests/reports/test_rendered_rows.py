@@ -1,6 +1,4 @@
-"""Rows that are kept rendered: what comes back is what was made, and how little of a row stays in
-memory.
-"""
+"""The cache of rendered rows returns what was stored, in little memory."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The files of a report: JUnit XML by Jenkins' schema, Markdown that no name can break, table and
-document as a comparison writes them.
+"""JUnit XML by Jenkins' schema, Markdown with escaped names, and the table and document of a
+comparison.
 """
 
 from __future__ import annotations

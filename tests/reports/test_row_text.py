@@ -1,6 +1,4 @@
-"""A row's text in result.json against Python's own encoder over a document that is put together
-here.
-"""
+"""A row's text in result.json, against Python's encoder."""
 
 from __future__ import annotations
 

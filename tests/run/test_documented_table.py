@@ -1,6 +1,4 @@
-"""What the documented tables hold, which outputs and constants are compared, and which time folders
-count: through the commands.
-"""
+"""Documented tables, compared outputs and constants, and time folders, through the commands."""
 
 from __future__ import annotations
 

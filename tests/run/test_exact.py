@@ -1,4 +1,4 @@
-"""Two runs bit for bit, as a user compares them: every form of folder, the operator that is named,
+"""Two runs compared bit for bit, as by a user: every form of folder, the named operator,
 trainings.
 """
 

@@ -1,4 +1,4 @@
-"""The outputs of a network as a program wrote them, compared without a dump."""
+"""A network's outputs as a runner wrote them, compared without a dump."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dumps of a model with gears of a dynamic batch: what each run dumped tells its gear."""
+"""Models with gears of a dynamic batch: the gear of each run is known from its dumps."""
 
 from __future__ import annotations
 

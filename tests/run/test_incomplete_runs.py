@@ -1,4 +1,6 @@
-"""Nothing is left uncounted: steps, loops, times, and runs in which nothing was compared."""
+"""Steps, loops and times that are left out are counted, and runs that compared too little are
+incomplete.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Odd but possible inputs of a comparison, from the folders to the rows."""
+"""Unusual inputs of a comparison, from the folders to the rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dumps of inputs only (``dump_mode`` ``input``): an output is seen where it is read."""
+"""Dumps of inputs only (``dump_mode`` ``input``): an output is compared where it is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run computed by numpy and one computed by the compiled kernel say the same."""
+"""numpy and the compiled kernel give the same rows."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Hundreds of thousands of small dumps: how little of each is in memory, and how few wait to be
-compared.
-"""
+"""Hundreds of thousands of small dumps: memory per file, and pairs waiting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two outputs in the same memory: a fault only where both are still needed."""
+"""Two outputs in the same memory are a fault only while both are needed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Options that were forgotten or given too much, and dumps of two builds: said, with what to
-give.
-"""
+"""Forgotten and needless options, and dumps of two builds: the message says what to give."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``--max-elements``: large tensors are compared by a sample, which is said."""
+"""``--max-elements``: large tensors are compared by a sample, which is reported."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A second model file beside the model: the quantisation json, and the json of a build without
-fusion.
-"""
+"""A second model file: the quantisation json, and the json of a build without fusion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Thread files of FFTS+: each slice is compared with the same slice, and none is lost."""
+"""Thread files of FFTS+: each slice is compared with its counterpart, and none is lost."""
 
 from __future__ import annotations
 

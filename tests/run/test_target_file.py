@@ -1,4 +1,4 @@
-"""The states of a file below TARGET, and which file counts: no device, no process."""
+"""The states of a file below TARGET, and which file counts, without device or process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``--custom``: metrics and conversions of the user's own, through the commands."""
+"""``--custom``: a user's metrics and conversions, through the commands."""
 
 from __future__ import annotations
 

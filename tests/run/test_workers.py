@@ -1,6 +1,4 @@
-"""The processes that compare: huge pairs in shares, processes that die, equal tensors compared
-once.
-"""
+"""Worker processes: huge pairs in shares, workers that die, equal tensors compared once."""
 
 from __future__ import annotations
 

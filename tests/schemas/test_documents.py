@@ -1,5 +1,5 @@
 # ruff: noqa: E501  a case a line
-"""What is wrong in a document that a user wrote: the place and the words."""
+"""Mistakes in a document that a user wrote: place and words."""
 
 from __future__ import annotations
 

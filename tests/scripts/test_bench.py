@@ -1,4 +1,4 @@
-"""The benchmarks run, and what they compare with computes the same metrics."""
+"""The benchmarks run, and their plain reference computes the same metrics."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""scripts/trials corpus: every command that fits a file is run, and one table tells what came of
-it.
+"""``scripts/trials corpus``: every command that fits a file is run, and one table shows the
+outcomes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""scripts/frozen_results: the same goldwatch gives what was frozen; what differs is named."""
+"""``scripts/frozen_results``: the same goldwatch gives the frozen results; differences are
+named.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""scripts/fuzz finds what it is there for: wrong passes, tracebacks, hangs, filled memory, dead
-processes; its cases are repeatable.
+"""``scripts/fuzz`` finds wrong passes, tracebacks, hangs, filled memory and dead processes; its
+cases are repeatable.
 """
 
 from __future__ import annotations

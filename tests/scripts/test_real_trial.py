@@ -1,4 +1,4 @@
-"""scripts/real_trial: its device, its faults, its tables, and all of it on the made network."""
+"""``scripts/real_trial``: its device, faults and tables, and all of it on the made network."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""scripts/replay_trial, short: the op with a planted fault is named, healthy networks are left
-alone.
-"""
+"""``scripts/replay_trial``, short: planted faults are named, healthy networks have no culprit."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The simulation of a large run, against the formulas of docs/design/scale.md worked out here once
-more.
-"""
+"""The simulation of a large run, against the formulas of docs/design/scale.md."""
 
 from __future__ import annotations
 

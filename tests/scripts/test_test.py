@@ -1,6 +1,4 @@
-"""scripts/test runs every part whatever becomes of the others, tells all failures, and ends with
-pytest's own last line.
-"""
+"""``scripts/test`` runs every part, lists all failures, and ends with pytest's last line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""scripts/verdict_trial, short: tensors whose truth is known are judged right."""
+"""``scripts/verdict_trial``, short: tensors whose truth is known are judged right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`goldwatch submit` and `status`: they end with the run's code, and with 2 or 4 where they cannot
+"""``goldwatch submit`` and ``status`` exit with the run's code, and with 2 or 4 when they cannot
 ask.
 """
 

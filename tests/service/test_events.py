@@ -1,5 +1,5 @@
-"""The stream of a run: every row once and in order, whatever happens to the connection, the server
-or the run.
+"""The event stream of a run: every row once and in order, whatever happens to connection, server or
+run.
 """
 
 from __future__ import annotations

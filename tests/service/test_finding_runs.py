@@ -1,4 +1,4 @@
-"""When the service looks for runs, and what it believes meanwhile."""
+"""When the service searches for runs, and what it assumes in between."""
 
 from __future__ import annotations
 

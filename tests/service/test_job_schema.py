@@ -1,6 +1,4 @@
-"""What a client is told beforehand of jobs: the schema and the API know each command's options and
-arguments.
-"""
+"""Job schema and API describe each command's options and arguments."""
 
 from __future__ import annotations
 

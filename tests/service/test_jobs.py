@@ -1,4 +1,4 @@
-"""Jobs: what may be asked for, how it is done, and that neither a kill nor a restart of the server
+"""Jobs: what may be requested, how it runs, and that neither a kill nor a restart of the server
 loses one.
 """
 

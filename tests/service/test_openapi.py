@@ -1,4 +1,4 @@
-"""The API's own description: valid OpenAPI 3.1, and true of what the routes answer."""
+"""The API description is valid OpenAPI 3.1, and the routes answer as described."""
 
 from __future__ import annotations
 

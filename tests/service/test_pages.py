@@ -1,5 +1,5 @@
-"""The service's pages in a real browser: the list, a run that goes on, a server that comes back,
-the dark, a phone, the keyboard.
+"""The service's pages in a real browser: list, live run, reconnecting, dark scheme, phone,
+keyboard.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A service below a path of a proxy's, at a Unix socket or not: links, redirects, cookies, streams,
-and whose address a client's is.
+"""The service behind a proxy, below a path or at a Unix socket: links, redirects, cookies, streams,
+client addresses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who may ask what, and what a browser is told."""
+"""Tokens, hosts, origins, limits and headers of the service."""
 
 from __future__ import annotations
 

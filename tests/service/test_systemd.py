@@ -1,4 +1,4 @@
-"""The example of a systemd unit: its form, and that the command in it is one."""
+"""The example of a systemd unit: its form, and the command in it."""
 
 from __future__ import annotations
 

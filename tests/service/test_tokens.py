@@ -1,5 +1,5 @@
-"""Several tokens: what each allows, that the file is read again, and cookies that are good at one
-server and until one logs out.
+"""Several tokens: their rights, reloading the file, and cookies bound to a server and ended by
+logging out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``serve --notify``: what becomes of jobs, told to a URL, also by the next server."""
+"""``serve --notify``: the outcome of jobs is posted to a URL, also after a restart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Golden data's own statistics, and what two tensors' statistics prove."""
+"""Statistics of golden data, and what the statistics of two tensors prove."""
 
 from __future__ import annotations
 

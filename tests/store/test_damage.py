@@ -1,4 +1,4 @@
-"""The store is input too: damage, foreign files, and what earlier versions made."""
+"""Damaged and foreign stores, and stores of other versions."""
 
 from __future__ import annotations
 

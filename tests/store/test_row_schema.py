@@ -1,4 +1,4 @@
-"""What derives from the table of a row's columns is as that says."""
+"""What is generated from the table of a row's columns is up to date."""
 
 from __future__ import annotations
 

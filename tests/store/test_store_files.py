@@ -1,6 +1,4 @@
-"""The store's files: who may write them, on which file systems, and what a full disk, a kill or a
-link does to them.
-"""
+"""The store's files: locks, file systems, full disks, kills and links."""
 
 from __future__ import annotations
 

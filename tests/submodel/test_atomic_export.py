@@ -1,5 +1,5 @@
-"""An export appears whole or not at all, whatever ends it; and it needs neither a framework nor
-memory for the weights.
+"""An export appears completely or not at all; it needs no framework and no memory for the
+weights.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Every cut of a real network computes what the whole network computed: real Caffe's values on the
-border, and inside.
+"""Every cut of a real network computes the whole network's values, with real Caffe's values on the
+border.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``goldwatch submodel``: the folder, its document, the log, and the commands that it proposes."""
+"""``goldwatch submodel``: folder, document, log and proposed commands."""
 
 from __future__ import annotations
 

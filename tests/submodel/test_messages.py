@@ -1,6 +1,4 @@
-"""Every way in which a cut cannot be had ends with one message that says what, where and what to
-do.
-"""
+"""Each cut that cannot be made ends with one message: what, where and what to do."""
 
 from __future__ import annotations
 

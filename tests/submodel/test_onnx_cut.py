@@ -1,6 +1,4 @@
-"""The file of an ONNX cut: what is carried byte for byte, external data by range, GE's names, what
-is put in, what is refused.
-"""
+"""The file of an ONNX cut: copied bytes, external data, GE's names, inserted nodes, refusals."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""An ONNX model with the device's dumps and om json: fused ops, names that the parser made,
-ladders, whole ops.
+"""An ONNX model with the device's dumps and om json: fused ops, parser-made names, ladders, whole
+ops.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Start and end proposed from results: the op that is named, the ladder around it, and the search
-down to the smallest failing cut.
+"""Start and end proposed from a result, the ladder around them, and the search for the smallest
+failing cut.
 """
 
 from __future__ import annotations

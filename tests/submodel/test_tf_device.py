@@ -1,6 +1,4 @@
-"""A frozen graph with the device's dumps: NHWC outside, blocks of 16 channels inside, fused ops,
-another output than the first.
-"""
+"""A frozen graph with the device's dumps: layouts, slices, fused ops, second outputs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Slow references: one element at a time, by the published index formulas, apart from the code
-under test.
-"""
+"""Slow references: one element at a time, by the published index formulas."""
 
 from __future__ import annotations
 

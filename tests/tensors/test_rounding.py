@@ -1,4 +1,4 @@
-"""How element types round, against the numbers that they have."""
+"""How element types round, against all their numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the dump server leaves on the disk, against what the public device code does."""
+"""Files written by the dump server, against the public device code."""
 
 from __future__ import annotations
 

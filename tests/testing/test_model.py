@@ -1,4 +1,4 @@
-"""A device's model whose ops are exchanged tells the outputs of those that it has."""
+"""Outputs of a device model whose ops were replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names, places and special files of the stand-in, against what the documents say."""
+"""Names, places and special files of the stand-in, against the documents."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Faults of single ops of the stand-in: where they are, what they change, and that what stands
-behind follows.
-"""
+"""Faults planted in single ops of the stand-in."""
 
 from __future__ import annotations
 

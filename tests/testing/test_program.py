@@ -1,4 +1,4 @@
-"""``python -m goldwatch.testing``: a network that is made, served, compared."""
+"""``python -m goldwatch.testing``: a network is made, served and compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stand-in's slices, shared memory and dumps that lack outputs."""
+"""The stand-in's slices, shared memory and missing outputs."""
 
 from __future__ import annotations
 

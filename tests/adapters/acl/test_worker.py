@@ -1,5 +1,5 @@
-"""The child that runs an om by way of pyACL, against the stand-in's module and against modules that
-misbehave.
+"""The child process that runs an om through pyACL, with the stand-in's module acl and with faulty
+ones.
 """
 
 from __future__ import annotations

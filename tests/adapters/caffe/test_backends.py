@@ -1,4 +1,4 @@
-"""Which Caffe `golden caffe dump` takes, and what is told of one that cannot be imported."""
+"""Which backend ``golden caffe dump`` chooses, and the message when Caffe cannot be imported."""
 
 from __future__ import annotations
 

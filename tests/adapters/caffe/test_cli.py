@@ -1,4 +1,4 @@
-"""`goldwatch golden caffe` from the command line: exit codes, what is printed."""
+"""``goldwatch golden caffe`` on the command line: exit codes and output."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`golden caffe dump` with the real OpenCV: real Caffe's numbers, Caffe's formulas, refusals,
-names, batches, interruption.
+"""``golden caffe dump`` with the real OpenCV: values equal to Caffe's, refusals, names, batches,
+interruption.
 """
 
 from __future__ import annotations

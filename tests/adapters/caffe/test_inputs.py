@@ -1,4 +1,4 @@
-"""The inputs' forms, and the images' way to numbers against Caffe's DataTransformer written out."""
+"""Forms of input files, and images preprocessed as by Caffe's DataTransformer."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Layers of Caffe's branches, and those that scripts/caffe_draw does not draw, against their
-definitions written as loops.
+"""Layers of Caffe's branches, and those that scripts/caffe_draw does not draw, against plain
+loops.
 """
 
 from __future__ import annotations

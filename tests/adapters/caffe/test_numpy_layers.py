@@ -1,6 +1,4 @@
-"""The numpy backend layer by layer: against Caffe's definitions and loops written down plainly, and
-against OpenCV.
-"""
+"""Layers of the numpy backend against Caffe's definitions, plain loops and OpenCV."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""`golden caffe dump` with OpenCV: what would not be Caffe's numbers is refused by layer, parameter
-or value.
-"""
+"""``golden caffe dump`` with OpenCV: what OpenCV computes otherwise than Caffe is refused."""
 
 from __future__ import annotations
 

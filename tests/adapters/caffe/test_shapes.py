@@ -1,4 +1,4 @@
-"""The shapes of tops that are told without running anything."""
+"""Shapes of tops that are known without running a net."""
 
 from __future__ import annotations
 

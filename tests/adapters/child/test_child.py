@@ -1,5 +1,5 @@
-"""The protocol of adapters and their child processes: messages, errors, signals and ends of every
-kind.
+"""The protocol between adapters and their child processes: messages, errors, signals, every kind of
+end.
 """
 
 from __future__ import annotations

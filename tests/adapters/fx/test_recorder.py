@@ -1,4 +1,4 @@
-"""What is kept of a graph's calls, without PyTorch."""
+"""What is recorded of a graph's calls, tested without PyTorch."""
 
 from __future__ import annotations
 

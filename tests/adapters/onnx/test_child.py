@@ -1,5 +1,5 @@
-"""The child that runs the model may end in every way: what it finished stays, nothing half-done
-does, and one sentence says it.
+"""Every way in which the child process may end: complete files stay, no partial ones do, one
+sentence reports it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What the model is fed with: files of every form, random numbers, and what is kept for the
-device's run.
+"""Inputs of the model: files of every form, random numbers, and the files saved for the device's
+run.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What cannot be used is told in one sentence, with exit code 4 (2 for options), before anything is
-written.
+"""Unusable models and inputs are refused in one sentence, with exit code 4 (2 for options), before
+anything is written.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What is computed: every value, named as GE names it, bit for bit what onnxruntime computes
-without optimisation.
+"""Every value is saved under GE's name, bit for bit as onnxruntime computes it without
+optimisation.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A net with everything that is hard to convert: each saved tensor against session.run's own fetch
-of it, bit for bit.
+"""A net with everything that is hard to convert: each saved tensor equals session.run's fetch of
+it, bit for bit.
 """
 
 from __future__ import annotations

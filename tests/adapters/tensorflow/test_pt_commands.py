@@ -1,4 +1,4 @@
-"""tfdbg's listings become exactly the commands that they should."""
+"""Listings of tfdbg are turned into commands that save each tensor."""
 
 from __future__ import annotations
 

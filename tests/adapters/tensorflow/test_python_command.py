@@ -1,4 +1,4 @@
-"""What stands behind ``--``: the word python, its options, the script."""
+"""The command behind ``--``: the word python, its options, the script."""
 
 from __future__ import annotations
 

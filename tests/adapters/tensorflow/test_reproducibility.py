@@ -1,4 +1,4 @@
-"""``--twice`` finds what a script does not repeat, and says what to do about it."""
+"""``--twice`` reports what a script does not repeat, and what to do about it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What scripts do besides a plain session.run: XLA, slim's training loop, feeds that nothing needs,
-npu_bridge, other processes.
+"""What scripts do besides a plain session.run: XLA, slim's training loop, unused feeds, npu_bridge,
+other processes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Unmodified scripts under the launcher: which runs count, how the script sees itself, how it may
-end.
-"""
+"""Unmodified scripts under the launcher: which runs count, what the script sees, how it may end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A script that is wrapped for tfdbg is driven without anyone typing."""
+"""A script that is wrapped for tfdbg is driven without a person typing."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Outputs that TensorFlow's CPU kernels do not write are no golden data: fresh memory filled in two
-ways gives the same files.
-"""
+"""Outputs that TensorFlow's CPU kernels leave uninitialised are not saved as golden data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planted patterns, each recognised with rounding on top, and none claimed on healthy data."""
+"""Planted patterns are found beside rounding, and none in healthy data."""
 
 from __future__ import annotations
 

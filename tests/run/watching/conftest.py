@@ -1,5 +1,5 @@
-"""A network whose dumps are written in pieces, a watcher as a user calls it, and compare as the
-judge of both.
+"""A network whose dumps are written in pieces, and a watcher as a user calls it, judged by
+compare.
 """
 
 from __future__ import annotations

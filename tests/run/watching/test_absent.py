@@ -1,6 +1,4 @@
-"""A watch that ends when all ops have come does not wait for those that do not run, or were not
-asked for.
-"""
+"""``--expect-all`` does not wait for ops that do not run or were not requested."""
 
 from __future__ import annotations
 

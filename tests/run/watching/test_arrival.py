@@ -1,4 +1,4 @@
-"""Files arrive in every order and shape; the rows are those of compare."""
+"""Files that arrive in any order and form give the rows of compare."""
 
 from __future__ import annotations
 

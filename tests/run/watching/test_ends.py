@@ -1,4 +1,4 @@
-"""How a watch ends, and what it says then."""
+"""How a watch ends, and what it reports then."""
 
 from __future__ import annotations
 

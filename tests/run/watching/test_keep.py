@@ -1,4 +1,4 @@
-"""Bounded disk: what is deleted, and what never is."""
+"""Which dumps a watch deletes, and which never."""
 
 from __future__ import annotations
 

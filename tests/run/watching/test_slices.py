@@ -1,4 +1,4 @@
-"""Thread files of FFTS+ that arrive one by one: joined when the last has come, deleted together."""
+"""Thread files of FFTS+ that arrive one by one are joined when complete and deleted together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Full disks, exhausted limits, clocks that jump: what a watch makes of its environment."""
+"""A watch with full disks, exhausted limits and jumping clocks."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The first divergence on the live line is the first in the network, whatever came first in
-time.
-"""
+"""The live line shows the first divergence in execution order, whatever arrived first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AIPP of the stand-in: its file, the image that an om tells, and what becomes of each pixel."""
+"""AIPP of the stand-in: its file, the om's image input, each pixel."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The arithmetic of the stand-in's device: float16 storage, what the precision options change, ops
-that are wrong.
-"""
+"""Arithmetic of the stand-in device: float16 storage, precision options, planted faults."""
 
 from __future__ import annotations
 

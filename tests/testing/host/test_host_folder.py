@@ -1,6 +1,4 @@
-"""The folder of a stand-in host, used as people use the toolkit's: its set_env.sh sourced, its
-programs started.
-"""
+"""The folder of a stand-in host, used like a toolkit: set_env.sh sourced, programs started."""
 
 from __future__ import annotations
 

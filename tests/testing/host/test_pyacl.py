@@ -1,4 +1,4 @@
-"""The module acl of the stand-in: codes for what is called wrongly, gears, dumps."""
+"""The module acl of the stand-in: error codes, gears, dumps."""
 
 from __future__ import annotations
 

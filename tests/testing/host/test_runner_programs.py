@@ -1,4 +1,4 @@
-"""ais_bench and msame of the stand-in host: what they write, and how they refuse."""
+"""ais_bench and msame of the stand-in host: outputs and refusals."""
 
 from __future__ import annotations
 
