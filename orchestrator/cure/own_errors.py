@@ -135,7 +135,7 @@ def relative_distance(actual: Array, expected: Array, dtype: str) -> float:
     distance = own_error(np.asarray(actual), Value(expected), dtype)
     return (
         UNBOUNDED
-        if distance.odd
+        if distance.not_finite
         else min(distance.distance if distance.distance == distance.distance else 0.0, UNBOUNDED)
     )
 

@@ -34,7 +34,9 @@ def atomic_writer(path: str, mode: int = 0o666) -> Iterator[BinaryIO]:
     OSError
         The file cannot be written.
     """
-    with renamed_on_success(path) as aside, os.fdopen(create_new(aside, mode), "wb") as stream:
+    with renamed_on_success(path) as temporary, os.fdopen(
+        create_new(temporary, mode), "wb"
+    ) as stream:
         yield stream
 
 
@@ -48,12 +50,12 @@ def temporary_path(folder: str) -> str:
     """Return an unused path in ``folder`` for a temporary file; :func:`remove_leftovers` recognises
     such names.
     """
-    aside = ""
-    while not aside or os.path.lexists(aside):
-        aside = os.path.join(
+    candidate = ""
+    while not candidate or os.path.lexists(candidate):
+        candidate = os.path.join(
             folder, "%s%d-%s%s" % (ASIDE_PREFIX, os.getpid(), os.urandom(6).hex(), ASIDE_SUFFIX)
         )
-    return aside
+    return candidate
 
 
 @contextlib.contextmanager
@@ -76,14 +78,14 @@ def renamed_on_success(path: str, new: bool = False) -> Iterator[str]:
     """
     if not new and os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
         raise OSError(errno.EINVAL, "it is no regular file", path)
-    aside = temporary_path(os.path.dirname(path))
+    temporary = temporary_path(os.path.dirname(path))
     try:
-        yield aside
+        yield temporary
         if new and os.path.lexists(path):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-        os.replace(aside, path)
+        os.replace(temporary, path)
     except BaseException as error:
-        remove_quietly(aside)
+        remove_quietly(temporary)
         if isinstance(error, OSError) and error.filename is None:
             # A write names no file.
             error.filename = path
@@ -116,7 +118,9 @@ def atomic_text_writer(path: str) -> Iterator[IO[str]]:
     """
     try:
         text: Any = {"encoding": "utf-8", "errors": "backslashreplace", "newline": ""}
-        with renamed_on_success(path) as aside, os.fdopen(create_new(aside), "w", **text) as stream:
+        with renamed_on_success(path) as temporary, os.fdopen(
+            create_new(temporary), "w", **text
+        ) as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())

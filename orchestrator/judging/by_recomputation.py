@@ -92,7 +92,7 @@ def judge_recomputed(computed: Mapping[Key, Recomputed]) -> Dict[Key, Recomputat
 
 def excess(error: OwnError, moves: bool = False) -> float:
     """Return an error over the largest allowed one; above 1 it is wrong."""
-    if error.odd or error.unequal:
+    if error.not_finite or error.unequal:
         return math.inf
     if moves:
         # Values that are only moved are those of the input, rounded once at most: half a step is

@@ -123,13 +123,13 @@ class _Parts:
         gear = gear_of(op, self._names[op.graph_index])
         return above if gear is None else (*above, _Part(_GEAR, _GEAR, gear, ""))
 
-    def _around(self, number: int, met: Set[int]) -> Tuple[_Part, ...]:
+    def _around(self, number: int, visited: Set[int]) -> Tuple[_Part, ...]:
         """Return the parts that all ops of a graph belong to."""
         owner_and_place = self._owner.get(number)
-        if owner_and_place is None or number in met:
+        if owner_and_place is None or number in visited:
             return ()
         owner, place = owner_and_place
-        above = self._around(owner.graph_index, met | {number})
+        above = self._around(owner.graph_index, visited | {number})
         name, family = self._names[number], "%d" % owner.position
         gear = gear_named(name) if owner.type in _BRANCHING else None
         if gear is not None:
@@ -248,18 +248,18 @@ class Absence:
 
     def _lost_source(self, op: OpNode) -> Optional[OpNode]:
         """Return the first producer without its dump, skipping ops that only place tensors."""
-        waiting, met = [op], {op.position}
+        waiting, visited = [op], {op.position}
         while waiting:
             at = waiting.pop()
             for source in at.inputs:
                 producer = self._graph.producer(at, source[0]) if source is not None else None
                 if (
                     producer is None
-                    or producer.position in met
+                    or producer.position in visited
                     or producer.position in self._dumped
                 ):
                     continue
-                met.add(producer.position)
+                visited.add(producer.position)
                 if producer.type in _PLACING:
                     waiting.append(producer)
                 elif self._fixed(producer) is None:

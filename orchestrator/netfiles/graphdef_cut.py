@@ -128,9 +128,9 @@ def _class_without(
                 for inside, kind, begin, end in inner
                 if (inside, kind) == (2, BYTES)
             ]
-    gone = {
+    dropped = {
         _LOC + other.encode("utf-8", "surrogateescape")
         for name, other in colocations
         if name == node.name
     }
-    return b"".join(field(2, entry) for entry in entries if entry not in gone)
+    return b"".join(field(2, entry) for entry in entries if entry not in dropped)

@@ -69,10 +69,12 @@ def fitted_to_dims(
     ones = sorted(
         (axis for axis, dim in enumerate(shape) if dim == 1), key=lambda axis: (axis < 2, axis)
     )
-    for gone in itertools.combinations(ones, max(0, len(shape) - len(dims))):
-        left = tuple(dim for axis, dim in enumerate(shape) if axis not in gone)
-        if len(left) == len(dims) and all(dim in (None, size) for dim, size in zip(dims, left)):
-            return left
+    for removed in itertools.combinations(ones, max(0, len(shape) - len(dims))):
+        remaining = tuple(dim for axis, dim in enumerate(shape) if axis not in removed)
+        if len(remaining) == len(dims) and all(
+            dim in (None, size) for dim, size in zip(dims, remaining)
+        ):
+            return remaining
     return shape
 
 

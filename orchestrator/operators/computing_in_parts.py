@@ -225,10 +225,10 @@ def along_all_but(axes_of: Callable[[Node, int], Optional[Sequence[int]]]) -> Pa
 
     def parted(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
         x = shapes[0] if shapes else None
-        gone = None if x is None else axes_of(node, len(x))
-        if x is None or gone is None:
+        excluded = None if x is None else axes_of(node, len(x))
+        if x is None or excluded is None:
             return None
-        taken = {axis + len(x) if axis < 0 else axis for axis in gone}
+        taken = {axis + len(x) if axis < 0 else axis for axis in excluded}
         return Parts(
             x, {axis: _single_axis(axis, shapes) for axis in range(len(x)) if axis not in taken}
         )

@@ -160,16 +160,16 @@ def _padded(x: Array, begin: Sequence[int], end: Sequence[int]) -> Array:
     """Return it contiguous, with zeros around; negative pads cut."""
     if min(list(begin) + list(end)) < 0:
         cut = tuple(
-            slice(max(0, -before), size - max(0, -behind))
-            for before, behind, size in zip(begin, end, x.shape[2:])
+            slice(max(0, -before), size - max(0, -after))
+            for before, after, size in zip(begin, end, x.shape[2:])
         )
         x = x[(slice(None), slice(None)) + cut]
-    pads = [(max(0, before), max(0, behind)) for before, behind in zip(begin, end)]
-    if not any(before or behind for before, behind in pads):
+    pads = [(max(0, before), max(0, after)) for before, after in zip(begin, end)]
+    if not any(before or after for before, after in pads):
         return np.ascontiguousarray(x)
     out = np.zeros(
         x.shape[:2]
-        + tuple(size + before + behind for size, (before, behind) in zip(x.shape[2:], pads)),
+        + tuple(size + before + after for size, (before, after) in zip(x.shape[2:], pads)),
         x.dtype,
     )
     inner = tuple(slice(before, before + size) for size, (before, _) in zip(x.shape[2:], pads))

@@ -76,16 +76,16 @@ class _Convolution(NamedTuple):
         x.
         """
         kernel, sizes = self.w.array.shape[2:], self.x.array.shape[2:]
-        sizes = tuple(size + before + behind for size, before, behind in zip(sizes, *self.pads))
+        sizes = tuple(size + before + after for size, before, after in zip(sizes, *self.pads))
         counts = convolution_arrays.window_counts(sizes, kernel, self.strides, self.dilations)
         last = bool(self.layout) and is_last(self.layout)
         lead, filters = self.x.array.shape[:1], self.w.array.shape[:1]
         shape = (*lead, *counts, *filters) if last else (*lead, *filters, *counts)
         windows_by_axis = {}
-        for axis, (stride, reach, dilation, before, behind) in enumerate(
+        for axis, (stride, reach, dilation, before, after) in enumerate(
             zip(self.strides, kernel, self.dilations, *self.pads), 1 if last else 2
         ):
-            if min(before, behind) >= 0:
+            if min(before, after) >= 0:
                 windows_by_axis[axis] = Window(axis, stride, (reach - 1) * dilation + 1, before)
         return shape, windows_by_axis
 
@@ -204,7 +204,7 @@ def onnx_transposed(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
         begin, end = window_pads(
             mode, explicit, x.array.shape[2:], w.array.shape[2:], strides, dilations
         )
-        sizes = [size - before - behind for size, before, behind in zip(full, begin, end)]
+        sizes = [size - before - after for size, before, after in zip(full, begin, end)]
     groups = int(node.get("group", 1))
     return [
         _transposed(x, w, optional(inputs, 2), strides, dilations, begin, sizes, groups, arithmetic)
@@ -512,8 +512,8 @@ def ascend_transposed(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
             ]
             extra = spatial(numbers, data_format, "output_padding")
         sizes = [
-            stride * (size - 1) + (reach - 1) * dilation + 1 + more - before - behind
-            for stride, size, reach, dilation, more, before, behind in zip(
+            stride * (size - 1) + (reach - 1) * dilation + 1 + more - before - after
+            for stride, size, reach, dilation, more, before, after in zip(
                 strides, x.array.shape[2:], kernel, dilations, extra, begin, end
             )
         ]

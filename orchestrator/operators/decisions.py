@@ -85,10 +85,11 @@ def outside_steps(
         How far a result may be off: of results that are no whole numbers.
     """
     wide = np.asarray(value.array, np.float64) if value.is_float else value.array
-    far = reach(value) + room
+    tolerance = reach(value) + room
     right = function(wide)
     sides = [
-        np.asarray(bound, np.float64) for bound in (function(wide - far), function(wide + far))
+        np.asarray(bound, np.float64)
+        for bound in (function(wide - tolerance), function(wide + tolerance))
     ]
     actual = np.asarray(actual)
     agrees = (
@@ -196,10 +197,12 @@ def _order_in_doubt(first: Value, second: Value) -> Array:
     """Tell where two values may be in another order, or equal, than they are: none where both are
     exact.
     """
-    far = reach(first) + reach(second)
-    if not np.any(far):
+    tolerance = reach(first) + reach(second)
+    if not np.any(tolerance):
         return np.zeros(np.broadcast(first.array, second.array).shape, bool)
-    return (np.abs(np.asarray(first.array, np.float64) - second.array) <= far) & (far > 0)
+    return (np.abs(np.asarray(first.array, np.float64) - second.array) <= tolerance) & (
+        tolerance > 0
+    )
 
 
 @operator(
@@ -392,12 +395,14 @@ def outside_order(x: Value, signed: Array, actual: Array, axis: int, ordered: bo
         Each index stands at its own place; else only as a set.
     """
     size, count = signed.shape[axis], actual.shape[axis]
-    far = np.broadcast_to(reach(x), signed.shape)
+    tolerance = np.broadcast_to(reach(x), signed.shape)
     at = np.clip(np.nan_to_num(np.asarray(actual, np.float64), nan=-1.0), -1, size).astype(np.int64)
     inside = (at >= 0) & (at < size) & (at == actual)
     at = np.clip(at, 0, size - 1)
-    got, room = np.take_along_axis(signed, at, axis), np.take_along_axis(far, at, axis)
-    lowest, highest = (_largest(bound, count, axis) for bound in (signed - far, signed + far))
+    got, room = np.take_along_axis(signed, at, axis), np.take_along_axis(tolerance, at, axis)
+    lowest, highest = (
+        _largest(bound, count, axis) for bound in (signed - tolerance, signed + tolerance)
+    )
     high, low = got + room, got - room
     if not ordered:
         order = np.argsort(-got, axis, kind="stable")
@@ -437,13 +442,14 @@ def _other_values(
     """Tell which values are not those at their indices; without indices, which cannot be the
     largest of the signed ones.
     """
-    far = np.broadcast_to(reach(x), x.array.shape)
+    tolerance = np.broadcast_to(reach(x), x.array.shape)
     spoilt = np.any(_is_nan(signed), axis=axis, keepdims=True)
     if indices is None:
         sign = 1 if np.all((signed == x.array) | _is_nan(signed)) else -1
         made_signed = actual * sign
         lowest, highest = (
-            _largest(bound, actual.shape[axis], axis) for bound in (signed - far, signed + far)
+            _largest(bound, actual.shape[axis], axis)
+            for bound in (signed - tolerance, signed + tolerance)
         )
         return ~((made_signed >= lowest) & (made_signed <= highest)) & ~spoilt
     at = np.clip(np.nan_to_num(np.asarray(indices, np.float64)), 0, x.array.shape[axis] - 1).astype(
@@ -451,7 +457,9 @@ def _other_values(
     )
     right = np.take_along_axis(x.array, at, axis)
     return (
-        ~(np.abs(actual - right) <= np.take_along_axis(far, at, axis)) & (actual != right) & ~spoilt
+        ~(np.abs(actual - right) <= np.take_along_axis(tolerance, at, axis))
+        & (actual != right)
+        & ~spoilt
     )
 
 
@@ -464,14 +472,14 @@ def _beside_axis(node: Node, shapes: Sequence[Optional[Shape]], values: Values) 
         axis_value = values[1] if len(values) > 1 else None
     if x is None or axis_value is None:
         return None
-    gone = axis_of(int(np.asarray(axis_value).reshape(-1)[0]), len(x))
-    shown = [axis for axis in range(len(x)) if _keeps_dims(node) or axis != gone]
+    reduced_axis = axis_of(int(np.asarray(axis_value).reshape(-1)[0]), len(x))
+    output_axes = [axis for axis in range(len(x)) if _keeps_dims(node) or axis != reduced_axis]
     axes: Dict[int, Along] = {
         place: (Window(axis), *(None,) * (len(shapes) - 1))
-        for place, axis in enumerate(shown)
-        if axis != gone
+        for place, axis in enumerate(output_axes)
+        if axis != reduced_axis
     }
-    return Parts(tuple(1 if axis == gone else x[axis] for axis in shown), axes)
+    return Parts(tuple(1 if axis == reduced_axis else x[axis] for axis in output_axes), axes)
 
 
 _ARG_ASCEND = tuple(

@@ -99,13 +99,13 @@ def aligned(value: Value, axis: int, ndim: int) -> Value:
     axes, to be broadcast to it.
     """
     axis = axis + ndim if axis < 0 else axis
-    behind = ndim - axis - value.array.ndim
-    if axis < 0 or behind < 0:
+    trailing = ndim - axis - value.array.ndim
+    if axis < 0 or trailing < 0:
         raise CannotCompute(
             "an input of the shape %s does not fit at axis %d of %d"
             % (value.array.shape, axis, ndim)
         )
-    shape = value.array.shape + (1,) * behind
+    shape = value.array.shape + (1,) * trailing
     error = value.error
     return Value(
         value.array.reshape(shape),

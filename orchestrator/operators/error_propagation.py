@@ -128,7 +128,7 @@ def elementwise(function: Callable[..., Array], *inputs: Value, steps: float = 0
 def moved_by(
     function: Callable[..., Array],
     arrays: Sequence[Array],
-    which: Sequence[bool],
+    which_moved: Sequence[bool],
     error: Array,
     result: Array,
     sides: Sequence[float] = (1.0, -1.0),
@@ -140,7 +140,9 @@ def moved_by(
     """
     changed = []
     for sign in sides:
-        moved = [array + sign * error if moves else array for array, moves in zip(arrays, which)]
+        moved = [
+            array + sign * error if moves else array for array, moves in zip(arrays, which_moved)
+        ]
         changed.append(np.abs(np.asarray(function(*moved), np.float64) - result))
     # Of single numbers the difference is no array.
     most = np.asarray(changed[0] if len(changed) == 1 else np.fmax(changed[0], changed[1]))

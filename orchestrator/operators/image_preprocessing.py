@@ -137,7 +137,7 @@ class Preprocessing:
         matrix = np.array(
             [self._integer(*pair) for pair in zip(names, defaults)], np.int64
         ).reshape(3, 3)
-        before, behind = (
+        before, after = (
             np.array(
                 [self._integer("%s_bias_%d" % (name, at), bias) for at, bias in enumerate(_BIASES)],
                 np.int64,
@@ -146,7 +146,7 @@ class Preprocessing:
         )
         values = planes.astype(np.int64) - (before[:, None, None] if from_yuv else 0)
         values = np.tensordot(matrix, values, 1) >> 8
-        values = np.clip(values + (0 if from_yuv else behind[:, None, None]), 0, 255)
+        values = np.clip(values + (0 if from_yuv else after[:, None, None]), 0, 255)
         return np.asarray(values, np.float64)
 
     def _normalised(self, values: np.ndarray) -> np.ndarray:

@@ -21,13 +21,13 @@ _LOG_THRESHOLD = 1e-20
 
 def _normalizer(node: Node, default: str, outer: int, inner: int, valid: int) -> float:
     """Return what a sum is divided by. Source: loss_layer.cpp, LossLayer::GetNormalizer."""
-    way = str(node.get("normalization", default))
+    mode = str(node.get("normalization", default))
     if "normalization" not in node.attributes and "normalize" in node.attributes:
-        way = "VALID" if bool(node.get("normalize")) else "BATCH_SIZE"
+        mode = "VALID" if bool(node.get("normalize")) else "BATCH_SIZE"
     numbers = {"FULL": outer * inner, "VALID": valid, "BATCH_SIZE": outer, "NONE": 1}
-    if way not in numbers:
-        raise CannotCompute("its normalization %s is not known" % way)
-    return float(max(1, numbers[way]))
+    if mode not in numbers:
+        raise CannotCompute("its normalization %s is not known" % mode)
+    return float(max(1, numbers[mode]))
 
 
 def _by_class(node: Node, x: Array, label: Array) -> Tuple[Array, Array, Array]:

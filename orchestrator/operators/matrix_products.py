@@ -199,11 +199,11 @@ def einsum(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         equation = left + "->" + right
     sizes: Dict[str, int] = {}
     for term, value in zip(operands, values):
-        before, dots, behind = term.partition("...")
+        before, dots, trailing = term.partition("...")
         shape = value.array.shape
         sizes.update(zip(before, shape))
-        if dots and behind:
-            sizes.update(zip(behind, shape[-len(behind) :]))
+        if dots and trailing:
+            sizes.update(zip(trailing, shape[-len(trailing) :]))
     terms = int(np.prod([size for letter, size in sizes.items() if letter not in right] or [1]))
     if len(values) == 1:
         if terms == 1 and set(letters[0]) <= set(right):

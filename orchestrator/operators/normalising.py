@@ -378,17 +378,17 @@ def _mean_variance(
     return elementwise(np.divide, less, deviation)
 
 
-def _neighbours(x: Value, axes: Sequence[int], before: int, behind: int) -> Value:
+def _neighbours(x: Value, axes: Sequence[int], before: int, after: int) -> Value:
     """Return the sum of each element and its neighbours along axes; errors add as squares."""
 
     def added(array: Array) -> Array:
         for axis in axes:
             pads = [(0, 0)] * array.ndim
-            pads[axis] = (before, behind)
+            pads[axis] = (before, after)
             padded, length = np.pad(array, pads, mode="constant"), array.shape[axis]
             parts = [
                 np.take(padded, range(start, start + length), axis)
-                for start in range(before + behind + 1)
+                for start in range(before + after + 1)
             ]
             array = np.sum(parts, axis=0)
         return array

@@ -71,12 +71,12 @@ class _Windows:
         (``padded``).
         """
         total = np.ones((), np.int64)
-        for size, reach, stride, dilation, before, behind, count in zip(
+        for size, reach, stride, dilation, before, after, count in zip(
             self.sizes, self.kernel, self.strides, self.dilations, self.begin, self.end, self.counts
         ):
             starts = np.arange(count) * stride - before
             at = starts[:, None] + np.arange(reach) * dilation
-            low, high = (-before, size + behind) if padded else (0, size)
+            low, high = (-before, size + after) if padded else (0, size)
             total = total[..., None] * np.sum((at >= low) & (at < high), axis=1)
         return total
 
@@ -205,10 +205,10 @@ def _counts(
     before.
     """
     counts = []
-    for size, reach, stride, dilation, before, behind in zip(
+    for size, reach, stride, dilation, before, after in zip(
         sizes, kernel, strides, dilations, begin, end
     ):
-        room = size + before + behind - ((reach - 1) * dilation + 1)
+        room = size + before + after - ((reach - 1) * dilation + 1)
         count = (-(-room // stride) if ceil else room // stride) + 1
         if clip and (count - 1) * stride >= size + before:
             count -= 1
@@ -287,11 +287,11 @@ def _parts(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Opt
     last = bool(layout) and is_last(layout)
     axes = {
         axis: Window(axis, stride, (reach - 1) * dilation + 1, before)
-        for axis, (stride, reach, dilation, before, behind) in enumerate(
+        for axis, (stride, reach, dilation, before, after) in enumerate(
             zip(windows.strides, windows.kernel, windows.dilations, windows.begin, windows.end),
             1 if last else 2,
         )
-        if min(before, behind) >= 0
+        if min(before, after) >= 0
     }
     shape = (x[0], *windows.counts, x[-1]) if last else (*x[:2], *windows.counts)
     return parts.with_windows(shape, axes, len(shapes))
@@ -383,18 +383,18 @@ def caffe_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
     pooling_layer.cu.
     """
     x = named_input(inputs, 0, "input")
-    ways = {"MAX": True, "AVE": False, "STOCHASTIC": False}
-    way = str(node.get("pool", "MAX"))
-    if way not in ways:
-        raise CannotCompute("its pool %s is not known" % way)
+    modes = {"MAX": True, "AVE": False, "STOCHASTIC": False}
+    mode = str(node.get("pool", "MAX"))
+    if mode not in modes:
+        raise CannotCompute("its pool %s is not known" % mode)
     windows = _caffe_windows(node, x)
-    if way == "STOCHASTIC":
+    if mode == "STOCHASTIC":
         return _weighted_by_itself(x, windows, arithmetic)
     if x.error is None and not arithmetic.accumulator:
-        odd = ways[way] and not np.min(x.array) > -np.inf
-        if odd or not np.all(windows.inside(False)):
-            return _as_caffes_loops(x, windows, ways[way])
-    if not ways[way]:
+        has_infinities = modes[mode] and not np.min(x.array) > -np.inf
+        if has_infinities or not np.all(windows.inside(False)):
+            return _as_caffes_loops(x, windows, modes[mode])
+    if not modes[mode]:
         return [_average(x, windows, windows.inside(True), arithmetic)]
     if node.outputs < 2:
         return [_largest(x, windows)]
@@ -450,11 +450,11 @@ def _as_caffes_loops(x: Value, windows: _Windows, largest: bool) -> List[Value]:
             where[target] = np.where(larger, numbers[inputs], where[target])
         return [Value(best), Value(where)]
     area = np.ones((), np.int64)
-    for size, reach, stride, before, behind, count in zip(
+    for size, reach, stride, before, after, count in zip(
         windows.sizes, windows.kernel, windows.strides, windows.begin, windows.end, windows.counts
     ):
         starts = np.arange(count) * stride - before
-        area = area[..., None] * (np.minimum(starts + reach, size + behind) - starts)
+        area = area[..., None] * (np.minimum(starts + reach, size + after) - starts)
     return [Value(_total(x, windows)[0] / area)]
 
 

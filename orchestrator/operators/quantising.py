@@ -105,7 +105,7 @@ def limits_of(name: str) -> Tuple[int, int]:
     return int(info.min), int(info.max)
 
 
-def _to_whole(name: str, way: Callable[[Array], Array]) -> Callable[[Array], Array]:
+def _to_whole(name: str, rounding: Callable[[Array], Array]) -> Callable[[Array], Array]:
     """Return a function that makes whole numbers of floats, bounded by what the type can hold; NaN
     becomes 0.
     """
@@ -119,7 +119,7 @@ def _to_whole(name: str, way: Callable[[Array], Array]) -> Callable[[Array], Arr
 
     def function(array: Array) -> Array:
         return np.clip(
-            np.nan_to_num(way(array), nan=0.0, posinf=np.inf, neginf=-np.inf), low, most
+            np.nan_to_num(rounding(array), nan=0.0, posinf=np.inf, neginf=-np.inf), low, most
         ).astype("int8" if name == "int4" else name)
 
     return function
@@ -392,8 +392,8 @@ _ROUNDINGS: Mapping[str, Callable[[Array], Array]] = {
 def _ascend_steps(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> _Steps:
     scale, offset = float(node.get("scale")), float(node.get("offset"))
     scale = scale * scale if node.get("sqrt_mode", False) else scale
-    way = _ROUNDINGS.get(str(node.get("round_mode", "Round")).lower())
-    if way is None:
+    rounding = _ROUNDINGS.get(str(node.get("round_mode", "Round")).lower())
+    if rounding is None:
         raise CannotCompute("its round_mode %s is not known" % node.get("round_mode"))
     name = element_type(node, node.get("dst_type", 2))
     if name not in ("int8", "int4"):
@@ -403,7 +403,7 @@ def _ascend_steps(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> _Steps:
     return _Steps(
         scaled,
         arithmetic.intermediate * (times + (np.abs(scaled.array) if offset else 0.0)),
-        _to_whole(name, way),
+        _to_whole(name, rounding),
     )
 
 

@@ -85,16 +85,19 @@ def caffe_lstm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value
     hidden, batch = weights[2].array.shape[1], x.array.shape[1]
     i, f, g, o = quarters(hidden, "ifog")
     step = Step(_LSTM, arithmetic)
-    shown, cell = initial or [zeros(batch, hidden), zeros(batch, hidden)]
+    hidden_state, cell = initial or [zeros(batch, hidden), zeros(batch, hidden)]
     steps_made = []
     for number in range(x.array.shape[0]):
-        sums = added(part(total, number), matrix.product(_with_cont(shown, cont, number)))
+        sums = added(part(total, number), matrix.product(_with_cont(hidden_state, cont, number)))
         take, forget, out = (step.activated(0, part(sums, (slice(None), key))) for key in (i, f, o))
-        fresh = step.activated(1, part(sums, (slice(None), g)))
-        cell = step.cell_state(_with_cont(forget, cont, number), cell, take, fresh)
-        shown = step.shown(out, cell)
-        steps_made.append(shown)
-        last, (shown, cell) = [shown, cell], rounded_to_stored_type([shown, cell], arithmetic)
+        candidate = step.activated(1, part(sums, (slice(None), g)))
+        cell = step.cell_state(_with_cont(forget, cont, number), cell, take, candidate)
+        hidden_state = step.hidden_state(out, cell)
+        steps_made.append(hidden_state)
+        last, (hidden_state, cell) = (
+            [hidden_state, cell],
+            rounded_to_stored_type([hidden_state, cell], arithmetic),
+        )
     return [stacked(steps_made)] + ([stacked([state]) for state in last] if initial else [])
 
 
@@ -136,25 +139,25 @@ def tensorflow_lstm_cell(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> 
     """
     if bool(node.get("use_peephole", False)):
         raise CannotCompute("its use_peephole is not known")
-    x, cell, shown, matrix = (
+    x, cell, hidden_state, matrix = (
         named_input(inputs, number, "input %d" % number) for number in range(4)
     )
     bias = named_input(inputs, 7, "bias")
     sums = sum_of_products(
-        np.matmul, _concatenated(x, shown), matrix, matrix.array.shape[0], arithmetic, bias
+        np.matmul, _concatenated(x, hidden_state), matrix, matrix.array.shape[0], arithmetic, bias
     )
     i, f, g, o = quarters(cell.array.shape[1], "igfo")
     step = Step(_LSTM, arithmetic)
     forget_bias = Value(np.asarray(float(node.get("forget_bias", 1.0))))
     take, out = (step.activated(0, part(sums, (slice(None), key))) for key in (i, o))
     forget = step.activated(0, added(part(sums, (slice(None), f)), forget_bias))
-    fresh = step.activated(1, part(sums, (slice(None), g)))
-    cell = step.cell_state(forget, cell, take, fresh)
+    candidate = step.activated(1, part(sums, (slice(None), g)))
+    cell = step.cell_state(forget, cell, take, candidate)
     clip = float(node.get("cell_clip", 3.0))
     if clip > 0:
         cell = elementwise(lambda array: np.clip(array, -clip, clip), cell)
     tanh = step.activated(2, cell)
-    return [take, cell, forget, out, fresh, tanh, step.shown(out, cell)]
+    return [take, cell, forget, out, candidate, tanh, step.hidden_state(out, cell)]
 
 
 @operator(tensorflow=["GRUBlockCell"], sums=True)
@@ -172,14 +175,14 @@ def tensorflow_gru_cell(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> L
         step.activated(0, part(sums, (slice(None), slice(n * hidden, (n + 1) * hidden))))
         for n in range(2)
     )
-    left = elementwise(np.multiply, reset, state, steps=arithmetic.intermediate)
-    fresh = step.activated(
+    gated_state = elementwise(np.multiply, reset, state, steps=arithmetic.intermediate)
+    candidate = step.activated(
         1,
         sum_of_products(
-            np.matmul, _concatenated(x, left), last, last.array.shape[0], arithmetic, of_last
+            np.matmul, _concatenated(x, gated_state), last, last.array.shape[0], arithmetic, of_last
         ),
     )
-    return [reset, keep, fresh, step.mixed(keep, state, fresh)]
+    return [reset, keep, candidate, step.mixed(keep, state, candidate)]
 
 
 _ONLY = (
@@ -261,17 +264,28 @@ def ascend_dynamic_rnn(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Li
     i, f, g, o = quarters(hidden, order.replace("j", "g"))
     step = Step(_LSTM, arithmetic)
     forget_bias = Value(np.asarray(float(node.get("forget_bias", 0.0))))
-    shown, cell = _initial(inputs, 4, batch, hidden), _initial(inputs, 5, batch, hidden)
+    hidden_state, cell = _initial(inputs, 4, batch, hidden), _initial(inputs, 5, batch, hidden)
     of_steps: List[States] = []
     for number in range(steps)[:: -1 if backwards else 1]:
-        sums = added(part(total, number), weights.product(shown))
+        sums = added(part(total, number), weights.product(hidden_state))
         take, out = (step.activated(0, part(sums, (slice(None), key))) for key in (i, o))
         forget = step.activated(0, added(part(sums, (slice(None), f)), forget_bias))
-        fresh = step.activated(1, part(sums, (slice(None), g)))
-        cell = step.cell_state(forget, cell, take, fresh)
-        shown = step.shown(out, cell)
-        of_steps.append([shown, shown, cell, take, fresh, forget, out, step.activated(2, cell)])
-        shown, cell = rounded_to_stored_type([shown, cell], arithmetic)
+        candidate = step.activated(1, part(sums, (slice(None), g)))
+        cell = step.cell_state(forget, cell, take, candidate)
+        hidden_state = step.hidden_state(out, cell)
+        of_steps.append(
+            [
+                hidden_state,
+                hidden_state,
+                cell,
+                take,
+                candidate,
+                forget,
+                out,
+                step.activated(2, cell),
+            ]
+        )
+        hidden_state, cell = rounded_to_stored_type([hidden_state, cell], arithmetic)
     return _by_output(of_steps, backwards)
 
 
@@ -293,20 +307,20 @@ def ascend_dynamic_gru(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Li
     )
     step = Step((sigmoid, np.tanh), arithmetic)
     offset = optional(inputs, 4)
-    shown = _initial(inputs, 6, batch, hidden)
+    hidden_state = _initial(inputs, 6, batch, hidden)
     of_steps: List[States] = []
     for number in range(steps)[:: -1 if backwards else 1]:
-        now, before = part(total, number), weights.product(shown)
+        now, before = part(total, number), weights.product(hidden_state)
         if offset is not None:
             before = added(before, offset)
         keep, reset = (
             step.activated(0, added(*(part(value, (slice(None), key)) for value in (now, before))))
             for key in (z, r)
         )
-        behind = part(before, (slice(None), n))
-        left = elementwise(np.multiply, reset, behind, steps=arithmetic.intermediate)
-        fresh = step.activated(1, added(part(now, (slice(None), n)), left))
-        shown = step.mixed(keep, shown, fresh)
-        of_steps.append([shown, shown, keep, reset, fresh, behind])
-        (shown,) = rounded_to_stored_type([shown], arithmetic)
+        recurrent_part = part(before, (slice(None), n))
+        gated_state = elementwise(np.multiply, reset, recurrent_part, steps=arithmetic.intermediate)
+        candidate = step.activated(1, added(part(now, (slice(None), n)), gated_state))
+        hidden_state = step.mixed(keep, hidden_state, candidate)
+        of_steps.append([hidden_state, hidden_state, keep, reset, candidate, recurrent_part])
+        (hidden_state,) = rounded_to_stored_type([hidden_state], arithmetic)
     return _by_output(of_steps, backwards)

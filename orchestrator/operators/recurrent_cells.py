@@ -145,30 +145,30 @@ class Step:
             _clipped(self.functions[number], self.clip), value, steps=self.arithmetic.intermediate
         )
 
-    def cell_state(self, forget: Value, before: Value, take: Value, fresh: Value) -> Value:
+    def cell_state(self, forget: Value, before: Value, take: Value, candidate: Value) -> Value:
         """Return forget · before + take · fresh, an LSTM's new state."""
         return elementwise(
             lambda f, c, i, g: f * c + i * g,
             forget,
             before,
             take,
-            fresh,
+            candidate,
             steps=self.arithmetic.intermediate,
         )
 
-    def shown(self, gate: Value, state: Value) -> Value:
+    def hidden_state(self, gate: Value, state: Value) -> Value:
         """Return what an LSTM shows of its state."""
         return elementwise(
             lambda o, c: o * self.functions[2](c), gate, state, steps=self.arithmetic.intermediate
         )
 
-    def mixed(self, keep: Value, before: Value, fresh: Value) -> Value:
+    def mixed(self, keep: Value, before: Value, candidate: Value) -> Value:
         """Return (1 - keep) · fresh + keep · before, a GRU's new state."""
         return elementwise(
             lambda z, h, n: (1.0 - z) * n + z * h,
             keep,
             before,
-            fresh,
+            candidate,
             steps=self.arithmetic.intermediate,
         )
 

@@ -56,20 +56,20 @@ def _run(
         order = np.where(order < ends, ends - 1 - order, order)
     sequences = np.arange(batch)
     ordered = moved(lambda array: array[order, sequences], x)
-    shown = []
+    hidden_states = []
     for step in range(steps):
         going = (step < ends)[:, None]
-        fresh = advance(
+        new_states = advance(
             part(ordered, step), rounded_to_stored_type(states, arithmetic) if step else states
         )
         if lengths is not None:
-            shown.append(chosen(going, fresh[0], Value(np.zeros(()))))
-            fresh = [chosen(going, new, old) for new, old in zip(fresh, states)]
+            hidden_states.append(chosen(going, new_states[0], Value(np.zeros(()))))
+            new_states = [chosen(going, new, old) for new, old in zip(new_states, states)]
         else:
-            shown.append(fresh[0])
-        states = fresh
+            hidden_states.append(new_states[0])
+        states = new_states
     # The order is its own inverse.
-    return moved(lambda array: array[order, sequences], stacked(shown)), states
+    return moved(lambda array: array[order, sequences], stacked(hidden_states)), states
 
 
 class _Onnx:
@@ -174,20 +174,20 @@ def onnx_lstm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
             weights: Weights = weights,
             peephole: Optional[List[Value]] = peephole,
         ) -> States:
-            shown, cell = states
-            total = added(now, weights.product(shown))
+            hidden_state, cell = states
+            total = added(now, weights.product(hidden_state))
 
-            def gate(key: slice, which: int, state: Value) -> Value:
+            def gate(key: slice, gate_number: int, state: Value) -> Value:
                 value = part(total, (slice(None), key))
                 if peephole is not None:
-                    value = added(value, elementwise(np.multiply, peephole[which], state))
+                    value = added(value, elementwise(np.multiply, peephole[gate_number], state))
                 return step.activated(0, value)
 
             take = gate(i, 0, cell)
             forget = elementwise(lambda array: 1.0 - array, take) if coupled else gate(f, 2, cell)
-            fresh = step.activated(1, part(total, (slice(None), g)))
-            cell = step.cell_state(forget, cell, take, fresh)
-            return [step.shown(gate(o, 1, cell), cell), cell]
+            candidate = step.activated(1, part(total, (slice(None), g)))
+            cell = step.cell_state(forget, cell, take, candidate)
+            return [step.hidden_state(gate(o, 1, cell), cell), cell]
 
         x = projected(layer.x, turned(part(layer.w, number)), bias, arithmetic)
         of_directions.append(
@@ -249,8 +249,8 @@ def onnx_gru(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
                     ),
                     of_last,
                 )
-            fresh = step.activated(1, added(part(now, (slice(None), n)), recurrent))
-            return [step.mixed(keep, before, fresh)]
+            candidate = step.activated(1, added(part(now, (slice(None), n)), recurrent))
+            return [step.mixed(keep, before, candidate)]
 
         x = projected(layer.x, turned(part(layer.w, number)), of_input, arithmetic)
         of_directions.append(

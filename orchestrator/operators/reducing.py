@@ -94,8 +94,8 @@ def _product(x: Value, arithmetic: Arithmetic) -> Value:
     if x.error is not None:
         ones = np.ones((*array.shape[:-1], 1))
         before = np.cumprod(np.concatenate([ones, array[..., :-1]], -1), -1)
-        behind = np.cumprod(np.concatenate([ones, array[..., :0:-1]], -1), -1)[..., ::-1]
-        parts.append(np.sqrt(np.sum(np.square(before * behind * _error_of(x)), axis=-1)))
+        after = np.cumprod(np.concatenate([ones, array[..., :0:-1]], -1), -1)[..., ::-1]
+        parts.append(np.sqrt(np.sum(np.square(before * after * _error_of(x)), axis=-1)))
     return Value(result, joined_errors(*parts))
 
 
@@ -176,13 +176,13 @@ def along(
 ) -> Value:
     """Reduce axes, in one, by a function of the last axis."""
     ndim = x.array.ndim
-    gone = sorted({axis_of(axis, ndim) for axis in axes})
-    other_axes = [axis for axis in range(ndim) if axis not in gone]
+    reduced_axes = sorted({axis_of(axis, ndim) for axis in axes})
+    other_axes = [axis for axis in range(ndim) if axis not in reduced_axes]
     shape = x.array.shape
-    count = int(np.prod([shape[axis] for axis in gone], dtype=np.int64))
+    count = int(np.prod([shape[axis] for axis in reduced_axes], dtype=np.int64))
 
     def last(array: Array) -> Array:
-        return np.transpose(array, (*other_axes, *gone)).reshape(
+        return np.transpose(array, (*other_axes, *reduced_axes)).reshape(
             (*(shape[axis] for axis in other_axes), count)
         )
 
@@ -191,7 +191,7 @@ def along(
     )
     if not keep:
         return reduced
-    whole_shape = tuple(1 if axis in gone else size for axis, size in enumerate(shape))
+    whole_shape = tuple(1 if axis in reduced_axes else size for axis, size in enumerate(shape))
     error = (
         None
         if reduced.error is None
@@ -210,15 +210,15 @@ def _parts_of_kept_axes(
     )
     if x is None or axes_value is None or not np.size(axes_value):
         return None
-    gone = {axis_of(axis, len(x)) for axis in listed(axes_value)}
+    reduced_axes = {axis_of(axis, len(x)) for axis in listed(axes_value)}
     keep = bool(node.get("keepdims", 1) if node.dialect == ONNX else node.get("keep_dims", False))
-    shown = [axis for axis in range(len(x)) if keep or axis not in gone]
+    output_axes = [axis for axis in range(len(x)) if keep or axis not in reduced_axes]
     axes: Dict[int, Along] = {
         place: (Window(axis), *(None,) * (len(shapes) - 1))
-        for place, axis in enumerate(shown)
-        if axis not in gone
+        for place, axis in enumerate(output_axes)
+        if axis not in reduced_axes
     }
-    return Parts(tuple(1 if axis in gone else x[axis] for axis in shown), axes)
+    return Parts(tuple(1 if axis in reduced_axes else x[axis] for axis in output_axes), axes)
 
 
 @operator(

@@ -123,16 +123,16 @@ def squeeze(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Leave axes of size 1 out: those that are named, else all."""
     x = input_at(inputs, 0)
     axes = _axes(node, inputs, "axes", "squeeze_dims", "axis")
-    gone = (
+    squeezed = (
         {axis_of(axis, x.array.ndim) for axis in axes}
         if axes
         else {axis for axis, size in enumerate(x.array.shape) if size == 1}
     )
-    if any(x.array.shape[axis] != 1 for axis in gone):
+    if any(x.array.shape[axis] != 1 for axis in squeezed):
         raise CannotCompute(
-            "it squeezes the axes %s of the shape %s" % (sorted(gone), x.array.shape)
+            "it squeezes the axes %s of the shape %s" % (sorted(squeezed), x.array.shape)
         )
-    return [reshaped(x, [size for axis, size in enumerate(x.array.shape) if axis not in gone])]
+    return [reshaped(x, [size for axis, size in enumerate(x.array.shape) if axis not in squeezed])]
 
 
 @operator(
@@ -166,8 +166,8 @@ def expand(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     aligned_shape = (1,) * (len(shape) - x.array.ndim) + x.array.shape
     if node.dialect == ASCEND:
         shape = [
-            mine if size == -1 else size
-            for size, mine in zip(shape, aligned_shape[-len(shape) :] if shape else ())
+            input_size if size == -1 else size
+            for size, input_size in zip(shape, aligned_shape[-len(shape) :] if shape else ())
         ]
     if node.dialect == ONNX or node.type.startswith("Expand"):
         shape = (

@@ -68,28 +68,28 @@ class _Taps:
         return Value(total, None if error_squares is None else np.sqrt(squares))
 
 
-def _nearest(coordinates: Array, size: int, way: str, scale: float = 1.0) -> _Taps:
+def _nearest(coordinates: Array, size: int, mode: str, scale: float = 1.0) -> _Taps:
     """Return the nearest places; by a factor that is not whole, nor one by a whole number, those on
     the border may fall to either side.
     """
-    ways: Dict[str, Callable[[Array], Array]] = {
+    modes: Dict[str, Callable[[Array], Array]] = {
         "round_prefer_floor": lambda x: np.ceil(x - _F(0.5)),
         "round_prefer_ceil": lambda x: np.floor(x + _F(0.5)),
         "floor": np.floor,
         "ceil": np.ceil,
     }
-    if way not in ways:
-        raise CannotCompute("its nearest_mode %s is not known" % way)
+    if mode not in modes:
+        raise CannotCompute("its nearest_mode %s is not known" % mode)
     room = _F(8 * 2.0**-24 * size)
-    before, places, behind = (
-        np.clip(ways[way](moved), 0, size - 1).astype(np.int64)
+    before, places, after = (
+        np.clip(modes[mode](moved), 0, size - 1).astype(np.int64)
         for moved in (coordinates - room, coordinates, coordinates + room)
     )
     exact = any(abs(factor - round(factor)) < 1e-6 for factor in (scale, 1.0 / scale))
     rivals = (
         None
-        if exact or np.array_equal(before, behind)
-        else np.where(before != places, before, behind)
+        if exact or np.array_equal(before, after)
+        else np.where(before != places, before, after)
     )
     return _Taps(places[:, None], np.ones((len(places), 1)), rivals)
 

@@ -394,7 +394,7 @@ def _compared(formula: Formula, inputs: Sequence[Value], golden: Array) -> Optio
     if golden.dtype.kind != "f":
         return decided_error(0, golden.size) if np.array_equal(computed.array, golden) else None
     error = own_error(golden, computed, "float64" if golden.dtype == np.float64 else "float32")
-    return None if error.odd or not np.isfinite(error.distance) else error
+    return None if error.not_finite or not np.isfinite(error.distance) else error
 
 
 def _node(

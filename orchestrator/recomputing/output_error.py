@@ -39,7 +39,7 @@ class OwnError(NamedTuple):
         The largest of (x − y) / (the error that rounding explains there, and of the whole).
     worst_at
         Where that is, as an index into the output in its original layout.
-    odd
+    not_finite
         Number of elements that are finite on one side only, or infinite with another sign.
     unequal
         Of whole numbers and bool how many elements do not follow.
@@ -61,7 +61,7 @@ class OwnError(NamedTuple):
     slice_ratio: float
     worst: float
     worst_at: int
-    odd: int
+    not_finite: int
     unequal: int
     factor: float
     factor_deviation: float
@@ -104,7 +104,7 @@ class Measure:
         # of all.
         self._axes = [np.zeros((2, size)) for size in self._shape]
         self._off = self._unit = self._size = self._dot = self._along = 0.0
-        self._odd = self._count = 0
+        self._not_finite = self._count = 0
         # Elements of which one is the worst, whatever the error of the whole comes to: (difference,
         # explained, index).
         self._worst: List[Tuple[float, float, int]] = []
@@ -149,7 +149,7 @@ class Measure:
         if not np.isfinite(sums[0].total + sums[1].total):
             a, b, off, unit = _squares(x, y, error, self._dtype, np.float64)
             finite = np.isfinite(a) & np.isfinite(b)
-            self._odd += _odd(a, b, np.sqrt(unit), self._dtype)
+            self._not_finite += _count_not_finite(a, b, np.sqrt(unit), self._dtype)
             unit = np.where(finite & np.isfinite(unit), unit, 0.0)
             a, b, off = (np.where(finite, side, 0.0) for side in (a, b, off))
             self._count += int(np.count_nonzero(finite))
@@ -209,7 +209,7 @@ class Measure:
             slice_ratio=self._worst_slice(explained),
             worst=math.sqrt(worst),
             worst_at=at,
-            odd=self._odd,
+            not_finite=self._not_finite,
             unequal=0,
             factor=self._dot / self._size if self._size else math.nan,
             factor_deviation=math.sqrt(self._along) / self._size if self._size else math.nan,
@@ -263,17 +263,17 @@ def _axis_sums(values: Array) -> _Sums:
     gone.
     """
     axes: List[Array] = [values.reshape(-1)] * values.ndim
-    left = values.reshape(-1)
+    remaining = values.reshape(-1)
     for axis in range(values.ndim - 1, -1, -1):
         length = values.shape[axis]
-        rows = left.reshape(-1, length)
-        axes[axis] = left if len(rows) == 1 else np.dot(_ones(len(rows), rows.dtype), rows)
-        left = (
+        rows = remaining.reshape(-1, length)
+        axes[axis] = remaining if len(rows) == 1 else np.dot(_ones(len(rows), rows.dtype), rows)
+        remaining = (
             rows[:, 0]
             if length == 1
             else np.dot(rows, _ones(length, rows.dtype)).astype(np.float64)
         )
-    return _Sums(axes, float(left.sum()))
+    return _Sums(axes, float(remaining.sum()))
 
 
 @lru_cache(maxsize=64)
@@ -285,15 +285,15 @@ def _blocks(shape: Tuple[int, ...]) -> Iterator[Tuple[slice, ...]]:
     """Yield the parts of an array, one after the other in its order, none with more than _BLOCK
     elements.
     """
-    axis, behind = len(shape), 1
-    while axis and behind * shape[axis - 1] <= _BLOCK:
+    axis, inner_size = len(shape), 1
+    while axis and inner_size * shape[axis - 1] <= _BLOCK:
         axis -= 1
-        behind *= shape[axis]
+        inner_size *= shape[axis]
     if not axis:
-        if behind:
+        if inner_size:
             yield tuple(slice(0, size) for size in shape)
         return
-    step, size = max(1, _BLOCK // behind), shape[axis - 1]
+    step, size = max(1, _BLOCK // inner_size), shape[axis - 1]
     rest = tuple(slice(0, length) for length in shape[axis:])
     for outer in np.ndindex(*shape[: axis - 1]):
         before = tuple(slice(number, number + 1) for number in outer)
@@ -373,21 +373,23 @@ def decided_error(wrong: int, count: int, first: int = 0) -> OwnError:
     )
 
 
-def _odd(x: Array, y: Array, unit: Array, dtype: str) -> int:
+def _count_not_finite(x: Array, y: Array, unit: Array, dtype: str) -> int:
     """Return how many elements are finite on one side only, or infinite with another sign; where y
     is NaN nothing can be told.
 
     What lies within the error of the type's largest number may overflow or not.
     """
-    alike = (x == y) | np.isnan(y) | (np.isfinite(x) & np.isfinite(y))
+    agree = (x == y) | np.isnan(y) | (np.isfinite(x) & np.isfinite(y))
     largest = ROUNDING[dtype].largest if dtype in ROUNDING else math.inf
     reach = np.abs(y) + 4.0 * np.where(np.isfinite(unit), unit, 0.0)
     near = (np.sign(x) == np.sign(y)) & (reach >= largest) & (np.abs(x) >= largest * 0.98)
     beyond = near & np.isfinite(x)
     rounded_up = near & np.isinf(x) & (np.abs(y) <= largest * 1.02)
-    odd = np.flatnonzero(~(alike | beyond | rounded_up))
+    differing = np.flatnonzero(~(agree | beyond | rounded_up))
     # A mask of -1e9 that float16 stores as -Inf is no overflow.
-    return odd.size - int(np.count_nonzero(masked_apart(x.reshape(-1)[odd], y.reshape(-1)[odd])))
+    return differing.size - int(
+        np.count_nonzero(masked_apart(x.reshape(-1)[differing], y.reshape(-1)[differing]))
+    )
 
 
 def _root(upper: float, lower: float) -> float:

@@ -462,4 +462,4 @@ class _PartSum:
 
 def is_suspicious(error: OwnError) -> bool:
     """Return whether an error exceeds one rounding."""
-    return error.doubtful or error.odd > 0
+    return error.doubtful or error.not_finite > 0

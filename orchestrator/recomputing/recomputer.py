@@ -409,7 +409,7 @@ class Recomputer:
         error = comparison.error
         if comparison.decided:
             return error.unequal <= (1.0 - _GOLDEN_DECIDES) * error.elements
-        return not error.odd and (
+        return not error.not_finite and (
             error.distance <= _GOLDEN_FOLLOWS or error.ratio <= _GOLDEN_EXPLAINED
         )
 

@@ -111,8 +111,8 @@ def statistics_of(tensor: Tensor, dtype: str = "") -> TensorStatistics:
             values = values.view(np.uint8) if values.dtype.kind == "b" else values
             count += values.size
             if values.dtype.kind == "f":
-                odd = ~np.isfinite(values)
-                if odd.any():
+                not_finite = ~np.isfinite(values)
+                if not_finite.any():
                     numbers = values[~np.isnan(values)]
                     nan += values.size - numbers.size
                     infinite += int(np.isinf(numbers).sum())
@@ -120,7 +120,7 @@ def statistics_of(tensor: Tensor, dtype: str = "") -> TensorStatistics:
                         max(high, numbers.max(initial=high)),
                         min(low, numbers.min(initial=low)),
                     )
-                    values = values[~odd]
+                    values = values[~not_finite]
                 values = _rounded(values, dtype)
             wide = values.astype(np.float64)
             if wide.size:
@@ -276,13 +276,22 @@ def _range_difference(
 ) -> Optional[float]:
     """Return the larger difference of the two ends of the range; None if neither is known."""
     ends = []
-    for mine, theirs, pick in ((target.max, golden.max, max), (target.min, golden.min, min)):
-        if mine is None or theirs is None or math.isnan(mine):
+    for target_end, golden_end, pick in (
+        (target.max, golden.max, max),
+        (target.min, golden.min, min),
+    ):
+        if target_end is None or golden_end is None or math.isnan(target_end):
             continue
-        off = 0.0 if mine == theirs else abs(mine - (pick(theirs, 0.0) if padded else theirs))
-        if math.isinf(off) and golden.masks and mine <= 0:
+        off = (
+            0.0
+            if target_end == golden_end
+            else abs(target_end - (pick(golden_end, 0.0) if padded else golden_end))
+        )
+        if math.isinf(off) and golden.masks and target_end <= 0:
             continue
-        ends.append(max(off - _PRINTED * abs(mine) - slack, 0.0) if math.isfinite(off) else off)
+        ends.append(
+            max(off - _PRINTED * abs(target_end) - slack, 0.0) if math.isfinite(off) else off
+        )
     return max(ends) if ends else None
 
 

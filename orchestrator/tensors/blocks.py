@@ -278,9 +278,9 @@ def _share(planned: _Planned, part: Tuple[int, int], most: int) -> Iterator[_Sla
     if most:
         longest = max((_longest(grid) for _, grid in planned), default=1)
         numbers = _spread(total, max(1, most // longest))
-    mine = iter(numbers[number * len(numbers) // parts : (number + 1) * len(numbers) // parts])
+    share = iter(numbers[number * len(numbers) // parts : (number + 1) * len(numbers) // parts])
     at = 0
-    slab = next(mine, total)
+    slab = next(share, total)
     for (box, grid), size in zip(planned, sizes_of):
         while slab < at + size:
             place = slab - at
@@ -290,7 +290,7 @@ def _share(planned: _Planned, part: Tuple[int, int], most: int) -> Iterator[_Sla
                 starts.append(cuts[index])
                 sizes.append(cuts[index + 1] - cuts[index])
             yield box, tuple(reversed(starts)), tuple(reversed(sizes))
-            slab = next(mine, total)
+            slab = next(share, total)
         at += size
 
 
@@ -349,9 +349,9 @@ def _slab(
     pairs = [(p, p) for p in exponents] + [(p, q) for p in exponents for q in exponents if p != q]
     for p, q in pairs:
         tile = tuple(map(max, _prefix(sizes, target, 1 << p), _prefix(sizes, golden, 1 << q)))
-        cost, held = _cost(tile, sizes, target, golden, widths)
+        cost, memory_bytes = _cost(tile, sizes, target, golden, widths)
         if (
-            held <= SLAB_BYTES
+            memory_bytes <= SLAB_BYTES
             and cost < best[0]
             and (not largest or element_count(tile) <= largest)
         ):
@@ -376,7 +376,7 @@ def _cost(
     """Return nanoseconds per element that reading a slab of a box costs besides its own bytes, and
     the bytes that it holds in memory.
     """
-    spent, held, elements = _SLAB_NS, 0, element_count(tile)
+    spent, memory_bytes, elements = _SLAB_NS, 0, element_count(tile)
     share = elements / max(1, element_count(sizes))
     for strides, width in ((target, widths[0]), (golden, widths[1])):
         extent, reads = _reads(tile, strides, width)
@@ -388,8 +388,8 @@ def _cost(
             + (total - elements * width) * _BYTE_NS
             + max(0.0, total - share * stored) * _AGAIN_NS
         )
-        held += total
-    return spent / max(1, elements), held
+        memory_bytes += total
+    return spent / max(1, elements), memory_bytes
 
 
 def _reads(tile: Ints, strides: Ints, width: int) -> Tuple[int, int]:

@@ -55,7 +55,7 @@ def test_errors_equal_their_definitions(monkeypatch, dtype, block, spoiled):
         pytest.approx(value, rel=1e-9) for value in (ratio, slices, worst)
     )
     # Where NaN was computed nothing can be told.
-    assert (found.worst_at, found.odd, found.elements) == (
+    assert (found.worst_at, found.not_finite, found.elements) == (
         at,
         2 if spoiled else 0,
         57 if spoiled else 60,
@@ -78,7 +78,7 @@ def test_errors_equal_their_definitions(monkeypatch, dtype, block, spoiled):
 def test_one_element_or_none_has_no_error(shape):
     values = np.full(shape, 2.0)
     found = own_error(values.astype(np.float16), Value(values), "float16")
-    assert (found.distance, found.ratio, found.worst, found.odd, found.elements) == (
+    assert (found.distance, found.ratio, found.worst, found.not_finite, found.elements) == (
         0.0,
         0.0,
         0.0,
@@ -98,14 +98,14 @@ def test_one_element_or_none_has_no_error(shape):
     ],
 )
 def test_values_at_the_end_of_the_range_may_overflow(x, y, odd):
-    assert own_error(np.array([1.0, x]), Value(np.array([1.0, y])), "float16").odd == odd
+    assert own_error(np.array([1.0, x]), Value(np.array([1.0, y])), "float16").not_finite == odd
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e200])
 def test_float64_values_whose_squares_overflow_are_measured(scale):
     values = np.linspace(1, 2, 8) * scale
     found = own_error(values * 1.001, Value(values), "float64")
-    assert found.worst > 24 and found.odd == 0
+    assert found.worst > 24 and found.not_finite == 0
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_masks_stored_as_infinity_in_float16_are_not_overflow(computed, device, 
     rest = np.linspace(-2, 2, 7)
     expected = np.append(rest, computed).reshape(2, 4)
     actual = np.append(rest, device).astype(np.float16).reshape(2, 4)
-    assert own_error(actual, Value(expected), "float16").odd == odd
+    assert own_error(actual, Value(expected), "float16").not_finite == odd
 
 
 @pytest.mark.parametrize("off, right", [(1e-6, True), (1e-4, False)])

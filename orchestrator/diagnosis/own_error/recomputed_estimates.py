@@ -190,8 +190,12 @@ def sentence_of(verdict: RecomputationVerdict) -> str:
         if verdict.assumed
         else "the device's own inputs"
     )
-    if error.odd:
-        which = "1 of its elements is" if error.odd == 1 else "%d of its elements are" % error.odd
+    if error.not_finite:
+        which = (
+            "1 of its elements is"
+            if error.not_finite == 1
+            else "%d of its elements are" % error.not_finite
+        )
         return "%s finite where what is computed of %s is not, or the reverse" % (which, whose)
     if error.unequal:
         return "%d of its %d values do not follow from %s" % (error.unequal, error.elements, whose)
