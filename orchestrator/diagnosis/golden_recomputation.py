@@ -35,7 +35,7 @@ _NOT_READ = "its tensors cannot be read, or not all of its inputs were compared"
 
 
 def computed_by_golden(
-    op: ObservedOp, inputs: Sequence[InputState], whole: Whole, told: Optional[OpFacts]
+    op: ObservedOp, inputs: Sequence[InputState], whole: Whole, facts: Optional[OpFacts]
 ) -> List[Recomputed]:
     """Compute the outputs of an operator by what golden data tell.
 
@@ -50,8 +50,8 @@ def computed_by_golden(
     for number, output in op.outputs.items():
         if not output.compared or (output.whole and not can_repeat(op.type)):
             continue
-        if is_known_type(op.type) or can_repeat(op.type) or told is not None:
-            outputs.append(_computed(op, output, inputs, whole, told))
+        if is_known_type(op.type) or can_repeat(op.type) or facts is not None:
+            outputs.append(_computed(op, output, inputs, whole, facts))
         else:
             outputs.append(Recomputed(op.name, op.type, number, reason=_NOT_KNOWN))
     return outputs
@@ -62,7 +62,7 @@ def _computed(
     output: Observation,
     inputs: Sequence[InputState],
     whole: Whole,
-    told: Optional[OpFacts],
+    facts: Optional[OpFacts],
 ) -> Recomputed:
     if not inputs or any(state.observation is None for state in inputs):
         return Recomputed(op.name, op.type, output.number, reason=_NOT_READ)
@@ -87,7 +87,7 @@ def _computed(
     error = (
         None
         if output.whole
-        else recomputed_by_golden(op.type, input_pairs, output_pair, LOOSE.get(output.dtype), told)
+        else recomputed_by_golden(op.type, input_pairs, output_pair, LOOSE.get(output.dtype), facts)
     )
     if error is None:
         return Recomputed(op.name, op.type, output.number, reason=_NOT_SHOWN)
@@ -101,7 +101,7 @@ def beside_by_golden(
     output: Observation,
     inputs: Sequence[InputState],
     whole: Whole,
-    told: Optional[OpFacts] = None,
+    facts: Optional[OpFacts] = None,
 ) -> Optional[ComputedPair]:
     """Return an output beside what golden data tell of its operator makes of the device's own
     inputs; None where they do not tell it.
@@ -110,7 +110,7 @@ def beside_by_golden(
         return None
     input_pairs, output_pair = whole(op, output, inputs)
     computed_output = (
-        None if output_pair is None else output_by_golden(op.type, input_pairs, output_pair, told)
+        None if output_pair is None else output_by_golden(op.type, input_pairs, output_pair, facts)
     )
     if output_pair is None or computed_output is None:
         return None
@@ -138,7 +138,9 @@ def follows(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) ->
     """Tell whether an output is what its operator makes of the device's own inputs, but for
     rounding; None: golden data show nothing.
     """
-    own = recomputed_by_golden(op_type, inputs, output, LOOSE.get(output.dtype), None)
-    if own is None:
+    recomputed = recomputed_by_golden(op_type, inputs, output, LOOSE.get(output.dtype), None)
+    if recomputed is None:
         return None
-    return any(error is not None and excess(error) <= 1.0 for error in (own.tight, own.loose))
+    return any(
+        error is not None and excess(error) <= 1.0 for error in (recomputed.tight, recomputed.loose)
+    )

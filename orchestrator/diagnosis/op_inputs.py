@@ -84,7 +84,7 @@ class Inputs:
     """
 
     def __init__(self, observed: ObservedOps, graph: AnyGraph = None) -> None:
-        self._seen = observed
+        self._observed_ops = observed
         self._graphs = ModelGraphs.of_all(graph)
         self._first: Optional[Dict[Place, ObservedOp]] = None
         self._several: Optional[Set[Tuple[Place, str]]] = None
@@ -95,7 +95,7 @@ class Inputs:
     def several(self) -> Set[Tuple[Place, str]]:
         """Place and name of each operator with several executions, as of the first call."""
         if self._several is None:
-            self._several = executed_repeatedly(self._seen.ops)
+            self._several = executed_repeatedly(self._observed_ops.ops)
         return self._several
 
     def node(self, op: ObservedOp) -> Optional[OpNode]:
@@ -128,10 +128,10 @@ class Inputs:
         """
         states = self._of.get(op)
         if states is None:
-            states = self._of[op] = tuple(self._found(op))
+            states = self._of[op] = tuple(self._input_states(op))
         return states
 
-    def _found(self, op: ObservedOp) -> List[InputState]:
+    def _input_states(self, op: ObservedOp) -> List[InputState]:
         node, feeds, _ = self._known(op)
         if node is None:
             feeds = [_Source(number, None, 0, False) for number in sorted(op.inputs)]
@@ -157,7 +157,7 @@ class Inputs:
         name = "%s:input:%d" % (op.name, number)
         if source is None:
             return InputState(number, UNKNOWN, name)
-        producer = self._seen.find(op.place, source)
+        producer = self._observed_ops.find(op.place, source)
         made = producer.outputs.get(output) if producer is not None else None
         if made is None or made.verdict not in COMPARED:
             return InputState(number, UNKNOWN, name, None, source)
@@ -175,7 +175,7 @@ class Inputs:
             or state.observation is None
         ):
             return None
-        producer = self._seen.find(op.place, state.source)
+        producer = self._observed_ops.find(op.place, state.source)
         output = next(
             (feed.output for feed in self._known(op).feeds if feed.number == state.number), 0
         )
@@ -207,7 +207,9 @@ class Inputs:
                 continue
             walked.add(producer.position)
             for index, feed in enumerate(producer.inputs):
-                producer_op = self._seen.find(op.place, feed[0]) if feed is not None else None
+                producer_op = (
+                    self._observed_ops.find(op.place, feed[0]) if feed is not None else None
+                )
                 row = (
                     producer_op.outputs.get(feed[1])
                     if producer_op is not None and feed is not None
@@ -257,7 +259,9 @@ class Inputs:
             return False
         if self.node(op) is None:
             return (
-                self._graph(op) is None and self._is_first(op) and self._seen.count_at(op.place) > 1
+                self._graph(op) is None
+                and self._is_first(op)
+                and self._observed_ops.count_at(op.place) > 1
             )
         return not self.behind(op)
 
@@ -275,7 +279,7 @@ class Inputs:
                 if producer is not None and producer.position not in walked:
                     walked.add(producer.position)
                     waiting.append(producer)
-                    observed_op = self._seen.find(op.place, producer.name)
+                    observed_op = self._observed_ops.find(op.place, producer.name)
                     if observed_op is not None:
                         ops.append(observed_op)
         return ops
@@ -283,7 +287,7 @@ class Inputs:
     def _is_first(self, op: ObservedOp) -> bool:
         if self._first is None:
             self._first = {}
-            for first in self._seen.ordered():
+            for first in self._observed_ops.ordered():
                 self._first.setdefault(first.place, first)
         return self._first[op.place] is op
 
@@ -293,7 +297,8 @@ class Inputs:
         if node is None or graph is None:
             return []
         ops = [
-            self._seen.find(op.place, consumer.name) for consumer in graph.consumers(node, number)
+            self._observed_ops.find(op.place, consumer.name)
+            for consumer in graph.consumers(node, number)
         ]
         return [consumer_op for consumer_op in ops if consumer_op is not None]
 

@@ -57,7 +57,7 @@ class Asker:
             raise NoAnswer
         if answer.error is not None:
             raise answer.error
-        value: T = answer.found[0]
+        value: T = answer.values[0]
         return value
 
     def close(self) -> None:
@@ -68,7 +68,7 @@ class Asker:
 class _Answer:
     def __init__(self) -> None:
         self.came = threading.Event()
-        self.found: List[Any] = []
+        self.values: List[Any] = []
         self.error: Optional[BaseException] = None
 
 
@@ -79,7 +79,7 @@ def _answer_all(questions: queue.Queue[Optional[Tuple[Callable[[], Any], _Answer
             return
         question, answer = item
         try:
-            answer.found.append(question())
+            answer.values.append(question())
         except BaseException as error:  # noqa: BLE001  who asked is told
             answer.error = error
         answer.came.set()

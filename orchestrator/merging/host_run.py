@@ -95,7 +95,7 @@ class Source:
         self.state = WAITING
         self.trouble = ""
         self._asker = Asker()
-        self._seen: Any = None
+        self._last_look: Any = None
         self._looked = -1e9
         self._written: Any = None
         self.heard = time.monotonic()
@@ -110,7 +110,7 @@ class Source:
         try:
             return self._asker.ask(self._looks)
         except NoAnswer:
-            self.state, self.trouble, self._seen = SILENT, NO_ANSWER, None
+            self.state, self.trouble, self._last_look = SILENT, NO_ANSWER, None
             return False
 
     def _looks(self) -> bool:
@@ -119,9 +119,9 @@ class Source:
         look, now = (written, signature(self.folder)), time.monotonic()
         if look[1] != self._written:
             self._written, self.heard = look[1], now
-        if look == self._seen and not self.trouble and now - self._looked < _SURE_S:
+        if look == self._last_look and not self.trouble and now - self._looked < _SURE_S:
             return False
-        self._seen, self._looked = look, now
+        self._last_look, self._looked = look, now
         return self._look(written)
 
     def refuse_foreign(self) -> None:
@@ -143,7 +143,7 @@ class Source:
 
     def look_again(self) -> None:
         """Let the next look be a sure one."""
-        self._seen = None
+        self._last_look = None
 
     def _look(self, written: bool) -> bool:
         self.trouble = ""

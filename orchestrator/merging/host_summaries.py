@@ -52,7 +52,7 @@ def note_what_hosts_say(merged: Merged, sources: Sequence[Source]) -> None:
         inputs_of[source.host] = inputs or {}
         for document in documents or ():
             graphs.setdefault(document["model"], document)
-        by_host[source.host] = _said(source, summary)
+        by_host[source.host] = _host_summary(source, summary)
     for host, count in merged.unreadable.items():
         by_host[host]["warnings"].append(
             "%d rows of its store are damaged and were left out" % count
@@ -72,7 +72,7 @@ def note_what_hosts_say(merged: Merged, sources: Sequence[Source]) -> None:
     _fill_place(merged, sources, by_host)
 
 
-def _said(source: Source, summary: Any) -> Dict[str, Any]:
+def _host_summary(source: Source, summary: Any) -> Dict[str, Any]:
     document: Dict[str, Any] = {
         "folder": source.folder,
         "state": source.state,

@@ -33,7 +33,7 @@ from .merged_store import Merged
 from .new_rows import Batches, Upto
 from .options import MergeOptions
 
-_TOLD_S = 0.2
+_REPORT_S = 0.2
 _SHARE = 10
 """What was taken out is counted anew in at most about a tenth of the time."""
 
@@ -98,7 +98,7 @@ class Merge:
         self._fresh: Set[str] = {source.host for source in self.sources}
         self._states = {source.host: WAITING for source in self.sources}
         self._compared: Dict[str, Tuple[int, int]] = {}
-        self._activity = self._told = time.monotonic()
+        self._activity = self._reported_at = time.monotonic()
         self._take_back_at = 0.0
         self._all_ended_said = False
         self._troubles: Dict[str, str] = {}
@@ -212,7 +212,7 @@ class Merge:
             self.on_divergence(diverged)
         if self.options.stop_on_divergence and self.hook.row is not None:
             self.stop("divergence")
-        self._tell()
+        self._report_progress()
         return more
 
     def _note_state(self, source: Source) -> None:
@@ -317,14 +317,14 @@ class Merge:
         for host, read in list(self.merged.reads.items()):
             source = self._by_host[host]
             try:
-                (found, last), void = source.ask(partial(_taken_out, after=read.last_event))
+                (removed_ops, last), void = source.ask(partial(_taken_out, after=read.last_event))
                 known = self._compared.get(host, (None, 0))
-                if found or known[0] != void or (at_once and known[1] != read.last_id):
+                if removed_ops or known[0] != void or (at_once and known[1] != read.last_id):
                     self.merged.reconcile(source)
             except Unreadable:
                 continue
             events[host], self._compared[host] = last, (void, read.last_id)
-            ops |= found
+            ops |= removed_ops
         if ops:
             try:
                 self.merged.recount(ops, self.sources)
@@ -338,7 +338,7 @@ class Merge:
                 if last != self.merged.reads[host].last_event:
                     self.merged.note_read(host, self.merged.reads[host]._replace(last_event=last))
         now = time.monotonic()
-        self._take_back_at = now + max(_TOLD_S, _SHARE * (now - began))
+        self._take_back_at = now + max(_REPORT_S, _SHARE * (now - began))
         return bool(ops)
 
     def _drain(self) -> None:
@@ -370,11 +370,11 @@ class Merge:
             for host in self._batches.hosts | set(self._again_at)
         )
 
-    def _tell(self) -> None:
+    def _report_progress(self) -> None:
         now = time.monotonic()
-        if now - self._told < _TOLD_S:
+        if now - self._reported_at < _REPORT_S:
             return
-        self._told = now
+        self._reported_at = now
         states = Counter(source.state for source in self.sources)
         counts = self.merged.places.counts.values()
         rows = sum(sum(numbers[:4]) for numbers in counts)

@@ -99,7 +99,7 @@ class Gathered:
 
     def __init__(self) -> None:
         self._rows: Dict[Group, List[Sequence[SqlValue]]] = {}
-        self._own: Dict[Group, List[str]] = {}
+        self._user_metrics: Dict[Group, List[str]] = {}
 
     def add(self, group: Group, metrics: Sequence[SqlValue], user_metrics: Optional[str]) -> None:
         """Take a compared row's :data:`METRICS` and the user's own, as the store has them."""
@@ -108,13 +108,13 @@ class Gathered:
             rows = self._rows[group] = []
         rows.append(metrics)
         if user_metrics is not None:
-            self._own.setdefault(group, []).append(user_metrics)
+            self._user_metrics.setdefault(group, []).append(user_metrics)
 
     def write(self, query: Query, insert: Insert) -> None:
         """Add all to the table; inside a transaction."""
         new = {step for step in {group[0] for group in self._rows} if not _is_known(query, step)}
         insert(_INSERT, self._lines(query, new))
-        self._rows, self._own = {}, {}
+        self._rows, self._user_metrics = {}, {}
 
     def _lines(self, query: Query, new: Set[SqlValue]) -> Iterator[Sequence[SqlValue]]:
         # About in the order of the table's key: SQLite then changes each of its pages once.
@@ -148,7 +148,7 @@ class Gathered:
         """Yield each metric that has a value, with its values."""
         by_metric = dict(zip(METRICS, map(_numbers, zip(*self._rows[group]))))
         user_metrics: Dict[str, List[Any]] = {}
-        for text in self._own.get(group, ()):
+        for text in self._user_metrics.get(group, ()):
             for name, value in json.loads(text).items():
                 user_metrics.setdefault(name, []).append(value)
         by_metric.update((name, _numbers(values)) for name, values in user_metrics.items())
@@ -172,10 +172,10 @@ def _lines_of(query: Query, names: Group) -> Dict[str, Line]:
         "SELECT metric, count, worst, total FROM step_op WHERE step = ? AND op = ? AND tensor = ? "
         "AND model = ?"
     )
-    found = query(sql, names)
+    lines = query(sql, names)
     return {
         from_sql_text(metric): Line(count, number_of(worst) or 0.0, parts_of(total))
-        for metric, count, worst, total in found
+        for metric, count, worst, total in lines
     }
 
 

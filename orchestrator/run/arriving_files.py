@@ -43,7 +43,7 @@ class Arrivals:
         self.catalogue = engine.catalogue
         self._folders = folders
         self.activity = time.monotonic()
-        self.seen = len(self.catalogue.files)
+        self.file_count = len(self.catalogue.files)
         self._due: OrderedDict[str, float] = OrderedDict()
         self._come: Dict[Place, Tuple[int, Tuple[int, int]]] = {}
 
@@ -66,13 +66,13 @@ class Arrivals:
         before = path in self.catalogue.unresolved
         file, fresh = self.engine.meet(path)
         if file is None:
-            self.seen += path in self.catalogue.unresolved and not before
+            self.file_count += path in self.catalogue.unresolved and not before
             if self.catalogue.other_changed(path):
                 self.activity = time.monotonic()
             elif os.path.islink(path) and os.path.isdir(path):
                 self._folders.target_links.follow(path)
             return
-        self.seen += fresh
+        self.file_count += fresh
         signature = look_at(path)
         if signature is None:
             self._gone(file)

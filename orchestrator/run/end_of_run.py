@@ -74,14 +74,14 @@ def tell_left_out(engine: Engine, earlier: Mapping[str, int]) -> List[str]:
     """
     places = engine.catalogue.by_place()
     engine.graphs.require(place.model for place in places)
-    said = _left_out(engine, places)
+    notes = _left_out(engine, places)
     if earlier:
-        said.append(
+        notes.append(
             _EARLIER % (plural(sum(earlier.values()), "earlier dump"), listed(sorted(earlier), 3))
         )
-    for text in said:
+    for text in notes:
         engine.store.events.add("left out", None, text)
-    return said
+    return notes
 
 
 def _left_out(engine: Engine, places: Mapping[Place, Sequence[TargetFile]]) -> List[str]:
@@ -94,7 +94,7 @@ def _left_out(engine: Engine, places: Mapping[Place, Sequence[TargetFile]]) -> L
             engine.places.is_modelled(place) and engine.goldens.lacks(place)
         ):
             left.setdefault(place.model or "", []).append(place)
-    said = []
+    notes = []
     for model, places_of in sorted(left.items()):
         of = "model %s" % model if model else "dumps below no model's folder"
         shown = places[min(places_of, key=Place.order)][0].rel + (
@@ -105,8 +105,8 @@ def _left_out(engine: Engine, places: Mapping[Place, Sequence[TargetFile]]) -> L
             if engine.graphs.by_name
             else "none of its ops is in %s" % engine.options.model
         )
-        said.append("left out %s (%s): %s" % (of, shown, why))
-    return said
+        notes.append("left out %s (%s): %s" % (of, shown, why))
+    return notes
 
 
 def _accept(engine: Engine, file: TargetFile) -> None:

@@ -97,7 +97,7 @@ class Planner:
         it, not by their names.
     known
         What is known of the counterparts of models' tensors, for the planners of a run to share.
-    asked
+    requested
         What the device was asked to dump of the model.
     neighbours
         Knows the other dumps of the place, where outputs are seen of a dump that holds inputs only.
@@ -113,7 +113,7 @@ class Planner:
         overflow: bool = False,
         by_model: bool = False,
         known: Optional[KnownCounterparts] = None,
-        asked: DumpRequest = EVERYTHING,
+        requested: DumpRequest = EVERYTHING,
         neighbours: Optional[Neighbours] = None,
     ) -> None:
         self.place = place
@@ -133,7 +133,7 @@ class Planner:
         self._model: Optional[Pairing] = None
         if graph is not None:
             known_there = self._known.of(graph, golden, place)
-            self._model = Pairing(graph, self._has_output, None, known_there, request=asked)
+            self._model = Pairing(graph, self._has_output, None, known_there, request=requested)
         self.refresh(golden)
 
     def refresh(self, golden: GoldenSet) -> None:
@@ -374,8 +374,8 @@ class Planner:
         assert self._model is not None
         _, rows, waiting = parts
         index = plan.tensor_index or 0
-        seen = self._model.missing_output_row(dumped, index)
-        if seen is None or not there.is_read(index):
+        there_plan = self._model.missing_output_row(dumped, index)
+        if there_plan is None or not there.is_read(index):
             rows.append(self._row(plan, entry))
             return
         seen_at = there.output(index)
@@ -396,7 +396,7 @@ class Planner:
                 if holds_output
                 else (reader.name, seen_at.info.index, INPUT)
             )
-            seen = replace(
+            there_plan = replace(
                 plan,
                 status=PAIR,
                 reason="",
@@ -407,14 +407,14 @@ class Planner:
             )
             dumped = dumped if holds_output else replace(dumped, op_type=reader.type)
         where = "%s: seen at %s" % (ONLY_INPUTS, seen_at.tensor)
-        reason = "; ".join(filter(None, (seen.reason, where)))
-        row = planned_row(replace(seen, reason=reason), self.place, entry, seen_at.info)
-        if seen.status != PAIR:
-            missing = seen.golden_op is not None
-            (waiting if missing else rows).append(self._unpaired(row, seen, missing))
+        reason = "; ".join(filter(None, (there_plan.reason, where)))
+        row = planned_row(replace(there_plan, reason=reason), self.place, entry, seen_at.info)
+        if there_plan.status != PAIR:
+            missing = there_plan.golden_op is not None
+            (waiting if missing else rows).append(self._unpaired(row, there_plan, missing))
             return
         beside = beside_of(dump, replace(seen_at.info, kind=OUTPUT), plan.op_type)
-        self._pair(row, seen, dumped, seen_at.dump, seen_at.info, parts, iteration, beside)
+        self._pair(row, there_plan, dumped, seen_at.dump, seen_at.info, parts, iteration, beside)
 
     def _pair(
         self,
@@ -625,22 +625,22 @@ class Planner:
         """Return the rows of ops that have no dump file, given all that there are; those that
         :meth:`leave_out` left out have one.
         """
-        seen = [*dumped, *self._left_out]
+        dumped_ops = [*dumped, *self._left_out]
         rows: List[Row] = []
         if self.two_dumps:
-            rows += self._golden_only(seen)
+            rows += self._golden_only(dumped_ops)
         elif self._model is not None:
-            for plan in self._model.absent_rows(seen):
+            for plan in self._model.absent_rows(dumped_ops):
                 if self._selected(plan) and plan.status != OMITTED:
                     row = self._row(plan, None)
                     rows.append(row.but(cause=DUMP_MISSING) if row.verdict == NOT_COMPARED else row)
         return rows
 
-    def _golden_only(self, seen: Sequence[DumpedOp]) -> List[Row]:
+    def _golden_only(self, dumped_ops: Sequence[DumpedOp]) -> List[Row]:
         """Return a row for each op, and each slice of one, that only the golden dump has."""
         rows: List[Row] = []
         slices: Dict[str, Set[Optional[Tuple[int, int]]]] = {}
-        for item in seen:
+        for item in dumped_ops:
             slices.setdefault(sanitise_golden(item.op_name), set()).add(item.slice)
         for key in self.golden.op_names():
             there = self.golden.dumps.slices(key)

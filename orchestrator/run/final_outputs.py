@@ -176,14 +176,14 @@ class _FinalOutputs(Source):
             raise InputError("; ".join(filter(None, (text, advice.words))), hint=advice.hint)
         self.notes: List[str] = []
         outputs = [_Output(parse_output(text)) for text in self.options.outputs or ()] or list(
-            self._found()
+            self._found_files()
         )
         self.planned = _Planned(
             self.options, graphs.graphs[0] if graphs else None, self.golden, outputs
         )
         return ModelGraphs()
 
-    def _found(self) -> Iterator[_Output]:
+    def _found_files(self) -> Iterator[_Output]:
         """Yield the files of the newest folder that holds some; InputError where there are none, or
         of several samples.
         """
@@ -240,7 +240,7 @@ class _FinalOutputs(Source):
             run.engine,
             planned.tasks,
             planned.rows,
-            self.tell,
+            self.on_progress,
             planned.looks,
             models=self.options.models,
         )
@@ -473,8 +473,8 @@ def _of_a_gear(graph: ModelGraph, producer: OpNode, output: int) -> Optional[Tup
         return None
     end, number = (ends[0], output) if ends else (producer, 0)
     source = end.inputs[number] if number < len(end.inputs) else None
-    found = graph.producer(end, source[0]) if source is not None else None
-    return None if found is None or source is None else (found, source[1])
+    node = graph.producer(end, source[0]) if source is not None else None
+    return None if node is None or source is None else (node, source[1])
 
 
 def _row(plan: RowPlan, at: Optional[int]) -> Row:

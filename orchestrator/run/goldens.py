@@ -71,7 +71,7 @@ class Goldens:
         self.changed = False
         self.revision = 0
         self.changed_at = time.monotonic()
-        self.seen = 0
+        self.file_count = 0
         self.misnamed: Set[str] = set()
         self.every = GoldenSet.empty(folder)
         self._of_step: Dict[str, GoldenSet] = {}
@@ -231,7 +231,7 @@ class Goldens:
             return False
         fresh = signature != self._unwhole.get(path)
         self.changed_at = time.monotonic() if fresh else self.changed_at
-        self.seen += path not in self._signatures and path not in self._unwhole
+        self.file_count += path not in self._signatures and path not in self._unwhole
         if not self._whole(path) or look_at(path) != signature:
             self._drop(path)
             self._unwhole[path] = signature

@@ -48,8 +48,8 @@ def judge_by_computing(engine: Engine, reader: RunReader) -> None:
     before = [row for row in engine.store.rows(verdict=PASS) if row.warning == BY_ROUNDING]
     if not rows and not before:
         return
-    seen = ObservedOps(engine.store.rows())
-    proof = _Proof(engine, seen, reader, [(row.place, row.op) for row in (*rows, *before)])
+    observed_ops = ObservedOps(engine.store.rows())
+    proof = _Proof(engine, observed_ops, reader, [(row.place, row.op) for row in (*rows, *before)])
     right = [
         proof.right(row.place, row.op, row.kind, row.tensor_index or 0) for row in (*rows, *before)
     ]
@@ -99,22 +99,22 @@ class _Proof:
     def __init__(
         self,
         engine: Engine,
-        seen: ObservedOps,
+        observed_ops: ObservedOps,
         reader: RunReader,
         names: Sequence[Tuple[Place, str]],
         finished: bool = True,
     ) -> None:
         self._engine = engine
-        self._seen = seen
+        self._observed_ops = observed_ops
         self._reader = reader
-        self._inputs = Inputs(seen, engine.graphs)
+        self._inputs = Inputs(observed_ops, engine.graphs)
         self._known: Dict[Tuple[Place, int], bool] = {}
         ops: Dict[Tuple[Place, str], ObservedOp] = {}
         for place, name in names:
-            found = seen.find(place, name)
-            if found is not None:
-                ops.setdefault((found.place, found.name), found)
-        self._several = executed_repeatedly(seen.ops) if finished else set()
+            observed = observed_ops.find(place, name)
+            if observed is not None:
+                ops.setdefault((observed.place, observed.name), observed)
+        self._several = executed_repeatedly(observed_ops.ops) if finished else set()
         urgent: Dict[Tuple[Place, str], ObservedOp] = {}
         for op in ops.values():
             for one in (op, *self._inputs.before(op)):
@@ -154,7 +154,7 @@ class _Proof:
         """Tell whether an input is off as far as the output that it is: memory that was overwritten
         in between is nobody's rounding.
         """
-        reader, writer = (self._seen.find(place, op.name) for op in (node, producer))
+        reader, writer = (self._observed_ops.find(place, op.name) for op in (node, producer))
         read = reader.inputs.get(number) if reader is not None else None
         written = writer.outputs.get(output) if writer is not None else None
         if read is None or written is None or not written.compared:
@@ -167,7 +167,7 @@ class _Proof:
         """Tell whether nothing speaks against the golden data of an output: they may be the ones
         that are wrong.
         """
-        observed = self._seen.find(place, node.name)
+        observed = self._observed_ops.find(place, node.name)
         output = observed.outputs.get(number) if observed is not None else None
         return (
             observed is None
@@ -179,8 +179,8 @@ class _Proof:
         """Tell whether something before a row's tensor was decided otherwise than in golden data,
         near a tie.
         """
-        found = self._seen.find(row.place, row.op)
-        before = self._inputs.before(found) if found is not None else []
+        observed = self._observed_ops.find(row.place, row.op)
+        before = self._inputs.before(observed) if observed is not None else []
         return any(output.otherwise for op in before for output in op.outputs.values())
 
     def outputs_pass(self, place: Place, passing: Set[Tuple[Place, str]]) -> bool:
@@ -192,9 +192,11 @@ class _Proof:
             return False
         last = [self._last(graph, op) for op in graph.ops if op.type == "NetOutput"]
         last = last or [[op for op in graph.ops if not graph.consumers(op)]]
-        found = [self._seen.find(place, op.name) for op in (op for ops in last for op in ops)]
+        observed = [
+            self._observed_ops.find(place, op.name) for op in (op for ops in last for op in ops)
+        ]
         outputs = [
-            row for op in found if op is not None for row in op.outputs.values() if row.compared
+            row for op in observed if op is not None for row in op.outputs.values() if row.compared
         ]
         return bool(outputs) and all(
             row.verdict == PASS or (place, row.tensor) in passing for row in outputs
@@ -236,7 +238,7 @@ class _Proof:
         return False
 
     def _alone(self, graph: ModelGraph, node: OpNode, place: Place) -> bool:
-        observed: Optional[ObservedOp] = self._seen.find(place, node.name)
+        observed: Optional[ObservedOp] = self._observed_ops.find(place, node.name)
         if observed is None or (
             no_dump_reason(node) is not None
             and not any(row.compared for row in observed.outputs.values())

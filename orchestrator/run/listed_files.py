@@ -79,17 +79,17 @@ class _Listing(Source):
         """List both folders; raise InputError where one holds nothing to compare, or no model for
         what it holds.
         """
-        self.tell(Progress(stage="listing GOLDEN"))
+        self.on_progress(Progress(stage="listing GOLDEN"))
         self.golden = GoldenSet.open(self.options.golden)
-        self.tell(Progress(stage="listing TARGET"))
+        self.on_progress(Progress(stage="listing TARGET"))
         self.tree = self.comparers.list_target(self.options)
         _require_dumps(self.options, self.tree)
         graphs.require(step_folder.place.model for step_folder in self.tree.step_folders)
         if not len(self.golden):
             advice = without_golden(self.options.golden)
-            said = [advice.words] if advice.words else self.golden.notes[:_NOTES_TOLD]
+            notes = [advice.words] if advice.words else self.golden.notes[:_NOTES_TOLD]
             none = "GOLDEN: %s: no golden data was found at or below it" % self.options.golden
-            raise InputError("; ".join([none, *said]), hint=advice.hint)
+            raise InputError("; ".join([none, *notes]), hint=advice.hint)
         if self.options.unfused is not None and self.golden.kind != "npu":
             raise InputError(
                 "GOLDEN: %s: expected the device dumps of the build without fusion, got "
@@ -119,7 +119,7 @@ class _Listing(Source):
         files = _meet(run, self.tree)
         sizes = array("q", map(look, files))
         run.store.set(EXPECTED, {"files": len(files), "bytes": sum(sizes)})
-        run.left_out += self.comparers.compare(run, files, sizes, self.tell)
+        run.left_out += self.comparers.compare(run, files, sizes, self.on_progress)
         finish_rows(engine, self.tree.empty, self.tree.unlisted)
         run.judge_rows(by_names=True)
         run.left_out += run.unpaired()

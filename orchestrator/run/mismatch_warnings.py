@@ -55,7 +55,7 @@ def unmatched(run: Run) -> List[str]:
     layers = (
         [] if foreign else _few_layers(run, {name for names in dumped.values() for name in names})
     )
-    said = [
+    warnings = [
         *foreign,
         *_steps(run),
         *_gears(run),
@@ -67,9 +67,12 @@ def unmatched(run: Run) -> List[str]:
     if not (counts.get(PASS) or counts.get(FAIL) or run.engine.progress.pairs):
         advice = foreign_golden(run.goldens.folder)
         if advice is not None:
-            return [*said, "GOLDEN: %s: %s; %s" % (run.goldens.folder, advice.words, advice.hint)]
-        said += _without_golden(run)
-    return said + by_name
+            return [
+                *warnings,
+                "GOLDEN: %s: %s; %s" % (run.goldens.folder, advice.words, advice.hint),
+            ]
+        warnings += _without_golden(run)
+    return warnings + by_name
 
 
 def _quantisation(run: Run) -> List[str]:
@@ -207,15 +210,15 @@ def _unknown_ops(graph: ModelGraph, names: Dict[str, bool]) -> List[str]:
         if len(unknown) == len(names)
         else "%d of TARGET's %d ops are not" % (len(unknown), len(names))
     )
-    said = "%s in %s: is it the json of the model that was dumped?" % (none, graph.path)
+    warning = "%s in %s: is it the json of the model that was dumped?" % (none, graph.path)
     if not any(op.inputs for op in graph.ops):
-        said += (
+        warning += (
             " It has no connections, as a quantisation json, which goes with the model's and not "
             "in its place."
         )
     near = nearest_names(unknown[0], (op.name for op in graph.ops), _SHOWN)
     return [
-        said
+        warning
         + (
             " (%s; the model has %s)" % (unknown[0], ", ".join(near))
             if near
@@ -226,16 +229,16 @@ def _unknown_ops(graph: ModelGraph, names: Dict[str, bool]) -> List[str]:
 
 def _steps(run: Run) -> List[str]:
     without, names = steps_without_golden(run), run.goldens.step_names
-    said = []
+    warnings = []
     if without:
         text = "GOLDEN's folders are steps (%s): there is none for %s %s, and no row"
-        said.append(text % (shown(names) or "none", _word(without), shown(without)))
+        warnings.append(text % (shown(names) or "none", _word(without), shown(without)))
     never = _steps_without_dump(run, names)
     if never:
-        said.append(
+        warnings.append(
             "GOLDEN has data of %s %s, of which TARGET holds no dump" % (_word(never), shown(never))
         )
-    return said
+    return warnings
 
 
 def _steps_without_dump(run: Run, names: List[str]) -> List[str]:
@@ -291,21 +294,21 @@ def shown(names: List[str]) -> str:
 
 def _without_golden(run: Run) -> List[str]:
     """Name the golden names that are nearest to the first ops without golden data."""
-    said: List[str] = []
-    wanted = [
+    warnings: List[str] = []
+    unmatched_rows = [
         row for row in run.store.rows("index", verdict=NOT_COMPARED) if row.cause == GOLDEN_MISSING
     ]
-    for row in wanted[:_SHOWN]:
+    for row in unmatched_rows[:_SHOWN]:
         near = run.goldens.every.nearest(row.golden.split(",")[-1] if row.golden != "*" else row.op)
         if near:
-            said.append(
+            warnings.append(
                 "no golden data matched %s; the nearest golden names are %s"
                 % (row.tensor, ", ".join(near))
             )
-    if wanted and not said:
+    if unmatched_rows and not warnings:
         names = sorted(run.goldens.every.op_names())[:_SHOWN]
-        said.append(
+        warnings.append(
             "no golden data matched any op; GOLDEN holds %s"
             % ("for example " + ", ".join(names) if names else "no golden data")
         )
-    return said
+    return warnings

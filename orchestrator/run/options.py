@@ -217,16 +217,16 @@ class ComparisonOptions:
         if self.quantisation is not None and self.model is None:
             raise OptionsError("{quantisation} leads on the names of a model: it needs {model}")
 
-    def of_statistics(self, told: bool = False) -> ComparisonOptions:
-        """Return the options for a TARGET that holds statistics in place of tensors (``told``: it
+    def of_statistics(self, known: bool = False) -> ComparisonOptions:
+        """Return the options for a TARGET that holds statistics in place of tensors (``known``: it
         does); the same for any other.
 
         Statistics have columns of their own, unless others were asked for, and nothing is computed
         again from them.
         """
-        told = told or (self.plan is not None and self.plan.data == "stats")
-        told = told or holds_statistics(self.target) or holds_statistics(self.golden)
-        if not told:
+        known = known or (self.plan is not None and self.plan.data == "stats")
+        known = known or holds_statistics(self.target) or holds_statistics(self.golden)
+        if not known:
             return self
         if self.metrics != METRICS:
             return replace(self, recompute=NONE)

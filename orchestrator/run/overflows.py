@@ -51,30 +51,30 @@ def note_overflows(engine: Engine, files: Iterable[OverflowFile]) -> List[str]:
         Those in the folders of the dumps and above them, up to TARGET, by their names; others are
         passed over.
     """
-    said: List[str] = []
+    notes: List[str] = []
     folders, root = record_folders(engine.catalogue), engine.catalogue.root
     records = [
         record for record in files if os.path.dirname(os.path.join(root, record.rel)) in folders
     ]
     if not records:
-        return said
+        return notes
     tasks = _by_task(engine.catalogue)
-    found: Dict[str, TargetFile] = {}
+    overflowing: Dict[str, TargetFile] = {}
     for record in records:
         if record.problem is not None:
-            said.append("overflow record %s: %s" % (record.rel, record.problem))
+            notes.append("overflow record %s: %s" % (record.rel, record.problem))
         place = place_of(os.path.dirname(os.path.join(root, record.rel)), set())
         for task in record.tasks:
             for key in op_tasks(*task):
-                found.update(
+                overflowing.update(
                     (file.rel, file) for file in tasks.get(key, ()) if place.holds(file.place)
                 )
-    marked = _mark(engine, set(found))
-    if found:
-        names = list(dict.fromkeys(file.op_name for file in found.values()))
-        said.append("overflow records name %s" % listed(names, _SHOWN))
+    marked = _mark(engine, set(overflowing))
+    if overflowing:
+        names = list(dict.fromkeys(file.op_name for file in overflowing.values()))
+        notes.append("overflow records name %s" % listed(names, _SHOWN))
     engine.overflow_seen = engine.overflow_seen or bool(marked)
-    return said
+    return notes
 
 
 def record_folders(catalogue: Catalogue) -> Set[str]:

@@ -51,7 +51,7 @@ class Places:
         self.selection = options.selection(graphs)
         self._planners: Dict[Place, Planner] = {}
         self._known = KnownCounterparts()
-        self._asked: Dict[Optional[str], DumpRequest] = {}
+        self._requests: Dict[Optional[str], DumpRequest] = {}
 
     def __iter__(self) -> Iterator[Place]:
         return iter(list(self._planners))
@@ -66,8 +66,8 @@ class Places:
         if planner is None:
             graph, unfused = self._graphs.of(place.model), self._options.unfused is not None
             unfused = unfused or (graph is not None and graph.unfused)
-            asked = self._asked_of(graph, place.model)
-            more = (self.selection, self._options.overflow, unfused, self._known, asked, self)
+            requested = self._request_of(graph, place.model)
+            more = (self.selection, self._options.overflow, unfused, self._known, requested, self)
             planner = self._planners[place] = Planner(place, golden, graph, *more)
         planner.refresh(golden)
         return planner
@@ -80,15 +80,15 @@ class Places:
         neighbour = self._catalogue.neighbour(target_file, *names)
         return None if neighbour is None else neighbour.entry()
 
-    def _asked_of(self, graph: Optional[ModelGraph], model_name: Optional[str]) -> DumpRequest:
+    def _request_of(self, graph: Optional[ModelGraph], model_name: Optional[str]) -> DumpRequest:
         if self._options.plan is None or graph is None:
             return EVERYTHING
-        if model_name not in self._asked:
+        if model_name not in self._requests:
             # Few runs are told what was asked for.
             from ..config.requested_ops import requested_ops_of
 
-            self._asked[model_name] = requested_ops_of(self._options.plan, graph, model_name)
-        return self._asked[model_name]
+            self._requests[model_name] = requested_ops_of(self._options.plan, graph, model_name)
+        return self._requests[model_name]
 
     def is_taken(self, place: Place) -> bool:
         """Tell whether a place belongs to the run: a model stands for its name; or it has ops of

@@ -88,7 +88,7 @@ class Provisional:
         self._looked_at = -1e9
         self._took_s = 0.0
         self._failures = 0
-        self._told = (0, 0)
+        self._last_counts = (0, 0)
         self._by_rounding: Dict[str, bool] = {}
         self._by_ties: Dict[str, bool] = {}
 
@@ -122,8 +122,8 @@ class Provisional:
         """Return the keys of the rows that are provisional, where these or the failing rows are
         others than at the last call.
         """
-        before, self._told = self._told, (len(self._waiting), self._failures)
-        return list(self._waiting) if before != self._told else None
+        before, self._last_counts = self._last_counts, (len(self._waiting), self._failures)
+        return list(self._waiting) if before != self._last_counts else None
 
     def settled(self, at_once: bool = False) -> bool:
         """Find out which rows have become final; tell whether there are any. Not more often than it
@@ -180,7 +180,7 @@ class Provisional:
     def _is_final(self, key: str, row: _Waiting) -> bool:
         file = self._engine.catalogue.of_row(row.file)
         rows = self._rows_of(row.file)
-        if not any(found.key == key and found.verdict == FAIL for found in rows):
+        if not any(other.key == key and other.verdict == FAIL for other in rows):
             # It went, or passes.
             return True
         if file is not None and file.pending:
@@ -188,9 +188,9 @@ class Provisional:
         if row.kind == "input":
             return self._is_decided(row, self._producers(row, row.number))
         fed: Optional[Sequence[Optional[_Found]]] = [
-            found for found in rows if found.kind == "input"
+            other for other in rows if other.kind == "input"
         ] or self._producers(row, None)
-        if fed is not None and any(found is not None and self._fails(found) for found in fed):
+        if fed is not None and any(other is not None and self._fails(other) for other in fed):
             return True
         return self._is_decided(row, fed) and not (
             can_repeat(row.op_type) and self._near_a_tie(key, row, fed or ())
@@ -201,25 +201,29 @@ class Provisional:
         then it passes in the end.
         """
         if key not in self._by_ties:
-            files = {row.file, *(found.file for found in fed if found is not None)}
+            files = {row.file, *(producer.file for producer in fed if producer is not None)}
             rows = [
                 one for one in self._engine.store.rows(place=row.place) if one.target_file in files
             ]
-            seen = ObservedOps(rows)
-            judge = Judge(seen, Inputs(seen, self._engine.graphs), {}, RunReader(self._engine))
+            observed_ops = ObservedOps(rows)
+            judge = Judge(
+                observed_ops, Inputs(observed_ops, self._engine.graphs), {}, RunReader(self._engine)
+            )
             itself = next(one for one in rows if row_key(one) == key)
             self._by_ties[key] = judge.judged(itself) is not itself
         return self._by_ties[key]
 
-    def _fails(self, found: _Found) -> bool:
-        return found.verdict == FAIL and found.key not in self._waiting
+    def _fails(self, stored_row: _Found) -> bool:
+        return stored_row.verdict == FAIL and stored_row.key not in self._waiting
 
     def _is_decided(self, row: _Waiting, producers: Optional[Sequence[Optional[_Found]]]) -> bool:
         """Tell whether all outputs that feed a row are known, and none of them makes it pass."""
         if producers is None or None in producers:
             return False
         return not any(
-            found.judges or found.key in self._waiting for found in producers if found is not None
+            producer.judges or producer.key in self._waiting
+            for producer in producers
+            if producer is not None
         )
 
     def _producers(self, row: _Waiting, number: Optional[int]) -> Optional[List[Optional[_Found]]]:
@@ -239,7 +243,12 @@ class Provisional:
         file = self._file_of(place, op)
         rows = self._rows_of(file.rel) if file is not None else []
         return next(
-            (found for found in rows if found.kind == "output" and found.number == number), None
+            (
+                candidate
+                for candidate in rows
+                if candidate.kind == "output" and candidate.number == number
+            ),
+            None,
         )
 
     def _file_of(self, place: Place, op: str) -> Optional[TargetFile]:
@@ -257,10 +266,10 @@ class Provisional:
 
     def _rows_of(self, file: str) -> List[_Found]:
         sql = "SELECT %s FROM row WHERE target_file = ?" % _COLUMNS
-        return [_found(line) for line in self._engine.store.query(sql, (to_sql_text(file),))]
+        return [_stored_row(line) for line in self._engine.store.query(sql, (to_sql_text(file),))]
 
 
-def _found(line: Tuple[Any, ...]) -> _Found:
+def _stored_row(line: Tuple[Any, ...]) -> _Found:
     key, file, kind, number, verdict, warning, reason = line
     return _Found(
         from_sql_text(key),

@@ -83,7 +83,12 @@ class _QuantisedFiles(Source):
         begin_known(run, self.golden, planned.tasks)
         run.notes += _notes(self.target, self.golden)
         compare_known(
-            run.engine, planned.tasks, planned.rows, self.tell, planned.looks, planned.omitted
+            run.engine,
+            planned.tasks,
+            planned.rows,
+            self.on_progress,
+            planned.looks,
+            planned.omitted,
         )
 
 
@@ -103,10 +108,10 @@ def _notes(target: GoldenSet, golden: GoldenSet) -> List[str]:
         "TARGET holds the files of a quantised net, not a device's dumps: outputs only are compared"
     ]
     notes += ["TARGET: " + note for note in target.notes] + golden.notes
-    for side, found in (("TARGET's", target), ("golden", golden)):
+    for side, files in (("TARGET's", target), ("golden", golden)):
         notes += [
             "%s files collide: %s" % (side, ", ".join(collision.files))
-            for collision in found.collisions[:10]
+            for collision in files.collisions[:10]
         ]
     return notes
 
@@ -127,25 +132,25 @@ class _Planned:
         for name, index in target.outputs():
             indices.setdefault(name, []).append(index)
         pairing.number_unknown_ops(unknown)
-        seen: List[DumpedOp] = []
+        dumped_ops: List[DumpedOp] = []
         for name, op_type in [(op.name, op.type) for op in graph.ops] + [
             (name, "") for name in unknown
         ]:
-            found = (
+            entries = (
                 target.find(name, index) for index in sorted(indices.get(sanitise_golden(name), ()))
             )
-            files = [entry for entry in found if entry is not None]
+            files = [entry for entry in entries if entry is not None]
             if not files:
                 continue
             dumped = DumpedOp(
                 name, op_type, files[0].timestamp_us, 0, 1 + max(entry.index for entry in files)
             )
-            seen.append(dumped)
+            dumped_ops.append(dumped)
             self.looks.update((entry.rel, look_at(entry.path)) for entry in files)
             by_index = {entry.index: entry for entry in files}
             for plan in pairing.rows_for(dumped):
                 self._plan(plan, by_index.get(plan.tensor_index or 0) if plan.kind != OP else None)
-        for plan in pairing.absent_rows(seen):
+        for plan in pairing.absent_rows(dumped_ops):
             self._plan(plan, None)
 
     def _plan(self, plan: RowPlan, entry: Optional[GoldenEntry]) -> None:
@@ -174,7 +179,7 @@ class _Planned:
             self.rows.append(row)
             return
         row = row.but(target_file=entry.rel, timestamp_us=entry.timestamp_us)
-        found = (
+        golden = (
             self._golden.find(plan.golden_op or "", plan.golden_index or 0)
             if plan.status == PAIR
             else None
@@ -187,11 +192,11 @@ class _Planned:
             self.rows.append(refuse(row.but(reason=""), str(error), CORRUPT))
         else:
             row = row.but(shape=tensor.shape, target_dtype=tensor.dtype.name, address=address)
-            if found is None:
+            if golden is None:
                 missing = row.verdict == NOT_COMPARED and plan.golden_op is not None
                 self.rows.append(row.but(cause=GOLDEN_MISSING) if missing else row)
             else:
-                self._pair(plan, row, tensor, found)
+                self._pair(plan, row, tensor, golden)
 
     def _pair(self, plan: RowPlan, row: Row, tensor: Tensor, entry: GoldenEntry) -> None:
         """Have a file compared with its golden one, unless it holds quantised data of which nothing

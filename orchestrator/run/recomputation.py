@@ -85,10 +85,10 @@ class Recomputation:
     def __init__(self, engine: Engine, how: str, original: Optional[str] = None) -> None:
         self._engine = engine
         self._how = how
-        self._given = original
+        self._original_path = original
         self._computed: Dict[Key, Recomputed] = {}
         self._done: Set[Tuple[Place, str]] = set()
-        self._kept: Dict[Tuple[Place, str], Optional[Signature]] = {}
+        self._computed_signatures: Dict[Tuple[Place, str], Optional[Signature]] = {}
         self._step_folders: Optional[Dict[Place, StepFolder]] = None
         self._originals: Dict[str, Optional[Original]] = {}
         self._recomputers: Dict[Place, Optional[Recomputer]] = {}
@@ -151,13 +151,15 @@ class Recomputation:
     ) -> None:
         """Take what was computed of an op while its file, which looked so, was there."""
         if any(one.tight is not None for one in results):
-            self._kept[place, op] = signature
+            self._computed_signatures[place, op] = signature
             self._done.add((place, op))
             self._computed.update({(place, op, one.number): one for one in results})
 
     def has(self, place: Place, op: str, signature: Optional[Signature]) -> bool:
         """Tell whether :meth:`keep` was given what a file comes to."""
-        return (place, op) in self._kept and self._kept[place, op] == signature
+        return (place, op) in self._computed_signatures and self._computed_signatures[
+            place, op
+        ] == signature
 
     def wrong(self) -> Set[Tuple[Place, str]]:
         """Return the ops that are wrong by what was computed so far."""
@@ -175,9 +177,9 @@ class Recomputation:
         now
             Returns how the file of an op looks, or looked before it was deleted.
         """
-        for key, signature in list(self._kept.items()):
+        for key, signature in list(self._computed_signatures.items()):
             if now(*key) != signature:
-                del self._kept[key]
+                del self._computed_signatures[key]
                 self._done.discard(key)
                 self._computed = {
                     one: made for one, made in self._computed.items() if one[:2] != key
@@ -292,7 +294,9 @@ class Recomputation:
                 states[place, name] = _ASSUMED if one.state == WRONG and one.assumed else one.state
         counts = Counter(states.values())
         return {
-            "model": ", ".join(path for path, found in self._originals.items() if found is not None)
+            "model": ", ".join(
+                path for path, original in self._originals.items() if original is not None
+            )
             or None,
             "ops": len(states),
             "right": counts[RIGHT],
@@ -317,7 +321,7 @@ class Recomputation:
                 # The original model tells more, but not of every op.
                 results = [
                     one
-                    for one in by_golden(op, self.told(op))
+                    for one in by_golden(op, self.op_facts(op))
                     if one.tight is not None or not results
                 ] or results
                 why = (
@@ -359,7 +363,7 @@ class Recomputation:
                 raise
         return [task() if made is None else made for task, made in zip(tasks, results)]
 
-    def told(self, op: ObservedOp) -> Optional[OpFacts]:
+    def op_facts(self, op: ObservedOp) -> Optional[OpFacts]:
         """Return what the model's json and the dump tell of an op that was made from one original;
         None where that is nothing.
         """
@@ -414,10 +418,10 @@ class Recomputation:
         graph = self._engine.graphs.of(place.model)
         if graph is None:
             return None
-        found = self._original(graph.path or "")
-        if found is None:
+        opened = self._original(graph.path or "")
+        if opened is None:
             return None
-        original, weights = found
+        original, weights = opened
         try:
             golden = self._engine.goldens.of(place)
             shapes = golden_shapes(self._engine.options.golden)
@@ -449,8 +453,8 @@ class Recomputation:
         """Return the original of a model of the device, and the path of its weights where those lie
         apart.
         """
-        near = OriginalModelFile(self._given)
-        if self._given is None and model:
+        near = OriginalModelFile(self._original_path)
+        if self._original_path is None and model:
             near = find_original_model(model, self._engine.options.golden)
         if near.note:
             self.notes.append(
@@ -462,7 +466,7 @@ class Recomputation:
             try:
                 self._originals[near.path] = Original(near.path)
             except GoldwatchError as error:
-                if self._given is not None:
+                if self._original_path is not None:
                     raise
                 self.notes.append(
                     "operators are not computed again by their original model: " + error.message

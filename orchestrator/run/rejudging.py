@@ -66,13 +66,13 @@ def judge_by_others(engine: Engine, reader: TensorReader) -> None:
     )
     if not decided and not store.query(_JUDGING):
         return
-    seen = ObservedOps()
+    observed_ops = ObservedOps()
     failing: List[Row] = []
     before: Dict[str, Row] = {}
     outputs: Dict[Key, Row] = {}
     for row in store.rows():
         compared = as_first_judged(row)
-        seen.add(row_digest(compared))
+        observed_ops.add(row_digest(compared))
         if compared is not row:
             before[row_key(row)] = row
         if compared.verdict == FAIL:
@@ -87,7 +87,7 @@ def judge_by_others(engine: Engine, reader: TensorReader) -> None:
     while size != len(failing):
         size = len(failing)
         left: List[Row] = []
-        judge = Judge(seen, Inputs(seen, engine.graphs), outputs, reader)
+        judge = Judge(observed_ops, Inputs(observed_ops, engine.graphs), outputs, reader)
         for row in failing:
             now = judge.judged(row)
             (left if now is row else passed).append(now)
@@ -110,9 +110,18 @@ class Judge:
     """
 
     def __init__(
-        self, seen: ObservedOps, inputs: Inputs, outputs: Dict[Key, Row], reader: TensorReader
+        self,
+        observed_ops: ObservedOps,
+        inputs: Inputs,
+        outputs: Dict[Key, Row],
+        reader: TensorReader,
     ) -> None:
-        self._seen, self._inputs, self._outputs, self._reader = seen, inputs, outputs, reader
+        self._observed_ops, self._inputs, self._outputs, self._reader = (
+            observed_ops,
+            inputs,
+            outputs,
+            reader,
+        )
 
     def judged(self, row: Row) -> Row:
         """Return a failing row, passing where others let it."""
@@ -124,7 +133,7 @@ class Judge:
             else row
         )
         if now is not row:
-            self._seen.add(row_digest(now))
+            self._observed_ops.add(row_digest(now))
             if now.kind == OUTPUT:
                 self._outputs[now.place, now.golden_file] = now
         return now
@@ -138,7 +147,7 @@ class Judge:
             can_repeat(row.op_type) or is_known_type(row.op_type)
         ):
             return row
-        op = self._seen.op(row.place, row.op, row.target_file or "")
+        op = self._observed_ops.op(row.place, row.op, row.target_file or "")
         states = self._inputs.of(op)
         if not states or any(
             state.observation is None or state.observation.verdict == FAIL for state in states

@@ -146,10 +146,10 @@ class Repeated:
             )[len(partly) > 1]
             rest = words % listed([str(number) for number in partly], _SHOWN)
         if not differing:
-            said = "No byte of what was compared differs in %s." % plural(
+            counts = "No byte of what was compared differs in %s." % plural(
                 1 + len(self.results), "run"
             )
-            return " ".join(filter(None, (rest, said)))
+            return " ".join(filter(None, (rest, counts)))
         return " ".join(filter(None, (self._said_of(differing), rest)))
 
     def _said_of(self, differing: Sequence[int]) -> str:
@@ -275,10 +275,10 @@ class _Gathered:
     def add(self, number: int, result: RunResult) -> None:
         """Take what a run's comparison found."""
         with RunStore.open(result.options.out) as store:
-            seen = ObservedOps(store.rows())
-            inputs = Inputs(seen, stored_networks(store.get(GRAPHS) or ()))
-        order = {id(op): at for at, op in enumerate(seen.ordered())}
-        for op, state in differing_ops(seen, inputs):
+            observed_ops = ObservedOps(store.rows())
+            inputs = Inputs(observed_ops, stored_networks(store.get(GRAPHS) or ()))
+        order = {id(op): at for at, op in enumerate(observed_ops.ordered())}
+        for op, state in differing_ops(observed_ops, inputs):
             key = _place(op), op.name, op.type
             equal, _ = self._runs.setdefault(key, {}).get(number, (False, ""))
             self._runs[key][number] = (

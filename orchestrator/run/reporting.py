@@ -52,14 +52,14 @@ def write_report(
         It is damaged, foreign or cannot be read; a file cannot be written.
     """
     with RunStore.open(out) as store, store.frozen():
-        context = _told(out, store, commands, any(kind.draws for kind in files.values()))
+        context = _report_context(out, store, commands, any(kind.draws for kind in files.values()))
         if exit_code is not None:
             context = replace(context, exit_code=exit_code)
         write_files(store.rows("index"), files, context)
     return context
 
 
-def _told(out: str, store: RunStore, commands: Commands, draws: bool) -> ReportContext:
+def _report_context(out: str, store: RunStore, commands: Commands, draws: bool) -> ReportContext:
     inputs, judged, summary = store.get("inputs"), store.get(JUDGED) or {}, store.get(SUMMARY)
     options, unstored = stored_options(out, store.has_hosts, store.get), store.counted.unstored()
     finished = summary is not None

@@ -75,13 +75,13 @@ def keep_judgement(
         JSON values: ``allow_missing``, ``strict``, ``unmatched``, ``steps_without_golden``,
         ``comparison``, ``golden_fails``, as far as there are any.
     """
-    told = {
+    judgement = {
         "sentence": sentence,
         "exit_code": code,
         "notes": list(notes),
         "left_out": list(left_out),
     }
-    store.set(JUDGED, {**how, **told})
+    store.set(JUDGED, {**how, **judgement})
     store.set(_WHOLE, summary_tree(summary))
 
 
@@ -158,10 +158,10 @@ def _judged_anew(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, 
     ops = graphs.op_count(store.places()) if graphs else store.op_count()
     judged = store.get(JUDGED) or {}
     unmatched, without_golden = judged.get("unmatched", []), judged.get("steps_without_golden", [])
-    asked = (options.limits, store.get("program"), graphs, bool(judged.get("allow_missing")))
+    arguments = (options.limits, store.get("program"), graphs, bool(judged.get("allow_missing")))
     # What an earlier end computed is of the files that were there then.
     computed = ComputedThere(store.get(COMPUTED) or ()) if store.get(SUMMARY) is not None else None
-    summary = summarise(store.rows("index"), ops, *asked, computed, unmatched, without_golden)
+    summary = summarise(store.rows("index"), ops, *arguments, computed, unmatched, without_golden)
     if options.exact:
         summary = exact_summary(summary, list(store.rows("index")), options.limits, graphs)
     elif options.outputs is not None:

@@ -61,7 +61,7 @@ class SplitPair:
     row: Optional[Row] = None
     abandoned: bool = False
     _first: Optional[MetricResult] = None
-    _found: Optional[MetricResult] = None
+    _result: Optional[MetricResult] = None
     _taken: Dict[int, Any] = field(default_factory=dict)
     _before: Looks = field(init=False)
 
@@ -75,8 +75,8 @@ class SplitPair:
 
     def calls(self) -> List[Tuple[Any, ...]]:
         """Return the calls of the current pass, each as (function, argument, …)."""
-        if self._found is not None:
-            return [(last_pass, self.task, self._found, self.settings)]
+        if self._result is not None:
+            return [(last_pass, self.task, self._result, self.settings)]
         parts = self.parts
         # Neighbours one after the other, not at once: the system reads ahead beyond a share's end.
         shares = [
@@ -92,7 +92,7 @@ class SplitPair:
         pass is needed).
         """
         number, sums = result
-        if self._found is not None:
+        if self._result is not None:
             self._finish(sums)
             return True
         self._taken[number] = sums
@@ -102,13 +102,13 @@ class SplitPair:
         self._taken = {}
         for other in others:
             merged.merge(other)
-        found = merged.result()
-        if self._first is None and found.needs_second_pass:
-            self._first = found
+        measured = merged.result()
+        if self._first is None and measured.needs_second_pass:
+            self._first = measured
         elif self.settings.user_metrics or self.settings.agreement is not None:
-            self._found = found
+            self._result = measured
         else:
-            self._finish(found)
+            self._finish(measured)
         return True
 
     def _finish(self, result: MetricResult) -> None:

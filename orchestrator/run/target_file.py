@@ -255,8 +255,8 @@ class TargetFile:
         )
 
     @signature.setter
-    def signature(self, found: Optional[Signature]) -> None:
-        self._signature = None if found is None else _SIGNATURE.pack(*found)
+    def signature(self, signature: Optional[Signature]) -> None:
+        self._signature = None if signature is None else _SIGNATURE.pack(*signature)
 
     @property
     def path(self) -> str:

@@ -54,8 +54,8 @@ class RunReader(TensorReader):
         if self._recomputation is None:
             return {}
 
-        def by_golden(op: ObservedOp, told: Optional[OpFacts]) -> List[Recomputed]:
-            return computed_by_golden(op, inputs.of(op), self.whole, told)
+        def by_golden(op: ObservedOp, facts: Optional[OpFacts]) -> List[Recomputed]:
+            return computed_by_golden(op, inputs.of(op), self.whole, facts)
 
         # Of an op that ran several times in a step nobody knows which of its inputs belong to which
         # of its outputs.
@@ -77,7 +77,7 @@ class RunReader(TensorReader):
             return None
         pair = self._recomputation.pair(op.place, op.name, output.number)
         return pair or beside_by_golden(
-            op, output, inputs, self.whole, self._recomputation.told(op)
+            op, output, inputs, self.whole, self._recomputation.op_facts(op)
         )
 
     def golden_follows(self, op: ObservedOp, output: Observation) -> Optional[bool]:

@@ -46,7 +46,7 @@ def pair_files(
     target: str,
     golden: str,
     graphs: Optional[ModelGraphs] = None,
-    wanted: Optional[Tuple[str, int]] = None,
+    requested: Optional[Tuple[str, int]] = None,
 ) -> FilePairs:
     """Return the tensors of two files: dumps, npy, pb or quant.
 
@@ -71,7 +71,7 @@ def pair_files(
         if graphs is not None
         else None
     )
-    places = _places(left, right, wanted)
+    places = _places(left, right, requested)
     tasks: List[PairTask] = []
     rows: List[Row] = []
     for kind, index in places:
@@ -170,13 +170,19 @@ class _Side:
         return GoldenEntry(self.path, self.path, self.op, number, self.timestamp_us, "npu", io)
 
 
-def _places(left: _Side, right: _Side, wanted: Optional[Tuple[str, int]]) -> List[Tuple[str, int]]:
-    if wanted is not None:
-        if not left.is_dump and not right.is_dump and wanted not in ((OUTPUT, 0), *left.places()):
+def _places(
+    left: _Side, right: _Side, requested: Optional[Tuple[str, int]]
+) -> List[Tuple[str, int]]:
+    if requested is not None:
+        if (
+            not left.is_dump
+            and not right.is_dump
+            and requested not in ((OUTPUT, 0), *left.places())
+        ):
             raise InputError(
-                "%s has no %s %d: it holds one tensor, an output" % (left.path, *wanted)
+                "%s has no %s %d: it holds one tensor, an output" % (left.path, *requested)
             )
-        return [wanted]
+        return [requested]
     if left.is_dump and right.is_dump:
         return list(dict.fromkeys(left.places() + right.places()))
     return left.places() if not left.is_dump else [(OUTPUT, 0)]
@@ -216,11 +222,11 @@ def is_file_pair(target: str, golden: str) -> bool:
     kinds = [os.path.isdir(path) for path in (target, golden)]
     if kinds[0] != kinds[1]:
         advice = not_a_dump(golden if kinds[0] else target)
-        said = "TARGET and GOLDEN must be two folders or two files: %s is a %s, %s a %s" % (
+        message = "TARGET and GOLDEN must be two folders or two files: %s is a %s, %s a %s" % (
             target, "folder" if kinds[0] else "file", golden, "folder" if kinds[1] else "file",
         )  # fmt: skip
         raise InputError(
-            said if advice is None else "%s; %s" % (said, advice.words),
+            message if advice is None else "%s; %s" % (message, advice.words),
             hint=advice.hint if advice is not None else None,
         )
     return not any(kinds)

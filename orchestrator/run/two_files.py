@@ -72,5 +72,10 @@ class _TwoFiles(Source):
             golden.put(task.golden)
         begin_known(run, golden, self.pairs.tasks)
         compare_known(
-            run.engine, self.pairs.tasks, self.pairs.rows, self.tell, self.looks, models=self.models
+            run.engine,
+            self.pairs.tasks,
+            self.pairs.rows,
+            self.on_progress,
+            self.looks,
+            models=self.models,
         )

@@ -38,9 +38,9 @@ class ComputedThere(TensorReader):
     def __init__(self, document: Iterable[Sequence[Any]]) -> None:
         self._judged = {
             (Place(*place), op, number): RecomputationVerdict(
-                state, None if own is None else OwnError(*own), *rest
+                state, None if own_error is None else OwnError(*own_error), *rest
             )
-            for place, op, number, state, own, *rest in document
+            for place, op, number, state, own_error, *rest in document
         }
 
     def recompute(
@@ -56,7 +56,7 @@ def judge_hosts(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, s
     Operators are judged by all rows of the device and step where the first divergence lies; counts
     are those of all rows of all hosts.
     """
-    lines, told, missing = place_lines_of(store), host_summaries(store), left_out(store)
+    lines, summaries, missing = place_lines_of(store), host_summaries(store), left_out(store)
     graphs = stored_networks(store.get(GRAPHS) or ())
     place = first_place(store) or _first_failing_place(store)
     rows = store.rows("index", place) if place is not None else ()
@@ -68,8 +68,8 @@ def judge_hosts(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, s
     for line in lines:
         by_host.setdefault(line.place.host or "", []).append(line)
     hosts = tuple(
-        _host(host, said, by_host.get(host, []), missing.get(host, 0))
-        for host, said in told.items()
+        _host(host, host_summary, by_host.get(host, []), missing.get(host, 0))
+        for host, host_summary in summaries.items()
     )
     ops = graphs.op_count(line.place for line in lines) if graphs else _op_count(store)
     summary = replace(
@@ -80,9 +80,11 @@ def judge_hosts(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, s
         rows=sum(line.rows for line in lines),
         missing=0,
         unpaired=False,
-        warnings=tuple(_warnings(told, missing)),
+        warnings=tuple(_warnings(summaries, missing)),
         models=_models(lines, summary.first, store, options, bool(missing)),
-        steps_without_golden=_union(said.get("steps_without_golden", ()) for said in told.values()),
+        steps_without_golden=_union(
+            host_summary.get("steps_without_golden", ()) for host_summary in summaries.values()
+        ),
         sentence=summary.sentence
         if place is not None
         else "No operator is outside its limits."
@@ -90,7 +92,7 @@ def judge_hosts(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, s
         else "",
         hosts=hosts,
     )
-    if place is not None and told.get(place.host or "", {}).get("state") != FINISHED:
+    if place is not None and summaries.get(place.host or "", {}).get("state") != FINISHED:
         summary = replace(summary, suspects=provisional_suspects(summary.suspects))
     return summary, _sentence(summary)
 
@@ -121,30 +123,30 @@ def _op_count(store: RunStore) -> int:
 
 
 def _host(
-    host: str, said: Mapping[str, Any], lines: Sequence[PlaceLine], missing: int
+    host: str, host_summary: Mapping[str, Any], lines: Sequence[PlaceLine], missing: int
 ) -> Dict[str, Any]:
     """Return an entry of result.json's ``hosts``."""
     names = ("passed", "failed", "not_compared", "expected_absent")
     counts = {name: sum(getattr(line, name) for line in lines) for name in names}
-    verdict = said.get("verdict") or (FAIL if counts["failed"] else INCOMPLETE)
+    verdict = host_summary.get("verdict") or (FAIL if counts["failed"] else INCOMPLETE)
     return {
         "host": host,
-        "folder": said.get("folder"),
-        "state": said.get("state"),
+        "folder": host_summary.get("folder"),
+        "state": host_summary.get("state"),
         "verdict": FAIL if counts["failed"] else verdict,
         "rows": sum(line.rows for line in lines),
         **counts,
         "left_out": missing,
-        "first_divergence": said.get("first"),
+        "first_divergence": host_summary.get("first"),
     }
 
 
 def _sentence(summary: Summary) -> str:
     """Return the last sentences: which hosts have not finished, and the broken operator."""
     unfinished = [str(entry["host"]) for entry in summary.hosts or () if entry["state"] != FINISHED]
-    said = run_sentence(summary)
+    sentence = run_sentence(summary)
     if not unfinished:
-        return said
+        return sentence
     runs = "The run of %s has" if len(unfinished) == 1 else "The runs of %s have"
     named = (
         summary.first
@@ -161,7 +163,7 @@ def _sentence(summary: Summary) -> str:
     return (runs + " not finished: this is about the rows so far%s. %s") % (
         _named(unfinished),
         lacks,
-        said,
+        sentence,
     )
 
 
@@ -170,11 +172,11 @@ def _named(hosts: Sequence[str]) -> str:
 
 
 def _warnings(by_host: Mapping[str, Mapping[str, Any]], missing: Mapping[str, int]) -> List[str]:
-    said: List[str] = []
+    warnings: List[str] = []
     by_text: Dict[str, List[str]] = {}
     for host, about in by_host.items():
         if about.get("state") != FINISHED:
-            said.append(
+            warnings.append(
                 "the run of host %s has not finished: it is %s" % (host, about.get("state"))
             )
         for text in about.get("warnings", ()):
@@ -184,11 +186,11 @@ def _warnings(by_host: Mapping[str, Mapping[str, Any]], missing: Mapping[str, in
             "%d of host %s" % (count, host) for host, count in list(missing.items())[:_NAMED]
         )
         total = sum(missing.values())
-        said.append(
+        warnings.append(
             "%d rows that did not pass are counted, but not stored here for want of room (%s)"
             % (total, parts)
         )
-    return said + ["%s: %s" % (_named(hosts), text) for text, hosts in by_text.items()]
+    return warnings + ["%s: %s" % (_named(hosts), text) for text, hosts in by_text.items()]
 
 
 def _union(sequences: Iterable[Sequence[str]]) -> Tuple[str, ...]:

@@ -395,8 +395,8 @@ class Watch:
         """
         self.say("note: " + BY_STATISTICS)
         self.run.notes.append(BY_STATISTICS)
-        if self.options.metrics != self.options.of_statistics(told=True).metrics:
-            self.options = self.run.options = self.options.of_statistics(told=True)
+        if self.options.metrics != self.options.of_statistics(known=True).metrics:
+            self.options = self.run.options = self.options.of_statistics(known=True)
             self.store.set("inputs", self.watch.identity(self.options))
             self.run.prepare_rows()
 
@@ -490,7 +490,7 @@ class Watch:
     def _looks_complete(self) -> bool:
         quiet = time.monotonic() - max(self.arrivals.activity, self.goldens.changed_at)
         # A program may take its time before its first dump.
-        counts = self.arrivals.seen > 0 or any(self.store.table.target_files())
+        counts = self.arrivals.file_count > 0 or any(self.store.table.target_files())
         if self.watch.until_idle_s is not None and counts and quiet >= self.watch.until_idle_s:
             return True
         return self.watch.expect_all and quiet >= _QUIET_S and self.arrivals.all_come()
@@ -518,7 +518,7 @@ class Watch:
         self._tell_left_out(self.catalogue.came_and_left())
         self._tell_left_out(settle(self.engine))
         yield from self._compare_queued()
-        nothing = not self.arrivals.seen and not any(self.store.table.target_files())
+        nothing = not self.arrivals.file_count and not any(self.store.table.target_files())
         if not nothing or self._program is not None:
             self._finish_rows()
         if nothing:
@@ -574,12 +574,12 @@ class Watch:
         root = self.folders.target_root
         how = "by listing it" if root.polled else "by inotify"
         there = "" if root.present else ", which never came to be"
-        said = "no dump file came to %s%s (watched %s for %.1f s; GOLDEN %s: %d files)" % (
+        message = "no dump file came to %s%s (watched %s for %.1f s; GOLDEN %s: %d files)" % (
             self.options.target, there, how, time.monotonic() - self.meter.started,
-            self.options.golden, self.goldens.seen
+            self.options.golden, self.goldens.file_count
         )  # fmt: skip
         advice = without_dumps(self.options.target, self.options.golden)
-        return InputError("; ".join(filter(None, [said, advice.words])), hint=advice.hint)
+        return InputError("; ".join(filter(None, [message, advice.words])), hint=advice.hint)
 
     def finish(
         self,

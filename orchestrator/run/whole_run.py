@@ -62,7 +62,7 @@ class Source(ABC):
         self, options: ComparisonOptions, on_progress: Optional[OnProgress] = None
     ) -> None:
         self.options = options
-        self.tell: OnProgress = on_progress or (lambda progress: None)
+        self.on_progress: OnProgress = on_progress or (lambda progress: None)
 
     @abstractmethod
     def look(self, graphs: ModelGraphs) -> ModelGraphs:
@@ -99,11 +99,13 @@ def compare_from(source: Source, jobs: int = 1, force: bool = False) -> RunResul
     Interrupted
         By Ctrl-C; what was done stays usable.
     """
-    source.tell(Progress(stage="reading the model"))
+    source.on_progress(Progress(stage="reading the model"))
     with Run(source.options, jobs, force) as run:
         run.open(source.look(run.graphs))
         source.feed(run)
-        return run.finish(on_stage=lambda *stage: source.tell(run.engine.progress.at(*stage)))
+        return run.finish(
+            on_stage=lambda *stage: source.on_progress(run.engine.progress.at(*stage))
+        )
 
 
 class Run:
@@ -366,9 +368,9 @@ class Run:
         if not self._rows_judged:
             self.judge_rows()
         assert self.reader is not None
-        seen = self.graphs.used_at(places)
-        if len(seen) != len(self.graphs):
-            self.store.set(GRAPHS, [network_document(graph) for graph in seen])
+        seen_graphs = self.graphs.used_at(places)
+        if len(seen_graphs) != len(self.graphs):
+            self.store.set(GRAPHS, [network_document(graph) for graph in seen_graphs])
         rendering = (self._columns, self._mapping, self.options.metrics, self.engine.rendered_rows)
         with ResultFiles(self.store, *rendering) as results:
             results.write_tables(on_stage)

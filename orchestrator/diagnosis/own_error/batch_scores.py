@@ -115,7 +115,7 @@ class _Normals:
                 for normal in normals
             ]
         ).reshape(-1, 5)[op]
-        self._gain, self._noise, self._spread, self._seen = table.T[:4]
+        self._gain, self._noise, self._spread, self._largest_fed = table.T[:4]
         self.rare = table[:, 4] != 0
         groups: Dict[int, Tuple[Array, List[int]]] = {}
         for number, normal in enumerate(normals):
@@ -130,7 +130,7 @@ class _Normals:
 
     def expected(self, fed: Array, rounded: Array, sums: Array) -> Array:
         noise = np.where(self.rare, np.maximum(self._noise, sums), self._noise)
-        gain = np.where(fed <= self._seen, self._gain, np.maximum(self._gain, 1.0))
+        gain = np.where(fed <= self._largest_fed, self._gain, np.maximum(self._gain, 1.0))
         return np.sqrt(gain**2 * (fed**2 + rounded**2) + noise**2)
 
     def most(self, fed: Array, rounded: Array, sums: Array) -> Array:

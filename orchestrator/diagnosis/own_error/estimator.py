@@ -91,14 +91,14 @@ class Estimator:
     """
 
     def __init__(self, observed: ObservedOps, inputs: Inputs, decides: Decides) -> None:
-        self._seen = observed
+        self._observed_ops = observed
         self._inputs = inputs
         self._decides = lru_cache(maxsize=1024)(decides)
         self._normal: List[Normals] = []
 
     def run(self) -> Estimates:
         """Return an estimate of every compared output, in execution order."""
-        table = DistanceTable(self._seen, self._inputs)
+        table = DistanceTable(self._observed_ops, self._inputs)
         smooth = ~table.spoiled & (table.by_kind(self._is_smooth) > 0)
         numbers = np.flatnonzero(smooth)
         self._normal = [
@@ -161,7 +161,7 @@ class Estimator:
         golden run were fed with other data.
         """
         estimates: Dict[Place, Estimate] = {}
-        for op in self._seen.ordered():
+        for op in self._observed_ops.ordered():
             if op.place in estimates:
                 continue
             for state in self._inputs.of_network(op):

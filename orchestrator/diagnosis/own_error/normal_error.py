@@ -131,7 +131,7 @@ class Measured(NamedTuple):
     rounding: Array
     sums: Array
 
-    def kept(self, selection: Any) -> Measured:
+    def selected(self, selection: Any) -> Measured:
         """Return the outputs that an index or mask selects."""
         return Measured(*(column[selection] for column in self))
 
@@ -230,10 +230,10 @@ class Normals:
         usable = (
             (measured.distance > 0) & (measured.distance < np.inf) & (measured.inputs < HOPELESS)
         )
-        self._usable = measured.kept(usable)
+        self._usable = measured.selected(usable)
         types = set(self._usable.types.tolist())
         self._types = {
-            name: _Fit(self._usable.kept(self._usable.types == name), _GAINS) for name in types
+            name: _Fit(self._usable.selected(self._usable.types == name), _GAINS) for name in types
         }
         self._over_all = _Fit(self._usable, _GAINS[_GAINS >= 0.999])
         self._known: Dict[Tuple[str, str], Normal] = {}
@@ -273,7 +273,9 @@ class Normals:
         """Return what is normal for the operators of all other types."""
         normal = self._other_types.get(op_type)
         if normal is None:
-            rest = _Fit(self._usable.kept(self._usable.types != op_type), _GAINS[_GAINS >= 0.999])
+            rest = _Fit(
+                self._usable.selected(self._usable.types != op_type), _GAINS[_GAINS >= 0.999]
+            )
             normal = self._other_types[op_type] = self._rare(rest, None)
         return normal
 
@@ -307,7 +309,7 @@ class _Fit:
     def __init__(self, entries: Measured, gains: np.ndarray) -> None:
         self._gains = gains
         self._ops = set(entries.ops.tolist())
-        sample = entries.kept(slice(None, None, max(1, -(-len(entries.ops) // _MOST_FITTED))))
+        sample = entries.selected(slice(None, None, max(1, -(-len(entries.ops) // _MOST_FITTED))))
         self._names = sample.ops
         self._logs, self._carried = (
             np.log(sample.distance),
@@ -326,7 +328,7 @@ class _Fit:
             most = max(sample.sums.tolist(), default=0.0)
             self._dear = self._dear + np.where(max(10.0 * rounded, most) < _NOISES, _NOT_KNOWN, 0.0)
         self._total: Optional[np.ndarray] = None
-        self._found: Dict[Optional[str], _Fitted] = {}
+        self._fitted_without: Dict[Optional[str], _Fitted] = {}
 
     def others(self, op: Optional[str]) -> int:
         return len(self._ops) - (op in self._ops)
@@ -336,9 +338,9 @@ class _Fit:
         operators one does not count).
         """
         left_out = op if op in self._ops and len(self._ops) <= _FEW else None
-        if left_out not in self._found:
-            self._found[left_out] = self._fitted(left_out)
-        return self._found[left_out]
+        if left_out not in self._fitted_without:
+            self._fitted_without[left_out] = self._fitted(left_out)
+        return self._fitted_without[left_out]
 
     def _fitted(self, op: Optional[str]) -> _Fitted:
         if self._total is None:

@@ -67,7 +67,7 @@ def followed(net, turn, at_end, first, rest, plan=None):
     with Watch(options, WatchOptions(expect_all=True)) as watch:
         turns = watch.turns()
         net.put(first)
-        turn(turns, lambda: watch.arrivals.seen == len(first) and not watch.engine.busy)
+        turn(turns, lambda: watch.arrivals.file_count == len(first) and not watch.engine.busy)
         assert not at_end(watch)
         net.put(rest)
         for _ in turns:
@@ -168,7 +168,7 @@ def test_golden_data_arriving_after_inputs_only_is_compared(net, turn, at_end, q
     with Watch(options, WatchOptions(expect_all=True)) as watch:
         turns = watch.turns()
         net.put({name: files[name] for name in names[:-1]})
-        turn(turns, lambda: watch.arrivals.seen == len(names) - 1)
+        turn(turns, lambda: watch.arrivals.file_count == len(names) - 1)
         net.write_golden()
         net.put({names[-1]: files[names[-1]]})
         for _ in turns:

@@ -353,7 +353,7 @@ def test_dumps_of_another_model_are_left_out_and_not_waited_for(
     options = ComparisonOptions(net.target, net.golden, net.out, net.model_path)
     with Watch(options, WatchOptions(expect_all=True)) as watch:
         turns = watch.turns()
-        turn(turns, lambda: watch.arrivals.seen == len(other) and not watch.engine.busy)
+        turn(turns, lambda: watch.arrivals.file_count == len(other) and not watch.engine.busy)
         assert not at_end(watch) and net.count() == 0
         net.put(net.files())
         for _ in turns:

@@ -87,7 +87,7 @@ def test_expect_all_ends_when_every_op_has_arrived(net, watch, turn, monkeypatch
         # Of one place, before the first dump.
         assert running.arrivals.ops_come() == (0, len(one))
         turns = running.turns()
-        turn(turns, lambda: running.arrivals.seen == len(one) + 1 and not running.engine.busy)
+        turn(turns, lambda: running.arrivals.file_count == len(one) + 1 and not running.engine.busy)
         assert not at_end(running)
         assert running.arrivals.ops_come() == (len(one) + 1, 2 * len(one))
         net.put(dict(list(other.items())[1:]))
