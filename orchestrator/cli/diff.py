@@ -69,17 +69,17 @@ def diff(
     Example: goldwatch diff before after --html diff.html
     """
     files = {"--html": html, "--markdown": markdown_file, "--junit": junit_file}
-    asked = {option: path for option, path in files.items() if path is not None}
-    for option, path in asked.items():
-        others = {name: other for name, other in asked.items() if name != option}
+    requested_files = {option: path for option, path in files.items() if path is not None}
+    for option, path in requested_files.items():
+        others = {name: other for name, other in requested_files.items() if name != option}
         refuse_replacing(option, path, others, [run_a, run_b])
         refuse_foreign(option, path, option[2:])
     share = _tolerance(tolerance)
-    remove_earlier(asked.values())
+    remove_earlier(requested_files.values())
     with ProgressBar("reading", quiet) as bar:
         difference = difference_of(run_a, run_b, share, bar.update)
     contents = {"--html": diff_page, "--markdown": markdown, "--junit": junit}
-    for option, path in asked.items():
+    for option, path in requested_files.items():
         make_room(path)
         with atomic_text_writer(path) as stream:
             stream.write(contents[option](difference))

@@ -93,7 +93,7 @@ def commands(
     )
     for note in parsed.notes:
         say("warning: " + note)
-    _tell_left_out(plan, quiet)
+    _print_left_out(plan, quiet)
     if output is not None:
         _write_commands(output, plan)
     elif plan.mapping:
@@ -120,7 +120,7 @@ def _read_listing(listing: str) -> Tuple[str, str]:
     return data.decode("utf-8", "surrogateescape"), name
 
 
-def _tell_left_out(plan: CommandPlan, quiet: bool) -> None:
+def _print_left_out(plan: CommandPlan, quiet: bool) -> None:
     for tensor, reason, dumps in plan.left_out:
         say(
             "left out: %s%s: %s" % (tensor, " (%d dumps)" % dumps if dumps > 1 else "", reason),

@@ -173,7 +173,7 @@ def dump(
             runs = listed_runs(
                 ScriptJob({}, list(words), estimator, without_npu=without_npu, **common)
             )
-        return _tell_runs(runs, output_format)
+        return _print_runs(runs, output_format)
     if not out:
         raise UsageError(
             "no folder for the golden files",
@@ -296,7 +296,7 @@ def _print_outcome(result: JobResult, output_format: str) -> int:
     return EXIT_FAIL if result.differences else 0
 
 
-def _tell_runs(result: JobResult, output_format: str) -> int:
+def _print_runs(result: JobResult, output_format: str) -> int:
     if output_format != "json":
         for entry in result.listed:
             first, last = entry["first"], entry["last"]

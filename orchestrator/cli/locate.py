@@ -476,7 +476,7 @@ def _print_outcome(
     the last round where operators were raised.
     """
     outcome = Outcome(search, results, smaller, rounds)
-    search.steps.keep_outcome(outcome.kept())
+    search.steps.keep_outcome(outcome.stored_part())
     if arguments.output_format == "json":
         print_json(outcome.document())
         return outcome.code

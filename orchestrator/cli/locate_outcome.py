@@ -75,7 +75,7 @@ class Outcome:
             dict.fromkeys([*first, *(op for result in self.results for op in result.culprits)])
         )
 
-    def kept(self) -> Dict[str, Any]:
+    def stored_part(self) -> Dict[str, Any]:
         """Return what is kept of it in locate.json."""
         runs = [result.document() for result in self.results]
         return {"exit_code": self.code, "culprits": self.culprits, "runs": runs}
@@ -86,7 +86,7 @@ class Outcome:
         smallest = None if smaller is None else smaller.smallest
         return {
             "out": self.search.plan.request.out,
-            **self.kept(),
+            **self.stored_part(),
             "cuts": [_cut_document(cut) for cut in smaller.cuts] if smaller is not None else [],
             "smallest": None if smallest is None else _cut_document(smallest),
             "bundle": smaller.bundle if smaller is not None else None,
@@ -117,13 +117,13 @@ def print_outcome(outcome: Outcome, is_quiet: bool) -> None:
             put_line(_case_line(result))
     if outcome.searched not in _VERDICTS:
         for result in results:
-            _tell_failure(result)
+            _print_failure(result)
         return
-    _tell_end(outcome)
+    _print_end(outcome)
     if outcome.smaller is not None:
-        _tell_smaller(outcome.smaller)
+        _print_smallest(outcome.smaller)
     for number, each in enumerate(outcome.rounds or (), 1):
-        _tell_round(number, each)
+        _print_round(number, each)
 
 
 def _outputs_words(final: RunResult) -> str:
@@ -136,7 +136,7 @@ def _outputs_words(final: RunResult) -> str:
     return verdict_line(final)
 
 
-def _tell_round(number: int, each: Round) -> None:
+def _print_round(number: int, each: Round) -> None:
     put_wrapped(
         "round %d: %s%s"
         % (number, "raised %s; " % _few(each.raised) if each.raised else "", each.sentence)
@@ -148,7 +148,7 @@ def _tell_round(number: int, each: Round) -> None:
         put_wrapped("  run again: %s (%s)" % (verdict, each.located))
 
 
-def _tell_smaller(smaller: SmallestPart) -> None:
+def _print_smallest(smaller: SmallestPart) -> None:
     for cut in smaller.cuts:
         verdict = {EXIT_PASS: "passes alone", EXIT_FAIL: "fails alone"}.get(cut.code, "incomplete")
         put_line("  %s: %s (%s)" % (_few(cut.layers), verdict, cut.folder))
@@ -174,7 +174,7 @@ def _few(names: Sequence[str]) -> str:
     return listed([printable(name) for name in names], _MOST_NAMES)
 
 
-def _tell_failure(result: CaseResult) -> None:
+def _print_failure(result: CaseResult) -> None:
     """Print on stderr why the program of a run failed, if that is known, and what to do next."""
     if result.code in _VERDICTS:
         return
@@ -205,7 +205,7 @@ def _case_line(result: CaseResult) -> str:
     return "  %-12s  %s%s%s" % (shapes_text(result.case.shapes), verdict, final, culprits)
 
 
-def _tell_end(outcome: Outcome) -> None:
+def _print_end(outcome: Outcome) -> None:
     """Print the verdict of the whole search, with its cause and what to do."""
     results = outcome.results
     _tell_culprits(outcome)
@@ -221,8 +221,8 @@ def _tell_end(outcome: Outcome) -> None:
     if not outcome.culprits and outcome.searched == EXIT_PASS:
         put_wrapped("outputs agree within their limits")
     if outcome.searched == EXIT_INCOMPLETE:
-        lacking = next(result for result in results if result.code == EXIT_INCOMPLETE)
-        part = lacking.final if _is_incomplete(lacking.final) else lacking.run
+        incomplete = next(result for result in results if result.code == EXIT_INCOMPLETE)
+        part = incomplete.final if _is_incomplete(incomplete.final) else incomplete.run
         if part is not None:
             put_wrapped("incomplete: %s" % part.sentence)
             put_wrapped(
@@ -264,14 +264,14 @@ def _tell_culprits(outcome: Outcome) -> None:
 
 def _causes(results: Sequence[CaseResult]) -> List[Tuple[str, str, str]]:
     """Return name, what the error looks like, and what to do next, of each culprit."""
-    found: Dict[str, Tuple[str, str, str]] = {}
+    by_name: Dict[str, Tuple[str, str, str]] = {}
     for result in results:
         for suspect in result.suspects:
             name = without_gear(suspect.op)
             first = next(iter(suspect.explanations), None)
             cause = suspect.evidence if first is None else "%s: %s" % (first.kind, first.sentence)
-            found.setdefault(name, (name, cause, "" if first is None else first.next))
-    return list(found.values())
+            by_name.setdefault(name, (name, cause, "" if first is None else first.next))
+    return list(by_name.values())
 
 
 def _why_in_spite(outcome: Outcome) -> str:

@@ -38,7 +38,7 @@ from .printing import say
 from .replay_next import append_replay, planned_replay
 from .report_options import Reports, no_earlier_reports, planned_reports, write_reports
 from .result_text import print_end, print_found
-from .watch import WaitingArguments, tell_deleted, watch_options
+from .watch import WaitingArguments, print_deleted, watch_options
 
 if TYPE_CHECKING:
     from ..config.plan import DumpPlan
@@ -224,7 +224,7 @@ def _follow(
         display.clear()
         result = watch.finish(program.document(), display.on_stage)
         display.clear()
-        tell_deleted(watch, quiet)
+        print_deleted(watch, quiet)
         code = (
             EXIT_FAIL
             if watch.stopped_by == "divergence"

@@ -182,7 +182,7 @@ def watch_command(arguments: WatchArguments) -> int:
             result = watch.finish(on_stage=display.on_stage)
             display.clear()
             notify.end(result)
-            tell_deleted(watch, quiet)
+            print_deleted(watch, quiet)
             print_result(result, arguments, planned)
             return result.exit_code
 
@@ -200,7 +200,7 @@ def two_folders(folders: Tuple[str, ...]) -> Tuple[str, str]:
     return folders[0], folders[1]
 
 
-def tell_deleted(watch: Watch, quiet: bool) -> None:
+def print_deleted(watch: Watch, quiet: bool) -> None:
     """Print what a watch has deleted."""
     keeper = watch.keeper
     if keeper.deleted:

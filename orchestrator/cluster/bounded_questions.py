@@ -1,4 +1,6 @@
-"""Questions to the scheduler and the workers that end even where nobody answers any more."""
+"""Requests to the scheduler and the workers with a time limit, for the case that none answers any
+more.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set,
 
 from .. import __version__
 from ..dumps.tree import DumpTree
-from ..run.end_of_run import tell_left_out
+from ..run.end_of_run import left_out_notes
 from ..run.file_plan import FilePlan
 from ..run.options import ComparisonOptions
 from ..run.progress import OnProgress
@@ -88,8 +88,8 @@ class Cluster:
         self._dispatcher: Optional[Dispatcher] = None
 
     def close(self, patience_s: float) -> None:
-        """Have the scheduler drop what is in flight, and the workers remove what they keep for the
-        run, for so many seconds at most.
+        """Make the scheduler drop what is in flight, and the workers remove what they keep for the
+        run.
         """
         if self._client.status == "running":
             with contextlib.suppress(Exception):
@@ -110,7 +110,7 @@ class Cluster:
     def compare(
         self, run: Run, files: Sequence[TargetFile], sizes: Sequence[int], on_progress: OnProgress
     ) -> List[str]:
-        """Have all files compared by the workers, and merge what they find."""
+        """Compare all files by the workers, and merge their results."""
         merging = _Merging(run, self._name, tuple(self._eligible.probes), on_progress)
         size_of = dict(zip(files, sizes))
         units = cut(
@@ -131,7 +131,7 @@ class Cluster:
                 self._revive()
         run.engine.closing = True
         with run.store.transaction():
-            return tell_left_out(run.engine, merging.earlier)
+            return left_out_notes(run.engine, merging.earlier)
 
 
 def _taken(run: Run, files: Sequence[TargetFile]) -> List[TargetFile]:
@@ -257,7 +257,7 @@ class _Merging:
         self.report()
 
     def report(self) -> None:
-        """Tell how many files are done."""
+        """Report how many files are done."""
         self._on_progress(
             self._run.engine.progress.at("comparing in the cluster", self._done, self.total)
         )

@@ -63,7 +63,7 @@ def connected(address: ClusterAddress) -> Iterator[Connection]:
         raise EnvironmentProblem(
             "a cluster needs Dask: %s" % error, hint="pip install 'goldwatch[dask]'"
         ) from None
-    # What it tells of dying workers and lost connections is told by us.
+    # Its messages about dying workers and lost connections are replaced by ours.
     level = logging.getLogger("goldwatch").getEffectiveLevel()
     quiet = logging.CRITICAL if level > logging.DEBUG else logging.DEBUG
     for name in ["asyncio", "distributed", *logging.root.manager.loggerDict]:
@@ -82,7 +82,7 @@ def connected(address: ClusterAddress) -> Iterator[Connection]:
             where = stack.enter_context(own_cluster(workers, quiet))
         else:
             require_answer(address, security)
-        # Which versions matter is told by us, too.
+        # So is its message about versions.
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter(
             "ignore", importlib.import_module("distributed.versions").VersionMismatchWarning

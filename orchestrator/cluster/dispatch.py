@@ -121,9 +121,9 @@ class Dispatcher:
             while len(work) and within < _EACH_THREAD * max(1, sum(threads.values())):
                 within += _can(self._send(work.batch(), apart=False).workers, threads)
             if not self._sent:
-                # One after the other: whoever dies now was ended by this one.
+                # One after the other: a worker that dies now was ended by this unit.
                 if not self._suspects:
-                    # One that went in the last second is told, too.
+                    # Also warn of a worker that left in the last second.
                     self._asked_at = -_LOOK_S
                     self._threads()
                     return
@@ -144,7 +144,7 @@ class Dispatcher:
         if now - self._asked_at >= _LOOK_S:
             before, self._there = self._there, self._client.nthreads()
             self._asked_at = now
-            self._eligible.tell_gone(sorted(before.keys() - self._there.keys()))
+            self._eligible.warn_of_gone(sorted(before.keys() - self._there.keys()))
             if self._there.keys() - before.keys():
                 try:
                     self._eligible.renew()

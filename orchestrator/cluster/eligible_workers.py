@@ -95,7 +95,7 @@ class EligibleWorkers:
                 reasons.append(self._excluded.setdefault(worker, reason))
         return reasons
 
-    def tell_gone(self, workers: Iterable[str]) -> None:
+    def warn_of_gone(self, workers: Iterable[str]) -> None:
         """Say which workers have gone that could get work."""
         for worker in workers:
             if worker not in self._excluded:

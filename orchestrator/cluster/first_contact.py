@@ -39,7 +39,7 @@ def require_answer(address: ClusterAddress, security: Any) -> None:
 
 async def _reach(address: ClusterAddress, security: Any) -> None:
     host, _, port = str(address.url).split("://")[1].rpartition(":")
-    # Dask tells of a name that nobody knows as of a machine that is silent.
+    # Dask reports an unknown host name like a machine that does not answer.
     await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), int(port))
     secrets = {} if security is None else security.get_connection_args("client")
     if security is not None:
@@ -65,7 +65,7 @@ async def _encrypt(url: str, context: ssl.SSLContext) -> None:
 
 
 def no_answer(address: ClusterAddress, error: BaseException) -> EnvironmentProblem:
-    """Return what is told of an address where no scheduler answers."""
+    """Return the error for an address where no scheduler answers."""
     reason, hint = _reason(address, error)
     return EnvironmentProblem(
         "%s: no Dask scheduler answers there: %s" % (address.shown, reason), hint=hint

@@ -54,7 +54,7 @@ def _made(parent: str) -> Tuple[str, Optional[int]]:
             # Another one has taken it for left before it was locked, and removes it.
             continue
         except OSError:
-            # The file system has no locks: nobody removes it.
+            # The file system has no locks: it is not removed.
             return folder, None
 
 

@@ -121,7 +121,7 @@ class Work:
         self._waiting += units
 
     def learn(self, units: Iterable[Unit], seconds: float) -> None:
-        """Take note of how long a batch took."""
+        """Record how long a batch took."""
         self._estimated += sum(unit.seconds for unit in units)
         self._measured += seconds
 

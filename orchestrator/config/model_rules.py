@@ -57,7 +57,7 @@ class ModelRules:
         self._both_names(document)
 
     def _only_one(self, document: Any) -> Sequence[ModelGraph]:
-        """Return the model when nothing but its .om file's name can be meant: one model, one
+        """Return the model if the name can only be that of its .om file: there is one model and one
         entry.
         """
         alone = (

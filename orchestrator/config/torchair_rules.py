@@ -13,7 +13,7 @@ from typing import Any, Dict
 from .finding import ERROR, WARNING
 from .npu_rules import COMPUTED, NpuRules
 
-#: Its options and what they are when nobody sets them.
+#: Its options and their defaults.
 TORCHAIR_DEFAULTS: Dict[str, Any] = {
     "enable_dump": False,
     "dump_path": "./",

@@ -463,7 +463,7 @@ def background_of(estimate: Estimate) -> float:
 
 
 def _merged(explanations: Iterable[Explanation]) -> List[Explanation]:
-    """Keep the first of each kind; of places along several axes all are told."""
+    """Keep the first explanation of each kind; of places along several axes all are listed."""
     by_kind: Dict[str, Explanation] = {}
     for entry in explanations:
         first = by_kind.setdefault(entry.kind, entry)

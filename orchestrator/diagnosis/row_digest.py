@@ -39,7 +39,7 @@ DISTANCE = "RelativeEuclideanDistance"
 SLICE_DISTANCE = "WorstSliceDistance"
 DIFFERENT = "DifferentElements"
 SPREAD = "StandardDeviation"
-_LEAST_TOLD = 1e-6
+_LEAST_DISTANCE = 1e-6
 """Below this distance the cosine's own rounding (some 1e-16 of 1 − d²/2) is no longer small against
 the square of the distance.
 """
@@ -442,7 +442,7 @@ def _spread(side: Mapping[str, Any]) -> Tuple[float, float]:
 
 def _along(distance: float, cosine: float) -> float:
     """Return the distance of a tensor's common factor from 1."""
-    if cosine != cosine or not distance < math.inf or distance < _LEAST_TOLD:
+    if cosine != cosine or not distance < math.inf or distance < _LEAST_DISTANCE:
         return math.nan
     return math.sqrt(
         max(distance * distance - (1.0 - cosine) * (1.0 + cosine), 0.0)

@@ -50,7 +50,7 @@ class Family:
         ]
 
     def close(self) -> None:
-        """Let orphans go to init again."""
+        """Leave orphans to init again."""
         prctl(PR_SET_CHILD_SUBREAPER, 0)
 
 

@@ -246,7 +246,7 @@ class Program:
             )
 
     def _end_reading(self) -> None:
-        """Have our threads read nothing any more."""
+        """Stop the threads that read the program's output."""
         os.close(self._leave_start)
         self._leave_start = -1
         for thread in self._threads:

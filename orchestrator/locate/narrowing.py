@@ -273,7 +273,7 @@ def read_export(folder: str) -> Dict[str, Any]:
 
 
 def export_in(out: str) -> Optional[str]:
-    """Return the export that lies in a folder; None where there is none."""
+    """Return the export in a folder; None where there is none."""
     names = (
         [name for name in sorted(os.listdir(out)) if _FOLDER.match(name)]
         if os.path.isdir(out)

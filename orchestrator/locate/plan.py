@@ -546,7 +546,7 @@ def _gears(gears: Sequence[Tuple[int, ...]]) -> str:
 
 
 def _estimate(plan: Plan, offline: OfflineModel) -> None:
-    """Tell what the dump takes, and how long comparing it does."""
+    """Estimate the size of the dump, and how long comparing it takes."""
     graph = load_model(offline.path)
     size = acl_size({"dump": {"dump_mode": "all", "dump_list": [{}]}}, Models([graph]))
     runs_ = len(plan.cases)

@@ -102,7 +102,7 @@ class Source:
 
     @property
     def ended(self) -> bool:
-        """Whether nobody writes it any more."""
+        """Whether no process writes it any more."""
         return self.state in (FINISHED, STOPPED)
 
     def look(self) -> bool:
@@ -114,7 +114,7 @@ class Source:
             return False
 
     def _looks(self) -> bool:
-        # In this order: what a run wrote before it ended is read before its end is told.
+        # In this order: what a run wrote before it ended is read before its end is reported.
         written = is_written(self.folder)
         look, now = (written, signature(self.folder)), time.monotonic()
         if look[1] != self._written:
@@ -142,7 +142,7 @@ class Source:
             )
 
     def look_again(self) -> None:
-        """Let the next look be a sure one."""
+        """Make the next look a certain one."""
         self._last_look = None
 
     def _look(self, written: bool) -> bool:
@@ -154,7 +154,7 @@ class Source:
             with Reader(self.folder) as reader:
                 finished = not written and reader.fact(SUMMARY) is not None
         except EmptyStore:
-            # It is just being made, or whoever began to was killed: there is no run yet.
+            # It is just being created, or its writer was killed: there is no run yet.
             self.state = RUNNING if written else WAITING
             return False
         except (GoldwatchError, OSError) as error:
@@ -222,7 +222,7 @@ class Reader(StoreReader):
 
     def glimpse(self) -> Glimpse:
         """Return how far the run is."""
-        # In this order: what is taken out from now on is told by later events.
+        # In this order: later events list what is removed from now on.
         return Glimpse(self.began_ns(), self.last_event(), self.last_given_id(), self.last_id())
 
     def taken_out(self, after: int) -> Tuple[Set[str], int]:

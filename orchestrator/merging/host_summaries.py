@@ -16,8 +16,8 @@ from .merged_store import Merged
 
 
 def note_graphs(merged: Merged, source: Source) -> None:
-    """Note a run's networks as soon as it is there, for whoever looks on; where it cannot be read
-    now, they come at the end.
+    """Store a run's networks as soon as they are there, for viewers of the merge; if they cannot be
+    read now, they follow at the end.
     """
     try:
         documents = source.ask(lambda reader: reader.fact(GRAPHS)) or ()

@@ -98,7 +98,7 @@ class Batches:
         self._all, self._noted = rest, bool(noted)
 
     def _leave(self, batch: Batch, host: str) -> None:
-        """Let a batch go on without a host."""
+        """Continue a batch without a host."""
         part = batch.parts.pop(host)
         batch.rewind(batch.position)
         if batch.position is not None:
@@ -136,7 +136,7 @@ class Batch:
         return {"parts": self.parts, "position": self.position}
 
     def rewind(self, position: Optional[Sequence[Any]]) -> None:
-        """Go on behind a position; what there is to take is asked anew."""
+        """Continue after a position; the rows are requested again."""
         self.position, self._pieces = position, None
 
     def take(self) -> bool:

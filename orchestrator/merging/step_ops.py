@@ -133,7 +133,7 @@ class Gathered:
                         plain_number(mean),
                         json.dumps([plain_number(part) for part in line.parts]),
                     )
-                found = (
+                stored = (
                     *group[:3],
                     to_sql_text(metric),
                     line.devices,
@@ -142,7 +142,7 @@ class Gathered:
                     group[3],
                     parts,
                 )
-                yield (*found, checksum(found))
+                yield (*stored, checksum(stored))
 
     def _values(self, group: Group) -> Iterator[Tuple[str, List[float]]]:
         """Yield each metric that has a value, with its values."""

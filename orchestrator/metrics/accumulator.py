@@ -174,7 +174,7 @@ class Accumulator:
         return True
 
     def _take(self, sums: PairSums) -> None:
-        """Add the sums of one piece, which nobody else holds."""
+        """Add the sums of one piece, which is not used afterwards."""
         if self._sums.n:
             self._sums.add(sums)
         else:

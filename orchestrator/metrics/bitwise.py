@@ -13,8 +13,8 @@ Elements are neighbours where they lie side by side in memory, and a stretch is 
 differ without a gap. k differing elements of n that chance had spread would make k·(n − k + 1)/n
 stretches (Wald and Wolfowitz, "On a test whether two samples are from the same population", 1940).
 They lie in blocks where they make half of that or less, or fill half or more of the smallest box
-around them, which is half of the tensor or less; of fewer than :data:`LEAST_TOLD` elements nothing
-is said.
+around them, which is half of the tensor or less; of fewer than :data:`LEAST_DESCRIBED` elements
+nothing is said.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ order of the tensor's axes, the largest distance in steps, and how many stretche
 DECIDED_BY = "%s<=0" % DIFFERENT
 """The only limit."""
 
-LEAST_TOLD = 8
+LEAST_DESCRIBED = 8
 
 # A whole number of elements of every type, in the cache, and small enough that the memory of the
 # last piece is taken again.
@@ -148,7 +148,7 @@ class Bits:
         """Whether the differing elements lie in blocks, as this module defines it; None where that
         cannot be told.
         """
-        if self.count < LEAST_TOLD or self.count == self.total:
+        if self.count < LEAST_DESCRIBED or self.count == self.total:
             return None
         size = element_count([stop - start for start, stop in self.box])
         return 2 * self.stretches <= self.expected or (

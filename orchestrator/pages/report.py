@@ -36,7 +36,7 @@ class HtmlFile(ReportFile):
     draws = True
 
     def begin(self) -> None:
-        """Be ready for the rows."""
+        """Prepare for the rows."""
         accused = _accused(self.context)
         self._details = Details(self.context.out)
         self._columns = RowColumns(self.context.metrics)

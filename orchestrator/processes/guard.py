@@ -16,8 +16,8 @@ _HEEDED = (signal.SIGTERM, signal.SIGCHLD)
 
 
 def go_below_a_guard() -> None:
-    """Go on in a child of this process, which itself guards it from now on; to be called where
-    there is one thread.
+    """Continue in a child of this process, which guards it from now on; to be called where only one
+    thread runs.
 
     The guard ends at SIGTERM (also the one that a process of :mod:`.pool` gets when its parent has
     ended, even by SIGKILL) and when the child has ended; then with the child's exit status or
@@ -57,7 +57,7 @@ def _guard(child: int) -> NoReturn:
 
 
 def _reap(child: int) -> Optional[int]:
-    """Take in all children that have ended; return the status of ``child`` if it is among them."""
+    """Reap all ended children; return the status of ``child`` if it is among them."""
     child_status = None
     with contextlib.suppress(ChildProcessError):
         while True:

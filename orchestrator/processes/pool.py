@@ -18,7 +18,7 @@ from typing import Any, List, Optional, Set, Tuple
 
 from .serving import receive, send
 
-# So long a process that is told to stop may go on, in seconds.
+# Seconds that a process has to stop.
 _GRACE_S = 5.0
 _SEARCH = "import sys; n = int(sys.argv[1]) + 2; sys.path[:] = sys.argv[2:n]; del sys.argv[1:n]\n"
 _SERVE = "from goldwatch.processes.serving import serve; serve(*map(int, sys.argv[1:]))"
@@ -90,7 +90,7 @@ class Child:
         return result
 
     def stop(self) -> None:
-        """Have it end as soon as it can, and undo what is half done; may be called by any
+        """Make it end as soon as possible, and undo what is incomplete; may be called from any
         thread.
         """
         self._process.terminate()
@@ -151,8 +151,8 @@ class Processes:
                 self.submit(*function)
 
     def submit(self, *function: Any) -> Future[Any]:
-        """Have ``function[0](*function[1:])`` called in one of them, which :meth:`start` has
-        started.
+        """Schedule a call of ``function[0](*function[1:])`` in one of the processes that
+        :meth:`start` has started.
 
         The future raises what the call raises, and ProcessDied when its process ends.
         """
@@ -183,7 +183,7 @@ class Processes:
             child.close()
 
     def _call(self, function: Tuple[Any, ...]) -> Any:
-        """Have a function called in this thread's process; runs in a thread."""
+        """Call a function in this thread's process; runs in a thread."""
         child: Optional[Child] = getattr(self._local, "child", None)
         if child is None:
             with self._lock:

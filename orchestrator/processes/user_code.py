@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TIMEOUT_S = 60.0
 """So long one call may take, in seconds."""
 
-_TOLD_LETTERS = 300
+_MOST_LETTERS = 300
 # So long its end may take, with all that it started, in seconds.
 _GRACE_S = 10.0
 # A process that ends while it starts, as one that the system killed, is replaced so often.
@@ -193,8 +193,8 @@ def run_user(
 
 @lru_cache(maxsize=None)
 def _module(script: str, changed_ns: int) -> Any:
-    """Import a file, once more when it has changed; what it imports may lie beside it, or beside
-    its folder.
+    """Import a file, again when it has changed; modules it imports may be in its folder or the
+    folder above.
     """
     folder = os.path.dirname(os.path.abspath(script))
     for place in (folder, os.path.dirname(folder)):
@@ -220,4 +220,4 @@ def _error_text(error: BaseException, script: str) -> str:
         text = " ".join(str(error).split())
     except Exception:
         text = ""
-    return "%s%s%s" % (type(error).__name__, ": " + text[:_TOLD_LETTERS] if text else "", where)
+    return "%s%s%s" % (type(error).__name__, ": " + text[:_MOST_LETTERS] if text else "", where)

@@ -53,7 +53,9 @@ def golden_fails(result: Optional[str], step_folder: StepFolder) -> bool:
         return summary["verdict"] == FAIL if summary else bool(store.counted.all().get(FAIL))
 
 
-def asked_by(result: Optional[str], graph: ModelGraph, step_folder: StepFolder) -> DumpRequest:
+def dump_request_of(
+    result: Optional[str], graph: ModelGraph, step_folder: StepFolder
+) -> DumpRequest:
     """Return what the device was asked to dump, as a comparison was told; errors of
     :func:`golden_fails`.
     """
@@ -63,7 +65,7 @@ def asked_by(result: Optional[str], graph: ModelGraph, step_folder: StepFolder) 
         plan = (store.get("inputs") or {}).get("plan")
     if plan is None:
         return EVERYTHING
-    # Few runs are told what was asked for.
+    # Few runs have a dump request.
     from ..config.plan import DumpPlan
     from ..config.requested_ops import requested_ops_of
 

@@ -124,8 +124,8 @@ class Pieces:
         self._ops.append((planned, names))
 
     def _dtype(self, entry: CutInput, feed: Feed) -> str:
-        """Return the type in which an input is fed; raises NotComputable where nobody knows it, or
-        it cannot be fed.
+        """Return the type in which an input is fed; raises NotComputable where it is unknown, or
+        cannot be fed.
         """
         kind, dtype = self._original.kind, entry.dtype
         if kind == "caffe" or (

@@ -32,7 +32,7 @@ from ..run.workers import Workers
 from ..store.network import GRAPHS, network_document
 from ..store.store import RunStore
 from .backends import runner_for
-from .golden_verdict import asked_by, golden_fails
+from .golden_verdict import dump_request_of, golden_fails
 from .judging import judged_rows
 from .limits import limits_for
 from .model_pieces import Pieces
@@ -86,7 +86,7 @@ def replay(
         graph,
         original,
         options.ops,
-        request=asked_by(options.result, graph, step_folder),
+        request=dump_request_of(options.result, graph, step_folder),
     )
     limits = limits_for(graph, [planned.op for planned in plan.ops]).overlaid(options.limits)
     folder = os.path.join(options.out, FOLDER)

@@ -58,7 +58,7 @@ def _of_all(difference: Difference) -> str:
     words, error = counts_words(difference), ""
     if not difference.comparable:
         error = '<error type="incomparable" message=%s/>' % xml_attribute(words)
-    said = "\n".join(
+    lines = "\n".join(
         map(
             xml_text,
             [
@@ -69,6 +69,6 @@ def _of_all(difference: Difference) -> str:
             ],
         )
     )
-    body = "%s<system-out>%s</system-out>" % (error, said)
+    body = "%s<system-out>%s</system-out>" % (error, lines)
     case = _CASE % (xml_attribute("the two runs"), xml_attribute(NAME), body)
     return _SUITE % (xml_attribute(NAME), 1, 0, int(bool(error))) + case + "</testsuite>\n"

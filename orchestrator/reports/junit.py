@@ -48,9 +48,11 @@ class JunitFile(ReportFile):
         self._case: List[Row] = []
         self._counts = {PASS: 0, FAIL: 0, NOT_COMPARED: 0}
         self._failures = 0
-        told = self.context
+        context = self.context
         self._fails_by_suspects = (
-            told.exit_code == EXIT_FAIL and told.summary["verdict"] == PASS and told.finished
+            context.exit_code == EXIT_FAIL
+            and context.summary["verdict"] == PASS
+            and context.finished
         )
         # How many cases of each kind a suite has stands before them, and is known after them.
         folder = os.path.dirname(self.path) or os.curdir
@@ -82,18 +84,20 @@ class JunitFile(ReportFile):
 
     def _errors(self) -> List[Tuple[str, str, str]]:
         """Return name, kind and message of what makes the run fail besides its rows."""
-        told, code = self.context, self.context.exit_code
+        context, code = self.context, self.context.exit_code
         # Without it a run that was killed among healthy ops, or compared no output, would be green.
-        if not told.finished:
-            return [("the run has not finished", "unfinished", told.sentence)]
+        if not context.finished:
+            return [("the run has not finished", "unfinished", context.sentence)]
         errors = []
         if code == EXIT_PROGRAM_FAILED:
-            how = "the program failed with %s" % _end_of(told.summary.get("program") or {})
-            errors.append(("the program failed", "program_failed", "%s. %s" % (how, told.sentence)))
-        if told.summary["verdict"] == INCOMPLETE:
-            errors.append(("the run is incomplete", "incomplete", told.sentence))
+            how = "the program failed with %s" % _end_of(context.summary.get("program") or {})
+            errors.append(
+                ("the program failed", "program_failed", "%s. %s" % (how, context.sentence))
+            )
+        if context.summary["verdict"] == INCOMPLETE:
+            errors.append(("the run is incomplete", "incomplete", context.sentence))
         if code is not None and code != EXIT_PASS and not errors and not self._failures:
-            errors.append(("the run ended with exit code %d" % code, "exit_code", told.sentence))
+            errors.append(("the run ended with exit code %d" % code, "exit_code", context.sentence))
         return errors
 
     def _end_case(self) -> None:

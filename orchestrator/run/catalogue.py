@@ -137,8 +137,8 @@ class Catalogue:
         return file
 
     def move(self, root: str) -> None:
-        """Have TARGET be at another place from now on: what it was named by has become a link, or a
-        folder above it has.
+        """Use another path for TARGET from now on: the given one, or a folder above it, has become
+        a link.
         """
         self.root = root
         self._bases.insert(0, os.path.join(root, ""))

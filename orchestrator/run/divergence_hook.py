@@ -1,4 +1,4 @@
-"""What is done once, at the first failing row that is final: a command runs, somebody is told."""
+"""The hook at the first failing row that is final: a command runs, or a URL is notified."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class DivergenceHook:
         self._thread: Optional[threading.Thread] = None
 
     def see(self, row: Row) -> None:
-        """Take note of a row that was stored and is final."""
+        """Consider a row that was stored and is final."""
         if self.row is None and row.verdict == FAIL:
             self.row = row
 

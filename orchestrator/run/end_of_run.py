@@ -33,7 +33,7 @@ def settle(engine: Engine) -> List[str]:
     engine.places.settled = engine.closing = True
     with engine.store.transaction():
         _forget_moved(engine)
-        return tell_left_out(engine, settle_files(engine))
+        return left_out_notes(engine, settle_files(engine))
 
 
 def settle_files(engine: Engine) -> Dict[str, int]:
@@ -59,7 +59,7 @@ def settle_files(engine: Engine) -> Dict[str, int]:
     return earlier
 
 
-def tell_left_out(engine: Engine, earlier: Mapping[str, int]) -> List[str]:
+def left_out_notes(engine: Engine, earlier: Mapping[str, int]) -> List[str]:
     """Return, and note in the store, what was left out, as sentences.
 
     Parameters

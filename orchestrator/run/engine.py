@@ -332,8 +332,8 @@ class Engine:
             file.has_rows = True
 
     def prepare_rows(self, render: Optional[Renderer]) -> None:
-        """Have rows prepared for the store, and rendered where it is known how, in the processes
-        that compare them.
+        """Prepare rows for the store, and render them if it is known how, in the processes that
+        compare.
         """
         self._render = render
         self.workers.settings = replace(self.workers.settings, prepare=Preparer(render))

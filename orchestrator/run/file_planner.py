@@ -137,8 +137,8 @@ class Planner:
         self.refresh(golden)
 
     def refresh(self, golden: GoldenSet) -> None:
-        """Take note of golden data that have come since, or of another set; does nothing when all
-        is as it was.
+        """Use golden data that have arrived since, or another set; does nothing when all is as
+        before.
         """
         if golden is self.golden and golden.revision == self._revision:
             return

@@ -228,7 +228,7 @@ class _FinalOutputs(Source):
         )
 
     def feed(self, run: Run) -> None:
-        """Have them compared."""
+        """Compare the outputs."""
         planned = self.planned
         begin_known(run, self.golden, planned.tasks)
         run.notes += [

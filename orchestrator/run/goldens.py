@@ -182,7 +182,7 @@ class Goldens:
         return self._signatures.get(path) or self._signatures.get(self._named(path))
 
     def note(self, path: str) -> None:
-        """Take note of how a file looks, before it is read."""
+        """Record the signature of a file before it is read."""
         signature = look_at(path)
         if signature is not None and self._signatures.get(path) != signature:
             self._signatures[path] = signature

@@ -140,7 +140,7 @@ class Inotify:
             last = event
 
     def wake(self) -> None:
-        """Let :meth:`read` return."""
+        """Make :meth:`read` return."""
         with self._lock:
             if not self._closed:
                 os.write(self._stop_write, b"!")

@@ -21,7 +21,7 @@ from .whole_run import Run
 
 
 def begin_known(run: Run, golden: GoldenSet, tasks: Sequence[PairTask]) -> None:
-    """Have a run take golden data, and read those pairs again for explanations; there are no
+    """Set golden data and known pairs of a run, which are read again for explanations; there are no
     overflow records.
     """
     run.reader, run.has_overflow_records = _KnownReader(run.engine, tasks), False

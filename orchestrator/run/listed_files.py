@@ -26,7 +26,7 @@ from .whole_run import Run, Source, compare_from
 if TYPE_CHECKING:
     from .result import RunResult
 
-_NOTES_TOLD = 3
+_MOST_NOTES = 3
 BY_STATISTICS = (
     "TARGET holds statistics (dump_data is stats): rows are judged by max, min, mean and, "
     "where it was dumped, l2 norm; "
@@ -87,7 +87,7 @@ class _Listing(Source):
         graphs.require(step_folder.place.model for step_folder in self.tree.step_folders)
         if not len(self.golden):
             advice = without_golden(self.options.golden)
-            notes = [advice.words] if advice.words else self.golden.notes[:_NOTES_TOLD]
+            notes = [advice.words] if advice.words else self.golden.notes[:_MOST_NOTES]
             none = "GOLDEN: %s: no golden data was found at or below it" % self.options.golden
             raise InputError("; ".join([none, *notes]), hint=advice.hint)
         if self.options.unfused is not None and self.golden.kind != "npu":
@@ -106,7 +106,7 @@ class _Listing(Source):
         return fit(graphs, self.tree, self.golden)
 
     def feed(self, run: Run) -> None:
-        """Have everything compared, and give what never came its rows."""
+        """Compare everything, and add the rows of what never arrived."""
         engine = run.engine
         run.goldens.take(self.golden)
         run.prepare_rows()
@@ -155,7 +155,7 @@ def _require_dumps(options: ComparisonOptions, tree: DumpTree) -> None:
 def no_dumps(target: str, golden: str, tree: DumpTree) -> InputError:
     """Return the error for a TARGET without a dump file: what it holds instead."""
     advice = without_dumps(target, golden)
-    looked = advice.words or "; ".join(tree.notes[:_NOTES_TOLD])
+    looked = advice.words or "; ".join(tree.notes[:_MOST_NOTES])
     return InputError(
         "TARGET: %s: no dump file was found at or below it%s"
         % (target, ": %s" % looked if looked else ""),

@@ -103,7 +103,7 @@ class Root:
     folders: Deque[str] = field(default_factory=deque)
 
     def excludes(self, path: str) -> bool:
-        """Tell whether ``path`` is an excluded folder or lies below one."""
+        """Tell whether ``path`` is an excluded folder or is below one."""
         return any(path == folder or path.startswith(folder + os.sep) for folder in self.excluded)
 
 

@@ -84,7 +84,7 @@ class Places:
         if self._options.plan is None or graph is None:
             return EVERYTHING
         if model_name not in self._requests:
-            # Few runs are told what was asked for.
+            # Few runs have a dump request.
             from ..config.requested_ops import requested_ops_of
 
             self._requests[model_name] = requested_ops_of(self._options.plan, graph, model_name)
@@ -114,8 +114,8 @@ class Places:
         return not self._graphs or self._graphs.of(place.model) is not None
 
     def note(self, file: TargetFile) -> bool:
-        """Take note of a file that has come; tell whether its place is the model's: False where no
-        op of it has come there so far.
+        """Record a file that has arrived; tell whether its place is the model's: False while no op
+        of the model has arrived there.
         """
         graph = self._graphs.of(file.place.model)
         if graph is not None and (self._graphs.by_name or graph.ops_named(file.op_name)):

@@ -103,7 +103,7 @@ class Provisional:
         return any(waiting.file == file.rel for waiting in self._waiting.values())
 
     def see(self, row: Row) -> bool:
-        """Take note of a row that was stored; tell whether it is final already."""
+        """Consider a row that was stored; tell whether it is final already."""
         self._changed = True
         self._failures += row.verdict == FAIL
         if self._by_ties or self._by_rounding:

@@ -78,7 +78,7 @@ class _QuantisedFiles(Source):
         return graphs
 
     def feed(self, run: Run) -> None:
-        """Have all files compared."""
+        """Compare all files."""
         planned = _Planned(run.graphs.graphs[0], self.target, self.golden)
         begin_known(run, self.golden, planned.tasks)
         run.notes += _notes(self.target, self.golden)

@@ -150,9 +150,9 @@ class Repeated:
                 1 + len(self.results), "run"
             )
             return " ".join(filter(None, (rest, counts)))
-        return " ".join(filter(None, (self._said_of(differing), rest)))
+        return " ".join(filter(None, (self._difference_text(differing), rest)))
 
-    def _said_of(self, differing: Sequence[int]) -> str:
+    def _difference_text(self, differing: Sequence[int]) -> str:
         words = ("Run %s differs", "Runs %s differ")[len(differing) > 1]
         head = (words + " from run 1") % listed([str(number) for number in differing], _SHOWN)
         by_themselves = [op for op in self.ops if op.from_equal_inputs]

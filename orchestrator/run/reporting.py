@@ -16,7 +16,7 @@ from ..store.rowsql import plain_tree
 from ..store.step_ops import worst_outputs
 from ..store.store import RunStore
 from .options import ComparisonOptions
-from .run_status import JUDGED, standing, stored_options
+from .run_status import JUDGED, run_status, stored_options
 
 Commands = Callable[[ComparisonOptions, Mapping[str, object]], Dict[str, str]]
 """Makes of the options and the summary of a run the commands that look closer at its suspects, by
@@ -65,7 +65,7 @@ def _report_context(out: str, store: RunStore, commands: Commands, draws: bool) 
     finished = summary is not None
     sentence = judged.get("sentence", "")
     if not finished:
-        status = standing(store, options)
+        status = run_status(store, options)
         summary, sentence = plain_tree(status.summary.document()), status.sentence
     return ReportContext(
         out=out,

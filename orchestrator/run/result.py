@@ -24,7 +24,7 @@ from ..store.rowsql import plain_tree
 from ..store.store import RunStore
 from ..text.wording import plural
 from .options import ComparisonOptions
-from .run_status import standing, stored_options
+from .run_status import run_status, stored_options
 
 _SHOWN_ROWS = 20
 
@@ -224,7 +224,7 @@ def stored_result(out: str) -> RunResult:
     """
     with RunStore.open(out) as store, store.frozen():
         options = stored_options(out, store.has_hosts, store.get)
-        status = standing(store, options)
+        status = run_status(store, options)
         names = [*noted_tables(store), *[STEP_OP_FILE] * store.has_hosts, RESULT_FILE]
         notes = tuple(dict.fromkeys([*status.notes, *store.notes]))
     files = tuple(

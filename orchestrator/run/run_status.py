@@ -97,7 +97,7 @@ def stored_options(out: str, hosts: bool, fact: Callable[[str], Any]) -> Compari
     return ComparisonOptions.from_identity(out, fact(JUDGED_BY if hosts else "inputs") or {})
 
 
-def standing(store: RunStore, options: ComparisonOptions) -> RunStatus:
+def run_status(store: RunStore, options: ComparisonOptions) -> RunStatus:
     """Return what the run of a store has come to: what it said itself where it has ended, else what
     its rows so far say.
     """

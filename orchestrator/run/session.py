@@ -1,5 +1,5 @@
-"""One session compares files that are all there, whoever does it: this process with others of this
-machine, or each worker of a cluster.
+"""One session compares files that are all there: in this process with others of this machine, or on
+the workers of a cluster.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Dict, List, Sequence
 from ..dumps.file_source import START_BYTES
 from ..dumps.tree import DumpTree
 from ..filesystem.inputs import prefetch
-from .end_of_run import settle_files, tell_left_out
+from .end_of_run import left_out_notes, settle_files
 from .engine import Engine
 from .file_signature import look_at
 from .options import ComparisonOptions
@@ -146,4 +146,4 @@ class LocalProcesses:
             run.workers.start(most=1 + size_bytes // WORTH_BYTES)
         earlier = Session(run.engine, on_progress).compare(files)
         with run.store.transaction():
-            return tell_left_out(run.engine, earlier)
+            return left_out_notes(run.engine, earlier)

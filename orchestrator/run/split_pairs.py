@@ -18,8 +18,8 @@ from ..metrics.user_metrics import with_user_metrics
 
 
 def ready() -> None:
-    """Be called first in a process that compares: then all that it needs is imported, and pairs and
-    rows, of which none is in a cycle, are seldom looked at for cycles.
+    """Prepare a comparing process; called first: imports everything it needs, and makes garbage
+    collection rare, since pairs and rows are never in a cycle.
     """
     gc.set_threshold(200000, 10, 10)
 

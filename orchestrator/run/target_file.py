@@ -180,7 +180,7 @@ class TargetFile:
         self.pending = NOTHING
 
     def change(self, signature: Signature) -> None:
-        """Take note that the file has come, or is another than before."""
+        """Record that the file has arrived, or has changed."""
         self._move("change")
         before, self.signature = self.signature, signature
         if (
@@ -270,7 +270,7 @@ class TargetFile:
 
     @property
     def place(self) -> Place:
-        """Where it lies in the dump tree."""
+        """The file's place in the dump tree."""
         return self.folder.place
 
     @property

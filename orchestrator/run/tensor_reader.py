@@ -57,8 +57,8 @@ class RunReader(TensorReader):
         def by_golden(op: ObservedOp, facts: Optional[OpFacts]) -> List[Recomputed]:
             return computed_by_golden(op, inputs.of(op), self.whole, facts)
 
-        # Of an op that ran several times in a step nobody knows which of its inputs belong to which
-        # of its outputs.
+        # For an op that ran several times in a step it is unknown which of its inputs belong to
+        # which of its outputs.
         urgent, others = (
             [op for op in ops if (op.place, op.name) not in inputs.several]
             for ops in (urgent, others)

@@ -66,7 +66,7 @@ class _TwoFiles(Source):
         return ModelGraphs()
 
     def feed(self, run: Run) -> None:
-        """Have the tensors compared."""
+        """Compare the tensors."""
         golden = GoldenSet.empty(self.options.golden)
         for task in self.pairs.tasks[:1]:
             golden.put(task.golden)

@@ -158,7 +158,7 @@ class Watch:
         try:
             self.run.open(self.run.graphs)
             self._set_up()
-            self._tell_start()
+            self._report_start()
         except BaseException as error:
             self.run.__exit__(type(error), error, error.__traceback__)
             raise
@@ -212,7 +212,7 @@ class Watch:
         if self.hook.row is not None and self.watch.stop_on_divergence:
             self._stop = "divergence"
 
-    def _tell_start(self) -> None:
+    def _report_start(self) -> None:
         target = self.options.target
         # Statistics in place of dumps are compared.
         advice = None if holds_statistics(target) else watched_without_dumps(target)
@@ -245,7 +245,7 @@ class Watch:
             for step_folder in tree.left
             if not _is_within(step_folder.folder, self.watch.left_alone)
         ]
-        self._tell_left_out(tree.left_notes)
+        self._note_left_out(tree.left_notes)
 
     def own_pids(self) -> List[int]:
         """Return the processes that the watch itself has started."""
@@ -515,8 +515,8 @@ class Watch:
         with self.store.transaction():
             self.goldens.close()
             self._replan()
-        self._tell_left_out(self.catalogue.came_and_left())
-        self._tell_left_out(settle(self.engine))
+        self._note_left_out(self.catalogue.came_and_left())
+        self._note_left_out(settle(self.engine))
         yield from self._compare_queued()
         nothing = not self.arrivals.file_count and not any(self.store.table.target_files())
         if not nothing or self._program is not None:
@@ -530,7 +530,7 @@ class Watch:
         self._divergence = self.hook.tick() or self._divergence
         yield self._take_turn(last=True)
         self.keeper.tick(last=True)
-        self._tell_left_out(self.run.unpaired())
+        self._note_left_out(self.run.unpaired())
 
     def _finish_rows(self) -> None:
         there = os.path.isdir(self.options.target)
@@ -558,7 +558,7 @@ class Watch:
         )
         self.run.judge_rows(by_names=True)
 
-    def _tell_left_out(self, texts: Sequence[str]) -> None:
+    def _note_left_out(self, texts: Sequence[str]) -> None:
         for text in texts:
             self.run.left_out.append(text)
             self.say("warning: " + text)

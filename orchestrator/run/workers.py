@@ -58,8 +58,8 @@ def _prepared(rows: List[Row], settings: Settings) -> List[Any]:
 
 
 def _read_ahead(tasks: Sequence[PairTask]) -> None:
-    """Have the disk fetch the tensors of a batch while its process compares those that it was given
-    before.
+    """Make the disk read the tensors of a batch while its process still compares the previous
+    one.
     """
     for task in tasks:
         source = task.target.source
@@ -105,7 +105,7 @@ class Workers:
         apart: bool = False,
         wake: Optional[threading.Event] = None,
     ) -> None:
-        # A kernel that is asked for and not there is told at once, not in each row.
+        # A requested kernel that is missing is reported at once, not in each row.
         compiled_kernel()
         self._wake = wake
         self.jobs = max(1, jobs)

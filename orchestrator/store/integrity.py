@@ -71,9 +71,7 @@ class ForeignStore(FormatError):
 
 
 class EmptyStore(ForeignStore):
-    """There is nothing in the file: it is just being made, or whoever began to was ended (exit code
-    4).
-    """
+    """The file is empty: it is just being created, or its writer was killed (exit code 4)."""
 
 
 def check_identity(connection: sqlite3.Connection, path: str) -> None:

@@ -48,8 +48,8 @@ class StoreConnection:
             _open.discard(self)
 
     def _leave_one_file(self) -> None:
-        """Put the journal away where nobody else reads: a later reader would make SQLite's side
-        files anew and could not remove them.
+        """Remove the journal where no other process reads: a later reader would create SQLite's
+        side files again and could not remove them.
         """
         with contextlib.suppress(sqlite3.Error):
             self.raw.execute("PRAGMA busy_timeout = 0")

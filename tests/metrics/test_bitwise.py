@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from goldwatch.dumps.golden import GoldenEntry
 from goldwatch.errors import NotComparable
 from goldwatch.metrics import bitwise
-from goldwatch.metrics.bitwise import LEAST_TOLD, Bits, compare_bits
+from goldwatch.metrics.bitwise import LEAST_DESCRIBED, Bits, compare_bits
 from goldwatch.metrics.pair_task import PairTask
 from goldwatch.metrics.row import FAIL, PASS, Row
 from goldwatch.tensors.dtypes import decode, dtype_by_name, nbytes
@@ -262,7 +262,7 @@ def test_differences_in_blocks_are_distinguished_from_chance():
     for mask in (tile, channel, column):
         assert shape_of(mask).in_blocks
     few = np.zeros(64, bool)
-    few[: LEAST_TOLD - 1] = True
+    few[: LEAST_DESCRIBED - 1] = True
     assert shape_of(few).in_blocks is None and shape_of(np.ones(64, bool)).in_blocks is None
 
 

@@ -256,8 +256,8 @@ class Estimator:
         least = value if measure.name == SLICE else entry.output.distance
         normal = self._normal[number].of(entry.op.name, entry.op.type)
         rounded, sums = measure.rounding * entry.rounded, measure.rounding * entry.sums
-        # Golden values that are only rounded accuse nobody, and of one element rounding is a common
-        # factor.
+        # Golden values that are only rounded are no evidence, and of one element rounding is a
+        # common factor.
         judged = least > _HALF_A_STEP * entry.rounded and (measure.rare or not normal.rare)
         expected = normal.most(came_in, rounded, sums)
         score = normal.beyond(value, expected, _scatter(entry)) if judged else 0.0
