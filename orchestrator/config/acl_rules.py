@@ -26,6 +26,7 @@ class AclRules(DumpRules):
 
     _dump: Dict[str, Any]
 
+    # The list of all rules in the order in which they are reported.
     def check(self, document: Any) -> None:
         """Add all findings but those that need a model."""
         schema = schema_of("acl")
@@ -151,6 +152,7 @@ class AclRules(DumpRules):
     def _conflict(self, rule: str, field: str, message: str, consumer: str, fix: str) -> None:
         self.findings.error(rule, _DUMP + (field,), message, consumer, fix)
 
+    # One condition for each rule.
     def _exclusions(self) -> None:
         scene = self._scene()
         debug, single = self._on("dump_debug"), self._on("dump_op_switch")

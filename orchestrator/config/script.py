@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from bisect import bisect_right
 from functools import lru_cache
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..naming import nearest_names
 from .finding import ERROR, WARNING, Finding, Findings, placed
@@ -186,25 +186,7 @@ class _Reader:
             return
         settings = ScriptSettings(DUMP_CONFIG, self._place(node), node=node)
         names = list(NPU_DEFAULTS)
-        for index, argument in enumerate(node.args):
-            if isinstance(argument, ast.Starred):
-                settings.open = True
-                break
-            if index >= len(names):
-                message = "DumpConfig takes %d arguments" % len(names)
-                self._problem(
-                    settings,
-                    "unknown-keyword",
-                    (),
-                    message,
-                    "Python raises TypeError",
-                    "name the arguments",
-                    argument,
-                )
-                break
-            settings.set(
-                names[index], self._plain(names[index], literal(argument)), self._place(argument)
-            )
+        self._positional(node, settings, names)
         literal_keys = set(settings.values)
         for keyword in node.keywords:
             if keyword.arg is None:
@@ -240,6 +222,27 @@ class _Reader:
                     keyword.value,
                 )
         self._all_settings.append(settings)
+
+    def _positional(self, node: ast.Call, settings: ScriptSettings, names: Sequence[str]) -> None:
+        for index, argument in enumerate(node.args):
+            if isinstance(argument, ast.Starred):
+                settings.open = True
+                break
+            if index >= len(names):
+                message = "DumpConfig takes %d arguments" % len(names)
+                self._problem(
+                    settings,
+                    "unknown-keyword",
+                    (),
+                    message,
+                    "Python raises TypeError",
+                    "name the arguments",
+                    argument,
+                )
+                break
+            settings.set(
+                names[index], self._plain(names[index], literal(argument)), self._place(argument)
+            )
 
     def _run_config(self, node: ast.Call) -> None:
         for keyword in node.keywords:

@@ -151,34 +151,7 @@ class Curing:
     def _again(self, number: int, out: str, located: str, document: Mapping[str, Any]) -> int:
         """Convert the model as a cure says, run it and judge it."""
         om = os.path.join(out, _OM)
-        words = [
-            word
-            for word in shlex.split(
-                " ".join(str(line).rstrip("\\") for line in document["command"])
-            )
-            if word != "…"
-        ]
-        options = {
-            name: value
-            for name, value in atc_options(" ".join(map(shlex.quote, words))).items()
-            if name != "output"
-        }
-        options["model"] = self._original.path
-        if self._original.weights is not None:
-            options["weight"] = self._original.weights
-        options.setdefault("soc_version", self._offline.soc_version)
-
-        def converts(began: bool) -> int:
-            made = self._atc.convert(options, om)
-            if os.path.realpath(made) != os.path.realpath(om):
-                os.rename(made, om)
-            return EXIT_PASS
-
-        command = self._atc.convert_command(options, om)
-        files = {"what is raised": str(document["file"]), "the model": self._original.path}
-        self._search.steps.run(
-            Step(self._name(number, "convert"), converts, command, options, files, [om])
-        )
+        self._convert(number, om, document)
         words = ["goldwatch", "locate", self._original.path, om]
         pairs = self._result.case.pairs
         for pair, written in zip(
@@ -219,6 +192,36 @@ class Curing:
                 hint="the same command goes on with it",
             )
         return code
+
+    def _convert(self, number: int, om: str, document: Mapping[str, Any]) -> None:
+        words = [
+            word
+            for word in shlex.split(
+                " ".join(str(line).rstrip("\\") for line in document["command"])
+            )
+            if word != "…"
+        ]
+        options = {
+            name: value
+            for name, value in atc_options(" ".join(map(shlex.quote, words))).items()
+            if name != "output"
+        }
+        options["model"] = self._original.path
+        if self._original.weights is not None:
+            options["weight"] = self._original.weights
+        options.setdefault("soc_version", self._offline.soc_version)
+
+        def converts(began: bool) -> int:
+            made = self._atc.convert(options, om)
+            if os.path.realpath(made) != os.path.realpath(om):
+                os.rename(made, om)
+            return EXIT_PASS
+
+        command = self._atc.convert_command(options, om)
+        files = {"what is raised": str(document["file"]), "the model": self._original.path}
+        self._search.steps.run(
+            Step(self._name(number, "convert"), converts, command, options, files, [om])
+        )
 
     def _name(self, number: int, step: str) -> str:
         name = "cure/%d/%s" % (number, step)

@@ -171,30 +171,8 @@ class Narrowing:
             os.path.join(export, "dump.om"),
             os.path.join(os.path.dirname(export), LOCATED),
         )
-        taken_over, warnings = conversion_options(self._offline.options)
-        for text in warnings if number == 1 else ():
-            self._search.say(text)
-        options = self._conversion(document, export)
-        options.update({name: value for name, value in taken_over.items() if name not in options})
-        options["soc_version"] = self._offline.soc_version
-
-        def converts(began: bool) -> int:
-            if not self._offline.soc_version:
-                raise InputError(
-                    "the om's json does not tell for which chip it was made (soc_version)"
-                )
-            made = self._atc.convert(options, om)
-            if os.path.realpath(made) != os.path.realpath(om):
-                os.rename(made, om)
-            return EXIT_PASS
-
         model = os.path.join(export, self._model_file(document))
-        command = self._atc.convert_command(options, om)
-        self._search.steps.run(
-            Step(
-                self._name(number, "convert"), converts, command, options, {"the cut": model}, [om]
-            )
-        )
+        options = self._convert(number, export, om, model, document)
         words = [
             "goldwatch",
             "locate",
@@ -224,6 +202,35 @@ class Narrowing:
             str(layer["name"]) for layer in document["layers"] if layer["type"] not in _CONSTANTS
         ]
         return Narrowed(export, located, computing, options, code)
+
+    def _convert(
+        self, number: int, export: str, om: str, model: str, document: Mapping[str, Any]
+    ) -> Dict[str, str]:
+        """Convert the model of an export into an om; return the options of atc."""
+        taken_over, warnings = conversion_options(self._offline.options)
+        for text in warnings if number == 1 else ():
+            self._search.say(text)
+        options = self._conversion(document, export)
+        options.update({name: value for name, value in taken_over.items() if name not in options})
+        options["soc_version"] = self._offline.soc_version
+
+        def converts(began: bool) -> int:
+            if not self._offline.soc_version:
+                raise InputError(
+                    "the om's json does not tell for which chip it was made (soc_version)"
+                )
+            made = self._atc.convert(options, om)
+            if os.path.realpath(made) != os.path.realpath(om):
+                os.rename(made, om)
+            return EXIT_PASS
+
+        command = self._atc.convert_command(options, om)
+        self._search.steps.run(
+            Step(
+                self._name(number, "convert"), converts, command, options, {"the cut": model}, [om]
+            )
+        )
+        return options
 
     def _conversion(self, document: Mapping[str, Any], export: str) -> Dict[str, str]:
         """Return the options of the export's own atc command, with paths that lead there."""

@@ -259,6 +259,7 @@ class Accumulator:
         if self._differences is not None and other._differences is not None:
             self._differences.merge(other._differences)
 
+    # All parts depend on the same sums and on whether masks were left out.
     def result(self) -> MetricResult:
         """Return the metrics of everything collected so far."""
         sums, odd = self._sums, self._odd

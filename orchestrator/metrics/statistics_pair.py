@@ -38,6 +38,7 @@ def is_known_by_statistics(task: PairTask, golden: Tensor) -> bool:
     )
 
 
+# One row, whose columns depend on the same statistics of both sides.
 def compare_statistics(task: PairTask, golden: Tensor, settings: Settings) -> Row:
     """Return the row of a pair; raises NotComparable and FormatError with the reason why there can
     be none.

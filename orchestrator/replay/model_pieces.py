@@ -22,16 +22,17 @@ from ..metrics.row import CORRUPT, Row
 from ..metrics.tensors_of_same_dump import beside_of
 from ..model.row_plan import RowPlan
 from ..naming import compose_golden_name, fits
+from ..netfiles.caffe_cut import check_versions, input_layer
 from ..netfiles.onnx_types import BY_NAME as ONNX_TYPES
+from ..netfiles.textformat import quote
 from ..operators import CannotCompute
 from ..recomputing.input_feeds import Feed, original_values
 from ..recomputing.original import NotComputable, Original, caffe_shapes
 from ..recomputing.recomputer import Recomputer
 from ..recomputing.replay_plan import PlannedOp, ReplayPlan
 from ..submodel.caffe_original import CaffeOriginal
-from ..submodel.cut_definition import CutInput
+from ..submodel.cut_definition import Cut, CutInput
 from ..submodel.onnx_original import OnnxOriginal
-from .caffe_text import piece_text
 
 Shape = Tuple[int, ...]
 _SHORT = 180
@@ -97,7 +98,7 @@ class Pieces:
                 )
                 inputs[entry.tensor], shapes[entry.name] = (path, dtype, shape), shape
             text = (
-                piece_text(model, planned.cut, shapes) if isinstance(model, CaffeOriginal) else ""
+                _piece_text(model, planned.cut, shapes) if isinstance(model, CaffeOriginal) else ""
             )
             nodes = (
                 tuple(model.names[number] for number in planned.cut.layers)
@@ -229,3 +230,32 @@ class Pieces:
             plan.origin_shape,
             beside=beside,
         )
+
+
+def _piece_text(original: CaffeOriginal, cut: Cut, shapes: Mapping[str, Shape]) -> str:
+    """Return the prototxt of a few layers, made of their own text only, so that the time does not
+    depend on the size of the net; comments between the layers and fields of the whole net but its
+    state are left out.
+
+    Parameters
+    ----------
+    shapes
+        Of each new input by its name.
+
+    Raises
+    ------
+    InputError
+        A layer would read another version of a blob than in the whole net.
+    """
+    net = original.net
+    new = [entry for entry in cut.inputs if not entry.unchanged]
+    check_versions(net, original.graph.sources, set(cut.layers), [entry.tensor for entry in new])
+    text, is_v1 = net.document.text, net.layers[cut.layers[0]].is_v1
+    stages = " ".join("stage: " + quote(stage) for stage in sorted(net.state.stages))
+    parts = ["state { %s }\n" % stages] if stages else []
+    parts += [input_layer(entry.name, entry.tensor, shapes[entry.name], is_v1) for entry in new]
+    for number in cut.layers:
+        layer = net.layers[number]
+        value = layer.field.values[layer.element]
+        parts.append("%s %s\n" % (layer.field.name, text[value.start : value.end]))
+    return "".join(parts)

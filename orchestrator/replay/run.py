@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from typing import Callable, List, Tuple
+from typing import Callable, Dict, Iterable, List, Tuple
 
+from ..diagnosis.own_error.recomputed_estimates import sentence_of
 from ..diagnosis.replay_summary import REPLAY, replay_summary
 from ..diagnosis.summary import exit_code, summarise
 from ..dumps.tree import DumpTree, StepFolder
 from ..errors import InputError, require_folder
 from ..filesystem.outputs import remove_inside
+from ..judging.by_recomputation import RIGHT, WRONG, judge_recomputed
+from ..metrics.row import FAIL, PASS, Row
 from ..model.graph import ModelGraph
 from ..model.graphs import ModelGraphs, load_models
 from ..model.never_dumped import CONSTANT_TYPES
 from ..naming import parse_golden_name
 from ..recomputing.original import Original
+from ..recomputing.recomputed_output import Recomputed
 from ..recomputing.recomputer import Recomputer
 from ..recomputing.replay_plan import ReplayPlan
 from ..reports.result_files import ResultFiles
@@ -33,7 +37,6 @@ from ..store.network import GRAPHS, network_document
 from ..store.store import RunStore
 from .backends import runner_for
 from .golden_verdict import dump_request_of, golden_fails
-from .judging import judged_rows
 from .limits import limits_for
 from .model_pieces import Pieces
 from .options import ReplayOptions
@@ -43,6 +46,7 @@ FOLDER = "replayed"
 
 OnProgress = Callable[[str, int, int], None]
 _SHOWN = 8
+_EXPLAINED = "no more than the operator's arithmetic explains"
 _ASIDE = ".replay-"
 
 
@@ -126,7 +130,7 @@ def replay(
             )
             if not options.limits:
                 with store.transaction():
-                    engine.put_rows(judged_rows(store.rows(), recomputer))
+                    engine.put_rows(_judged_rows(store.rows(), recomputer))
         with ResultFiles(store, compared.columns(False), None, compared.metrics) as results:
             results.write_tables()
             judged = summarise(
@@ -225,3 +229,33 @@ def _clear(out: str, folder: str) -> None:
     for name in os.listdir(folder):
         if parse_golden_name(name) is not None:
             remove_inside(folder, name)
+
+
+def _judged_rows(rows: Iterable[Row], recomputer: Recomputer) -> List[Row]:
+    """Return the rows whose verdict is another than the limits': an operator is wrong beyond what
+    its arithmetic explains.
+    """
+    compared = [row for row in rows if row.kind == "output" and row.verdict in (PASS, FAIL)]
+    computed: Dict[Tuple[str, int], Recomputed] = {}
+    for op in dict.fromkeys(row.op for row in compared):
+        if recomputer.knows(op):
+            computed.update(((op, one.number), one) for one in recomputer.recompute(op))
+    verdicts = judge_recomputed(computed)
+    changed = []
+    for row in compared:
+        one = verdicts.get((row.op, row.tensor_index or 0))
+        if one is None or one.own_error is None:
+            continue
+        if one.state == RIGHT and row.verdict == FAIL:
+            changed.append(
+                row.but(verdict=PASS, reason="%s, but %s" % (row.reason, _EXPLAINED), decided_by="")
+            )
+        elif one.state == WRONG and row.verdict == PASS:
+            changed.append(
+                row.but(
+                    verdict=FAIL,
+                    reason="; ".join(filter(None, (sentence_of(one), row.reason))),
+                    decided_by="",
+                )
+            )
+    return changed

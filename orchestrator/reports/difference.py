@@ -183,6 +183,7 @@ class Difference(NamedTuple):
         )
 
 
+# Both runs are read inside one transaction each, from the first row to the last.
 def difference_of(
     first: str,
     second: str,
