@@ -198,7 +198,7 @@ class _Merging:
                 yield (path, *self._records[path])
 
     def take(self, units: Sequence[Unit], findings: Findings) -> None:
-        """Put what a worker found into the run, all at once."""
+        """Merge the findings of a worker into the run, in one transaction."""
         engine, store = self._run.engine, self._run.store
         files = _files(units)
         with store.transaction():
@@ -240,7 +240,7 @@ class _Merging:
         self._count(files)
 
     def lose(self, unit: Unit, reason: str) -> None:
-        """Give the files of a unit that no worker survives rows that say so."""
+        """Add rows with the reason for the files of a unit that no worker survives."""
         engine = self._run.engine
         planner = engine.places.planner(unit.place)
         with self._run.store.transaction():

@@ -102,7 +102,7 @@ class Dispatcher:
         return list(self._sent)
 
     def run(self, units: Sequence[Unit]) -> Iterator[Event]:
-        """Yield what becomes of units as soon as it is known, until all are compared or lost.
+        """Yield the outcome of each unit as soon as it is known, until all are compared or lost.
 
         Raises
         ------
@@ -271,7 +271,7 @@ class Dispatcher:
                 "no worker that sees the files has been there for %d s" % NOBODY_S, hint=GOES_ON
             )
         elif not self._warned:
-            # Not at the first look: one that is started anew at once is not missed.
+            # Not at the first look: a worker that is restarted at once is not reported.
             self._eligible.say(
                 "warning: no worker is left: waiting for one; Ctrl-C ends, the same command goes on"
             )

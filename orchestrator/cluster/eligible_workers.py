@@ -69,7 +69,7 @@ class EligibleWorkers:
         return listed(list(self._excluded.values()), _SHOWN, "; ")
 
     def exclude(self, worker: str, reason: str) -> None:
-        """Give a worker no more work."""
+        """Exclude a worker from further work."""
         if worker not in self._excluded:
             self._excluded[worker] = reason
             self._warn([reason])
@@ -96,7 +96,7 @@ class EligibleWorkers:
         return reasons
 
     def warn_of_gone(self, workers: Iterable[str]) -> None:
-        """Say which workers have gone that could get work."""
+        """Warn of eligible workers that have gone."""
         for worker in workers:
             if worker not in self._excluded:
                 self.say(

@@ -74,7 +74,7 @@ async def _closed(nannies: Sequence[Any]) -> None:
 
 @contextlib.contextmanager
 def _starting() -> Iterator[None]:
-    """Say in one sentence why a cluster of our own cannot be started."""
+    """Report in one sentence why a cluster of our own cannot be started."""
     try:
         yield
     except Exception as error:
@@ -103,7 +103,7 @@ def end_cluster(cluster: Any, others: Set[int], at_once: bool) -> None:
             # The cluster's ``workers`` are those that have started.
             nannies = list(cluster._created)
             for nanny in nannies:
-                # What ends then is not started anew.
+                # Workers that end then are not restarted.
                 nanny.close_gracefully()
             _kill(others)
             with contextlib.suppress(Exception):

@@ -110,7 +110,7 @@ class OpenRun:
             _all.add(self)
 
     def compare(self, order: Order) -> Findings:
-        """Return what becomes of an order's files; the store is empty before and after."""
+        """Return the findings of an order's files; the store is empty before and after."""
         with self._state:
             self._busy = True
         try:

@@ -141,7 +141,7 @@ class ListRules:
             first.setdefault(layer, index)
 
     def _several(self, layer: str, path: Path) -> None:
-        """Say that a comma list or a pattern is taken as one name."""
+        """Warn that a comma list or a pattern is taken as one name."""
         if "," in layer:
             message = "%r is one name that holds commas; every op is an item of its own" % layer
             fix = ", ".join('"%s"' % part.strip() for part in layer.split(",") if part.strip())

@@ -100,7 +100,7 @@ class AclRules(DumpRules):
         )
 
     def _hidden(self, path: Path) -> None:
-        """Say that what asks for a dump stands inside something else."""
+        """Report dump settings inside another section."""
         named, holder = path[-1] == "dump", path[:-1] if path[-1] == "dump" else path
         what = "the dump section stands" if named else "settings of a dump stand"
         message = "%s inside %r, where nobody looks for it" % (what, "/".join(map(str, holder)))
@@ -327,7 +327,7 @@ class AclRules(DumpRules):
             seen.add(name if isinstance(name, str) else "")
 
     def _needs_dump(self, fields: Mapping[str, Any], item_fields: Mapping[str, Any]) -> None:
-        """Say when nothing is dumped although the section is valid."""
+        """Report that nothing is dumped although the section is valid."""
         dump = self._dump
         if (
             self._entries()

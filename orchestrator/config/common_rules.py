@@ -41,7 +41,7 @@ class DumpRules:
         self.dumps_models = False
 
     def statistics(self, data: Any, place: Path, items: Optional[Sequence[Any]] = None) -> None:
-        """Say what is written in place of tensors where ``dump_data`` is ``stats``.
+        """Note what is written instead of tensors where ``dump_data`` is ``stats``.
 
         Parameters
         ----------

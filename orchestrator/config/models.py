@@ -161,7 +161,7 @@ def dumpable(ops: Iterable[OpNode]) -> List[OpNode]:
 
 
 def load_models(paths: Sequence[str], om_names: Sequence[str] = ()) -> Models:
-    """Read every model that is named; a folder stands for the models in it.
+    """Read every named model; a folder stands for the models in it.
 
     Raises
     ------

@@ -261,7 +261,7 @@ def _look_around(findings: Findings, folder: str, path: Path) -> None:
 
 
 def check_variables(findings: Findings, path: Path, exception: bool) -> None:
-    """Say which environment variables of this shell take the dump away from dump_path.
+    """Warn of environment variables of this shell that override dump_path.
 
     Parameters
     ----------

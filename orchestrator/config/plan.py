@@ -93,7 +93,7 @@ class ModelDump:
 
 @dataclass(frozen=True)
 class DumpPlan:
-    """One dump plan; None stands for the consumer's own default.
+    """One dump plan; None is the consumer's own default.
 
     Attributes
     ----------

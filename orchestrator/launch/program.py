@@ -127,8 +127,8 @@ class Program:
             self._threads.append(thread)
 
     def _open_log(self) -> BinaryIO:
-        """Make the log anew: an earlier one, or a link that waits under its name, is removed and
-        never written through.
+        """Create the log anew: an earlier one, or a link under its name, is removed and not
+        followed.
         """
         try:
             with contextlib.suppress(FileNotFoundError):

@@ -96,7 +96,7 @@ def failure_of(log: str) -> Optional[Failure]:
     errors = [line for line in lines if _ERROR.search(line)]
     if not errors:
         return None
-    # The first tells the cause, the last what came of it.
+    # The first line tells the cause, the last one its consequence.
     words = _shown(list(dict.fromkeys([errors[0], errors[-1]])))
     if any(map(_LOADING.search, lines)):
         return _NOT_LOADED._replace(message="%s (%s)" % (_NOT_LOADED.message, words))

@@ -87,7 +87,7 @@ class Curing:
         self._mode, self._budget, self._options = mode, budget, list(options)
 
     def rounds(self) -> List[Round]:
-        """Do all rounds; return them in order."""
+        """Run all rounds; return them in order."""
         rounds: List[Round] = []
         folder, om_json, before = self._result.folder, self._offline.path, ""
         for number in range(1, MOST_ROUNDS + 1):
@@ -113,7 +113,7 @@ class Curing:
         return rounds
 
     def _chosen(self, number: int, out: str, folder: str, om_json: str) -> Mapping[str, Any]:
-        """Choose what to raise; return the document of cure.json."""
+        """Choose the operators to raise; return the document of cure.json."""
         run = os.path.join(folder, RUN)
         command = [
             "goldwatch",

@@ -188,7 +188,7 @@ class Search:
         yield self._page(case)
 
     def do(self, case: Case, until: Optional[str] = None) -> CaseResult:
-        """Do the steps of a case that are not done; up to the one of this name, where one is given.
+        """Run the steps of a case that have not been done, up to the one named ``until`` if given.
 
         Raises
         ------

@@ -108,7 +108,7 @@ class Steps:
             )
 
     def run(self, step: Step) -> int:
-        """Do a step unless it is done; return its exit code.
+        """Run a step unless it was done before; return its exit code.
 
         Raises
         ------
@@ -172,7 +172,7 @@ class Steps:
         self._write({})
 
     def keep_outcome(self, outcome: Mapping[str, Any]) -> None:
-        """Keep what the search came to beside its steps, until another step is done."""
+        """Store the result of the search next to its steps, until another step is run."""
         self._write({"outcome": outcome})
 
     def _write(self, more: Mapping[str, Any]) -> None:

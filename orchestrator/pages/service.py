@@ -123,8 +123,8 @@ def jobs_page(base: str = "") -> str:
 
 
 def opening_page(base: str = "") -> str:
-    """Return what stands before the difference of two runs, or a file, for who has not logged in,
-    or comes by a link on another site's page.
+    """Return the page shown before a difference of two runs, or a file, to a user who has not
+    logged in or follows a link on another site's page.
     """
     body = (
         '<header>\n<h1>goldwatch</h1>\n%s</header>\n<main id="opening">\n<p '

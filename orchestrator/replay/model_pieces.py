@@ -42,7 +42,7 @@ _FLOATS = (*_WIDENED, "float32")
 
 
 class Pieces:
-    """What is run, and what becomes of it.
+    """The pieces that are run, and their results.
 
     Parameters
     ----------

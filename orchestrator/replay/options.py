@@ -70,7 +70,7 @@ class ReplayOptions:
             )
 
     def identity(self) -> Dict[str, Any]:
-        """Return what the results depend on besides a comparison's options."""
+        """Return the options that the results depend on, besides those of a comparison."""
         identity: Dict[str, Any] = {
             "comparison": REPLAY,
             "original": os.path.realpath(self.original),

@@ -39,7 +39,7 @@ Cell = Callable[[Row, str], str]
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns a result table has besides those it always has.
+    """Which optional columns a result table has.
 
     Attributes
     ----------

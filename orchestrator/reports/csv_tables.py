@@ -210,7 +210,7 @@ class TableFiles:
                 remove_inside(self._out, name)
 
     def abort(self, error: BaseException) -> None:
-        """Leave the older table in the place of the one that is being written."""
+        """Discard the new table; the older one stays."""
         try:
             self._open.__exit__(type(error), error, error.__traceback__)
         finally:
@@ -218,7 +218,7 @@ class TableFiles:
                 self._finish()
 
     def _done(self) -> None:
-        """Bring the tables that are open to the disk, others meanwhile."""
+        """Sync the open tables to the disk, all at the same time."""
         whole, self._open = self._open, contextlib.ExitStack()
         if self._place is None:
             return

@@ -55,7 +55,7 @@ class MarkdownFile(ReportFile):
     """
 
     def begin(self) -> None:
-        """Keep rows until all are known."""
+        """Prepare; rows are kept until all are known."""
         self._worst = {verdict: Worst(_KEPT) for verdict in _WORDS}
 
     def add(self, row: Row) -> None:

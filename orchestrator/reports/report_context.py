@@ -1,4 +1,4 @@
-"""What a report tells of a run besides its rows, and what every file of a report has in common."""
+"""What a report needs besides the rows, and the base class of all report files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .csv_cells import Columns
 
 @dataclass(frozen=True)
 class ReportContext:
-    """What is known of a run besides its rows.
+    """What is known about a run besides its rows.
 
     Attributes
     ----------

@@ -83,7 +83,7 @@ def _metric_text(name: str, value: Any) -> str:
 
 
 def row_document(row: Row, metrics: Sequence[str] = METRICS) -> Dict[str, Any]:
-    """Return one row of result.json as what its text stands for."""
+    """Return one row of result.json as a document."""
     document: Dict[str, Any] = json.loads(row_text(row, metrics))
     return document
 
@@ -121,7 +121,7 @@ def result_chunks(
 
 
 def head_text(summary: Dict[str, Any], limits: Limits, comparison: str = "") -> str:
-    """Return what stands before the rows of result.json; ``summary`` must be plain
+    """Return the text before the rows of result.json; ``summary`` must be plain
     (:func:`plain_tree`).
     """
     kind = '"comparison": %s,\n' % _encode(comparison) if comparison else ""
@@ -133,7 +133,7 @@ def head_text(summary: Dict[str, Any], limits: Limits, comparison: str = "") -> 
 
 
 def tail_text(omitted: Iterable[Tuple[str, str]]) -> Iterator[str]:
-    """Yield what stands behind the rows of result.json.
+    """Yield the text after the rows of result.json.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ class DivergenceHook:
         return row if row is not None and self.notifies and self._first_time(_TOLD, row) else None
 
     def _first_time(self, flag: str, row: Row) -> bool:
-        """Tell whether a flag is not set in OUT so far, and set it."""
+        """Set a flag in OUT; tell whether it was not set before."""
         if self.store.get(flag) is not None:
             return False
         self.store.set(flag, {"op": row.op, "tensor": row.tensor})

@@ -176,7 +176,7 @@ def _forget_moved(engine: Engine) -> None:
 
 
 def _vanished(engine: Engine, file: TargetFile) -> None:
-    """Give a file that went before it was compared one row that says so."""
+    """Add a row that says so for a file that was removed before it was compared."""
     plan = engine.plan(file)
     reason = "%s vanished before it was compared" % file.rel
     rows = (

@@ -187,7 +187,7 @@ class Engine:
         return file
 
     def _supersede(self, earlier: TargetFile, newer: TargetFile) -> None:
-        """The rows of a newer dump take the place of an earlier one's."""
+        """Replace the rows of an earlier dump by those of a newer one."""
         earlier.supersede()
         self._reusable.take(earlier)
         self.remove_rows(earlier, set(), "%s is a later dump of the op" % newer.rel)
@@ -241,7 +241,7 @@ class Engine:
         return None
 
     def _take_slices(self, lead: TargetFile) -> None:
-        """What the file stands for is planned with it."""
+        """Plan the slices together with the file that stands for them."""
         lead.slices = self.slices.others(lead)
         for part in lead.slices:
             if part.state == HELD:
@@ -249,9 +249,11 @@ class Engine:
                 part.choice = self._choice(part)
 
     def plan_again(self, file: TargetFile) -> FilePlan:
-        """Return what a file's tensors, or those of the slices that it stands for, come to now."""
+        """Return the plan of a file's tensors, or of those of the slices it stands for, as it would
+        be now.
+        """
         if self.slices.joins(file):
-            # Which files a row was joined from is not stored: it is joined anew.
+            # Which files a row was joined from is not stored: they are joined again.
             self._reusable.take(file)
         return self.slices.plan(file)
 
@@ -293,7 +295,7 @@ class Engine:
         self.queue.put(task)
 
     def _mark_outdated(self, file: TargetFile) -> None:
-        """Keep a later start from reusing the rows that are about to be replaced."""
+        """Prevent a later start from reusing the rows that are about to be replaced."""
         self.store.put_file(file.path, 0, 0, OUTDATED)
 
     def remove_rows(self, file: TargetFile, keep: Set[str], why: str) -> None:
@@ -341,7 +343,7 @@ class Engine:
     def _keep_rendered(
         self, row: Row, number: int, checksum: str, prepared: Optional[PreparedRow]
     ) -> None:
-        """Keep a stored row as finishing needs it."""
+        """Keep a stored row in the form that finishing needs."""
         if self._render is None:
             return
         rendered = None if prepared is None else prepared.rendered
@@ -355,9 +357,7 @@ class Engine:
             self.prepare_rows(None)
 
     def _choice(self, file: TargetFile) -> int:
-        """Return what stands for the golden files that the tensors are compared with, as they are
-        now.
-        """
+        """Return a key of the golden files that the tensors are compared with at present."""
         if self.places.settled:
             return 0
         choice = self.places.planner(file.place).choice(file.dumped())
@@ -421,7 +421,7 @@ class Engine:
         return len(self.queue) > 0 or self.workers.in_flight > 0
 
     def dispatch(self, keep: int = 0) -> None:
-        """Hand pairs to the workers until they are full; ``keep``: as for
+        """Submit pairs to the workers until they are full; ``keep``: as for
         :meth:`PairQueue.ripen`.
         """
         if self.workers.full:

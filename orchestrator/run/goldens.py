@@ -156,7 +156,7 @@ class Goldens:
         )
 
     def _share(self, path: str) -> None:
-        """Put a file into the sets of the steps that it is for."""
+        """Add a file to the sets of the steps to which it belongs."""
         step = self._step_of(path)
         if step is not None:
             self._own_steps.add(step)

@@ -146,7 +146,7 @@ class Inotify:
                 os.write(self._stop_write, b"!")
 
     def close(self) -> None:
-        """Give all watches back."""
+        """Remove all watches."""
         with self._lock:
             if not self._closed:
                 self._closed = True

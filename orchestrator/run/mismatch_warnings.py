@@ -76,9 +76,7 @@ def unmatched(run: Run) -> List[str]:
 
 
 def _quantisation(run: Run) -> List[str]:
-    """Say it where the quantisation json is missing, or leads names on that are GOLDEN's
-    already.
-    """
+    """Warn where the quantisation json is missing, or maps names that GOLDEN has already."""
     if not run.graphs or run.goldens.kind == "npu" or run.options.unfused is not None:
         return []
     missing = [
@@ -106,7 +104,7 @@ def _quantisation(run: Run) -> List[str]:
 
 
 def _two_builds(run: Run) -> List[str]:
-    """Say it of two dumps that most tensors differ in layout or lack a counterpart: one build fused
+    """Warn if most tensors of two dumps differ in layout or lack a counterpart: one build fused
     what the other did not.
     """
     if run.goldens.kind != "npu" or run.options.unfused is not None:
@@ -166,7 +164,7 @@ def _is_misnamed(name: str) -> bool:
 
 
 def _few_layers(run: Run, dumped: Set[str]) -> List[str]:
-    """Say it where most ops have no dump and no configuration tells which were asked for."""
+    """Warn where most ops have no dump and no configuration tells which were requested."""
     if run.options.plan is not None or not run.graphs or run.goldens.kind == "npu":
         return []
     lost = {
@@ -257,7 +255,7 @@ def _steps_without_dump(run: Run, names: List[str]) -> List[str]:
 
 
 def _gears(run: Run) -> List[str]:
-    """Say which gears of a model ran where, if golden data of one input shape are for several."""
+    """Warn which gears of a model ran where, if golden data of one input shape are for several."""
     if run.goldens.takes_steps_apart:
         return []
     ran: Dict[ModelGraph, Dict[str, str]] = {}

@@ -24,7 +24,7 @@ from .target_file import HELD, PLANNED, TargetFile
 
 
 class Places:
-    """The places seen so far; iterable, and as long as their number.
+    """The places seen so far; iterable, with a length.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ class Slices:
         return self.joins(file) and self.lead(file) is not file
 
     def others(self, lead: TargetFile) -> Tuple[TargetFile, ...]:
-        """Return what a file stands for besides itself."""
+        """Return the other slices that a file stands for."""
         return (
             tuple(part for part in self._catalogue.slices(lead).values() if part is not lead)
             if self.joins(lead)
@@ -159,7 +159,7 @@ class Slices:
         )
 
     def plan(self, file: TargetFile) -> FilePlan:
-        """Return what a file's tensors, or those of the slices that it stands for, come to."""
+        """Return the plan of a file's tensors, or of those of the slices it stands for."""
         planner, entry = self._places.planner(file.place), file.entry()
         if not self.joins(file):
             return planner.plan(entry, file.iteration)

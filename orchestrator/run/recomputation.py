@@ -186,8 +186,8 @@ class Recomputation:
                 }
 
     def stored(self, places: Collection[Place]) -> List[List[Any]]:
-        """Return what came out at some places, as a document for a merge of several hosts
-        (:mod:`.of_hosts`).
+        """Return the results at some places, as a document for a merge of several hosts
+        (:mod:`.verdict_over_hosts`).
         """
         verdicts = ((key, one) for key, one in self._judged().items() if key[0] in places)
         return [
@@ -219,7 +219,7 @@ class Recomputation:
         return None if recomputer is None else recomputer.pair(op, number)
 
     def one(self, place: Place, op: str, number: int) -> Optional[Recomputed]:
-        """Return what was computed of an output so far."""
+        """Return the recomputed output, if there is one so far."""
         return self._computed.get((place, op, number))
 
     def beside(self, place: Place, op: str) -> List[OutputBesideGolden]:

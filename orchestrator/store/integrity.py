@@ -75,7 +75,7 @@ class EmptyStore(ForeignStore):
 
 
 def check_identity(connection: sqlite3.Connection, path: str) -> None:
-    """Make sure that a store is goldwatch's, by nothing but its schema.
+    """Check that a store is goldwatch's, by its schema alone.
 
     Raises
     ------

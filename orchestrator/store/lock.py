@@ -79,7 +79,7 @@ class OutLock:
         _held.add(self)
 
     def release(self) -> None:
-        """Give the lock back; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
         fd, self._fd = self._fd, None
         if fd is not None:
             os.close(fd)

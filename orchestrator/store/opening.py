@@ -1,4 +1,4 @@
-"""Opening the store of an OUT: made anew, gone on with, read, or refused."""
+"""Opening the store of an OUT: created, continued, read, or refused."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def _to_integer(value: int) -> SqlValue:
 
 @lru_cache(maxsize=1024)
 def list_text(values: Tuple[Any, ...]) -> str:
-    """Return names or numbers as JSON; an encoder would be made anew for each."""
+    """Return names or numbers as JSON, without creating an encoder for each."""
     return "[%s]" % ", ".join(
         [quoted(value) if isinstance(value, str) else str(value) for value in values]
     )

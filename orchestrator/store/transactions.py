@@ -108,7 +108,7 @@ class StoreConnection:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other threads away from the connection, and translate its errors."""
+        """Lock the connection against other threads, and translate its errors."""
         with self._mutex, translated(self.path):
             yield
 
