@@ -107,7 +107,7 @@ class Engine:
         self.come: Dict[Place, Set[str]] = {}
         self.places = Places(options, graphs, goldens, catalogue)
         self.slices = Slices(catalogue, self.places)
-        self.queue = PairQueue()
+        self.queue = PairQueue(are_slow=bool(workers.settings.user_metrics))
         self._foreign: Dict[Place, List[TargetFile]] = {}
         self._completed: List[TargetFile] = []
         self._look_again: List[LookAgain] = []

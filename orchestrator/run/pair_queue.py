@@ -16,6 +16,8 @@ from ..metrics.pair_task import PairTask
 _BATCH_BYTES = 4 << 20
 # Handing over a batch, and storing its rows, costs as much as comparing some tiny pairs.
 _BATCH_TASKS = 256
+# Of slow pairs, among which equal ones are still compared once.
+_SLOW_TASKS = 8
 _MOST_PAIRS = 8192
 _SAMPLE_BYTES = 4096
 
@@ -35,9 +37,18 @@ class _Group:
 
 
 class PairQueue:
-    """Groups of pairs."""
+    """Groups of pairs.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    are_slow
+        A pair may take seconds, as with metrics of the user's: few are handed out together, so that
+        the progress is seen.
+    """
+
+    def __init__(self, are_slow: bool = False) -> None:
+        self._most_tasks = 1 if are_slow else _BATCH_TASKS
+        self._most_of_group = _SLOW_TASKS if are_slow else _BATCH_TASKS
         self._groups: Dict[Key, _Group] = {}
         self._fresh: Dict[Key, _Group] = {}
         self._heap: List[Tuple[int, int, _Group]] = []
@@ -64,7 +75,7 @@ class PairQueue:
         group.tasks.append(task)
         group.nbytes += task.nbytes
         self._pairs += 1
-        if len(group.tasks) == _BATCH_TASKS:
+        if len(group.tasks) == self._most_of_group:
             # A batch of its own: those that come later are another's.
             del self._groups[key]
             if self._fresh.pop(key, None) is not None:
@@ -91,7 +102,7 @@ class PairQueue:
         nbytes = 0
         while (
             self._heap
-            and len(tasks) < _BATCH_TASKS
+            and len(tasks) < self._most_tasks
             and (not tasks or nbytes - self._heap[0][0] <= _BATCH_BYTES)
         ):
             group = heapq.heappop(self._heap)[2]

@@ -144,6 +144,9 @@ class Workers:
         """Whether nothing more should be submitted before something is collected, but for what is
         compared here.
         """
+        if self._finished and self.settings.user_metrics:
+            # Each may take seconds here: what is finished is collected, and the progress shown.
+            return True
         return self.in_flight >= (_SHORT_LINE if self.helped else _LINE) * self._processes.jobs
 
     @property

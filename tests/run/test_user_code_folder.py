@@ -129,6 +129,23 @@ TROUBLES = {
 }
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_slow_metric_of_the_users_does_not_hide_the_progress(network, custom, jobs) -> None:
+    network.dump()
+    seen = []
+    goldwatch.compare(
+        network.target,
+        network.golden,
+        model=network.model_path,
+        out=network.out,
+        custom=custom(alg_Bias=BIAS),
+        jobs=jobs,
+        progress=lambda done, total: seen.append(done),
+    )
+    # Pairs of one golden tensor are compared together, no others.
+    assert len(set(seen)) >= 4 and seen[-1] == 12, seen
+
+
 def test_a_failing_users_metric_is_reported_and_changes_nothing_else(network, custom) -> None:
     network.dump()
     plain = network.compare("--jobs", "2")
