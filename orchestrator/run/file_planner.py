@@ -1,10 +1,9 @@
-"""From a dump file to its pairs: which tensors of it are compared with what, which are not and
-why.
+"""From a dump file to its pairs: which rows it has; what becomes of each of its tensors is decided
+by :mod:`.tensor_planner`. And the rows of ops without a dump file.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 from dataclasses import replace
 from typing import (
@@ -14,36 +13,27 @@ from typing import (
     Iterable,
     List,
     Mapping,
-    NamedTuple,
     Optional,
     Sequence,
     Set,
     Tuple,
 )
 
-from ..dumps.any_dump import AnyDump, is_overwritten, open_dump
-from ..dumps.container import DumpFile, TensorInfo
-from ..dumps.golden import GoldenEntry, GoldenSet
-from ..dumps.header import COMPLETE, HEADERLESS, SHORT, size_error
+from ..dumps.any_dump import AnyDump, open_dump
+from ..dumps.golden import GoldenSet
+from ..dumps.header import HEADERLESS, SHORT
 from ..dumps.listing import DumpEntry
-from ..dumps.manifest_remarks import original_name, unfit_golden
 from ..dumps.place import Place
-from ..dumps.slices import JoinedDump
-from ..dumps.statistics import StatisticsDump
-from ..errors import GoldwatchError, MissingPath, NotComparable, TruncatedFile
-from ..metrics.dequantised import dequantised, is_integer, not_integers
-from ..metrics.pair import overflow_of, refuse
-from ..metrics.pair_task import PairTask
+from ..errors import GoldwatchError, MissingPath, TruncatedFile
+from ..metrics.pair import refuse
 from ..metrics.planned_row import planned_row
 from ..metrics.row import (
     CORRUPT,
     DUMP_MISSING,
     EXPECTED_ABSENT,
-    GOLDEN_MISSING,
     NOT_COMPARED,
     Row,
 )
-from ..metrics.tensors_of_same_dump import beside_of
 from ..model.coarsest_type import Precision
 from ..model.counterpart import KnownCounterparts
 from ..model.dump_request import EVERYTHING, DumpRequest
@@ -53,28 +43,18 @@ from ..model.pairing import Pairing
 from ..model.row_plan import (
     INPUT,
     OMITTED,
-    ONLY_INPUTS,
     OP,
     OUTPUT,
-    OWN_INPUT,
     PAIR,
     DumpedOp,
     RowPlan,
     dumped_op,
 )
-from ..naming import sanitise_device, sanitise_golden, whole_name
-from ..tensors.tensor import Tensor
+from ..naming import sanitise_golden, whole_name
 from .file_plan import UNREADABLE, FilePlan
+from .tensor_planner import OpenedDump, PlanParts, TensorPlanner, is_of_one_build
 
 _NEEDS_MODEL = "where an input comes from is not known without the model's json"
-
-
-class _Parts(NamedTuple):
-    """The parts of a plan while it is made; as those of :class:`FilePlan`."""
-
-    tasks: List[PairTask]
-    rows: List[Row]
-    waiting: List[Row]
 
 
 class Planner:
@@ -153,6 +133,9 @@ class Planner:
             )
         if self._model is not None and self.graph is not None:
             self._model.use_counterparts(self._known.of(self.graph, golden, self.place))
+        self._tensors = TensorPlanner(
+            self.place, golden, self._model, self._precision, self.two_dumps, self.overflow
+        )
 
     def number_unknown_ops(self, op_names: Iterable[str]) -> None:
         """Give the ops that the json does not know their Index, in this order, whatever came
@@ -193,7 +176,7 @@ class Planner:
         for plan in self._row_plans(dumped):
             entry = None
             if plan.status == PAIR:
-                entry = self._golden_of(plan, dumped)
+                entry = self._tensors.golden_of(plan, dumped)
             chosen.append((plan.status, entry.path if entry is not None else None))
         return tuple(chosen)
 
@@ -275,70 +258,34 @@ class Planner:
         """
         try:
             dump: AnyDump = open_dump(entry, slices)
+        except TruncatedFile as error:
+            plan_of_file = self._unreadable(entry, error.message)
+            return replace(plan_of_file, state=SHORT, expected_bytes=error.expected_bytes)
         except GoldwatchError as error:
-            expected = error.expected_bytes if isinstance(error, TruncatedFile) else 0
-            state = (
-                SHORT
-                if isinstance(error, TruncatedFile)
-                else UNREADABLE
-                if isinstance(error, MissingPath)
-                else HEADERLESS
-            )
-            return replace(
-                self._unreadable(entry, error.message), state=state, expected_bytes=expected
-            )
+            state = UNREADABLE if isinstance(error, MissingPath) else HEADERLESS
+            return replace(self._unreadable(entry, error.message), state=state)
         except OSError as error:
             return replace(
                 self._unreadable(entry, "%s: %s" % (entry.path, error.strerror or error)),
                 state=UNREADABLE,
             )
-        parts = _Parts([], [], [])
-        tasks, rows, waiting = parts
-        omitted: List[Tuple[str, str]] = []
         dumped = dumped_op(entry, dump)
-        there = self._read_there(entry, dumped, dump)
+        opened = OpenedDump(entry, dump, dumped, self._read_there(entry, dumped, dump), iteration)
+        parts = PlanParts([], [], [])
+        omitted: List[Tuple[str, str]] = []
         for plan in self._row_plans(dumped):
             if not self._selected(plan):
                 continue
             if plan.status == OMITTED:
                 omitted.append((plan.tensor, plan.reason))
-                continue
-            if plan.kind == OP:
-                rows.append(self._row(plan, entry))
-                continue
-            infos = dump.inputs if plan.kind == INPUT else dump.outputs
-            if not plan.dumped and plan.status == EXPECTED_ABSENT and there is not None:
-                self._seen_there(plan, entry, dumped, dump, there, parts, iteration)
-                continue
-            if (plan.tensor_index or 0) >= len(infos):
-                row = self._row(plan, entry)
-                rows.append(row.but(cause=DUMP_MISSING) if row.verdict == NOT_COMPARED else row)
-                continue
-            info = infos[plan.tensor_index or 0]
-            row = planned_row(plan, self.place, entry, info)
-            if dump.state != COMPLETE:
-                damage = size_error(dump.path, dump.state, dump.expected_bytes, dump.actual_bytes)
-                rows.append(refuse(row.but(reason=""), damage.message, CORRUPT))
-            elif plan.status == PAIR and not self.two_dumps and _is_gone(dump, info, there):
-                # The dump was taken after the op had run: what came in is gone, and is judged by
-                # its producer's row.
-                reason = "an output lies in its memory, so the dump holds what the op wrote there"
-                rows.append(
-                    row.but(
-                        verdict=EXPECTED_ABSENT,
-                        reason="; ".join(filter(None, (row.reason, reason))),
-                    )
-                )
-            elif plan.status != PAIR:
-                missing = plan.status == NOT_COMPARED and plan.golden_op is not None
-                row = self._scanned(self._unpaired(row, plan, missing), dump, info)
-                (waiting if missing or plan.status == EXPECTED_ABSENT else rows).append(row)
+            elif plan.kind == OP:
+                parts.rows.append(self._row(plan, entry))
             else:
-                self._pair(row, plan, dumped, dump, info, parts, iteration)
+                self._tensors.plan(plan, opened, parts)
         return FilePlan(
-            tuple(tasks),
-            tuple(rows),
-            tuple(waiting),
+            tuple(parts.tasks),
+            tuple(parts.rows),
+            tuple(parts.waiting),
             tuple(omitted),
             dump.state,
             dump.expected_bytes,
@@ -359,182 +306,6 @@ class Planner:
         if op is None or not op.output_descs:
             return None
         return OutputsInReaders(self._model, self._neighbours, entry.rel, op)
-
-    def _seen_there(
-        self,
-        plan: RowPlan,
-        entry: DumpEntry,
-        dumped: DumpedOp,
-        dump: AnyDump,
-        there: OutputsInReaders,
-        parts: _Parts,
-        iteration: Optional[Tuple[int, int]],
-    ) -> None:
-        """Plan an output that the dump lacks from where it is read."""
-        assert self._model is not None
-        _, rows, waiting = parts
-        index = plan.tensor_index or 0
-        there_plan = self._model.missing_output_row(dumped, index)
-        if there_plan is None or not there.is_read(index):
-            rows.append(self._row(plan, entry))
-            return
-        seen_at = there.output(index)
-        if seen_at is None and there.settled:
-            text = "%s: no dump that is there shows it" % ONLY_INPUTS
-            rows.append(self._row(plan, entry).but(reason=text))
-            return
-        if seen_at is None:
-            # It waits for its readers, and is no row so far.
-            waiting.append(self._row(plan, entry).but(verdict=NOT_COMPARED))
-            return
-        if self.two_dumps:
-            # The other dump holds the output too, or what the same op read.
-            golden, reader = self.golden.find(plan.op, index, OUTPUT, self.place), seen_at.reader
-            holds_output = golden is not None and _holds_output(golden.path, index)
-            name, number, kind = (
-                (plan.op, index, OUTPUT)
-                if holds_output
-                else (reader.name, seen_at.info.index, INPUT)
-            )
-            there_plan = replace(
-                plan,
-                status=PAIR,
-                reason="",
-                golden_op=name,
-                golden_index=number,
-                golden_kind=kind,
-                golden=dumped.op_name,
-            )
-            dumped = dumped if holds_output else replace(dumped, op_type=reader.type)
-        where = "%s: seen at %s" % (ONLY_INPUTS, seen_at.tensor)
-        reason = "; ".join(filter(None, (there_plan.reason, where)))
-        row = planned_row(replace(there_plan, reason=reason), self.place, entry, seen_at.info)
-        if there_plan.status != PAIR:
-            missing = there_plan.golden_op is not None
-            (waiting if missing else rows).append(self._unpaired(row, there_plan, missing))
-            return
-        beside = beside_of(dump, replace(seen_at.info, kind=OUTPUT), plan.op_type)
-        self._pair(row, there_plan, dumped, seen_at.dump, seen_at.info, parts, iteration, beside)
-
-    def _pair(
-        self,
-        row: Row,
-        plan: RowPlan,
-        dumped: DumpedOp,
-        dump: AnyDump,
-        info: TensorInfo,
-        parts: _Parts,
-        iteration: Optional[Tuple[int, int]],
-        beside: Optional[Tuple[Tensor, ...]] = None,
-    ) -> None:
-        tasks, rows, waiting = parts
-        if plan.quantisation is not None and not is_integer(info.dtype):
-            rows.append(row.but(verdict=EXPECTED_ABSENT, reason=not_integers(info.dtype)))
-            return
-        if plan.golden_kind == OWN_INPUT:
-            index, rel = plan.golden_index or 0, row.target_file or dump.path
-            golden: Optional[GoldenEntry] = GoldenEntry(
-                dump.path, rel, plan.op, index, dumped.timestamp_us, "npu", INPUT
-            )
-        else:
-            golden = self._golden_of(plan, dumped, iteration)
-        if golden is None:
-            waiting.append(self._scanned(self._unpaired(row, plan, True), dump, info))
-            return
-        row = self._note_collision(row.but(golden_file=golden.rel), plan, golden)
-        unfit = unfit_golden(golden.path) if golden.kind == "npy" else None
-        if unfit is not None:
-            rows.append(refuse(row, *unfit))
-            return
-        try:
-            target = dump.tensor(info.kind, info.index)
-        except NotComparable as error:
-            rows.append(refuse(row, error.message, error.cause))
-            return
-        if plan.quantisation is not None and isinstance(dump, StatisticsDump):
-            rows.append(refuse(row, "statistics of quantised values are not dequantised", "dtype"))
-            return
-        if plan.quantisation is not None:
-            target = dequantised(target, plan.quantisation)
-        if isinstance(dump, JoinedDump) and dump.slices > 1:
-            row = replace(
-                row,
-                reason="; ".join(filter(None, (row.reason, "joined from %d slices" % dump.slices))),
-            )
-        if beside is None:
-            beside = () if self.two_dumps else beside_of(dump, info, plan.op_type)
-        origin = (plan.origin_format, plan.origin_shape)
-        tasks.append(
-            PairTask(
-                row, target, golden, *origin, as_stored=self.two_dumps, beside=beside,
-                reshaped=plan.reshaped,
-                limited_as=self._limited_as(dumped, info),
-            )
-        )  # fmt: skip
-
-    def _limited_as(self, dumped: DumpedOp, info: TensorInfo) -> str:
-        """Return the coarsest type that a float has gone through, where that is coarser than its
-        own; else nothing.
-        """
-        op = self._model.find(dumped) if self._model is not None and not self.two_dumps else None
-        if op is None or self._precision is None:
-            return ""
-        return self._precision.coarser(op, info.kind, info.index, info.dtype.name)
-
-    def _golden_of(
-        self, plan: RowPlan, dumped: DumpedOp, iteration: Optional[Tuple[int, int]] = None
-    ) -> Optional[GoldenEntry]:
-        like = (dumped.op_type, dumped.slice)
-        return self.golden.find(
-            plan.golden_op or "",
-            plan.golden_index or 0,
-            plan.golden_kind,
-            self.place,
-            iteration,
-            like,
-        )
-
-    def _note_collision(self, row: Row, plan: RowPlan, entry: GoldenEntry) -> Row:
-        op_name = plan.golden_op or ""
-        key = sanitise_golden(op_name)
-        note = ""
-        name = entry.original or entry.op_name
-        if entry.kind != "npu" and name not in (op_name, key) and sanitise_device(name) != op_name:
-            note = "golden file of %s taken for %s" % (name, op_name)
-        elif entry.kind != "npu" and name == key and self.graph is not None:
-            sharing = self.graph.sharing_golden_name(op_name)
-            original = original_name(entry.path) if sharing else None
-            if original is not None and original != op_name:
-                note = "golden file of %s taken for %s" % (original, op_name)
-            elif sharing and original is None:
-                note = "the golden name %s stands for %s: the file may be of another than %s" % (
-                    key,
-                    ", ".join(sharing[:5]),
-                    op_name,
-                )
-        return row.but(reason="; ".join(filter(None, (row.reason, note)))) if note else row
-
-    def _scanned(self, row: Row, dump: AnyDump, info: TensorInfo) -> Row:
-        """Return the row of a tensor that has no golden one, with the OverFlow column filled in
-        where that is wanted.
-        """
-        if not self.overflow or info.problem is not None:
-            return row
-        return row.but(overflow=overflow_of(dump.tensor(info.kind, info.index)))
-
-    def _unpaired(self, row: Row, plan: RowPlan, missing: bool) -> Row:
-        if not missing:
-            return row
-        if self.two_dumps and _is_of_one_build(row):
-            return row.but(
-                verdict=EXPECTED_ABSENT, reason="the compiler put it into this build only"
-            )
-        reason = plan.reason or "no golden data for %s:%s:%d" % (
-            plan.golden_op,
-            plan.golden_kind,
-            plan.golden_index or 0,
-        )
-        return row.but(verdict=NOT_COMPARED, reason=reason, cause=GOLDEN_MISSING)
 
     def _row_plans(self, dumped: DumpedOp) -> List[RowPlan]:
         """Return the plans of a dump's rows; those of a slice that is not joined bear its context
@@ -665,7 +436,7 @@ class Planner:
         if not self._selected(plan):
             return []
         row = refuse(self._row(plan, None), "only GOLDEN has a dump of this op", DUMP_MISSING)
-        if _is_of_one_build(row):
+        if is_of_one_build(row):
             row = row.but(
                 verdict=EXPECTED_ABSENT,
                 reason="the compiler put it into GOLDEN's build only",
@@ -676,26 +447,6 @@ class Planner:
                 golden=dump.name.op_name, golden_file=dump.rel, timestamp_us=dump.name.timestamp_us
             )
         ]
-
-
-def _is_of_one_build(row: Row) -> bool:
-    """Tell whether an op is a cast or a change of layout that GE put in and numbered: which there
-    are differs between builds.
-    """
-    return row.op_type in ("Cast", "TransData") and row.op.startswith("trans_%s_" % row.op_type)
-
-
-def _holds_output(path: str, index: int) -> bool:
-    with contextlib.suppress(GoldwatchError, OSError):
-        return index < len(DumpFile.open(path, partial=True).outputs)
-    return False
-
-
-def _is_gone(dump: AnyDump, info: TensorInfo, there: Optional[OutputsInReaders]) -> bool:
-    """Tell whether an input's memory holds an output; ``there``: those that the dump lacks."""
-    if there is not None:
-        return info.kind == INPUT and there.overwrites(info)
-    return is_overwritten(dump, info)
 
 
 def _slice_text(part: Optional[Tuple[int, int]]) -> str:

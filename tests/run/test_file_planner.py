@@ -134,7 +134,7 @@ def test_an_op_that_the_model_does_not_know_is_ordered_last(net):
     write_dump(stranger, [], [VALUES])
     planner, entries = planner_of(net)
     assert planner.knows("b") and not planner.knows("stranger")
-    planner.number(["stranger"])
+    planner.number_unknown_ops(["stranger"])
     found = planner.plan(entries["stranger"])
     (row,) = (*found.rows, *found.waiting, *(task.row for task in found.tasks))
     assert row.index >= planner.first_free_index() and row.verdict != "pass"

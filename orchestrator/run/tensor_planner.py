@@ -1,0 +1,342 @@
+"""What one tensor of a dump file comes to: a pair to compare, or a row that says why not."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from typing import List, NamedTuple, Optional, Tuple
+
+from ..dumps.any_dump import AnyDump, is_overwritten
+from ..dumps.container import DumpFile, TensorInfo
+from ..dumps.golden import GoldenEntry, GoldenSet
+from ..dumps.header import COMPLETE, size_error
+from ..dumps.listing import DumpEntry
+from ..dumps.manifest_remarks import original_name, unfit_golden
+from ..dumps.place import Place
+from ..dumps.slices import JoinedDump
+from ..dumps.statistics import StatisticsDump
+from ..errors import GoldwatchError, NotComparable
+from ..metrics.dequantised import dequantised, is_integer, not_integers
+from ..metrics.pair import overflow_of, refuse
+from ..metrics.pair_task import PairTask
+from ..metrics.planned_row import planned_row
+from ..metrics.row import (
+    CORRUPT,
+    DUMP_MISSING,
+    EXPECTED_ABSENT,
+    GOLDEN_MISSING,
+    NOT_COMPARED,
+    Row,
+)
+from ..metrics.tensors_of_same_dump import beside_of
+from ..model.coarsest_type import Precision
+from ..model.outputs_in_readers import OutputInReader, OutputsInReaders
+from ..model.pairing import Pairing
+from ..model.row_plan import INPUT, ONLY_INPUTS, OUTPUT, OWN_INPUT, PAIR, DumpedOp, RowPlan
+from ..naming import sanitise_device, sanitise_golden
+from ..tensors.tensor import Tensor
+
+
+class PlanParts(NamedTuple):
+    """The parts of a :class:`goldwatch.run.file_plan.FilePlan` while it is made."""
+
+    tasks: List[PairTask]
+    rows: List[Row]
+    waiting: List[Row]
+
+
+class OpenedDump(NamedTuple):
+    """A dump that is planned.
+
+    Attributes
+    ----------
+    entry, dump
+        Its file, opened.
+    dumped
+        Its op, as the model is asked for it.
+    in_readers
+        Where its outputs are seen, of a dump that holds inputs only; None of any other.
+    iteration
+        (number from 0, how many): which of the op's dumps it is, where each is compared with golden
+        data of its own.
+    """
+
+    entry: DumpEntry
+    dump: AnyDump
+    dumped: DumpedOp
+    in_readers: Optional[OutputsInReaders]
+    iteration: Optional[Tuple[int, int]]
+
+
+class TensorPlanner:
+    """Plans the tensors of one device × model × step.
+
+    Parameters
+    ----------
+    place
+        Where in the dump tree their files lie.
+    golden
+        The golden tensors.
+    model
+        Pairs by the model; None without one.
+    precision
+        Tells through which types a tensor has gone; None without a model.
+    two_dumps
+        GOLDEN is a dump of the same model, too.
+    overflow
+        Whether the OverFlow column is wanted: of tensors without golden data it is found here.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        golden: GoldenSet,
+        model: Optional[Pairing],
+        precision: Optional[Precision],
+        two_dumps: bool,
+        overflow: bool,
+    ) -> None:
+        self._place, self._golden = place, golden
+        self._model, self._precision = model, precision
+        self._two_dumps, self._overflow = two_dumps, overflow
+
+    def plan(self, plan: RowPlan, opened: OpenedDump, parts: PlanParts) -> None:
+        """Add what a tensor comes to."""
+        dump = opened.dump
+        infos = dump.inputs if plan.kind == INPUT else dump.outputs
+        index = plan.tensor_index or 0
+        if not plan.dumped and plan.status == EXPECTED_ABSENT and opened.in_readers is not None:
+            self._plan_in_reader(plan, opened, opened.in_readers, parts)
+        elif index < len(infos):
+            self._plan_dumped(plan, opened, infos[index], parts)
+        else:
+            row = self._row(plan, opened.entry)
+            parts.rows.append(row.but(cause=DUMP_MISSING) if row.verdict == NOT_COMPARED else row)
+
+    def _plan_dumped(
+        self, plan: RowPlan, opened: OpenedDump, info: TensorInfo, parts: PlanParts
+    ) -> None:
+        """Plan a tensor that the dump holds."""
+        dump, row = opened.dump, planned_row(plan, self._place, opened.entry, info)
+        if dump.state != COMPLETE:
+            damage = size_error(dump.path, dump.state, dump.expected_bytes, dump.actual_bytes)
+            parts.rows.append(refuse(row.but(reason=""), damage.message, CORRUPT))
+        elif (
+            plan.status == PAIR and not self._two_dumps and _is_gone(dump, info, opened.in_readers)
+        ):
+            # The dump was taken after the op had run: what came in is gone, and is judged by its
+            # producer's row.
+            reason = "an output lies in its memory, so the dump holds what the op wrote there"
+            parts.rows.append(row.but(verdict=EXPECTED_ABSENT, reason=_joined(row.reason, reason)))
+        elif plan.status != PAIR:
+            missing = plan.status == NOT_COMPARED and plan.golden_op is not None
+            row = self._scanned(self._unpaired(row, plan, missing), dump, info)
+            waits = missing or plan.status == EXPECTED_ABSENT
+            (parts.waiting if waits else parts.rows).append(row)
+        else:
+            self._pair(row, plan, opened, info, parts)
+
+    def _plan_in_reader(
+        self, plan: RowPlan, opened: OpenedDump, in_readers: OutputsInReaders, parts: PlanParts
+    ) -> None:
+        """Plan an output that the dump lacks from where it is read."""
+        assert self._model is not None
+        index = plan.tensor_index or 0
+        reader_plan = self._model.missing_output_row(opened.dumped, index)
+        if reader_plan is None or not in_readers.is_read(index):
+            parts.rows.append(self._row(plan, opened.entry))
+            return
+        seen_at = in_readers.output(index)
+        if seen_at is None and in_readers.settled:
+            text = "%s: no dump that is there shows it" % ONLY_INPUTS
+            parts.rows.append(self._row(plan, opened.entry).but(reason=text))
+            return
+        if seen_at is None:
+            # It waits for its readers, and is no row so far.
+            parts.waiting.append(self._row(plan, opened.entry).but(verdict=NOT_COMPARED))
+            return
+        dumped = opened.dumped
+        if self._two_dumps:
+            reader_plan, dumped = self._in_other_dump(plan, dumped, seen_at)
+        where = "%s: seen at %s" % (ONLY_INPUTS, seen_at.tensor)
+        reason = _joined(reader_plan.reason, where)
+        row = planned_row(
+            replace(reader_plan, reason=reason), self._place, opened.entry, seen_at.info
+        )
+        if reader_plan.status != PAIR:
+            missing = reader_plan.golden_op is not None
+            (parts.waiting if missing else parts.rows).append(
+                self._unpaired(row, reader_plan, missing)
+            )
+            return
+        beside = beside_of(opened.dump, replace(seen_at.info, kind=OUTPUT), plan.op_type)
+        reader = opened._replace(dump=seen_at.dump, dumped=dumped)
+        self._pair(row, reader_plan, reader, seen_at.info, parts, beside)
+
+    def _in_other_dump(
+        self, plan: RowPlan, dumped: DumpedOp, seen_at: OutputInReader
+    ) -> Tuple[RowPlan, DumpedOp]:
+        """Return what an output is paired with in the other dump, which holds it too, or what the
+        same op read; and the op whose dump that is.
+        """
+        index, reader = plan.tensor_index or 0, seen_at.reader
+        golden = self._golden.find(plan.op, index, OUTPUT, self._place)
+        holds_output = golden is not None and _holds_output(golden.path, index)
+        name, number, kind = (
+            (plan.op, index, OUTPUT) if holds_output else (reader.name, seen_at.info.index, INPUT)
+        )
+        reader_plan = replace(
+            plan,
+            status=PAIR,
+            reason="",
+            golden_op=name,
+            golden_index=number,
+            golden_kind=kind,
+            golden=dumped.op_name,
+        )
+        return reader_plan, dumped if holds_output else replace(dumped, op_type=reader.type)
+
+    def _pair(
+        self,
+        row: Row,
+        plan: RowPlan,
+        opened: OpenedDump,
+        info: TensorInfo,
+        parts: PlanParts,
+        beside: Optional[Tuple[Tensor, ...]] = None,
+    ) -> None:
+        tasks, rows, waiting = parts
+        dump, dumped = opened.dump, opened.dumped
+        if plan.quantisation is not None and not is_integer(info.dtype):
+            rows.append(row.but(verdict=EXPECTED_ABSENT, reason=not_integers(info.dtype)))
+            return
+        if plan.golden_kind == OWN_INPUT:
+            index, rel = plan.golden_index or 0, row.target_file or dump.path
+            golden: Optional[GoldenEntry] = GoldenEntry(
+                dump.path, rel, plan.op, index, dumped.timestamp_us, "npu", INPUT
+            )
+        else:
+            golden = self.golden_of(plan, dumped, opened.iteration)
+        if golden is None:
+            waiting.append(self._scanned(self._unpaired(row, plan, True), dump, info))
+            return
+        row = self._note_collision(row.but(golden_file=golden.rel), plan, golden)
+        unfit = unfit_golden(golden.path) if golden.kind == "npy" else None
+        if unfit is not None:
+            rows.append(refuse(row, *unfit))
+            return
+        try:
+            target = dump.tensor(info.kind, info.index)
+        except NotComparable as error:
+            rows.append(refuse(row, error.message, error.cause))
+            return
+        if plan.quantisation is not None and isinstance(dump, StatisticsDump):
+            rows.append(refuse(row, "statistics of quantised values are not dequantised", "dtype"))
+            return
+        if plan.quantisation is not None:
+            target = dequantised(target, plan.quantisation)
+        if isinstance(dump, JoinedDump) and dump.slices > 1:
+            row = row.but(reason=_joined(row.reason, "joined from %d slices" % dump.slices))
+        if beside is None:
+            beside = () if self._two_dumps else beside_of(dump, info, plan.op_type)
+        origin = (plan.origin_format, plan.origin_shape)
+        tasks.append(
+            PairTask(
+                row, target, golden, *origin, as_stored=self._two_dumps, beside=beside,
+                reshaped=plan.reshaped,
+                limited_as=self._limited_as(dumped, info),
+            )
+        )  # fmt: skip
+
+    def _limited_as(self, dumped: DumpedOp, info: TensorInfo) -> str:
+        """Return the coarsest type that a float has gone through, where that is coarser than its
+        own; else nothing.
+        """
+        op = self._model.find(dumped) if self._model is not None and not self._two_dumps else None
+        if op is None or self._precision is None:
+            return ""
+        return self._precision.coarser(op, info.kind, info.index, info.dtype.name)
+
+    def golden_of(
+        self, plan: RowPlan, dumped: DumpedOp, iteration: Optional[Tuple[int, int]] = None
+    ) -> Optional[GoldenEntry]:
+        """Return the golden tensor of a row; None where there is none."""
+        like = (dumped.op_type, dumped.slice)
+        return self._golden.find(
+            plan.golden_op or "",
+            plan.golden_index or 0,
+            plan.golden_kind,
+            self._place,
+            iteration,
+            like,
+        )
+
+    def _note_collision(self, row: Row, plan: RowPlan, entry: GoldenEntry) -> Row:
+        op_name = plan.golden_op or ""
+        key = sanitise_golden(op_name)
+        note = ""
+        name = entry.original or entry.op_name
+        graph = None if self._model is None else self._model.graph
+        if entry.kind != "npu" and name not in (op_name, key) and sanitise_device(name) != op_name:
+            note = "golden file of %s taken for %s" % (name, op_name)
+        elif entry.kind != "npu" and name == key and graph is not None:
+            sharing = graph.sharing_golden_name(op_name)
+            original = original_name(entry.path) if sharing else None
+            if original is not None and original != op_name:
+                note = "golden file of %s taken for %s" % (original, op_name)
+            elif sharing and original is None:
+                note = "the golden name %s stands for %s: the file may be of another than %s" % (
+                    key,
+                    ", ".join(sharing[:5]),
+                    op_name,
+                )
+        return row.but(reason=_joined(row.reason, note)) if note else row
+
+    def _scanned(self, row: Row, dump: AnyDump, info: TensorInfo) -> Row:
+        """Return the row of a tensor that has no golden one, with the OverFlow column filled in
+        where that is wanted.
+        """
+        if not self._overflow or info.problem is not None:
+            return row
+        return row.but(overflow=overflow_of(dump.tensor(info.kind, info.index)))
+
+    def _unpaired(self, row: Row, plan: RowPlan, missing: bool) -> Row:
+        if not missing:
+            return row
+        if self._two_dumps and is_of_one_build(row):
+            return row.but(
+                verdict=EXPECTED_ABSENT, reason="the compiler put it into this build only"
+            )
+        reason = plan.reason or "no golden data for %s:%s:%d" % (
+            plan.golden_op,
+            plan.golden_kind,
+            plan.golden_index or 0,
+        )
+        return row.but(verdict=NOT_COMPARED, reason=reason, cause=GOLDEN_MISSING)
+
+    def _row(self, plan: RowPlan, entry: DumpEntry) -> Row:
+        return planned_row(plan, self._place, entry)
+
+
+def is_of_one_build(row: Row) -> bool:
+    """Tell whether an op is a cast or a change of layout that GE put in and numbered: which there
+    are differs between builds.
+    """
+    return row.op_type in ("Cast", "TransData") and row.op.startswith("trans_%s_" % row.op_type)
+
+
+def _holds_output(path: str, index: int) -> bool:
+    with contextlib.suppress(GoldwatchError, OSError):
+        return index < len(DumpFile.open(path, partial=True).outputs)
+    return False
+
+
+def _is_gone(dump: AnyDump, info: TensorInfo, there: Optional[OutputsInReaders]) -> bool:
+    """Tell whether an input's memory holds an output; ``there``: those that the dump lacks."""
+    if there is not None:
+        return info.kind == INPUT and there.overwrites(info)
+    return is_overwritten(dump, info)
+
+
+def _joined(*reasons: str) -> str:
+    return "; ".join(filter(None, reasons))
