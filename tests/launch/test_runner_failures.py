@@ -53,7 +53,7 @@ def test_only_the_end_of_a_long_log_is_read(tmp_path) -> None:
     assert "cannot be opened" in failure_of(str(tmp_path / "program.log")).message
 
 
-def test_an_om_that_does_not_load_is_told_with_the_line_that_says_why(tmp_path) -> None:
+def test_an_om_that_does_not_load_is_reported_with_the_runners_error_line(tmp_path) -> None:
     (tmp_path / "program.log").write_text(
         "[INFO] open device 0 success\n"
         "EE4001: The model file is damaged. Reason: the checksum differs.\n"
@@ -65,7 +65,7 @@ def test_an_om_that_does_not_load_is_told_with_the_line_that_says_why(tmp_path) 
     assert failure.message.endswith("/ RuntimeError: load model from file failed (ret=100012))")
 
 
-def test_errors_that_nobody_has_explained_are_shown_in_the_programs_own_words(tmp_path) -> None:
+def test_unexplained_errors_are_shown_as_the_program_printed_them(tmp_path) -> None:
     (tmp_path / "program.log").write_text(
         "starting\nEZ9999: Inner Error!\nsome more\nValueError: nothing came back\nbye\n"
     )

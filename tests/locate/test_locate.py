@@ -83,7 +83,7 @@ def test_a_quiet_search_prints_its_last_lines_alone(place) -> None:
     assert (again.stdout, again.stderr) == (done.stdout, "")
 
 
-def test_an_om_that_does_not_load_is_told_last_in_the_runners_own_words(place) -> None:
+def test_the_last_line_about_an_om_that_does_not_load_is_the_runners_error(place) -> None:
     assert place.locate("model.onnx", "model.om", "-o", "json", "--until", "inputs").returncode == 0
     (place.folder / "cut.om").write_bytes((place.folder / "model.om").read_bytes()[:300])
     done = place.locate("model.onnx", "cut.om", "-f", "json/model.json", "-o", "out")
@@ -93,7 +93,7 @@ def test_an_om_that_does_not_load_is_told_last_in_the_runners_own_words(place) -
     assert "hint: is it whole" in last
 
 
-def test_a_model_that_does_not_load_is_told_last(place) -> None:
+def test_the_last_line_names_a_model_that_does_not_load(place) -> None:
     assert place.locate("model.onnx", "model.om", "-o", "json", "--until", "inputs").returncode == 0
     (place.folder / "cut.onnx").write_bytes((place.folder / "model.onnx").read_bytes()[:300])
     done = place.locate("cut.onnx", "model.om", "-f", "json/model.json", "-o", "out")

@@ -227,7 +227,7 @@ UNSUPPORTED = frozenset(
 
 
 @pytest.mark.parametrize("name", sorted(set(FORMATS.values()) - UNSUPPORTED))
-def test_a_layout_is_compared_with_a_golden_of_another_shape_unless_it_is_listed(name):
+def test_a_supported_layout_of_another_shape_is_refused_by_its_shape(name):
     ranks = {"FRACTAL_NZ": 4, **{name: len(name) for name in axes._LETTERED}}
     ranks.update((name, len(sizes)) for name, (_, sizes) in axes._SPLIT.items())
     shape = (16,) * ranks.get(name, 2)
@@ -236,12 +236,12 @@ def test_a_layout_is_compared_with_a_golden_of_another_shape_unless_it_is_listed
 
 
 @pytest.mark.parametrize("name", sorted(UNSUPPORTED))
-def test_a_layout_that_is_listed_is_a_reason(name):
+def test_an_unsupported_layout_is_not_compared_and_named(name):
     with pytest.raises(NotComparable, match="target layout %s .* is not supported" % name):
         match(name, (16,) * 6, (3, 5, 7), None)
 
 
-def test_a_layout_whose_plain_orders_are_not_known_is_a_reason(monkeypatch):
+def test_a_layout_whose_plain_orders_are_unknown_is_unsupported(monkeypatch):
     monkeypatch.setattr(geometry, "_FAMILIES", ())
     with pytest.raises(NotComparable, match="target layout NC1HWC0 .* is not supported"):
         match("NC1HWC0", (1, 1, 2, 2, 16), (11, 13, 17), None)
