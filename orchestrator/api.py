@@ -73,7 +73,7 @@ def compare(
     max_elements: SupportsIndex = 0,
     quantisation: Optional[AnyPath] = None,
     unfused: Optional[AnyPath] = None,
-    asked: Optional[AnyPath] = None,
+    dump_config: Optional[AnyPath] = None,
     exact: bool = False,
     outputs: Optional[Sequence[str]] = None,
     boxes: Sequence[str] = (),
@@ -113,7 +113,7 @@ def compare(
         without ``model``, ``target`` holds the npy and quant files of the quantised net itself.
     unfused
         The json of a build without fusion, whose dumps ``golden`` holds.
-    asked
+    dump_config
         The acl.json, npu settings (JSON, or the script that holds them) or dump plan that the
         device was given: what it leaves out is not missing. Needs ``model``.
     exact
@@ -148,7 +148,7 @@ def compare(
         **_chosen(limits, custom, metric_args, max_elements, more_metrics),
         **_second(quantisation, unfused),
     }
-    chosen.update(_dump_request_option(asked), exact=exact, outputs=named, boxes=tuple(boxes))
+    chosen.update(_dump_request_option(dump_config), exact=exact, outputs=named, boxes=tuple(boxes))
     options = _options(target, golden, model, out, chosen)
     made: List[str] = []
     compare_all = (
@@ -156,7 +156,7 @@ def compare(
     )
     compare_all = compare_all if named is None else compare_outputs
 
-    def tell(row: Progress) -> None:
+    def report_progress(row: Progress) -> None:
         if progress is not None and row.pairs:
             progress(row.pairs_done, row.pairs)
 
@@ -166,7 +166,7 @@ def compare(
             with uninterrupted():
                 options = _in_temporary_folder(options)
                 made.append(options.out)
-        result = compare_all(options, processes, on_progress=tell)
+        result = compare_all(options, processes, on_progress=report_progress)
         for folder in made:
             result = _owning(result, folder)
         return result
@@ -313,7 +313,7 @@ def _options_named_as_here() -> Iterator[None]:
     try:
         yield
     except OptionsError as error:
-        raise error.spelled({"until_idle_s": "until_idle", "plan": "asked"}) from None
+        raise error.spelled({"until_idle_s": "until_idle", "plan": "dump_config"}) from None
 
 
 def _in_temporary_folder(options: ComparisonOptions) -> ComparisonOptions:
@@ -339,7 +339,7 @@ def watch(
     max_elements: SupportsIndex = 0,
     quantisation: Optional[AnyPath] = None,
     unfused: Optional[AnyPath] = None,
-    asked: Optional[AnyPath] = None,
+    dump_config: Optional[AnyPath] = None,
 ) -> WatchedRows:
     """Compare dumps with golden data as they arrive: a context manager that yields rows.
 
@@ -354,7 +354,8 @@ def watch(
     ----------
     target
         A dump tree; it may be missing so far.
-    model, out, limits, jobs, custom, metric_args, max_elements, quantisation, unfused, asked
+    model, out, limits, jobs, custom, metric_args, max_elements, quantisation, unfused,
+    dump_config
         As for :func:`compare`; ``quantisation`` needs ``model``.
     until_idle
         End when nothing has changed for so many seconds, counted from the first dump on; None:
@@ -394,7 +395,7 @@ def watch(
         **_chosen(limits, custom, metric_args, max_elements),
         **_second(quantisation, unfused),
     }
-    shared.update(_dump_request_option(asked))
+    shared.update(_dump_request_option(dump_config))
     options = _options(target, golden, model, out, shared)
     with _options_named_as_here():
         chosen.check(options)

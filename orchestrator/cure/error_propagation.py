@@ -157,7 +157,7 @@ class ErrorPropagation:
         if max(arriving) <= _LARGE and not errors.spoiled and math.isfinite(errors.inherited):
             came = math.sqrt(sum((w.weight * off) ** 2 for w, off in zip(read, arriving)))
             return errors.inherited / math.hypot(came, _FLOOR)
-        passed = self._recomputation.passed(self._place, node.name)
+        passed = self._recomputation.error_transfer(self._place, node.name)
         if passed is None or number not in passed.outputs:
             return 1.0
         weighted = (

@@ -198,7 +198,7 @@ class _Measuring:
 
     def _beside(self, op: ObservedOp) -> List[OutputBesideGolden]:
         try:
-            return self._recomputation.beside(self._place, op.name)
+            return self._recomputation.outputs_beside_golden(self._place, op.name)
         except (NotComputable, CannotCompute, NotComparable, GoldwatchError, MemoryError):
             return []
 
@@ -246,7 +246,7 @@ class _Measuring:
         judges: Dict[Tuple[int, int], Callable[[bool, Array], float]] = {}
         for name, output, errors in self._propagation.limited():
             try:
-                step = self._recomputation.step(self._place, name)
+                step = self._recomputation.op_function(self._place, name)
             except (NotComputable, NotComparable, GoldwatchError):
                 return {}
             value = next((value for value, index in step.outputs if index == output), None)

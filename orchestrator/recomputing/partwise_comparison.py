@@ -104,7 +104,7 @@ class PartwiseComparison:
                 if tensor.shape is not None
             }
             for axis, cuts in self._piece.cuts(self._outputs[0].value, shapes).items():
-                plans.append(self._way(axis, cuts))
+                plans.append(self._part_plan(axis, cuts))
         if fits:
             plans = [plan for plan in plans if plan.fast]
         plans = [
@@ -118,7 +118,7 @@ class PartwiseComparison:
             plans, key=lambda plan: (plan.whole, plan.kept_bytes, -plan.cuts.length), default=None
         )
         if best is None:
-            return self._at_once(elements)
+            return self._one_part(elements)
         # What lies in files as a block of C0 channels is read so.
         length = best.cuts.length
         part_elements = (
@@ -134,11 +134,11 @@ class PartwiseComparison:
             best.cuts.part(first, min(first + step, length)) for first in range(0, length, step)
         ]
 
-    def _at_once(self, elements: int) -> List[Optional[Part]]:
+    def _one_part(self, elements: int) -> List[Optional[Part]]:
         _require_elements(elements, self._most, self._element_bytes)
         return [None]
 
-    def _way(self, axis: int, cuts: Cuts) -> _PartPlan:
+    def _part_plan(self, axis: int, cuts: Cuts) -> _PartPlan:
         """Return what computing in parts along an axis would take."""
         cut_tensors: List[Tuple[Optional[int], RecordedTensor]] = [
             (input_axis, self._inputs[value])
@@ -200,7 +200,7 @@ class PartwiseComparison:
         except (CannotCompute, NotComputable):
             if self._parts == [None]:
                 raise
-            self._parts = self._at_once(
+            self._parts = self._one_part(
                 sum(
                     count_of(tensor.shape)
                     for tensor in [*self._inputs.values(), self._outputs[0].tensor]
@@ -211,7 +211,7 @@ class PartwiseComparison:
     def _measured(self, arithmetic: Arithmetic, hasty: bool) -> List[OutputComparison]:
         sums: List[Optional[_PartSum]] = [None] * len(self._outputs)
         for number, part in enumerate(self._parts):
-            values = self._piece.values(self._fed(part), arithmetic, part)
+            values = self._piece.values(self._incoming(part), arithmetic, part)
             for index, output in enumerate(self._outputs):
                 value = values.get(output.value)
                 if value is None:
@@ -226,7 +226,7 @@ class PartwiseComparison:
                 return [part_sum.result(False) for part_sum in sums if part_sum is not None]
         return [part_sum.result(True) for part_sum in sums if part_sum is not None]
 
-    def _fed(self, part: Optional[Part]) -> Dict[Key, Array]:
+    def _incoming(self, part: Optional[Part]) -> Dict[Key, Array]:
         fed = {}
         for value, tensor in self._inputs.items():
             axis = None if part is None else part.cuts.inputs.get(value)

@@ -193,7 +193,7 @@ class Recomputer:
             It cannot be computed, or its inputs cannot be read.
         """
         planned = self._planned[name]
-        values_by_key = self._at_once(planned, self._inputs(planned))
+        values_by_key = self._whole_values(planned, self._inputs(planned))
         outputs: Dict[int, Array] = {}
         for plan, row in planned.rows:
             value = values_by_key.get(self._value(plan))
@@ -217,7 +217,7 @@ class Recomputer:
             if output is None:
                 return None
             inputs = self._inputs(planned)
-            value = self._at_once(planned, inputs, output.tensor).get(output.value)
+            value = self._whole_values(planned, inputs, output.tensor).get(output.value)
             if value is None:
                 return None
             actual = reshaped_output(output.tensor.whole(), value.array.shape)
@@ -228,7 +228,7 @@ class Recomputer:
         except (NotComputable, CannotCompute, GoldwatchError, NotComparable, MemoryError):
             return None
 
-    def beside(self, name: str, golden: NetworkInput) -> List[OutputBesideGolden]:
+    def outputs_beside_golden(self, name: str, golden: NetworkInput) -> List[OutputBesideGolden]:
         """Return the outputs of an op beside what its original nodes make of its inputs in float32,
         with weights that are not rounded.
 
@@ -289,7 +289,7 @@ class Recomputer:
             )
         return besides
 
-    def passed(self, name: str, golden: NetworkInput) -> Optional[ErrorTransfer]:
+    def error_transfer(self, name: str, golden: NetworkInput) -> Optional[ErrorTransfer]:
         """Return how the errors of an op's inputs come out where they are scaled down, so that they
         are small; None where it is not known.
 
@@ -345,7 +345,7 @@ class Recomputer:
         except (NotComputable, CannotCompute, GoldwatchError, NotComparable, MemoryError):
             return None
 
-    def step(self, name: str) -> OpFunction:
+    def op_function(self, name: str) -> OpFunction:
         """Return how an op computes its outputs of any inputs, in float32 with weights that are not
         rounded.
 
@@ -420,7 +420,7 @@ class Recomputer:
     def _piece(self, planned: PlannedOp, dtype: str) -> Piece:
         return Piece(planned.cut, self._nodes, self._order, dtype)
 
-    def _at_once(
+    def _whole_values(
         self,
         planned: PlannedOp,
         inputs: Mapping[Tuple[int, int], RecordedTensor],

@@ -153,7 +153,7 @@ class ReplayPlan:
             if holder is not None:
                 info = holder[1]
                 row = row.but(target_dtype=info.dtype.name, address=info.address, shape=info.shape)
-            reason = None if op is None else self._not_at_all(op, plan)
+            reason = None if op is None else self._not_replayable_reason(op, plan)
             if op is not None and op.type in FOLLOWING_TYPES:
                 self.rows.append(
                     row.but(verdict=EXPECTED_ABSENT, reason=_KEEPS % op.type, cause="")
@@ -168,7 +168,7 @@ class ReplayPlan:
         if pairs and op is not None:
             self._plan_op(op, file, feeder, pairs, outputs)
 
-    def _not_at_all(self, op: OpNode, plan: RowPlan) -> Optional[str]:
+    def _not_replayable_reason(self, op: OpNode, plan: RowPlan) -> Optional[str]:
         if op.position in self._stretch or is_quant(op) or is_dequant(op):
             return _QUANTISED
         within = next((name for name in op.originals if name in self._original.model.inner), None)

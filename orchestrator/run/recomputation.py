@@ -222,30 +222,33 @@ class Recomputation:
         """Return the recomputed output, if there is one so far."""
         return self._computed.get((place, op, number))
 
-    def beside(self, place: Place, op: str) -> List[OutputBesideGolden]:
+    def outputs_beside_golden(self, place: Place, op: str) -> List[OutputBesideGolden]:
         """Return the outputs of an op beside what float32 makes of its inputs and golden data;
-        raises as :meth:`Recomputer.beside`.
+        raises as :meth:`Recomputer.outputs_beside_golden`.
         """
         recomputer = self._recomputer(place)
         if recomputer is None:
             raise NotComputable("; ".join(self.notes) or "the original model is not known")
-        return recomputer.beside(op, partial(_golden, self._engine.goldens.of(place)))
+        return recomputer.outputs_beside_golden(
+            op, partial(_golden, self._engine.goldens.of(place))
+        )
 
-    def passed(self, place: Place, op: str) -> Optional[ErrorTransfer]:
-        """Return how small errors of an op's inputs come out; as :meth:`Recomputer.passed`."""
+    def error_transfer(self, place: Place, op: str) -> Optional[ErrorTransfer]:
+        """Return how small errors of an op's inputs come out; as
+        :meth:`Recomputer.error_transfer`."""
         recomputer = self._recomputer(place)
         return (
             None
             if recomputer is None
-            else recomputer.passed(op, partial(_golden, self._engine.goldens.of(place)))
+            else recomputer.error_transfer(op, partial(_golden, self._engine.goldens.of(place)))
         )
 
-    def step(self, place: Place, op: str) -> OpFunction:
-        """Return how an op computes its outputs; raises as :meth:`Recomputer.step`."""
+    def op_function(self, place: Place, op: str) -> OpFunction:
+        """Return how an op computes its outputs; raises as :meth:`Recomputer.op_function`."""
         recomputer = self._recomputer(place)
         if recomputer is None:
             raise NotComputable("; ".join(self.notes) or "the original model is not known")
-        return recomputer.step(op)
+        return recomputer.op_function(op)
 
     def golden(self, place: Place, name: str, index: int) -> Optional[Tensor]:
         """Return a golden tensor by its original name and output; None where it was not saved or

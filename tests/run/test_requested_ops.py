@@ -85,7 +85,7 @@ def test_ops_requested_by_npu_settings_and_from_python_are_known(layered, tmp_pa
     )
     assert layered.compare("--acl", str(settings)).returncode == 0
     result = goldwatch.compare(
-        layered.target, layered.golden, model=layered.model_path, asked=str(settings)
+        layered.target, layered.golden, model=layered.model_path, dump_config=str(settings)
     )
     assert result.exit_code == 0 and result.summary.not_compared == 0
 
