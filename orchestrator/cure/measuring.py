@@ -236,7 +236,7 @@ class _Measuring:
         def judge(values: Mapping[Tuple[int, int], Array], slices: bool) -> float:
             return max((one(slices, values[value]) for value, one in judges.items()), default=0.0)
 
-        step = partial(self._recomputation.step, self._place)
+        step = partial(self._recomputation.op_function, self._place)
         return rehearsed(names, step, self._added, golden, judge)
 
     def _judges(self) -> Dict[Tuple[int, int], Callable[[bool, Array], float]]:
