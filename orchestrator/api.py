@@ -252,7 +252,7 @@ def _second(quantisation: Optional[AnyPath], unfused: Optional[AnyPath]) -> Dict
 
 
 def _dump_request_option(path: Optional[AnyPath]) -> Dict[str, Any]:
-    """Return the option that tells what the device was asked to dump, by name."""
+    """Return the option with the device's dump configuration, by name."""
     if path is None:
         return {}
     from .config.requested_ops import read_requested_plan
@@ -418,8 +418,8 @@ def watch(
 
 
 def _has_ended(out: str) -> bool:
-    """Return whether a folder holds a run with a summary; what is wrong with its store is told when
-    it is gone on with.
+    """Return whether a folder holds a run with a summary; what is wrong with its store is reported
+    when it is gone on with.
     """
     try:
         with StoreReader(out) as store:

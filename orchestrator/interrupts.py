@@ -37,7 +37,7 @@ def handle_interrupts() -> None:
     printed as "Exception ignored in" and forgotten. The import system ends each module's lock so
     (``_get_module_lock.<locals>.cb`` of importlib/_bootstrap.py), thousands of times, so one Ctrl-C
     in a hundred at the start of a program was lost. There the signal is sent again a moment later.
-    A handler that somebody else has installed stays.
+    A handler installed by other code stays.
     """
     if (
         threading.current_thread() is threading.main_thread()

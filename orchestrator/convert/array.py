@@ -17,7 +17,7 @@ def dumped_array(path: str, shape: Optional[Tuple[int, ...]] = None) -> Array:
     Parameters
     ----------
     shape
-        In the original model; None: as the file tells it.
+        In the original model; None: the shape in the file.
 
     Raises
     ------

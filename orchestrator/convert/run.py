@@ -272,7 +272,7 @@ class _Job:
     def _golden_stem(self, dump: DumpFile, info: TensorInfo) -> Optional[str]:
         """Return the golden name, without suffix, of an output of a golden file.
 
-        None where the file's name does not tell which output it is.
+        None if the file's name has no output index.
         """
         named = parse_golden_name(self.source.name)
         if named is None or info.kind != "output":

@@ -80,7 +80,7 @@ class GoldenEntry:
 
 @dataclass(frozen=True)
 class Collision:
-    """Golden files of different ops that look-ups cannot tell apart.
+    """Golden files of different ops that look-ups cannot distinguish.
 
     Attributes
     ----------

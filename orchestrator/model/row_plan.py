@@ -49,7 +49,7 @@ class DumpedOp:
     n_inputs, n_outputs
         How many tensors the file's header lists.
     slice
-        (context, thread) of a file that FFTS+ wrote; its rows bear both in their TensorIndex.
+        (context, thread) of a file that FFTS+ wrote; its rows have both in their TensorIndex.
     """
 
     op_name: str

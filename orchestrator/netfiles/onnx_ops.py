@@ -49,7 +49,7 @@ def output_types(
     of_input
         The type of an input by its number.
     of_attribute
-        The type that an attribute tells, by its name; the number of the output tells those of
+        The type in an attribute, by its name; the number of the output distinguishes those of
         :data:`BODY` apart.
     """
     words = _table().get(op_type, "?*").split()

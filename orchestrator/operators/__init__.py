@@ -2,8 +2,8 @@
 
 An operator of Ascend IR, ONNX, Caffe or TensorFlow is found by its dialect and type (:func:`find`),
 and computed from arrays and attributes with numpy alone (:func:`compute`). A value carries the
-error that a right device may have in it (:class:`Value`); how large a step of the device's
-arithmetic is, is told by :class:`Arithmetic`. An operator that is not here, or an attribute that is
+error that a right device may have in it (:class:`Value`); the size of a rounding step of the
+device's arithmetic is in :class:`Arithmetic`. An operator that is not here, or an attribute that is
 not known, raises :class:`CannotCompute`; nothing is guessed.
 """
 

@@ -74,7 +74,7 @@ def outside_steps(
     room: Array = 0.0,
     slack: Array = 0.0,
 ) -> Array:
-    """Tell which elements a step function, which only rises or only falls, cannot make of a value
+    """Return a mask of the elements that a monotonic step function cannot make of a value
     and its error.
 
     Parameters
@@ -194,7 +194,7 @@ def _check_comparison(
 
 
 def _order_in_doubt(first: Value, second: Value) -> Array:
-    """Tell where two values may be in another order, or equal, than they are: none where both are
+    """Return a mask of where two values may be in another order, or equal: none where both are
     exact.
     """
     tolerance = reach(first) + reach(second)
@@ -301,7 +301,7 @@ _logic("is_finite", np.isfinite, 1, False, tensorflow=("IsFinite",), ascend=("Is
 
 @operator(onnx=("IsInf",), decides=True, parts=broadcast)
 def is_infinite_of_sign(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Tell which values are infinite, of the signs that are asked for."""
+    """Return which values are infinite with one of the selected signs."""
     x = input_at(inputs, 0).array
     positive, negative = bool(node.get("detect_positive", 1)), bool(node.get("detect_negative", 1))
     return [Value((np.isposinf(x) & positive) | (np.isneginf(x) & negative))]
@@ -380,7 +380,8 @@ def _check_arg(
 
 
 def outside_order(x: Value, signed: Array, actual: Array, axis: int, ordered: bool) -> Array:
-    """Tell which indices cannot be those of the largest values along an axis, in their order.
+    """Return a mask of the indices that cannot be those of the largest values along an axis, in
+    order.
 
     The p-th largest of values that may be off by r lies between the p-th largest of x - r and of x
     + r. An index may stand once. Rows that hold NaN are not judged.
@@ -424,7 +425,7 @@ def _largest(values: Array, count: int, axis: int) -> Array:
 
 
 def repeated(indices: Array, axis: int) -> Array:
-    """Tell which indices stand before along an axis already."""
+    """Return a mask of the indices that occur earlier along an axis."""
     order = np.argsort(indices, axis, kind="stable")
     ordered = np.take_along_axis(indices, order, axis)
     again = np.zeros(indices.shape, bool)
@@ -439,8 +440,8 @@ def repeated(indices: Array, axis: int) -> Array:
 def _other_values(
     x: Value, signed: Array, actual: Array, indices: Optional[Array], axis: int
 ) -> Array:
-    """Tell which values are not those at their indices; without indices, which cannot be the
-    largest of the signed ones.
+    """Return a mask of the values that are not those at their indices; without indices, which
+    cannot be the largest of the signed ones.
     """
     tolerance = np.broadcast_to(reach(x), x.array.shape)
     spoilt = np.any(_is_nan(signed), axis=axis, keepdims=True)
@@ -464,7 +465,7 @@ def _other_values(
 
 
 def _beside_axis(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
-    """Of ONNX's and TensorFlow's ArgMax, whose axis the model tells: along all others."""
+    """Parts of ONNX's and TensorFlow's ArgMax with a constant axis: along all others."""
     x = shapes[0] if shapes else None
     if node.dialect == ONNX:
         axis_value = node.get("axis", 0)

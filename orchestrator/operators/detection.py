@@ -180,7 +180,7 @@ def _non_maximum_suppression(
 
 
 def _detected(node: Node, boxes: Mapping[int, Array], scores: Array) -> Dict[int, List[int]]:
-    """Return, of one picture, by label the numbers of the boxes that are told, best first."""
+    """Return for one picture by label the numbers of the detected boxes, best first."""
     suppression = node.get("nms_param", {})
     least = float(node.get("confidence_threshold", _NO_LIMIT))
     threshold, eta = (

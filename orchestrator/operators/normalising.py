@@ -58,7 +58,7 @@ def _axes_from(axis: int, dimensions: int) -> Axes:
 
 
 def _normalised(node: Node, ndim: int) -> Optional[Axes]:
-    """Return the axes that LayerNorm normalises, as its attributes tell them."""
+    """Return the axes that LayerNorm normalises by its attributes."""
     if node.type == "LayerNormV4":
         return None
     return _axes_from(

@@ -203,7 +203,7 @@ def along(
 def _parts_of_kept_axes(
     node: Node, shapes: Sequence[Optional[Shape]], values: Values
 ) -> Optional[Parts]:
-    """Of reductions whose axes the model tells: along the others."""
+    """Parts of reductions with constant axes: along the other axes."""
     x, axes_value = (
         shapes[0] if shapes else None,
         node.get("axes", values[1] if len(values) > 1 else None),

@@ -157,7 +157,7 @@ def operator(
 
 
 def find(dialect: str, kind: str) -> Optional[Operator]:
-    """Return the operator of a type; None where nobody knows how to compute it."""
+    """Return the operator of a type; None if it cannot be computed."""
     return _OPERATORS.get((dialect, kind))
 
 

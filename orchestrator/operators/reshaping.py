@@ -181,7 +181,7 @@ def expand(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 def _parts_of_transpose(
     node: Node, shapes: Sequence[Optional[Shape]], values: Values
 ) -> Optional[Parts]:
-    """Of a Transpose whose order the model tells: along all axes."""
+    """Parts of a Transpose with a constant order: along all axes."""
     x = shapes[0] if shapes else None
     if x is None or not (
         node.attributes or node.dialect == ONNX or len(values) > 1 and values[1] is not None

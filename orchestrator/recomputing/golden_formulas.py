@@ -445,7 +445,7 @@ def _formulas(  # noqa: C901 - a list of cases
         yield from _fitted(name, inputs, output, rounding_of(dtype).half_unit)
     if name in _NORMALISING:
         yield from _normalisations(name, x, output, rounding_of(dtype).half_unit)
-    # A second input, where there is one, tells axes or a shape.
+    # A second input, if any, is axes or a shape.
     if name in _SOFTMAX:
         for axis in range(x.ndim - 1, -1, -1):
             yield _node(_SOFTMAX[name], {"axis": axis}, first=True)

@@ -146,7 +146,7 @@ class Feeder:
                     number = desc.origin_index
                 if number == entry.output_index and all(size >= 0 for size in shape):
                     return Feed(Tensor.from_array(np.zeros(shape, np.float32)), TensorDesc(), shape)
-        # No op of the device need hand out a value that is only squeezed.
+        # A value that is only squeezed need not be the output of any op of the device.
         golden = self._network_input(entry.producer, entry.output_index)
         return (
             None
@@ -276,7 +276,7 @@ class Feeder:
         own_feed, is_as_read = self._recorded_input(op, source)
         if own_feed is not None and is_as_read:
             return own_feed
-        # What the compiler put in between (AIPP) hands out no other original's value.
+        # An op that the compiler inserted (AIPP) does not make another original's value.
         if source.root.type in INPUT_TYPES or not source.root.originals:
             return self._feed(op, source, entry)
         return self._held(entry)
@@ -358,7 +358,7 @@ def original_shape(
     shape
         As recorded, in the original layout.
     original
-        As the original model says; the batch may differ. None: it does not tell.
+        From the original model; the batch may differ. None: unknown.
     producer_shape
         As of :class:`Feed`.
     """
@@ -382,5 +382,5 @@ def original_shape(
 
 
 def _with_original_shape(first: TensorDesc, second: TensorDesc) -> TensorDesc:
-    """Return the first description where it tells the original shape, else the second."""
+    """Return the first description if it has the original shape, else the second."""
     return first if first.origin_shape is not None else second

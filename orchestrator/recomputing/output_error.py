@@ -117,7 +117,7 @@ class Measure:
         actual
             The device's, in the shape of the computed one.
         expected
-            What was computed; NaN in it tells nothing.
+            The computed values; NaN elements are not compared.
         first
             Where the part begins in the whole; None: at its beginning.
         """
@@ -138,7 +138,7 @@ class Measure:
                 )
 
     def _block(self, x: Array, y: Array, error: Optional[Array], at: Tuple[int, ...]) -> None:
-        # Of float16 single precision tells everything, as far as its squares are finite.
+        # For float16, single precision is enough if the squares are finite.
         narrow = (
             self._dtype == "float16"
             and x.dtype.itemsize <= 4

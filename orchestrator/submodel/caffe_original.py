@@ -134,7 +134,7 @@ class CaffeOriginal(NamedNodes):
         Raises
         ------
         InputError
-            Only data layers are chosen; a blob is read that nobody makes; two layers of one name
+            Only data layers are chosen; a blob is read that no layer makes; two layers of one name
             inside or at the border; the border lies between a quantising and a dequantising layer;
             a layer would read another version of a blob than in the whole net.
         """

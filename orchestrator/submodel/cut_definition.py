@@ -265,7 +265,7 @@ def outputs_of(
     tensors
         The name of each output of each node.
     ends
-        Nodes all of whose outputs are ends; None: every node whose value nobody inside reads.
+        Nodes all of whose outputs are ends; None: every node whose value no node inside reads.
     """
     outputs: List[CutOutput] = []
     outside: List[OutsideReader] = []

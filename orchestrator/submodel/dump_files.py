@@ -39,7 +39,7 @@ class RunDumps:
     Attributes
     ----------
     model
-        The name of the model in the folders' names; None where they tell none.
+        The name of the model in the folders' names; None if they have none.
     notes
         What was used, and what could not be read.
 

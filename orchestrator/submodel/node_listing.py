@@ -79,7 +79,7 @@ def _golden_shape(sources: Sources, name: str) -> Optional[Shape]:
     try:
         return sources.golden.tensor(file).shape
     except GoldwatchError:
-        # A damaged file is told when it is needed.
+        # A damaged file is reported when it is needed.
         return None
 
 

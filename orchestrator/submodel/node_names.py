@@ -27,8 +27,8 @@ def chosen_nodes(
     Raises
     ------
     InputError
-        A name is unknown (near names are told), a blob's, or that of several layers; a start leads
-        to no end; an end is not reached.
+        A name is unknown (the message has similar ones), a blob's, or that of several layers; a
+        start leads to no end; an end is not reached.
     """
     first = [_number(original, name, "start") for name in dict.fromkeys(starts)]
     last = [_number(original, name, "end") for name in dict.fromkeys(ends)]

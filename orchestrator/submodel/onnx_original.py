@@ -179,7 +179,7 @@ class OnnxOriginal(NamedNodes):
         """Return the shape of a value as far as the model tells it, or the rules of its ops how
         many axes it has; None where neither does.
 
-        A dim that nobody knows is None.
+        An unknown dim is None.
         """
         if tensor in self._declared and self._declared[tensor].shape is not None:
             return self._declared[tensor].sizes

@@ -62,7 +62,7 @@ class Searcher:
         self._position = {number: place for place, number in enumerate(self._order)}
 
     def of_outcome(self, outcome: Outcome, op: str) -> Proposal:
-        """Return the cut of the op that a result names; of one whose inputs nobody compared, with
+        """Return the cut of the op that a result names; of one whose inputs were not compared, with
         the op before it.
         """
         nodes = self.nodes_of(op)
@@ -293,7 +293,7 @@ class Searcher:
 
     def _range(self, nodes: Set[int]) -> Dict[str, List[str]]:
         """Return the first and the last nodes, by name: those that read nothing from inside, and
-        those that nobody inside reads.
+        those that no node inside reads.
         """
         graph, names = self._original.graph, self._original.names
         first = [

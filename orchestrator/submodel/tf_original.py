@@ -61,7 +61,7 @@ class TfOriginal(NamedNodes):
         many it has.
     dtypes
         For each node the types of its outputs as :data:`goldwatch.netfiles.tf_ops.DTYPES` calls
-        them, empty where nobody says.
+        them, empty if unknown.
     graph
         The data edges.
     quantised
