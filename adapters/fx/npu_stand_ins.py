@@ -104,15 +104,15 @@ def _itself(self: Any, *_: Any, **__: Any) -> Any:
 def _on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def on_cpu(*values: Any, **options: Any) -> Any:
-        values = tuple("cpu" if _is_elsewhere(value) else value for value in values)
-        if _is_elsewhere(options.get("device")):
+        values = tuple("cpu" if _is_accelerator(value) else value for value in values)
+        if _is_accelerator(options.get("device")):
             options["device"] = "cpu"
         return function(*values, **options)
 
     return on_cpu
 
 
-def _is_elsewhere(value: Any) -> bool:
+def _is_accelerator(value: Any) -> bool:
     import torch
 
     return isinstance(value, (str, torch.device)) and str(value).startswith(_DEVICES)

@@ -111,7 +111,7 @@ class Cluster:
         self, run: Run, files: Sequence[TargetFile], sizes: Sequence[int], on_progress: OnProgress
     ) -> List[str]:
         """Compare all files by the workers, and merge their results."""
-        merging = _Merging(run, self._name, tuple(self._eligible.probes), on_progress)
+        merging = _MergedFindings(run, self._name, tuple(self._eligible.probes), on_progress)
         size_of = dict(zip(files, sizes))
         units = cut(
             run.engine,
@@ -153,7 +153,7 @@ def _taken(run: Run, files: Sequence[TargetFile]) -> List[TargetFile]:
     ]
 
 
-class _Merging:
+class _MergedFindings:
     """Orders made of units, and what became of them put into the run."""
 
     def __init__(

@@ -57,7 +57,7 @@ class NoWorker(NamedTuple):
 Event = Union[Compared, Lost, NoWorker]
 
 
-class _Sent(NamedTuple):
+class _SentBatch(NamedTuple):
     units: Sequence[Unit]
     workers: Optional[List[str]]
     apart: bool
@@ -87,7 +87,7 @@ class Dispatcher:
     ) -> None:
         self._client, self._name = client, name
         self._eligible, self._order = eligible, order
-        self._sent: Dict[Any, _Sent] = {}
+        self._sent: Dict[Any, _SentBatch] = {}
         self._done: queue.Queue[Any] = queue.Queue()
         self._suspects: List[Unit] = []
         self._number = 0
@@ -156,7 +156,7 @@ class Dispatcher:
                     pass
         return self._there
 
-    def _send(self, units: Sequence[Unit], apart: bool) -> _Sent:
+    def _send(self, units: Sequence[Unit], apart: bool) -> _SentBatch:
         workers = self._eligible.addresses()
         if workers == []:
             raise EnvironmentProblem(
@@ -167,7 +167,7 @@ class Dispatcher:
         future = self._client.submit(
             compare_order, self._order(units, apart), key=key, workers=workers, pure=False
         )
-        self._sent[future] = _Sent(units, workers, apart)
+        self._sent[future] = _SentBatch(units, workers, apart)
         future.add_done_callback(self._done.put)
         return self._sent[future]
 
@@ -182,7 +182,7 @@ class Dispatcher:
         sent = self._sent.pop(future, None)
         return None if sent is None else self._outcome(future, sent, work)
 
-    def _outcome(self, future: Any, sent: _Sent, work: Work) -> Optional[Event]:
+    def _outcome(self, future: Any, sent: _SentBatch, work: Work) -> Optional[Event]:
         findings = self._received(future) if future.status == "finished" else None
         if findings is not None:
             future.release()
@@ -239,7 +239,7 @@ class Dispatcher:
                 raise
         return None
 
-    def _doubt(self, sent: _Sent, problem: str, hint: Optional[str] = None) -> None:
+    def _doubt(self, sent: _SentBatch, problem: str, hint: Optional[str] = None) -> None:
         """Have each unit of what failed, whatever it was, compared by itself, which shows whether
         it is its own fault; or end.
         """

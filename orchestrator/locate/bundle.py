@@ -50,7 +50,7 @@ def write_bundle(path: str, cut: Narrowed, offline: OfflineModel, runner: str) -
         fileobj=stream, mode="w", format=tarfile.PAX_FORMAT
     ) as archive:
         for name, file in _files(cut, document):
-            archive.add(file, os.path.join(_TOP, name), recursive=False, filter=_nobodys)
+            archive.add(file, os.path.join(_TOP, name), recursive=False, filter=_without_owner)
             names.append(name)
         for name, text in (
             ("versions.json", _versions(offline, runner)),
@@ -94,7 +94,7 @@ def _below(folder: str, name: str) -> Iterator[Tuple[str, str]]:
                 yield os.path.join(name, os.path.relpath(whole, folder)), whole
 
 
-def _nobodys(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+def _without_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     return entry

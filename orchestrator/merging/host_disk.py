@@ -16,7 +16,7 @@ class NoAnswer(Exception):
     """The disk does not answer; it may later."""
 
 
-class Asker:
+class DiskReader:
     """Asks one disk, one question at a time. An answer that comes too late is forgotten, and the
     next question is given twice the time.
     """

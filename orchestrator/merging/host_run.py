@@ -28,7 +28,7 @@ from ..store.network import SUMMARY
 from ..store.opening import STORE_FILE
 from ..store.row_schema import from_sql_text, to_sql_text
 from ..store.store_reader import StoreReader, is_written, signature
-from .host_disk import Asker, NoAnswer
+from .host_disk import DiskReader, NoAnswer
 
 WAITING, RUNNING, FINISHED, STOPPED, SILENT = "waiting", "running", "finished", "stopped", "silent"
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class Read(NamedTuple):
     last_event: int = 0
 
 
-class Glimpse(NamedTuple):
+class RunPosition(NamedTuple):
     """How far a run is now: when its store was made, the last event, the highest id given to a row,
     the last row.
     """
@@ -94,7 +94,7 @@ class Source:
         self.folder = folder
         self.state = WAITING
         self.trouble = ""
-        self._asker = Asker()
+        self._asker = DiskReader()
         self._last_look: Any = None
         self._looked = -1e9
         self._written: Any = None
@@ -220,10 +220,10 @@ class Reader(StoreReader):
             self.close()
             raise
 
-    def glimpse(self) -> Glimpse:
+    def position(self) -> RunPosition:
         """Return how far the run is."""
         # In this order: later events list what is removed from now on.
-        return Glimpse(self.began_ns(), self.last_event(), self.last_given_id(), self.last_id())
+        return RunPosition(self.began_ns(), self.last_event(), self.last_given_id(), self.last_id())
 
     def taken_out(self, after: int) -> Tuple[Set[str], int]:
         """Return the ops of which rows were taken out or replaced since an event, and the last

@@ -27,10 +27,20 @@ from ..run.run_status import keep_judgement, stored_options
 from ..run.verdict_over_hosts import judge_hosts
 from ..store.store import RunStore
 from ..text.wording import listed, plural
-from .host_run import NO_ANSWER, RUNNING, SILENT, WAITING, Glimpse, Read, Reader, Source, Unreadable
+from .host_run import (
+    NO_ANSWER,
+    RUNNING,
+    SILENT,
+    WAITING,
+    Read,
+    Reader,
+    RunPosition,
+    Source,
+    Unreadable,
+)
 from .host_summaries import note_graphs, note_what_hosts_say
 from .merged_store import Merged
-from .new_rows import Batches, Upto
+from .new_rows import Batches, RowRange
 from .options import MergeOptions
 
 _REPORT_S = 0.2
@@ -257,21 +267,21 @@ class Merge:
                 self.say("warning: %s" % error)
 
     def _begin_batch(self) -> bool:
-        parts: Dict[str, Upto] = {}
+        parts: Dict[str, RowRange] = {}
         for host in sorted(self._fresh - self._batches.hosts):
             if time.monotonic() < self._again_at.get(host, 0.0):
                 continue
             try:
-                glimpse = self._by_host[host].ask(Reader.glimpse)
+                position = self._by_host[host].ask(Reader.position)
             except Unreadable:
                 # Not there yet, or a writer that is just beginning or ending: it is looked at
                 # again.
                 self._fresh.discard(host)
                 continue
-            if self._is_other(host, glimpse):
+            if self._is_other(host, position):
                 # What was found of other hosts is void with it.
                 return True
-            part = self._part(host, glimpse)
+            part = self._part(host, position)
             if part is None:
                 self._fresh.discard(host)
                 self._again_at.pop(host, None)
@@ -283,7 +293,7 @@ class Merge:
             return True
         return not self._batches.hosts and self._take_back()
 
-    def _is_other(self, host: str, now: Glimpse) -> bool:
+    def _is_other(self, host: str, now: RunPosition) -> bool:
         """Tell whether a run was begun anew since it was read; it is forgotten then."""
         read = self.merged.reads.get(host)
         if read is None or (read.began_ns == now.began_ns and now.last_given_id >= read.last_id):
@@ -296,7 +306,7 @@ class Merge:
         self._fresh.update(self._by_host)
         return True
 
-    def _part(self, host: str, now: Glimpse) -> Optional[Upto]:
+    def _part(self, host: str, now: RunPosition) -> Optional[RowRange]:
         """Return what is new of a run."""
         if not now.began_ns:
             return None
@@ -305,7 +315,11 @@ class Merge:
             read = Read(now.began_ns, 0, now.last_event)
             self.merged.note_read(host, read)
             note_graphs(self.merged, self._by_host[host])
-        return Upto(now.began_ns, read.last_id, now.last_id) if now.last_id > read.last_id else None
+        return (
+            RowRange(now.began_ns, read.last_id, now.last_id)
+            if now.last_id > read.last_id
+            else None
+        )
 
     def _take_back(self, at_once: bool = False) -> bool:
         """Take out what the hosts took out since it was merged; tell whether there was anything."""

@@ -21,7 +21,7 @@ MOST_ROWS = 60_000
 _PAGE_ROWS = 3000
 
 
-class Upto(NamedTuple):
+class RowRange(NamedTuple):
     """What a batch takes of a host: rows behind one id up to another, of a store made at
     ``began_ns``.
     """
@@ -40,13 +40,13 @@ class Batches:
         noted = merged.store.get(PLAN) or []
         self._all = [
             self._batch(
-                {host: Upto(*part) for host, part in batch["parts"].items()}, batch["position"]
+                {host: RowRange(*part) for host, part in batch["parts"].items()}, batch["position"]
             )
             for batch in noted
         ]
         self._noted = bool(noted)
 
-    def _batch(self, parts: Dict[str, Upto], position: Optional[Sequence[Any]] = None) -> Batch:
+    def _batch(self, parts: Dict[str, RowRange], position: Optional[Sequence[Any]] = None) -> Batch:
         return Batch(self._merged, self._sources, parts, position)
 
     @property
@@ -54,7 +54,7 @@ class Batches:
         """Those of which something is on the way."""
         return {host for batch in self._all for host in batch.parts}
 
-    def begin(self, parts: Dict[str, Upto]) -> None:
+    def begin(self, parts: Dict[str, RowRange]) -> None:
         """Begin one more."""
         self._all.append(self._batch(parts))
 
@@ -122,7 +122,7 @@ class Batch:
         self,
         merged: Merged,
         sources: Dict[str, Source],
-        parts: Dict[str, Upto],
+        parts: Dict[str, RowRange],
         position: Optional[Sequence[Any]] = None,
     ) -> None:
         self._merged = merged

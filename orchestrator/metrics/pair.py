@@ -48,7 +48,7 @@ from .slice_sums import SliceAxis
 from .slices import borders, slice_axes
 from .statistics_pair import compare_statistics, is_known_by_statistics
 from .tensors_of_same_dump import cancelling_slack, may_cancel, same_bytes
-from .unchanged_files import looks, unless_changed
+from .unchanged_files import file_states, unless_changed
 from .user_metrics import with_user_metrics
 
 SPLIT_BYTES = 16 << 20
@@ -132,7 +132,7 @@ def compare_pair(task: PairTask, settings: Settings) -> Row:
         ``pass`` or ``fail`` where the tensors could be compared, ``not_compared`` with the reason
         otherwise.
     """
-    before = looks(task)
+    before = file_states(task)
     try:
         golden, address = open_counterpart(task)
     except NotComparable as error:

@@ -22,29 +22,29 @@ _TEXT = (
 # numbers, at 16 bytes an element at most.
 _LEAST_BYTES = 64 << 10
 
-Look = Tuple[int, int, int]
-Looks = Dict[str, Optional[Look]]
+FileState = Tuple[int, int, int]
+FileStates = Dict[str, Optional[FileState]]
 
 
-def looks(task: PairTask) -> Looks:
+def file_states(task: PairTask) -> FileStates:
     """Return size in bytes, time of the last change in nanoseconds and inode of the files of a
     pair; nothing of a small one.
     """
     if task.nbytes < _LEAST_BYTES:
         return {}
-    return {path: _look(path) for path in (*_paths(task.target.source), task.golden.path)}
+    return {path: _file_state(path) for path in (*_paths(task.target.source), task.golden.path)}
 
 
-def unless_changed(task: PairTask, before: Looks, row: Row) -> Row:
+def unless_changed(task: PairTask, before: FileStates, row: Row) -> Row:
     """Return a row that was compared, or the same as not compared where a file of the pair is
     another than before the first walk.
     """
     if row.verdict not in (PASS, FAIL):
         return row
-    for path, look in before.items():
-        now = _look(path)
+    for path, state in before.items():
+        now = _file_state(path)
         # What was deleted is read to its end as it was.
-        if now is not None and now != look:
+        if now is not None and now != state:
             reason = "; ".join(filter(None, (task.row.reason, _TEXT % path)))
             types = {"target_dtype": row.target_dtype, "golden_dtype": row.golden_dtype}
             return task.row.but(verdict=NOT_COMPARED, reason=reason, cause=CHANGED, **types)
@@ -61,7 +61,7 @@ def _paths(source: ByteSource) -> Iterable[str]:
     )
 
 
-def _look(path: str) -> Optional[Look]:
+def _file_state(path: str) -> Optional[FileState]:
     try:
         status = os.stat(path)
     except OSError:

@@ -15,7 +15,7 @@ from ..system.kernel_files import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prct
 _HEEDED = (signal.SIGTERM, signal.SIGCHLD)
 
 
-def go_below_a_guard() -> None:
+def run_under_guard() -> None:
     """Continue in a child of this process, which guards it from now on; to be called where only one
     thread runs.
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Callable, List, Set, Tuple
 
 from ..errors import NotComparable
-from .guard import go_below_a_guard
+from .guard import run_under_guard
 
 if TYPE_CHECKING:
     from .pool import Child
@@ -96,7 +96,7 @@ def _started(script: str, function: Callable[..., Answer], shown: bool) -> Child
             _local.child = child = Child()
             _pids.add(child.pid)
             # Before anything is imported that starts threads.
-            child.call((go_below_a_guard,))
+            child.call((run_under_guard,))
             child.call((_begin, function, shown))
             return child
         except ProcessDied:

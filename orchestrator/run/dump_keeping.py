@@ -14,7 +14,7 @@ from .engine import Engine
 from .file_signature import DELETED_PREFIX, Signature, look_at
 from .memory_overlaps import note_regions
 from .provisional import Provisional
-from .recompute_before_delete import Ahead
+from .recompute_before_delete import EarlyRecomputation
 from .target_file import PLANNED, TargetFile
 from .watch_options import KEEP_ALL, KEEP_FAILED, WatchOptions
 
@@ -52,7 +52,7 @@ class Keeper:
         engine: Engine,
         say: Callable[[str], None],
         provisional: Provisional,
-        ahead: Optional[Ahead] = None,
+        ahead: Optional[EarlyRecomputation] = None,
     ) -> None:
         self._check_addresses = engine.options.check_addresses
         self._provisional = provisional
@@ -137,7 +137,7 @@ class Keeper:
         if last and self._ahead is not None:
             self._ahead.close()
 
-    def _compute(self, ahead: Ahead, last: bool) -> None:
+    def _compute(self, ahead: EarlyRecomputation, last: bool) -> None:
         """Compute the operators of files that may go: those that come out wrong stay, but where
         nothing is kept.
         """

@@ -92,7 +92,7 @@ class Overlap:
 
 
 @dataclass(frozen=True)
-class _Lived:
+class _Lifetime:
     """An output's stretch of memory and of time; ``until`` is the last op that needs it."""
 
     tensor: str
@@ -129,8 +129,8 @@ def find_overlaps(catalogue: Catalogue, graphs: ModelGraphs) -> Tuple[List[Overl
     overlaps: List[Overlap] = []
     deleted = 0
     for place, files in sorted(catalogue.by_place().items(), key=lambda item: Place.order(item[0])):
-        taken: Dict[str, _Lived] = {}
-        written: Dict[str, _Lived] = {}
+        taken: Dict[str, _Lifetime] = {}
+        written: Dict[str, _Lifetime] = {}
         graph = graphs.of(place.model)
         for file in files:
             if graph is None or file.state == EARLIER:
@@ -146,7 +146,7 @@ def find_overlaps(catalogue: Catalogue, graphs: ModelGraphs) -> Tuple[List[Overl
 
 def _tensors(
     regions: Sequence[Region], name: str, graph: ModelGraph
-) -> Iterator[Tuple[_Lived, bool]]:
+) -> Iterator[Tuple[_Lifetime, bool]]:
     """Yield the outputs of a dump's op (True), and those that its inputs are (False): of a model
     input there is no other dump.
     """
@@ -177,7 +177,7 @@ def _tensors(
         dies, until = _last_need(graph, maker, index)
         tensor = "%s:output:%d" % (maker.name, index)
         yield (
-            _Lived(tensor, address, address + size, execution_key(maker), dies, until),
+            _Lifetime(tensor, address, address + size, execution_key(maker), dies, until),
             kind == OUTPUT,
         )
 
@@ -204,9 +204,9 @@ def _last_need(graph: ModelGraph, op: OpNode, index: int) -> Tuple[Tuple[int, in
     return last, until
 
 
-def _sweep(place: Place, lived: Sequence[_Lived]) -> List[Overlap]:
+def _sweep(place: Place, lived: Sequence[_Lifetime]) -> List[Overlap]:
     overlaps = []
-    needed: List[_Lived] = []
+    needed: List[_Lifetime] = []
     for later in sorted(lived, key=lambda one: one.born):
         # What the op itself takes may be overwritten by it from its first byte on: ops work in
         # place. Elsewhere it overtakes itself.

@@ -47,7 +47,7 @@ class _Waiting(NamedTuple):
     file: str
 
 
-class _Found(NamedTuple):
+class _StoredRow(NamedTuple):
     """What a row in the store says."""
 
     key: str
@@ -187,7 +187,7 @@ class Provisional:
             return False
         if row.kind == "input":
             return self._is_decided(row, self._producers(row, row.number))
-        fed: Optional[Sequence[Optional[_Found]]] = [
+        fed: Optional[Sequence[Optional[_StoredRow]]] = [
             other for other in rows if other.kind == "input"
         ] or self._producers(row, None)
         if fed is not None and any(other is not None and self._fails(other) for other in fed):
@@ -196,7 +196,7 @@ class Provisional:
             can_repeat(row.op_type) and self._near_a_tie(key, row, fed or ())
         )
 
-    def _near_a_tie(self, key: str, row: _Waiting, fed: Sequence[Optional[_Found]]) -> bool:
+    def _near_a_tie(self, key: str, row: _Waiting, fed: Sequence[Optional[_StoredRow]]) -> bool:
         """Tell whether the decisions of an output follow from its inputs, all of which are known:
         then it passes in the end.
         """
@@ -213,10 +213,12 @@ class Provisional:
             self._by_ties[key] = judge.judged(itself) is not itself
         return self._by_ties[key]
 
-    def _fails(self, stored_row: _Found) -> bool:
+    def _fails(self, stored_row: _StoredRow) -> bool:
         return stored_row.verdict == FAIL and stored_row.key not in self._waiting
 
-    def _is_decided(self, row: _Waiting, producers: Optional[Sequence[Optional[_Found]]]) -> bool:
+    def _is_decided(
+        self, row: _Waiting, producers: Optional[Sequence[Optional[_StoredRow]]]
+    ) -> bool:
         """Tell whether all outputs that feed a row are known, and none of them makes it pass."""
         if producers is None or None in producers:
             return False
@@ -226,7 +228,9 @@ class Provisional:
             if producer is not None
         )
 
-    def _producers(self, row: _Waiting, number: Optional[int]) -> Optional[List[Optional[_Found]]]:
+    def _producers(
+        self, row: _Waiting, number: Optional[int]
+    ) -> Optional[List[Optional[_StoredRow]]]:
         """Return the outputs that feed an operator, or one input of it: None in place of one
         without a row; None without a model.
         """
@@ -239,7 +243,7 @@ class Provisional:
             return None
         return [self._output(row.place, *fed) for fed in _feeds(graph, node, number)]
 
-    def _output(self, place: Place, op: str, number: int) -> Optional[_Found]:
+    def _output(self, place: Place, op: str, number: int) -> Optional[_StoredRow]:
         file = self._file_of(place, op)
         rows = self._rows_of(file.rel) if file is not None else []
         return next(
@@ -264,14 +268,14 @@ class Provisional:
             self._files = revision, there
         return self._files[1].get((place, op))
 
-    def _rows_of(self, file: str) -> List[_Found]:
+    def _rows_of(self, file: str) -> List[_StoredRow]:
         sql = "SELECT %s FROM row WHERE target_file = ?" % _COLUMNS
         return [_stored_row(line) for line in self._engine.store.query(sql, (to_sql_text(file),))]
 
 
-def _stored_row(line: Tuple[Any, ...]) -> _Found:
+def _stored_row(line: Tuple[Any, ...]) -> _StoredRow:
     key, file, kind, number, verdict, warning, reason = line
-    return _Found(
+    return _StoredRow(
         from_sql_text(key),
         from_sql_text(file),
         kind,

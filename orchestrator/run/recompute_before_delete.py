@@ -26,7 +26,7 @@ looked at each time.
 """
 
 
-class Ahead:
+class EarlyRecomputation:
     """Computes the operators of files that are to be deleted, and of what reads their outputs where
     the dumps hold no inputs.
 

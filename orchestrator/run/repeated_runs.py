@@ -235,7 +235,7 @@ def compare_runs(
     if len(folders) < 2:
         raise UsageError("%s: two at least are compared" % plural(len(folders), "run"))
     make_folder(out)
-    gathered = _Gathered()
+    gathered = _ComparedRuns()
     results: Dict[int, RunResult] = {}
     errors: Dict[int, InputError] = {}
     for number, folder in enumerate(folders[1:], 2):
@@ -265,7 +265,7 @@ def compare_runs(
 _Key = Tuple[Place, str, str]
 
 
-class _Gathered:
+class _ComparedRuns:
     """The operators that differ in some run."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from ..metrics.pair import divergence_of, in_its_memory, parts_of, row_of, sums_
 from ..metrics.pair_alignment import Part, geometry_of, open_counterpart, require_zero_padding
 from ..metrics.pair_task import PairTask, Settings
 from ..metrics.row import Row
-from ..metrics.unchanged_files import Looks, looks, unless_changed
+from ..metrics.unchanged_files import FileStates, file_states, unless_changed
 from ..metrics.user_metrics import with_user_metrics
 
 
@@ -63,10 +63,10 @@ class SplitPair:
     _first: Optional[MetricResult] = None
     _result: Optional[MetricResult] = None
     _taken: Dict[int, Any] = field(default_factory=dict)
-    _before: Looks = field(init=False)
+    _before: FileStates = field(init=False)
 
     def __post_init__(self) -> None:
-        self._before = looks(self.task)
+        self._before = file_states(self.task)
 
     @property
     def parts(self) -> int:

@@ -218,8 +218,8 @@ class TargetFile:
         """
         self._move("plan")
         self.expected_bytes, self.tensors = (
-            _kept_once(plan.expected_bytes),
-            _kept_once((plan.n_inputs, plan.n_outputs)),
+            _shared(plan.expected_bytes),
+            _shared((plan.n_inputs, plan.n_outputs)),
         )
         self.missing, self.pending = missing, pending or NOTHING
 
@@ -307,7 +307,7 @@ def _inside(folder: str, name: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _kept_once(value: Any) -> Any:
+def _shared(value: Any) -> Any:
     """Return what is equal to a value, the same one for all files."""
     return value
 

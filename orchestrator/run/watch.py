@@ -47,7 +47,7 @@ from .options import ComparisonOptions
 from .progress import OnStage
 from .provisional import Provisional
 from .recomputation import NONE
-from .recompute_before_delete import Ahead
+from .recompute_before_delete import EarlyRecomputation
 from .result import RunResult
 from .target_file import TargetFile
 from .watch_end import Process
@@ -205,7 +205,7 @@ class Watch:
             self.engine, self.arrivals, self.folders, self.store, self.provisional
         )
         computes = self.watch.keep != KEEP_ALL and run.options.recompute != NONE
-        ahead = Ahead(self.engine, run.recomputation()) if computes else None
+        ahead = EarlyRecomputation(self.engine, run.recomputation()) if computes else None
         self.keeper = Keeper(self.watch, self.engine, self.say, self.provisional, ahead)
         self.tables = TableKeeper(run, self.say)
         self._replan_at = 0.0

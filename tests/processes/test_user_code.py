@@ -87,7 +87,7 @@ def test_user_processes_end_when_the_function_crashes_or_hangs(script, words, sa
     assert not living(script)
 
 
-@pytest.mark.parametrize("first", [usercode.go_below_a_guard, usercode._begin])
+@pytest.mark.parametrize("first", [usercode.run_under_guard, usercode._begin])
 def test_a_user_function_killed_at_its_start_is_called_again(script, monkeypatch, first):
     """As one that the system killed: the user's code has no part in that, and is called in another
     one.
