@@ -63,14 +63,7 @@ def connected(address: ClusterAddress) -> Iterator[Connection]:
         raise EnvironmentProblem(
             "a cluster needs Dask: %s" % error, hint="pip install 'goldwatch[dask]'"
         ) from None
-    # Its messages about dying workers and lost connections are replaced by ours.
-    level = logging.getLogger("goldwatch").getEffectiveLevel()
-    quiet = logging.CRITICAL if level > logging.DEBUG else logging.DEBUG
-    for name in ["asyncio", "distributed", *logging.root.manager.loggerDict]:
-        # Some of Dask's have a level of their own; asyncio tells of the tasks that Dask has
-        # dropped.
-        if name.split(".")[0] in ("asyncio", "distributed"):
-            logging.getLogger(name).setLevel(quiet)
+    quiet = _silence_loggers()
     security = _security(address)
     with contextlib.ExitStack() as stack:
         # Ctrl-C in the terminal is for us alone: we end the workers that we have started.
@@ -110,6 +103,20 @@ def connected(address: ClusterAddress) -> Iterator[Connection]:
             raise EnvironmentProblem(
                 "%s: the Dask scheduler %s" % (address.shown, what), hint=GOES_ON
             ) from None
+
+
+def _silence_loggers() -> int:
+    """Set the level of Dask's loggers, whose messages about dying workers and lost connections are
+    replaced by ours; return it.
+    """
+    level = logging.getLogger("goldwatch").getEffectiveLevel()
+    quiet = logging.CRITICAL if level > logging.DEBUG else logging.DEBUG
+    for name in ["asyncio", "distributed", *logging.root.manager.loggerDict]:
+        # Some of Dask's have a level of their own; asyncio tells of the tasks that Dask has
+        # dropped.
+        if name.split(".")[0] in ("asyncio", "distributed"):
+            logging.getLogger(name).setLevel(quiet)
+    return quiet
 
 
 def _leave(client: Any) -> None:

@@ -482,7 +482,36 @@ def _find_cases(
     files: Mapping[str, str],
     combinations: Sequence[Shapes],
 ) -> None:
-    """Find the runs: those that are asked for, each gear of a dynamic om, or the only one."""
+    """Find the runs: the requested ones, each gear of a dynamic om, or the only one."""
+    chosen = _chosen_shapes(plan, offline, combinations)
+    if plan.request.golden is not None:
+        missing = [each.name for each in original.inputs if each.name not in files]
+        if missing or len(chosen) > 1:
+            problem = "that of %s is missing" % listed(missing, 4) if missing else "of one shape"
+            plan.problems.append(
+                Problem(
+                    "--golden: golden data are of one run: give the very inputs, %s" % problem,
+                    "-i NAME=FILE",
+                )
+            )
+    names = [folder_name(shapes) for shapes in chosen]
+    for number, shapes in enumerate(chosen or [{}]):
+        paired = pair_inputs(original, offline.inputs, files, shapes)
+        name = names[number] if len(chosen) > 1 else ""
+        if name and names.index(name) != number:
+            name = "%s_%d" % (name, number)
+        plan.cases.append(Case(dict(shapes), name, paired))
+    texts = [
+        text for case in plan.cases for text in [*case.paired.wrong_shapes, *case.paired.problems]
+    ]
+    of_shapes = {text for case in plan.cases for text in case.paired.wrong_shapes}
+    plan.problems += [Problem(text, is_usage=text in of_shapes) for text in dict.fromkeys(texts)]
+    plan.notes += dict.fromkeys(text for case in plan.cases for text in case.paired.notes)
+
+
+def _chosen_shapes(
+    plan: Plan, offline: OfflineModel, combinations: Sequence[Shapes]
+) -> List[Shapes]:
     dynamic = offline.dynamic
     chosen: List[Shapes] = list(combinations)
     if dynamic is not None and not chosen and dynamic.kind != SHAPE:
@@ -516,29 +545,7 @@ def _find_cases(
             plan.notes.append(
                 "the om's shapes are fixed: --shapes %s must be just these" % shapes_text(shapes)
             )
-    if plan.request.golden is not None:
-        missing = [each.name for each in original.inputs if each.name not in files]
-        if missing or len(chosen) > 1:
-            problem = "that of %s is missing" % listed(missing, 4) if missing else "of one shape"
-            plan.problems.append(
-                Problem(
-                    "--golden: golden data are of one run: give the very inputs, %s" % problem,
-                    "-i NAME=FILE",
-                )
-            )
-    names = [folder_name(shapes) for shapes in chosen]
-    for number, shapes in enumerate(chosen or [{}]):
-        paired = pair_inputs(original, offline.inputs, files, shapes)
-        name = names[number] if len(chosen) > 1 else ""
-        if name and names.index(name) != number:
-            name = "%s_%d" % (name, number)
-        plan.cases.append(Case(dict(shapes), name, paired))
-    texts = [
-        text for case in plan.cases for text in [*case.paired.wrong_shapes, *case.paired.problems]
-    ]
-    of_shapes = {text for case in plan.cases for text in case.paired.wrong_shapes}
-    plan.problems += [Problem(text, is_usage=text in of_shapes) for text in dict.fromkeys(texts)]
-    plan.notes += dict.fromkeys(text for case in plan.cases for text in case.paired.notes)
+    return chosen
 
 
 def _gears(gears: Sequence[Tuple[int, ...]]) -> str:

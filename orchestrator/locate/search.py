@@ -388,6 +388,7 @@ class Search:
         sizes = [os.path.getsize(os.path.join(golden, name)) for name in golden_files(golden)]
         return [max([_LEAST_OUTPUT_BYTES, *sizes])] * offline.outputs if sizes else []
 
+    # One step: its command, and everything that decides whether it was done before.
     def _run(self, case: Case) -> Step:
         plan, folder = self.plan, self.folder(case)
         out, outputs, dumps, acl = (

@@ -412,6 +412,32 @@ def _drawn(
     numbers: Mapping[Tuple[int, int], int],
 ) -> Dict[str, Any]:
     group = inside.group
+    boxes = _boxes(inside, ops)
+    # The first ports were numbered before -1 was: their order is that of the numbers given.
+    for source in sorted(inside.ports, key=inside.ports.__getitem__):
+        op_type = "from outside" if source < 0 else "from " + ops[source].type
+        boxes.append(NetworkOp("several more" if source < 0 else ops[source].name, op_type, ()))
+    drawn = drawing(boxes, {})
+    ports = sorted(inside.ports, key=inside.ports.__getitem__)
+    for at, box in enumerate(drawn["ops"]):
+        if at >= len(group.members):
+            box.update(port=ports[at - len(group.members)], number=-1)
+            continue
+        member = group.members[at]
+        if isinstance(member, Group):
+            box.update(
+                group=numbers[group_index, at],
+                number=-1,
+                type="%d ops" % len(member.ops()),
+                name=member.label,
+            )
+        else:
+            box.update(number=member, name=ops[member].name, verdict=verdicts.get(ops[member].name))
+    return {"label": printable(group.label), "note": group.note, "drawing": drawn}
+
+
+def _boxes(inside: _Inside, ops: Sequence[NetworkOp]) -> List[NetworkOp]:
+    group = inside.group
     boxes: List[NetworkOp] = []
     for at, member in enumerate(group.members):
         flows, controls = [], []
@@ -449,27 +475,7 @@ def _drawn(
                     controls=tuple(controls),
                 )
             )
-    # The first ports were numbered before -1 was: their order is that of the numbers given.
-    for source in sorted(inside.ports, key=inside.ports.__getitem__):
-        op_type = "from outside" if source < 0 else "from " + ops[source].type
-        boxes.append(NetworkOp("several more" if source < 0 else ops[source].name, op_type, ()))
-    drawn = drawing(boxes, {})
-    ports = sorted(inside.ports, key=inside.ports.__getitem__)
-    for at, box in enumerate(drawn["ops"]):
-        if at >= len(group.members):
-            box.update(port=ports[at - len(group.members)], number=-1)
-            continue
-        member = group.members[at]
-        if isinstance(member, Group):
-            box.update(
-                group=numbers[group_index, at],
-                number=-1,
-                type="%d ops" % len(member.ops()),
-                name=member.label,
-            )
-        else:
-            box.update(number=member, name=ops[member].name, verdict=verdicts.get(ops[member].name))
-    return {"label": printable(group.label), "note": group.note, "drawing": drawn}
+    return boxes
 
 
 def _short(name: str, prefix: str) -> str:

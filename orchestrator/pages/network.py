@@ -154,6 +154,7 @@ def near(ops: Sequence[NetworkOp], focus: Sequence[int], most: int) -> List[int]
     return sorted(nearby)
 
 
+# One sequence: the layout needs all sizes, and the edges the layout.
 def drawing(
     ops: Sequence[NetworkOp], verdicts: Mapping[str, str], chosen: Optional[Sequence[int]] = None
 ) -> Dict[str, Any]:

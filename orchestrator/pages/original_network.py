@@ -23,6 +23,7 @@ from ..submodel.tf_original import TfOriginal
 from .network import Flow, NetworkOp, weight_words
 
 
+# One pass over the nodes; its helpers share the shapes and names that are known.
 def original_network(
     original: Original, golden: Optional[GoldenSet]
 ) -> Tuple[List[NetworkOp], List[Dict[str, Any]]]:

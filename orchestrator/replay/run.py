@@ -50,6 +50,7 @@ _EXPLAINED = "no more than the operator's arithmetic explains"
 _ASIDE = ".replay-"
 
 
+# One sequence: store, processes and folders stay open until the result has been written.
 def replay(
     options: ReplayOptions,
     jobs: int = 1,
