@@ -241,6 +241,7 @@ def _checked(metrics: Sequence[str]) -> Tuple[str, ...]:
     return names
 
 
+# One check after the other, each with its own message.
 def _array(values: Any, side: str) -> np.ndarray:
     """Return one side as an array; InputError where it is none that can be compared."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):

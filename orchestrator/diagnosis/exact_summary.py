@@ -44,6 +44,7 @@ class DifferingOp(NamedTuple):
     inputs: str
 
 
+# One sequence: the rows are walked twice, and what the first walk finds selects from the second.
 def exact_summary(
     summary: Summary,
     rows: Iterable[Union[Row, RowDigest]],
@@ -147,6 +148,7 @@ def _fails(tensors: Mapping[int, Observation]) -> bool:
     return any(tensor.verdict == FAIL for tensor in tensors.values())
 
 
+# One sentence for each state of the first operator.
 def _sentence(first: FirstDivergence, differing: List[DifferingOp], modelled: bool) -> str:
     named = "%s (%s)" % (first.op, first.op_type) if first.op_type else first.op
     where = where_words(first.place)

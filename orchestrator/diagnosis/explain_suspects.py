@@ -137,6 +137,7 @@ class TensorReader:
         return read, self.pair(op, output) if read and len(read) == len(inputs) else None
 
 
+# One loop: which tensors are read depends on how each suspect was found.
 def with_explanations(
     suspects_found: Sequence[Tuple[Suspect, Estimate]],
     observed: ObservedOps,

@@ -199,6 +199,7 @@ def only_digest_known(row: RowDigest) -> Row:
     raise LookupError("only the digest of %s is known" % row.observation.tensor)
 
 
+# One sequence: every field of the summary follows from the same counts.
 def summarise(
     rows: Iterable[Union[Row, RowDigest]],
     ops: int,

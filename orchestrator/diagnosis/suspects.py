@@ -168,6 +168,7 @@ def _clusters(by_op: Dict[str, List[Estimate]], estimates: Estimates) -> Dict[st
     }
 
 
+# One phrase for each kind of evidence, the most certain kind first.
 def _finding(entry: Estimate) -> str:
     """Return the evidence of an estimate as a phrase with its numbers."""
     if entry.fed_otherwise and entry.output.golden_alone:

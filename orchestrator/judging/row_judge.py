@@ -113,6 +113,7 @@ class RowJudge:
             )
         return judgement
 
+    # One decision: each step may replace the verdict of the one before.
     def _decided(self, measured: Measurement) -> _Outcome:
         row, result = measured.row, measured.result
         judgement = (

@@ -237,6 +237,7 @@ class Planner:
             return None
         return name
 
+    # One case for each state of a planned tensor.
     def plan(
         self,
         entry: DumpEntry,

@@ -361,6 +361,7 @@ class _Planned:
             golden_index=number,
         )
 
+    # One output: each missing part ends it with a row that says so.
     def _plan(
         self, text: OutputText, plan: RowPlan, made: Optional[_NetworkOutput], at: Optional[int]
     ) -> None:

@@ -352,6 +352,7 @@ class Run:
         with _uncollected():
             return self._finished(program, on_stage)
 
+    # One sequence: all result files are written from the same summary.
     def _finished(self, program: Optional[Mapping[str, Any]], on_stage: OnStage) -> RunResult:
         from ..diagnosis.exact_summary import EXACT, exact_summary
         from ..diagnosis.outputs_summary import OUTPUTS, outputs_summary
