@@ -57,7 +57,7 @@ def compare_runs(ours: str, others: str) -> Dict[str, Any]:
 
 
 def check_sentence(backend: str, version: str, check: Dict[str, Any]) -> str:
-    """Return what came of a comparison, in one line."""
+    """Return the result of a comparison as one line."""
     text = "checked with backend %s %s: %d tensors, %d of them equal" % (
         backend,
         version,

@@ -48,7 +48,7 @@ class Deinplaced:
     changed_outputs: List[Dict[str, str]] = field(default_factory=list)
 
     def report(self) -> Dict[str, Any]:
-        """Return what was done as a JSON document."""
+        """Return the changes as a JSON document."""
         return {
             "renamed": self.renamed,
             "removed": self.removed,

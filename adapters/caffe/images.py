@@ -62,7 +62,7 @@ class Transform:
 
 
 def transform_from(message: Optional[Message], model_folder: str) -> Transform:
-    """Return what a layer's transform_param says.
+    """Return the transform of a layer's transform_param.
 
     Parameters
     ----------

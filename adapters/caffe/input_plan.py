@@ -79,7 +79,7 @@ class Batch:
 
 
 def plan_batches(specs: Sequence[str], inputs: Sequence[NetInput], random: bool) -> List[Batch]:
-    """Return what each run reads.
+    """Return the inputs of each run.
 
     Parameters
     ----------

@@ -443,8 +443,8 @@ WEIGHTED = frozenset(
 
 
 def has_weights(layer: Layer) -> bool:
-    """Tell whether a layer has weights of its own by its type and its number of bottoms; of unknown
-    types nobody knows.
+    """Tell whether a layer has weights of its own, by its type and its number of bottoms; False for
+    unknown types.
     """
     if layer.type == "Scale" and len(layer.bottoms) > 1:
         return bool(own_parameters(layer).get("bias_term", False))

@@ -41,8 +41,8 @@ class _Sum(threading.Thread):
 
 
 def work(job: Dict[str, Any], parent: Parent) -> int:
-    """Do one job: every batch's result is told as it is there (``runs``), and the backend with the
-    last (``result``).
+    """Do one job: every batch's result is sent as soon as it is there (``runs``), and the backend
+    with the result.
     """
     before, after = job["paths"]
     sys.path[1:1] = before

@@ -224,8 +224,8 @@ def _inputs(
 def _folder_doubts(
     options: DumpOptions, model: OnnxModel, items: Mapping[str, Item], others: Sequence[str]
 ) -> List[str]:
-    """Return what is to be said of the files of a folder that are no input's, and of the inputs
-    that have none there.
+    """Return warnings about files of a folder that belong to no input, and about inputs without a
+    file there.
 
     Raises
     ------
@@ -264,9 +264,7 @@ def _folder_doubts(
 
 
 def _doubts(options: DumpOptions, model: OnnxModel, shapes: Mapping[str, Shape]) -> List[str]:
-    """Return what makes it doubtful that the compiled model is made of this model with these
-    inputs.
-    """
+    """Return warnings that the compiled model may not be made of this model with these inputs."""
     text = (
         "input %s has the shape %s here, the compiled model was made with %s: its tensors have "
         "other shapes"
@@ -330,7 +328,7 @@ def _result_of(outcome: Outcome, options: DumpOptions) -> Dict[str, Any]:
 
 
 def _manifest_of(messages: Mapping[str, Any]) -> Dict[str, Any]:
-    """Return the manifest as far as a child that died has told it."""
+    """Return the manifest as far as a child that died has sent it."""
     begun = dict(messages.get("begun", {}))
     begun["source"] = dict(messages.get("sums", {}), **begun.get("source", {}))
     if "original" in messages:

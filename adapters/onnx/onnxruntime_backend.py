@@ -374,7 +374,9 @@ def _array(value: Any, entry: Optional[OnnxType]) -> np.ndarray:
 def sliced(
     targets: Sequence[Target], sizes: Mapping[str, int], budget_bytes: int
 ) -> List[List[Target]]:
-    """Return the targets in slices of at most so many bytes each, in order; a larger one alone."""
+    """Return the targets in slices of at most ``budget_bytes``, in order; a larger target is a
+    slice by itself.
+    """
     slices: List[List[Target]] = []
     left = 0
     for target in targets:

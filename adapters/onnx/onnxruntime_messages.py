@@ -39,7 +39,7 @@ def missing_package(package: str, error: ImportError) -> GoldwatchError:
 def explained(
     error: BaseException, model: OnnxModel, names: Sequence[str], version: str
 ) -> GoldwatchError:
-    """Return what is raised for an exception of onnxruntime's.
+    """Return the error for an exception of onnxruntime.
 
     Parameters
     ----------

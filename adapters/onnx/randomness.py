@@ -101,7 +101,7 @@ def constants_of(model: OnnxModel) -> Dict[str, OnnxTensor]:
             }
         )
     for value in model.graph.inputs:
-        # Somebody may feed it.
+        # The user may feed it.
         if model.ir_version >= 4:
             constants.pop(value.name, None)
     return constants

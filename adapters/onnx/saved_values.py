@@ -136,7 +136,7 @@ def make_plan(
     feeds: Sequence[Feed] = (),
     graphs: Optional[List[NamedGraph]] = None,
 ) -> Plan:
-    """Return what is saved of the main graph.
+    """Return the plan of the main graph.
 
     Parameters
     ----------
@@ -173,8 +173,8 @@ def make_plan(
 
 
 def _skipped_of(name: str, node: OnnxNode) -> List[Tuple[str, str]]:
-    """Return what a node has that is never saved: a Constant itself, the nodes of bodies that no om
-    has.
+    """Return the outputs of a node that are never saved: those of a Constant, and of nodes in
+    bodies that no om has.
     """
     if is_constant(node):
         return [(name, CONSTANT)]
@@ -212,7 +212,7 @@ def skipped_branch(named: NamedGraph, if_name: str) -> List[Tuple[str, str]]:
 
 
 def skipped_within(named: NamedGraph) -> List[Tuple[str, str]]:
-    """Return what a branch that was taken has that is never saved."""
+    """Return the values of a branch that was taken that are never saved."""
     return [
         entry
         for name, node in zip(named.names, named.graph.nodes)

@@ -110,8 +110,8 @@ def tensorflow_v1() -> Any:
 
 
 def load_frozen(v1: Any, path: str, control_edges: bool = True) -> None:
-    """Put a frozen graph into the current graph, without its control edges where they are not
-    wanted.
+    """Import a frozen graph into the current graph, without its control edges unless
+    ``control_edges``.
 
     Raises FormatError or InputError where it is none.
     """

@@ -212,7 +212,7 @@ class DumpHook(session_run_hook.SessionRunHook):  # type: ignore[misc]
         _raise_missing(self._recorder)
 
     def _forget(self) -> None:
-        """Give up a step that raised: its after_run was never called."""
+        """Drop a step that raised: its after_run was never called."""
         if self._ticket is not None:
             ticket, self._ticket = self._ticket, None
             self._recorder.give_up(

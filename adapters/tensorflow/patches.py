@@ -427,7 +427,7 @@ def _unwrap_local_cli(module: Any) -> None:
 
 
 def _unwrap_cli_hook(module: Any) -> None:
-    """Let a LocalCLIDebugHook do nothing."""
+    """Make a LocalCLIDebugHook do nothing."""
     module.LocalCLIDebugHook.before_run = lambda self, run_context: None
     module.LocalCLIDebugHook.after_run = lambda self, run_context, run_values: None
 

@@ -314,7 +314,7 @@ def golden_config(config: Any = None) -> Any:
 
 
 def optimiser_state(config: Any) -> str:
-    """Tell in words whether a session of this ConfigProto (or None) runs the graph as it is."""
+    """Return in words whether a session of this ConfigProto (or None) runs the graph unchanged."""
     if config is None or not hasattr(config, "graph_options"):
         return GRAPPLER_ON
     off = config.graph_options.rewrite_options.disable_meta_optimizer

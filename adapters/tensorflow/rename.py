@@ -69,7 +69,7 @@ class Renaming:
 
 
 def plan_renames(folder: str, rules: Sequence[Tuple[str, str]] = ()) -> List[Renaming]:
-    """Return what to do with each .npy file directly in ``folder``, sorted by name.
+    """Return the action for each .npy file directly in ``folder``, sorted by name.
 
     Parameters
     ----------

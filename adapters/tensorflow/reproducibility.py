@@ -92,7 +92,7 @@ def _type(entry: Dict[str, Any]) -> str:
 
 
 def advice(differences: List[Difference]) -> List[str]:
-    """Return what to change so that the script repeats itself, by the kinds of op that differ."""
+    """Return how to make the script reproducible, by the kinds of op that differ."""
     types = {difference.op_type for difference in differences}
     lines: List[str] = []
     if any(kind.startswith(_RANDOM) for kind in types):

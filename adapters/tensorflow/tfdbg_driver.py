@@ -307,7 +307,7 @@ def load_saved(path: str) -> Optional[np.ndarray]:
 
 
 def _force_readline(module: Any) -> None:
-    """Give the readline interface whatever the script asked for: no terminal is needed."""
+    """Use the readline interface whatever the script requested: no terminal is needed."""
     original = module.get_ui
 
     def get_ui(ui_type: str, *values: Any, **keywords: Any) -> Any:

@@ -42,7 +42,7 @@ _RESOURCES = ("initialize_system", "shutdown_system")
 
 
 def install() -> None:
-    """Let ``import npu_bridge`` (and npu_device) find the stand-in."""
+    """Make ``import npu_bridge`` (and npu_device) find the stand-in."""
     sys.meta_path.insert(0, _Finder())
 
 
