@@ -188,7 +188,6 @@ class _Run:
         self.acl.call("mdl.unload", self.model)
 
     def _shapes(self) -> List[Tuple[str, Shape]]:
-        """Return name and shape of each input in this run."""
         named: Dict[str, Sequence[int]] = {**(self.job["dims"] or {}), **(self.job["shape"] or {})}
         shapes = []
         for number in range(self.count):
@@ -343,7 +342,6 @@ class _Run:
         return path
 
     def _output_shape(self, number: int) -> Shape:
-        """Return the shape that an output has in this run."""
         acl = self.acl
         if self.job["shape"] and acl.function("mdl.get_dataset_tensor_desc") is not None:
             desc = acl.function("mdl.get_dataset_tensor_desc")(self.output_dataset, number)

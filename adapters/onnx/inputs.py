@@ -215,7 +215,6 @@ def _refuse_kind(value: OnnxValue) -> None:
 
 
 def _sizes(declared: Optional[Sequence[Dim]], shape: Shape) -> Dict[str, int]:
-    """Return the sizes of a shape's named dims."""
     return {dim: size for dim, size in zip(declared or (), shape) if isinstance(dim, str)}
 
 

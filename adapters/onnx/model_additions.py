@@ -109,7 +109,7 @@ def inlined(
 
 
 def _rest(file: WireFile, span: Span, left_out: Collection[int]) -> bytes:
-    """Return a message's fields but for some."""
+    """Return the fields of a message except those of some numbers."""
     out = io.BytesIO()
     start = span[0]
     for number, _, _, last in file.inside(*span):

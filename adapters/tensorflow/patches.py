@@ -427,7 +427,6 @@ def _unwrap_local_cli(module: Any) -> None:
 
 
 def _unwrap_cli_hook(module: Any) -> None:
-    """Make a LocalCLIDebugHook do nothing."""
     module.LocalCLIDebugHook.before_run = lambda self, run_context: None
     module.LocalCLIDebugHook.after_run = lambda self, run_context, run_values: None
 

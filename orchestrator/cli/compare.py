@@ -361,7 +361,7 @@ def _compare(
     cluster: Optional[ClusterAddress],
     compare_them: Callable[..., RunResult],
 ) -> int:
-    """Compare, and print what came of it; return the exit code."""
+    """Compare and print the result; return the exit code."""
     with ProgressBar("comparing", arguments.quiet) as bar, comparers(cluster, bar) as elsewhere:
         result = compare_them(
             options,

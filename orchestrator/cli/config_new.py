@@ -278,7 +278,6 @@ def new(arguments: _Arguments) -> None:
 
 
 def _request(arguments: _Arguments) -> Request:
-    """Return the library's request for these options."""
     if arguments.plan_file is not None:
         _only_with_plan(arguments)
         plan = _read_plan_file(arguments.plan_file)
@@ -431,7 +430,6 @@ def _write(path: str, text: str) -> None:
 def _report(
     form: str, output: Optional[str], configuration: Configuration, output_format: str
 ) -> None:
-    """Print the configuration, or what was written."""
     if output_format == "json":
         print_json(
             {

@@ -199,7 +199,6 @@ def _recomputed(recomputed: Mapping[str, Any]) -> str:
 
 
 def _host(host: Mapping[str, Any]) -> str:
-    """Return the outcome of a host's run."""
     counts = (
         (host["passed"], "pass"),
         (host["failed"], "fail"),

@@ -280,7 +280,7 @@ class Dispatcher:
 
 
 def _can(workers: Optional[List[str]], there: Mapping[str, int]) -> bool:
-    """Return whether one of some workers is there; None: of any."""
+    """Return whether one of some workers is there (any for None)."""
     return any(worker in there for worker in (there if workers is None else workers))
 
 

@@ -166,7 +166,7 @@ class OpenRun:
         )
 
     def _begin(self, order: Order) -> Tuple[Engine, List[Optional[TargetFile]]]:
-        """Return an engine that knows an order's files, and these."""
+        """Return an engine that knows an order's files, and these files."""
         catalogue = Catalogue(self.options.target)
         engine = Engine(
             self.options,
@@ -216,7 +216,6 @@ class OpenRun:
 
 
 def _address() -> str:
-    """Return this worker's address."""
     from distributed import get_worker
 
     return str(get_worker().address)

@@ -127,5 +127,5 @@ class Work:
 
     @property
     def _pace(self) -> float:
-        """How many seconds of these workers one estimated second is."""
+        """Return the seconds of these workers for one estimated second."""
         return self._measured / self._estimated if self._estimated and self._measured else 1.0

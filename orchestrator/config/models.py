@@ -150,7 +150,7 @@ def file_names(graph: ModelGraph) -> List[str]:
 
 
 def _stem(name: str) -> str:
-    """Return what an .om file is called without folder and suffix."""
+    """Return the name of an .om file without folder and suffix."""
     base = os.path.basename(name)
     return base[:-3] if base.endswith(".om") and base != ".om" else base
 

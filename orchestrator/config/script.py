@@ -278,7 +278,7 @@ class _Reader:
         )
 
     def _plain(self, name: str, value: Any) -> Any:
-        """Return 0 and 1 as what they mean for a switch."""
+        """Return 0 and 1 as the booleans they are for a switch."""
         return self._switch(value) if name in _MEMBERS else value
 
     def _assignment(self, target: ast.Attribute, value: Any, node: Any, scope: int) -> None:

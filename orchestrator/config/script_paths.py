@@ -173,7 +173,7 @@ def _leaves(statement: ast.AST) -> bool:
 
 
 def _constant(test: ast.AST) -> Optional[bool]:
-    """Return what a condition always is, or None."""
+    """Return the constant value of a condition, or None."""
     try:
         return bool(ast.literal_eval(test))
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):

@@ -220,7 +220,6 @@ def left_out(data: bytes, file: str) -> List[Finding]:
 
 
 def _kind(document: Mapping[str, Any]) -> str:
-    """Return ``acl``, ``npu`` or ``plan``."""
     if "dump" in document:
         return "acl"
     return (

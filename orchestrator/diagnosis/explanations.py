@@ -557,7 +557,7 @@ def _of_integers(estimate: Estimate, pair: Optional[AlignedPair]) -> List[Explan
 
 
 def _of_row(estimate: Estimate) -> List[Explanation]:
-    """Return what the row alone tells."""
+    """Return the explanations that follow from the row alone."""
     row = estimate.output
     if row.spoiled:
         if row.inf[0]:

@@ -86,7 +86,7 @@ class Difference(NamedTuple):
 
 
 def _named(devices: Sequence[str]) -> str:
-    """Return devices as words, of many the first ones."""
+    """Return devices as words; of many only the first ones."""
     return ("device " if len(devices) == 1 else "devices ") + listed(devices, _MOST_NAMED)
 
 

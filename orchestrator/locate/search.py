@@ -513,7 +513,7 @@ class Search:
         return "%s/%s" % (case.name, step) if case.name else step
 
     def _own_command(self, until: str) -> List[str]:
-        """Return the call of this very command that ends behind a step."""
+        """Return the command of this search that ends after a step."""
         request = self.plan.request
         words = ["goldwatch", "locate", request.model, request.om]
         words += [word for text in request.inputs for word in ("-i", text)]
@@ -525,7 +525,7 @@ class Search:
 
 
 def _ended_well(out: str) -> bool:
-    """Tell whether the program of a run came to its own end."""
+    """Tell whether the program of a run ended by itself."""
     try:
         program = stored_result(out).summary.program
     except GoldwatchError:

@@ -153,7 +153,7 @@ class Steps:
         return code
 
     def _changes(self, step: Step) -> List[str]:
-        """Return what of a step that was done is otherwise now."""
+        """Return what has changed since a step was done."""
         known = self._state.get(step.name)
         if known is None or not known.get("done"):
             return []
@@ -223,7 +223,7 @@ def _is_same(path: str, before: Optional[Mapping[str, Any]]) -> bool:
 
 
 def _remove(path: str) -> None:
-    """Remove what a step had made; nothing is followed."""
+    """Remove the files of a step; links are not followed."""
     if os.path.islink(path) or os.path.isfile(path):
         os.unlink(path)
     elif os.path.isdir(path):

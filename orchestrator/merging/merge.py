@@ -307,7 +307,7 @@ class Merge:
         return True
 
     def _part(self, host: str, now: RunPosition) -> Optional[RowRange]:
-        """Return what is new of a run."""
+        """Return the new rows of a run."""
         if not now.began_ns:
             return None
         read = self.merged.reads.get(host)
@@ -378,7 +378,7 @@ class Merge:
             )
 
     def _may_come(self) -> bool:
-        """Tell whether something is on the way of a host that answers."""
+        """Tell whether a host that answers may still send something."""
         return any(
             self._by_host[host].state != SILENT
             for host in self._batches.hosts | set(self._again_at)

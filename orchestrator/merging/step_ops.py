@@ -156,7 +156,7 @@ class Gathered:
 
 
 def _numbers(values: Sequence[Any]) -> List[float]:
-    """Return those that are numbers; NaN is none."""
+    """Return the values that are numbers, NaN excluded."""
     numbers = [value for value in values if type(value) is float]
     if len(numbers) < len(values):
         numbers = [number for number in map(number_of, values) if number is not None]

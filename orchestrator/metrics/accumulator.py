@@ -181,7 +181,6 @@ class Accumulator:
             self._sums = sums
 
     def _add_by_numpy(self, x: np.ndarray, y: np.ndarray, where: Optional[Where]) -> None:
-        """Add one piece."""
         x, y = plain_floats(x), plain_floats(y)
         work = workspace()
         x64, y64 = load(x, work.x, work.bits), load(y, work.y, work.bits)

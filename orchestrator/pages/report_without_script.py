@@ -292,7 +292,7 @@ def _varying(places: Sequence[Place]) -> List[Tuple[str, str]]:
 
 
 def _where(place: Place, varying: Sequence[Tuple[str, str]]) -> str:
-    """Return what tells a place from the run's others."""
+    """Return the parts that distinguish a place from the run's others."""
     return ", ".join("%s %s" % (label, getattr(place, name) or "-") for name, label in varying)
 
 

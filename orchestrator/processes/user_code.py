@@ -122,7 +122,7 @@ def user_code_pids() -> List[int]:
 
 
 def _how(status: int) -> str:
-    """Return how a process ended, of its exit status."""
+    """Return how a process ended, from its exit status."""
     return "signal %d" % -status if status < 0 else "exit code %d" % status
 
 

@@ -241,7 +241,6 @@ def _left(rows: List[Row]) -> List[str]:
 
 
 def _end_of(program: Mapping[str, Any]) -> str:
-    """Return how a program ended."""
     if program.get("signal"):
         return str(program["signal"])
     return "exit code %s" % program.get("exit_code", "unknown")

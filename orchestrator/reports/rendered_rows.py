@@ -258,7 +258,7 @@ class _Texts:
         return [data[begin:end] for begin, end in zip(bounds, bounds[1:])]
 
     def _pieces(self, slots: Array) -> Iterator[bytes]:
-        """Yield texts; those that lie behind one another at once."""
+        """Yield texts; adjacent ones together."""
         if self._file is None or not len(slots):
             return
         breaks = np.flatnonzero(np.diff(slots) != 1)

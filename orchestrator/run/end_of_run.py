@@ -156,7 +156,7 @@ def _settle_loops(engine: Engine, files: List[TargetFile]) -> Dict[str, int]:
 
 
 def _forget_moved(engine: Engine) -> None:
-    """A file that was moved within TARGET counts where it is now."""
+    """Count a file that was moved within TARGET at its new path only."""
     gone = list(engine.catalogue.in_state(GONE))
     if not gone:
         return
@@ -280,7 +280,7 @@ def _lost_outputs(engine: Engine, place: Place, files: Sequence[TargetFile]) -> 
 
 
 def _unnamed(engine: Engine) -> Dict[Place, List[Row]]:
-    """Return the rows of files whose hash names nothing explains."""
+    """Return the rows of files with a hash name that no mapping.csv explains."""
     unnamed: Dict[Place, List[Row]] = {}
     for path, place in sorted(engine.catalogue.unresolved.items()):
         if os.path.exists(path):

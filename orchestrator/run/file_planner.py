@@ -451,7 +451,7 @@ class Planner:
 
 
 def _slice_text(part: Optional[Tuple[int, int]]) -> str:
-    """Return what the TensorIndex of a slice's rows ends with."""
+    """Return the end of the TensorIndex in a slice's rows."""
     return "" if part is None else ":context%d:thread%d" % part
 
 

@@ -164,7 +164,6 @@ def no_dumps(target: str, golden: str, tree: DumpTree) -> InputError:
 
 
 def _golden_notes(run: Run) -> List[str]:
-    """Return the notes about GOLDEN."""
     golden = run.goldens.every
     notes = ["GOLDEN: " + note if golden.kind == "npu" else note for note in golden.notes]
     if run.goldens.fx and run.goldens.step_names:

@@ -124,7 +124,7 @@ def run_status(store: RunStore, options: ComparisonOptions) -> RunStatus:
 
 
 def _so_far(store: RunStore, options: ComparisonOptions) -> RunStatus:
-    """Judge the rows that there are; ops are those that have rows."""
+    """Judge the rows so far; ops are those that have rows."""
     summary, sentence = _judged_anew(store, options)
     note = _UNFINISHED % summary.rows
     if (

@@ -308,7 +308,7 @@ def _inside(folder: str, name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _shared(value: Any) -> Any:
-    """Return what is equal to a value, the same one for all files."""
+    """Return an equal value that all files share."""
     return value
 
 

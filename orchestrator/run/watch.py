@@ -370,7 +370,7 @@ class Watch:
             self._rows.append((row, final))
 
     def _take_turn(self, last: bool = False) -> Turn:
-        """Return what has come since the last turn."""
+        """Return what has happened since the last turn."""
         turn = Turn(self._rows, self._files, self.meter.measure(last), self._divergence)
         self._rows, self._files, self._divergence = [], [], None
         return turn
@@ -496,7 +496,7 @@ class Watch:
         return self.watch.expect_all and quiet >= _QUIET_S and self.arrivals.all_come()
 
     def _look_around(self) -> Iterator[Turn]:
-        """List everything and look at all of it, in slices."""
+        """List everything and look at all of it, in time slices."""
         while self._tick_folders() or self.folders.waiting:
             self._look_at_golden(_SLICE)
             paths = self.folders.targets.take(_SLICE)
@@ -508,7 +508,7 @@ class Watch:
                 yield self._take_turn()
 
     def _finish_comparing(self) -> Iterator[Turn]:
-        """Compare what has come, and give everything else its rows."""
+        """Compare what has arrived, and add the rows of everything else."""
         self.folders.monitor.rescan()
         yield from self._look_around()
         yield from self._compare_queued()

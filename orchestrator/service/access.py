@@ -364,7 +364,6 @@ def _address(text: str) -> Optional[str]:
 
 
 def _cookies(header: str, name: str) -> List[str]:
-    """Return the values of all cookies with this name."""
     pairs = [pair.partition("=") for pair in header.split(";")]
     return [value.strip() for key, _, value in pairs if key.strip() == name]
 

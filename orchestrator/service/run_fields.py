@@ -236,7 +236,6 @@ def _first(
 
 
 def _exit_code(store: StoreReader, summary: Dict[str, Any]) -> int:
-    """Return the exit code of a finished run."""
     noted = store.fact(JUDGED)
     code = noted.get("exit_code") if isinstance(noted, dict) else None
     return (

@@ -168,7 +168,6 @@ def _sentence(run: Run, text: str) -> str:
 
 
 def _last_sentence(run: Run) -> str:
-    """Return the last sentence of a finished run."""
     try:
         with StoreReader(run.path) as store:
             noted = store.fact(JUDGED)

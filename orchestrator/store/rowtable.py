@@ -110,7 +110,7 @@ class RowTable:
             self._make_void()
 
     def _make_void(self) -> None:
-        """Note that rows up to now are not what they were."""
+        """Record that rows up to the newest id are no longer valid."""
         last_id = self._connection.query("SELECT seq FROM sqlite_sequence WHERE name = 'row'")
         if last_id:
             write_fact(self._connection, VOID, last_id[0][0])
