@@ -22,7 +22,7 @@ from ..store.row_transfer import packed, unpacked
 from ..store.rowsql import row_key
 from ..store.small_tables import FileRecord
 from .address import ClusterAddress
-from .bounded_questions import CLOSING_S, PATIENCE_S
+from .bounded_questions import CLOSING_S, PATIENCE_S, threads_of
 from .connecting import Connection, connected
 from .dispatch import Compared, Dispatcher, Lost
 from .eligible_workers import EligibleWorkers
@@ -98,10 +98,8 @@ class Cluster:
     async def _end(self) -> None:
         client = self._client
         if self._dispatcher is not None and self._dispatcher.in_flight:
-            await client._cancel(self._dispatcher.in_flight, force=True)
-        await client._run(
-            end_run, self._name, workers=list(await client.scheduler.ncores(workers=None))
-        )
+            await client.cancel(self._dispatcher.in_flight, force=True)
+        await client.run(end_run, self._name, workers=list(await client.nthreads()))
 
     def list_target(self, options: ComparisonOptions) -> DumpTree:
         """Return what TARGET holds; errors as those of :meth:`EligibleWorkers.list_target`."""
@@ -116,7 +114,7 @@ class Cluster:
         units = cut(
             run.engine,
             [(file, size_of.get(file, 0)) for file in _taken(run, files)],
-            sum(self._client.nthreads().values()),
+            sum(threads_of(self._client).values()),
         )
         size_of.clear()
         merging.total = sum(len(unit.files) for unit in units)

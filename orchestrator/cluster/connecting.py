@@ -15,7 +15,7 @@ from ..interrupts import interrupts_blocked
 from ..processes.pool import default_jobs
 from ..text.wording import listed
 from .address import ClusterAddress, NoCertificates
-from .bounded_questions import CLOSING_S, GONE, PATIENCE_S, answers, is_there, ping_while_waiting
+from .bounded_questions import CLOSING_S, GONE, ask, is_there, run_each, threads_of
 from .first_contact import TIMEOUT_S, first_line, no_answer, require_answer
 from .local_cluster import own_cluster
 
@@ -88,7 +88,6 @@ def connected(address: ClusterAddress) -> Iterator[Connection]:
             except Exception as error:
                 raise no_answer(address, error) from None
             stack.callback(_leave, client)
-        ping_while_waiting(client)
         try:
             aside = _require_alike(client)
             yield Connection(
@@ -155,13 +154,13 @@ def _require_alike(client: Any) -> Dict[str, str]:
     """Return the workers with other versions than ours, each with a sentence; refuse a cluster
     whose scheduler has, or where all have.
     """
-    workers = list(client.nthreads())
+    workers = list(threads_of(client))
     if not workers:
         raise EnvironmentProblem(
             "the Dask scheduler has no worker",
             hint="start dask worker on the machines that are to compare",
         )
-    scheduler = client.sync(client.scheduler.versions, packages=[], callback_timeout=PATIENCE_S)
+    scheduler = ask(client, client.scheduler.versions, packages=[])
     different = differences(_ours(), {"the scheduler": scheduler})
     aside = {} if different else unlike(client, workers)
     if different or len(aside) == len(workers):
@@ -178,16 +177,9 @@ def unlike(client: Any, workers: Sequence[str]) -> Dict[str, str]:
     has gone meanwhile nothing is known.
     """
 
-    async def versions(worker: str) -> Any:
-        return (
-            await client.scheduler.broadcast(
-                msg={"op": "versions", "packages": []}, workers=[worker]
-            )
-        )[worker]
-
     worker_versions = {
         name: entry
-        for name, entry in answers(client, workers, versions).items()
+        for name, entry in run_each(client, workers, _get_versions()).items()
         if not isinstance(entry, Exception)
     }
     phrases_of = {
@@ -198,8 +190,14 @@ def unlike(client: Any, workers: Sequence[str]) -> Dict[str, str]:
     return {**aside, **_of_goldwatch(client, [name for name in workers if name not in aside])}
 
 
+def _get_versions() -> Callable[[], Any]:
+    """Return Dask's own function, which works on workers without goldwatch too."""
+    get_versions: Callable[[], Any] = importlib.import_module("distributed.versions").get_versions
+    return get_versions
+
+
 def _ours() -> Any:
-    return importlib.import_module("distributed.versions").get_versions(packages=[])
+    return _get_versions()()
 
 
 def differences(ours: Mapping[str, Any], sides: Mapping[str, Mapping[str, Any]]) -> List[str]:
@@ -238,11 +236,8 @@ def _cut(version: Any) -> str:
 
 
 def _of_goldwatch(client: Any, workers: Sequence[str]) -> Dict[str, str]:
-    async def version(worker: str) -> Any:
-        return (await client._run(goldwatch_version, workers=[worker]))[worker]
-
     reasons = {}
-    for worker, theirs in answers(client, workers, version).items():
+    for worker, theirs in run_each(client, workers, goldwatch_version).items():
         if isinstance(theirs, OSError):
             continue
         if isinstance(theirs, Exception):

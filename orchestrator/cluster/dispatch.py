@@ -21,7 +21,7 @@ from typing import (
 )
 
 from ..errors import EnvironmentProblem
-from .bounded_questions import PATIENCE_S, require_scheduler
+from .bounded_questions import PATIENCE_S, ask, threads_of
 from .connecting import GOES_ON
 from .eligible_workers import EligibleWorkers
 from .file_probes import NotSeen
@@ -142,7 +142,7 @@ class Dispatcher:
         """
         now = time.monotonic()
         if now - self._asked_at >= _LOOK_S:
-            before, self._there = self._there, self._client.nthreads()
+            before, self._there = self._there, threads_of(self._client)
             self._asked_at = now
             self._eligible.warn_of_gone(sorted(before.keys() - self._there.keys()))
             if self._there.keys() - before.keys():
@@ -190,17 +190,9 @@ class Dispatcher:
             if not sent.apart:
                 work.learn(sent.units, findings.seconds)
             return Compared(sent.units, findings)
-        if future.status == "finished":
-            self._client.cancel([future], force=True)
-            self._doubt(
-                sent,
-                "the worker that compared %s does not hand over what it found"
-                % sent.units[0].files[0].rel,
-            )
-            return None
-        if future.status in ("pending", "lost"):
-            # It was compared by a worker that has died since, with what it had found: another does
-            # it again.
+        if future.status in ("finished", "pending", "lost"):
+            # The worker that compared it hangs or has died since, with what it had found: as soon
+            # as Dask gives it up, another does it again.
             self._sent[future] = sent
             future.add_done_callback(self._done.put)
             return None
@@ -226,18 +218,16 @@ class Dispatcher:
         return None
 
     def _received(self, future: Any) -> Optional[Findings]:
-        """Return what a worker has found; None where it hangs since, or has gone since: then the
-        future is no longer finished.
-        """
+        """Return what a worker has found; None where it hangs or has gone since."""
         try:
             findings: Findings = future.result(PATIENCE_S)
             return findings
         except (asyncio.TimeoutError, TimeoutError):
-            require_scheduler(self._client)
+            return None
         except Exception:
             if future.status != "error":
                 raise
-        return None
+            return None
 
     def _doubt(self, sent: _SentBatch, problem: str, hint: Optional[str] = None) -> None:
         """Have each unit of what failed, whatever it was, compared by itself, which shows whether
@@ -258,7 +248,7 @@ class Dispatcher:
         for future, sent in list(self._sent.items()):
             if not _can(sent.workers, there) and _can(self._eligible.addresses(), there):
                 del self._sent[future]
-                self._client.cancel([future], force=True)
+                ask(self._client, self._client.cancel, [future], force=True)
                 self._send(sent.units, sent.apart)
         waiting = [sent for sent in self._sent.values() if not _can(sent.workers, there)]
         if not waiting or len(waiting) < len(self._sent):

@@ -11,7 +11,7 @@ from ..dumps.tree import DumpTree
 from ..errors import InputError
 from ..run.options import ComparisonOptions
 from ..text.wording import listed
-from .bounded_questions import run_on
+from .bounded_questions import run_each, threads_of
 from .connecting import unlike
 from .file_probes import FileProbe, file_probe, first_file, probed, unseen
 
@@ -37,7 +37,7 @@ class EligibleWorkers:
         self.probes: List[FileProbe] = []
         self._excluded: Dict[str, str] = dict(aside)
         self._contacted: Set[str] = set(aside)
-        self._alike = set(client.nthreads()) - self._contacted
+        self._alike = set(threads_of(client)) - self._contacted
 
     def list_target(self, options: ComparisonOptions) -> DumpTree:
         """Return the files of TARGET, once some worker is known to see them too.
@@ -82,13 +82,15 @@ class EligibleWorkers:
         """Return a reason for each new worker that has other versions or does not see
         everything.
         """
-        new = [worker for worker in self._client.nthreads() if worker not in self._contacted]
+        new = [worker for worker in threads_of(self._client) if worker not in self._contacted]
         aside = unlike(self._client, [worker for worker in new if worker not in self._alike])
         self._contacted.update(aside)
         self._excluded.update(aside)
         reasons = list(aside.values())
         new = [worker for worker in new if worker not in aside]
-        for worker, numbers in run_on(self._client, new, unseen, tuple(self.probes)).items():
+        for worker, numbers in run_each(self._client, new, unseen, tuple(self.probes)).items():
+            if isinstance(numbers, Exception):
+                raise numbers
             self._contacted.add(worker)
             if numbers:
                 reason = "worker %s does not see %s" % (worker, probed(self.probes, numbers))

@@ -100,10 +100,9 @@ def end_cluster(cluster: Any, others: Set[int], at_once: bool) -> None:
     cluster.shutdown_on_close = False
     try:
         if at_once:
-            # The cluster's ``workers`` are those that have started.
-            nannies = list(cluster._created)
+            nannies = list(cluster.workers.values())
             for nanny in nannies:
-                # Workers that end then are not restarted.
+                # Workers that end then are not restarted, nor are those that are starting.
                 nanny.close_gracefully()
             _kill(others)
             with contextlib.suppress(Exception):
@@ -113,9 +112,6 @@ def end_cluster(cluster: Any, others: Set[int], at_once: bool) -> None:
             cluster.close(timeout=CLOSING_S if at_once else 2 * CLOSING_S)
     finally:
         _kill(others)
-        with contextlib.suppress(Exception):
-            # An old Dask leaves its thread.
-            cluster._loop_runner.stop()
 
 
 def _kill(others: Set[int]) -> None:
