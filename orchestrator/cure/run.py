@@ -282,9 +282,60 @@ def _chosen(
 ) -> Cure:
     facts = measured.ops
     units, refused = units_of(mode, facts, measured.graph, measured.nodes)
-    others = tuple(one for one in facts.values() if not one.cause)
     units = {name: unit for name, unit in units.items() if any(facts[op].cause for op in unit.ops)}
-    network = measured.network
+    selection = _selection(measured, units, budget)
+    ranked = [
+        Ranked(one, selection.network.contribution(name), name in selection.ops)
+        for name, one in facts.items()
+        if one.cause
+    ]
+    ranked.sort(key=lambda one: -one.contribution)
+    blind = {
+        name: reason
+        for name, reason in refused.items()
+        if facts[name].cause and (facts[name].wrong or facts[name].dtype in NARROW)
+    }
+    path = os.path.join(out, FILES[mode]) if selection.units else None
+    command = (
+        command_of(mode, os.path.abspath(path), measured.graph.command)
+        if path is not None
+        else Command((), (), ())
+    )
+    said = [*measured.notes, *notes, *command.notes]
+    if not measured.outputs_fail[1]:
+        said.append("no output of the network was compared: how errors reach it is not known")
+    return Cure(
+        mode,
+        path,
+        selection.units,
+        tuple(ranked),
+        tuple(one for one in facts.values() if not one.cause),
+        blind,
+        selection.before,
+        selection.after,
+        selection.best,
+        measured.outputs_fail,
+        command,
+        tuple(said),
+    )
+
+
+class _Selection(NamedTuple):
+    """What is raised: units and their ops, and the worst output's error as :class:`Cure` has it."""
+
+    network: Network
+    units: Tuple[Unit, ...]
+    ops: Set[str]
+    before: float
+    after: float
+    best: float
+
+
+def _selection(
+    measured: Measured, units: Mapping[str, Unit], budget: Optional[Budget]
+) -> _Selection:
+    """Return what to raise of units that a lack of precision makes wrong."""
+    facts, network = measured.ops, measured.network
     raisable = {op for unit in units.values() for op in unit.ops}
     if raisable & network.wide:
         # float32 whose products are shortened.
@@ -303,50 +354,12 @@ def _chosen(
             for name, unit in units.items()
             if name not in names and any(facts[op].wrong and facts[op].cause for op in unit.ops)
         ]
-    raised: Set[str] = {op for name in names for op in units[name].ops}
-    ranked = [
-        Ranked(one, network.contribution(name), name in raised)
-        for name, one in facts.items()
-        if one.cause
-    ]
-    ranked.sort(key=lambda one: -one.contribution)
-    blind = {
-        name: reason
-        for name, reason in refused.items()
-        if facts[name].cause and (facts[name].wrong or facts[name].dtype in NARROW)
-    }
-    path = os.path.join(out, FILES[mode]) if names else None
-    command = (
-        command_of(mode, os.path.abspath(path), measured.graph.command)
-        if path is not None
-        else Command((), (), ())
-    )
-    before, after = (float(network.errors(high_ops).max(initial=0.0)) for high_ops in ((), raised))
+    raised = {op for name in names for op in units[name].ops}
+    before, after = (float(network.errors(ops).max(initial=0.0)) for ops in ((), raised))
     best = choice.best
-    if tried is not None:
-        best, before, after = (
-            tried.best,
-            tried.before,
-            measured.rehearsal.worst(raised) if measured.rehearsal is not None else after,
-        )
-    said = [*measured.notes, *notes, *command.notes]
-    if not measured.outputs_fail[1]:
-        said.append("no output of the network was compared: how errors reach it is not known")
-    chosen = tuple(units[name] for name in names)
-    return Cure(
-        mode,
-        path,
-        chosen,
-        tuple(ranked),
-        others,
-        blind,
-        before,
-        after,
-        best,
-        measured.outputs_fail,
-        command,
-        tuple(said),
-    )
+    if tried is not None and measured.rehearsal is not None:
+        best, before, after = tried.best, tried.before, measured.rehearsal.worst(raised)
+    return _Selection(network, tuple(units[name] for name in names), raised, before, after, best)
 
 
 class _Tried(NamedTuple):
