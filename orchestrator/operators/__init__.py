@@ -23,6 +23,7 @@ from . import (  # noqa: F401
     losses,
     matrix_products,
     normalising,
+    ordering,
     pooling,
     quantising,
     recurrent_caffe_ascend,

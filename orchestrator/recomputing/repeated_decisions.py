@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence, Tu
 
 import numpy as np
 
-from ..operators.decisions import repeated
+from ..operators.ordering import repeated
 from ..tensors.rounding import shortened, ulp
 from .output_error import OwnError, decided_error
 
