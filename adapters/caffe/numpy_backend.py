@@ -166,7 +166,7 @@ class NumpyBackend:
         The net.
     weights
         Gives a layer's weights.
-    given
+    input_blobs
         The input blobs that will be set.
     seed
         Where weights are made up from it, for layers that have none.

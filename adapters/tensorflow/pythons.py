@@ -75,7 +75,7 @@ def find_tensorflow_python(requested: Optional[str], word: Optional[str]) -> Pyt
 
     Parameters
     ----------
-    wanted
+    requested
         The user's ``--python`` (a path or a command): this one or none.
     word
         The word ``python`` in front of the script: it comes first, then the running Python, then

@@ -43,7 +43,7 @@ def computed_by_golden(
     ----------
     inputs
         The operator's.
-    told
+    facts
         What the model's json and the dump tell of the op besides.
     """
     outputs = []

@@ -77,7 +77,7 @@ class Inputs:
 
     Parameters
     ----------
-    observations
+    observed
         The run's rows.
     graph
         The model, or that of each place; without it an op's own input rows are all that is known.

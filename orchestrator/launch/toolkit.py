@@ -168,7 +168,7 @@ def find_atc(
 
     Parameters
     ----------
-    given
+    named
         The path of an atc that the user names.
 
     Raises

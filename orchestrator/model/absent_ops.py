@@ -157,9 +157,9 @@ class Absence:
 
     Parameters
     ----------
-    asked
+    request
         What the device was asked to dump.
-    seen
+    dumped
         Positions of the ops that have a dump.
     """
 

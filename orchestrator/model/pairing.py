@@ -61,7 +61,7 @@ class Pairing:
     no_match_reason
         Without a model: why candidate golden files of an output are not used; empty if there are
         none.
-    asked
+    request
         What the device was asked to dump of the model.
     """
 

@@ -69,7 +69,7 @@ class ReplayPlan:
 
     Parameters
     ----------
-    wanted
+    selected
         Names or globs of ops; empty: all.
     network_input
         As of :class:`goldwatch.recomputing.input_feeds.Feeder`.

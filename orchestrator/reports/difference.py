@@ -366,10 +366,10 @@ class _Join:
 
     Parameters
     ----------
-    lacking
+    unstored
         What the first and the second run did not store. A row that one lacks there passed, or is
         not known.
-    theirs
+    place_in_second
         For places of the first run those of the second, where that did not store all rows.
 
     Attributes
@@ -388,7 +388,7 @@ class _Join:
         self.joined = 0
         self.unknown = (0, 0)
         self._unstored = unstored
-        self._theirs = place_in_second
+        self._place_in_second = place_in_second
         self._waiting = waiting
         self._tolerance = tolerance
         self._alone: Dict[Key, Side] = {}
@@ -428,7 +428,7 @@ class _Join:
         before, after = self._unstored
         unknown = [0, 0]
         for key, side in self._waiting.items():
-            place = self._theirs.get(key[0])
+            place = self._place_in_second.get(key[0])
             if place is None:
                 self._changes[VANISHED].append(Change(side, None))
             elif side.verdict != PASS and after.passed(place, side.op, side.tensor):

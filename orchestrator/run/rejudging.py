@@ -101,7 +101,7 @@ class Judge:
 
     Parameters
     ----------
-    seen, inputs
+    observed_ops, inputs
         The run's rows, and who feeds whom. What :meth:`judged` lets pass is noted in them.
     outputs
         The outputs that let inputs pass, by place and golden file.

@@ -57,7 +57,7 @@ def pair_files(
     ----------
     graphs
         The models: tell the original layouts of an op that they know.
-    wanted
+    requested
         ``input`` or ``output``, and its number; None for all.
 
     Raises

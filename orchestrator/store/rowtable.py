@@ -51,7 +51,7 @@ class RowTable:
 
         Parameters
         ----------
-        told
+        on_stored
             Not called with rows that were there as they are.
         """
         with self._connection.transaction():

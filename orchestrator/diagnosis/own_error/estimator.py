@@ -81,7 +81,7 @@ class Estimator:
 
     Parameters
     ----------
-    seen
+    observed
         The run's rows.
     inputs
         Finds the inputs of its operators.

@@ -41,7 +41,7 @@ class Session:
     ----------
     acl
         The state behind the module.
-    asked
+    request
         What is run, and how.
     """
 
