@@ -126,7 +126,7 @@ class Command(click.Command):
                 raise
         say_escaped(self.short_help_lines(ctx))
         where = words_behind_root(ctx)
-        missing = [option_name(parameter) for parameter in self.params if parameter.required]
+        missing = [option_name(parameter) for parameter in self.params if _is_needed(parameter)]
         report_error(
             "usage",
             "%s: nothing is given%s"
@@ -192,6 +192,15 @@ class Command(click.Command):
         except OptionsError as error:
             names = {each.name or "": option_name(each) for each in self.params}
             raise error.spelled(names) from error
+
+
+def _is_needed(parameter: click.Parameter) -> bool:
+    """Tell whether a command needs a parameter; arguments that it checks itself stand in no
+    brackets.
+    """
+    if parameter.required or not isinstance(parameter, click.Argument):
+        return parameter.required
+    return parameter.nargs == -1 and not (parameter.metavar or "[").startswith("[")
 
 
 def _nothing(_: Any) -> None:

@@ -50,15 +50,24 @@ _CONVERT: Dict[str, Old] = {
     "-f": Old(new="--layout"), "-format": Old(new="--layout"), "-s": Old(new="--shape"),
     "-c": Old(new="--custom"),
 }  # fmt: skip
-#: Of the tools that ran both models themselves (msquickcmp, msit and ait debug compare): no single
-# command here has their spelling.
-_BOTH_MODELS = ("-gm", "-om", "--golden-model", "--offline-model-path", "--om-model")
-_STEPS = (
-    "here these are steps: goldwatch golden onnx dump (or golden tf, golden caffe) makes "
-    "golden data of the model, "
-    "goldwatch run --acl acl.json --golden GOLDEN -f OM.json -o OUT -- PROGRAM runs the "
-    "device's program and compares"
-)
+_COMPARE.update({
+    # The long names of msaccucmp, and those of msprobe and msit llm.
+    "--my_dump_path": _TARGET, "--golden_dump_path": _GOLDEN, "--fusion_rule_file": Old(new="-f"),
+    "--quant_fusion_rule_file": Old(new="--quant-json"), "--output_path": Old(new="-o"),
+    "--close_fusion_rule_file": Old(new="--unfused-om"), "--algorithm": Old(new="--metrics"),
+    "--algorithm_options": Old(new="--metric-args"), "--custom_script_path": Old(new="--custom"),
+    "-mp": _TARGET, "--my-path": _TARGET, "--golden-path": _GOLDEN,
+    "--target_path": _TARGET, "--golden_path": _GOLDEN,
+})  # fmt: skip
+# Of the tools that ran both models themselves: msquickcmp, ait and msit debug compare.
+_MODEL, _OM = ("-gm", "--golden-model"), ("-om", "--om-model", "--offline-model-path")
+_BOTH_MODELS = (*_MODEL, *_OM)
+_OF_BOTH: Dict[str, str] = {
+    "-o": "-o", "--output": "-o", "-w": "--weights", "--weight": "--weights",
+    "-s": "--shapes", "--input-shape": "--shapes", "-dr": "--shapes",
+    "--dymShape-range": "--shapes", "-d": "--device", "--device": "--device",
+}  # fmt: skip
+_PYTORCH = "ptdbg and msprobe, whose dumps are those of PyTorch's functions"
 _OPTIONS = {"compare": _COMPARE, "watch": _COMPARE, "compare-op": _COMPARE, "convert": _CONVERT}
 _COMMANDS = {
     "compare_vector": "compare", "accuracy_compare": "compare", "file_compare": "compare-op",
@@ -70,7 +79,9 @@ _COMMANDS = {
     "dump": "golden caffe dump, golden tf dump or "
         "golden onnx dump", "deinplace": "golden caffe deinplace",
     "debug": "compare", "rename": "golden tf rename", "drive": "golden tf drive",
-    "html": "report --html FILE",
+    "html": "report --html FILE", "tensorflow": "golden tf", "pytorch": "golden fx",
+    "msaccucmp": "compare", "msquickcmp": "locate", "msprobe": "compare", "ait": "locate",
+    "msit": "locate",
 }  # fmt: skip
 
 
@@ -87,15 +98,45 @@ def refuse_old_options(words: Sequence[str]) -> None:
     """Raise UsageError for an option of several letters after one dash, which click would take for
     another one with a value.
     """
+    if words[0] in ("compare", "debug") or words[0].startswith("-"):
+        for before, word in zip(("", *words), words):
+            if word == "--":
+                break
+            if word in _BOTH_MODELS and before not in _VALUED:
+                tool = "the tools that ran both models themselves (msquickcmp, msit debug compare)"
+                raise UsageError("%s is an option of %s" % (word, tool), hint=_located(words))
     for before, word in zip(words, words[1:]):
         if word == "--":
             return
-        if words[0] == "compare" and word in _BOTH_MODELS and before not in _VALUED:
-            tool = "the tools that ran both models themselves (msquickcmp, msit debug compare)"
-            raise UsageError("%s is an option of %s" % (word, tool), hint=_STEPS)
+        if words[0] == "compare" and before == "-i" and word.endswith(".json"):
+            raise UsageError(
+                "-i %s is an option of %s" % (word, _PYTORCH),
+                hint="here TARGET and GOLDEN are folders of a device's dumps and of golden data: "
+                "goldwatch compare TARGET GOLDEN -o OUT; of PyTorch's graph mode: docs/torchair.md",
+            )
         # A folder may have such a name.
         if len(word) > 2 and word in _OPTIONS.get(words[0], {}) and before not in _VALUED:
             raise UsageError("%s is an option of the older tools" % word)
+
+
+def _located(words: Sequence[str]) -> str:
+    """Return the search that does what a tool did that ran both models."""
+    operands, others, inputs = ["MODEL", "OM"], [], 0
+    for word, value in zip(words, [*words[1:], ""]):
+        if word in _MODEL or (word == "-m" and value):
+            operands[0] = value
+        elif word in _OM:
+            operands[1] = value
+        elif word in _OF_BOTH:
+            others += [_OF_BOTH[word], value]
+        elif word in ("-i", "--input"):
+            inputs = len(value.split(","))
+    others += ["-i", "NAME=FILE"] * inputs
+    command = " ".join(map(shlex.quote, ["goldwatch", "locate", *operands, *others]))
+    return "here one command does this: %s%s" % (
+        command,
+        " (NAME is an input of the model)" if inputs else "",
+    )
 
 
 def new_spelling(words: Sequence[str]) -> Optional[str]:
@@ -108,7 +149,9 @@ def new_spelling(words: Sequence[str]) -> Optional[str]:
         Everything behind ``goldwatch``.
     """
     table = _OPTIONS.get(words[0], {}) if words else {}
-    if words and words[0] == "compare" and any(word in _BOTH_MODELS for word in words):
+    if words and any(word in _BOTH_MODELS for word in words):
+        return None
+    if any(before == "-i" and word.endswith(".json") for before, word in zip(words, words[1:])):
         return None
     arguments: Dict[int, str] = {}
     others: List[str] = []

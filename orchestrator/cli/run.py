@@ -67,7 +67,7 @@ class RunArguments(WaitingArguments):
     first=("acl", "golden", "out", "model", "html_file"),
     context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
 )
-@click.argument("program", nargs=-1, type=click.UNPROCESSED)
+@click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="-- PROGRAM…")
 @topic(
     PROGRAM,
     click.option("--acl", metavar="ACL.json", help="The acl.json of the program."),

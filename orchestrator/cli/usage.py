@@ -9,6 +9,13 @@ import click
 from ..naming import nearest_names
 
 _NEAR = 0.6
+_PLAIN = {
+    "a valid integer range": "a whole number",
+    "a valid integer": "a whole number",
+    "a valid float range": "a number",
+    "a valid float": "a number",
+}
+"""Click's names of types, in plain words."""
 
 
 def usage_problem(error: click.ClickException) -> Tuple[str, Optional[str]]:
@@ -49,6 +56,8 @@ def words_behind_root(ctx: click.Context) -> str:
 def _sentence(text: str) -> str:
     """Return click's text in the form it has after a colon."""
     text = text.strip()
+    for theirs, ours in _PLAIN.items():
+        text = text.replace(theirs, ours)
     text = text[:-1] if text.endswith(".") else text
     return text[:1].lower() + text[1:]
 

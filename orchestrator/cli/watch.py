@@ -192,11 +192,14 @@ def two_folders(folders: Tuple[str, ...]) -> Tuple[str, str]:
     if len(folders) > 2:
         extra = " ".join(folders[2:])
         raise UsageError(
-            "got unexpected extra argument (%s)" % extra,
+            "watch: got unexpected extra argument (%s)" % extra,
             hint="--merge takes the OUT folders of several hosts",
         )
     if len(folders) < 2:
-        raise UsageError("missing argument '%s'" % ("GOLDEN" if folders else "TARGET"))
+        raise UsageError(
+            "watch: %s is missing" % ("GOLDEN" if folders else "TARGET"),
+            hint="write goldwatch watch [OPTIONS] TARGET GOLDEN",
+        )
     return folders[0], folders[1]
 
 

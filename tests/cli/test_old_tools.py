@@ -72,6 +72,8 @@ def test_other_command_lines_are_not_translated(line):
         ["compare", "-m", "a", "-g", "b", "-o", "o"],
         ["compare", "-l", "a", "-r", "b", "-o", "o"],
         ["compare", "-tp", "a", "-gp", "b", "-o", "o"],
+        ["compare", "-mp", "a", "-gp", "b", "-o", "o"],
+        ["compare", "--my_dump_path", "a", "--golden_dump_path", "b", "--output_path", "o"],
         ["compare", "a", "b", "-o", "o", "-q", "q.json"],
         ["convert", "a", "-out", "o"],
     ],
@@ -89,23 +91,35 @@ def test_the_translated_command_is_shown_and_nothing_is_written(words, tmp_path)
 
 
 @pytest.mark.parametrize(
-    "line",
+    "line, command",
     [
-        "-gm m.onnx -om m.om -i in.bin -c /cann -o out",
-        "my gold -om m.om",
-        "--golden-model m.onnx -om m.om",
-        "-gm m.pb my",
+        (
+            "compare -gm m.onnx -om m.om -i in.bin -c /cann -o out",
+            "goldwatch locate m.onnx m.om -o out -i NAME=FILE (NAME is an input of the model)",
+        ),
+        ("compare my gold -om m.om", "goldwatch locate MODEL m.om"),
+        ("compare --golden-model m.onnx -om m.om -d 1", "goldwatch locate m.onnx m.om --device 1"),
+        ("compare -gm m.pb my", "goldwatch locate m.pb OM"),
+        (
+            "debug compare -gm m.onnx -om m.om -i a.bin,b.bin --input-shape x:1,3",
+            "goldwatch locate m.onnx m.om --shapes x:1,3 -i NAME=FILE -i NAME=FILE",
+        ),
+        ("-m m.onnx -om m.om -o out", "goldwatch locate m.onnx m.om -o out"),
     ],
 )
-def test_a_command_that_ran_both_models_is_answered_with_steps(line, tmp_path):
-    done = run_here(["goldwatch", "compare"] + line.split(), tmp_path)
-    said = " ".join(done.stderr.split())
-    assert (
-        done.returncode == 2
-        and "that ran both models themselves" in said
-        and "goldwatch golden onnx dump" in said
-    )
-    assert "here this is" not in said and os.listdir(str(tmp_path)) == []
+def test_a_command_that_ran_both_models_is_answered_with_the_one_that_does(
+    line, command, tmp_path
+) -> None:
+    done = run_here(["goldwatch", *line.split()], tmp_path)
+    assert done.returncode == 2 and "that ran both models themselves" in done.stderr
+    assert "hint: here one command does this: " + command in done.stderr
+    assert os.listdir(str(tmp_path)) == []
+
+
+def test_a_comparison_of_pytorchs_functions_is_told_what_is_compared_here(tmp_path) -> None:
+    done = run_here(["goldwatch", "compare", "-i", "compare.json", "-o", "out", "-s"], tmp_path)
+    assert done.returncode == 2 and "-i compare.json is an option of ptdbg" in done.stderr
+    assert "goldwatch compare TARGET GOLDEN -o OUT" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -118,6 +132,8 @@ def test_a_command_that_ran_both_models_is_answered_with_steps(line, tmp_path):
         (["check", "acl.json"], "goldwatch config check"),
         (["overflow"], "goldwatch inspect --stats"),
         (["compare_vector.pyc"], "goldwatch compare"),
+        (["msaccucmp.py"], "goldwatch compare"),
+        (["golden", "tensorflow"], "goldwatch golden tf"),
     ],
 )
 def test_a_mistyped_command_is_refused_with_the_likely_one(words, meant, tmp_path):

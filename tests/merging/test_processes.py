@@ -274,7 +274,7 @@ def test_two_merges_are_compared_by_diff(done, tmp_path):
         ),
         (["--merge", "A", "B", "-o", "out", "--until-idle", "0"], "--until-idle 0"),
         (["A", "B", "C", "-o", "out"], "unexpected extra argument"),
-        (["A", "-o", "out"], "missing argument"),
+        (["A", "-o", "out"], "watch: GOLDEN is missing"),
         (["A", "B", "-o", "out", "--max-rows", "3"], "needs --merge"),
     ],
 )
