@@ -45,7 +45,7 @@ def report(arguments: _Arguments) -> int:
         )
     with ProgressBar("writing", arguments.quiet) as bar:
         bar.update(0, 0)
-        write_reports(arguments.out, planned)
+        write_reports(arguments.out, planned, on_progress=bar.update)
     for path in planned:
         say("%s: %s" % (path, size_text(os.path.getsize(path))), arguments.quiet)
     return 0

@@ -154,7 +154,12 @@ def _identity(path: str) -> Optional[Tuple[int, int]]:
     return status.st_ino, status.st_mtime_ns
 
 
-def write_reports(out: str, planned: Reports, exit_code: Optional[int] = None) -> None:
+def write_reports(
+    out: str,
+    planned: Reports,
+    exit_code: Optional[int] = None,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> None:
     """Write the files of a report about the run whose store is in ``out``; raises as
     :func:`goldwatch.run.reporting.write_report`.
 
@@ -168,7 +173,7 @@ def write_reports(out: str, planned: Reports, exit_code: Optional[int] = None) -
 
         for path in planned:
             make_room(path)
-        write_report(out, planned, closer_commands, exit_code)
+        write_report(out, planned, closer_commands, exit_code, on_progress)
 
 
 def closer_commands(options: ComparisonOptions, summary: Mapping[str, Any]) -> Dict[str, str]:

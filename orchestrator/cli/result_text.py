@@ -103,7 +103,7 @@ def print_found(
         with ProgressBar("writing the report", arguments.quiet) as bar:
             if planned:
                 bar.update(0, 0)
-            write_reports(result.options.out, planned, code)
+            write_reports(result.options.out, planned, code, bar.update)
     except GoldwatchError as error:
         problem = error
     if arguments.output_format != "json":

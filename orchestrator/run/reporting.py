@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Callable, Dict, Mapping, Optional, Type
+from typing import Callable, Dict, Iterator, Mapping, Optional, Type
 
 from ..diagnosis.exact_summary import EXACT
 from ..diagnosis.outputs_summary import OUTPUTS
 from ..errors import FormatError
+from ..metrics.row import Row
 from ..reports.csv_cells import Columns
 from ..reports.csv_tables import COLUMNS
 from ..reports.report_context import ReportContext, ReportFile, write_files
 from ..store.network import GRAPHS, SUMMARY
 from ..store.rowsql import plain_tree
+from ..store.rowview import RowView
 from ..store.step_ops import worst_outputs
 from ..store.store import RunStore
 from .options import ComparisonOptions
 from .run_status import JUDGED, run_status, stored_options
+
+_PROGRESS_EVERY = 256
 
 Commands = Callable[[ComparisonOptions, Mapping[str, object]], Dict[str, str]]
 """Makes of the options and the summary of a run the commands that look closer at its suspects, by
@@ -34,6 +38,7 @@ def write_report(
     files: Mapping[str, Type[ReportFile]],
     commands: Commands = no_commands,
     exit_code: Optional[int] = None,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> ReportContext:
     """Write files about the run whose store is in ``out``; return what they tell.
 
@@ -43,6 +48,8 @@ def write_report(
         What to write, by path.
     exit_code
         With which the run ends; None: as its store says.
+    on_progress
+        Called with how many rows are written, and of how many.
 
     Raises
     ------
@@ -55,8 +62,17 @@ def write_report(
         context = _report_context(out, store, commands, any(kind.draws for kind in files.values()))
         if exit_code is not None:
             context = replace(context, exit_code=exit_code)
-        write_files(store.rows("index"), files, context)
+        write_files(_counted(store.rows("index"), on_progress), files, context)
     return context
+
+
+def _counted(rows: RowView, on_progress: Callable[[int, int], None]) -> Iterator[Row]:
+    """Yield all rows, telling how many there were every now and then."""
+    total = len(rows)
+    for number, row in enumerate(rows):
+        if number % _PROGRESS_EVERY == 0:
+            on_progress(number, total)
+        yield row
 
 
 def _report_context(out: str, store: RunStore, commands: Commands, draws: bool) -> ReportContext:

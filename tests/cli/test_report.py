@@ -15,8 +15,10 @@ from in_process import run_here
 
 import goldwatch
 from goldwatch.errors import Interrupted
+from goldwatch.reports.csv_tables import CsvFile
 from goldwatch.run.listed_files import compare_folders
 from goldwatch.run.options import ComparisonOptions
+from goldwatch.run.reporting import write_report
 from goldwatch.store.network import GRAPHS, SUMMARY
 from goldwatch.store.store import RunStore
 
@@ -317,3 +319,13 @@ def test_reports_of_a_run_that_is_not_discarded_stay_when_another_is_refused(com
     other = ["goldwatch", "compare", "n/dump", "n/golden", "-o", "out", *options("out/c.")]
     assert run_here(other, compared).returncode == 2
     assert contents(str(compared), "out/c.") == before
+
+
+def test_a_long_report_shows_how_many_rows_of_all_are_written(compared) -> None:
+    told = []
+    write_report(
+        str(compared / "out"),
+        {str(compared / "r.csv"): CsvFile},
+        on_progress=lambda done, total: told.append((done, total)),
+    )
+    assert told == [(0, 5)] and (compared / "r.csv").exists()
