@@ -8,15 +8,8 @@ from typing import Optional, Sequence, Tuple
 import click
 
 from ..errors import UsageError
-from ..judging.limits import (
-    LIMITED,
-    Limit,
-    Limits,
-    for_statistics,
-    named_limits,
-    natural_comparison,
-    parse_limit,
-)
+from ..judging.limit_parsing import named_limits, parse_limit
+from ..judging.limits import LIMITED, Limit, Limits, for_statistics, natural_comparison
 from ..metrics.row import MEASURES
 from ..naming import printable
 from ..run.user_code_folder import find_user_code

@@ -6,15 +6,8 @@ from typing import Any, Collection, List, NoReturn, Tuple
 
 from ..errors import InputError
 from ..filesystem.inputs import read_input
-from ..judging.limits import (
-    LIMITED,
-    OWN_HINT,
-    SELECTORS,
-    Limits,
-    fault_of,
-    limits_of_document,
-    limits_with,
-)
+from ..judging.limit_parsing import OWN_HINT, fault_of, limits_from_document, limits_with
+from ..judging.limits import LIMITED, SELECTORS, Limits
 from ..naming import nearest_names
 from ..schemas import load_schema
 from ..schemas.jsontext import JsonText
@@ -95,7 +88,7 @@ def _check_sense(path: str, text: JsonText, others: Collection[str]) -> None:
         for metric in part:
             if metric not in LIMITED and metric not in others:
                 continue
-            (limit,) = limits_of_document({metric: part[metric]}, others)
+            (limit,) = limits_from_document({metric: part[metric]}, others).entries
             fault = fault_of(limit)
             if fault is not None:
                 line, column = text.place((*where, metric))

@@ -13,7 +13,8 @@ import numpy as np
 from ..dumps.golden import GoldenEntry
 from ..errors import InputError, TypeNotComparable, UsageError
 from ..judging.by_limits import metric_number, short_text
-from ..judging.limits import Limits, fault_of, limits_with, named_limits, parse_limits
+from ..judging.limit_parsing import fault_of, limits_with, named_limits, parse_limits
+from ..judging.limits import Limits
 from ..judging.row_judge import RowJudge
 from ..metrics.masked_elements import MASKED_WORDS
 from ..metrics.pair import compare_tensors

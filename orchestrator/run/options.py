@@ -9,7 +9,8 @@ from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
 from ..config.plan import DumpPlan
 from ..dumps.tree import holds_statistics
 from ..errors import FormatError, OptionsError, UsageError, require_folder
-from ..judging.limits import Limits, parse_limit
+from ..judging.limit_parsing import limits_from_document, parse_limit
+from ..judging.limits import Limits
 from ..judging.row_judge import RowJudge
 from ..metrics.agreement import AGREEMENT_METRICS, Agreement, parse_boxes
 from ..metrics.bitwise import DECIDED_BY, EXACT_METRICS
@@ -342,7 +343,7 @@ class ComparisonOptions:
                 out=out,
                 model=None if identity["model"] is None else str(identity["model"]),
                 metrics=tuple(str(name) for name in identity["metrics"]),
-                limits=Limits.from_document(identity["limits"], known),
+                limits=limits_from_document(identity["limits"], known),
                 op_range=None
                 if identity["range"] is None
                 else (identity["range"][0], identity["range"][1], identity["range"][2]),

@@ -10,7 +10,8 @@ from click.testing import CliRunner
 
 from goldwatch.cli.limits import limits, read_limits
 from goldwatch.errors import InputError, UsageError
-from goldwatch.judging.limits import VENDOR, Limits, Subject, parse_limits
+from goldwatch.judging.limit_parsing import parse_limits
+from goldwatch.judging.limits import VENDOR, Limits, Subject
 from goldwatch.schemas import load_schema
 
 

@@ -13,17 +13,13 @@ from goldwatch.diagnosis.compare_arrays import as_limits
 from goldwatch.errors import InputError, UsageError
 from goldwatch.judging.by_limits import beside_limit, judge, not_applicable, number_text
 from goldwatch.judging.deciding_ops import decides
-from goldwatch.judging.limits import (
-    LIMITED,
-    VENDOR,
-    Limit,
-    Limits,
-    Subject,
+from goldwatch.judging.limit_parsing import (
+    limits_from_document,
     limits_with,
-    natural_comparison,
     parse_limit,
     parse_limits,
 )
+from goldwatch.judging.limits import LIMITED, VENDOR, Limit, Limits, Subject, natural_comparison
 from goldwatch.metrics.agreement import AGREEMENT_METRICS
 from goldwatch.metrics.row import MEASURES, Row
 from goldwatch.schemas import load_schema
@@ -171,7 +167,7 @@ SELECTED = [
 )
 def test_limits_for_op_type_and_dtype_override_plain_ones_in_this_order(subject, value):
     limits = parse_limits(SELECTED)
-    for table in (limits, Limits.from_document(json.loads(json.dumps(limits.document())))):
+    for table in (limits, limits_from_document(json.loads(json.dumps(limits.document())))):
         (found,) = (
             limit.value
             for limit in table.for_subject(subject)
@@ -377,7 +373,7 @@ def test_limits_survive_their_document_and_fit_the_schema(metric, sign, value):
     for validator in (jsonschema.Draft7Validator, jsonschema.Draft202012Validator):
         validator.check_schema(schema)
         validator(schema).validate(document)
-    again = Limits.from_document(document)
+    again = limits_from_document(document)
     assert again.document() == document and set(again.entries) == set(limits.entries)
 
 
@@ -397,11 +393,11 @@ def test_limits_survive_their_document_and_fit_the_schema(metric, sign, value):
 )
 def test_a_foreign_document_is_refused(document):
     with pytest.raises(InputError):
-        Limits.from_document(document)
+        limits_from_document(document)
 
 
 def test_a_plain_table_of_limits_is_read():
-    assert Limits.from_document(DOCUMENTED) == Limits(VENDOR)
+    assert limits_from_document(DOCUMENTED) == Limits(VENDOR)
 
 
 def test_a_tensor_within_all_limits_passes():

@@ -10,7 +10,8 @@ import pytest
 from goldwatch.dumps.golden import GoldenEntry, GoldenSet
 from goldwatch.dumps.tree import DumpTree
 from goldwatch.dumps.write import TensorData, write_dump
-from goldwatch.judging.limits import Limits, parse_limits
+from goldwatch.judging.limit_parsing import parse_limits
+from goldwatch.judging.limits import Limits
 from goldwatch.judging.row_judge import RowJudge
 from goldwatch.metrics.pair import compare_pairs, compare_tensors, overflow_of
 from goldwatch.metrics.pair_task import PairTask, Settings

@@ -19,7 +19,8 @@ from goldwatch.adapters.replaying.run import Piece, run_pieces
 from goldwatch.diagnosis.replay_summary import replay_summary
 from goldwatch.diagnosis.summary import summarise
 from goldwatch.errors import InputError
-from goldwatch.judging.limits import Limits, Subject, parse_limit
+from goldwatch.judging.limit_parsing import parse_limit
+from goldwatch.judging.limits import Limits, Subject
 from goldwatch.metrics.row import Row
 from goldwatch.model.graph import load_model
 from goldwatch.replay.limits import limits_for, own_error_limits, terms_of

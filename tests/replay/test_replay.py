@@ -18,7 +18,7 @@ from replay_device import culprits, outputs, reasons
 import goldwatch
 from goldwatch.adapters.caffe.replay import _Runner
 from goldwatch.errors import EnvironmentProblem, FormatError, InputError, MissingPath, UsageError
-from goldwatch.judging.limits import parse_limit
+from goldwatch.judging.limit_parsing import parse_limit
 from goldwatch.run.listed_files import compare_folders
 from goldwatch.run.options import ComparisonOptions
 from goldwatch.schemas import load_text

@@ -14,7 +14,8 @@ from junit_form import check_schema
 
 from goldwatch.diagnosis.summary import summarise
 from goldwatch.dumps.place import Place
-from goldwatch.judging.limits import Limits, parse_limits
+from goldwatch.judging.limit_parsing import parse_limits
+from goldwatch.judging.limits import Limits
 from goldwatch.reports.csv_cells import Columns
 from goldwatch.reports.csv_tables import CsvFile
 from goldwatch.reports.junit import JunitFile

@@ -17,7 +17,8 @@ from goldwatch.diagnosis.summary import summarise
 from goldwatch.dumps.place import Place
 from goldwatch.errors import EnvironmentProblem
 from goldwatch.filesystem.outputs import atomic_text_writer
-from goldwatch.judging.limits import Limits, parse_limits
+from goldwatch.judging.limit_parsing import parse_limits
+from goldwatch.judging.limits import Limits
 from goldwatch.metrics.row import METRICS, VERDICTS, Row
 from goldwatch.reports.csv_cells import (
     Columns,
