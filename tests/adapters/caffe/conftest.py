@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import struct
 import sys
 
 import numpy as np
 import pytest
+
+from goldwatch.adapters.caffe import worker
+from goldwatch.adapters.child.outcome import Outcome
+from goldwatch.adapters.child.parent import run_child
+from goldwatch.adapters.child.serve import Parent, served
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 STANDIN = os.path.join(HERE, "standin")
@@ -105,3 +112,36 @@ def binaryproto():
         return str(path)
 
     return write
+
+
+class _Kept(Parent):
+    """Keeps what a child sends."""
+
+    def __init__(self):
+        self.messages = {}
+
+    def send(self, **messages):
+        self.messages.update(json.loads(json.dumps(messages)))
+
+    def progress(self, done, total):
+        self.send(progress=[done, total])
+
+
+@pytest.fixture
+def numpy_in_process(monkeypatch):
+    """The numpy backend computes nets without a user's own layers in this process: the start of a
+    child is what other tests are about.
+    """
+
+    def run(task, folder, progress=lambda done, total: None):
+        if task.job["backend"] != "numpy" or task.job["layer_files"]:
+            return run_child(task, folder, progress)
+        kept, path, handler = _Kept(), list(sys.path), signal.getsignal(signal.SIGINT)
+        try:
+            code = served(kept, lambda: worker.work(json.loads(json.dumps(task.job)), kept))
+        finally:
+            sys.path[:] = path
+            signal.signal(signal.SIGINT, handler)
+        return Outcome(code, kept.messages)
+
+    monkeypatch.setattr("goldwatch.adapters.caffe.dump.run_child", run)

@@ -16,6 +16,8 @@ from goldwatch.errors import EnvironmentProblem, FormatError, InputError, UsageE
 from goldwatch.netfiles.caffemodel import StoredWeights, read_weights, weight_shapes, write_weights
 from goldwatch.protowire import field, varint
 
+pytestmark = pytest.mark.usefixtures("numpy_in_process")
+
 CONV = (
     'layer { name: "c" type: "Convolution" bottom: "x" top: "c" convolution_param { '
     "num_output: 3 kernel_size: 3 } }\n"
