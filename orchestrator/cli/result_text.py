@@ -14,7 +14,7 @@ import click
 from ..diagnosis.run_sentence import NO_MODEL
 from ..errors import EXIT_PASS, GoldwatchError
 from ..metrics.row import FAIL, NOT_COMPARED, PASS
-from ..reports.by_place import place_lines
+from ..reports.by_place import place_lines, step_lines
 from ..reports.csv_tables import STEP_OP_FILE
 from ..reports.terminal_table import COLOURS, render_table
 from ..run.mismatch_warnings import FEW_LAYERS, QUANTISED, SUPERFLUOUS, TWO_BUILDS
@@ -136,7 +136,9 @@ def _print_text(result: RunResult, table: str) -> None:
     width, colour = columns_of(sys.stdout), use_colour(sys.stdout)
     # Of many hosts only those that did not pass; each has a line of its own below.
     by_place = list(
-        place_lines(result.places, colour, width, only_bad=result.summary.hosts is not None)
+        step_lines(result.places, colour, width)
+        if len({one.place.step for one in result.places}) > 1
+        else place_lines(result.places, colour, width, only_bad=result.summary.hosts is not None)
     )
     if len(result.places) > 1 and by_place:
         put_escaped(by_place)

@@ -21,11 +21,12 @@ KINDS = (
     "saturation", "overflow", "flush-to-zero", "rounding", "layout", "shift", "scale", "bias",
     "wrong-golden", "other-input", "random",
     "dequantisation", "stale-dump", "padding", "one-slice", "not-equal", "nan", "did-nothing",
-    "activation",
+    "activation", "one-device",
 )  # fmt: skip
 """Stable ids, listed in docs/reference/verdict.md."""
 
-_BLAMELESS = frozenset(["wrong-golden", "other-input"])
+WRONG_GOLDEN, OTHER_INPUT = "wrong-golden", "other-input"
+_BLAMELESS = frozenset([WRONG_GOLDEN, OTHER_INPUT])
 
 _OF_PATTERN = {
     "nan": "nan", "inf": "overflow", "healthy": "rounding", "other-tensor": "wrong-golden",

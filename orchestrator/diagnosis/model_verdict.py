@@ -31,6 +31,7 @@ from ..text.wording import listed
 from .explain_suspects import TensorReader, with_explanations
 from .first_divergence import FirstDivergence, divergence_of
 from .observed_ops import ObservedOp, ObservedOps
+from .one_device import DevicesApart
 from .op_inputs import Inputs
 from .own_error.estimate import Estimate
 from .own_error.estimator import Estimator
@@ -227,9 +228,16 @@ class ModelVerdict:
                 self.first = replace(
                     self.first, too_strict=too_strict(row, op, limits, inputs, verdicts)
                 )
-        self.suspects = with_explanations(
-            find_suspects(estimates, self.observed), self.observed, inputs, reader
-        )
+        suspects_found = find_suspects(estimates, self.observed)
+        explained = with_explanations(suspects_found, self.observed, inputs, reader)
+        suspected = {
+            (entry.op.place, entry.op.name, entry.output.number) for entry in estimates.suspects()
+        }
+        devices = DevicesApart(self.observed, suspected)
+        self.suspects = [
+            replace(suspect, explanations=devices.explained(estimate, suspect.explanations))
+            for suspect, (_, estimate) in zip(explained, suspects_found)
+        ]
 
     def summary(self) -> ModelSummary:
         """Return the summary of the model, which has at least one row."""

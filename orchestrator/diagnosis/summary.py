@@ -266,7 +266,7 @@ def summarise(
     worst = failing[min(failing)] if failing else ModelVerdict()
     suspects = sorted(
         (suspect for model in models.values() for suspect in model.suspects),
-        key=lambda suspect: -suspect.score,
+        key=lambda suspect: suspect.rank,
     )
     compared = bool(counts[PASS] or counts[FAIL])
     verdict = INCOMPLETE if unforgiven or not outputs else PASS

@@ -4,7 +4,7 @@ for all their places.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..dumps.place import Place, name_order
@@ -16,6 +16,7 @@ from .op_inputs import BAD, UNKNOWN
 from .own_error.estimate import ALL, FACTOR, HIGHEST_SCORE, SLICE, Estimate, Estimates
 from .own_error.normal_error import SUSPECT_SCORE
 from .own_error.type_factors import TypeFactor, type_factors
+from .row_digest import place_key
 
 HIGH, MEDIUM, LOW = "high", "medium", "low"
 
@@ -54,6 +55,8 @@ class Suspect:
     explanations
         What the error looks like, the likeliest first; empty where the tensors were not read again
         or nothing fits.
+    order
+        Step, place in the model and device, to sort by (not in result.json).
     """
 
     op: str
@@ -65,6 +68,14 @@ class Suspect:
     evidence: str
     brief: str = ""
     explanations: Tuple[Explanation, ...] = ()
+    order: Tuple[Any, ...] = field(default=(), compare=False)
+
+    @property
+    def rank(self) -> Tuple[Any, ...]:
+        """Sorts suspects: the highest score first, as result.json has it; of equal scores by step,
+        then by the operator's place in the model, then by device.
+        """
+        return (-round(self.score, 2), *self.order)
 
     def document(self) -> Dict[str, Any]:
         """Return an entry of result.json's ``suspects``."""
@@ -102,7 +113,8 @@ def find_suspects(estimates: Estimates, observed: ObservedOps) -> List[Tuple[Sus
         if op_type in clusters and clusters[op_type][0] != name:
             continue
         score = max(entry.score for entry in entries)
-        first = next(entry.op for entry in entries if entry.score >= _AS_PLAIN * score)
+        plain = (entry.op for entry in entries if entry.score >= _AS_PLAIN * score)
+        first = min(plain, key=lambda op: op.key)
         best = max((entry for entry in entries if entry.op is first), key=lambda entry: entry.score)
         parts = [_finding(best)]
         if op_type in clusters:
@@ -112,7 +124,7 @@ def find_suspects(estimates: Estimates, observed: ObservedOps) -> List[Tuple[Sus
             _failing_behind(best, observed),
         ]
         suspects.append((_suspect(best, score, "; ".join(filter(None, parts)), _brief(best)), best))
-    return sorted(suspects, key=lambda pair: (-pair[0].score, pair[1].op.key))
+    return sorted(suspects, key=lambda pair: pair[0].rank)
 
 
 def _suspect(best: Estimate, score: float, evidence: str, brief: str) -> Suspect:
@@ -125,6 +137,11 @@ def _suspect(best: Estimate, score: float, evidence: str, brief: str) -> Suspect
         confidence=_confidence(best, score),
         evidence=evidence,
         brief=brief,
+        order=(
+            name_order(best.op.place.step),
+            best.op.key_at_place[0],
+            place_key(best.op.place),
+        ),
     )
 
 

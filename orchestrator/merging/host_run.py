@@ -300,6 +300,17 @@ class Reader(StoreReader):
             for key, number, index in self.query(sql, (*NOT_PASSED, upto))
         }
 
+    def final_failing(self) -> Tuple[Set[str], bool]:
+        """Return the keys of the failing rows that are final, and whether all are."""
+        finality = self.finality()
+        lines = self.query("SELECT id, key FROM row WHERE verdict = ?", (FAIL,))
+        final = {
+            from_sql_text(key)
+            for number, key in lines
+            if finality.upto is None or (number <= finality.upto and number not in finality.ids)
+        }
+        return final, len(final) == len(lines)
+
     def rows_at(self, ids: Sequence[int]) -> List[Row]:
         """Return rows by id; one that is not as it was stored is left out."""
         rows = []

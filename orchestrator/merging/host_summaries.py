@@ -86,6 +86,7 @@ def _host_summary(source: Source, summary: Any) -> Dict[str, Any]:
             warnings=list(summary.get("warnings", ())),
             steps_without_golden=list(summary.get("steps_without_golden", ())),
             suspects=[entry["place"] for entry in summary.get("suspects", ())][:1],
+            explained=[entry for entry in summary.get("suspects", ()) if entry["explanations"]],
             first=None if first is None else {"host": source.host, **first},
         )
     return document

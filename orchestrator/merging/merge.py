@@ -16,6 +16,7 @@ from ..diagnosis.summary import exit_code
 from ..errors import InputError, Interrupted
 from ..interrupts import caused_by_interrupt
 from ..metrics.row import FAIL, Row
+from ..model.row_plan import OUTPUT
 from ..reports.by_place import PlaceCounts, worst_first
 from ..reports.csv_tables import STEP_OP_FILE, write_step_ops
 from ..reports.result_files import ResultFiles
@@ -25,6 +26,7 @@ from ..run.progress import OnStage
 from ..run.result import RunResult
 from ..run.run_status import keep_judgement, stored_options
 from ..run.verdict_over_hosts import judge_hosts
+from ..store.rowsql import row_key
 from ..store.store import RunStore
 from ..text.wording import listed, plural
 from .host_run import (
@@ -83,7 +85,7 @@ class Merge:
     on_progress
         Called several times a second.
     on_divergence
-        Called once per OUT with the first failing row that is final.
+        Called once per OUT with the first failing row that is final at its host.
     """
 
     def __init__(
@@ -111,6 +113,8 @@ class Merge:
         self._activity = self._reported_at = time.monotonic()
         self._take_back_at = 0.0
         self._all_ended_said = False
+        self._failing = False
+        self._shown_at = self._showing_s = 0.0
         self._troubles: Dict[str, str] = {}
         self._quiet: Set[str] = set()
         self._again_at: Dict[str, float] = {}
@@ -131,9 +135,8 @@ class Merge:
             self.hook = DivergenceHook(
                 self.options.on_divergence, self.store, self.say, self.on_divergence is not None
             )
-            for row in self.store.rows("arrival", verdict=FAIL) if self.store.continued else ():
-                self.hook.see(row)
-                break
+            self._failing = self.store.continued
+            self._show_failing()
             self._batches = Batches(self.merged, self.sources)
             if self.hook.row is not None and self.options.stop_on_divergence:
                 self._stop = "divergence"
@@ -215,15 +218,51 @@ class Merge:
         more = self._take() or self._begin_batch()
         for row in self.merged.newly:
             self.on_row(row)
-            self.hook.see(row)
+            self._failing = self._failing or row.verdict == FAIL
         self.merged.newly.clear()
+        if not more or time.monotonic() - self._shown_at > _SHARE * self._showing_s:
+            self._show_failing()
+        self._tick_hook()
+        self._report_progress()
+        return more
+
+    def _show_failing(self, last: bool = False) -> None:
+        """Show the failing rows to the hook that are final at their hosts; an input's only where
+        all failing rows of its host are.
+
+        Parameters
+        ----------
+        last
+            The merge ends: what a host cannot be asked about counts.
+        """
+        if not self._failing or self.hook.acted:
+            return
+        began = time.monotonic()
+        final: Dict[str, Optional[Tuple[Set[str], bool]]] = {}
+        for row in self.store.rows("arrival", verdict=FAIL):
+            host = row.host or ""
+            if host not in final:
+                try:
+                    final[host] = self._by_host[host].ask(Reader.final_failing)
+                except Unreadable:
+                    final[host] = None
+            known = final[host]
+            if known is None:
+                is_final = last
+            else:
+                keys, all_final = known
+                is_final = row_key(row.but(host=None)) in keys and (row.kind == OUTPUT or all_final)
+            if is_final:
+                self.hook.see(row)
+        self._shown_at = time.monotonic()
+        self._showing_s = self._shown_at - began
+
+    def _tick_hook(self) -> None:
         diverged = self.hook.tick()
         if diverged is not None and self.on_divergence is not None:
             self.on_divergence(diverged)
         if self.options.stop_on_divergence and self.hook.row is not None:
             self.stop("divergence")
-        self._report_progress()
-        return more
 
     def _note_state(self, source: Source) -> None:
         if source.state != self._states[source.host]:
@@ -364,6 +403,8 @@ class Merge:
             pass
         if not self._batches.hosts:
             self._take_back(at_once=True)
+        self._show_failing(last=True)
+        self._tick_hook()
         if not self.merged.reads:
             names = listed(
                 [

@@ -10,6 +10,11 @@ function drawRuns(found) {
   const outputs = all(after, 'output'), items = outputs.length ? outputs : all(after);
   const plot = new Plot(after, {frame: at('plot'), choice: at('plot-metrics'), status: at('plot-status')}, (row) => showChange(after.text('tensor', row)), new Set(), found.limits);
   plot.show(items, [{name: 'before', rows: before, rowOf: sameTensor(before, all(before), {rows: after, of: items})}], 'after');
+  const first = items.findIndex((row) => after.text('tensor', row) === found.opens_at);
+  if (first < 0) return;
+  plot.point(first);
+  const change = rowsOf().find((one) => one.dataset.tensor === found.opens_at);
+  if (change) change.setAttribute('aria-current', 'true');
 }
 
 // Bring a tensor's change into sight.

@@ -98,6 +98,7 @@ def _drawn(difference: Difference) -> Dict[str, Any]:
         "before": columns[0].document(),
         "after": columns[1].document(),
         "place": place,
+        "opens_at": difference.opens_at,
         "limits": drawn_limits(decided),
     }
 

@@ -11,13 +11,16 @@ from typing import (
     Mapping,
     NamedTuple,
     Optional,
+    Sequence,
+    Set,
     Tuple,
 )
 
+from ..diagnosis.row_digest import execution_key, place_key
 from ..diagnosis.summary import INCOMPLETE
 from ..dumps.place import Place
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
-from ..model.row_plan import OP
+from ..model.row_plan import OP, OUTPUT
 from ..store.counted_rows import Unstored
 from ..store.hosts import JUDGED_BY
 from ..store.network import GRAPHS, SUMMARY, stored_networks
@@ -147,9 +150,12 @@ class Difference(NamedTuple):
         What the user must know.
     along
         The rows of one device × step of both runs, to be drawn along the network: that of the
-        second run's first divergence, else the first of its places that both have.
+        first op that became worse or better, else of the second run's first divergence, else the
+        first of its places that both have.
     raised
         What computing operators in a wider type did; None where none is.
+    opens_at
+        The tensor of the first op that became worse or better, of those drawn; None where none did.
     """
 
     first: Compared
@@ -162,6 +168,7 @@ class Difference(NamedTuple):
     notes: List[str]
     along: Tuple[List[Row], List[Row]]
     raised: Optional[Raised] = None
+    opens_at: Optional[str] = None
 
     @property
     def comparable(self) -> bool:
@@ -243,7 +250,8 @@ def difference_of(
                 others.add(row.tensor)
                 join.take(numbers.key(match.of(row.place), row), row)
         runs.append(_compared(second, after, unstored[1].rows or numbers.total))
-        along = _along(before, after, match, runs[1].first_divergence)
+        changed = join.changed()
+        along = _along(before, after, match, runs[1].first_divergence, changed)
         if _limits(before) != _limits(after):
             notes.append(
                 "the two runs were judged by different limits: verdicts may differ for that"
@@ -269,7 +277,17 @@ def difference_of(
     raised = raised_between(*types) if same and not apart else None
     apart = apart if runs[0].rows and runs[1].rows else ""
     return Difference(
-        runs[0], runs[1], tolerance, join.sorted(), join.joined, same, apart, notes, along, raised
+        runs[0],
+        runs[1],
+        tolerance,
+        join.sorted(),
+        join.joined,
+        same,
+        apart,
+        notes,
+        along,
+        raised,
+        _opens_at(along[1], changed),
     )
 
 
@@ -303,12 +321,26 @@ def place_of(first: Mapping[str, Any]) -> Place:
     return Place(*(first.get(name) for name in Place._fields))
 
 
+def _opens_at(rows: Sequence[Row], changed: Set[Tuple[Place, str]]) -> Optional[str]:
+    """Return the first tensor that changed, in the order of execution: an output, if one did."""
+    there = [row for row in rows if (row.place, row.tensor) in changed]
+    first = min(there, key=lambda row: (row.kind != OUTPUT, execution_key(row)), default=None)
+    return None if first is None else first.tensor
+
+
 def _along(
-    before: RunStore, after: RunStore, match: PlaceMatch, first: Optional[Mapping[str, Any]]
+    before: RunStore,
+    after: RunStore,
+    match: PlaceMatch,
+    first: Optional[Mapping[str, Any]],
+    changed: Set[Tuple[Place, str]],
 ) -> Tuple[List[Row], List[Row]]:
     """Return the rows of the place to draw, of both runs."""
     places = [place for place in after.places() if match.of(place) is not None]
-    if first is not None and place_of(first) in places:
+    of_changes = {place for place, _ in changed}.intersection(places)
+    if of_changes:
+        places = [min(of_changes, key=place_key)]
+    elif first is not None and place_of(first) in places:
         places = [place_of(first)]
     if not places:
         return [], []
@@ -457,6 +489,13 @@ class _Join:
         growth = most_grown(after.distances, before.distances, before.dtype, self._tolerance)
         if growth is not None:
             self._changes[BETTER].append(Change(before, after, growth[0], 1.0 / growth[1]))
+
+    def changed(self) -> Set[Tuple[Place, str]]:
+        """Return place and tensor of what became worse or better, as the second run has them."""
+        sides = (
+            change.second for kind in (WORSE, BETTER) for change in self._changes.get(kind, ())
+        )
+        return {(side.place, side.tensor) for side in sides if side is not None}
 
     def sorted(self) -> Dict[str, List[Change]]:
         """Return the changes by kind: of the verdict first, then by how much."""

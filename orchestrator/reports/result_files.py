@@ -200,7 +200,8 @@ class ResultFiles:
         """Return the rows that matter first, in blocks: of the first suspects and around them, then
         others that did not pass.
 
-        Of several places that all pass the counts say enough.
+        Of several places that all pass the counts say enough, and of several steps those that
+        diverge later.
         """
         centres = [(entry.op, entry.place) for entry in summary.suspects]
         centres = centres or [
@@ -216,7 +217,7 @@ class ResultFiles:
             blocks.append(block)
         if len(self.places) > 1 and not (summary.failed or summary.not_compared):
             return tuple(blocks)
-        at = most_urgent(self._order.verdicts, SHOWN_ROWS)
+        at = self._urgent_of_first_step(summary)
         numbers = self._order.ids[at].tolist()
         chosen = self.store.numbered(numbers)
         others = [chosen[number] for number in numbers]
@@ -227,6 +228,18 @@ class ResultFiles:
         ]
         blocks.append(tuple(rest[: max(0, SHOWN_ROWS - sum(map(len, blocks)))]))
         return tuple(block for block in blocks if block)
+
+    def _urgent_of_first_step(self, summary: Summary) -> Array:
+        """Return where the rows stand that matter first, of several steps those of the one that
+        diverges first.
+        """
+        verdicts, places = self._order.verdicts, self._order.places
+        if summary.first is None or len({place.step for place in places}) < 2:
+            return most_urgent(verdicts, SHOWN_ROWS)
+        lengths = np.diff([0, *self._order.ends])
+        at_step = np.repeat([place.step == summary.first.place.step for place in places], lengths)
+        there = np.flatnonzero(at_step)
+        return there[most_urgent(verdicts[there], SHOWN_ROWS)]
 
     def _around(self, op: str, place: Place) -> List[Row]:
         """Return the rows of an op and of those with a dump before and behind it, as the table has

@@ -7,9 +7,11 @@ import os
 import subprocess
 import sys
 import threading
-from typing import Callable, List, Optional
+from typing import Any, Callable, List, Optional, Tuple
 
+from ..diagnosis.row_digest import execution_key
 from ..metrics.row import FAIL, Row
+from ..model.row_plan import OUTPUT
 from ..reports.result_json import row_document
 from ..store.store import RunStore
 
@@ -21,8 +23,10 @@ _WAIT_S = 10.0
 
 
 class DivergenceHook:
-    """Runs ``command`` with the first failing row by arrival of those that it is told of, and hands
-    it out, once per OUT.
+    """Runs ``command`` with the first failing row, and hands it out, once per OUT.
+
+    The first is that of an output, in the order of execution, of the rows that it is told of before
+    it acts; an input's, where no output fails.
 
     Parameters
     ----------
@@ -46,19 +50,26 @@ class DivergenceHook:
         self.store = store
         self.say = say
         self.row: Optional[Row] = None
+        self._acted = False
         self._process: Optional[subprocess.Popen[bytes]] = None
         self._thread: Optional[threading.Thread] = None
 
     def see(self, row: Row) -> None:
         """Consider a row that was stored and is final."""
-        if self.row is None and row.verdict == FAIL:
-            self.row = row
+        if row.verdict == FAIL and not self._acted:
+            self.row = row if self.row is None else min(self.row, row, key=_order)
+
+    @property
+    def acted(self) -> bool:
+        """Whether the first failing row is known for good."""
+        return self._acted
 
     def tick(self) -> Optional[Row]:
         """Start the command, if it is time; return the row that is to be told now, which is
         committed.
         """
         row = self.row
+        self._acted = row is not None
         if row is None or self.command is None or not self._first_time(_FLAG, row):
             self._report()
         else:
@@ -132,6 +143,10 @@ class DivergenceHook:
             )
             self._process = None
         self._report()
+
+
+def _order(row: Row) -> Tuple[bool, Tuple[Any, ...]]:
+    return row.kind != OUTPUT, execution_key(row)
 
 
 def _feed(process: subprocess.Popen[bytes], data: bytes) -> None:

@@ -10,7 +10,7 @@ another than golden data's near a tie.
 from __future__ import annotations
 
 import math
-from typing import Dict, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..diagnosis.observed_ops import ObservedOp, ObservedOps, executed_repeatedly
 from ..diagnosis.op_inputs import Inputs
@@ -22,6 +22,7 @@ from ..metrics.row import BY_ROUNDING, FAIL, PASS, WORST_SLICE, Row
 from ..model.graph import ModelGraph
 from ..model.never_dumped import no_dump_reason
 from ..model.op_node import OpNode
+from ..store.rowsql import row_key
 from .engine import Engine
 from .recomputation import NONE, Recomputation
 from .tensor_reader import RunReader
@@ -49,21 +50,57 @@ def judge_by_computing(engine: Engine, reader: RunReader) -> None:
     if not rows and not before:
         return
     observed_ops = ObservedOps(engine.store.rows())
-    proof = _Proof(engine, observed_ops, reader, [(row.place, row.op) for row in (*rows, *before)])
-    right = [
-        proof.right(row.place, row.op, row.kind, row.tensor_index or 0) for row in (*rows, *before)
-    ]
-    changed = [_failing(row) for row, proven in zip(before, right[len(rows) :]) if not proven]
-    rows = [row for row, proven in zip([*rows, *before], right) if proven]
-    passing = [row for row in rows if _as_a_whole(row)]
-    inherited = [row for row in rows if not _as_a_whole(row) and proof.behind_a_decision(row)]
-    rest = [row for row in rows if row not in passing and row not in inherited]
+    judged_rows = _judge_rows(engine, observed_ops, reader, [*rows, *before])
+    changed = [_failing(row) for row in judged_rows.fail if row.verdict == PASS]
+    changed += [_passing(row) for row in judged_rows.rounding if row.verdict == FAIL]
+    changed += [passing_row(_failing(row), BEHIND) for row in judged_rows.inherited]
+    engine.put_rows(changed)
+
+
+class _JudgedRows(NamedTuple):
+    """Rows that are outside their limits by rounding alone, those behind a decision that is another
+    than golden data's, and those that fail.
+    """
+
+    rounding: List[Row]
+    inherited: List[Row]
+    fail: List[Row]
+
+
+def _judge_rows(
+    engine: Engine,
+    observed_ops: ObservedOps,
+    reader: RunReader,
+    rows: Sequence[Row],
+    finished: bool = True,
+) -> _JudgedRows:
+    proof = _Proof(engine, observed_ops, reader, [(row.place, row.op) for row in rows], finished)
+    right = [proof.right(row.place, row.op, row.kind, row.tensor_index or 0) for row in rows]
+    proven = [row for row, is_right in zip(rows, right) if is_right]
+    passing = [row for row in proven if _as_a_whole(row)]
+    inherited = [row for row in proven if not _as_a_whole(row) and proof.behind_a_decision(row)]
+    rest = [row for row in proven if row not in passing and row not in inherited]
     within = {(row.place, row.tensor) for row in [*passing, *inherited]}
     faded = [row for row in rest if proof.outputs_pass(row.place, within)]
-    changed += [_passing(row) for row in [*passing, *faded] if row.verdict == FAIL]
-    changed += [passing_row(_failing(row), BEHIND) for row in inherited]
-    changed += [_failing(row) for row in rest if row.verdict == PASS and row not in faded]
-    engine.put_rows(changed)
+    fail = [row for row, is_right in zip(rows, right) if not is_right]
+    fail += [row for row in rest if row not in faded]
+    return _JudgedRows([*passing, *faded], inherited, fail)
+
+
+def passing_by_rounding(engine: Engine, place: Place) -> Set[str]:
+    """Return the keys of the failing rows of a place that pass in the end, by what has been dumped
+    so far.
+    """
+    rows = [
+        row
+        for row in engine.store.rows(place=place, verdict=FAIL)
+        if only_default_limits_missed(row.decided_by)
+    ]
+    options = engine.options
+    reader = RunReader(engine, Recomputation(engine, options.recompute, options.original))
+    observed_ops = ObservedOps(engine.store.rows(place=place))
+    judged_rows = _judge_rows(engine, observed_ops, reader, rows, finished=False)
+    return {row_key(row) for row in [*judged_rows.rounding, *judged_rows.inherited]}
 
 
 def may_be_rounding(engine: Engine, place: Place, op: str, kind: str, number: int) -> bool:
@@ -74,7 +111,8 @@ def may_be_rounding(engine: Engine, place: Place, op: str, kind: str, number: in
     if options.recompute == NONE or engine.graphs.of(place.model) is None:
         return False
     reader = RunReader(engine, Recomputation(engine, options.recompute, options.original))
-    proof = _Proof(engine, ObservedOps(engine.store.rows()), reader, [(place, op)], finished=False)
+    observed_ops = ObservedOps(engine.store.rows(place=place))
+    proof = _Proof(engine, observed_ops, reader, [(place, op)], finished=False)
     return proof.right(place, op, kind, number)
 
 

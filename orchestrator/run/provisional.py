@@ -8,17 +8,18 @@ files in any order.
 from __future__ import annotations
 
 import time
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..diagnosis.observed_ops import ObservedOps
 from ..diagnosis.op_inputs import Inputs
-from ..dumps.place import Place
+from ..dumps.place import Place, name_order
 from ..judging.by_limits import only_default_limits_missed
 from ..judging.by_other_rows import lets_inputs_pass
 from ..metrics.row import FAIL, Row
 from ..model.graph import ModelGraph
-from ..model.never_dumped import FIXED_TYPES, INPUT_TYPES
+from ..model.never_dumped import FIXED_TYPES, INPUT_TYPES, no_dump_reason
 from ..model.op_node import OpNode
+from ..naming import sanitise_device
 from ..recomputing.golden_formulas import is_known_type
 from ..recomputing.repeated_decisions import can_repeat
 from ..store.row_schema import from_sql_text, to_sql_text
@@ -26,7 +27,7 @@ from ..store.rowsql import row_key
 from .engine import Engine
 from .recomputation import NONE
 from .rejudging import Judge
-from .target_file import TargetFile
+from .target_file import HELD, WAITING, TargetFile
 from .tensor_reader import RunReader
 
 _EVERY_S = 0.2
@@ -64,24 +65,49 @@ class _StoredRow(NamedTuple):
         return lets_inputs_pass(self.verdict, self.warning, self.reason)
 
 
+class _Fed(NamedTuple):
+    """What feeds an operator, or one input of it.
+
+    Attributes
+    ----------
+    known
+        The rows that are there.
+    waits
+        Whether rows may still come.
+    lacks
+        Whether a tensor that feeds it has no row and gets none.
+    """
+
+    known: Sequence[_StoredRow]
+    waits: bool = False
+    lacks: bool = False
+
+
 class Provisional:
     """Tells which failing rows of a watch are final.
 
     An input may pass as the output that it is; an output of an operator that can be computed again
     may pass behind an input that was decided otherwise near a tie, and by its producers where the
     dump holds no inputs. So a failing row is final once the rows of what feeds it are known and
-    final themselves; at once where a limit of the user's own is missed, or nothing can compute the
-    operator. A row that is outside its limits by rounding alone
-    (:mod:`goldwatch.run.judging_by_recomputation`) stays provisional to the end.
+    final themselves, or cannot come any more; at once where a limit of the user's own is missed, or
+    nothing can compute the operator. A row that may be outside its limits by rounding alone
+    (:mod:`goldwatch.run.judging_by_recomputation`) is judged once its place is over.
+
+    A place is over when all of its model's ops have come, or a later step of the same model on the
+    same device has begun.
 
     Parameters
     ----------
     engine
         The watch's.
+    quiet
+        Tells whether all files that are known to have come were looked at.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, quiet: Callable[[], bool] = lambda: True) -> None:
         self._engine = engine
+        self._quiet = quiet
+        self._over: Set[Place] = set()
         self._waiting: Dict[str, _Waiting] = {}
         self._files: Tuple[int, Dict[Tuple[Place, str], TargetFile]] = (-1, {})
         self._changed = False
@@ -90,6 +116,7 @@ class Provisional:
         self._failures = 0
         self._last_counts = (0, 0)
         self._by_rounding: Dict[str, bool] = {}
+        self._passing: Dict[Place, Set[str]] = {}
         self._by_ties: Dict[str, bool] = {}
 
     def __len__(self) -> int:
@@ -105,6 +132,7 @@ class Provisional:
     def see(self, row: Row) -> bool:
         """Consider a row that was stored; tell whether it is final already."""
         self._changed = True
+        self._passing.pop(row.place, None)
         self._failures += row.verdict == FAIL
         if self._by_ties or self._by_rounding:
             for known_before in (self._by_ties, self._by_rounding):
@@ -133,7 +161,9 @@ class Provisional:
         due = at_once or now - self._looked_at >= max(_EVERY_S, _SHARE * self._took_s)
         if not self._waiting or not self._changed or not due:
             return False
-        self._changed = False
+        # What is not looked at so far may be what a row waits for.
+        self._changed = not self._quiet()
+        self._over = self._places_over()
         before, size = len(self._waiting), -1
         while size != len(self._waiting):
             size = len(self._waiting)
@@ -162,7 +192,8 @@ class Provisional:
         )
 
     def _rounding_alone(self, key: str, row: _Waiting) -> bool:
-        """Tell whether every operator up to a row is right, so that it may pass in the end.
+        """Tell whether a row passes in the end, as far as is known by now: every operator up to it
+        is right.
 
         It is computed for the first rows only: behind the first operator that is not right the
         network diverges.
@@ -175,7 +206,31 @@ class Provisional:
             self._by_rounding[key] = may_be_rounding(
                 self._engine, row.place, row.op, row.kind, row.number
             )
+        if self._by_rounding[key] and row.place in self._over:
+            if row.place not in self._passing:
+                from .judging_by_recomputation import passing_by_rounding
+
+                self._passing[row.place] = passing_by_rounding(self._engine, row.place)
+            return key in self._passing[row.place]
         return self._by_rounding[key]
+
+    def _places_over(self) -> Set[Place]:
+        """Return the places of provisional rows where nothing that counts comes any more."""
+        if not self._quiet():
+            return set()
+        come = self._engine.come
+        last: Dict[Place, Tuple[int, int, str]] = {}
+        for place, names in come.items():
+            if names:
+                run = place._replace(step=None)
+                last[run] = max(last.get(run, (-1, 0, "")), name_order(place.step))
+        over = set()
+        for place in {waiting.place for waiting in self._waiting.values()}:
+            done, expected = self._engine.places.planner(place).dump_counts(come.get(place, ()))
+            later = last.get(place._replace(step=None), (-1, 0, "")) > name_order(place.step)
+            if later or (expected and done == expected):
+                over.add(place)
+        return over
 
     def _is_final(self, key: str, row: _Waiting) -> bool:
         file = self._engine.catalogue.of_row(row.file)
@@ -186,22 +241,26 @@ class Provisional:
         if file is not None and file.pending:
             return False
         if row.kind == "input":
-            return self._is_decided(row, self._producers(row, row.number))
-        fed: Optional[Sequence[Optional[_StoredRow]]] = [
-            other for other in rows if other.kind == "input"
-        ] or self._producers(row, None)
-        if fed is not None and any(other is not None and self._fails(other) for other in fed):
+            fed = self._feeding(row, row.number)
+            return self._is_input_decided(row) if fed is None else self._is_decided(fed)
+        inputs = [found for found in rows if found.kind == "input"]
+        fed = _Fed(inputs) if inputs else self._feeding(row, None)
+        if fed is None or any(self._fails(found) for found in fed.known):
             return True
-        return self._is_decided(row, fed) and not (
-            can_repeat(row.op_type) and self._near_a_tie(key, row, fed or ())
+        if fed.waits:
+            return False
+        # What was made of tensors that no row compares is not judged by them.
+        return fed.lacks or (
+            self._is_decided(fed)
+            and not (can_repeat(row.op_type) and self._near_a_tie(key, row, fed.known))
         )
 
-    def _near_a_tie(self, key: str, row: _Waiting, fed: Sequence[Optional[_StoredRow]]) -> bool:
+    def _near_a_tie(self, key: str, row: _Waiting, fed: Sequence[_StoredRow]) -> bool:
         """Tell whether the decisions of an output follow from its inputs, all of which are known:
         then it passes in the end.
         """
         if key not in self._by_ties:
-            files = {row.file, *(producer.file for producer in fed if producer is not None)}
+            files = {row.file, *(found.file for found in fed)}
             rows = [
                 one for one in self._engine.store.rows(place=row.place) if one.target_file in files
             ]
@@ -216,24 +275,25 @@ class Provisional:
     def _fails(self, stored_row: _StoredRow) -> bool:
         return stored_row.verdict == FAIL and stored_row.key not in self._waiting
 
-    def _is_decided(
-        self, row: _Waiting, producers: Optional[Sequence[Optional[_StoredRow]]]
-    ) -> bool:
+    def _is_decided(self, fed: _Fed) -> bool:
         """Tell whether all outputs that feed a row are known, and none of them makes it pass."""
-        if producers is None or None in producers:
-            return False
-        return not any(
-            producer.judges or producer.key in self._waiting
-            for producer in producers
-            if producer is not None
+        return not fed.waits and not any(
+            found.judges or found.key in self._waiting for found in fed.known
         )
 
-    def _producers(
-        self, row: _Waiting, number: Optional[int]
-    ) -> Optional[List[Optional[_StoredRow]]]:
-        """Return the outputs that feed an operator, or one input of it: None in place of one
-        without a row; None without a model.
+    def _is_input_decided(self, row: _Waiting) -> bool:
+        """Tell whether nothing at a row's place may make an input pass of which no model tells what
+        feeds it.
         """
+        if row.place not in self._over:
+            return False
+        outputs = [one for one in self._engine.store.rows(place=row.place) if one.kind == "output"]
+        return not any(
+            lets_inputs_pass(one.verdict, one.warning, one.reason) or one in self for one in outputs
+        )
+
+    def _feeding(self, row: _Waiting, number: Optional[int]) -> Optional[_Fed]:
+        """Return the outputs that feed an operator, or one input of it; None without a model."""
         graph = self._engine.graphs.of(row.place.model)
         named = graph.ops_named(row.op) if graph is not None else []
         node = next(
@@ -241,7 +301,21 @@ class Provisional:
         )
         if graph is None or node is None:
             return None
-        return [self._output(row.place, *fed) for fed in _feeds(graph, node, number)]
+        known, waits, lacks = [], False, False
+        for feed in _feeds(graph, node, number):
+            found = self._output(row.place, feed.op, feed.number)
+            if found is not None:
+                known.append(found)
+            waits = waits or (found is None and self._may_come(row.place, feed.op))
+            lacks = lacks or found is None or feed.indirect
+        return _Fed(known, waits, lacks)
+
+    def _may_come(self, place: Place, op: str) -> bool:
+        """Tell whether rows of an op may still come to a place."""
+        file = self._file_of(place, op)
+        if file is None:
+            return place not in self._over
+        return file.state in WAITING or file.state == HELD or bool(file.pending or file.missing)
 
     def _output(self, place: Place, op: str, number: int) -> Optional[_StoredRow]:
         file = self._file_of(place, op)
@@ -266,7 +340,7 @@ class Provisional:
                 if file.there
             }
             self._files = revision, there
-        return self._files[1].get((place, op))
+        return self._files[1].get((place, sanitise_device(op)))
 
     def _rows_of(self, file: str) -> List[_StoredRow]:
         sql = "SELECT %s FROM row WHERE target_file = ?" % _COLUMNS
@@ -297,17 +371,29 @@ def _may_change(row: Row) -> bool:
     )
 
 
-def _feeds(graph: ModelGraph, node: OpNode, number: Optional[int]) -> Iterator[Tuple[str, int]]:
-    """Yield (op, output) of what feeds an op, or its input ``number``; not what nothing
-    computes.
-    """
-    for at, source in enumerate(node.inputs):
-        if source is None or number not in (None, at):
+class _Feed(NamedTuple):
+    """An output that feeds an op; ``indirect``: by way of ops that never have a dump."""
+
+    op: str
+    number: int
+    indirect: bool
+
+
+def _feeds(graph: ModelGraph, node: OpNode, number: Optional[int]) -> Iterator[_Feed]:
+    """Yield what feeds an op, or its input ``number``; not what nothing computes."""
+    waiting = [
+        (node, source, False) for at, source in enumerate(node.inputs) if number in (None, at)
+    ]
+    walked = {node.position}
+    while waiting:
+        reader, source, indirect = waiting.pop()
+        if source is None:
             continue
-        producer = graph.producer(node, source[0])
-        if (
-            producer is None
-            or producer.type not in FIXED_TYPES
-            and producer.type not in INPUT_TYPES
-        ):
-            yield (producer.name if producer is not None else source[0]), source[1]
+        producer = graph.producer(reader, source[0])
+        if producer is None or no_dump_reason(producer) is None:
+            yield _Feed(producer.name if producer is not None else source[0], source[1], indirect)
+        elif producer.type in FIXED_TYPES or producer.type in INPUT_TYPES:
+            continue
+        elif producer.position not in walked:
+            walked.add(producer.position)
+            waiting += [(producer, one, True) for one in producer.inputs]

@@ -6,14 +6,16 @@ from dataclasses import replace
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from ..diagnosis.explain_suspects import TensorReader
+from ..diagnosis.explanations import Explanation
 from ..diagnosis.first_divergence import FirstDivergence, first_divergence
 from ..diagnosis.model_verdict import ABSENT, Difference, ModelSummary
 from ..diagnosis.observed_ops import ObservedOp
+from ..diagnosis.one_device import explained_by_devices, names_devices
 from ..diagnosis.op_inputs import Inputs
 from ..diagnosis.row_digest import execution_key
 from ..diagnosis.run_sentence import run_sentence
 from ..diagnosis.summary import INCOMPLETE, Summary, summarise
-from ..diagnosis.suspects import provisional_suspects
+from ..diagnosis.suspects import LOW, Suspect, provisional_suspects
 from ..dumps.place import Place, name_order
 from ..judging.by_recomputation import RecomputationVerdict
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
@@ -94,7 +96,49 @@ def judge_hosts(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, s
     )
     if place is not None and summaries.get(place.host or "", {}).get("state") != FINISHED:
         summary = replace(summary, suspects=provisional_suspects(summary.suspects))
+    else:
+        summary = replace(
+            summary, suspects=tuple(_explained(one, summary, summaries) for one in summary.suspects)
+        )
     return summary, _sentence(summary)
+
+
+def _explained(
+    suspect: Suspect, summary: Summary, summaries: Mapping[str, Mapping[str, Any]]
+) -> Suspect:
+    """Return a suspect with what its host's own run says of it, whose tensors are not here, and of
+    the devices of all hosts.
+    """
+    here = suspect.place._replace(host=None)
+    for entry in summaries.get(suspect.place.host or "", {}).get("explained", ()):
+        if entry["tensor"] == suspect.tensor and Place(**entry["place"]) == here:
+            suspect = replace(
+                suspect,
+                evidence="on host %s %s" % (suspect.place.host, entry["evidence"]),
+                explanations=tuple(Explanation(**one) for one in entry["explanations"]),
+            )
+            break
+    apart = next(
+        (
+            model.difference
+            for model in summary.models
+            if model.difference is not None
+            and (model.difference.step, model.difference.tensor)
+            == (suspect.place.step, suspect.tensor)
+        ),
+        None,
+    )
+    if apart is None or any(names_devices(entry) for entry in suspect.explanations):
+        return suspect
+    wrong, right = (
+        [device for device, verdict in apart.verdicts if verdict == which] for which in (FAIL, PASS)
+    )
+    return replace(
+        suspect,
+        explanations=explained_by_devices(
+            suspect.explanations, wrong, right, suspect.place.step, suspect.confidence != LOW
+        ),
+    )
 
 
 def _first_failing_place(store: RunStore) -> Optional[Place]:

@@ -33,6 +33,7 @@ from ..errors import InputError
 from ..interrupts import uninterrupted
 from ..kinds.advice import exchanged, watched_without_dumps, without_dumps
 from ..metrics.row import FAIL, Row
+from ..model.row_plan import OUTPUT
 from ..processes.user_code import user_code_pids
 from ..statistics_dumps.statistics_csv import is_statistics_file
 from ..store.row_schema import to_sql_text
@@ -142,6 +143,7 @@ class Watch:
         self._program: Optional[WatchedProgram] = None
         self._stop = ""
         self._over = False
+        self._unseen = False
         self._rows: List[Tuple[Row, bool]] = []
         self._files: List[Tuple[TargetFile, List[str]]] = []
         self._divergence: Optional[Row] = None
@@ -193,7 +195,9 @@ class Watch:
         self._leave_earlier_times()
         self.engine.continue_store(keep_gone=True)
         self.arrivals = Arrivals(self.engine, self.folders)
-        self.provisional = Provisional(self.engine)
+        self.provisional = Provisional(
+            self.engine, lambda: not self.folders.waiting and not self.folders.monitor.listing
+        )
         for row in self.store.rows("arrival", verdict=FAIL) if self.store.continued else ():
             self.provisional.see(row)
         self.provisional.settled(at_once=True)
@@ -365,8 +369,11 @@ class Watch:
         for row in self.engine.take_stored():
             final = self.provisional.see(row)
             self.meter.see(row)
-            if final:
+            if final and row.kind == OUTPUT:
                 self.hook.see(row)
+            elif final and row.verdict == FAIL:
+                # Of an op's input nothing is said before the op's outputs are known.
+                self._unseen = True
             self._rows.append((row, final))
 
     def _take_turn(self, last: bool = False) -> Turn:
@@ -430,7 +437,7 @@ class Watch:
             self.arrivals.consider(file, settled=True)
 
     def _tick_hook(self) -> None:
-        if self.provisional.settled():
+        if self.provisional.settled() or self._unseen:
             self._find_first_failing()
         self._note_provisional()
         self._divergence = self.hook.tick() or self._divergence
@@ -450,17 +457,19 @@ class Watch:
             self.store.set(PROVISIONAL, {"upto": upto[0][0] if upto else 0, "ids": ids})
 
     def _find_first_failing(self) -> None:
-        """Take the first failing row by arrival that is final, of those that are stored."""
-        if self.hook.row is None:
-            row = next(
-                (
-                    row
-                    for row in self.store.rows("arrival", verdict=FAIL)
-                    if row not in self.provisional
-                ),
-                None,
-            )
-            if row is not None:
+        """Show the failing rows that are final to the hook, of those that are stored; an input's
+        only where all rows of its file are final.
+        """
+        self._unseen = False
+        if self.hook.acted:
+            return
+        for row in self.store.rows("arrival", verdict=FAIL):
+            if row in self.provisional:
+                continue
+            file = None if row.kind == OUTPUT else self.catalogue.of_row(row.target_file)
+            if file is not None and (file.pending or self.provisional.holds(file)):
+                self._unseen = True
+            else:
                 self.hook.see(row)
 
     @property

@@ -39,6 +39,7 @@ from goldwatch.run.reporting import write_report
 from goldwatch.schemas.documents import check_document
 from goldwatch.store import step_ops as stored_step_ops
 from goldwatch.store.network import GRAPHS
+from goldwatch.store.small_tables import PROVISIONAL
 from goldwatch.store.step_ops import metrics_of_step_ops, worst_outputs, worst_step_ops
 from goldwatch.store.store import RunStore
 
@@ -688,3 +689,26 @@ def test_a_store_that_is_being_created_is_waited_for(hosts, merging, tmp_path):
         merge.follow()
         assert merge.finish().summary.rows == 2
     assert not any("another program" in line for line in said)
+
+
+def test_the_command_waits_for_a_row_that_is_final_at_its_host(hosts, merging):
+    host = hosts[0].begin()
+    host.put(make_row(5, verdict=FAIL), make_row(3, verdict=FAIL), make_row(4, verdict=FAIL))
+    ids = [number for (number,) in host.store.query("SELECT id FROM row ORDER BY id")]
+    host.store.set(PROVISIONAL, {"upto": ids[-1], "ids": ids})
+    with merging(hosts[:1]) as merge:
+        follow_until_quiet(merge)
+        assert merge.hook.row is None
+        host.store.set(PROVISIONAL, {"upto": ids[-1], "ids": ids[1:2]})
+        follow_until_quiet(merge)
+        assert merge.hook.row.op == "op4", "op3, which is before it, is not final"
+
+
+def test_the_command_gets_the_first_output_not_an_input_behind_it(hosts, merging):
+    host = hosts[0].begin()
+    fed = make_row(2, verdict=FAIL, kind="input", tensor="op2:input:0")
+    host.put(fed, make_row(9, verdict=FAIL), make_row(5, verdict=FAIL))
+    host.store.set(PROVISIONAL, {"upto": 2**53, "ids": []})
+    with merging(hosts[:1]) as merge:
+        follow_until_quiet(merge)
+        assert merge.hook.row.op == "op5"

@@ -409,3 +409,30 @@ def test_a_diff_comment_that_fits_leaves_nothing_out(made):
 def test_nan_in_both_runs_is_no_change():
     assert not difference_words._apart(math.nan, math.nan) and not difference_words._apart(0.5, 0.5)
     assert difference_words._apart(0.5, math.nan) and difference_words._apart(0.5, 0.25)
+
+
+def test_the_page_opens_at_the_first_op_that_changed_not_at_the_worst_or_a_later_step(made):
+    def run(*bad):
+        return made(
+            [
+                row("op%d" % number, device=device, step=step, op_sequence=number, **fails)
+                for device in "01"
+                for step in ("2", "10")
+                for number in range(6)
+                for fails in [
+                    {"verdict": "fail", "red": 0.1 * number}
+                    if (device, step, number) in bad
+                    else {}
+                ]
+            ]
+        )
+
+    always = [("0", "2", 5), ("1", "10", 1)]
+    before = run(*always)
+    found = difference_of(before, run(*always, ("1", "2", 4), ("1", "2", 3), ("0", "10", 2)))
+    assert found.opens_at == "op3:output:0"
+    assert {(one.place.device, one.place.step) for one in found.along[1]} == {("1", "2")}
+    # The same where what failed before passes now.
+    found = difference_of(run(*always, ("1", "2", 4), ("0", "10", 2)), before)
+    assert found.opens_at == "op4:output:0" and "op4:output:0" in diff_page(found)
+    assert difference_of(before, run(*always)).opens_at is None
