@@ -109,6 +109,10 @@ def step_lines(
     steps = sorted(by_step, key=name_order)
     bad = [step for step in steps if any(one.verdict != PASS for one in by_step[step])]
     bad.sort(key=lambda step: (not _fails(by_step[step]), name_order(step)))
+    if not bad:
+        word = "\x1b[%sm%s\x1b[0m" % (COLOURS[PASS], WORDS[PASS]) if colour else WORDS[PASS]
+        yield "  %s  all rows of %s" % (word, plural(len(steps), "step"))
+        return
     several = len({one.place.device_name for one in places}) > 1
     shown = [_step_text(step, by_step[step], several) for step in bad[:_MOST_STEPS]]
     most = max([len(WORDS[verdict]) for verdict, _, _ in shown] + [len(WORDS[PASS])])
@@ -135,7 +139,7 @@ def step_lines(
             "%s, %d of them with failing rows" % (plural(len(others), "more step"), failing)
         )
     if passing:
-        counted.append("all rows of %s pass" % plural(passing, "other step" if bad else "step"))
+        counted.append("all rows of %s pass" % plural(passing, "other step"))
     if counted:
         text = "  ... " + "; ".join(counted)
         yield from [text] if width is None else wrap(text, width, "    ")
