@@ -7,8 +7,10 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import Any, Collection, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from ..elements import ELEMENTS
 from ..errors import InputError, UsageError
 from ..metrics.row import MEASURES
 from ..naming import nearest_names
@@ -44,6 +46,7 @@ FORMS_HINT = (
 OWN_HINT = " (one of your own is known where its folder is given)"
 _SCHEMA_HINT = "schemas/limits.schema.json describes the form"
 _DOCUMENT_HINT = "a metric's limit is one comparison and its number, such as {%r: {%r: %r}}"
+_DTYPES = tuple(dict.fromkeys(element.name for element in ELEMENTS))
 _NON_FINITE = {"Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -211,10 +214,19 @@ class Fault(NamedTuple):
     hint: str
 
 
+def _is_dtype(pattern: str) -> bool:
+    """Tell whether a name or a glob is that of an element type, one not known here included."""
+    return any(fnmatchcase(name, pattern) for name in _DTYPES) or pattern.startswith("unknown")
+
+
 def fault_of(limit: Limit) -> Optional[Fault]:
-    """Return what is wrong with a limit that no tensor can meet, or that asks for what is worse;
-    None where nothing is.
+    """Return what is wrong with a limit that no tensor can meet, that is for no element type, or
+    that asks for what is worse; None where nothing is.
     """
+    if limit.selector == "dtype" and not _is_dtype(limit.pattern):
+        near = nearest_names(limit.pattern, _DTYPES, 1, 0.5)
+        hint = "did you mean %s?" % near[0] if near else "element types: %s" % ", ".join(_DTYPES)
+        return Fault("%r is no element type" % limit.pattern, hint)
     best = best_value(limit.metric) or 0.0
     if not limit.possible:
         lowest, highest = RANGES[limit.metric]

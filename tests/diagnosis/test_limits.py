@@ -542,3 +542,12 @@ def test_a_cast_decides_when_it_makes_integers():
 )
 def test_a_value_near_its_limit_is_printed_with_enough_digits(value, limit, text):
     assert beside_limit(value, parse_limit("CosineSimilarity>%r" % limit)) == text
+
+
+@pytest.mark.parametrize("text", ["dtype=flaot32:CosineSimilarity>0.9", "dtype=flaot*:Mine<1"])
+def test_a_limit_for_a_mistyped_element_type_is_refused_and_not_passed_over(text) -> None:
+    with pytest.raises(UsageError, match="is no element type") as caught:
+        parse_limit(text, ["Mine"])
+    assert caught.value.hint in ("did you mean float32?", "did you mean float16?")
+    for known in ("dtype=float*:Mine<1", "dtype=bfloat16:Mine<1", "dtype=unknown(99):Mine<1"):
+        assert parse_limit(known, ["Mine"]).selector == "dtype"

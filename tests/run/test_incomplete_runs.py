@@ -203,7 +203,6 @@ def test_without_a_model_names_that_do_not_fit_accuse_no_operator(case) -> None:
         ("op=nosuchop:CosineSimilarity>0.9", ""),
         ("op=conv_l:CosineSimilarity>0.9", "conv_1"),
         ("type=Rellu:CosineSimilarity>0.9", "Relu"),
-        ("dtype=flaot32:CosineSimilarity>0.9", "float32"),
     ],
 )
 def test_a_limit_for_an_op_that_does_not_exist_is_warned_of(case, text, near) -> None:
