@@ -31,8 +31,9 @@ def written(path, text):
 
 
 def run(tmp_path, text, weights=None, out="o", **options):
-    """Dump a net; X stands beside it as x.npy."""
+    """Dump a net; X stands beside it as x.npy. Asked for, the backend is not looked for."""
     np.save(str(tmp_path / "x.npy"), X)
+    options.setdefault("backend", "numpy")
     options.setdefault("inputs", ["x=%s" % (tmp_path / "x.npy")])
     result = dump(
         DumpOptions(written(tmp_path / "n.prototxt", text), weights, str(tmp_path / out), **options)
@@ -228,7 +229,7 @@ def test_a_users_layer_file_computes_an_unknown_type(tmp_path, caffemodel):
     assert "layer=TYPE=FILE.py" in caught.value.hint
     model = caffemodel(tmp_path / "w.caffemodel", [("p", "Double", [np.ones(2)])])
     spec = "Double=" + written(tmp_path / "own.py", OWN)
-    result, values = run(tmp_path, text, model, layer_files=[spec])
+    result, values = run(tmp_path, text, model, layer_files=[spec], backend="auto")
     np.testing.assert_array_equal(values["p", 0], X * 3)
     np.testing.assert_array_equal(values["p", 1], X + 1)
     assert list(manifest_of(tmp_path / "o")["source"]["layers"]) == ["Double"]
@@ -623,7 +624,8 @@ def test_hdf5_weights_need_h5py_and_share_by_name(tmp_path, monkeypatch):
 
 
 def test_check_backend_compares_with_a_second_backend(tmp_path):
-    result, _ = run(tmp_path, INPUT + CONV, random_weights=3, check_backend="opencv")
+    automatic = {"backend": "auto", "check_backend": "opencv"}
+    result, _ = run(tmp_path, INPUT + CONV, random_weights=3, **automatic)
     found = result["check"]["runs"][0]
     assert (
         found["tensors"] == 3
@@ -638,7 +640,7 @@ def test_check_backend_compares_with_a_second_backend(tmp_path):
     reorg = (
         INPUT + 'layer { name: "t" type: "Tile" bottom: "x" top: "t" tile_param { tiles: 2 } }\n'
     )
-    result, values = run(tmp_path, reorg, out="p", random_weights=3, check_backend="opencv")
+    result, values = run(tmp_path, reorg, out="p", random_weights=3, **automatic)
     assert values["t", 0].shape == (2, 8, 6, 5)
     assert "the opencv backend does not compute this net" in result["check"]["refused"]
     assert result["notes"][1].startswith("not checked with backend opencv: ")
