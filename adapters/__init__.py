@@ -1,3 +1,3 @@
 """Golden data: this code runs inside the framework's own environment, so it imports only the base
-modules, netfiles, config/plan and numpy.
+modules, netfiles, config/dump_plan and numpy.
 """

@@ -9,7 +9,7 @@ import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, List, Tuple
 
-from ..filesystem.outputs import create_new, renamed_on_success
+from ..filesystem.atomic_writing import create_new, renamed_on_success
 from .manifest import FILE_MODE
 
 PENDING_LIMIT_BYTES = 256 * 1024 * 1024

@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple, Type
 import numpy as np
 
 from ..errors import FormatError, InputError, UsageError
-from ..filesystem.outputs import (
+from ..filesystem.atomic_writing import (
     remove_leftovers,
     remove_quietly,
     require_own_file,

@@ -12,9 +12,14 @@ import os
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ..errors import EnvironmentProblem, FormatError, Interrupted, MissingPath, UsageError
-from ..filesystem.inputs import open_input, read_input
+from ..filesystem.atomic_writing import (
+    ASIDE_PREFIX,
+    remove_leftovers,
+    remove_quietly,
+    write_atomically,
+)
 from ..filesystem.mounts import free_bytes
-from ..filesystem.outputs import ASIDE_PREFIX, remove_leftovers, remove_quietly, write_atomically
+from ..filesystem.safe_reading import open_input, read_input
 from ..naming import MAPPING_FILE, parse_golden_name, printable, read_mapping
 from ..text.wording import size_text
 

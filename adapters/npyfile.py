@@ -15,7 +15,7 @@ from typing import IO, Callable, Tuple
 
 import numpy as np
 
-from ..elements import element_count
+from ..element_types import element_count
 from ..errors import FormatError
 
 # What numpy raises for files that are cut, damaged, encrypted, or claim a size beyond memory; a

@@ -8,7 +8,7 @@ import re
 from typing import Iterator, List, Tuple
 
 from ..errors import InputError
-from ..filesystem.inputs import read_input
+from ..filesystem.safe_reading import read_input
 
 _NAME = re.compile(r"python(3(\.\d+)?)?")
 _CONDA_LIST = "~/.conda/environments.txt"

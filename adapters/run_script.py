@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import List, Optional, Sequence, Tuple
 
 from ..errors import MissingPath, UsageError, require_file
-from ..filesystem.inputs import open_input
+from ..filesystem.safe_reading import open_input
 from ..naming import printable
 
 FILE, MODULE, CODE, STDIN = "file", "module", "code", "stdin"

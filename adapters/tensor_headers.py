@@ -13,7 +13,7 @@ from typing import Tuple
 
 import numpy as np
 
-from ..elements import BY_NAME
+from ..element_types import BY_NAME
 from ..errors import InputError
 from ..protowire import field, varint
 

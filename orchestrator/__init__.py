@@ -14,15 +14,15 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .api import WatchedRows, compare, open_result, watch
-    from .config.plan import DumpPlan
+    from .config.dump_plan import DumpPlan
     from .diagnosis.compare_arrays import TensorResult, assert_close, compare_arrays
-    from .dumps.container import DumpFile
-    from .dumps.golden import GoldenSet
+    from .dumps.dump_file import DumpFile
+    from .dumps.golden_set import GoldenSet
     from .dumps.tree import DumpTree
     from .errors import GoldwatchError
     from .judging.limits import Limits
     from .model.graph import ModelGraph, load_model
-    from .model.graphs import ModelGraphs, load_models
+    from .model.graphs_of_run import ModelGraphs, load_models
     from .run.result import RunResult
 
 __all__ = [
@@ -53,14 +53,14 @@ if not TYPE_CHECKING:
     __getattr__ = imported_when_used(
         __name__,
         api=("WatchedRows", "compare", "open_result", "watch"),
-        config__plan=("DumpPlan",),
-        dumps__container=("DumpFile",),
-        dumps__golden=("GoldenSet",),
+        config__dump_plan=("DumpPlan",),
+        dumps__dump_file=("DumpFile",),
+        dumps__golden_set=("GoldenSet",),
         dumps__tree=("DumpTree",),
         run__result=("RunResult",),
         errors=("GoldwatchError",),
         model__graph=("ModelGraph", "load_model"),
-        model__graphs=("ModelGraphs", "load_models"),
+        model__graphs_of_run=("ModelGraphs", "load_models"),
         diagnosis__compare_arrays=("TensorResult", "assert_close", "compare_arrays"),
         judging__limits=("Limits",),
     )

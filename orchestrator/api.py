@@ -31,9 +31,9 @@ from typing import (
 
 from .diagnosis.compare_arrays import LimitsLike, as_limits
 from .errors import GoldwatchError, Interrupted, OptionsError, UsageError
-from .filesystem.inputs import AnyPath, path_text
+from .filesystem.safe_reading import AnyPath, path_text
 from .interrupts import caused_by_interrupt, interrupt_state, uninterrupted
-from .metrics.agreement import AGREEMENT_METRICS
+from .metrics.class_and_box_agreement import AGREEMENT_METRICS
 from .metrics.row import METRICS, Row
 from .processes.pool import default_jobs
 from .run.final_outputs import compare_outputs
@@ -42,7 +42,7 @@ from .run.options import ComparisonOptions
 from .run.progress import Progress
 from .run.quantised_files import compare_quantised_files
 from .run.result import RunResult, stored_result
-from .run.torchair import graphs_beside
+from .run.torchair_graphs import graphs_beside
 from .run.user_code_folder import find_user_code
 from .store.store_reader import StoreReader
 

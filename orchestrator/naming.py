@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Dict, Iterable, List, Optional, Set, Tuple
 
 from .errors import FormatError
-from .filesystem.inputs import read_input
+from .filesystem.safe_reading import read_input
 
 MAPPING_FILE = "mapping.csv"
 MAPPING_LIMIT_BYTES = 100 * 1024 * 1024

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Iterator, Tuple, Union
 
 from .errors import FormatError
-from .filesystem.inputs import read_at
+from .filesystem.safe_reading import read_at
 
 if TYPE_CHECKING or sys.version_info >= (3, 8):
     from typing import Protocol

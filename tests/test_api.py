@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 import goldwatch
-from goldwatch.config.plan import ModelDump
-from goldwatch.config.written_forms import write_plan
+from goldwatch.config.dump_plan import ModelDump
+from goldwatch.config.dump_plan_formats import write_plan
 
 DOCS = os.path.join(os.path.dirname(__file__), "..", "docs", "reference", "python.md")
 
@@ -69,7 +69,7 @@ def test_compare_and_open_result_load_no_modules_of_watch():
         "import sys, goldwatch; goldwatch.compare; goldwatch.open_result; goldwatch.WatchedRows; "
         "print(*sys.modules)"
     )
-    assert not {"watchdog", "goldwatch.run.watch", "goldwatch.run.monitor"} & set(
+    assert not {"watchdog", "goldwatch.run.watch", "goldwatch.run.folder_monitor"} & set(
         subprocess.check_output([sys.executable, "-c", code]).decode().split()
     )
 
@@ -88,7 +88,7 @@ def test_every_public_name_exists_and_is_documented():
 def test_public_functions_stay_functions_when_their_modules_are_imported():
     code = (
         "import goldwatch\nfrom goldwatch.api import compare\nimport goldwatch.run.watch, "
-        "goldwatch.metrics.pair\n"
+        "goldwatch.metrics.compare_pair\n"
     )
     code += "assert goldwatch.compare is compare and callable(goldwatch.watch)"
     subprocess.check_call([sys.executable, "-c", code])

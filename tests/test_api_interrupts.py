@@ -17,13 +17,13 @@ import pytest
 import goldwatch
 from goldwatch import api
 from goldwatch.processes.pool import Child
-from goldwatch.run.monitor import Monitor
+from goldwatch.run.folder_monitor import Monitor
 from goldwatch.run.options import ComparisonOptions
 from goldwatch.run.watch import Watch
 from goldwatch.run.whole_run import Run
 from goldwatch.run.workers import Workers
 from goldwatch.store.store import RunStore
-from goldwatch.store.transactions import StoreConnection
+from goldwatch.store.store_connection import StoreConnection
 
 
 @pytest.fixture(scope="module")
@@ -157,8 +157,8 @@ import multiprocessing, os, sys
 import goldwatch
 from goldwatch import api
 from goldwatch.run.workers import Processes
-from goldwatch.store.transactions import StoreConnection
-from goldwatch.run.monitor import Monitor
+from goldwatch.store.store_connection import StoreConnection
+from goldwatch.run.folder_monitor import Monitor
 
 paths = sys.argv[1:]
 ours = os.getpid()

@@ -6,8 +6,8 @@ import ast
 import os
 import re
 
-from goldwatch.cli import golden_words
-from goldwatch.cli.golden_words import with_options
+from goldwatch.cli import golden_messages
+from goldwatch.cli.golden_messages import with_options
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OPTION = re.compile(r"(?<![\w-])(?:--[a-z][a-z-]*|-[fio](?=[ )]))")
@@ -28,7 +28,7 @@ COMMAND_LINES += (
     "orchestrator/launch/runners.py",
     "adapters/acl/run.py",
 )
-COMMAND_LINES += ("orchestrator/cure/option_files.py",)
+COMMAND_LINES += ("orchestrator/cure/compiler_precision_options.py",)
 # A page of two runs is made by the command, in a process of its own.
 COMMAND_LINES += ("orchestrator/service/file_routes.py",)
 # Its steps are commands that are shown before they run; what a runner's failure means is told for
@@ -91,4 +91,4 @@ def test_every_parameter_named_by_the_adapters_has_an_option():
         if path.startswith("adapters"):
             for _, text in texts(path):
                 named |= set(re.findall(r"`([a-z_]+)(?:=[^`]*)?`", text))
-    assert named == set(golden_words._OPTIONS)
+    assert named == set(golden_messages._OPTIONS)

@@ -13,10 +13,10 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 import numpy as np
 
 from ...errors import EnvironmentProblem, InputError
-from ...filesystem.inputs import open_input
-from ...filesystem.outputs import create_new
+from ...filesystem.atomic_writing import create_new
+from ...filesystem.safe_reading import open_input
 from ..child.serve import Parent
-from .codes import explained
+from .error_codes import explained
 
 Shape = Tuple[int, ...]
 

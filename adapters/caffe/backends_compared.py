@@ -7,7 +7,7 @@ import math
 import os
 from typing import Any, Dict, List, Tuple
 
-from ...filesystem.inputs import open_input
+from ...filesystem.safe_reading import open_input
 from ..manifest import MANIFEST_FILE
 
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from ...errors import GoldwatchError, InputError, MissingPath, UsageError
-from ...filesystem.inputs import open_input
-from ...filesystem.outputs import write_atomically
+from ...filesystem.atomic_writing import write_atomically
+from ...filesystem.safe_reading import open_input
 from ...naming import printable
-from ...netfiles.caffe_cut import delete_layers
 from ...netfiles.caffe_net import Layer, Net, State, dropout_is_plain, initial_state
-from ...netfiles.prototxt import SIZE_LIMIT_BYTES, Document, encode, read_document
-from .aliasing import memory_warnings
+from ...netfiles.prototxt_cut import delete_layers
+from ...netfiles.prototxt_edits import SIZE_LIMIT_BYTES, Document, encode, read_document
+from .memory_aliasing import memory_warnings
 
 
 @dataclass

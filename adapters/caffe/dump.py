@@ -20,18 +20,18 @@ from ...errors import (
 )
 from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state
-from ...netfiles.caffe_v0 import read_upgraded
+from ...netfiles.caffe_v0_upgrade import read_upgraded
 from ...netfiles.caffemodel import weight_shapes
 from ..child.outcome import Outcome
 from ..child.parent import LOG, STDERR, Task, run_child
 from ..golden_names import name_warnings
 from ..manifest import add_to_manifest, interrupted, refuse_golden, sha256_of_file
 from ..nonfinite import not_finite_warnings
-from .aliasing import memory_warnings, refused_in_place
 from .backends import LAYER, RANDOM_WEIGHTS, Chosen, ModulePaths, choose_backend
 from .input_plan import DEFAULT_LIMIT_BYTES, Batch, is_image, plan_batches
-from .layer_table import has_weights
+from .memory_aliasing import memory_warnings, refused_in_place
 from .netinputs import NetInput, net_inputs
+from .numpy_layer_table import has_weights
 from .opencv_whitelist import refuse_unknown
 from .saved_tensors import split_globs, targets_of
 from .user_layers import parse_layers, refuse_absent

@@ -12,10 +12,10 @@ from typing import Any, List, Sequence, Tuple
 
 import numpy as np
 
-from ...elements import element_count
+from ...element_types import element_count
 from ...errors import InputError
 from ...netfiles.caffe_net import Layer
-from .layer_table import Blob, blobs_of, own_parameters
+from .numpy_layer_table import Blob, blobs_of, own_parameters
 
 Array = Any
 Shape = Tuple[int, ...]

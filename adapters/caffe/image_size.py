@@ -11,7 +11,7 @@ import struct
 from typing import Callable, Dict, Optional, Tuple
 
 from ...errors import FormatError
-from ...filesystem.inputs import open_input
+from ...filesystem.safe_reading import open_input
 
 Size = Tuple[int, int]
 # Deflate makes at most 1032 bytes of one.

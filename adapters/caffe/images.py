@@ -13,10 +13,10 @@ from typing import Any, Optional, Tuple
 import numpy as np
 
 from ...errors import EnvironmentProblem, FormatError, InputError, UsageError, require_file
-from ...filesystem.inputs import open_input
+from ...filesystem.safe_reading import open_input
 from ...naming import printable
 from ...netfiles.caffemodel import read_mean
-from ...netfiles.textformat import Message, number_of
+from ...netfiles.protobuf_text import Message, number_of
 from ...text.wording import size_text
 from ..npyfile import read_npy
 from .image_size import image_size

@@ -9,9 +9,9 @@ import zipfile
 
 import numpy as np
 
-from ...elements import element_count
+from ...element_types import element_count
 from ...errors import FormatError, InputError, UsageError, require_file
-from ...filesystem.inputs import open_input
+from ...filesystem.safe_reading import open_input
 from ...naming import printable
 from ..npyfile import LOAD_ERRORS, Check, error_text, read_npy
 from .images import Transform, load_image, require_room

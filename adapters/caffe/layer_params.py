@@ -6,7 +6,7 @@ from typing import Callable, List, Optional, Tuple, TypeVar
 
 from ...errors import FormatError, InputError
 from ...netfiles.caffe_net import Layer
-from ...netfiles.textformat import Message
+from ...netfiles.protobuf_text import Message
 
 T = TypeVar("T")
 

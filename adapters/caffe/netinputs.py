@@ -15,8 +15,8 @@ import numpy as np
 from ...errors import FormatError, InputError
 from ...naming import printable
 from ...netfiles.caffe_net import Layer, Net
-from ...netfiles.textformat import Message
-from .layer_table import has_weights, own_parameters, reads_data
+from ...netfiles.protobuf_text import Message
+from .numpy_layer_table import has_weights, own_parameters, reads_data
 
 Shape = Tuple[int, ...]
 Key = Tuple[int, int]

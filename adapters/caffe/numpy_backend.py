@@ -32,7 +32,8 @@ from ...netfiles.caffe_params import parameters_of
 from ...operators import CAFFE, Arithmetic, CannotCompute, Node, Value, compute
 from ...text.wording import listed
 from .fillers import random_weights
-from .layer_table import (
+from .netinputs import dummy
+from .numpy_layer_table import (
     BVLC,
     IGNORED,
     LAYERS,
@@ -43,7 +44,6 @@ from .layer_table import (
     own_parameters,
     reads_data,
 )
-from .netinputs import dummy
 from .saved_tensors import NO_TOP, Target, Targets
 from .user_layers import UserLayers
 from .weights_check import shared_weights

@@ -9,13 +9,13 @@ from typing import Dict, Iterator, Sequence, Tuple, Union
 
 import numpy as np
 
-from ...elements import element_count
+from ...element_types import element_count
 from ...errors import EnvironmentProblem, InputError
-from ...filesystem.outputs import write_atomically
+from ...filesystem.atomic_writing import write_atomically
 from ...naming import printable
-from ...netfiles.prototxt import encode
+from ...netfiles.prototxt_edits import encode
 from .backends import BACKENDS
-from .opencv_form import Normalised
+from .opencv_rewrite import Normalised
 from .opencv_whitelist import WAY_OUT
 from .saved_tensors import NO_TOP, Target, Targets
 

@@ -18,8 +18,8 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from ...errors import FormatError, InputError
 from ...netfiles.caffe_net import Layer, Net
-from ...netfiles.prototxt import Document
-from ...netfiles.textformat import number_of
+from ...netfiles.protobuf_text import number_of
+from ...netfiles.prototxt_edits import Document
 from ...text.wording import listed
 
 WAY_OUT = (

@@ -11,20 +11,20 @@ from dataclasses import astuple
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from ...errors import InputError
-from ...filesystem.outputs import write_atomically
+from ...filesystem.atomic_writing import write_atomically
 from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state
-from ...netfiles.caffe_v0 import read_upgraded
+from ...netfiles.caffe_v0_upgrade import read_upgraded
 from ...netfiles.caffemodel import StoredWeights
 from ...netfiles.caffemodel_cut import CaffeModel
-from ...netfiles.prototxt import Document, encode
+from ...netfiles.prototxt_edits import Document, encode
 from ..child.parent import LOG, STDERR, Task
 from ..child.serve import Parent
 from ..replaying.child import serve_pieces
 from ..replaying.run import Piece, run_pieces
 from .backends import LAYER, Chosen, ModulePaths, choose_backend
 from .netinputs import net_inputs, with_shapes
-from .opencv_form import normalise
+from .opencv_rewrite import normalise
 from .saved_tensors import targets_of
 from .user_layers import UserLayers, parse_layers, refuse_absent
 from .weights_check import check_names, check_shapes, needs_weights

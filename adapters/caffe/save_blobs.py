@@ -7,7 +7,7 @@ from typing import Any, Dict, Optional, Sequence, Union
 from ...errors import UsageError
 from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state
-from ...netfiles.caffe_v0 import read_upgraded
+from ...netfiles.caffe_v0_upgrade import read_upgraded
 from ...text.wording import listed
 from ..manifest import original_of, sha256_of_file
 from .saved_tensors import targets_of
@@ -62,8 +62,8 @@ def save_blobs(
     """
     # The package stays light for the command line, whose own process needs no numpy.
     from ..golden_writer import GoldenWriter
-    from .golden_folder import save_run
     from .pycaffe_backend import PycaffeBackend, in_place_layers
+    from .save_run import save_run
 
     document = read_upgraded(prototxt)
     model = Net(document, initial_state(document, phase, level, stages))

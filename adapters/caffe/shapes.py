@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Callable, Dict, List, Sequence, Tuple
 
-from ...elements import element_count
+from ...element_types import element_count
 from ...errors import InputError
 from ...netfiles.caffe_net import Layer
 from .layer_params import Params, axis_of

@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Sequence
 import numpy as np
 
 from ...errors import UsageError, require_file
-from ...filesystem.inputs import open_input
+from ...filesystem.safe_reading import open_input
 from ...naming import printable
 from ...netfiles.caffe_net import Net
 from ...processes.user_code import Answer, call_user, run_user

@@ -12,15 +12,15 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ...errors import EXIT_INTERRUPTED
 from ...netfiles.caffe_net import Net, initial_state
-from ...netfiles.caffe_v0 import read_upgraded
+from ...netfiles.caffe_v0_upgrade import read_upgraded
 from ...netfiles.caffemodel import StoredWeights, write_weights
 from ..child.serve import Parent, leave
 from ..golden_writer import GoldenWriter
 from ..manifest import original_of, sha256_of_file
-from .golden_folder import save_run, source_of
-from .input_arrays import Batches
+from .batches import Batches
 from .netinputs import NetInput, net_inputs, with_shapes
-from .opencv_form import normalise
+from .opencv_rewrite import normalise
+from .save_run import save_run, source_of
 from .saved_tensors import Target, Targets
 from .user_layers import UserLayers
 from .weights_check import check_shapes

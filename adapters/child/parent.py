@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Sequence
 
 from ...errors import EnvironmentProblem
-from ...filesystem.inputs import open_input
-from ...filesystem.outputs import create_new
+from ...filesystem.atomic_writing import create_new
+from ...filesystem.safe_reading import open_input
 from ..framework_python import child_environment
 from ..manifest import sweep
 from .outcome import Outcome

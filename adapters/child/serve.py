@@ -15,7 +15,7 @@ import traceback
 from typing import Any, Callable, Dict, NoReturn
 
 from ...errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EnvironmentProblem, GoldwatchError
-from ...filesystem.inputs import open_input
+from ...filesystem.safe_reading import open_input
 from ...interrupts import caused_by_interrupt, exit_code_of, handle_interrupts
 from .signals import hear
 

@@ -15,7 +15,7 @@ from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
-from ...filesystem.outputs import remove_quietly
+from ...filesystem.atomic_writing import remove_quietly
 from ...naming import fits, fx_file_name, parse_fx_name, sanitise_golden
 from ..atomic_files import AsideFiles
 from ..manifest import write_manifest

@@ -12,9 +12,9 @@ from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Seq
 
 from ...errors import GoldwatchError, InputError, UsageError
 from ...naming import printable
-from ...netfiles.onnx_external import check_external
+from ...netfiles.onnx_external_data import check_external
 from ...netfiles.onnx_model import OnnxModel
-from ...netfiles.onnx_values import OnnxValue
+from ...netfiles.onnx_value_headers import OnnxValue
 from ...system.memory import memory
 from ...text.wording import listed
 from ..child.outcome import Outcome

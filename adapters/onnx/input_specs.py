@@ -12,7 +12,7 @@ from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 from ...errors import InputError, MissingPath, UsageError
 from ...naming import nearest_names, printable, sanitise_golden, shortened_file_name
 from ...netfiles.onnx_types import BY_NAME
-from ...netfiles.onnx_values import Dim, OnnxValue
+from ...netfiles.onnx_value_headers import Dim, OnnxValue
 
 SUFFIXES = (".npy", ".npz", ".pb", ".bin")
 DUMP = "dump:"

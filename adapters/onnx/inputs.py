@@ -12,14 +12,14 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ...elements import element_count
+from ...element_types import element_count
 from ...errors import FormatError, InputError, MissingPath, UsageError, require_file
-from ...filesystem.inputs import open_input
-from ...filesystem.outputs import write_atomically
+from ...filesystem.atomic_writing import write_atomically
+from ...filesystem.safe_reading import open_input
 from ...naming import printable
 from ...netfiles.onnx_model import OnnxGraph
 from ...netfiles.onnx_types import BY_NAME, TYPES, OnnxType, type_name
-from ...netfiles.onnx_values import Dim, OnnxValue
+from ...netfiles.onnx_value_headers import Dim, OnnxValue
 from ..manifest import FILE_MODE, sha256_of_file
 from ..npyfile import LOAD_ERRORS, error_text, read_npy
 from .input_specs import Item, Shape, check_shape, shown_shape, stems_of

@@ -11,7 +11,7 @@ import io
 from typing import Collection, Dict, List, Mapping, Sequence, Tuple
 
 from ...netfiles.onnx_model import OnnxGraph, OnnxNode
-from ...netfiles.wirefile import Span, WireFile
+from ...netfiles.protobuf_file import Span, WireFile
 from ...protowire import BYTES, field, varint
 
 _GRAPH = 7

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...netfiles.onnx_model import OnnxModel, OnnxNode
 from ...netfiles.onnx_types import TYPES
-from ...netfiles.onnx_values import OnnxTensor
+from ...netfiles.onnx_value_headers import OnnxTensor
 from ...protowire import BYTES
 from ..nonfinite import NOT_FINITE, count_not_finite
 from .narrow_types import decode, is_narrow

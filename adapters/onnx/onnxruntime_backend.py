@@ -22,7 +22,7 @@ from typing import (
 
 import numpy as np
 
-from ...elements import element_count
+from ...element_types import element_count
 from ...netfiles.onnx_model import OnnxModel, OnnxNode
 from ...netfiles.onnx_types import BY_NAME, OnnxType
 from .inputs import Fed

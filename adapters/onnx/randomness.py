@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Dict, Iterator, List, Sequence, Set, Tuple
 
 from ...netfiles.onnx_model import OnnxGraph, OnnxModel, OnnxNode
-from ...netfiles.onnx_values import OnnxTensor
-from ...netfiles.wirefile import WireFile
+from ...netfiles.onnx_value_headers import OnnxTensor
+from ...netfiles.protobuf_file import WireFile
 
 DRAWING = frozenset(
     [

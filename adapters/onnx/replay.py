@@ -13,17 +13,17 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 import numpy as np
 
 from ...errors import InputError
-from ...filesystem.inputs import open_input
+from ...filesystem.safe_reading import open_input
 from ...naming import printable
 from ...netfiles.onnx_cut import Border, OnnxCut, Rewriting
-from ...netfiles.onnx_external import external_range
+from ...netfiles.onnx_external_data import external_range
 from ...netfiles.onnx_model import OnnxModel
 from ...netfiles.onnx_names import name_nodes
 from ...netfiles.onnx_ranks import Ranks, fitted_to_dims
 from ...netfiles.onnx_types import BY_NAME
-from ...netfiles.onnx_values import OnnxTensor, OnnxValue
-from ...netfiles.wirefile import Piece as Bytes
-from ...netfiles.wirefile import Span, WireFile, numbers_of
+from ...netfiles.onnx_value_headers import OnnxTensor, OnnxValue
+from ...netfiles.protobuf_file import Piece as Bytes
+from ...netfiles.protobuf_file import Span, WireFile, numbers_of
 from ...protowire import VARINT, field
 from ..child.parent import Task
 from ..child.serve import Parent

@@ -12,8 +12,8 @@ import numpy as np
 
 from ...errors import FormatError
 from ...netfiles.onnx_types import TYPES, type_name
-from ...netfiles.onnx_values import OnnxTensor, read_tensor
-from ...netfiles.wirefile import WireFile, numbers_of
+from ...netfiles.onnx_value_headers import OnnxTensor, read_tensor
+from ...netfiles.protobuf_file import WireFile, numbers_of
 from ...protowire import BYTES, FIXED32, FIXED64
 from .narrow_types import decode, held_as, is_narrow
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...errors import EXIT_INTERRUPTED
 from ...naming import printable
-from ...netfiles.onnx_external import check_external
+from ...netfiles.onnx_external_data import check_external
 from ...netfiles.onnx_model import OnnxModel, OnnxNode
 from ...netfiles.onnx_names import BRANCHES, NamedGraph
 from ..child.serve import Parent

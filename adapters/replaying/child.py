@@ -10,8 +10,8 @@ from typing import Any, Callable, Dict, List, Mapping
 import numpy as np
 
 from ...errors import EnvironmentProblem, GoldwatchError
-from ...filesystem.inputs import open_input
-from ...filesystem.outputs import create_new
+from ...filesystem.atomic_writing import create_new
+from ...filesystem.safe_reading import open_input
 from ..child.serve import Parent
 
 Array = Any

@@ -15,7 +15,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from ...filesystem.inputs import open_input
+from ...filesystem.safe_reading import open_input
 from .golden_rules import feed_of
 from .uninitialised_outputs import ATTRIBUTES
 

@@ -10,10 +10,10 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 import numpy as np
 
 from ...errors import FormatError, GoldwatchError, InputError
-from ...filesystem.inputs import open_input
+from ...filesystem.safe_reading import open_input
 from ...naming import nearest_names, printable
 from ..npyfile import read_npy
-from .convert import convert
+from .debug_run_to_golden import convert
 from .manifest_notes import GRAPPLER_OFF, add_notes
 from .pythons import PROTOBUF_HINT
 from .recorder import TF2_TRAINING, feed_names, golden_config, tensorflow_version, watch_options

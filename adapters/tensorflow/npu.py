@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from goldwatch.config.plan import NPU_DEFAULTS, DumpPlan
+from goldwatch.config.dump_plan import NPU_DEFAULTS, DumpPlan
 from goldwatch.errors import EnvironmentProblem
 
 OPTIMIZER = "NpuOptimizer"

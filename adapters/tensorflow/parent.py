@@ -18,7 +18,7 @@ from ...errors import (
     ProgramFailed,
     UsageError,
 )
-from ...filesystem.outputs import ASIDE_PREFIX
+from ...filesystem.atomic_writing import ASIDE_PREFIX
 from ...interrupts import signal_name
 from ...naming import printable
 from ..child.outcome import Outcome

@@ -13,7 +13,7 @@ from typing import Any, Container, List, Optional, Sequence, Set, Tuple
 import numpy as np
 
 from ...errors import InputError, UsageError, require_folder
-from ...filesystem.inputs import open_input
+from ...filesystem.safe_reading import open_input
 from ...kinds.folders import kind_of_name
 from ...kinds.kind import GOLDEN, MISNAMED, WORDS
 from ...naming import (

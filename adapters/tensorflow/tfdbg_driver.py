@@ -15,16 +15,16 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 import numpy as np
 
 from ...errors import FormatError, GoldwatchError, InputError
-from ...filesystem.inputs import open_input
+from ...filesystem.safe_reading import open_input
 from ...naming import printable
 from ..golden_writer import GoldenWriter
 from ..nonfinite import NOT_FINITE, not_finite_of
-from .convert import is_fused, plain_array
+from .debug_run_to_golden import is_fused, plain_array
 from .golden_rules import is_xla
 from .manifest_notes import add_notes
-from .patches import LOCAL_CLI, Action
 from .pt_commands import CommandPlan, PrintCommand, plan_commands
 from .recorder import Refused, optimiser_state, tensorflow_version, training_refusal
+from .session_patches import LOCAL_CLI, Action
 from .tfdbg_listing import parse_listing
 from .uninitialised_outputs import attributes_of, never_written
 from .user_runs import (
@@ -76,7 +76,7 @@ class Driver:
         self._failure: Optional[BaseException] = None
 
     def actions(self) -> Dict[str, Action]:
-        """Return the patches for :func:`~.patches.after_import`."""
+        """Return the patches for :func:`~.session_patches.after_import`."""
         return {
             "tensorflow": lambda module: None,
             LOCAL_CLI: self._patch_wrapper,

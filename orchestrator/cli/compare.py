@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional, Tuple
 import click
 
 from ..errors import UsageError
-from ..metrics.agreement import AGREEMENT_METRICS
+from ..metrics.class_and_box_agreement import AGREEMENT_METRICS
 from ..processes.pool import default_jobs
 from ..run.listed_files import compare_folders
 from ..run.options import AUTO, EACH, LEAST_SAMPLE, ONE, ComparisonOptions
 from ..run.tensors_of_two_files import is_file_pair
-from ..run.torchair import graphs_beside
+from ..run.torchair_graphs import graphs_beside
 from .command import (
     CLUSTER,
     LIMITS,
@@ -40,7 +40,7 @@ from .user_code_options import CustomArguments, custom_options, user_code
 
 if TYPE_CHECKING:
     from ..cluster.address import ClusterAddress
-    from ..config.plan import DumpPlan
+    from ..config.dump_plan import DumpPlan
     from ..run.result import RunResult
 
 

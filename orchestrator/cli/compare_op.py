@@ -8,18 +8,18 @@ from typing import Optional, Sequence
 
 import click
 
+from ..detail.compare_op import OpDetail, compare_op
 from ..detail.element_files import MOST_ROWS
-from ..detail.run import OpDetail, compare_op
+from ..detail.largest_errors import MOST
 from ..detail.tensor_detail import ALL, BAD, DEFAULT_TOP, NONE, DetailSettings
 from ..detail.tensor_pairs import OpPairs, TensorChoice, pairs_in_files, pairs_in_folders
-from ..detail.topn import MOST
 from ..errors import UsageError
 from ..judging.row_judge import RowJudge
 from ..metrics.pair_task import Settings
 from ..metrics.row import MEASURES, METRICS, NOT_COMPARED
 from ..processes.pool import default_jobs
 from ..run.tensors_of_two_files import is_file_pair
-from ..run.torchair import graphs_beside
+from ..run.torchair_graphs import graphs_beside
 from .command import (
     LIMITS,
     MODEL,

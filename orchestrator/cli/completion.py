@@ -16,8 +16,8 @@ from click.shell_completion import (
 )
 
 from ..errors import EnvironmentProblem, UsageError
-from ..filesystem.inputs import read_input
-from ..filesystem.outputs import atomic_text_writer
+from ..filesystem.atomic_writing import atomic_text_writer
+from ..filesystem.safe_reading import read_input
 from .command import command
 from .printing import put, put_file
 from .shell_words import shell_word

@@ -9,18 +9,18 @@ from typing import Optional, Tuple
 
 import click
 
+from ..config.dump_plan import DATA, DEBUG_MODES, LEVELS, MODES, SCENES, DumpPlan, PlanError
+from ..config.dump_plan_formats import FORMS, left_out, read_plan
 from ..config.dumpable_ops import list_ops
-from ..config.make import Configuration, Request, make_configuration, softened
+from ..config.layer_selection import Selection
+from ..config.make_configuration import Configuration, Request, make_configuration, softened
 from ..config.merge_acl_json import merge_dump
 from ..config.models import load_for_writing, require_models
-from ..config.plan import DATA, DEBUG_MODES, LEVELS, MODES, SCENES, DumpPlan, PlanError
-from ..config.select import Selection
-from ..config.written_forms import FORMS, left_out, read_plan
 from ..errors import MissingPath, UsageError, require_file
-from ..filesystem.inputs import read_input
-from ..filesystem.outputs import atomic_text_writer
+from ..filesystem.atomic_writing import atomic_text_writer
+from ..filesystem.safe_reading import read_input
 from .command import PrintArguments, command, format_option, topic, verbosity_options
-from .option_syntax import in_options, parse_list, parse_model, parse_range, parse_skip
+from .config_new_values import in_options, parse_list, parse_model, parse_range, parse_skip
 from .printing import print_json, put, put_cells, put_file, say
 from .progress import ProgressBar
 from .step_lists import written_steps

@@ -8,7 +8,7 @@ from typing import Optional
 import click
 
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, UsageError
-from ..filesystem.outputs import atomic_text_writer
+from ..filesystem.atomic_writing import atomic_text_writer
 from ..naming import printable
 from ..pages.diff_page import diff_page
 from ..reports.difference import KINDS, WORSE, Difference, difference_of

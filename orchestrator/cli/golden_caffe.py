@@ -13,7 +13,7 @@ from ..adapters.caffe.dump import DumpOptions
 from ..adapters.caffe.dump import dump as run_dump
 from .byte_sizes import parse_size
 from .command import HelpfulGroup, format_option, topic, verbosity_options
-from .golden_words import counted, golden_words
+from .golden_messages import counted, golden_words
 from .output_file_checks import out_option
 from .printing import print_json, put, put_wrapped, say
 from .progress import ProgressBar

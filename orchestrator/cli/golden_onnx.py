@@ -12,7 +12,7 @@ from ..adapters.onnx.dump import dump as run_dump
 from ..errors import InputError, NotComparable, UsageError
 from ..model.atc_options import atc_inputs
 from .command import SPEED, HelpfulGroup, format_option, topic, verbosity_options
-from .golden_words import counted, golden_words
+from .golden_messages import counted, golden_words
 from .output_file_checks import out_option
 from .printing import print_json, put_wrapped, say
 from .progress import ProgressBar
@@ -178,7 +178,7 @@ def _from_om(paths: Collection[str], everything: bool) -> Dict[str, Any]:
 def _decode(path: str, shape: Optional[Tuple[int, ...]], npy: str) -> None:
     import numpy as np
 
-    from ..convert.array import dumped_array
+    from ..convert.dumped_array import dumped_array
 
     try:
         array = dumped_array(path, shape)

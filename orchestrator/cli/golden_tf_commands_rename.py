@@ -21,11 +21,11 @@ from goldwatch.adapters.tensorflow.rename import (
 from goldwatch.adapters.tensorflow.tfdbg_listing import parse_listing
 
 from ..errors import EXIT_INCOMPLETE, InputError, MissingPath, UsageError
-from ..filesystem.inputs import read_input
-from ..filesystem.outputs import write_atomically
+from ..filesystem.atomic_writing import write_atomically
+from ..filesystem.safe_reading import read_input
 from ..naming import MAPPING_FILE, mapping_line, printable, read_mapping
 from .command import command, format_option
-from .golden_words import golden_words
+from .golden_messages import golden_words
 from .printing import print_json, put, put_file, say
 
 _LISTING_LIMIT_BYTES = 256 * 1024 * 1024

@@ -21,7 +21,7 @@ from ..naming import printable
 from ..text.wording import listed
 from . import output_file_checks
 from .command import command, format_option, topic
-from .golden_words import golden_words
+from .golden_messages import golden_words
 from .printing import print_json, put, say
 from .step_lists import run_numbers
 

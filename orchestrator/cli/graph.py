@@ -8,11 +8,11 @@ from typing import Dict, List, Optional, Tuple
 import click
 
 from ..errors import GoldwatchError, UsageError, require_file
-from ..filesystem.outputs import atomic_text_writer
+from ..filesystem.atomic_writing import atomic_text_writer
 from ..pages.graph_page import Commands, graph_page
 from ..pages.graph_result import doubt, read_result
 from ..pages.model_network import OM, PageModel, read_page_model, within
-from ..submodel.original import read_original
+from ..submodel.read_original import read_original
 from .command import command, verbosity_options
 from .output_file_checks import make_room, refuse_replacing
 from .printing import put, say

@@ -11,15 +11,15 @@ from typing import Any, Iterator, List, Optional, Sequence, TextIO, Tuple
 
 import click
 
-from ..cure.option_files import KEEP_DTYPE, NPU
-from ..cure.option_files import MODES as CURES
+from ..cure.compiler_precision_options import KEEP_DTYPE, NPU
+from ..cure.compiler_precision_options import MODES as CURES
 from ..errors import EXIT_FAIL, EXIT_PASS, UsageError
+from ..launch.atc import Atc
 from ..launch.runners import RUNNERS
-from ..launch.toolkit import Atc
 from ..locate.bundle import write_bundle
-from ..locate.curing import Curing, Round
+from ..locate.cure_rounds import Curing, Round
 from ..locate.narrowing import Narrowing, smallest_failing
-from ..locate.plan import Plan, Request, make_plan, out_of, require_place
+from ..locate.resolved_request import Plan, Request, make_plan, out_of, require_place
 from ..locate.search import GOLDEN_JSON, JSON, RUN, CaseResult, Search
 from ..locate.steps import Step, Steps
 from ..run.watch_options import KEEP_ALL, KEEP_FAILED, KEEP_NONE

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
 from ..launch.program import LOG_FILE
-from ..locate.curing import Round
+from ..locate.cure_rounds import Round
 from ..locate.narrowing import Narrowed
 from ..locate.search import PAGE, RUN, CaseResult, Search, worst
 from ..locate.shape_combinations import shapes_text

@@ -12,10 +12,10 @@ import click
 from ..errors import EXIT_INTERRUPTED, GoldwatchError
 from ..interrupts import caused_by_interrupt
 from ..metrics.row import FAIL, Row
-from ..notifying import DIVERGENCE, END, Notifier, check_url, notification
 from ..reports.result_json import row_document
 from ..run.result import RunResult
 from ..store.rowsql import plain_tree
+from ..url_notifier import DIVERGENCE, END, Notifier, check_url, notification
 
 notify_option = click.option(
     "--notify", metavar="URL", help="POST the first final divergence and the end there, as JSON."

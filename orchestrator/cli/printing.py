@@ -18,13 +18,13 @@ from typing import Any, Iterable, List, NoReturn, Optional, Sequence, Tuple
 import click
 
 from ..errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_USAGE, GoldwatchError, UsageError
-from ..filesystem.inputs import open_input
+from ..filesystem.safe_reading import open_input
 from ..interrupts import caused_by_interrupt, uninterrupted
 from ..naming import printable
 from ..text.shortening import shorten_within
 from ..text.width import cut, width_of, wrap
-from .old_tools import new_spelling, refuse_old_options
-from .streams import OutputGone, guard_streams
+from .old_tool_commands import new_spelling, refuse_old_options
+from .standard_streams import OutputGone, guard_streams
 
 _WINDOW_BYTES = 1 << 20
 _COLUMNS = 80
@@ -292,7 +292,7 @@ def _exit_code(command: click.Command, words: List[str], name: str, as_json: boo
     except (click.Abort, KeyboardInterrupt):
         return _interrupted(as_json)
     except click.ClickException as error:
-        from .usage import usage_problem
+        from .usage_errors import usage_problem
 
         message, hint = usage_problem(error)
         report_error("usage", message, _as_written_here(words) or hint, as_json)

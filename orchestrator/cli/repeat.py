@@ -12,7 +12,7 @@ from typing import List, Optional, Sequence, Set, Tuple
 import click
 
 from ..errors import InputError, Interrupted, ProgramFailed, UsageError, require_folder
-from ..launch.prepare import find_program
+from ..launch.prepare_dump_configuration import find_program
 from ..launch.program import Program
 from ..metrics.row import FAIL
 from ..naming import printable

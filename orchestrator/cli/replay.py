@@ -11,7 +11,7 @@ from ..processes.pool import default_jobs
 from ..replay.options import AUTO, BACKENDS, ReplayOptions
 from ..replay.run import replay as run_replay
 from .command import LIMITS, MODEL, SPEED, WHAT, command, format_option, topic, verbosity_options
-from .golden_words import golden_words
+from .golden_messages import golden_words
 from .limits import read_limit_texts
 from .option_values import parse_time
 from .output_file_checks import out_option

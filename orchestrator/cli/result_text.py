@@ -14,7 +14,7 @@ import click
 from ..diagnosis.run_sentence import NO_MODEL
 from ..errors import EXIT_PASS, GoldwatchError
 from ..metrics.row import FAIL, NOT_COMPARED, PASS
-from ..reports.by_place import place_lines, step_lines
+from ..reports.counts_by_place import place_lines, step_lines
 from ..reports.csv_tables import STEP_OP_FILE
 from ..reports.terminal_table import COLOURS, render_table
 from ..run.mismatch_warnings import FEW_LAYERS, QUANTISED, SUPERFLUOUS, TWO_BUILDS
@@ -31,7 +31,7 @@ from .printing import (
     wrapped,
 )
 from .progress import ProgressBar
-from .replay_next import replay_words
+from .proposed_replay import replay_words
 from .report_options import ReportArguments, Reports, write_reports
 from .shell_words import command_words, shell_lines, shell_word
 from .verdict_text import closer_words, default_words, narrow_words, verdict_lines

@@ -20,7 +20,15 @@ from ..errors import (
     InputError,
     UsageError,
 )
-from ..launch.prepare import ACL, NPU, PLAN, Prepared, find_program, make_golden, prepare
+from ..launch.prepare_dump_configuration import (
+    ACL,
+    NPU,
+    PLAN,
+    Prepared,
+    find_program,
+    make_golden,
+    prepare,
+)
 from ..launch.program import LOG_FILE, Program
 from ..launch.why_no_dump import why_nothing
 from ..processes.pool import default_jobs
@@ -31,17 +39,17 @@ from ..run.watch_end import Signals
 from ..store.out_folder import make_folder
 from .command import MODEL, PROGRAM, command, topic
 from .compare import make_options
-from .live_display import LiveDisplay, stop
 from .notify_option import Notify
 from .output_file_checks import out_option
 from .printing import say
-from .replay_next import append_replay, planned_replay
+from .proposed_replay import append_replay, planned_replay
 from .report_options import Reports, no_earlier_reports, planned_reports, write_reports
 from .result_text import print_end, print_found
 from .watch import WaitingArguments, print_deleted, watch_options
+from .watch_display import LiveDisplay, stop
 
 if TYPE_CHECKING:
-    from ..config.plan import DumpPlan
+    from ..config.dump_plan import DumpPlan
     from ..replay.options import ReplayOptions
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Iterator, Optional, Tuple
 import click
 
 from ..errors import EnvironmentProblem, UsageError
-from ..notifying import check_url
+from ..url_notifier import check_url
 from .command import command, topic, verbosity_options
 from .printing import put, say_note
 from .report_options import closer_commands
@@ -224,10 +224,10 @@ def _address(arguments: ServeArguments, tokens: Optional[Tokens]) -> Optional[Ad
 def _service(arguments: ServeArguments, served: Roots, access: Access) -> Iterator[Any]:
     """Yield the application; a job runner works beside it where somebody may submit jobs."""
     from ..service.application import make_service
+    from ..service.job_notifications import JobNotifier
+    from ..service.job_queue import Queue
     from ..service.job_runner import JobRunner
-    from ..service.queue import Queue
     from ..service.runs import Runs
-    from ..service.url_notifications import JobNotifier
 
     # Without a token nobody may submit jobs.
     if access.tokens is None or arguments.read_only:

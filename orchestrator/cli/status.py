@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 import click
 
-from ..client import API, JOB, RUN, Client, Refused
 from ..errors import EXIT_INCOMPLETE, MissingPath
+from ..service_http import API, JOB, RUN, Client, Refused
 from ..text.wording import plural
 from .command import command, format_option, verbosity_options
 from .printing import print_json, put, put_line

@@ -7,7 +7,6 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import click
 
-from ..client import API, JOB, Client, Unreachable
 from ..errors import (
     EXIT_BAD_INPUT,
     EXIT_FAIL,
@@ -18,6 +17,7 @@ from ..errors import (
     Interrupted,
     UsageError,
 )
+from ..service_http import API, JOB, Client, Unreachable
 from .command import command, format_option, option_group, verbosity_options
 from .printing import print_json, put, say
 from .shell_words import shell_word

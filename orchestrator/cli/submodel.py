@@ -10,18 +10,18 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 import click
 
 from ..errors import EXIT_PASS, UsageError
+from ..submodel.cut_proposals import Proposal
 from ..submodel.export_document import contents, document_of, log_lines
-from ..submodel.input_files import BINS, FLOAT16
+from ..submodel.export_plan import Plan, SubmodelOptions, make_plan, open_sources
+from ..submodel.input_file_plan import BINS, FLOAT16
 from ..submodel.node_listing import ListedNode, list_nodes
-from ..submodel.plan import Plan, SubmodelOptions, make_plan, open_sources
-from ..submodel.search import Proposal
-from ..submodel.writing import write_export
+from ..submodel.write_export import write_export
 from .command import MODEL, command, format_option, topic, verbosity_options
 from .output_file_checks import out_option
 from .printing import columns_of, print_json, put, put_cells, say, say_note
 from .progress import ProgressBar
 from .shell_words import shell_lines, shell_word
-from .submodel_next import next_steps
+from .submodel_next_commands import next_steps
 from .submodel_search import check_search, proposed
 
 _MOST_DIGITS = 19

@@ -8,13 +8,13 @@ import os
 from typing import Any, Dict, List, Optional
 
 from ..errors import InputError, MissingPath, UsageError
-from ..filesystem.inputs import read_input
+from ..filesystem.safe_reading import read_input
 from ..schemas.documents import read_document
 from ..submodel.culprit_of_result_json import read_outcome, require_op
+from ..submodel.cut_proposals import Proposal, Searcher
 from ..submodel.export_document import FILE
+from ..submodel.export_plan import Sources, SubmodelOptions
 from ..submodel.node_names import chosen_nodes
-from ..submodel.plan import Sources, SubmodelOptions
-from ..submodel.search import Proposal, Searcher
 
 _LIMIT_BYTES = 256 << 20
 

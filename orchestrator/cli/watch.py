@@ -17,12 +17,12 @@ from ..run.watch_options import KEEP_ALL, KEEP_FAILED, KEEP_NONE, WatchOptions
 from .byte_sizes import parse_size
 from .command import WAITING, command, option_group, topic
 from .compare import ComparisonArguments, comparison_options, dumped_plan, make_options, plan_option
-from .live_display import LiveDisplay, stop
 from .notify_option import Notify, notify_option
 from .output_file_checks import out_option
 from .printing import say
 from .report_options import no_earlier_reports, planned_reports
 from .result_text import print_result
+from .watch_display import LiveDisplay, stop
 
 watch_options = option_group(
     topic(
@@ -157,7 +157,7 @@ def watch_command(arguments: WatchArguments) -> int:
     Example: goldwatch watch dump golden -f model.json -o out --until-idle 60
     """
     if arguments.merge:
-        from .merge import merge_command
+        from .watch_merge import merge_command
 
         return merge_command(arguments)
     if arguments.max_rows is not None:

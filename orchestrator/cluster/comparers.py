@@ -11,10 +11,10 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set,
 
 from .. import __version__
 from ..dumps.tree import DumpTree
-from ..run.end_of_run import left_out_notes
 from ..run.file_plan import FilePlan
 from ..run.options import ComparisonOptions
 from ..run.progress import OnProgress
+from ..run.rows_at_the_end import left_out_notes
 from ..run.target_file import EARLIER, GROWING, HELD, NOTHING, PLANNED, TargetFile
 from ..run.whole_run import Run
 from ..store.row_schema import COLUMNS, from_sql_text
@@ -22,14 +22,14 @@ from ..store.row_transfer import packed, unpacked
 from ..store.rowsql import row_key
 from ..store.small_tables import FileRecord
 from .address import ClusterAddress
-from .bounded_questions import CLOSING_S, PATIENCE_S, threads_of
-from .connecting import Connection, connected
+from .checked_connection import Connection, connected
 from .dispatch import Compared, Dispatcher, Lost
 from .eligible_workers import EligibleWorkers
 from .file_probes import FileProbe
-from .messages import Findings, Note, Order
-from .open_run import end_run
-from .units import Unit, cut
+from .requests_with_timeout import CLOSING_S, PATIENCE_S, threads_of
+from .work_units import Unit, cut
+from .worker_comparison import end_run
+from .worker_messages import Findings, Note, Order
 
 _MOMENT_S = 0.5
 _GOLDEN_FILE = COLUMNS.index("golden_file")
@@ -49,7 +49,7 @@ def cluster_comparers(
     Raises
     ------
     EnvironmentProblem
-        As :func:`goldwatch.cluster.connecting.connected`.
+        As :func:`goldwatch.cluster.checked_connection.connected`.
     """
     slow = threading.Timer(
         _MOMENT_S, say, ("stopping what the cluster does; Ctrl-C again does not wait for it",)

@@ -21,13 +21,13 @@ from typing import (
 )
 
 from ..errors import EnvironmentProblem
-from .bounded_questions import PATIENCE_S, ask, threads_of
-from .connecting import GOES_ON
+from .checked_connection import GOES_ON
 from .eligible_workers import EligibleWorkers
 from .file_probes import NotSeen
-from .messages import Findings, Order
-from .open_run import compare_order
-from .units import Unit, Work
+from .requests_with_timeout import PATIENCE_S, ask, threads_of
+from .work_units import Unit, Work
+from .worker_comparison import compare_order
+from .worker_messages import Findings, Order
 
 _EACH_THREAD = 4
 _LOOK_S = 1.0

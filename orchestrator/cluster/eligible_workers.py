@@ -11,9 +11,9 @@ from ..dumps.tree import DumpTree
 from ..errors import InputError
 from ..run.options import ComparisonOptions
 from ..text.wording import listed
-from .bounded_questions import run_each, threads_of
-from .connecting import unlike
+from .checked_connection import unlike
 from .file_probes import FileProbe, file_probe, first_file, probed, unseen
+from .requests_with_timeout import run_each, threads_of
 
 _SHOWN = 4
 

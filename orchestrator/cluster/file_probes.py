@@ -7,7 +7,7 @@ import os
 from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import InputError
-from ..filesystem.inputs import open_input
+from ..filesystem.safe_reading import open_input
 
 _START_BYTES = 4096
 _SHOWN = 4

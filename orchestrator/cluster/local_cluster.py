@@ -13,8 +13,8 @@ from typing import Any, Iterator, Sequence, Set
 
 from ..errors import EnvironmentProblem
 from ..interrupts import handle_termination, interrupts_blocked
-from .bounded_questions import CLOSING_S
-from .first_contact import first_line
+from .requests_with_timeout import CLOSING_S
+from .scheduler_reachability import first_line
 from .scratch_folder import scratch_folder
 
 

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from typing import Iterator, Optional, Tuple
 
-from ..filesystem.outputs import create_new
+from ..filesystem.atomic_writing import create_new
 
 _PREFIX = "goldwatch-cluster-"
 _MARK = ".goldwatch-scratch"

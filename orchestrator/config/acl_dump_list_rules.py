@@ -7,10 +7,10 @@ from typing import Any, Dict, List, Mapping, Optional
 
 from ..schemas.documents import schema_of
 from .cann_versions import ACL_SINCE
+from .dump_plan import EXCEPTION_SCENES, POSITION
 from .finding import Findings, Path
 from .key_rules import KeyRules, check_since
 from .models import Models
-from .plan import EXCEPTION_SCENES, POSITION
 
 _SEVERAL = re.compile(r"[,*?]")
 _BLACKLISTS = ("optype_blacklist", "opname_blacklist")

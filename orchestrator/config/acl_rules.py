@@ -8,11 +8,11 @@ from ..schemas.documents import schema_of
 from .acl_dump_list_rules import ListRules
 from .cann_versions import ACL_SINCE
 from .common_rules import DumpRules
+from .dump_plan import EXCEPTION_SCENES, NPU_DEFAULTS
 from .dump_steps import ACL_LAX, step_problems
 from .finding import ERROR, WARNING, Path
 from .key_rules import OTHER_SECTIONS, KeyRules, asks_for_a_dump, check_since, hidden_section
 from .path_rules import check_dump_path, check_variables
-from .plan import EXCEPTION_SCENES, NPU_DEFAULTS
 from .schema_rules import SchemaRules
 
 _DUMP: Path = ("dump",)

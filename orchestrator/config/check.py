@@ -7,18 +7,18 @@ import re
 from typing import Any, List, Optional, Sequence, Tuple
 
 from ..errors import FormatError, require_file
-from ..filesystem.inputs import open_input
 from ..filesystem.mounts import nearest_folder
+from ..filesystem.safe_reading import open_input
 from ..schemas.jsontext import MAX_BYTES, JsonText
 from .acl_rules import AclRules
 from .cann_versions import parse_version
 from .dump_size import acl_size, check_size, npu_size
 from .finding import Finding, Findings, Report, in_file_order, placed
-from .jsontext import read_json
+from .json_text_errors import read_json
 from .model_rules import ModelRules
 from .models import Models, load_models
 from .npu_rules import NPU_ONLY, NpuRules, looks_like_npu
-from .script import check_settings, read_script
+from .script_reader import check_settings, read_script
 from .script_settings import TORCHAIR
 from .script_tree import MAX_SCRIPT_BYTES
 from .torchair_rules import TorchAirRules

@@ -11,10 +11,10 @@ from ..model.graph import ModelGraph
 from ..model.op_node import OpNode, execution_key
 from ..text.wording import size_text
 from .acl_rules import items_of, model_entries, strings_of
+from .bytes_per_step import Estimate, estimate, skipped_positions, step_count
 from .dump_steps import step_problems
 from .finding import WARNING, Findings, Path
 from .models import Models, dumpable
-from .step_bytes import Estimate, estimate, skipped_positions, step_count
 
 _Key = Tuple[int, int]
 

@@ -7,8 +7,8 @@ from typing import List, Optional, Tuple
 
 from ..model.absent_ops import run_condition
 from ..model.never_dumped import no_dump_reason
+from .layer_selection import Selection, choose, divided
 from .models import Models
-from .select import Selection, choose, divided
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import List, Optional, Tuple
 from ..diagnosis.row_digest import execution_key
 from ..errors import InputError, MissingPath
 from ..metrics.row import FAIL, Row
-from ..model.graphs import load_models
+from ..model.graphs_of_run import load_models
 from ..store.opening import STORE_FILE
 from ..store.store import RunStore
 

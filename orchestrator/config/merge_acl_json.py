@@ -8,7 +8,7 @@ from typing import Any, List
 from ..errors import FormatError
 from ..schemas.jsontext import JsonText
 from .finding import Findings
-from .jsontext import read_json
+from .json_text_errors import read_json
 
 _BOM = b"\xef\xbb\xbf"
 

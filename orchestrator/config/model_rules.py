@@ -9,10 +9,10 @@ from ..model.never_dumped import INPUT_TYPES, no_dump_reason
 from ..model.op_node import OpNode, execution_key
 from ..schemas.documents import MAX_SUGGESTIONS
 from .acl_rules import items_of, model_entries, strings_of
+from .dump_plan import POSITION
 from .finding import Findings, Path
 from .key_rules import nearest_word
 from .models import Models, dumpable
-from .plan import POSITION
 
 _MAX_ADVICE = 200
 _UNKNOWN_LAYER = "GE only warns that the op does not exist in the model; nothing of it is dumped"

@@ -8,13 +8,13 @@ import os
 from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..errors import UsageError
-from ..model import graphs as model_graphs
+from ..model import graphs_of_run as model_graphs
 from ..model.graph import ModelGraph, computational_graphs
 from ..model.never_dumped import no_dump_reason
 from ..model.op_node import OpNode
 from ..naming import nearest_names
 from ..schemas.documents import MAX_SUGGESTIONS
-from .plan import PlanError
+from .dump_plan import PlanError
 
 MAX_ALTERNATIVES = 3
 #: How many names all searches for the nearest may look at together.

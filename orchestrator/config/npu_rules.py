@@ -8,11 +8,11 @@ from ..schemas.documents import schema_of
 from .acl_dump_list_rules import looks_like_several
 from .cann_versions import NPU_SINCE
 from .common_rules import COMPARED, DumpRules
+from .dump_plan import NPU_DEFAULTS
 from .dump_steps import NPU_LAX, step_problems
 from .finding import ERROR, NOTE, WARNING, Path
 from .key_rules import KeyRules, asks_for_a_dump, check_since, nearest_word
 from .path_rules import check_dump_path, check_variables
-from .plan import NPU_DEFAULTS
 from .schema_rules import SchemaRules, rejects
 
 #: Names that only npu settings have; they tell a flat JSON file from an acl.json.

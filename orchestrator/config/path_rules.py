@@ -11,7 +11,7 @@ from typing import List, Optional, Tuple
 from ..dumps.place import is_time
 from ..filesystem.mounts import free_bytes, mount_of
 from ..naming import parse_dump_name
-from ..system.kernel_files import text_of
+from ..system.proc_files import text_of
 from .finding import ERROR, NOTE, WARNING, Findings, Path
 
 MAX_ENTRIES = 10000

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Mapping, Optional, Sequence, Set
 
-from ..filesystem.inputs import read_input
+from ..filesystem.safe_reading import read_input
 from ..model.dump_request import DumpRequest
 from ..model.graph import ModelGraph
 from ..model.op_node import OpNode
 from ..naming import sanitise_device
+from .bytes_per_step import skipped_positions
+from .dump_plan import EXCEPTION_SCENES, DumpPlan, ModelDump
+from .dump_plan_formats import read_plan
 from .dump_size import Choice
 from .models import Models, file_names
-from .plan import EXCEPTION_SCENES, DumpPlan, ModelDump
-from .step_bytes import skipped_positions
-from .written_forms import read_plan
 
 _MAX_BYTES = 10 * 1024 * 1024
 _OTHERS = "not asked for: the dump configuration names other ops"
@@ -30,7 +30,7 @@ def read_requested_plan(path: str) -> DumpPlan:
     Raises
     ------
     InputError, FormatError
-        As :func:`goldwatch.config.written_forms.read_plan`; the file is missing.
+        As :func:`goldwatch.config.dump_plan_formats.read_plan`; the file is missing.
     """
     # The same dump may lie anywhere by now.
     return replace(read_plan(read_input(path, _MAX_BYTES), path), dump_path=None)

@@ -8,9 +8,9 @@ from typing import Any, FrozenSet, Tuple
 
 from ..naming import nearest_names
 from ..schemas.documents import Mistake, mistakes, name_of, schema_of
+from .dump_plan import KERNEL_DATA
 from .dump_steps import ACL_LAX, NPU_LAX, step_fix, step_problems
 from .finding import Findings, Path
-from .plan import KERNEL_DATA
 
 REJECTS = {
     "acl": "aclInit rejects it (ACL_ERROR_INVALID_DUMP_CONFIG 100009, %s); releases of 2020 "

@@ -7,9 +7,9 @@ from __future__ import annotations
 import ast
 from typing import Any, Dict, List, Optional, Tuple
 
+from .ineffective_settings import key_of
 from .npu_rules import CERTAIN, COMPUTED, NEVER, POSSIBLE, SWITCHES
-from .script_paths import Effects, Walk, Ways
-from .script_reach import key_of
+from .script_control_flow import Effects, Walk, Ways
 from .script_settings import ScriptSettings
 
 OFF_LINE = "use_off_line"

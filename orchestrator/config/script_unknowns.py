@@ -9,8 +9,8 @@ import os
 import re
 from typing import Any, List, Set, Tuple
 
-from .plan import NPU_DEFAULTS
-from .script_reach import key_of
+from .dump_plan import NPU_DEFAULTS
+from .ineffective_settings import key_of
 from .script_tree import last_name, literal
 
 #: Where npu_bridge's own DumpConfig comes from.

@@ -8,7 +8,7 @@ from typing import Optional, Tuple
 from ..errors import UsageError
 from ..naming import nearest_names
 from ..tensors.dtypes import DType, dtype_by_name
-from ..tensors.formats import FORMATS, format_code, format_name
+from ..tensors.layout_names import FORMATS, format_code, format_name
 
 ORIGINAL = "original"
 NPY, BIN, TXT = "npy", "bin", "txt"

@@ -10,13 +10,13 @@ from concurrent.futures import as_completed
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Generator, List, Optional, Sequence, Tuple
 
-from ..dumps.container import DumpFile, TensorInfo
+from ..dumps.dump_file import DumpFile, TensorInfo
 from ..dumps.listing import GOLDEN_SUFFIXES
 from ..dumps.npy import open_npy
-from ..dumps.overflow import overflow_records
+from ..dumps.overflow_records import overflow_records
 from ..errors import GoldwatchError, NotComparable, UsageError
-from ..filesystem.inputs import read_input
-from ..filesystem.outputs import remove_leftovers, write_atomically
+from ..filesystem.atomic_writing import remove_leftovers, write_atomically
+from ..filesystem.safe_reading import read_input
 from ..naming import (
     MAPPING_FILE,
     MAPPING_LIMIT_BYTES,
@@ -33,9 +33,9 @@ from ..processes.pool import ProcessDied, Processes
 from ..tensors.tensor import Tensor
 from ..tensors.user_conversions import UserConversions
 from . import writers
+from .convert_tensor import Converted, convert_tensor, foreign_order
 from .options import BIN, CONTAINERS, DUMP, NPY, TXT, ConvertOptions
 from .sources import Source, require_own_names
-from .tensors import Converted, convert_tensor, foreign_order
 
 REPORT_FILE = "convert.json"
 _PLAIN_NPY_LAYOUT = "ND"

@@ -7,13 +7,13 @@ from typing import Any, Iterator, List, Tuple
 
 import numpy as np
 
-from ..dumps.container import DumpFile
+from ..dumps.dump_file import DumpFile
 from ..dumps.write import TensorData, write_dump
 from ..errors import EnvironmentProblem
-from ..filesystem.outputs import atomic_writer, renamed_on_success, write_atomically
+from ..filesystem.atomic_writing import atomic_writer, renamed_on_success, write_atomically
 from ..tensors.dtypes import Array
 from ..tensors.tensor import WINDOW_BYTES, Tensor
-from .tensors import Converted
+from .convert_tensor import Converted
 
 _TEXT_ELEMENTS = 1 << 16
 

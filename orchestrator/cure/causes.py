@@ -11,7 +11,7 @@ import numpy as np
 from ..diagnosis.explain_suspects import with_explanations
 from ..diagnosis.explanations import Explanation
 from ..diagnosis.observed_ops import ObservedOp, ObservedOps
-from ..diagnosis.op_inputs import Inputs
+from ..diagnosis.op_input_states import Inputs
 from ..diagnosis.own_error.estimate import ALL as ALL_ELEMENTS
 from ..diagnosis.own_error.estimate import HIGHEST_SCORE, Estimate, ShownBy
 from ..diagnosis.own_error.normal_error import Normal
@@ -21,7 +21,7 @@ from ..model.op_node import OpNode
 from ..recomputing.recomputed_output import PRODUCT, OutputBesideGolden, Recomputed
 from ..run.tensor_reader import RunReader
 from ..tensors.rounding import ROUNDING
-from .choosing import UNBOUNDED, Network
+from .choosing_ops import UNBOUNDED, Network
 from .own_errors import NARROW, OutputErrors
 
 ROUNDED, CANCELLING, OVERFLOW, COARSE_SUMS, APPROXIMATE, UNDERFLOW, SHORTENED = (

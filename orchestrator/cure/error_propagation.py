@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from ..diagnosis.observed_ops import ObservedOp, ObservedOps
-from ..diagnosis.op_inputs import Inputs
+from ..diagnosis.op_input_states import Inputs
 from ..dumps.place import Place
 from ..judging.limits import Limits
 from ..metrics.row import FAIL
@@ -15,7 +15,7 @@ from ..model.graph import ModelGraph
 from ..model.never_dumped import FIXED_TYPES, INPUT_TYPES
 from ..model.op_node import OpNode
 from ..run.recomputation import Recomputation
-from .choosing import UNBOUNDED, Network, Read, TensorError
+from .choosing_ops import UNBOUNDED, Network, Read, TensorError
 from .output_limits import allowed_distance
 from .own_errors import OutputErrors, input_errors
 

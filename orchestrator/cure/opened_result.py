@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Iterator, NamedTuple, Optional
 
 from ..diagnosis.replay_summary import REPLAY
-from ..dumps.golden import GoldenSet
+from ..dumps.golden_set import GoldenSet
 from ..dumps.place import Place
 from ..dumps.tree import DumpTree
 from ..errors import InputError
@@ -16,7 +16,7 @@ from ..metrics.row import FAIL
 from ..model.graph import ModelGraph
 from ..run.catalogue import Catalogue
 from ..run.engine import Engine
-from ..run.goldens import Goldens
+from ..run.golden_files import Goldens
 from ..run.options import ONE, ComparisonOptions
 from ..run.run_status import stored_options
 from ..run.workers import Workers

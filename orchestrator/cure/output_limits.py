@@ -13,7 +13,7 @@ from ..diagnosis.observed_ops import ObservedOp
 from ..diagnosis.row_digest import COSINE, DISTANCE, Observation
 from ..judging.limits import Limit, Limits, Subject
 from ..metrics.row import WORST_SLICE
-from .choosing import LINEAR, UNBOUNDED
+from .choosing_ops import LINEAR, UNBOUNDED
 
 Array = Any
 

@@ -17,7 +17,7 @@ from ..recomputing.output_error import own_error
 from ..recomputing.piece import rounded
 from ..recomputing.recomputed_output import OutputBesideGolden
 from ..tensors.rounding import ROUNDING
-from .choosing import UNBOUNDED
+from .choosing_ops import UNBOUNDED
 
 Array = Any
 

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, UsageError
-from ..filesystem.inputs import read_input
-from ..filesystem.outputs import atomic_text_writer
+from ..filesystem.atomic_writing import atomic_text_writer
+from ..filesystem.safe_reading import read_input
 from ..operators import CannotCompute
 from ..store.out_folder import make_folder
 from ..text.wording import listed, plural
 from .causes import OpPrecision
-from .choosing import MARGIN, Choice, Network
-from .measuring import Measured, OnProgress, measure
-from .option_files import (
+from .choosing_ops import MARGIN, Choice, Network
+from .compiler_precision_options import (
     CUSTOMIZE,
     FILES,
     KEEP_DTYPE,
@@ -31,8 +30,9 @@ from .option_files import (
     earlier_file,
     units_of,
 )
+from .measured_ops import Measured, OnProgress, measure
 from .own_errors import NARROW
-from .rehearsing import ELEMENTS, FEWEST, MOST, narrowed
+from .simulated_cure import ELEMENTS, FEWEST, MOST, narrowed
 
 DOCUMENT = "cure.json"
 """What was chosen and why, in OUT."""
@@ -229,7 +229,7 @@ def cure(
     out
         Where the file and ``cure.json`` are written.
     mode
-        One of :data:`goldwatch.cure.option_files.MODES`.
+        One of :data:`goldwatch.cure.compiler_precision_options.MODES`.
     budget
         At most so much, and no more than brings the outputs within their limits; None: also all
         that is wrong by lack of precision.

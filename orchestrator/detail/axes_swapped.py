@@ -8,11 +8,11 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..elements import element_count
+from ..element_types import element_count
 from ..metrics.patterns import Finding
 from ..metrics.patterns.error_shares import reals
 from ..tensors.tensor import Tensor
-from .other_goldens import Probe
+from .better_golden import Probe
 
 Array = Any
 

@@ -7,7 +7,7 @@ from typing import Any, BinaryIO, Iterator, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from ..filesystem.outputs import atomic_writer
+from ..filesystem.atomic_writing import atomic_writer
 from ..metrics.patterns.element_errors import errors_of, is_bad
 from ..metrics.patterns.masked import Masks
 from ..tensors.geometry import Geometry

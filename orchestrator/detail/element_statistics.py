@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 
-from ..inspect.statistics import largest_magnitudes
+from ..inspect.tensor_statistics import largest_magnitudes
 from ..metrics.patterns.element_errors import Errors
 from ..metrics.patterns.error_shares import SharesByIndex, reals
 from ..tensors.dtypes import DType

@@ -22,11 +22,11 @@ from typing import (
 
 import numpy as np
 
-from ..dumps.golden import GoldenEntry
-from ..elements import element_count
+from ..dumps.golden_set import GoldenEntry
+from ..element_types import element_count
 from ..errors import GoldwatchError
-from ..filesystem.outputs import write_atomically
-from ..metrics.pair import compare_pair
+from ..filesystem.atomic_writing import write_atomically
+from ..metrics.compare_pair import compare_pair
 from ..metrics.pair_alignment import converted, geometry_of, open_counterpart
 from ..metrics.pair_task import PairTask, Settings
 from ..metrics.patterns import Finding
@@ -34,19 +34,19 @@ from ..metrics.patterns.element_errors import errors_of
 from ..metrics.patterns.masked import Masks
 from ..metrics.patterns.pass_statistics import Evidence
 from ..metrics.row import FAIL, METRICS, PASS, Row
-from ..metrics.slices import MASK
+from ..metrics.worst_slice import MASK
 from ..naming import shortened_file_name
 from ..reports.result_json import row_document
 from ..store.rowsql import plain_tree
-from ..tensors.axes import Layout, layout_of, plain_letters
 from ..tensors.geometry import Geometry
 from ..tensors.golden_order_windows import ordered_windows
+from ..tensors.layout_axes import Layout, layout_of, plain_letters
 from ..tensors.tensor import Tensor
 from .axes_swapped import reordered
+from .better_golden import Probe, best_other
 from .element_files import Elements, Written, write_bad, write_chosen, write_elements
 from .element_statistics import Measures
-from .other_goldens import Probe, best_other
-from .topn import Top
+from .largest_errors import Top
 
 ALL, BAD, NONE = "all", "bad", "none"
 DEFAULT_TOP = 20

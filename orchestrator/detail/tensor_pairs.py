@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence, Tuple, cast
 
-from ..dumps.golden import GoldenSet
+from ..dumps.golden_set import GoldenSet
 from ..dumps.listing import DumpEntry
 from ..dumps.slices import by_number
 from ..dumps.tree import DumpTree, StepFolder, op_key
@@ -14,16 +14,16 @@ from ..errors import InputError, UsageError, require_folder
 from ..metrics.pair_task import PairTask
 from ..metrics.row import Row
 from ..model.graph import ModelGraph
-from ..model.graphs import ModelGraphs, load_models
+from ..model.graphs_of_run import ModelGraphs, load_models
 from ..model.outputs_in_readers import ListedNeighbours
 from ..naming import nearest_names, parse_golden_name, sanitise_device, sanitise_golden, whole_name
 from ..run.file_planner import Planner
-from ..run.goldens import Goldens
+from ..run.golden_files import Goldens
 from ..run.listed_files import no_dumps
 from ..run.options import AUTO, read_graphs
 from ..run.tensors_of_two_files import pair_files
-from ..run.torchair import fit
-from .other_goldens import files_beside, golden_files
+from ..run.torchair_graphs import fit
+from .better_golden import files_beside, golden_files
 
 _SHOWN = 5
 

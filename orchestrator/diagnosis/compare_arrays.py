@@ -10,14 +10,14 @@ from typing import Any, Collection, Dict, Iterable, Mapping, Optional, Sequence,
 
 import numpy as np
 
-from ..dumps.golden import GoldenEntry
+from ..dumps.golden_set import GoldenEntry
 from ..errors import InputError, TypeNotComparable, UsageError
 from ..judging.by_limits import metric_number, short_text
 from ..judging.limit_parsing import fault_of, limits_with, named_limits, parse_limits
 from ..judging.limits import Limits
 from ..judging.row_judge import RowJudge
+from ..metrics.compare_pair import compare_tensors
 from ..metrics.masked_elements import MASKED_WORDS
-from ..metrics.pair import compare_tensors
 from ..metrics.pair_task import PairTask, Settings
 from ..metrics.row import DIFFERENT, MEASURES, METRICS, NOT_COMPARED, PASS, WORST_SLICE, Row
 from ..naming import nearest_names

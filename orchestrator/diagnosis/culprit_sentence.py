@@ -12,7 +12,7 @@ from ..judging.by_limits import beside_limit
 from ..statistics_dumps.tensor_statistics import LEAST, MEASURES, NOT_FINITE
 from ..text.wording import percent
 from .first_divergence import FirstDivergence
-from .op_inputs import BAD, GOOD
+from .op_input_states import BAD, GOOD
 from .own_error.estimate import Estimate
 from .own_error.normal_error import HOPELESS
 from .suspects import Suspect

@@ -21,13 +21,13 @@ from typing import (
 from ..dumps.place import Place
 from ..judging.limits import Limits
 from ..metrics.row import FAIL, Row
-from ..model.graphs import AnyGraph
+from ..model.graphs_of_run import AnyGraph
 from ..naming import run_name
 from ..text.wording import listed
 from .culprit_sentence import where_words
 from .first_divergence import FirstDivergence, divergence_of
 from .observed_ops import ObservedOp, ObservedOps
-from .op_inputs import BAD, GOOD, Inputs, overall_state
+from .op_input_states import BAD, GOOD, Inputs, overall_state
 from .row_digest import Observation, RowDigest, row_digest
 from .summary import Summary, only_digest_known
 

@@ -30,7 +30,7 @@ from .explanations import (
 )
 from .golden_recomputation import beside_by_golden, computed_by_golden, follows
 from .observed_ops import ObservedOp, ObservedOps
-from .op_inputs import BAD, Inputs, InputState
+from .op_input_states import BAD, Inputs, InputState
 from .own_error.estimate import Estimate
 from .recomputation_explanations import explanations_by_computing, golden_is_wrong, nothing_was_done
 from .row_digest import Observation

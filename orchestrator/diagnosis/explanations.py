@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tu
 
 import numpy as np
 
-from ..elements import element_count
+from ..element_types import element_count
 from ..metrics.patterns import AlignedPair, Finding, Walked, find_patterns
 from ..metrics.row import FAIL
 from ..tensors.rounding import rounding_of

@@ -9,16 +9,16 @@ from ..dumps.place import NOWHERE, Place
 from ..judging.by_limits import judge_row
 from ..judging.limits import Limit, Limits
 from ..metrics.row import FAIL, Row
-from ..model.graphs import AnyGraph
+from ..model.graphs_of_run import AnyGraph
 from .observed_ops import ObservedOp, ObservedOps
-from .op_inputs import BAD, UNKNOWN, Inputs, InputState, overall_state
+from .op_input_states import BAD, UNKNOWN, Inputs, InputState, overall_state
 from .row_digest import execution_key, row_digest
 from .too_strict_limits import TooStrict
 
 
 class Skipped(NamedTuple):
     """An operator of which the output was not compared, and whether its own inputs were good
-    (:func:`goldwatch.diagnosis.op_inputs.overall_state`).
+    (:func:`goldwatch.diagnosis.op_input_states.overall_state`).
     """
 
     op: str

@@ -18,7 +18,7 @@ from ..recomputing.golden_formulas import (
 from ..recomputing.recomputed_output import DECISION, ComputedPair, Recomputed
 from ..recomputing.repeated_decisions import can_repeat, repeat_decisions
 from .observed_ops import ObservedOp
-from .op_inputs import InputState
+from .op_input_states import InputState
 from .row_digest import Observation
 
 Whole = Callable[

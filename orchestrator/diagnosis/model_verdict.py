@@ -26,13 +26,13 @@ from ..dumps.place import name_order
 from ..judging.deciding_ops import decides
 from ..judging.limits import Limits
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
-from ..model.graphs import ModelGraphs
+from ..model.graphs_of_run import ModelGraphs
 from ..text.wording import listed
 from .explain_suspects import TensorReader, with_explanations
 from .first_divergence import FirstDivergence, divergence_of
 from .observed_ops import ObservedOp, ObservedOps
 from .one_device import DevicesApart
-from .op_inputs import Inputs
+from .op_input_states import Inputs
 from .own_error.estimate import Estimate
 from .own_error.estimator import Estimator
 from .own_error.recomputed_estimates import ops_by_urgency, with_recomputed

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 
 from ..dumps.place import Place, name_order
-from ..elements import element_count
+from ..element_types import element_count
 from ..judging.by_limits import metric_number
 from ..metrics.row import (
     BY_ROUNDING,

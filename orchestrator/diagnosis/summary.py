@@ -22,7 +22,7 @@ from ..dumps.place import Place
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
 from ..judging.limits import DEFAULTS, VENDOR, Limits, Subject
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
-from ..model.graphs import AnyGraph, ModelGraphs
+from ..model.graphs_of_run import AnyGraph, ModelGraphs
 from ..naming import nearest_names, run_name
 from ..tensors.dtypes import dtype_by_name
 from ..text.wording import listed

@@ -12,7 +12,7 @@ from ..metrics.row import FAIL
 from ..text.wording import listed, percent, plural
 from .explanations import Explanation
 from .observed_ops import ObservedOps
-from .op_inputs import BAD, UNKNOWN
+from .op_input_states import BAD, UNKNOWN
 from .own_error.estimate import ALL, FACTOR, HIGHEST_SCORE, SLICE, Estimate, Estimates
 from .own_error.normal_error import SUSPECT_SCORE
 from .own_error.type_factors import TypeFactor, type_factors

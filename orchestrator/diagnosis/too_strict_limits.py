@@ -11,7 +11,7 @@ from ..metrics.row import WORST_SLICE, Row
 from ..tensors.rounding import ROUNDING
 from ..text.wording import percent
 from .observed_ops import ObservedOp
-from .op_inputs import Inputs
+from .op_input_states import Inputs
 from .row_digest import COSINE, DISTANCE
 
 

@@ -4,6 +4,6 @@ mended.
 
 from __future__ import annotations
 
-from .diagnosis import diagnose
+from .collect_facts import diagnose
 
 __all__ = ["diagnose"]

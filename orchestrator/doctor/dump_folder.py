@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from ..errors import MissingPath
 from ..filesystem.mounts import NETWORK_FILE_SYSTEMS, mount_of, reports_all_changes
-from ..system.kernel_files import text_of
+from ..system.proc_files import text_of
 
 _WATCHES = "proc/sys/fs/inotify/max_user_watches"
 _EVERY = 1000

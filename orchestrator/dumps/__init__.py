@@ -8,9 +8,9 @@ from ..lazy_imports import imported_when_used
 
 if TYPE_CHECKING:
     from .completeness import Completeness, probe
-    from .container import DumpFile, RegionInfo, TensorInfo
+    from .dump_file import DumpFile, RegionInfo, TensorInfo
     from .file_source import FileSource
-    from .golden import Collision, GoldenEntry, GoldenSet
+    from .golden_set import Collision, GoldenEntry, GoldenSet
     from .listing import DumpEntry, FolderListing, GoldenFile, list_folder
     from .npy import open_npy
     from .place import NOWHERE, Place
@@ -45,8 +45,8 @@ if not TYPE_CHECKING:
     __getattr__ = imported_when_used(
         __name__,
         completeness=("Completeness", "probe"),
-        container=("DumpFile", "RegionInfo", "TensorInfo"),
-        golden=("Collision", "GoldenEntry", "GoldenSet"),
+        dump_file=("DumpFile", "RegionInfo", "TensorInfo"),
+        golden_set=("Collision", "GoldenEntry", "GoldenSet"),
         listing=("DumpEntry", "FolderListing", "GoldenFile", "list_folder"),
         npy=("open_npy",),
         place=("NOWHERE", "Place"),

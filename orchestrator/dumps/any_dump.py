@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Mapping, Optional, Union
 
-from .container import DumpFile, TensorInfo
+from .dump_file import DumpFile, TensorInfo
 from .listing import DumpEntry
 from .slices import JoinedDump
-from .statistics import StatisticsDump
+from .statistics_dump import StatisticsDump
 
 AnyDump = Union[DumpFile, JoinedDump, StatisticsDump]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Optional
 
 from ..errors import TruncatedFile
-from ..filesystem.inputs import open_regular
+from ..filesystem.safe_reading import open_regular
 from .header import COMPLETE, HEADERLESS, LONG, SHORT, load_header
 from .npy import load_npy_header
 

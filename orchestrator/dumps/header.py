@@ -14,10 +14,10 @@ import struct
 from dataclasses import dataclass
 from typing import Any, List, Optional, Tuple
 
-from ..elements import BY_CODE
+from ..element_types import BY_CODE
 from ..errors import FormatError, TruncatedFile
-from ..filesystem.inputs import open_regular, read_at
-from ..kinds.advice import not_a_dump
+from ..filesystem.safe_reading import open_regular, read_at
+from ..kinds.wrong_kind_advice import not_a_dump
 from ..proto import load_messages
 from ..protowire import CutShort
 from .dump_data_fields import MAX_HEADER_BYTES, MAX_REGIONS, Scan, scan_dump_data

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from ..errors import GoldwatchError
-from ..filesystem.inputs import read_input
+from ..filesystem.safe_reading import read_input
 
 MANIFEST_FILE = "manifest.json"
 _LIMIT_BYTES = 256 << 20

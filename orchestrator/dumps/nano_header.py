@@ -17,7 +17,7 @@ from __future__ import annotations
 import struct
 from typing import Any, Tuple
 
-from ..elements import BY_GE_NAME
+from ..element_types import BY_GE_NAME
 from ..errors import FormatError
 from ..proto import load_messages
 

@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import Any, Optional, Tuple
 
 from ..errors import FormatError, TruncatedFile
-from ..filesystem.inputs import open_regular, read_at
-from ..kinds.advice import not_a_dump
+from ..filesystem.safe_reading import open_regular, read_at
+from ..kinds.wrong_kind_advice import not_a_dump
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_numpy
 from ..tensors.tensor import Tensor
 from .file_source import START_BYTES, source_of

@@ -13,11 +13,11 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar
 
 import numpy as np
 
-from ..elements import element_count
+from ..element_types import element_count
 from ..errors import GoldwatchError, NotComparable
 from ..tensors.dtypes import Array, nbytes
 from ..tensors.tensor import ByteSource, Tensor
-from .container import DumpFile, TensorInfo
+from .dump_file import DumpFile, TensorInfo
 from .file_source import FileSource
 from .header import COMPLETE, size_error
 

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from ..filesystem.inputs import AnyPath, path_text
+from ..filesystem.safe_reading import AnyPath, path_text
 from ..naming import DumpName, run_name
 from ..text.wording import plural
 from .listing import DumpEntry, FolderListing, listed_statistics, walk

@@ -9,10 +9,10 @@ from typing import Any, Iterable, Iterator, List, Optional, Sequence, Tuple, Uni
 import numpy as np
 
 from ..errors import InputError
-from ..filesystem.outputs import atomic_writer
+from ..filesystem.atomic_writing import atomic_writer
 from ..proto import load_messages
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_name, dtype_by_numpy, nbytes
-from ..tensors.formats import format_code
+from ..tensors.layout_names import format_code
 from ..tensors.tensor import WINDOW_BYTES
 
 _HEADER_VERSIONS = {1: "1.0", 2: "2.0"}

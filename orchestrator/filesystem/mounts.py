@@ -8,7 +8,7 @@ import re
 from typing import List, NamedTuple, Optional
 
 from ..errors import InputError
-from .inputs import open_input
+from .safe_reading import open_input
 
 NETWORK_FILE_SYSTEMS = (
     "nfs",

@@ -9,19 +9,19 @@ import os
 from collections import Counter
 from typing import Any, Dict, Optional
 
-from ..dumps.container import DumpFile, RegionInfo, TensorInfo
+from ..dumps.dump_file import DumpFile, RegionInfo, TensorInfo
 from ..dumps.header import COMPLETE, size_error
 from ..dumps.npy import open_npy
-from ..dumps.overflow import overflow_records
+from ..dumps.overflow_records import overflow_records
 from ..errors import FormatError, GoldwatchError, NotComparable, UsageError
-from ..filesystem.inputs import open_input, read_input
+from ..filesystem.safe_reading import open_input, read_input
 from ..model.graph import load_model
 from ..naming import MAPPING_FILE, parse_dump_name, read_mapping
 from ..store.opening import STORE_FILE
 from ..store.store import RunStore
 from ..tensors.tensor import Tensor
 from .foreign_files import foreign_document
-from .statistics import statistics
+from .tensor_statistics import statistics
 
 Document = Dict[str, Any]
 

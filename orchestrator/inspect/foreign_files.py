@@ -11,13 +11,13 @@ from collections import Counter
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
 
 from ..errors import GoldwatchError
-from ..filesystem.inputs import read_input
+from ..filesystem.safe_reading import read_input
 from ..kinds import kind as kinds
-from ..kinds.advice import is_raw
 from ..kinds.files import kind_of_file
+from ..kinds.wrong_kind_advice import is_raw
 from ..naming import parse_dump_name
 from ..netfiles.caffe_net import Net, initial_state
-from ..netfiles.caffe_v0 import read_upgraded
+from ..netfiles.caffe_v0_upgrade import read_upgraded
 from ..netfiles.caffemodel import weight_shapes
 from ..netfiles.graphdef import GraphFile
 from ..netfiles.onnx_model import OnnxModel

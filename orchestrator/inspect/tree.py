@@ -9,18 +9,18 @@ from collections import Counter
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from ..dumps.completeness import NO_LAW, Completeness, probe
-from ..dumps.container import DumpFile
+from ..dumps.dump_file import DumpFile
 from ..dumps.header import COMPLETE, HEADERLESS, LONG, SHORT
 from ..dumps.listing import DumpEntry, FolderListing, listed_statistics, walk
-from ..dumps.overflow import op_tasks, overflow_records, tasks_of
+from ..dumps.overflow_records import op_tasks, overflow_records, tasks_of
 from ..dumps.place import Place, place_of
 from ..errors import GoldwatchError
-from ..kinds.advice import watched_without_dumps
+from ..kinds.wrong_kind_advice import watched_without_dumps
 from ..naming import MAPPING_FILE
 from ..statistics_dumps.statistics_csv import rows_of
 from .file import Document, inspect_file
 from .foreign_files import in_order, remarkable
-from .statistics import UNUSUAL
+from .tensor_statistics import UNUSUAL
 
 _OWN_FILES = (
     "manifest.json",

@@ -10,7 +10,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, Collection, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from ..elements import ELEMENTS
+from ..element_types import ELEMENTS
 from ..errors import InputError, UsageError
 from ..metrics.row import MEASURES
 from ..naming import nearest_names

@@ -26,7 +26,7 @@ from typing import (
     Tuple,
 )
 
-from ..metrics.agreement import AGREEMENT_METRICS
+from ..metrics.class_and_box_agreement import AGREEMENT_METRICS
 from ..metrics.row import DIFFERENT, MEASURES
 from ..statistics_dumps import tensor_statistics as statistics
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Callable, List, Mapping, NamedTuple, Sequence, Tuple
 
-from ..elements import element_count
+from ..element_types import element_count
 from ..metrics.differing_elements import sentence
 from ..metrics.measurement import Measurement
 from ..metrics.metric_result import DISTANCE
 from ..metrics.rounding_slack import slack_text
 from ..metrics.row import DIFFERENT, EXPECTED_ABSENT, FAIL, PASS, WORST_SLICE, Row
-from ..metrics.slices import BY_CHANCE
 from ..metrics.tensors_of_same_dump import CANCELLED, OVERWRITTEN, may_cancel
+from ..metrics.worst_slice import BY_CHANCE
 from .by_limits import Judgement, judge, only_decision_limit_missed, only_slice_limit_missed
 from .deciding_ops import decides
 from .limits import Limit, Limits, Subject

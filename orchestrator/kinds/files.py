@@ -12,7 +12,7 @@ import re
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..errors import FormatError, GoldwatchError
-from ..filesystem.inputs import open_regular, read_at
+from ..filesystem.safe_reading import open_regular, read_at
 from ..protowire import BYTES, VARINT, Window, fields_of
 from . import kind as kinds
 from .kind import Kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Callable, Collection, List, NamedTuple, Set
 
-from ..system.kernel_files import PR_SET_CHILD_SUBREAPER, prctl, processes
+from ..system.proc_files import PR_SET_CHILD_SUBREAPER, prctl, processes
 
 
 class Member(NamedTuple):

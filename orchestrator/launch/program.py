@@ -24,7 +24,7 @@ from typing import (
 )
 
 from ..errors import InputError, ProgramFailed
-from ..filesystem.outputs import create_new, raise_write_error
+from ..filesystem.atomic_writing import create_new, raise_write_error
 from ..interrupts import signal_name
 from .process_family import Family, Member
 

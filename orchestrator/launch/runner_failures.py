@@ -10,7 +10,7 @@ import os
 import re
 from typing import NamedTuple, Optional, Sequence, Tuple
 
-from ..filesystem.inputs import open_input
+from ..filesystem.safe_reading import open_input
 from ..naming import printable
 
 _TAIL_BYTES = 64 << 10

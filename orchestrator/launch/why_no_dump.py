@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from typing import List, Sequence
 
-from .prepare import NPU, Prepared
+from .prepare_dump_configuration import NPU, Prepared
 
 
 def why_nothing(prepared: Prepared, words: Sequence[str], log: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Tuple
 import numpy
 
 from .. import __version__
-from ..filesystem.outputs import atomic_writer
+from ..filesystem.atomic_writing import atomic_writer
 from ..model.om_inputs import OfflineModel
 from .narrowing import Narrowed, read_export
 from .search import ACL, DUMP, INPUTS, JSON, OUTPUTS, PAGE, RUN

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, InputError
-from ..filesystem.inputs import read_input
-from ..launch.toolkit import Atc
+from ..filesystem.safe_reading import read_input
+from ..launch.atc import Atc
 from ..schemas.documents import read_document
 from ..submodel.export_document import FILE
 from .original_model import CAFFE

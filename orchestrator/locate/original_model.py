@@ -13,11 +13,11 @@ from ..errors import InputError, MissingPath
 from ..kinds import kind as kinds
 from ..kinds.files import kind_of_file
 from ..netfiles.caffe_net import Net, initial_state
-from ..netfiles.caffe_v0 import read_upgraded
+from ..netfiles.caffe_v0_upgrade import read_upgraded
 from ..netfiles.graphdef import GraphFile, shape_at
 from ..netfiles.onnx_model import OnnxModel
 from ..netfiles.onnx_types import type_name
-from ..netfiles.wirefile import WireFile
+from ..netfiles.protobuf_file import WireFile
 from ..protowire import BYTES, VARINT
 from ..submodel.weights_check import find_weights
 

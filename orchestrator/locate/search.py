@@ -16,8 +16,8 @@ from ..model.graph import load_model
 from ..model.om_inputs import OfflineModel
 from ..run.final_outputs import holds_outputs
 from ..run.result import RunResult, stored_result
-from .inputs import InputPair, input_files, write_inputs
-from .plan import Case, Plan
+from .input_pairs import InputPair, input_files, write_inputs
+from .resolved_request import Case, Plan
 from .shape_combinations import shapes_text
 from .steps import Step, Steps
 

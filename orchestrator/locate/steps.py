@@ -13,8 +13,8 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from ..adapters.manifest import sha256_of_file
 from ..errors import FormatError, GoldwatchError, UsageError
-from ..filesystem.inputs import read_input
-from ..filesystem.outputs import atomic_text_writer
+from ..filesystem.atomic_writing import atomic_text_writer
+from ..filesystem.safe_reading import read_input
 from ..text.wording import listed
 
 STATE_FILE = "locate.json"

@@ -8,10 +8,10 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ..dumps.place import Place
 from ..store.hosts import COMPUTED, HOST_SUMMARIES, JUDGED_BY, PLACE
-from ..store.network import GRAPHS, SUMMARY
 from ..store.row_schema import from_sql_text
 from ..store.rowsql import row_key
-from .host_run import FINISHED, WAITING, Source, Unreadable
+from ..store.stored_networks import GRAPHS, SUMMARY
+from .host_run_reader import FINISHED, WAITING, Source, Unreadable
 from .merged_store import Merged
 
 

@@ -17,7 +17,7 @@ from ..errors import InputError, Interrupted
 from ..interrupts import caused_by_interrupt
 from ..metrics.row import FAIL, Row
 from ..model.row_plan import OUTPUT
-from ..reports.by_place import PlaceCounts, worst_first
+from ..reports.counts_by_place import PlaceCounts, worst_first
 from ..reports.csv_tables import STEP_OP_FILE, write_step_ops
 from ..reports.result_files import ResultFiles
 from ..run.divergence_hook import DivergenceHook
@@ -29,7 +29,7 @@ from ..run.verdict_over_hosts import judge_hosts
 from ..store.rowsql import row_key
 from ..store.store import RunStore
 from ..text.wording import listed, plural
-from .host_run import (
+from .host_run_reader import (
     NO_ANSWER,
     RUNNING,
     SILENT,
@@ -42,7 +42,7 @@ from .host_run import (
 )
 from .host_summaries import note_graphs, note_what_hosts_say
 from .merged_store import Merged
-from .new_rows import Batches, RowRange
+from .new_row_batches import Batches, RowRange
 from .options import MergeOptions
 
 _REPORT_S = 0.2

@@ -18,9 +18,9 @@ from ..store.hosts import HOSTS
 from ..store.row_schema import COLUMNS, from_sql_text, to_sql_text
 from ..store.rowsql import checksum, row_key
 from ..store.store import RunStore
-from .host_run import NOT_PASSED, Ids, Read, Reader, Source
+from .host_run_reader import NOT_PASSED, Ids, Read, Reader, Source
+from .metrics_over_devices import METRICS, Gathered
 from .place_counts import PlaceTable
-from .step_ops import METRICS, Gathered
 
 _AT = {name: number for number, name in enumerate(COLUMNS)}
 _PLACE = slice(_AT["time"], _AT["step"] + 1)

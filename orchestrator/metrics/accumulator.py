@@ -27,8 +27,8 @@ from .numpy_kernel import Visit, as_reals, fast_sums, load, load_limit, pieces, 
 from .pair_sums import PairSums
 from .rounding_slack import NO_ROUNDING, Slack, distances_without_slack
 from .row import BOOL_METRICS, DIFFERENT, MEASURES, METRICS, WORST_SLICE
-from .slice_sums import NO_NEEDS, SliceAxis, Where, needs_of
-from .slices import SliceSums, WorstSlice
+from .slice_squares import NO_NEEDS, SliceAxis, Where, needs_of
+from .worst_slice import SliceSums, WorstSlice
 
 DIVERGENCE = "KullbackLeiblerDivergence"
 _RELATIVE = ("AccumulatedRelativeError", "MaxRelativeError", "MeanRelativeError")
@@ -69,7 +69,7 @@ class Accumulator:
         The metrics that are wanted; what none of them needs is not computed.
     axes
         The golden's axes along which slices are told apart
-        (:func:`goldwatch.metrics.slices.slice_axes`), for WorstSliceDistance; without any the
+        (:func:`goldwatch.metrics.worst_slice.slice_axes`), for WorstSliceDistance; without any the
         whole tensor is one slice.
     slack
         What rounding alone may change.

@@ -23,11 +23,11 @@ from typing import List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..elements import element_count
+from ..element_types import element_count
 from ..errors import NotComparable
-from ..tensors.axes import OUTER, layout_of
 from ..tensors.dtypes import Array, DType, decode, dtype_by_numpy
 from ..tensors.geometry import is_stored_alike
+from ..tensors.layout_axes import OUTER, layout_of
 from ..tensors.tensor import Tensor
 from ..text.wording import plural
 from .pair_task import PairTask

@@ -16,7 +16,7 @@ from .metric_result import MetricResult
 from .numpy_kernel import as_reals, pieces, workspace
 from .rounding_slack import NO_ROUNDING, Slack
 from .row import METRICS
-from .slice_sums import SliceAxis
+from .slice_squares import SliceAxis
 
 Blocks = Iterable[Tuple[Any, ...]]
 

@@ -11,7 +11,7 @@ import numpy as np
 from .compiled.binding import CompiledKernel, KernelSums, Table
 from .numpy_kernel import load_limit, workspace
 from .pair_sums import SAFE_BIG, SAFE_SMALL, PairSums
-from .slice_sums import NO_NEEDS, Needs, Tables
+from .slice_squares import NO_NEEDS, Needs, Tables
 
 _NOTHING = np.zeros(0)
 

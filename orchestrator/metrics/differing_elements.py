@@ -7,7 +7,7 @@ from typing import List, NamedTuple, Optional, Tuple, Union
 import numpy as np
 
 from ..tensors.rounding import ulp
-from .slice_sums import Where
+from .slice_squares import Where
 
 Number = Union[int, float]
 

@@ -145,7 +145,7 @@ def zero_filled(
     x: np.ndarray, y: np.ndarray
 ) -> Tuple[np.ndarray, np.ndarray, np.ndarray, Tuple[int, int], np.ndarray]:
     """Return a block as float64 with 0 where either side is NaN or Inf, and what
-    :class:`goldwatch.metrics.slices.SliceSums` needs of it.
+    :class:`goldwatch.metrics.worst_slice.SliceSums` needs of it.
 
     Parameters
     ----------

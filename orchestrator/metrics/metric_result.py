@@ -8,12 +8,12 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-from ..shared_records import changed, fast_init
+from ..fast_dataclasses import changed, fast_init
 from .differing_elements import Difference
 from .exact_sums import NonFinite
 from .pair_sums import PairSums, ldexp
 from .row import FAIL, PASS
-from .slices import WorstSlice
+from .worst_slice import WorstSlice
 
 DISTANCE = "RelativeEuclideanDistance"
 
@@ -63,7 +63,7 @@ class MetricResult:
     first
         The sums behind the values, for KLPass.
     beyond_chance
-        :attr:`goldwatch.metrics.slices.WorstSlice.beyond_chance` of the value that is judged;
+        :attr:`goldwatch.metrics.worst_slice.WorstSlice.beyond_chance` of the value that is judged;
         None where there are no slices.
     masks_left_out
         They are without the elements that :func:`goldwatch.metrics.masked_elements.masked_apart`
@@ -117,7 +117,7 @@ class MetricResult:
         )
 
     def but(self, **changes: Any) -> MetricResult:
-        """Return :func:`goldwatch.shared_records.changed` of the result."""
+        """Return :func:`goldwatch.fast_dataclasses.changed` of the result."""
         return changed(self, **changes)
 
 

@@ -7,12 +7,12 @@ from typing import FrozenSet, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..dumps.golden import open_golden
+from ..dumps.golden_set import open_golden
 from ..errors import NotComparable, TypeNotComparable
 from ..tensors.blocks import Block, padding_blocks, placed_blocks
 from ..tensors.dtypes import nbytes, require_decodable
 from ..tensors.geometry import Geometry, is_stored_alike, match_layouts, match_stored
-from ..tensors.layouts import plain_tensor
+from ..tensors.layout_conversion import plain_tensor
 from ..tensors.tensor import MemorySource, Tensor
 from ..tensors.user_conversions import UserConversions
 from .compiled.choice import compiled_kernel
@@ -31,8 +31,8 @@ def open_counterpart(task: PairTask) -> Tuple[Tensor, Optional[int]]:
     than the target's in its original layout.
 
     A file's tensor that the target's op reads in another shape is in that shape, unless it fits as
-    it is. Raises as :func:`goldwatch.dumps.golden.open_golden` and
-    :func:`goldwatch.tensors.layouts.plain_tensor`.
+    it is. Raises as :func:`goldwatch.dumps.golden_set.open_golden` and
+    :func:`goldwatch.tensors.layout_conversion.plain_tensor`.
     """
     golden, address = open_golden(task.golden)
     if task.reshaped is not None and task.golden.kind != "npu" and _fits_reshaped(task, golden):

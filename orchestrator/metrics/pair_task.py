@@ -7,11 +7,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple
 
-from ..dumps.golden import GoldenEntry
-from ..shared_records import fast_init
+from ..dumps.golden_set import GoldenEntry
+from ..fast_dataclasses import fast_init
 from ..tensors.tensor import Tensor
 from ..tensors.user_conversions import UserConversions
-from .agreement import Agreement
+from .class_and_box_agreement import Agreement
 from .row import METRICS, Row
 
 if TYPE_CHECKING:

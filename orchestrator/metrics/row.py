@@ -23,7 +23,7 @@ from typing import (
 )
 
 from ..dumps.place import Place
-from ..shared_records import changed, fast_init
+from ..fast_dataclasses import changed, fast_init
 
 T = TypeVar("T")
 
@@ -330,7 +330,7 @@ class Row:
     )
 
     def but(self, **changes: Any) -> Row:
-        """Return :func:`goldwatch.shared_records.changed` of the row."""
+        """Return :func:`goldwatch.fast_dataclasses.changed` of the row."""
         return changed(self, **changes)
 
     @property

@@ -7,7 +7,7 @@ import os
 from functools import lru_cache
 from typing import Any, Dict, List, Optional, Tuple
 
-from ..dumps.golden import GoldenEntry, open_golden
+from ..dumps.golden_set import GoldenEntry, open_golden
 from ..errors import NotComparable
 from ..statistics_dumps.statistics_csv import Statistics
 from ..statistics_dumps.tensor_statistics import (

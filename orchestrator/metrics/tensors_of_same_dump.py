@@ -24,7 +24,7 @@ from .pair_sums import PairSums
 
 if TYPE_CHECKING:
     from ..dumps.any_dump import AnyDump
-    from ..dumps.container import TensorInfo
+    from ..dumps.dump_file import TensorInfo
 
 OVERWRITTEN = (
     "it equals an output of the op byte for byte, so the dump holds what the op wrote there"

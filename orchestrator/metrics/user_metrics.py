@@ -17,13 +17,13 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
-from ..elements import element_count
+from ..element_types import element_count
 from ..errors import GoldwatchError, NotComparable, UsageError, require_folder
 from ..naming import nearest_names
 from ..processes.user_code import Answer, call_user, run_user
 from ..tensors.dtypes import Array
 from ..tensors.tensor import Tensor
-from .agreement import AGREEMENT_METRICS, Agreement
+from .class_and_box_agreement import AGREEMENT_METRICS, Agreement
 from .metric_result import MetricResult
 from .pair_alignment import blocks_of, geometry_of, open_counterpart
 from .pair_task import PairTask, Settings

@@ -8,7 +8,7 @@ from ..lazy_imports import imported_when_used
 
 if TYPE_CHECKING:
     from .graph import ModelGraph, computational_graphs, load_model
-    from .graphs import ModelGraphs, load_models
+    from .graphs_of_run import ModelGraphs, load_models
     from .never_dumped import never_dumps, no_dump_reason
     from .op_groups import Group
     from .op_node import OpNode, TensorDesc, execution_key
@@ -36,7 +36,7 @@ if not TYPE_CHECKING:
     __getattr__ = imported_when_used(
         __name__,
         graph=("ModelGraph", "computational_graphs", "load_model"),
-        graphs=("ModelGraphs", "load_models"),
+        graphs_of_run=("ModelGraphs", "load_models"),
         op_groups=("Group",),
         never_dumped=("never_dumps", "no_dump_reason"),
         op_node=("OpNode", "TensorDesc", "execution_key"),

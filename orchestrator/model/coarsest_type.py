@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import List, Optional
 
-from ..elements import BY_GE_NAME
+from ..element_types import BY_GE_NAME
 from .graph import ModelGraph
 from .op_node import OpNode
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable, Dict, List, Optional, Tuple
 
-from ..dumps.golden import GoldenSet
+from ..dumps.golden_set import GoldenSet
 from ..dumps.place import Place
-from ..elements import element_count
+from ..element_types import element_count
 from ..naming import sanitise_golden
 from ..text.wording import listed
 from .graph import ModelGraph

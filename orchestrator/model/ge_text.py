@@ -12,7 +12,7 @@ import re
 from typing import Any, Dict, List, Match, Optional, Tuple
 
 from ..errors import FormatError
-from ..netfiles.textformat import unquote
+from ..netfiles.protobuf_text import unquote
 from .omjson import KEPT_ATTRS, MAX_DEPTH
 
 _REPEATED = frozenset(

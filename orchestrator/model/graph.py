@@ -9,8 +9,8 @@ from collections import deque
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..errors import FormatError, InputError, require_file
-from ..filesystem.inputs import AnyPath, open_input, path_text
-from ..kinds.advice import model_error
+from ..filesystem.safe_reading import AnyPath, open_input, path_text
+from ..kinds.wrong_kind_advice import model_error
 from ..naming import find_collisions, sanitise_device, sanitise_golden
 from ..text.wording import plural
 from .fx_names import from_tensorboard, graph_of_file

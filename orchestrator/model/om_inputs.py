@@ -12,9 +12,9 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Dict, Iterator, Mapping, Optional, Tuple
 
-from ..elements import BY_GE_NAME
+from ..element_types import BY_GE_NAME
 from ..errors import FormatError
-from ..filesystem.inputs import read_input
+from ..filesystem.safe_reading import read_input
 from .atc_options import SHAPE, Dynamic, atc_options, dynamic_of
 from .omjson import AIPP_ATTRS, MAX_BYTES, parse_json
 
@@ -31,7 +31,7 @@ class OmInput:
     Attributes
     ----------
     dtype
-        numpy's name, or the type's as :data:`goldwatch.elements.ELEMENTS` has it.
+        numpy's name, or the type's as :data:`goldwatch.element_types.ELEMENTS` has it.
     shape
         As the om reads it, -1 for dynamic dims.
     layout

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Optional, Sequence, Tuple
 
-from ..elements import BY_GE_NAME, UNDEFINED
-from ..shared_records import fast_init
+from ..element_types import BY_GE_NAME, UNDEFINED
+from ..fast_dataclasses import fast_init
 
 
 @fast_init

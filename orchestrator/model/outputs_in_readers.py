@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from ..dumps.any_dump import AnyDump, open_dump
-from ..dumps.container import TensorInfo
+from ..dumps.dump_file import TensorInfo
 from ..dumps.header import COMPLETE
 from ..dumps.listing import DumpEntry
 from ..errors import GoldwatchError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Optional, Tuple
 
-from ..shared_records import fast_init
+from ..fast_dataclasses import fast_init
 
 if TYPE_CHECKING:
     from ..dumps.any_dump import AnyDump

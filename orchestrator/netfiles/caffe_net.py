@@ -11,9 +11,9 @@ from typing import Dict, FrozenSet, List, Optional, Sequence, Set, Tuple
 
 from ..errors import FormatError, InputError
 from ..naming import printable
-from .caffe_v1 import v1_type
-from .prototxt import Document
-from .textformat import Field, Message, Value
+from .caffe_v1_types import v1_type
+from .protobuf_text import Field, Message, Value
+from .prototxt_edits import Document
 
 _SOLVER_FIELDS = (
     "net",

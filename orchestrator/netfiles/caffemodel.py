@@ -25,8 +25,8 @@ from typing import (
 )
 
 from ..errors import EnvironmentProblem, FormatError, require_file
-from ..filesystem.inputs import open_input
-from ..filesystem.outputs import create_new
+from ..filesystem.atomic_writing import create_new
+from ..filesystem.safe_reading import open_input
 from ..protowire import BYTES, FIXED32, FIXED64, VARINT, field, fields_of, read_varints, varint
 from ..protowire import Buffer as AnyBuffer
 

@@ -13,7 +13,7 @@ from typing import BinaryIO, Collection, Dict, List, NamedTuple, Tuple
 from ..errors import FormatError
 from ..protowire import BYTES
 from .caffemodel import HDF5_MAGIC, blob_shape, hdf5_weights, write_weights
-from .wirefile import Record, WireFile
+from .protobuf_file import Record, WireFile
 
 _LAYER, _V1_LAYER, _V0_LAYER = 100, 2, 1
 _HINT = "give the binary weights of the net (.caffemodel)"

@@ -12,8 +12,8 @@ from typing import Dict, List, Optional, Tuple
 
 from ..errors import FormatError, InputError, MissingPath
 from ..protowire import BYTES, VARINT
-from .tf_ops import OpOutputs, outputs_of_signature
-from .wirefile import Record, Span, WireFile, numbers_of, signed
+from .protobuf_file import Record, Span, WireFile, numbers_of, signed
+from .tf_op_outputs import OpOutputs, outputs_of_signature
 
 _NODE, _LIBRARY, _VERSIONS = 1, 2, 4
 _HINT = "give a frozen graph (.pb): freeze_graph makes one"

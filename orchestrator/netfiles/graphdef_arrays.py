@@ -14,8 +14,8 @@ import numpy as np
 from ..errors import FormatError
 from ..protowire import BYTES, FIXED32, VARINT, read_varints
 from .graphdef import GraphFile, GraphNode, shape_at
-from .tf_ops import DTYPES
-from .wirefile import Span, WireFile, signed
+from .protobuf_file import Span, WireFile, signed
+from .tf_op_outputs import DTYPES
 
 Array = Any
 

@@ -10,8 +10,8 @@ from ..errors import InputError
 from ..naming import printable
 from ..protowire import BYTES, field, varint
 from .graphdef import GraphFile, GraphNode
-from .tf_ops import DTYPES
-from .wirefile import Piece, Span, WireFile, size_of
+from .protobuf_file import Piece, Span, WireFile, size_of
+from .tf_op_outputs import DTYPES
 
 Shape = Tuple[int, ...]
 _NUMBERS = {name: number for number, name in DTYPES.items()}
@@ -20,7 +20,7 @@ _LOC = b"loc:@"
 
 def placeholder(name: str, dtype: str, shape: Shape) -> bytes:
     """Return a NodeDef of type Placeholder; ``dtype`` as in
-    :data:`goldwatch.netfiles.tf_ops.DTYPES`.
+    :data:`goldwatch.netfiles.tf_op_outputs.DTYPES`.
     """
     dims = b"".join(field(2, field(1, dim)) for dim in shape)
     attrs = (

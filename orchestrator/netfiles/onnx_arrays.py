@@ -11,13 +11,13 @@ from typing import Any, Dict, List, Optional
 import numpy as np
 
 from ..errors import FormatError
-from ..filesystem.inputs import open_input
+from ..filesystem.safe_reading import open_input
 from ..protowire import BYTES, FIXED32, FIXED64, VARINT
-from .onnx_external import external_range
+from .onnx_external_data import external_range
 from .onnx_model import OnnxModel, OnnxNode
 from .onnx_types import TYPES
-from .onnx_values import OnnxTensor, read_tensor
-from .wirefile import Span, WireFile, numbers_of, signed
+from .onnx_value_headers import OnnxTensor, read_tensor
+from .protobuf_file import Span, WireFile, numbers_of, signed
 
 Array = Any
 

@@ -21,13 +21,13 @@ from typing import (
 )
 
 from ..errors import TruncatedFile
-from ..filesystem.inputs import open_input
+from ..filesystem.safe_reading import open_input
 from ..protowire import BYTES, field, read_varint, varint
-from .onnx_external import ExternalRange, external_range
+from .onnx_external_data import ExternalRange, external_range
 from .onnx_model import OnnxGraph, OnnxModel, OnnxNode
 from .onnx_types import BY_NAME
-from .onnx_values import OnnxTensor, OnnxValue, read_tensor, read_value
-from .wirefile import Piece, Span, WireFile, size_of
+from .onnx_value_headers import OnnxTensor, OnnxValue, read_tensor, read_value
+from .protobuf_file import Piece, Span, WireFile, size_of
 
 _COPY_BYTES = 1 << 20
 _PAGE = 4096
@@ -102,7 +102,7 @@ class ExternalData(Rewriting):
 
     def tensor(self, file: WireFile, tensor: OnnxTensor) -> Optional[List[Piece]]:
         """Return a tensor that names its place in the new file; raises as
-        :func:`~.onnx_external.external_range`.
+        :func:`~.onnx_external_data.external_range`.
         """
         if tensor.external is None:
             return None

@@ -12,8 +12,8 @@ from typing import Dict, Iterator, List, Optional, Tuple
 
 from ..errors import FormatError, InputError, MissingPath
 from ..protowire import BYTES, VARINT
-from .onnx_values import OnnxTensor, OnnxValue, read_tensor, read_value
-from .wirefile import Record, Span, WireFile, numbers_of, signed
+from .onnx_value_headers import OnnxTensor, OnnxValue, read_tensor, read_value
+from .protobuf_file import Record, Span, WireFile, numbers_of, signed
 
 HINT = "give an .onnx file: torch.onnx.export makes one"
 _GRAPH, _OPSETS, _FUNCTIONS = 7, 8, 25

@@ -7,9 +7,9 @@ from __future__ import annotations
 import itertools
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from ..elements import element_count
+from ..element_types import element_count
 from .onnx_model import OnnxModel, OnnxNode
-from .wirefile import WireFile, numbers_of
+from .protobuf_file import WireFile, numbers_of
 
 _LIKE_FIRST = frozenset(
     "Abs Acos Acosh Asin Asinh Atan Atanh AveragePool BatchNormalization Bernoulli BitShift "

@@ -10,10 +10,10 @@ from typing import Callable, Dict, FrozenSet, Iterator, List, Optional, Tuple
 from ..protowire import BYTES, VARINT, read_varints
 from .caffe_net import Layer
 from .onnx_types import type_name
-from .onnx_values import read_tensor
-from .textformat import Message
-from .tf_ops import DTYPES
-from .wirefile import Span, WireFile, numbers_of, signed
+from .onnx_value_headers import read_tensor
+from .protobuf_file import Span, WireFile, numbers_of, signed
+from .protobuf_text import Message
+from .tf_op_outputs import DTYPES
 
 Parameters = List[Tuple[str, str]]
 

@@ -47,7 +47,7 @@ from .registry import (
     find,
     operator,
 )
-from .value import Arithmetic, Value
+from .value_with_error import Arithmetic, Value
 
 __all__ = [
     "ASCEND",

@@ -13,7 +13,7 @@ from .error_propagation import elementwise, moved
 from .layouts import of_input
 from .mean_and_variance import centred, mean
 from .registry import CannotCompute, Inputs, Node, channel_axis, operator
-from .value import FLOAT32_ROUNDING, Arithmetic, Value, joined_errors
+from .value_with_error import FLOAT32_ROUNDING, Arithmetic, Value, joined_errors
 
 Array = Any
 

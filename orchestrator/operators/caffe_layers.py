@@ -20,7 +20,7 @@ from .error_propagation import elementwise, moved
 from .mean_and_variance import mean
 from .registry import CAFFE, CannotCompute, Inputs, Node, find, input_at, operator
 from .resizing import ascend_upsample
-from .value import Arithmetic, Value
+from .value_with_error import Arithmetic, Value
 
 Array = Any
 

@@ -11,7 +11,7 @@ from .computing_in_parts import Parts, Shape, Values, Window, filters
 from .error_propagation import moved, sum_of_products
 from .layouts import as_given, ascend_pads, channels_first, is_last, of_input, spatial, window_pads
 from .registry import CannotCompute, Inputs, Node, operator
-from .value import Arithmetic, Value
+from .value_with_error import Arithmetic, Value
 
 Array = Any
 Pads = Tuple[Sequence[int], Sequence[int]]

@@ -1,9 +1,9 @@
 """Operators that decide: which value is larger, which whole number is next, which values are not 0.
 
 A decision may go either way where the values are equal, or where they differ by no more than the
-error that their inputs may have (:class:`~.value.Value`). Sources: the ONNX operator list of each
-opset; caffe.proto and the layers of BVLC Caffe; TensorFlow 1.15's op definitions; the operator
-prototypes of Ascend IR.
+error that their inputs may have (:class:`~.value_with_error.Value`). Sources: the ONNX operator
+list of each opset; caffe.proto and the layers of BVLC Caffe; TensorFlow 1.15's op definitions; the
+operator prototypes of Ascend IR.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from .computing_in_parts import broadcast
 from .elementwise import broadcast_of
 from .registry import ONNX, CannotCompute, Inputs, Node, input_at, operator
-from .value import Arithmetic, Value
+from .value_with_error import Arithmetic, Value
 
 Array = Any
 

@@ -17,7 +17,7 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 import numpy as np
 
 from .registry import CannotCompute, Inputs, Node, input_at, operator
-from .value import FLOAT32_ROUNDING, Arithmetic, Value
+from .value_with_error import FLOAT32_ROUNDING, Arithmetic, Value
 
 Array = Any
 _NO_LIMIT = -float(np.finfo(np.float32).max)

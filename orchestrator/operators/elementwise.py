@@ -26,7 +26,7 @@ from .registry import (
     input_at,
     operator,
 )
-from .value import FLOAT32_ROUNDING, Arithmetic, Value, joined_errors
+from .value_with_error import FLOAT32_ROUNDING, Arithmetic, Value, joined_errors
 
 Array = Any
 

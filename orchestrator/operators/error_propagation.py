@@ -6,7 +6,7 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .value import Arithmetic, Value, joined_errors
+from .value_with_error import Arithmetic, Value, joined_errors
 
 Array = Any
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from .error_propagation import moved
 from .registry import ONNX, CannotCompute, Inputs, Node, axis_of, input_at, operator, scalar, whole
-from .value import Arithmetic, Value
+from .value_with_error import Arithmetic, Value
 
 Array = Any
 

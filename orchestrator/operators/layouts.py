@@ -10,7 +10,7 @@ import numpy as np
 
 from .error_propagation import moved
 from .registry import CannotCompute, Node
-from .value import Value
+from .value_with_error import Value
 
 CHANNELS_FIRST = ("NCHW", "NCDHW", "NCW", "NCL")
 CHANNELS_LAST = ("NHWC", "NDHWC", "NWC", "NLC")

@@ -12,7 +12,7 @@ import numpy as np
 
 from .detection import plain
 from .registry import CannotCompute, Inputs, Node, axis_of, operator
-from .value import Arithmetic, Value
+from .value_with_error import Arithmetic, Value
 
 Array = Any
 _FLT_MIN = float(np.finfo(np.float32).tiny)

@@ -10,7 +10,7 @@ from .computing_in_parts import connected, products
 from .convolution_operators import named_input, optional
 from .error_propagation import elementwise, moved, sum_of_products
 from .registry import CannotCompute, Inputs, Node, operator
-from .value import Arithmetic, Value
+from .value_with_error import Arithmetic, Value
 
 Array = Any
 

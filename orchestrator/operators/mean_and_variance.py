@@ -7,7 +7,7 @@ from typing import Any, Tuple
 import numpy as np
 
 from .error_propagation import elementwise
-from .value import Arithmetic, Value, joined_errors
+from .value_with_error import Arithmetic, Value, joined_errors
 
 Array = Any
 Axes = Tuple[int, ...]

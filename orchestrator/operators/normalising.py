@@ -14,7 +14,7 @@ from .error_propagation import elementwise, moved
 from .layouts import as_given, channels_first, of_input
 from .mean_and_variance import centred, mean, mean_square, reciprocal_root
 from .registry import CannotCompute, Inputs, Node, operator
-from .value import Arithmetic, Value
+from .value_with_error import Arithmetic, Value
 
 Array = Any
 Axes = Tuple[int, ...]

@@ -13,7 +13,7 @@ import numpy as np
 from .computing_in_parts import Along, Parts, Shape, Values, Window
 from .decisions import is_nan, reach, wrong_where_reshaped
 from .registry import ASCEND, ONNX, CannotCompute, Inputs, Node, axis_of, input_at, operator, whole
-from .value import Arithmetic, Value
+from .value_with_error import Arithmetic, Value
 
 Array = Any
 

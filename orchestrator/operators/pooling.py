@@ -15,7 +15,7 @@ from .layouts import as_given, ascend_pads, channels_first, is_last, of_input, s
 from .mean_and_variance import mean
 from .recurrent_cells import part, stacked
 from .registry import CannotCompute, Inputs, Node, operator
-from .value import Arithmetic, Value, joined_errors
+from .value_with_error import Arithmetic, Value, joined_errors
 
 Array = Any
 

@@ -26,7 +26,7 @@ from .registry import (
     input_at,
     operator,
 )
-from .value import Arithmetic, Value
+from .value_with_error import Arithmetic, Value
 
 Array = Any
 

@@ -22,7 +22,7 @@ from .recurrent_cells import (
     zeros,
 )
 from .registry import CannotCompute, Inputs, Node, operator
-from .value import Arithmetic, Value
+from .value_with_error import Arithmetic, Value
 
 Array = Any
 States = List[Value]

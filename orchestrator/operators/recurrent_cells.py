@@ -12,7 +12,7 @@ import numpy as np
 from .activations import sigmoid, softplus
 from .error_propagation import elementwise, moved, sum_of_products
 from .registry import CannotCompute
-from .value import Arithmetic, Value, joined_errors
+from .value_with_error import Arithmetic, Value, joined_errors
 
 Array = Any
 Function = Callable[[Array], Array]

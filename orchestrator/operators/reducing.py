@@ -27,7 +27,7 @@ from .registry import (
     operator,
     whole,
 )
-from .value import Arithmetic, Value, joined_errors
+from .value_with_error import Arithmetic, Value, joined_errors
 
 Array = Any
 Reduce = Callable[[Value, Arithmetic], Value]

@@ -29,7 +29,7 @@ from .registry import (
     operator,
     whole,
 )
-from .value import Arithmetic, Value
+from .value_with_error import Arithmetic, Value
 
 Array = Any
 

@@ -14,7 +14,7 @@ from .computing_in_parts import Shape, Values, along_unchanged_axes
 from .convolution_operators import integers, named_input, optional
 from .layouts import is_last
 from .registry import CannotCompute, Inputs, Node, operator
-from .value import Arithmetic, Value, joined_errors
+from .value_with_error import Arithmetic, Value, joined_errors
 
 Array = Any
 

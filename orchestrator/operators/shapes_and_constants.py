@@ -11,7 +11,7 @@ from typing import Any, List, Mapping, Tuple, Union
 import numpy as np
 
 from .registry import ASCEND, ONNX, TENSORFLOW, Inputs, Node, input_at, listed, operator, whole
-from .value import Arithmetic, Value
+from .value_with_error import Arithmetic, Value
 
 Array = Any
 

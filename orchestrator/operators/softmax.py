@@ -10,7 +10,7 @@ from .computing_in_parts import along_all_but
 from .convolution_operators import integers, named_input
 from .error_propagation import moved
 from .registry import CannotCompute, Inputs, Node, operator
-from .value import Arithmetic, Value, joined_errors
+from .value_with_error import Arithmetic, Value, joined_errors
 
 Array = Any
 Axes = Tuple[int, ...]

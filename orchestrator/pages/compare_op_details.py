@@ -13,7 +13,7 @@ import os
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from ..errors import GoldwatchError
-from ..filesystem.inputs import read_input
+from ..filesystem.safe_reading import read_input
 from ..metrics.row import Row
 from ..schemas.documents import check_document
 from ..store.rowsql import plain_number

@@ -7,11 +7,11 @@ from __future__ import annotations
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from ..naming import printable
-from .folding import constants_of, network_shown
 from .graph_result import GraphResult, doubt
 from .html_file import page, text
 from .model_network import OM, PageModel
-from .network import Flow, NetworkOp
+from .network_drawing import Flow, NetworkOp
+from .network_folding import constants_of, network_shown
 
 _PLAIN_ROWS = 500
 _STYLES = ("base.css", "graph.css", "graph_page.css")

@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from ..dumps.place import name_order
 from ..reports.page_rows import metric_value
-from ..store.step_ops import OverDevices
+from ..store.metrics_over_devices import OverDevices
 
 _DIGITS = re.compile(r"([0-9]+)")
 
@@ -20,8 +20,8 @@ def over_devices(
     Parameters
     ----------
     graphs
-        The networks, as :func:`goldwatch.store.network.network_document` makes them: their ops
-        come first, in their order.
+        The networks, as :func:`goldwatch.store.stored_networks.network_document` makes them: their
+        ops come first, in their order.
     ops
         Those that come next; others come by name.
 

@@ -7,17 +7,17 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List, NamedTuple, Optional
 
-from ..dumps.golden import GoldenSet
+from ..dumps.golden_set import GoldenSet
 from ..errors import FormatError
-from ..filesystem.inputs import AnyPath, path_text
+from ..filesystem.safe_reading import AnyPath, path_text
 from ..kinds import kind as kinds
 from ..kinds.files import kind_of_file
 from ..model.graph import load_with_parameters
 from ..model.never_dumped import no_dump_reason
-from ..store.network import network_document
-from ..submodel.original import Original, read_original
+from ..store.stored_networks import network_document
+from ..submodel.read_original import Original, read_original
 from ..text.wording import listed
-from .network import NetworkOp, desc_text, network_ops
+from .network_drawing import NetworkOp, desc_text, network_ops
 from .original_network import choice_of, no_choice, original_network
 
 OM = "om"

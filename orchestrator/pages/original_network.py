@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..adapters.caffe.shapes import top_shapes, weight_shapes
-from ..dumps.golden import GoldenSet
+from ..dumps.golden_set import GoldenSet
 from ..errors import GoldwatchError, InputError
 from ..netfiles.parameters_in_words import (
     Parameters,
@@ -18,9 +18,9 @@ from ..netfiles.parameters_in_words import (
 from ..submodel.caffe_original import CaffeOriginal
 from ..submodel.cut_definition import Shape, Value
 from ..submodel.onnx_original import OnnxOriginal
-from ..submodel.original import MODEL_INPUTS, Original
+from ..submodel.read_original import MODEL_INPUTS, Original
 from ..submodel.tf_original import TfOriginal
-from .network import Flow, NetworkOp, weight_words
+from .network_drawing import Flow, NetworkOp, weight_words
 
 
 # One pass over the nodes; its helpers share the shapes and names that are known.

@@ -12,7 +12,7 @@ from ..dumps.place import Place
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..reports.page_rows import RowColumns, drawn_limits, place_parts
 from ..reports.report_context import ReportContext, ReportFile
-from ..store.counts import rows_of
+from ..store.row_counts import rows_of
 from .compare_op_details import Details
 from .html_file import asset, page, text
 from .merge_overview import over_devices

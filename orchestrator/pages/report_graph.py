@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-from .folding import network_shown
-from .network import drawing, near, network_ops
+from .network_drawing import drawing, near, network_ops
+from .network_folding import network_shown
 
 _NEAR = 60
 
@@ -23,7 +23,7 @@ def report_graphs(
     Parameters
     ----------
     documents
-        The store's ``graphs`` (:func:`goldwatch.store.network.network_document`).
+        The store's ``graphs`` (:func:`goldwatch.store.stored_networks.network_document`).
     verdicts
         The worst verdict by op name.
     suspects

@@ -9,7 +9,7 @@ import re
 from typing import Any, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from ..diagnosis.exact_summary import EXACT
-from ..diagnosis.op_inputs import GOOD
+from ..diagnosis.op_input_states import GOOD
 from ..diagnosis.outputs_summary import OUTPUTS
 from ..dumps.place import Place
 from ..judging.by_limits import metric_number

@@ -10,7 +10,7 @@ import resource
 import signal
 from typing import NoReturn, Optional
 
-from ..system.kernel_files import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl, processes
+from ..system.proc_files import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl, processes
 
 _HEEDED = (signal.SIGTERM, signal.SIGCHLD)
 

@@ -16,12 +16,12 @@ import time
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Any, List, Optional, Set, Tuple
 
-from .serving import receive, send
+from .child_loop import receive, send
 
 # Seconds that a process has to stop.
 _GRACE_S = 5.0
 _SEARCH = "import sys; n = int(sys.argv[1]) + 2; sys.path[:] = sys.argv[2:n]; del sys.argv[1:n]\n"
-_SERVE = "from goldwatch.processes.serving import serve; serve(*map(int, sys.argv[1:]))"
+_SERVE = "from goldwatch.processes.child_loop import serve; serve(*map(int, sys.argv[1:]))"
 
 
 def own_python(code: str, *arguments: str) -> List[str]:

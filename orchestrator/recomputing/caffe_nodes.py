@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional
 
-from ..adapters.caffe.layer_table import own_parameters
+from ..adapters.caffe.numpy_layer_table import own_parameters
 from ..netfiles.caffemodel import read_weights
 from ..operators import CAFFE, Node
 from ..submodel.caffe_original import CaffeOriginal
-from .nodes import Argument, Call, Nodes
-from .original import NotComputable
+from .original_model import NotComputable
+from .original_nodes import Argument, Call, Nodes
 
 
 class CaffeNodes(Nodes):

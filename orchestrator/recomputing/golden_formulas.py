@@ -14,7 +14,7 @@ import numpy as np
 
 from ..metrics.patterns import AlignedPair
 from ..operators import ASCEND, ONNX, Arithmetic, CannotCompute, Node, Value, compute, find
-from ..operators.value import joined_errors
+from ..operators.value_with_error import joined_errors
 from ..tensors.rounding import rounding_of
 from .output_error import OwnError, decided_error, own_error
 from .recomputed_output import DECISION, MOVE, PRODUCT, SUM, VECTOR

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 import numpy as np
 
-from ..elements import element_count
+from ..element_types import element_count
 from ..model.counterpart import Counterparts
 from ..model.graph import ModelGraph
 from ..model.never_dumped import FIXED_TYPES, INPUT_TYPES
@@ -15,9 +15,9 @@ from ..model.op_groups import FOLLOWING_TYPES
 from ..model.op_node import OpNode, TensorDesc, desc_at
 from ..model.row_plan import PAIR
 from ..submodel.cut_definition import CutInput
-from ..tensors.layouts import convert, plain_tensor
+from ..tensors.layout_conversion import convert, plain_tensor
 from ..tensors.tensor import Tensor
-from .original import NotComputable, Value
+from .original_model import NotComputable, Value
 from .recorded_dumps import RecordedStep
 
 Array = Any

@@ -12,7 +12,7 @@ from ..model.never_dumped import FIXED_TYPES
 from ..model.op_node import OpNode, desc_at
 from .golden_formulas import Array, OpFacts
 from .input_feeds import Feed, original_values
-from .original import NotComputable
+from .original_model import NotComputable
 from .recorded_dumps import RecordedStep
 
 

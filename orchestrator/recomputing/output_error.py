@@ -10,7 +10,7 @@ from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from ..elements import element_count
+from ..element_types import element_count
 from ..metrics.masked_elements import masked_apart
 from ..operators import Value
 from ..tensors.rounding import ROUNDING, ulp

@@ -9,9 +9,9 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 import numpy as np
 
 from .. import operators
-from ..elements import element_count
+from ..element_types import element_count
 from ..operators import Arithmetic, CannotCompute, Value
-from .original import NotComputable
+from .original_model import NotComputable
 from .output_error import Measure, OwnError, decided_error
 from .piece import Cuts, Part, Piece
 from .recorded_tensor import RecordedTensor, count_of, widened

@@ -13,8 +13,8 @@ from ..operators import Arithmetic, CannotCompute, Node, Value
 from ..operators.computing_in_parts import Parts, Window
 from ..submodel.cut_definition import Cut
 from ..tensors.rounding import ROUNDING, ulp
-from .nodes import Array, Call, Nodes
-from .original import NotComputable
+from .original_model import NotComputable
+from .original_nodes import Array, Call, Nodes
 
 EXACT = Arithmetic(0.0, 0.0, 0.0, 0.0)
 """Arithmetic without rounding inside: values without errors."""

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..elements import element_count
+from ..element_types import element_count
 from ..errors import GoldwatchError, NotComparable
 from ..metrics.row import NOT_COMPARED
 from ..model.graph import ModelGraph
@@ -26,8 +26,8 @@ from ..tensors.tensor import Tensor
 from .arithmetic_bounds import LOOSE, TIGHT
 from .caffe_nodes import CaffeNodes
 from .input_feeds import Feed, NetworkInput, original_values
-from .nodes import Nodes, OnnxNodes
-from .original import NotComputable, Original
+from .original_model import NotComputable, Original
+from .original_nodes import Nodes, OnnxNodes
 from .partwise_comparison import (
     Output,
     OutputComparison,
@@ -631,7 +631,7 @@ def compute_type(op: OpNode) -> str:
 
 
 def _shapes(original: Original) -> Dict[Tuple[str, int], Tuple[int, ...]]:
-    from .original import caffe_shapes
+    from .original_model import caffe_shapes
 
     model = original.model
     if isinstance(model, CaffeOriginal):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..dumps.any_dump import AnyDump, is_overwritten, open_dump
-from ..dumps.container import TensorInfo
+from ..dumps.dump_file import TensorInfo
 from ..dumps.header import COMPLETE, size_error
 from ..dumps.listing import DumpEntry
 from ..dumps.slices import by_number

@@ -6,10 +6,10 @@ from typing import Any, Callable, Optional, Tuple
 
 import numpy as np
 
-from ..elements import element_count
-from ..tensors.axes import layout_of, unpack
+from ..element_types import element_count
 from ..tensors.dtypes import decode, nbytes
 from ..tensors.geometry import Geometry, match_layouts
+from ..tensors.layout_axes import layout_of, unpack
 from .input_feeds import Feed, original_shape, original_values
 from .output_error import floats
 from .piece import rounded

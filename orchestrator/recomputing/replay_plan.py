@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from typing import List, Optional, Sequence, Tuple
 
 from ..dumps.any_dump import AnyDump
-from ..dumps.container import TensorInfo
+from ..dumps.dump_file import TensorInfo
 from ..dumps.listing import DumpEntry
 from ..dumps.tree import StepFolder
 from ..errors import UsageError
-from ..metrics.pair import refuse
+from ..metrics.compare_pair import refuse
 from ..metrics.planned_row import planned_row
 from ..metrics.row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, NOT_COMPARED, Row
 from ..model.counterpart import Counterparts
@@ -28,7 +28,7 @@ from ..model.row_plan import INPUT, OMITTED, OP, PAIR, RowPlan
 from ..naming import nearest_names
 from ..submodel.cut_definition import Cut
 from .input_feeds import Feed, Feeder, NetworkInput
-from .original import NotComputable, Original
+from .original_model import NotComputable, Original
 from .recorded_dumps import OpDump, RecordedStep
 
 _KEEPS = "%s keeps the values of what precedes it: it is not replayed"

@@ -10,14 +10,14 @@ from typing import Dict, List, Optional
 from ..diagnosis.replay_summary import REPLAY
 from ..dumps.tree import StepFolder
 from ..errors import InputError
-from ..filesystem.inputs import open_input
+from ..filesystem.safe_reading import open_input
 from ..metrics.row import FAIL
 from ..model.dump_request import EVERYTHING, DumpRequest
 from ..model.graph import ModelGraph
 from ..naming import printable
-from ..store.network import SUMMARY
 from ..store.small_tables import FileRecord
 from ..store.store import RunStore
+from ..store.stored_networks import SUMMARY
 
 _PIECE_BYTES = 1 << 20
 
@@ -66,7 +66,7 @@ def dump_request_of(
     if plan is None:
         return EVERYTHING
     # Few runs have a dump request.
-    from ..config.plan import DumpPlan
+    from ..config.dump_plan import DumpPlan
     from ..config.requested_ops import requested_ops_of
 
     return requested_ops_of(DumpPlan.from_document(plan), graph, step_folder.place.model)

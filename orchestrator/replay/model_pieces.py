@@ -12,22 +12,22 @@ import numpy as np
 from ..adapters.manifest import require_space
 from ..adapters.replaying.run import Piece
 from ..dumps.any_dump import AnyDump
-from ..dumps.container import TensorInfo
-from ..dumps.golden import GoldenEntry
+from ..dumps.dump_file import TensorInfo
+from ..dumps.golden_set import GoldenEntry
 from ..errors import GoldwatchError, NotComparable
-from ..filesystem.outputs import create_new
-from ..metrics.pair import refuse
+from ..filesystem.atomic_writing import create_new
+from ..metrics.compare_pair import refuse
 from ..metrics.pair_task import PairTask
 from ..metrics.row import CORRUPT, Row
 from ..metrics.tensors_of_same_dump import beside_of
 from ..model.row_plan import RowPlan
 from ..naming import compose_golden_name, fits
-from ..netfiles.caffe_cut import check_versions, input_layer
 from ..netfiles.onnx_types import BY_NAME as ONNX_TYPES
-from ..netfiles.textformat import quote
+from ..netfiles.protobuf_text import quote
+from ..netfiles.prototxt_cut import check_versions, input_layer
 from ..operators import CannotCompute
 from ..recomputing.input_feeds import Feed, original_values
-from ..recomputing.original import NotComputable, Original, caffe_shapes
+from ..recomputing.original_model import NotComputable, Original, caffe_shapes
 from ..recomputing.recomputer import Recomputer
 from ..recomputing.replay_plan import PlannedOp, ReplayPlan
 from ..submodel.caffe_original import CaffeOriginal

@@ -12,34 +12,34 @@ from ..diagnosis.replay_summary import REPLAY, replay_summary
 from ..diagnosis.summary import exit_code, summarise
 from ..dumps.tree import DumpTree, StepFolder
 from ..errors import InputError, require_folder
-from ..filesystem.outputs import remove_inside
+from ..filesystem.atomic_writing import remove_inside
 from ..judging.by_recomputation import RIGHT, WRONG, judge_recomputed
 from ..metrics.row import FAIL, PASS, Row
 from ..model.graph import ModelGraph
-from ..model.graphs import ModelGraphs, load_models
+from ..model.graphs_of_run import ModelGraphs, load_models
 from ..model.never_dumped import CONSTANT_TYPES
 from ..naming import parse_golden_name
-from ..recomputing.original import Original
+from ..recomputing.original_model import Original
 from ..recomputing.recomputed_output import Recomputed
 from ..recomputing.recomputer import Recomputer
 from ..recomputing.replay_plan import ReplayPlan
 from ..reports.result_files import ResultFiles
 from ..run.catalogue import Catalogue
 from ..run.engine import Engine
-from ..run.goldens import Goldens
+from ..run.golden_files import Goldens
 from ..run.known_pairs import compare_known
 from ..run.listed_files import no_dumps
 from ..run.options import ONE, ComparisonOptions
 from ..run.result import RunResult
 from ..run.run_status import keep_judgement
 from ..run.workers import Workers
-from ..store.network import GRAPHS, network_document
 from ..store.store import RunStore
+from ..store.stored_networks import GRAPHS, network_document
 from .backends import runner_for
 from .golden_verdict import dump_request_of, golden_fails
-from .limits import limits_for
 from .model_pieces import Pieces
 from .options import ReplayOptions
+from .own_error_limits import limits_for
 
 FOLDER = "replayed"
 """Where in OUT the computed values are kept, as golden files."""

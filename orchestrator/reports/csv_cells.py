@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from ..fast_dataclasses import cached_last
 from ..judging.by_limits import metric_number, number_text
 from ..metrics.row import METRICS, Row
 from ..naming import printable
-from ..shared_records import cached_last
 from ..store.row_schema import ROW_COLUMNS
 
 NOTHING = "NaN"

@@ -15,11 +15,11 @@ from typing import IO, Any, Collection, Dict, List, Optional, Sequence, Tuple, T
 
 from ..dumps.place import NOWHERE, Place
 from ..errors import EnvironmentProblem
-from ..filesystem.outputs import append, atomic_text_writer, raise_write_error, remove_inside
+from ..filesystem.atomic_writing import append, atomic_text_writer, raise_write_error, remove_inside
 from ..metrics.row import Row
 from ..naming import printable, shortened_file_name
+from ..store.metrics_over_devices import Query, step_op_lines
 from ..store.row_schema import from_sql_text
-from ..store.step_ops import Query, step_op_lines
 from ..store.store import RunStore
 from .csv_cells import (
     MAPPING_HEADER,

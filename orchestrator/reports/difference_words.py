@@ -15,8 +15,8 @@ from ..metrics.row import PASS
 from ..naming import printable
 from ..text.shortening import shorten_all
 from .difference import BETTER, KINDS, WORSE, Change, Compared, Difference, Side, place_of
-from .distances import COSINE_DISTANCE
 from .markdown_text import code, plain
+from .row_distances import COSINE_DISTANCE
 
 MOST_CHARACTERS = 60000
 _SHOWN = 10

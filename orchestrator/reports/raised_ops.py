@@ -7,9 +7,9 @@ from __future__ import annotations
 import math
 from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
-from ..elements import element_count
+from ..element_types import element_count
 from ..metrics.row import FAIL, Row
-from ..model.graphs import ModelGraphs
+from ..model.graphs_of_run import ModelGraphs
 from ..model.op_groups import FOLLOWING_TYPES
 from ..naming import printable
 from ..store.rowsql import plain_tree

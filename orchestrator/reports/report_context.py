@@ -9,10 +9,10 @@ from types import TracebackType
 from typing import IO, Any, Iterable, Mapping, Optional, Tuple, Type
 
 from ..dumps.place import Place
-from ..filesystem.outputs import atomic_text_writer, raise_write_error
+from ..filesystem.atomic_writing import atomic_text_writer, raise_write_error
 from ..judging.limits import Limits
 from ..metrics.row import METRICS, Row
-from ..store.step_ops import OverDevices
+from ..store.metrics_over_devices import OverDevices
 from .csv_cells import Columns
 
 
@@ -51,7 +51,7 @@ class ReportContext:
     omitted
         (tensor, reason) of what by the pairing rules has no row.
     graphs
-        The networks, as :func:`goldwatch.store.network.network_document` makes them.
+        The networks, as :func:`goldwatch.store.stored_networks.network_document` makes them.
     commands
         For each suspect's op the command that looks closer at it.
     exit_code

@@ -23,14 +23,14 @@ import numpy as np
 
 from ..diagnosis.row_digest import RowDigest
 from ..dumps.place import Place
-from ..filesystem.outputs import append, atomic_text_writer, raise_write_error
+from ..filesystem.atomic_writing import append, atomic_text_writer, raise_write_error
 from ..judging.limits import Limits
 from ..metrics.row import EXPECTED_ABSENT, FAIL, METRICS, NOT_COMPARED, VERDICTS, Row
 from ..store.integrity import DamagedStore
-from ..store.network import SUMMARY
 from ..store.rowsql import key_of, plain_tree, row_key
 from ..store.store import RunStore
-from .by_place import PlaceCounts, worst_first
+from ..store.stored_networks import SUMMARY
+from .counts_by_place import PlaceCounts, worst_first
 from .csv_cells import Columns
 from .csv_tables import TableFiles
 from .rendered_rows import RenderedRowCache, Renderer, absolute

@@ -10,9 +10,9 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any, Dict, Iterable, Iterator, Mapping, Optional, Sequence, Tuple
 
+from ..fast_dataclasses import cached_last
 from ..judging.limits import Limits
 from ..metrics.row import METRICS, Row
-from ..shared_records import cached_last
 from ..store.row_schema import FIELDS, PLACE_COLUMNS, ROW_COLUMNS, quoted
 from ..store.rowsql import plain_number, plain_tree, spread_text
 from .report_context import ReportFile

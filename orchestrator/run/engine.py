@@ -12,14 +12,14 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tu
 from ..dumps.place import Place
 from ..metrics.pair_task import PairTask
 from ..metrics.row import EXPECTED_ABSENT, FAIL, PASS, Row
-from ..model.graphs import ModelGraphs
+from ..model.graphs_of_run import ModelGraphs
 from ..reports.rendered_rows import PreparedRow, Preparer, RenderedRowCache, Renderer
 from ..store.rowsql import row_key, row_line
 from ..store.store import RunStore
 from .catalogue import Catalogue
 from .file_plan import FilePlan
 from .file_signature import OUTDATED, look_at
-from .goldens import Goldens
+from .golden_files import Goldens
 from .options import ComparisonOptions
 from .pair_queue import PairQueue
 from .places import Places, Slices

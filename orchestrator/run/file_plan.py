@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Tuple
 
 from ..dumps.header import COMPLETE
+from ..fast_dataclasses import fast_init
 from ..metrics.pair_task import PairTask
 from ..metrics.row import Row
-from ..shared_records import fast_init
 
 UNREADABLE = "unreadable"
 

@@ -20,12 +20,12 @@ from typing import (
 )
 
 from ..dumps.any_dump import AnyDump, open_dump
-from ..dumps.golden import GoldenSet
+from ..dumps.golden_set import GoldenSet
 from ..dumps.header import HEADERLESS, SHORT
 from ..dumps.listing import DumpEntry
 from ..dumps.place import Place
 from ..errors import GoldwatchError, MissingPath, TruncatedFile
-from ..metrics.pair import refuse
+from ..metrics.compare_pair import refuse
 from ..metrics.planned_row import planned_row
 from ..metrics.row import (
     CORRUPT,

@@ -18,9 +18,9 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 from ..dumps.file_source import FileSource
-from ..dumps.golden import GoldenSet, open_golden
+from ..dumps.golden_set import GoldenSet, open_golden
 from ..dumps.npy import open_npy
-from ..elements import BY_GE_NAME, element_count
+from ..element_types import BY_GE_NAME, element_count
 from ..errors import (
     FormatError,
     GoldwatchError,
@@ -29,15 +29,15 @@ from ..errors import (
     UsageError,
     require_folder,
 )
-from ..filesystem.inputs import read_input
-from ..kinds.advice import without_golden
-from ..metrics.pair import refuse
+from ..filesystem.safe_reading import read_input
+from ..kinds.wrong_kind_advice import without_golden
+from ..metrics.compare_pair import refuse
 from ..metrics.pair_task import PairTask
 from ..metrics.row import CORRUPT, DUMP_MISSING, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
 from ..metrics.user_metrics import output_names
 from ..model.coarsest_type import Precision
 from ..model.graph import ModelGraph
-from ..model.graphs import ModelGraphs
+from ..model.graphs_of_run import ModelGraphs
 from ..model.op_node import OpNode, TensorDesc, desc_at
 from ..model.pairing import Pairing
 from ..model.row_plan import OUTPUT, PAIR, DumpedOp, RowPlan

@@ -6,15 +6,15 @@ from __future__ import annotations
 
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..dumps.golden import GoldenSet
+from ..dumps.golden_set import GoldenSet
 from ..dumps.place import Place
 from ..metrics.pair_task import PairTask
 from ..metrics.row import Row
-from .end_of_run import finish_rows
 from .engine import Engine
 from .file_plan import FilePlan
 from .file_signature import Signature
 from .progress import OnProgress
+from .rows_at_the_end import finish_rows
 from .session import WORTH_BYTES, Session
 from .tensor_reader import RunReader
 from .whole_run import Run

@@ -8,19 +8,19 @@ import os
 from array import array
 from typing import TYPE_CHECKING, List, Optional
 
-from ..dumps.golden import GoldenSet
+from ..dumps.golden_set import GoldenSet
 from ..dumps.tree import DumpTree
 from ..errors import InputError, UsageError
-from ..kinds.advice import without_dumps, without_golden
-from ..model.graphs import ModelGraphs
+from ..kinds.wrong_kind_advice import without_dumps, without_golden
+from ..model.graphs_of_run import ModelGraphs
 from ..store.small_tables import EXPECTED
-from .end_of_run import finish_rows
 from .mismatch_warnings import shown
 from .options import ComparisonOptions
 from .progress import OnProgress, Progress
+from .rows_at_the_end import finish_rows
 from .session import Comparers, LocalProcesses, look
 from .target_file import GROWING, TargetFile
-from .torchair import fit
+from .torchair_graphs import fit
 from .whole_run import Run, Source, compare_from
 
 if TYPE_CHECKING:

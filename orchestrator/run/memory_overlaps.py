@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
-from ..dumps.container import DumpFile
+from ..dumps.dump_file import DumpFile
 from ..dumps.place import Place
 from ..errors import GoldwatchError
 from ..model.graph import ModelGraph
-from ..model.graphs import ModelGraphs
+from ..model.graphs_of_run import ModelGraphs
 from ..model.never_dumped import VARIABLE_TYPES
 from ..model.op_node import OpNode, execution_key
 from ..model.row_plan import OUTPUT

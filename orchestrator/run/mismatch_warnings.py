@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Dict, List, Set
 from ..adapters.tensorflow.rename import RENAME, plan_renames
 from ..dumps.listing import misnamed_notes
 from ..dumps.place import name_order
-from ..kinds.advice import foreign_golden
+from ..kinds.wrong_kind_advice import foreign_golden
 from ..metrics.row import DUMP_MISSING, FAIL, GOLDEN_MISSING, NOT_COMPARED, PASS
 from ..model.gears import gear_named, gear_of
 from ..model.graph import ModelGraph

@@ -6,18 +6,18 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
 
-from ..config.plan import DumpPlan
+from ..config.dump_plan import DumpPlan
 from ..dumps.tree import holds_statistics
 from ..errors import FormatError, OptionsError, UsageError, require_folder
 from ..judging.limit_parsing import limits_from_document, parse_limit
 from ..judging.limits import Limits
 from ..judging.row_judge import RowJudge
-from ..metrics.agreement import AGREEMENT_METRICS, Agreement, parse_boxes
 from ..metrics.bitwise import DECIDED_BY, EXACT_METRICS
+from ..metrics.class_and_box_agreement import AGREEMENT_METRICS, Agreement, parse_boxes
 from ..metrics.pair_task import Settings
 from ..metrics.row import MEASURES, METRICS
 from ..model.graph import load_model
-from ..model.graphs import ModelGraphs, load_models, model_files
+from ..model.graphs_of_run import ModelGraphs, load_models, model_files
 from ..model.names_by_second_model import onto_unfused, through_quantisation
 from ..reports.csv_cells import Columns
 from ..statistics_dumps.tensor_statistics import MEASURES as STATISTICS

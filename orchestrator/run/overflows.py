@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
-from ..dumps.container import DumpFile
-from ..dumps.overflow import op_tasks, overflow_records, tasks_of
+from ..dumps.dump_file import DumpFile
+from ..dumps.overflow_records import op_tasks, overflow_records, tasks_of
 from ..dumps.place import place_of
 from ..errors import GoldwatchError
 from ..model.row_plan import OUTPUT

@@ -12,13 +12,13 @@ from ..dumps.slices import declared_slices
 from ..model.counterpart import KnownCounterparts
 from ..model.dump_request import EVERYTHING, DumpRequest
 from ..model.graph import ModelGraph
-from ..model.graphs import ModelGraphs
+from ..model.graphs_of_run import ModelGraphs
 from ..model.op_node import OpNode
 from ..naming import sanitise_device
 from .catalogue import Catalogue
 from .file_plan import FilePlan
 from .file_planner import Planner
-from .goldens import Goldens
+from .golden_files import Goldens
 from .options import ComparisonOptions
 from .target_file import HELD, PLANNED, TargetFile
 

@@ -11,7 +11,7 @@ import time
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..diagnosis.observed_ops import ObservedOps
-from ..diagnosis.op_inputs import Inputs
+from ..diagnosis.op_input_states import Inputs
 from ..dumps.place import Place, name_order
 from ..judging.by_limits import only_default_limits_missed
 from ..judging.by_other_rows import lets_inputs_pass
@@ -91,7 +91,7 @@ class Provisional:
     dump holds no inputs. So a failing row is final once the rows of what feeds it are known and
     final themselves, or cannot come any more; at once where a limit of the user's own is missed, or
     nothing can compute the operator. A row that may be outside its limits by rounding alone
-    (:mod:`goldwatch.run.judging_by_recomputation`) is judged once its place is over.
+    (:mod:`goldwatch.run.passing_by_rounding`) is judged once its place is over.
 
     A place is over when all of its model's ops have come, or a later step of the same model on the
     same device has begun.
@@ -201,14 +201,14 @@ class Provisional:
         if False in self._by_rounding.values():
             return False
         if key not in self._by_rounding:
-            from .judging_by_recomputation import may_be_rounding
+            from .passing_by_rounding import may_be_rounding
 
             self._by_rounding[key] = may_be_rounding(
                 self._engine, row.place, row.op, row.kind, row.number
             )
         if self._by_rounding[key] and row.place in self._over:
             if row.place not in self._passing:
-                from .judging_by_recomputation import passing_by_rounding
+                from .passing_by_rounding import passing_by_rounding
 
                 self._passing[row.place] = passing_by_rounding(self._engine, row.place)
             return key in self._passing[row.place]

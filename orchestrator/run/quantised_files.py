@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional, Tuple
 
-from ..dumps.golden import GoldenEntry, GoldenSet, open_golden
+from ..dumps.golden_set import GoldenEntry, GoldenSet, open_golden
 from ..errors import GoldwatchError, InputError, NotComparable, UsageError, require_folder
+from ..metrics.compare_pair import refuse
 from ..metrics.dequantised import dequantised, is_integer, not_integers
-from ..metrics.pair import refuse
 from ..metrics.pair_task import PairTask
 from ..metrics.row import (
     CORRUPT,
@@ -24,7 +24,7 @@ from ..metrics.row import (
     Row,
 )
 from ..model.graph import ModelGraph
-from ..model.graphs import ModelGraphs
+from ..model.graphs_of_run import ModelGraphs
 from ..model.pairing import Pairing
 from ..model.row_plan import OMITTED, OP, PAIR, DumpedOp, RowPlan
 from ..naming import sanitise_golden

@@ -10,20 +10,20 @@ from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Seq
 
 from ..adapters.manifest import read_manifest
 from ..diagnosis.observed_ops import ObservedOp
-from ..dumps.golden import GoldenSet
+from ..dumps.golden_set import GoldenSet
 from ..dumps.place import Place
 from ..dumps.tree import DumpTree, StepFolder
-from ..elements import element_count
+from ..element_types import element_count
 from ..errors import GoldwatchError
 from ..judging.by_recomputation import RIGHT, UNKNOWN, WRONG, RecomputationVerdict, judge_recomputed
-from ..model.attributes import attributes_by_name, attributes_by_position
 from ..model.graph import ModelGraph
+from ..model.op_attributes import attributes_by_name, attributes_by_position
 from ..model.op_node import OpNode
 from ..model.pairing import Pairing
 from ..recomputing.find_original import OriginalModelFile, find_original_model
 from ..recomputing.golden_formulas import OpFacts
 from ..recomputing.op_facts import op_facts
-from ..recomputing.original import NotComputable, Original
+from ..recomputing.original_model import NotComputable, Original
 from ..recomputing.recomputed_output import (
     ComputedPair,
     ErrorTransfer,

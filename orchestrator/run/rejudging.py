@@ -13,7 +13,7 @@ from typing import Dict, List, Optional, Set, Tuple
 from ..diagnosis.explain_suspects import TensorReader
 from ..diagnosis.golden_recomputation import made_of_inputs
 from ..diagnosis.observed_ops import ObservedOps
-from ..diagnosis.op_inputs import Inputs
+from ..diagnosis.op_input_states import Inputs
 from ..diagnosis.row_digest import execution_key, row_digest
 from ..diagnosis.run_sentence import NO_MODEL, NOT_JUDGED
 from ..dumps.place import Place

@@ -13,17 +13,17 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 
 from ..diagnosis.exact_summary import differing_ops
 from ..diagnosis.observed_ops import ObservedOp, ObservedOps
-from ..diagnosis.op_inputs import GOOD, Inputs
+from ..diagnosis.op_input_states import GOOD, Inputs
 from ..diagnosis.summary import INCOMPLETE
-from ..dumps.container import DumpFile
+from ..dumps.dump_file import DumpFile
 from ..dumps.place import Place
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, InputError, UsageError
-from ..filesystem.outputs import atomic_text_writer
+from ..filesystem.atomic_writing import atomic_text_writer
 from ..metrics.row import FAIL, PASS
 from ..naming import run_name
-from ..store.network import GRAPHS, stored_networks
 from ..store.out_folder import make_folder
 from ..store.store import RunStore
+from ..store.stored_networks import GRAPHS, stored_networks
 from ..tensors.tensor import WINDOW_BYTES
 from ..text.wording import listed, plural
 from .listed_files import compare_folders

@@ -12,11 +12,11 @@ from ..metrics.row import Row
 from ..reports.csv_cells import Columns
 from ..reports.csv_tables import COLUMNS
 from ..reports.report_context import ReportContext, ReportFile, write_files
-from ..store.network import GRAPHS, SUMMARY
+from ..store.metrics_over_devices import worst_outputs
 from ..store.rowsql import plain_tree
 from ..store.rowview import RowView
-from ..store.step_ops import worst_outputs
 from ..store.store import RunStore
+from ..store.stored_networks import GRAPHS, SUMMARY
 from .options import ComparisonOptions
 from .run_status import JUDGED, run_status, stored_options
 

@@ -17,7 +17,7 @@ from ..diagnosis.summary import Summary
 from ..errors import EnvironmentProblem, UsageError
 from ..metrics.row import FAIL, MEASURES, VERDICTS, Row
 from ..naming import printable
-from ..reports.by_place import PlaceCounts
+from ..reports.counts_by_place import PlaceCounts
 from ..reports.csv_tables import STEP_OP_FILE, noted_tables
 from ..reports.result_json import RESULT_FILE, result_chunks, row_document
 from ..store.rowsql import plain_tree

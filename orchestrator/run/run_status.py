@@ -17,9 +17,9 @@ from ..diagnosis.suspects import provisional_suspects
 from ..errors import EXIT_INCOMPLETE
 from ..metrics.row import PASS
 from ..store.hosts import COMPUTED, JUDGED_BY
-from ..store.network import GRAPHS, SUMMARY, stored_networks
 from ..store.rowsql import plain_tree
 from ..store.store import RunStore
+from ..store.stored_networks import GRAPHS, SUMMARY, stored_networks
 from .options import NONE, ComparisonOptions
 from .verdict_over_hosts import ComputedThere, judge_hosts
 
@@ -67,7 +67,7 @@ def keep_judgement(
     left_out: Sequence[str] = (),
 ) -> None:
     """Note in a store what its run came to, and how it was judged; it counts from when
-    :data:`goldwatch.store.network.SUMMARY` is there.
+    :data:`goldwatch.store.stored_networks.SUMMARY` is there.
 
     Parameters
     ----------

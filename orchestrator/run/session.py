@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Dict, List, Sequence
 
 from ..dumps.file_source import START_BYTES
 from ..dumps.tree import DumpTree
-from ..filesystem.inputs import prefetch
-from .end_of_run import left_out_notes, settle_files
+from ..filesystem.safe_reading import prefetch
 from .engine import Engine
 from .file_signature import look_at
 from .options import ComparisonOptions
 from .progress import OnProgress
+from .rows_at_the_end import left_out_notes, settle_files
 from .target_file import TargetFile
 from .whole_run import Run, import_judging
 

@@ -8,8 +8,8 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from ..metrics.accumulator import Accumulator
 from ..metrics.both_passes import KLPass
+from ..metrics.compare_pair import divergence_of, in_its_memory, parts_of, row_of, sums_of
 from ..metrics.metric_result import MetricResult
-from ..metrics.pair import divergence_of, in_its_memory, parts_of, row_of, sums_of
 from ..metrics.pair_alignment import Part, geometry_of, open_counterpart, require_zero_padding
 from ..metrics.pair_task import PairTask, Settings
 from ..metrics.row import Row
@@ -26,7 +26,7 @@ def ready() -> None:
 
 def first_pass(task: PairTask, settings: Settings, part: Part) -> Tuple[int, Accumulator]:
     """Return the sums of one share of the pair; errors as those of
-    :func:`goldwatch.metrics.pair.compare_pair`'s parts.
+    :func:`goldwatch.metrics.compare_pair.compare_pair`'s parts.
     """
     golden, _ = open_counterpart(task)
     geometry = geometry_of(task, golden)

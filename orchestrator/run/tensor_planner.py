@@ -7,17 +7,17 @@ from dataclasses import replace
 from typing import List, NamedTuple, Optional, Tuple
 
 from ..dumps.any_dump import AnyDump, is_overwritten
-from ..dumps.container import DumpFile, TensorInfo
-from ..dumps.golden import GoldenEntry, GoldenSet
+from ..dumps.dump_file import DumpFile, TensorInfo
+from ..dumps.golden_set import GoldenEntry, GoldenSet
 from ..dumps.header import COMPLETE, size_error
 from ..dumps.listing import DumpEntry
 from ..dumps.manifest_remarks import original_name, unfit_golden
 from ..dumps.place import Place
 from ..dumps.slices import JoinedDump
-from ..dumps.statistics import StatisticsDump
+from ..dumps.statistics_dump import StatisticsDump
 from ..errors import GoldwatchError, NotComparable
+from ..metrics.compare_pair import overflow_of, refuse
 from ..metrics.dequantised import dequantised, is_integer, not_integers
-from ..metrics.pair import overflow_of, refuse
 from ..metrics.pair_task import PairTask
 from ..metrics.planned_row import planned_row
 from ..metrics.row import (

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 from ..diagnosis.explain_suspects import TensorReader
 from ..diagnosis.golden_recomputation import beside_by_golden, computed_by_golden
 from ..diagnosis.observed_ops import ObservedOp
-from ..diagnosis.op_inputs import Inputs, InputState
+from ..diagnosis.op_input_states import Inputs, InputState
 from ..diagnosis.row_digest import Observation
 from ..dumps.place import Place, time_order
 from ..errors import GoldwatchError

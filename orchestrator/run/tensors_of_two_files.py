@@ -6,16 +6,16 @@ import os
 from dataclasses import replace
 from typing import Iterable, List, NamedTuple, Optional, Tuple
 
-from ..dumps.container import DumpFile, TensorInfo
-from ..dumps.golden import GoldenEntry
+from ..dumps.dump_file import DumpFile, TensorInfo
+from ..dumps.golden_set import GoldenEntry
 from ..dumps.npy import open_npy
 from ..dumps.place import place_of
 from ..errors import InputError, NotComparable, require_folder
-from ..kinds.advice import not_a_dump
+from ..kinds.wrong_kind_advice import not_a_dump
 from ..metrics.pair_task import PairTask
 from ..metrics.row import NOT_COMPARED, PASS, Row
 from ..model.graph import ModelGraph
-from ..model.graphs import ModelGraphs
+from ..model.graphs_of_run import ModelGraphs
 from ..model.pairing import Pairing
 from ..model.row_plan import INPUT, OUTPUT, PAIR, DumpedOp
 from ..naming import parse_dump_name, parse_golden_name

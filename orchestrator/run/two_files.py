@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import Optional
 
-from ..dumps.golden import GoldenSet
+from ..dumps.golden_set import GoldenSet
 from ..errors import UsageError
-from ..model.graphs import ModelGraphs
+from ..model.graphs_of_run import ModelGraphs
 from .file_signature import look_at
 from .known_pairs import begin_known, compare_known
 from .options import ComparisonOptions

@@ -11,7 +11,7 @@ from ..diagnosis.first_divergence import FirstDivergence, first_divergence
 from ..diagnosis.model_verdict import ABSENT, Difference, ModelSummary
 from ..diagnosis.observed_ops import ObservedOp
 from ..diagnosis.one_device import explained_by_devices, names_devices
-from ..diagnosis.op_inputs import Inputs
+from ..diagnosis.op_input_states import Inputs
 from ..diagnosis.row_digest import execution_key
 from ..diagnosis.run_sentence import run_sentence
 from ..diagnosis.summary import INCOMPLETE, Summary, summarise
@@ -22,9 +22,9 @@ from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..naming import run_name
 from ..recomputing.output_error import OwnError
 from ..store.hosts import COMPUTED, PlaceLine, first_place, host_summaries, left_out, place_lines_of
-from ..store.network import GRAPHS, stored_networks
 from ..store.row_schema import from_sql_text, to_sql_text
 from ..store.store import RunStore
+from ..store.stored_networks import GRAPHS, stored_networks
 from ..text.wording import listed
 from .options import ComparisonOptions
 

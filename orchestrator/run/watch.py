@@ -31,7 +31,7 @@ from typing import (
 from ..dumps.tree import ALL_TIMES, DumpTree, holds_statistics, tree_of
 from ..errors import InputError
 from ..interrupts import uninterrupted
-from ..kinds.advice import exchanged, watched_without_dumps, without_dumps
+from ..kinds.wrong_kind_advice import exchanged, watched_without_dumps, without_dumps
 from ..metrics.row import FAIL, Row
 from ..model.row_plan import OUTPUT
 from ..processes.user_code import user_code_pids
@@ -41,8 +41,7 @@ from ..store.small_tables import PROVISIONAL
 from .arriving_files import Arrivals
 from .current_tables import TableKeeper
 from .divergence_hook import DivergenceHook
-from .dump_keeping import Keeper
-from .end_of_run import finish_rows, settle
+from .dump_deletion import Keeper
 from .listed_files import BY_STATISTICS
 from .options import ComparisonOptions
 from .progress import OnStage
@@ -50,6 +49,7 @@ from .provisional import Provisional
 from .recomputation import NONE
 from .recompute_before_delete import EarlyRecomputation
 from .result import RunResult
+from .rows_at_the_end import finish_rows, settle
 from .target_file import TargetFile
 from .watch_end import Process
 from .watch_options import KEEP_ALL, WatchOptions

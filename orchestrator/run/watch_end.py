@@ -7,7 +7,7 @@ from types import FrameType
 from typing import Any, Callable, Dict, Optional
 
 from ..interrupts import postpone_signal
-from ..system.kernel_files import process
+from ..system.proc_files import process
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -11,8 +11,8 @@ import threading
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 from .catalogue import Catalogue
-from .goldens import Goldens
-from .monitor import Mailbox, Monitor, Root
+from .folder_monitor import Mailbox, Monitor, Root
+from .golden_files import Goldens
 from .options import ComparisonOptions
 
 

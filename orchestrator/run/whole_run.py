@@ -24,18 +24,18 @@ from typing import (
 from ..dumps.place import Place
 from ..errors import Interrupted, require_file
 from ..interrupts import InterruptState, caused_by_interrupt, interrupt_state, uninterrupted
-from ..model.graphs import ModelGraphs
+from ..model.graphs_of_run import ModelGraphs
 from ..reports.csv_cells import Columns
 from ..reports.csv_tables import write_tables
 from ..reports.rendered_rows import Renderer, absolute
 from ..reports.result_files import ResultFiles
 from ..store.hosts import COMPUTED
-from ..store.network import GRAPHS, network_document
 from ..store.small_tables import PROVISIONAL
 from ..store.store import RunStore
+from ..store.stored_networks import GRAPHS, network_document
 from .catalogue import Catalogue
 from .engine import Engine
-from .goldens import Goldens
+from .golden_files import Goldens
 from .mismatch_warnings import steps_without_golden, unmatched
 from .options import ComparisonOptions
 from .overflows import note_overflows, overflow_files
@@ -276,7 +276,7 @@ class Run:
             Where there is no model tensors were paired by the names of their ops alone.
         """
         from ..diagnosis.explain_suspects import TensorReader
-        from .judging_by_recomputation import judge_by_computing
+        from .passing_by_rounding import judge_by_computing
         from .recomputation import NONE
         from .rejudging import judge_by_names, judge_by_others
         from .tensor_reader import RunReader

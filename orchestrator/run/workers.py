@@ -12,9 +12,9 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type
 
 from ..dumps.file_source import START_BYTES, FileSource
 from ..errors import GoldwatchError
-from ..filesystem.inputs import prefetch
+from ..filesystem.safe_reading import prefetch
+from ..metrics.compare_pair import compare_pairs, parts_of, refuse
 from ..metrics.compiled.choice import compiled_kernel
-from ..metrics.pair import compare_pairs, parts_of, refuse
 from ..metrics.pair_task import PairTask, Settings
 from ..metrics.row import Row
 from ..processes.pool import ProcessDied, Processes

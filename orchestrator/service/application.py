@@ -10,12 +10,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ..errors import GoldwatchError
-from ..filesystem.outputs import is_of_full_disk
+from ..filesystem.atomic_writing import is_of_full_disk
 from ..pages.service import problem_page
 from ..run.reporting import Commands, no_commands
 from .access import Access
 from .answers import PAGE_HEADERS, Problem, disk_full, problem_of
-from .endpoints import Endpoint, Rules
+from .endpoint import Endpoint, Rules
 from .event_routes import EventRoutes
 from .file_routes import DiffRoutes, FileRoutes
 from .general_routes import GeneralRoutes

@@ -12,10 +12,10 @@ from .. import __version__
 from .access import Access
 from .answers import Problem, json_answer
 from .guard import Guard
+from .job_queue import STATES
 from .job_runner import JobRunner
 from .openapi import openapi_document
 from .prometheus_text import MEDIA_TYPE, metrics_text
-from .queue import STATES
 from .request_bodies import read_json
 from .run_fields import RunIndex
 from .runs import Runs

@@ -13,8 +13,8 @@ from starlette.responses import Response
 
 from ..errors import FormatError
 from ..pages.report_graph import report_graphs
-from ..store.network import GRAPHS
 from ..store.store_reader import StoreReader
+from ..store.stored_networks import GRAPHS
 from .answers import json_text
 from .run_fields import RunIndex
 from .runs import Run, Runs

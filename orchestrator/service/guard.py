@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..pages.service import opening_page
 from .access import Access
 from .answers import PAGE_HEADERS, Problem
-from .endpoints import Rules
+from .endpoint import Rules
 
 log = logging.getLogger("goldwatch.service")
 

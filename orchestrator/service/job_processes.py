@@ -11,7 +11,7 @@ import subprocess
 import sys
 from typing import Dict, List, NamedTuple, Optional
 
-from ..filesystem.inputs import open_input
+from ..filesystem.safe_reading import open_input
 from ..run.watch_end import start_time
 
 # The shell writes its own identity, runs the command, and writes its exit code; a signal to the

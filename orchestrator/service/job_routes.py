@@ -9,9 +9,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from .answers import Problem, json_answer, number_of
+from .job_queue import CANCELLED, FAILED, KEPT, STATES, Job
 from .job_request import job_request
 from .job_runner import JobRunner
-from .queue import CANCELLED, FAILED, KEPT, STATES, Job
 from .request_bodies import read_json
 from .runs import Runs
 

@@ -11,11 +11,11 @@ from typing import Callable, Dict, Optional, Set
 
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_PASS, GoldwatchError
 from .answers import Problem
+from .job_notifications import NOTIFIED_ALL
 from .job_processes import JobProcesses
+from .job_queue import CANCELLED, DONE, FAILED, QUEUED, RUNNING, Job, Queue, now
 from .job_request import JobRequest, job_request
-from .queue import CANCELLED, DONE, FAILED, QUEUED, RUNNING, Job, Queue, now
 from .root_folders import Roots
-from .url_notifications import NOTIFIED_ALL
 
 log = logging.getLogger("goldwatch.service")
 

@@ -11,10 +11,10 @@ from starlette.responses import Response
 from ..errors import FormatError
 from ..metrics.row import FAIL, PASS
 from ..pages.merge_overview import over_devices
-from ..store.counts import rows_of
-from ..store.network import GRAPHS
-from ..store.step_ops import metrics_of_step_ops, worst_outputs, worst_step_ops
+from ..store.metrics_over_devices import metrics_of_step_ops, worst_outputs, worst_step_ops
+from ..store.row_counts import rows_of
 from ..store.store_reader import StoreReader
+from ..store.stored_networks import GRAPHS
 from .answers import json_answer, number_of
 from .run_routes import MOST_ROWS, metrics_of
 from .runs import Run, Runs

@@ -8,9 +8,9 @@ from typing import Any, Dict, Iterable
 from .. import __version__
 from ..metrics.row import VERDICTS
 from ..schemas.documents import schema_of
-from .endpoints import OPEN, Endpoint
+from .endpoint import OPEN, Endpoint
+from .job_queue import STATES
 from .job_request import COMMANDS
-from .queue import STATES
 from .run_fields import FINISHED, RUNNING, STOPPED
 
 TEXT, COUNT = {"type": "string"}, {"type": "integer", "minimum": 0}

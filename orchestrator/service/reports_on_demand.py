@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from starlette.concurrency import run_in_threadpool
 
-from ..filesystem.inputs import open_input
+from ..filesystem.safe_reading import open_input
 from ..store.store_reader import signature
 from .answers import Problem, disk_full
 from .runs import Run

@@ -10,15 +10,15 @@ from starlette.responses import Response
 from ..dumps.place import Place
 from ..pages.service import jobs_page, list_page, run_page, static_files
 from .answers import PAGE_HEADERS, PAGE_POLICY, Problem
-from .endpoints import OPEN, SUBMIT, Endpoint
+from .endpoint import OPEN, SUBMIT, Endpoint
 from .event_routes import EventRoutes
 from .file_routes import DiffRoutes, FileRoutes
 from .general_routes import GeneralRoutes
 from .graph_routes import GraphRoutes
+from .job_queue import STATES
 from .job_routes import JobRoutes
 from .merge_routes import MergeRoutes
 from .openapi import COUNT, TEXT, list_of, object_of, or_null, ref_to
-from .queue import STATES
 from .run_order import ORDERS, SORTS
 from .run_routes import RunRoutes
 from .tokens import ROLES

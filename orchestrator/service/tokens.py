@@ -14,7 +14,7 @@ import threading
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from ..errors import FormatError, GoldwatchError
-from ..filesystem.inputs import read_input
+from ..filesystem.safe_reading import read_input
 
 log = logging.getLogger("goldwatch.service")
 

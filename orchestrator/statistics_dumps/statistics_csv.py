@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import FormatError, GoldwatchError
-from ..filesystem.inputs import open_input, read_input
+from ..filesystem.safe_reading import open_input, read_input
 from ..naming import MAPPING_FILE, DumpName, compose_dump_name, parse_dump_name
 
 SUFFIX = ".csv"

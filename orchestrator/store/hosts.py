@@ -8,7 +8,7 @@ from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..dumps.place import Place
 from ..metrics.row import FAIL, NOT_COMPARED
-from .counts import rows_of
+from .row_counts import rows_of
 from .row_schema import from_sql_text
 from .store import RunStore
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import FrozenSet, Iterator, List, NamedTuple, Optional, Tuple
 
 from ..errors import FormatError, GoldwatchError
-from ..filesystem.inputs import open_input
+from ..filesystem.safe_reading import open_input
 from ..metrics.row import VERDICTS
 from ..schemas import load_text
 from .row_schema import COLUMNS, HOST, from_sql_text

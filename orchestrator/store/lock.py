@@ -12,7 +12,7 @@ import weakref
 from typing import Any, Optional
 
 from ..errors import EnvironmentProblem
-from ..filesystem.outputs import require_own_file
+from ..filesystem.atomic_writing import require_own_file
 
 LOCK_FILE = "run.lock"
 

@@ -11,8 +11,8 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ..dumps.place import Place
 from ..errors import FormatError
+from ..fast_dataclasses import cached_last
 from ..metrics.row import MEASURES, Row
-from ..shared_records import cached_last
 from .row_schema import (
     BEFORE_METRICS,
     BEHIND_METRICS,

@@ -11,7 +11,7 @@ from ..dumps.place import Place
 from .row_schema import COLUMNS, PLACE_COLUMNS, SqlValue, from_sql_text, to_sql_text
 from .rowsql import Line, checksum, column_list, insert_sql
 from .small_tables import VOID, EventLog, write_fact
-from .transactions import StoreConnection
+from .store_connection import StoreConnection
 
 OnStored = Callable[[int, int, str], None]
 """Called with a row's place among those that are stored together, its number (id) and its

@@ -10,7 +10,7 @@ from typing import Any, List, NamedTuple, Optional, Tuple
 from .integrity import DamagedStore
 from .row_schema import to_sql_text
 from .rowsql import checksum
-from .transactions import StoreConnection
+from .store_connection import StoreConnection
 
 EXPECTED = "expected"
 """The fact of table ``run`` that tells how much there is to compare, where that is known

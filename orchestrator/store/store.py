@@ -15,20 +15,20 @@ import numpy as np
 from .. import __version__
 from ..dumps.place import Place
 from ..errors import FormatError
-from ..filesystem.outputs import remove_leftovers, require_own_file
+from ..filesystem.atomic_writing import remove_leftovers, require_own_file
 from ..metrics.row import VERDICTS, Row
-from .counts import RunCounts
 from .database import translated
 from .integrity import DamagedStore, ForeignStore, has_hosts, may_discard
 from .lock import OutLock
 from .opening import STORE_FILE, Opened, highest_id, open_to_read, open_to_write, tables_of
 from .out_folder import SIDE_FILES, OtherResults, discard_store, make_folder
+from .row_counts import RunCounts
 from .row_schema import HOST, PLACE_COLUMNS, from_sql_text, to_sql_text
 from .rowsql import RowReader, row_line
 from .rowtable import RowTable
 from .rowview import ORDER_AT_PLACE, PLACE_ORDER, RowView, selection
 from .small_tables import VOID, EventLog, FileRecord, read_fact, write_fact
-from .transactions import StoreConnection
+from .store_connection import StoreConnection
 
 _CODES = {verdict: code for code, verdict in enumerate(VERDICTS)}
 _STARTED = "YYYYmmddHHMMSS"

@@ -26,11 +26,11 @@ from typing import (
 
 from ..errors import FormatError, GoldwatchError
 from ..metrics.row import FAIL, Row
-from .counts import RunCounts
 from .database import connect_reader, translated
 from .integrity import check_identity, has_hosts
 from .lock import LOCK_FILE
 from .opening import STORE_FILE
+from .row_counts import RunCounts
 from .row_schema import from_sql_text
 from .rowsql import RowReader
 from .rowview import PLACE_ORDER

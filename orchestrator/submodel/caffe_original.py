@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Collection, Dict, Iterable, List, Mapping, Optional, Set
 
-from ..adapters.caffe.layer_table import has_weights, reads_data
 from ..adapters.caffe.netinputs import net_inputs
+from ..adapters.caffe.numpy_layer_table import has_weights, reads_data
 from ..errors import InputError
 from ..naming import free_name, printable
-from ..netfiles.caffe_cut import cut_net
 from ..netfiles.caffe_net import Net, initial_state
-from ..netfiles.caffe_v0 import read_upgraded
-from ..netfiles.prototxt import Document
+from ..netfiles.caffe_v0_upgrade import read_upgraded
+from ..netfiles.prototxt_cut import cut_net
+from ..netfiles.prototxt_edits import Document
 from .cut_definition import (
     Cut,
     CutInput,
@@ -81,8 +81,8 @@ class CaffeOriginal(NamedNodes):
 
     @classmethod
     def read(cls, path: str) -> CaffeOriginal:
-        """Read a prototxt; raises as :func:`goldwatch.netfiles.caffe_v0.read_upgraded` and the
-        class.
+        """Read a prototxt; raises as :func:`goldwatch.netfiles.caffe_v0_upgrade.read_upgraded` and
+        the class.
         """
         return cls(read_upgraded(path))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, FrozenSet, Optional
 
 from ..errors import FormatError, InputError, MissingPath
-from ..filesystem.inputs import read_input
+from ..filesystem.safe_reading import read_input
 
 FILE = "result.json"
 _LIMIT_BYTES = 1 << 30

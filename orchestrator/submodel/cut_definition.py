@@ -41,7 +41,7 @@ class CutInput:
     dtype
         As numpy calls it (``bfloat16`` as such); empty where the original does not say: Caffe
         (float32, or an integer type where one was recorded), and ops that the table of
-        :mod:`goldwatch.netfiles.tf_ops` lacks.
+        :mod:`goldwatch.netfiles.tf_op_outputs` lacks.
     unchanged
         Whether the input node stays as it is in the original, so that nothing new is put in.
     """

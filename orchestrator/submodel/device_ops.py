@@ -17,7 +17,7 @@ from ..model.op_groups import FOLLOWING_TYPES, groups_of
 from ..model.op_node import OpNode
 from ..model.row_plan import PAIR
 from ..naming import printable
-from .original import Original, outputs_in
+from .read_original import Original, outputs_in
 
 KEEPING = frozenset(
     ["Dropout", "ExpandDims", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"]

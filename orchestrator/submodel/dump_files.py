@@ -8,7 +8,7 @@ from typing import Dict, List, Optional, Sequence, Set, Tuple
 import numpy as np
 
 from ..dumps.any_dump import AnyDump, is_overwritten, open_dump
-from ..dumps.container import TensorInfo
+from ..dumps.dump_file import TensorInfo
 from ..dumps.header import COMPLETE, size_error
 from ..dumps.listing import DumpEntry
 from ..dumps.slices import by_number
@@ -17,9 +17,9 @@ from ..errors import FormatError, InputError
 from ..metrics.tensors_of_same_dump import keeps_values, same_bytes
 from ..model.op_node import OpNode
 from ..naming import run_name, sanitise_device, whole_name
-from ..tensors.axes import layout_of
 from ..tensors.dtypes import Array
-from ..tensors.layouts import plain_tensor
+from ..tensors.layout_axes import layout_of
+from ..tensors.layout_conversion import plain_tensor
 from ..tensors.tensor import Tensor
 
 Shape = Tuple[int, ...]

@@ -7,13 +7,13 @@ from typing import Any, Dict, List, Optional
 
 from ..adapters.manifest import sha256_of_file
 from ..naming import printable
-from ..netfiles.caffe_cut import input_layer
+from ..netfiles.prototxt_cut import input_layer
 from ..text.wording import plural
 from .caffe_original import CaffeOriginal
+from .export_plan import Plan
 from .incoming_values import Border
-from .input_files import InputFile
-from .original import Original
-from .plan import Plan
+from .input_file_plan import InputFile
+from .read_original import Original
 from .recorded_files import OP
 
 FILE = "submodel.json"

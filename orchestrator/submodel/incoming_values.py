@@ -8,20 +8,20 @@ from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, 
 import numpy as np
 
 from ..dumps.any_dump import AnyDump
-from ..dumps.container import TensorInfo
-from ..dumps.golden import GoldenEntry, GoldenSet
+from ..dumps.dump_file import TensorInfo
+from ..dumps.golden_set import GoldenEntry, GoldenSet
 from ..dumps.npy import open_npy
-from ..elements import element_count
+from ..element_types import element_count
 from ..errors import GoldwatchError, InputError, UsageError
 from ..model.op_node import OpNode
 from ..naming import printable
 from ..netfiles.onnx_ranks import fitted_to_dims
-from ..tensors.axes import layout_of, plain_shape
 from ..tensors.dtypes import Array
+from ..tensors.layout_axes import layout_of, plain_shape
 from .cut_definition import Cut, CutInput, Shape, Value
 from .device_ops import DeviceOps
 from .dump_files import RunDumps, input_that_came_in, recorded_array, recorded_shape
-from .original import Output
+from .read_original import Output
 
 TARGET, GOLDEN, USER = "target", "golden", "user"
 _INTEGERS = "iub"

@@ -11,8 +11,8 @@ import time
 from typing import BinaryIO, Iterator
 
 from ..errors import EnvironmentProblem
+from ..filesystem.atomic_writing import create_new, raise_write_error, temporary_path
 from ..filesystem.mounts import free_bytes
-from ..filesystem.outputs import create_new, raise_write_error, temporary_path
 
 # Room for manifests, mapping.csv and what a file system keeps for itself.
 _RESERVE_BYTES = 1 << 20

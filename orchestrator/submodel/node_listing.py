@@ -7,8 +7,8 @@ from typing import List, Optional, Set, Tuple
 
 from ..errors import GoldwatchError, UsageError
 from .cut_definition import Shape
+from .export_plan import Sources, SubmodelOptions
 from .node_names import chosen_nodes
-from .plan import Sources, SubmodelOptions
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import List, Sequence, Set, Tuple
 
 from ..errors import InputError
 from ..naming import nearest_names, printable
-from .original import Original
+from .read_original import Original
 
 _NEAR = 5
 

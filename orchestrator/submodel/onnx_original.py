@@ -15,14 +15,14 @@ from ..adapters.onnx.randomness import Randomness
 from ..errors import InputError
 from ..naming import free_name, printable
 from ..netfiles.onnx_cut import Border, Dims, ExternalData, OnnxCut, captured
-from ..netfiles.onnx_external import check_external
+from ..netfiles.onnx_external_data import check_external
 from ..netfiles.onnx_model import OnnxModel, OnnxNode
 from ..netfiles.onnx_names import NamedGraph, name_nodes
-from ..netfiles.onnx_ops import BODY, OTHERS, output_types
+from ..netfiles.onnx_output_types import BODY, OTHERS, output_types
 from ..netfiles.onnx_ranks import Ranks
 from ..netfiles.onnx_types import type_name
-from ..netfiles.onnx_values import OnnxValue
-from ..netfiles.wirefile import WireFile
+from ..netfiles.onnx_value_headers import OnnxValue
+from ..netfiles.protobuf_file import WireFile
 from .cut_definition import (
     Cut,
     CutInput,

@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Dict, Iterable, List, Optional, Set, Tuple
 
-from ..dumps.golden import GoldenSet
+from ..dumps.golden_set import GoldenSet
 from ..dumps.listing import DumpEntry
 from ..model.absent_ops import Absence
 from ..model.op_node import OpNode
@@ -16,7 +16,7 @@ from ..naming import MAPPING_FILE, is_hash_name, mapping_line, read_mapping, san
 from .cut_definition import Cut
 from .device_ops import DeviceOps
 from .dump_files import RunDumps
-from .original import Original
+from .read_original import Original
 
 OP, PRODUCER, INSERTED = "op", "producer", "inserted"
 

@@ -3,8 +3,8 @@ the cut.
 
 Besides the nodes between start and end a cut keeps what cannot become a placeholder: constants and
 all that depends on constants only, and the inner nodes of while loops and conditionals back to the
-values that enter them (:mod:`goldwatch.submodel.tf_flow`). The rules were checked against real
-TensorFlow, bit for bit.
+values that enter them (:mod:`goldwatch.submodel.tf_control_flow`). The rules were checked against
+real TensorFlow, bit for bit.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ..errors import InputError
 from ..naming import free_name, printable
 from ..netfiles.graphdef import GraphFile, GraphNode
 from ..netfiles.graphdef_cut import write_graph
-from ..netfiles.tf_ops import DTYPES, OpOutputs, op_outputs, output_types
-from ..netfiles.wirefile import WireFile
+from ..netfiles.protobuf_file import WireFile
+from ..netfiles.tf_op_outputs import DTYPES, OpOutputs, op_outputs, output_types
 from .cut_definition import (
     Cut,
     CutInput,
@@ -30,7 +30,7 @@ from .cut_definition import (
     reached,
     refuse_quantised,
 )
-from .tf_flow import CONTROL_FLOW, Flow
+from .tf_control_flow import CONTROL_FLOW, Flow
 
 INPUT_TYPES = frozenset(["Placeholder", "PlaceholderWithDefault", "PlaceholderV2"])
 _VARIABLES = frozenset(
@@ -60,8 +60,8 @@ class TfOriginal(NamedNodes):
         For each node the names of its outputs, ``op:index``, as far as its definition tells how
         many it has.
     dtypes
-        For each node the types of its outputs as :data:`goldwatch.netfiles.tf_ops.DTYPES` calls
-        them, empty if unknown.
+        For each node the types of its outputs as :data:`goldwatch.netfiles.tf_op_outputs.DTYPES`
+        calls them, empty if unknown.
     graph
         The data edges.
     quantised

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from typing import Dict, Iterator, Optional, Tuple
 
-from .kernel_files import control_groups, fields_of, text_of
+from .proc_files import control_groups, fields_of, text_of
 
 _NO_LIMIT = 1 << 60
 # A group's limit, its use, and the lines of memory.stat that are the pages of files: version 2 of

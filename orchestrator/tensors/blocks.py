@@ -1,9 +1,9 @@
 """Aligned blocks: corresponding elements of a target and its golden in pieces that fit the
 processor's cache.
 
-A box (:mod:`.boxes`) is cut into slabs, each read from both sources in few long reads of bounded
-size; a slab is cut into blocks, which are strided views of the bytes read. Bytes are copied only if
-a slab is not contiguous in a file.
+A box (:mod:`.strided_boxes`) is cut into slabs, each read from both sources in few long reads of
+bounded size; a slab is cut into blocks, which are strided views of the bytes read. Bytes are copied
+only if a slab is not contiguous in a file.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import FrozenSet, Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
-from ..elements import element_count
-from .axes import unpack
-from .boxes import Box, Ints, boxes, padding_boxes, steps
+from ..element_types import element_count
 from .dtypes import Array, decode, require_decodable
 from .geometry import Geometry, match_layouts, match_stored
+from .layout_axes import unpack
+from .strided_boxes import Box, Ints, boxes, padding_boxes, steps
 from .tensor import WINDOW_BYTES, Tensor
 
 __all__ = ["Block", "Geometry", "aligned_blocks", "match_layouts", "match_stored", "placed_blocks"]
@@ -98,7 +98,7 @@ def placed_blocks(
         cover everything; the split depends only on the arguments. A small tensor is not split: some
         shares are then empty.
     borders
-        As for :func:`goldwatch.tensors.boxes.boxes`.
+        As for :func:`goldwatch.tensors.strided_boxes.boxes`.
     most
         Limit of elements: of a larger golden only a sample is read, contiguous pieces from all over
         the tensor, deterministic for the same borders. 0: everything. A small filter with groups is

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import List, NamedTuple, Optional, Sequence, Tuple, Union
 
-from ..elements import element_count
+from ..element_types import element_count
 from ..errors import FormatError, NotComparable
-from ..shared_records import fast_init
-from .axes import Dims, Layout, layout_of, padded_dims, plain_letters
+from ..fast_dataclasses import fast_init
+from .layout_axes import Dims, Layout, layout_of, padded_dims, plain_letters
 from .tensor import Tensor
 
 Shape = Tuple[int, ...]

@@ -10,12 +10,12 @@ from typing import Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from ..elements import element_count
-from .axes import unpack
+from ..element_types import element_count
 from .blocks import element_bytes, fetch
-from .boxes import boxes_within, steps
 from .dtypes import Array, require_decodable
 from .geometry import Geometry
+from .layout_axes import unpack
+from .strided_boxes import boxes_within, steps
 from .tensor import Tensor
 
 WINDOW_ELEMENTS = 1 << 16

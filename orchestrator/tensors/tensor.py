@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Optional, Tuple
 
 import numpy as np
 
-from ..elements import element_count
+from ..element_types import element_count
 from ..errors import FormatError, NotComparable
-from ..shared_records import fast_init
+from ..fast_dataclasses import fast_init
 from .dtypes import Array, DType, decode, dtype_by_numpy, nbytes, require_decodable
 
 if TYPE_CHECKING or sys.version_info >= (3, 8):
@@ -87,7 +87,7 @@ class Tensor:
     shape
         As stored, in ``format`` (``(1, 4, 56, 56, 16)`` for NC1HWC0), C order.
     format
-        Layout name of :mod:`goldwatch.tensors.formats`; ``ND`` if none applies.
+        Layout name of :mod:`goldwatch.tensors.layout_names`; ``ND`` if none applies.
     source
         The bytes.
     sub_format

@@ -16,7 +16,7 @@ from ..errors import NotComparable, UsageError, require_folder
 from ..naming import nearest_names
 from ..processes.user_code import Answer, call_user, run_user
 from .dtypes import Array
-from .formats import FORMATS, format_code, format_name
+from .layout_names import FORMATS, format_code, format_name
 
 FOLDER = "format_convert"
 

@@ -12,7 +12,7 @@ from ..lazy_imports import imported_when_used
 
 if TYPE_CHECKING:
     from .caffe_device import CaffeNetwork
-    from .dump import (
+    from .device_dump import (
         DeviceDump,
         Place,
         dump_name,
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
         statistics,
         write_files,
     )
+    from .device_model import DeviceModel, DeviceOp, DeviceTensor
     from .dump_server import DumpServer, Event, Report
-    from .faults import Fault, quota
-    from .model import DeviceModel, DeviceOp, DeviceTensor
     from .op_faults import OpFault
     from .runner_outputs import write_outputs
     from .statistics_files import as_statistics, statistics_dump
     from .synthetic_chain import Network
     from .torchair import TorchAirGraph
     from .training import Training, Wrong
+    from .write_faults import Fault, quota
 
 __all__ = [
     "CaffeNetwork",
@@ -62,7 +62,7 @@ if not TYPE_CHECKING:
     __getattr__ = imported_when_used(
         __name__,
         caffe_device=("CaffeNetwork",),
-        dump=(
+        device_dump=(
             "DeviceDump",
             "Place",
             "dump_name",
@@ -71,8 +71,8 @@ if not TYPE_CHECKING:
             "statistics",
             "write_files",
         ),
-        faults=("Fault", "quota"),
-        model=("DeviceModel", "DeviceOp", "DeviceTensor"),
+        write_faults=("Fault", "quota"),
+        device_model=("DeviceModel", "DeviceOp", "DeviceTensor"),
         op_faults=("OpFault",),
         runner_outputs=("write_outputs",),
         dump_server=("DumpServer", "Event", "Report"),

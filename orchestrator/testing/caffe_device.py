@@ -11,10 +11,10 @@ import numpy as np
 
 from ..errors import UsageError
 from ..netfiles.caffe_net import Net, initial_state
-from ..netfiles.prototxt import read_document
+from ..netfiles.prototxt_edits import read_document
 from .caffe_layers import layer_type, run_layer
-from .dump import DeviceDump
-from .model import DeviceModel, DeviceOp, DeviceTensor
+from .device_dump import DeviceDump
+from .device_model import DeviceModel, DeviceOp, DeviceTensor
 from .op_faults import KINDS, OpFault, parse_op_faults
 
 Array = Any

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Sequence
 import numpy as np
 
 from ..errors import InputError
-from ..netfiles.caffe_v1 import v1_type
+from ..netfiles.caffe_v1_types import v1_type
 
 Array = Any
 Blobs = Sequence[Array]
@@ -123,7 +123,8 @@ def run_layer(message: Any, inputs: List[Array], blobs: Blobs) -> List[Array]:
     Parameters
     ----------
     message
-        The ``layer`` or V1 ``layers`` message, as :mod:`goldwatch.netfiles.prototxt` reads it.
+        The ``layer`` or V1 ``layers`` message, as :mod:`goldwatch.netfiles.prototxt_edits` reads
+        it.
     inputs
         The bottoms, float32.
     blobs

@@ -21,11 +21,11 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ..errors import UsageError
+from ..filesystem.atomic_writing import remove_quietly
 from ..filesystem.mounts import free_bytes
-from ..filesystem.outputs import remove_quietly
 from ..naming import MAPPING_FILE
-from .dump import DeviceDump
-from .faults import Fault
+from .device_dump import DeviceDump
+from .write_faults import Fault
 
 CHUNK_BYTES = 128 * 1024 * 1024
 RESERVE_BYTES = 1024 * 1024

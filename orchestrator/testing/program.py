@@ -17,12 +17,11 @@ import numpy as np
 from ..cli.command import CONTEXT, HelpfulGroup
 from ..cli.printing import print_json, put, run_command
 from ..errors import FormatError, UsageError, require_file
-from ..filesystem.inputs import open_input, read_input
+from ..filesystem.safe_reading import open_input, read_input
 from ..netfiles.caffemodel import read_weights
 from .caffe_device import CaffeNetwork
-from .dump import GENERATIONS, DeviceDump, recorded
+from .device_dump import GENERATIONS, DeviceDump, recorded
 from .dump_server import CHUNK_BYTES, DumpServer
-from .faults import KINDS, Fault, quota
 from .host.config import KINDS as HOST_FAULTS
 from .host.config import HostConfig
 from .host.host_folder import make_host
@@ -32,6 +31,7 @@ from .statistics_files import FORMS as STATISTICS
 from .statistics_files import as_statistics
 from .synthetic_chain import MODEL_FILE, NETWORK_FILE, Network
 from .training import Training, Wrong
+from .write_faults import KINDS, Fault, quota
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _ACL_BYTES = 10 << 20

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..dumps.write import TensorData
 from ..errors import UsageError
-from .dump import DeviceDump
+from .device_dump import DeviceDump
 
 _ATTRIBUTE = "_ffts_slice_info"
 

@@ -14,12 +14,12 @@ from typing import Dict, Iterable, List, Sequence, Tuple
 
 import numpy as np
 
-from ..dumps.container import DumpFile, TensorInfo
+from ..dumps.dump_file import DumpFile, TensorInfo
 from ..dumps.listing import DumpEntry, walk
 from ..errors import UsageError
 from ..naming import compose_dump_name
 from ..tensors.tensor import Tensor
-from .dump import STATISTICS_HEADER, DeviceDump, statistics, write_files
+from .device_dump import STATISTICS_HEADER, DeviceDump, statistics, write_files
 
 FORMS = ("default", "chosen", "msprobe", "mindspore")
 

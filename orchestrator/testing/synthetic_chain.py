@@ -14,9 +14,9 @@ import numpy as np
 from ..dumps.write import TensorData
 from ..errors import FormatError, UsageError, require_file
 from ..naming import compose_golden_name
-from ..tensors.layouts import convert
-from .dump import DeviceDump, Place, dump_name
-from .model import FIRST_TIMESTAMP_US, DeviceModel, DeviceOp, DeviceTensor
+from ..tensors.layout_conversion import convert
+from .device_dump import DeviceDump, Place, dump_name
+from .device_model import FIRST_TIMESTAMP_US, DeviceModel, DeviceOp, DeviceTensor
 
 Array = Any
 

@@ -1,7 +1,7 @@
 """What TorchAir leaves of one compiled graph: GE's dump tree, the original graph as text, and an FX
 dump in each form of its folders.
 
-Sources as in :mod:`goldwatch.dumps.fx` and :mod:`goldwatch.model.fx_names`.
+Sources as in :mod:`goldwatch.dumps.fx_dump_folders` and :mod:`goldwatch.model.fx_names`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from ..naming import fx_file_name
-from .dump import write_files
+from .device_dump import write_files
+from .device_model import FIRST_TIMESTAMP_US, DeviceModel
 from .graph_text import graph_text
-from .model import FIRST_TIMESTAMP_US, DeviceModel
 
 FX_FORMS = ("newest", "data_dump", "gm")
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from ..errors import UsageError
 from ..naming import compose_golden_name
-from .dump import DeviceDump, write_files
-from .model import FIRST_TIMESTAMP_US, DeviceModel, DeviceOp, DeviceTensor
+from .device_dump import DeviceDump, write_files
+from .device_model import FIRST_TIMESTAMP_US, DeviceModel, DeviceOp, DeviceTensor
 
 Array = Any
 

@@ -17,7 +17,7 @@ import numpy as np
 
 def make(folder, files, elements):
     """Write NC1HWC0 float16 dumps and return (path, offset, stored shape, channels) of each."""
-    from goldwatch.dumps.container import DumpFile
+    from goldwatch.dumps.dump_file import DumpFile
     from goldwatch.dumps.write import TensorData, write_dump
     from goldwatch.tensors.dtypes import dtype_by_name
 

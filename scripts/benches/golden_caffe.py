@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 from goldwatch.adapters.caffe.deinplace import deinplace_text
-from goldwatch.netfiles.prototxt import Document
+from goldwatch.netfiles.prototxt_edits import Document
 from goldwatch.protowire import field, varint
 
 INCEPTIONS = [

@@ -20,8 +20,8 @@ from multiprocessing import Pool
 
 from goldwatch.metrics.row import FAIL, MEASURES, PASS, Row
 from goldwatch.run.options import ComparisonOptions
-from goldwatch.store.network import SUMMARY
 from goldwatch.store.store import RunStore
+from goldwatch.store.stored_networks import SUMMARY
 
 TENSORS = (("input", 0), ("output", 0))
 SOME = 5000

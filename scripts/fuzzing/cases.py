@@ -24,9 +24,9 @@ from goldwatch.model.graph import load_model
 from goldwatch.naming import read_mapping
 from goldwatch.netfiles.caffe_net import Net, State
 from goldwatch.netfiles.caffemodel import read_mean, read_weights, weight_shapes
-from goldwatch.netfiles.onnx_external import check_external
+from goldwatch.netfiles.onnx_external_data import check_external
 from goldwatch.netfiles.onnx_model import OnnxModel
-from goldwatch.netfiles.prototxt import read_document
+from goldwatch.netfiles.prototxt_edits import read_document
 
 from . import judge, seeds
 from .mutate import changed, damaged, damaged_head, text_of

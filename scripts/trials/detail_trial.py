@@ -11,7 +11,7 @@ import tempfile
 
 import numpy as np
 
-from goldwatch.detail.run import compare_op
+from goldwatch.detail.compare_op import compare_op
 from goldwatch.detail.tensor_detail import NONE, DetailSettings
 from goldwatch.detail.tensor_pairs import pairs_in_files
 from goldwatch.dumps.write import TensorData, write_dump

@@ -13,10 +13,10 @@ from goldwatch.diagnosis.explain_suspects import TensorReader
 from goldwatch.diagnosis.observed_ops import ObservedOp
 from goldwatch.diagnosis.row_digest import Observation
 from goldwatch.diagnosis.summary import Summary, summarise
-from goldwatch.dumps.golden import GoldenEntry
+from goldwatch.dumps.golden_set import GoldenEntry
 from goldwatch.judging.limits import Limits
 from goldwatch.judging.row_judge import RowJudge
-from goldwatch.metrics.pair import compare_tensors
+from goldwatch.metrics.compare_pair import compare_tensors
 from goldwatch.metrics.pair_task import PairTask, Settings
 from goldwatch.metrics.patterns import AlignedPair, align
 from goldwatch.metrics.row import PASS, Row

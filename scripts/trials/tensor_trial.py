@@ -12,10 +12,10 @@ import collections
 
 import numpy as np
 
-from goldwatch.dumps.golden import GoldenEntry
+from goldwatch.dumps.golden_set import GoldenEntry
 from goldwatch.judging.limits import Limits
 from goldwatch.judging.row_judge import RowJudge
-from goldwatch.metrics.pair import compare_tensors
+from goldwatch.metrics.compare_pair import compare_tensors
 from goldwatch.metrics.pair_task import PairTask, Settings
 from goldwatch.metrics.row import FAIL, MEASURES, PASS, Row
 from goldwatch.tensors.dtypes import decode, dtype_by_name

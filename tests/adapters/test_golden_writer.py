@@ -311,7 +311,7 @@ def test_ctrl_c_before_a_written_file_is_listed_leaves_a_consistent_folder(tmp_p
 
 
 def test_quant_files_are_dump_containers_listed_in_the_manifest(tmp_path):
-    from goldwatch.dumps.container import DumpFile
+    from goldwatch.dumps.dump_file import DumpFile
 
     _, manifest = make(tmp_path, [("conv/1", 0), ("m" * 240, 0)], suffix="quant")
     entry, long = manifest["tensors"]

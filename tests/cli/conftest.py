@@ -11,7 +11,7 @@ import re
 import numpy as np
 import pytest
 
-from goldwatch.testing.model import DeviceModel, DeviceOp, DeviceTensor
+from goldwatch.testing.device_model import DeviceModel, DeviceOp, DeviceTensor
 
 TIMESTAMP = 1767323045000000
 LISTING = """4 dumped tensor(s):

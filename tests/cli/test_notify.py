@@ -15,7 +15,7 @@ import pytest
 from hook_server import hook_server
 from in_process import run_here
 
-from goldwatch import notifying
+from goldwatch import url_notifier
 from goldwatch.schemas import load_text
 
 FAILING = "MaxAbsoluteError<1e-30"
@@ -104,7 +104,7 @@ def test_a_repeated_watch_does_not_notify_its_divergence_again(lab):
 
 
 def test_a_notification_is_repeated_until_it_is_accepted(lab, monkeypatch):
-    monkeypatch.setattr(notifying, "_FIRST_DELAY_S", 0.01)
+    monkeypatch.setattr(url_notifier, "_FIRST_DELAY_S", 0.01)
     with hook_server([500, 503, 429]) as hook:
         done = watch(lab, hook.url)
     assert done.returncode == 0 and "notified" not in done.stderr
@@ -124,8 +124,8 @@ def test_a_refused_notification_is_reported_without_the_urls_secret(lab, answer)
 
 
 def test_an_unreachable_or_silent_hook_is_reported(lab, monkeypatch):
-    monkeypatch.setattr(notifying, "TIMEOUT_S", 0.5)
-    monkeypatch.setattr(notifying.Notifier.close, "__defaults__", (1.0,))
+    monkeypatch.setattr(url_notifier, "TIMEOUT_S", 0.5)
+    monkeypatch.setattr(url_notifier.Notifier.close, "__defaults__", (1.0,))
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         url = "http://127.0.0.1:%d/hook" % silent.getsockname()[1]

@@ -19,8 +19,8 @@ from goldwatch.reports.csv_tables import CsvFile
 from goldwatch.run.listed_files import compare_folders
 from goldwatch.run.options import ComparisonOptions
 from goldwatch.run.reporting import write_report
-from goldwatch.store.network import GRAPHS, SUMMARY
 from goldwatch.store.store import RunStore
+from goldwatch.store.stored_networks import GRAPHS, SUMMARY
 
 KINDS = ("junit", "markdown", "csv", "json")
 

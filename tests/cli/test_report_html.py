@@ -12,8 +12,8 @@ import numpy
 import pytest
 from in_process import run_here
 
-from goldwatch.store.network import SUMMARY
 from goldwatch.store.store import RunStore
+from goldwatch.store.stored_networks import SUMMARY
 
 
 @pytest.fixture

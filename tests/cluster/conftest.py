@@ -11,7 +11,7 @@ import pytest
 from dask_clusters import TIME, running_cluster
 from in_process import run_here
 
-from goldwatch.cluster import units
+from goldwatch.cluster import work_units
 from goldwatch.dumps.write import TensorData, write_dump
 
 
@@ -25,7 +25,7 @@ def shared_client():
 @pytest.fixture
 def small_batches(monkeypatch):
     """Many units and batches, however small the work is."""
-    monkeypatch.setattr(units, "BATCH_S", 1e-3)
+    monkeypatch.setattr(work_units, "BATCH_S", 1e-3)
 
 
 @pytest.fixture

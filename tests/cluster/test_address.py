@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from goldwatch.cluster.address import parse_cluster
-from goldwatch.cluster.connecting import differences
+from goldwatch.cluster.checked_connection import differences
 from goldwatch.errors import MissingPath, UsageError
 
 

@@ -32,7 +32,7 @@ from worker_faults import (
 )
 
 from goldwatch.cli.progress import ProgressBar
-from goldwatch.cluster import comparers, connecting, first_contact
+from goldwatch.cluster import checked_connection, comparers, scheduler_reachability
 from goldwatch.cluster.address import ClusterAddress
 from goldwatch.store.store import RunStore
 
@@ -42,7 +42,7 @@ def reviving(disposable_client, monkeypatch):
     """Workers that end while they start, which Dask gives up, are replaced, as those of a cluster
     of our own are.
     """
-    connection = connecting.Connection(
+    connection = checked_connection.Connection(
         disposable_client, lambda: disposable_client.cluster.scale(2), {}
     )
     monkeypatch.setattr(comparers, "connected", lambda address: contextlib.nullcontext(connection))
@@ -264,13 +264,13 @@ def test_progress_is_shown_before_the_first_worker_answers(
 
 
 def test_dasks_warnings_about_versions_are_not_printed(shared_client, recwarn) -> None:
-    with connecting.connected(ClusterAddress(url(shared_client))):
+    with checked_connection.connected(ClusterAddress(url(shared_client))):
         warnings.warn(VersionMismatchWarning("numpy differs"), stacklevel=1)
     assert not [warning for warning in recwarn if warning.category is VersionMismatchWarning]
 
 
 def test_an_address_where_no_scheduler_answers_is_refused(training, monkeypatch) -> None:
-    monkeypatch.setattr(first_contact, "TIMEOUT_S", 1)
+    monkeypatch.setattr(scheduler_reachability, "TIMEOUT_S", 1)
     with socket.socket() as there:
         there.bind(("127.0.0.1", 0))
         port = there.getsockname()[1]

@@ -14,7 +14,7 @@ import pytest
 from dask_clusters import running_process, url
 from worker_faults import Blind, Forgets, Freezes, Gate, Leaves, Waits, version_after, worker_fault
 
-from goldwatch.cluster import bounded_questions, dispatch
+from goldwatch.cluster import dispatch, requests_with_timeout
 
 _SCHEDULER = """
 import sys, distributed
@@ -91,7 +91,7 @@ def test_a_scheduler_that_dies_is_reported_and_the_run_can_continue(
 
 def test_a_scheduler_that_stops_answering_is_reported(training, scheduler, monkeypatch) -> None:
     # Long enough for a scheduler that only has no processor for a moment.
-    monkeypatch.setattr(bounded_questions, "SILENCE_S", 12)
+    monkeypatch.setattr(requests_with_timeout, "SILENCE_S", 12)
     with distributed.Client(scheduler.address, set_as_default=False) as client:
         client.wait_for_workers(1, timeout=120)
         with worker_fault(client, Freezes()):
@@ -133,7 +133,7 @@ def test_ctrl_c_does_not_wait_for_a_hanging_scheduler_or_worker(
 
 
 def test_a_hanging_worker_is_named(training, disposable_client, monkeypatch) -> None:
-    monkeypatch.setattr(bounded_questions, "PATIENCE_S", 5)
+    monkeypatch.setattr(requests_with_timeout, "PATIENCE_S", 5)
     (worker, _) = disposable_client.nthreads()
     with Gate(training.path("gate")) as gate:
         disposable_client.run(version_after, gate, workers=[worker])

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from goldwatch.config.check import check_file
-from goldwatch.config.plan import DATA, DEBUG_MODES, KERNEL_DATA, LEVELS, MODES, SCENES, STATS
+from goldwatch.config.dump_plan import DATA, DEBUG_MODES, KERNEL_DATA, LEVELS, MODES, SCENES, STATS
 from goldwatch.schemas import load_schema
 
 HERE = os.path.join(os.path.dirname(__file__), "corpus")

@@ -9,9 +9,9 @@ import pytest
 from in_process import run_here
 
 from goldwatch.config import path_rules
+from goldwatch.config.bytes_per_step import estimate, step_count
 from goldwatch.config.check import check_file
 from goldwatch.config.path_rules import _on_volume, in_container
-from goldwatch.config.step_bytes import estimate, step_count
 from goldwatch.model import load_model
 
 

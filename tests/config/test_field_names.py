@@ -10,8 +10,8 @@ import re
 import pytest
 
 import goldwatch.config
-from goldwatch.config.plan import DumpPlan, ModelDump, PlanError
-from goldwatch.config.written_forms import write_plan
+from goldwatch.config.dump_plan import DumpPlan, ModelDump, PlanError
+from goldwatch.config.dump_plan_formats import write_plan
 
 MODULES = sorted(glob.glob(os.path.join(os.path.dirname(goldwatch.config.__file__), "*.py")))
 

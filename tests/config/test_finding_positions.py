@@ -9,7 +9,7 @@ import pytest
 from goldwatch.config.check import Checker
 from goldwatch.config.dump_steps import step_problems
 from goldwatch.config.finding import Findings
-from goldwatch.config.jsontext import read_json
+from goldwatch.config.json_text_errors import read_json
 from goldwatch.config.key_rules import nearest_word
 from goldwatch.config.models import Models
 from goldwatch.schemas.jsontext import MAX_BYTES

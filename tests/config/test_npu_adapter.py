@@ -11,7 +11,7 @@ import types
 import pytest
 
 from goldwatch.adapters.tensorflow.npu import apply_to_session_config, to_dump_config
-from goldwatch.config.plan import DumpPlan, ModelDump
+from goldwatch.config.dump_plan import DumpPlan, ModelDump
 from goldwatch.errors import EnvironmentProblem, UsageError
 
 PLAN = DumpPlan(
@@ -122,7 +122,7 @@ def test_a_plan_is_applied_to_the_real_config_proto():
 @pytest.mark.tensorflow
 def test_generated_session_code_builds_the_same_config():
     import tensorflow as tf
-    from goldwatch.config.written_forms import write_plan
+    from goldwatch.config.dump_plan_formats import write_plan
 
     namespace = {}
     exec(compile(write_plan(PLAN, "session"), "config.py", "exec"), namespace)

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from goldwatch.cli.config_new import new
-from goldwatch.config.plan import DumpPlan, ModelDump
-from goldwatch.config.written_forms import read_plan, write_plan
+from goldwatch.config.dump_plan import DumpPlan, ModelDump
+from goldwatch.config.dump_plan_formats import read_plan, write_plan
 from goldwatch.errors import FormatError, MissingPath, UsageError
 from goldwatch.naming import printable
 

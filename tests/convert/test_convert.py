@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from in_process import run_here
 
-from goldwatch.dumps.container import DumpFile
+from goldwatch.dumps.dump_file import DumpFile
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.tensors.dtypes import dtype_by_name
-from goldwatch.tensors.layouts import convert as lay_out
+from goldwatch.tensors.layout_conversion import convert as lay_out
 
 NAME = "Conv2D.conv1.3.7.1767323045000000"
 

@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from goldwatch.detail.run import compare_op
+from goldwatch.detail.compare_op import compare_op
 from goldwatch.detail.tensor_detail import DetailSettings
 from goldwatch.detail.tensor_pairs import pairs_in_files
 from goldwatch.judging.limits import Limits

@@ -196,7 +196,7 @@ def test_values_of_bools_are_numbers_in_the_document(detail_of):
 
 
 def test_results_of_ops_with_names_of_255_bytes_are_written(tmp_path):
-    from goldwatch.detail.run import compare_op
+    from goldwatch.detail.compare_op import compare_op
     from goldwatch.detail.tensor_detail import DetailSettings
     from goldwatch.detail.tensor_pairs import pairs_in_files
 

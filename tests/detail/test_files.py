@@ -13,14 +13,14 @@ import pytest
 
 from goldwatch.detail.decimal_text import integers, nine_digits, text_of
 from goldwatch.detail.element_statistics import Histogram
-from goldwatch.detail.topn import Top
+from goldwatch.detail.largest_errors import Top
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.metrics.patterns.element_errors import errors_of
 from goldwatch.schemas import load_text
 from goldwatch.tensors.dtypes import dtype_by_name
 from goldwatch.tensors.geometry import match_layouts
 from goldwatch.tensors.golden_order_windows import ordered_windows
-from goldwatch.tensors.layouts import convert
+from goldwatch.tensors.layout_conversion import convert
 from goldwatch.tensors.tensor import Tensor
 
 
@@ -250,7 +250,7 @@ def test_all_pairs_of_number_types_are_compared(detail_of, pair):
 
 
 def test_errors_in_slots_of_the_devices_blocks_are_located(tmp_path, detail_of):
-    from goldwatch.detail.run import compare_op
+    from goldwatch.detail.compare_op import compare_op
     from goldwatch.detail.tensor_detail import DetailSettings
     from goldwatch.detail.tensor_pairs import pairs_in_files
     from goldwatch.metrics.pair_task import Settings

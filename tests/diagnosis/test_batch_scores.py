@@ -9,7 +9,7 @@ import pytest
 from operator_chain import OPS, TYPES, chain, row
 
 from goldwatch.diagnosis.observed_ops import ObservedOps
-from goldwatch.diagnosis.op_inputs import Inputs
+from goldwatch.diagnosis.op_input_states import Inputs
 from goldwatch.diagnosis.own_error.estimator import Estimator
 
 MORE = (*TYPES, "Softmax", "Add", "ArgMax", "Reshape", "ReduceSum")

@@ -20,7 +20,7 @@ from goldwatch.judging.limit_parsing import (
     parse_limits,
 )
 from goldwatch.judging.limits import LIMITED, VENDOR, Limit, Limits, Subject, natural_comparison
-from goldwatch.metrics.agreement import AGREEMENT_METRICS
+from goldwatch.metrics.class_and_box_agreement import AGREEMENT_METRICS
 from goldwatch.metrics.row import MEASURES, Row
 from goldwatch.schemas import load_schema
 from goldwatch.statistics_dumps.tensor_statistics import MEASURES as STATISTICS

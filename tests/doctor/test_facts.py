@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from goldwatch.doctor import diagnosis, dump_folder, packages
+from goldwatch.doctor import collect_facts, dump_folder, packages
 from goldwatch.system.memory import cache_room, memory
 
 
@@ -30,18 +30,18 @@ def test_the_toolkits_version_is_read(monkeypatch, tmp_path):
     for name in ("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert diagnosis._toolkit() is None
+    assert collect_facts._toolkit() is None
     home = tmp_path / "toolkit"
     (home / "bin").mkdir(parents=True)
     (home / "bin" / "atc").write_text("#!/bin/sh\n")
     (home / "bin" / "atc").chmod(0o755)
     monkeypatch.setenv("ASCEND_TOOLKIT_HOME", str(home))
-    assert diagnosis._toolkit() == {"path": str(home), "version": "unknown"}
+    assert collect_facts._toolkit() == {"path": str(home), "version": "unknown"}
     (home / "x86_64-linux").mkdir()
     (home / "x86_64-linux" / "ascend_toolkit_install.info").write_text(
         "package_name=Ascend-cann-toolkit\nversion=8.0.RC1\n"
     )
-    assert diagnosis._toolkit() == {"path": str(home), "version": "8.0.RC1"}
+    assert collect_facts._toolkit() == {"path": str(home), "version": "8.0.RC1"}
 
 
 def write(root, files):

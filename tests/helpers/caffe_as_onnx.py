@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 from onnx_graphs import Builder
 
 from goldwatch.netfiles.caffe_net import Net, initial_state
-from goldwatch.netfiles.prototxt import read_document
+from goldwatch.netfiles.prototxt_edits import read_document
 from goldwatch.testing.caffe_layers import layer_type
 
 

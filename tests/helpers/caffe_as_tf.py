@@ -11,7 +11,7 @@ import numpy as np
 from wire_graph import node, typed
 
 from goldwatch.netfiles.caffe_net import Net, initial_state
-from goldwatch.netfiles.prototxt import read_document
+from goldwatch.netfiles.prototxt_edits import read_document
 from goldwatch.protowire import field, varint
 from goldwatch.testing.caffe_layers import layer_type
 

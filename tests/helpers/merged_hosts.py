@@ -16,8 +16,8 @@ from goldwatch.merging.merge import Merge
 from goldwatch.merging.options import MergeOptions
 from goldwatch.metrics.row import FAIL, NOT_COMPARED, PASS, Row
 from goldwatch.run.options import ComparisonOptions
-from goldwatch.store.network import SUMMARY
 from goldwatch.store.store import RunStore
+from goldwatch.store.stored_networks import SUMMARY
 
 
 class Host:

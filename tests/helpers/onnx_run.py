@@ -14,7 +14,7 @@ import onnx_models as build
 from in_process import run_here
 from onnx_device import on_device, write_model
 
-from goldwatch.testing.dump import write_files
+from goldwatch.testing.device_dump import write_files
 
 
 class OnnxRun:

@@ -11,7 +11,7 @@ from onnx import helper
 from onnx_device import on_device, write_model
 
 from goldwatch.cure.run import cure
-from goldwatch.testing.dump import write_files
+from goldwatch.testing.device_dump import write_files
 
 node = helper.make_node
 ATC = "atc --framework=5 --model=net.onnx --output=net --soc_version=Ascend310P3"

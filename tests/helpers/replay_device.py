@@ -8,7 +8,7 @@ from goldwatch.netfiles.caffemodel import read_weights
 from goldwatch.replay.options import ReplayOptions
 from goldwatch.replay.run import replay
 from goldwatch.testing import CaffeNetwork
-from goldwatch.testing.dump import write_files
+from goldwatch.testing.device_dump import write_files
 
 DATA = os.path.join(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "caffe", "resblock"

@@ -8,7 +8,7 @@ import numpy as np
 from goldwatch.adapters.caffe.numpy_backend import NumpyBackend
 from goldwatch.adapters.caffe.saved_tensors import targets_of
 from goldwatch.netfiles.caffe_net import Net, State
-from goldwatch.netfiles.prototxt import Document
+from goldwatch.netfiles.prototxt_edits import Document
 
 
 def text_of(kind, body, bottoms, tops=1):

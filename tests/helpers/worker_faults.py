@@ -99,27 +99,27 @@ class Waits(WorkerPlugin):
         self.gate = gate
 
     def setup(self, worker):
-        from goldwatch.cluster import open_run
+        from goldwatch.cluster import worker_comparison
 
-        compare = open_run.OpenRun._compare
+        compare = worker_comparison.OpenRun._compare
 
         def waits(itself, order):
             self.gate.wait()
             return compare(itself, order)
 
-        open_run.OpenRun._compare = waits
+        worker_comparison.OpenRun._compare = waits
 
 
 class Freezes(WorkerPlugin):
     """The first worker that is to compare stops its parent, the scheduler's process."""
 
     def setup(self, worker):
-        from goldwatch.cluster import open_run
+        from goldwatch.cluster import worker_comparison
 
         def freezes(itself, order):
             os.kill(os.getppid(), signal.SIGSTOP)
 
-        open_run.OpenRun._compare = freezes
+        worker_comparison.OpenRun._compare = freezes
 
 
 class Blind(WorkerPlugin):
@@ -141,12 +141,12 @@ class Forgets(WorkerPlugin):
     """The workers see GOLDEN when they are asked, and no more when they are to compare."""
 
     def setup(self, worker):
-        from goldwatch.cluster import file_probes, open_run
+        from goldwatch.cluster import file_probes, worker_comparison
 
         def forgets(probes, address):
             raise file_probes.NotSeen("worker %s does not see GOLDEN" % address, address)
 
-        open_run.require_seen = forgets
+        worker_comparison.require_seen = forgets
 
 
 class OtherVersion(WorkerPlugin):
@@ -157,9 +157,9 @@ class OtherVersion(WorkerPlugin):
 
     def setup(self, worker):
         if worker.address == self.address:
-            from goldwatch.cluster import open_run
+            from goldwatch.cluster import worker_comparison
 
-            open_run.__version__ = "0.0.1"
+            worker_comparison.__version__ = "0.0.1"
 
 
 class Leaves(WorkerPlugin):
@@ -171,15 +171,15 @@ class Leaves(WorkerPlugin):
     def setup(self, worker):
         if str(worker.name) not in self.names:
             return
-        from goldwatch.cluster import open_run
+        from goldwatch.cluster import worker_comparison
 
-        compare = open_run.OpenRun._compare
+        compare = worker_comparison.OpenRun._compare
 
         def leaves(itself, order):
             worker.loop.add_callback(worker.close)
             return compare(itself, order)
 
-        open_run.OpenRun._compare = leaves
+        worker_comparison.OpenRun._compare = leaves
 
 
 @contextlib.contextmanager
@@ -200,9 +200,9 @@ def version_of_another(version):
 
 def version_after(gate):
     """Make this worker hang as soon as it is asked for goldwatch's version."""
-    from goldwatch.cluster import connecting
+    from goldwatch.cluster import checked_connection
 
-    connecting.goldwatch_version = gate.wait
+    checked_connection.goldwatch_version = gate.wait
 
 
 def shard_folders(dask_worker):

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from in_process import run_here
 
-from goldwatch.dumps.container import DumpFile
-from goldwatch.dumps.overflow import parse_record
+from goldwatch.dumps.dump_file import DumpFile
+from goldwatch.dumps.overflow_records import parse_record
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.errors import FormatError
-from goldwatch.inspect.statistics import statistics
+from goldwatch.inspect.tensor_statistics import statistics
 from goldwatch.kinds.kind import MSPROBE, TEXT, WORDS
 from goldwatch.schemas import load_text
 from goldwatch.tensors.tensor import Tensor

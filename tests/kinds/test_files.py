@@ -15,8 +15,8 @@ from in_process import run_here
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.errors import InputError, MissingPath
 from goldwatch.kinds import kind as kinds
-from goldwatch.kinds.advice import model_error
 from goldwatch.kinds.files import kind_of_file
+from goldwatch.kinds.wrong_kind_advice import model_error
 from goldwatch.model import load_model
 
 NODE = b"\x0a\x01x\x12\x0bPlaceholder"

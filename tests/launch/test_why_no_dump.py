@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from goldwatch.config.plan import DumpPlan, ModelDump
-from goldwatch.launch.prepare import ACL, NPU, Prepared
+from goldwatch.config.dump_plan import DumpPlan, ModelDump
+from goldwatch.launch.prepare_dump_configuration import ACL, NPU, Prepared
 from goldwatch.launch.why_no_dump import why_nothing
 
 

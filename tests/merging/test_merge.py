@@ -25,7 +25,7 @@ from merged_hosts import (
 
 import goldwatch
 from goldwatch.errors import FormatError, InputError, UsageError
-from goldwatch.merging import host_run, new_rows
+from goldwatch.merging import host_run_reader, new_row_batches
 from goldwatch.merging.merge import Merge
 from goldwatch.merging.options import MergeOptions, host_names
 from goldwatch.metrics.row import FAIL, NOT_COMPARED, PASS
@@ -37,11 +37,11 @@ from goldwatch.reports.junit import JunitFile
 from goldwatch.reports.markdown import MarkdownFile
 from goldwatch.run.reporting import write_report
 from goldwatch.schemas.documents import check_document
-from goldwatch.store import step_ops as stored_step_ops
-from goldwatch.store.network import GRAPHS
+from goldwatch.store import metrics_over_devices as stored_step_ops
+from goldwatch.store.metrics_over_devices import metrics_of_step_ops, worst_outputs, worst_step_ops
 from goldwatch.store.small_tables import PROVISIONAL
-from goldwatch.store.step_ops import metrics_of_step_ops, worst_outputs, worst_step_ops
 from goldwatch.store.store import RunStore
+from goldwatch.store.stored_networks import GRAPHS
 
 
 def test_two_finished_runs_are_merged(hosts, merging, tmp_path):
@@ -160,18 +160,18 @@ def test_a_merge_follows_runs_that_change_all_the_time(hosts, merging, tmp_path,
     """
     dice = random.Random(seed)
     # A batch of many transactions, between which anything may happen.
-    monkeypatch.setattr(new_rows, "MOST_ROWS", 5 if seed % 2 else 60_000)
+    monkeypatch.setattr(new_row_batches, "MOST_ROWS", 5 if seed % 2 else 60_000)
     out = str(tmp_path / "all")
     hosts[0].begin()
     troubled = set()
-    ask = host_run.Source.ask
+    ask = host_run_reader.Source.ask
 
     def ask_or_not(self, question):
         if self.host in troubled and dice.random() < 0.7:
-            raise host_run.Unreadable(self.host, "a test")
+            raise host_run_reader.Unreadable(self.host, "a test")
         return ask(self, question)
 
-    monkeypatch.setattr(host_run.Source, "ask", ask_or_not)
+    monkeypatch.setattr(host_run_reader.Source, "ask", ask_or_not)
     merge = merging(hosts)
     merge.__enter__()
     for _ in range(40):
@@ -406,7 +406,7 @@ def test_a_silent_watch_is_named_once(hosts, merging):
 def test_rows_are_read_by_id_in_any_order(hosts, ids):
     store = hosts[0].begin().put(*(make_row(number) for number in range(5))).store
     known = [number for (number,) in store.query("SELECT id FROM row ORDER BY id")]
-    with host_run.Reader(hosts[0].folder) as reader:
+    with host_run_reader.Reader(hosts[0].folder) as reader:
         found = reader.rows_at([known[number - 1] for number in ids])
     assert sorted(row.op for row in found) == sorted("op%d" % (number - 1) for number in ids)
     hosts[0].finish()

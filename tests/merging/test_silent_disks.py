@@ -8,7 +8,7 @@ import threading
 import pytest
 from merged_hosts import check_merge, follow_until_quiet, make_row, merge_to_the_end, read_merge
 
-from goldwatch.merging import host_run, new_rows
+from goldwatch.merging import host_run_reader, new_row_batches
 from goldwatch.metrics.row import FAIL, PASS
 from goldwatch.schemas.documents import check_document
 
@@ -20,13 +20,13 @@ def hang(monkeypatch, until):
     """
     gates = {}
 
-    class Waiting(host_run.Reader):
+    class Waiting(host_run_reader.Reader):
         def __init__(self, folder):
             if folder in gates:
                 gates[folder].wait()
             super().__init__(folder)
 
-    monkeypatch.setattr(host_run, "Reader", Waiting)
+    monkeypatch.setattr(host_run_reader, "Reader", Waiting)
 
     def change(one, hangs=True):
         if hangs:
@@ -75,7 +75,7 @@ def test_a_disk_that_stops_answering_is_continued_later(
     """What was begun of its rows is finished later, by another merge, too; the others go on at
     once.
     """
-    monkeypatch.setattr(new_rows, "MOST_ROWS", 5)
+    monkeypatch.setattr(new_row_batches, "MOST_ROWS", 5)
     for host in hosts:
         host.begin().put(
             *(

@@ -11,7 +11,7 @@ from kernels import KERNELS, SETS, rounded, using
 
 from goldwatch.metrics.both_passes import compare_blocks
 from goldwatch.metrics.row import MEASURES
-from goldwatch.metrics.slices import borders, slice_axes
+from goldwatch.metrics.worst_slice import borders, slice_axes
 from goldwatch.tensors.blocks import match_layouts, placed_blocks
 from goldwatch.tensors.dtypes import BFLOAT16, dtype_by_name
 from goldwatch.tensors.tensor import MemorySource, Tensor

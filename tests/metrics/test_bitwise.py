@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goldwatch.dumps.golden import GoldenEntry
+from goldwatch.dumps.golden_set import GoldenEntry
 from goldwatch.errors import NotComparable
 from goldwatch.metrics import bitwise
 from goldwatch.metrics.bitwise import LEAST_DESCRIBED, Bits, compare_bits

@@ -28,8 +28,8 @@ from goldwatch.metrics.compiled.binding import Table
 from goldwatch.metrics.compiled_sums import fused_sums
 from goldwatch.metrics.numpy_kernel import as_reals, fast_sums, load, load_limit, pieces, workspace
 from goldwatch.metrics.row import MEASURES
-from goldwatch.metrics.slice_sums import Needs, SliceAxis
-from goldwatch.metrics.slices import slice_axes
+from goldwatch.metrics.slice_squares import Needs, SliceAxis
+from goldwatch.metrics.worst_slice import slice_axes
 from goldwatch.tensors.dtypes import BFLOAT16, plain_floats
 
 CONTEXT = decimal.Context(prec=60, Emin=-99999, Emax=99999)

@@ -7,15 +7,15 @@ import math
 import numpy as np
 import pytest
 
-from goldwatch.dumps.golden import GoldenEntry
+from goldwatch.dumps.golden_set import GoldenEntry
 from goldwatch.judging.limits import Limits
 from goldwatch.judging.row_judge import RowJudge
 from goldwatch.metrics.accumulator import Accumulator
 from goldwatch.metrics.both_passes import KLPass, compare_blocks
-from goldwatch.metrics.pair import compare_tensors
+from goldwatch.metrics.compare_pair import compare_tensors
 from goldwatch.metrics.pair_task import PairTask, Settings
 from goldwatch.metrics.row import MEASURES, METRICS, PASS, Row
-from goldwatch.metrics.slices import slice_axes
+from goldwatch.metrics.worst_slice import slice_axes
 from goldwatch.tensors.tensor import Tensor
 
 SCORES = np.random.RandomState(3).standard_normal((2, 3, 8, 8)).astype(np.float32)

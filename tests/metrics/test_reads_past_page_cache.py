@@ -11,14 +11,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from goldwatch.dumps.container import DumpFile
-from goldwatch.dumps.golden import GoldenSet
+from goldwatch.dumps.dump_file import DumpFile
+from goldwatch.dumps.golden_set import GoldenSet
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.metrics import reads_past_page_cache
-from goldwatch.metrics.pair import compare_pair
+from goldwatch.metrics.compare_pair import compare_pair
 from goldwatch.metrics.pair_task import PairTask, Settings
 from goldwatch.metrics.row import METRICS, PASS, Row
-from goldwatch.tensors.layouts import convert
+from goldwatch.tensors.layout_conversion import convert
 
 PAGE = 4096
 SHAPE = (16, 32, 50, 20)
@@ -67,8 +67,8 @@ def pair(request, tmp_path, monkeypatch) -> PairTask:
         stored = convert(stored, "NCHW", request.param, SHAPE)
     path = str(tmp_path / "Add.op.1.2.1767323045000000")
     write_dump(path, [], [TensorData(stored, format=request.param, original_shape=SHAPE)])
-    monkeypatch.setattr("goldwatch.metrics.pair.SPLIT_BYTES", 1000)
-    monkeypatch.setattr("goldwatch.metrics.pair._PART_BYTES", 200000)
+    monkeypatch.setattr("goldwatch.metrics.compare_pair.SPLIT_BYTES", 1000)
+    monkeypatch.setattr("goldwatch.metrics.compare_pair._PART_BYTES", 200000)
     monkeypatch.setattr("goldwatch.tensors.blocks.SLAB_BYTES", 100000)
     monkeypatch.setattr(reads_past_page_cache, "_LEAST_BYTES", PAGE)
     row = Row(

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from goldwatch.dumps import TensorData, write_dump
-from goldwatch.dumps.container import DumpFile
-from goldwatch.dumps.golden import GoldenSet
+from goldwatch.dumps.dump_file import DumpFile
+from goldwatch.dumps.golden_set import GoldenSet
 from goldwatch.dumps.slices import JoinedSource
 from goldwatch.metrics import both_passes
-from goldwatch.metrics import pair as pair_module
-from goldwatch.metrics.pair import compare_pair
+from goldwatch.metrics import compare_pair as pair_module
+from goldwatch.metrics.compare_pair import compare_pair
 from goldwatch.metrics.pair_task import PairTask, Settings
 from goldwatch.metrics.row import CHANGED, NOT_COMPARED, PASS, Row
 from goldwatch.run import split_pairs

@@ -6,7 +6,7 @@ import pytest
 
 from goldwatch.netfiles.caffe_net import Net, initial_state
 from goldwatch.netfiles.caffe_params import parameters_of
-from goldwatch.netfiles.prototxt import read_document
+from goldwatch.netfiles.prototxt_edits import read_document
 
 LAYER = (
     'layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 } } }\nlayer { '

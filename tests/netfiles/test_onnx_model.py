@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from goldwatch.errors import FormatError, InputError, MissingPath, TruncatedFile
-from goldwatch.netfiles.onnx_external import check_external, external_range
+from goldwatch.netfiles.onnx_external_data import check_external, external_range
 from goldwatch.netfiles.onnx_model import OnnxModel
 from goldwatch.netfiles.onnx_names import name_nodes
 from goldwatch.netfiles.onnx_types import TYPES

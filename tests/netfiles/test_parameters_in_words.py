@@ -14,8 +14,8 @@ from goldwatch.netfiles.parameters_in_words import (
     onnx_parameters,
     shortened,
 )
-from goldwatch.netfiles.prototxt import Document
-from goldwatch.netfiles.wirefile import WireFile
+from goldwatch.netfiles.protobuf_file import WireFile
+from goldwatch.netfiles.prototxt_edits import Document
 from goldwatch.protowire import field
 
 FLOATS = struct.pack("<2f", 0.5, -2.0)

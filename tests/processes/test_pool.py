@@ -12,7 +12,7 @@ import pytest
 
 from goldwatch.adapters.framework_python import runs
 from goldwatch.doctor import packages
-from goldwatch.launch.prepare import make_golden
+from goldwatch.launch.prepare_dump_configuration import make_golden
 from goldwatch.processes.pool import Child, ProcessDied
 
 _SWALLOWS = """
@@ -27,7 +27,7 @@ except SystemExit:
 _HOLDS_A_LOCK = """
 import sys, threading
 sys.path[:] = {!r}
-from goldwatch.processes.serving import serve
+from goldwatch.processes.child_loop import serve
 held = threading.Thread(target=threading.Event().wait)
 held.start()
 serve({}, {}, {})

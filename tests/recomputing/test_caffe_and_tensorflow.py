@@ -17,7 +17,7 @@ from scene_networks import explanation_kinds, only_suspect
 
 from goldwatch.netfiles.caffemodel import read_weights
 from goldwatch.testing import CaffeNetwork
-from goldwatch.testing.dump import write_files
+from goldwatch.testing.device_dump import write_files
 
 
 class Block:

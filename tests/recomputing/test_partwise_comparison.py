@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from goldwatch.model.op_node import TensorDesc
 from goldwatch.operators import ASCEND, CAFFE, ONNX, TENSORFLOW, Arithmetic, CannotCompute, Node
 from goldwatch.recomputing.input_feeds import Feed
-from goldwatch.recomputing.nodes import Call
-from goldwatch.recomputing.original import NotComputable
+from goldwatch.recomputing.original_model import NotComputable
+from goldwatch.recomputing.original_nodes import Call
 from goldwatch.recomputing.partwise_comparison import Output, PartwiseComparison
 from goldwatch.recomputing.piece import EXACT, Piece
 from goldwatch.recomputing.recorded_tensor import RecordedTensor
-from goldwatch.tensors.layouts import convert
+from goldwatch.tensors.layout_conversion import convert
 from goldwatch.tensors.tensor import Tensor
 
 LARGE = 1 << 40

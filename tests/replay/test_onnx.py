@@ -25,7 +25,7 @@ from goldwatch.naming import compose_golden_name
 from goldwatch.replay.options import ReplayOptions
 from goldwatch.replay.run import replay
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
-from goldwatch.testing.dump import write_files
+from goldwatch.testing.device_dump import write_files
 
 FLOAT = TensorProto.FLOAT
 FAULTS = {

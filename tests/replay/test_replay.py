@@ -24,7 +24,7 @@ from goldwatch.run.options import ComparisonOptions
 from goldwatch.schemas import load_text
 from goldwatch.store.out_folder import OtherResults
 from goldwatch.testing import DeviceModel, DeviceOp
-from goldwatch.testing.model import DeviceTensor
+from goldwatch.testing.device_model import DeviceTensor
 
 STANDIN = os.path.join(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "adapters", "caffe", "standin"

@@ -14,7 +14,7 @@ from goldwatch.replay.options import ReplayOptions
 from goldwatch.replay.run import replay
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
 from goldwatch.testing.caffe_layers import convolution, softmax
-from goldwatch.testing.dump import write_files
+from goldwatch.testing.device_dump import write_files
 
 pytestmark = pytest.mark.tensorflow
 

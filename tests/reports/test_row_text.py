@@ -9,9 +9,9 @@ import pickle
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goldwatch.fast_dataclasses import cached_last
 from goldwatch.metrics.row import METRICS, VERDICTS, Row
 from goldwatch.reports.result_json import row_document, row_text
-from goldwatch.shared_records import cached_last
 
 TEXT = st.text(st.characters(), max_size=6) | st.sampled_from(
     ["", "a/b", 'say "x"', "\udc80", "\ud800", "é\n"]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from goldwatch.diagnosis.summary import summarise
 from goldwatch.dumps.place import Place
 from goldwatch.errors import EnvironmentProblem
-from goldwatch.filesystem.outputs import atomic_text_writer
+from goldwatch.filesystem.atomic_writing import atomic_text_writer
 from goldwatch.judging.limit_parsing import parse_limits
 from goldwatch.judging.limits import Limits
 from goldwatch.metrics.row import METRICS, VERDICTS, Row

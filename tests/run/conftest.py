@@ -15,7 +15,7 @@ from goldwatch.dumps import write_dump
 from goldwatch.run.listed_files import compare_folders
 from goldwatch.run.options import ComparisonOptions
 from goldwatch.run.result import RunResult
-from goldwatch.testing.model import DeviceModel, DeviceOp, DeviceTensor
+from goldwatch.testing.device_model import DeviceModel, DeviceOp, DeviceTensor
 
 TIMESTAMP = 1767323045000000
 

@@ -7,14 +7,14 @@ import os
 import numpy as np
 import pytest
 
-from goldwatch.dumps.container import DumpFile
-from goldwatch.dumps.golden import GoldenSet
+from goldwatch.dumps.dump_file import DumpFile
+from goldwatch.dumps.golden_set import GoldenSet
 from goldwatch.dumps.tree import DumpTree
 from goldwatch.dumps.write import write_dump
 from goldwatch.model.graph import load_model
 from goldwatch.model.row_plan import dumped_op
 from goldwatch.run.file_planner import Planner
-from goldwatch.testing.model import DeviceModel, DeviceOp, DeviceTensor
+from goldwatch.testing.device_model import DeviceModel, DeviceOp, DeviceTensor
 
 STAMP = 1767323045000000
 VALUES = np.arange(24, dtype=np.float32).reshape(2, 3, 4)

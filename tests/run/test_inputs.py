@@ -9,7 +9,7 @@ import numpy as np
 
 from goldwatch.dumps import TensorData, write_dump
 from goldwatch.dumps import listing as listing_module
-from goldwatch.metrics import pair
+from goldwatch.metrics import compare_pair as pair_module
 
 TS = 1767323045000000
 VALUES = np.arange(24, dtype=np.float32).reshape(2, 3, 4) + 1
@@ -61,9 +61,9 @@ def test_two_dumps_are_compared_step_by_step_and_device_by_device(case) -> None:
 
 def test_an_input_equal_to_its_producers_output_is_compared_once(case, monkeypatch) -> None:
     compared = []
-    compare_pair = pair.compare_pair
+    compare_pair = pair_module.compare_pair
     monkeypatch.setattr(
-        pair,
+        pair_module,
         "compare_pair",
         lambda task, settings: compared.append(task.row.tensor) or compare_pair(task, settings),
     )
@@ -178,7 +178,7 @@ def test_a_file_that_changed_during_the_comparison_is_compared_at_the_next_start
     values = np.random.default_rng(5).standard_normal((64, 640)).astype(np.float32)
     case.npy("a", values)
     path = case.dump("target", "", "Relu", "a", [], [values])
-    measure = pair.measure
+    measure = pair_module.measure
 
     def changed(*words):
         found = measure(*words)
@@ -186,7 +186,7 @@ def test_a_file_that_changed_during_the_comparison_is_compared_at_the_next_start
         return found
 
     with monkeypatch.context() as patched:
-        patched.setattr(pair, "measure", changed)
+        patched.setattr(pair_module, "measure", changed)
         assert case.compare().exit_code != 0
     (row,) = case.rows()
     assert (row["verdict"], row["cause"]) == ("not_compared", "changed") and path in row["reason"]

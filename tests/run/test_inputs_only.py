@@ -14,8 +14,8 @@ from in_process import run_here
 from goldwatch.dumps.write import TensorData
 from goldwatch.run.listed_files import compare_folders
 from goldwatch.run.options import ComparisonOptions
-from goldwatch.testing.dump import write_files
-from goldwatch.testing.model import DeviceModel, DeviceOp, DeviceTensor
+from goldwatch.testing.device_dump import write_files
+from goldwatch.testing.device_model import DeviceModel, DeviceOp, DeviceTensor
 
 SEEN = "only inputs were dumped: seen at %s"
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from goldwatch import compare
-from goldwatch.dumps.golden import GoldenEntry
+from goldwatch.dumps.golden_set import GoldenEntry
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.metrics.pair_task import PairTask
 from goldwatch.metrics.row import PASS, Row

@@ -13,8 +13,8 @@ import pytest
 from in_process import run_here
 
 from goldwatch.schemas import load_text
-from goldwatch.testing.dump import write_files
-from goldwatch.testing.model import DeviceModel, DeviceOp, DeviceTensor
+from goldwatch.testing.device_dump import write_files
+from goldwatch.testing.device_model import DeviceModel, DeviceOp, DeviceTensor
 
 SIZE = 2 * 64
 

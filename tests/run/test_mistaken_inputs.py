@@ -13,9 +13,9 @@ from in_process import run_here
 from goldwatch.dumps.place import is_time, place_of, time_order
 from goldwatch.dumps.tree import DumpTree
 from goldwatch.dumps.write import TensorData, write_dump
-from goldwatch.model.graphs import load_models
-from goldwatch.tensors.layouts import convert
-from goldwatch.testing.model import DeviceModel, DeviceOp
+from goldwatch.model.graphs_of_run import load_models
+from goldwatch.tensors.layout_conversion import convert
+from goldwatch.testing.device_model import DeviceModel, DeviceOp
 
 from .test_second_model import fused, half, quantisation, quantised, unfused, write_golden
 

@@ -13,7 +13,7 @@ import pytest
 
 from goldwatch.inspect.tree import inspect_tree
 from goldwatch.naming import parse_dump_name
-from goldwatch.testing.dump import Place, overflow_record, write_files
+from goldwatch.testing.device_dump import Place, overflow_record, write_files
 
 
 def new_form(stream_id, task_id):

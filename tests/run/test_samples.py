@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 import goldwatch
-from goldwatch.dumps.golden import GoldenEntry
+from goldwatch.dumps.golden_set import GoldenEntry
 from goldwatch.errors import UsageError
-from goldwatch.metrics.pair import compare_pair
+from goldwatch.metrics.compare_pair import compare_pair
 from goldwatch.metrics.pair_task import PairTask, Settings
 from goldwatch.metrics.row import MEASURES, PASS, SAMPLED, Row
 from goldwatch.schemas import load_schema
 from goldwatch.tensors.blocks import placed_blocks
 from goldwatch.tensors.geometry import match_layouts
-from goldwatch.tensors.layouts import convert
+from goldwatch.tensors.layout_conversion import convert
 from goldwatch.tensors.tensor import Tensor
 
 SHAPE = (2, 70, 60, 50)
@@ -76,8 +76,8 @@ def test_a_sample_is_spread_over_the_tensor_and_its_parts_add_up(
 def test_metrics_are_those_of_the_sampled_elements(tmp_path, early, monkeypatch) -> None:
     task, golden = pair(tmp_path, noise=0.01)
     if early:
-        monkeypatch.setattr("goldwatch.metrics.pair.SPLIT_BYTES", 1000)
-        monkeypatch.setattr("goldwatch.metrics.pair._PART_BYTES", 20000)
+        monkeypatch.setattr("goldwatch.metrics.compare_pair.SPLIT_BYTES", 1000)
+        monkeypatch.setattr("goldwatch.metrics.compare_pair._PART_BYTES", 20000)
     row = compare_pair(task, Settings(MEASURES, max_elements=50000))
     assert (
         row.warning == SAMPLED
@@ -86,7 +86,7 @@ def test_metrics_are_those_of_the_sampled_elements(tmp_path, early, monkeypatch)
     )
     # The same elements, taken out one by one.
     seen = []
-    from goldwatch.metrics import pair as module
+    from goldwatch.metrics import compare_pair as module
 
     blocks_of = module.blocks_of
 

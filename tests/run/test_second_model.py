@@ -18,7 +18,7 @@ from goldwatch.run.listed_files import compare_folders
 from goldwatch.run.options import ComparisonOptions
 from goldwatch.run.quantised_files import compare_quantised_files
 from goldwatch.schemas import load_schema
-from goldwatch.testing.model import DeviceModel, DeviceOp, DeviceTensor
+from goldwatch.testing.device_model import DeviceModel, DeviceOp, DeviceTensor
 
 
 def half(array, *origin, layout="NC1HWC0"):

@@ -16,14 +16,14 @@ from click.testing import CliRunner
 
 import goldwatch
 from goldwatch.cli.compare import compare
-from goldwatch.dumps.golden import GoldenEntry
+from goldwatch.dumps.golden_set import GoldenEntry
 from goldwatch.metrics.pair_alignment import open_counterpart
 from goldwatch.metrics.pair_task import PairTask
 from goldwatch.metrics.row import PASS, Row
 from goldwatch.metrics.user_metrics import both_sides
 from goldwatch.processes import user_code as usercode
 from goldwatch.schemas import load_schema
-from goldwatch.tensors.layouts import convert
+from goldwatch.tensors.layout_conversion import convert
 from goldwatch.tensors.tensor import Tensor
 
 BIAS = """
@@ -310,8 +310,8 @@ def test_users_metrics_work_for_two_files_and_from_python(network, custom, tmp_p
 
 def test_a_huge_pair_has_users_metrics(network, custom, monkeypatch) -> None:
     network.dump()
-    monkeypatch.setattr("goldwatch.metrics.pair.SPLIT_BYTES", 100)
-    monkeypatch.setattr("goldwatch.metrics.pair._PART_BYTES", 50)
+    monkeypatch.setattr("goldwatch.metrics.compare_pair.SPLIT_BYTES", 100)
+    monkeypatch.setattr("goldwatch.metrics.compare_pair._PART_BYTES", 50)
     monkeypatch.setattr("goldwatch.run.workers._AT_ONCE_BYTES", 0)
     result = goldwatch.compare(
         network.target,

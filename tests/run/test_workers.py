@@ -11,15 +11,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from goldwatch.dumps.container import DumpFile
-from goldwatch.dumps.golden import GoldenSet
+from goldwatch.dumps.dump_file import DumpFile
+from goldwatch.dumps.golden_set import GoldenSet
 from goldwatch.dumps.write import TensorData, write_dump
-from goldwatch.metrics.pair import compare_pair, compare_pairs
+from goldwatch.metrics.compare_pair import compare_pair, compare_pairs
 from goldwatch.metrics.pair_task import PairTask, Settings
 from goldwatch.metrics.row import NOT_COMPARED, PASS, Row
 from goldwatch.run import split_pairs, workers
 from goldwatch.run.workers import Workers
-from goldwatch.tensors.layouts import convert
+from goldwatch.tensors.layout_conversion import convert
 
 
 class Killer:
@@ -119,8 +119,8 @@ def assert_alike(row, other):
 
 
 def split_early(monkeypatch) -> None:
-    monkeypatch.setattr("goldwatch.metrics.pair.SPLIT_BYTES", 1000)
-    monkeypatch.setattr("goldwatch.metrics.pair._PART_BYTES", 20000)
+    monkeypatch.setattr("goldwatch.metrics.compare_pair.SPLIT_BYTES", 1000)
+    monkeypatch.setattr("goldwatch.metrics.compare_pair._PART_BYTES", 20000)
     monkeypatch.setattr("goldwatch.tensors.blocks.SMALL_BYTES", 1000)
 
 
@@ -197,7 +197,7 @@ def test_a_pair_that_kills_its_worker_loses_only_its_own_row(
     pairs, monkeypatch, limit, start
 ) -> None:
     split_early(monkeypatch)
-    monkeypatch.setattr("goldwatch.metrics.pair.SPLIT_BYTES", limit)
+    monkeypatch.setattr("goldwatch.metrics.compare_pair.SPLIT_BYTES", limit)
     deadly = replace(pairs[2], golden=Killer())
     rows = run_all(start(), [[pairs[0], pairs[1]], [deadly], [pairs[3], pairs[4], pairs[5]]])
     assert {name for name, row in rows.items() if row.verdict == NOT_COMPARED} == {"op2:output:0"}
@@ -208,7 +208,7 @@ def test_a_pair_that_kills_its_worker_loses_only_its_own_row(
 def test_equal_tensors_are_compared_once(pairs, monkeypatch) -> None:
     calls = []
     monkeypatch.setattr(
-        "goldwatch.metrics.pair.compare_pair",
+        "goldwatch.metrics.compare_pair.compare_pair",
         lambda task, settings: calls.append(task) or compare_pair(task, settings),
     )
     twin = replace(pairs[0], row=replace(pairs[0].row, tensor="other:input:0", op="other"))

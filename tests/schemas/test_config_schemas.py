@@ -9,7 +9,7 @@ import json
 import jsonschema
 import pytest
 
-from goldwatch.config.plan import NPU_DEFAULTS, DumpPlan
+from goldwatch.config.dump_plan import NPU_DEFAULTS, DumpPlan
 from goldwatch.config.torchair_rules import TORCHAIR_DEFAULTS
 from goldwatch.schemas import load_schema, load_text
 

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from goldwatch.tensors.layouts import convert
+from goldwatch.tensors.layout_conversion import convert
 
 pytest.importorskip("onnxruntime")
 

@@ -335,8 +335,8 @@ def test_a_command_ends_when_its_shell_is_killed(serving, lab, until):
 
 def test_jobs_are_paged_and_the_oldest_ended_ones_are_dropped(tmp_path):
     """However many have been sent since: what waits or runs is kept."""
+    from goldwatch.service.job_queue import STATES, Queue
     from goldwatch.service.job_request import JobRequest
-    from goldwatch.service.queue import STATES, Queue
 
     with contextlib.closing(Queue(str(tmp_path / "state"))) as queue:
         jobs = [queue.add(JobRequest("compare", [], {}, [], None)) for _ in range(7)]

@@ -10,7 +10,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from goldwatch.service.access import OWN_PATHS, Access, Address
 from goldwatch.service.application import make_service
-from goldwatch.service.endpoints import OPEN, SUBMIT
+from goldwatch.service.endpoint import OPEN, SUBMIT
 from goldwatch.service.openapi import openapi_document
 from goldwatch.service.root_folders import Roots
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from in_process import run_here
 
-from goldwatch.dumps.container import DumpFile
+from goldwatch.dumps.dump_file import DumpFile
 from goldwatch.schemas import load_schema
 
 DATA = os.path.join(

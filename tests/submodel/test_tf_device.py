@@ -11,7 +11,7 @@ from wire_graph import const, node, typed
 
 from goldwatch.protowire import field
 from goldwatch.testing import DumpServer
-from goldwatch.testing.model import DeviceModel, DeviceOp, DeviceTensor
+from goldwatch.testing.device_model import DeviceModel, DeviceOp, DeviceTensor
 
 FLOAT = typed(1)
 VALUES = np.random.RandomState(3).standard_normal((2, 3, 4, 20)).astype(np.float16)

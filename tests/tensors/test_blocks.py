@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from goldwatch.errors import FormatError, NotComparable
 from goldwatch.tensors import blocks as module
-from goldwatch.tensors.axes import device_shape
 from goldwatch.tensors.blocks import aligned_blocks, match_layouts, placed_blocks
 from goldwatch.tensors.dtypes import dtype_by_code, dtype_by_numpy
+from goldwatch.tensors.layout_axes import device_shape
 from goldwatch.tensors.tensor import MemorySource, Tensor
 
 from .conftest import slow_pack

@@ -11,7 +11,7 @@ import pytest
 
 from goldwatch.errors import FormatError, InputError, UsageError
 from goldwatch.netfiles.caffemodel import read_weights
-from goldwatch.netfiles.prototxt import read_document
+from goldwatch.netfiles.prototxt_edits import read_document
 from goldwatch.testing.caffe_device import run_on_device
 from goldwatch.testing.caffe_layers import pooling, run_layer
 

@@ -22,7 +22,7 @@ from goldwatch.testing import (
     quota,
     recorded,
 )
-from goldwatch.testing.dump import Place
+from goldwatch.testing.device_dump import Place
 from goldwatch.testing.dump_server import RESERVE_BYTES, cut
 
 

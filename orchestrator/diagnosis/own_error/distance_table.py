@@ -9,7 +9,7 @@ import numpy as np
 
 from ...dumps.place import Place
 from ..observed_ops import ObservedOp, ObservedOps
-from ..op_inputs import Inputs, InputState
+from ..op_input_states import Inputs, InputState
 from ..row_digest import COMPARED, Observation
 from .normal_error import rounding, sum_noise
 

@@ -8,10 +8,10 @@ from typing import Any, Callable, Iterator, List, Mapping, NamedTuple, Optional,
 import numpy as np
 
 from ...dumps.place import Place
+from ...fast_dataclasses import fast_init
 from ...judging.by_recomputation import RecomputationVerdict
-from ...shared_records import fast_init
 from ..observed_ops import ObservedOp
-from ..op_inputs import InputState, root_sum_squares
+from ..op_input_states import InputState, root_sum_squares
 from ..row_digest import Observation
 from .distance_table import DistanceTable
 from .normal_error import HOPELESS, SUSPECT_SCORE, Normal

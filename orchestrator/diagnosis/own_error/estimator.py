@@ -10,11 +10,11 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tu
 import numpy as np
 
 from ...dumps.place import Place
-from ...elements import element_count
+from ...element_types import element_count
 from ...recomputing.golden_formulas import only_moves
 from ...recomputing.repeated_decisions import ORDER
 from ..observed_ops import ObservedOp, ObservedOps
-from ..op_inputs import BAD, Inputs, root_sum_squares
+from ..op_input_states import BAD, Inputs, root_sum_squares
 from ..row_digest import FACTOR_SHARE, Observation
 from .batch_scores import Measure, Outputs, scores
 from .distance_table import DistanceTable, OutputKind, TableEntry, distance_by

@@ -22,8 +22,8 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 import numpy as np
 
+from ...fast_dataclasses import fast_init
 from ...metrics.median import median
-from ...shared_records import fast_init
 from ...tensors.rounding import ROUNDING
 
 Array = Any

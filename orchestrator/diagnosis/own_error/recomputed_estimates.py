@@ -11,12 +11,12 @@ from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from ...dumps.place import Place
-from ...elements import element_count
+from ...element_types import element_count
 from ...judging.by_recomputation import RIGHT, UNKNOWN, RecomputationVerdict
 from ...metrics.row import FAIL, PASS
 from ...text.wording import percent
 from ..observed_ops import ObservedOp, executed_repeatedly
-from ..op_inputs import BAD, GOOD, Inputs, InputState
+from ..op_input_states import BAD, GOOD, Inputs, InputState
 from ..row_digest import Observation
 from .estimate import HIGHEST_SCORE, Estimate, Estimates, TensorEvidence
 from .normal_error import SUSPECT_SCORE, multiplies

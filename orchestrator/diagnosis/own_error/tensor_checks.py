@@ -10,14 +10,14 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from ...elements import element_count
+from ...element_types import element_count
 from ...metrics.patterns import AlignedPair, distinct_values, lattice_step
 from ...metrics.patterns.finding import MASK, Difference
 from ...metrics.row import FAIL
 from ...tensors.rounding import ulp
 from ...text.wording import percent
 from ..observed_ops import ObservedOp
-from ..op_inputs import GOOD, root_sum_squares
+from ..op_input_states import GOOD, root_sum_squares
 from ..row_digest import Observation
 from .distance_table import OutputKind
 from .estimate import Estimate, Estimates, TensorEvidence

@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
+from .aligned_pair import MOST_ELEMENTS, AlignedPair, align
 from .finding import KINDS, Finding
 from .full_walk import Walked, walk
-from .pair import MOST_ELEMENTS, AlignedPair, align
 from .pattern_search import best_of_each, find_patterns, spoiled_sentence
 from .region_patterns import fewest, region_of
 from .value_patterns import distinct_values, lattice_step, within_rounding

@@ -10,7 +10,7 @@ import numpy as np
 from ...tensors.geometry import Geometry
 from ...tensors.golden_order_windows import ordered_windows
 from ...tensors.tensor import Tensor
-from ..slices import MASK
+from ..worst_slice import MASK
 from .element_errors import errors_of
 from .error_shares import SharesByIndex, reals
 from .finding import Finding

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...tensors.golden_order_windows import Window
 from ..masked_elements import REST, masked_apart
-from ..slices import MASK
+from ..worst_slice import MASK
 
 Array = Any
 

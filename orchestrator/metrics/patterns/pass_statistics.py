@@ -7,14 +7,14 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ...tensors.axes import INNER
 from ...tensors.geometry import Geometry
 from ...tensors.golden_order_windows import Window
+from ...tensors.layout_axes import INNER
 from ...tensors.rounding import rounding_of
+from .aligned_pair import AlignedPair
 from .element_errors import Errors, is_bad
 from .error_shares import SharesByIndex
 from .finding import CLAIMED, Finding
-from .pair import AlignedPair
 from .pattern_search import best_of_each, find_patterns, spoiled_sentence
 from .region_patterns import MORE_THAN_OTHERS, fewest, region_of
 from .sampling import PARTS, EvenSample, samples_of

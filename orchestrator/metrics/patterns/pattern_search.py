@@ -6,9 +6,9 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 import numpy as np
 
+from .aligned_pair import AlignedPair
 from .finding import KINDS, Difference, Finding, claimed
 from .layout_patterns import moved
-from .pair import AlignedPair
 from .region_patterns import padding, region
 from .value_patterns import (
     by_index,

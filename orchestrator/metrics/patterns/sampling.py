@@ -8,10 +8,10 @@ from typing import Any, List, Sequence, Tuple
 
 import numpy as np
 
-from ...elements import element_count
+from ...element_types import element_count
 from ...tensors.golden_order_windows import Window
+from .aligned_pair import AlignedPair
 from .error_shares import reals
-from .pair import AlignedPair
 
 Array = Any
 

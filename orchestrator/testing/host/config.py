@@ -12,10 +12,10 @@ from typing import Any, Dict, Mapping, Optional, Tuple
 
 from ...errors import FormatError, UsageError, require_file
 from ...naming import sanitise_device
-from ..faults import KINDS as FILE_FAULTS
-from ..faults import Fault
 from ..op_faults import KINDS as OP_FAULTS
 from ..op_faults import OpFault
+from ..write_faults import KINDS as FILE_FAULTS
+from ..write_faults import Fault
 
 HOST_FILE = "host.json"
 KNOWN_OPS_FILE = "known_ops.txt"
@@ -45,7 +45,7 @@ class HostConfig:
         How many.
     faults
         Texts: a kind of :data:`KINDS`, with ``=OP`` or ``:N`` where it has one;
-        ``KIND=PATTERN[@N]`` of a dump server's (:mod:`goldwatch.testing.faults`);
+        ``KIND=PATTERN[@N]`` of a dump server's (:mod:`goldwatch.testing.write_faults`);
         ``op:NAME=KIND[:N]`` of an op (:mod:`goldwatch.testing.op_faults`).
     delay_s
         A pause behind every dump file.

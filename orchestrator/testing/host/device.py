@@ -11,8 +11,8 @@ import numpy as np
 
 from ... import operators
 from ...operators import Arithmetic, CannotCompute
-from ...recomputing.original import NotComputable
-from ..model import DeviceModel, DeviceOp, DeviceTensor
+from ...recomputing.original_model import NotComputable
+from ..device_model import DeviceModel, DeviceOp, DeviceTensor
 from ..op_faults import OpFault
 from .aipp import Aipp
 from .ir_types import (

@@ -8,11 +8,11 @@ import sys
 import time
 from typing import Dict, Optional
 
-from ...config.plan import DumpPlan, ModelDump
+from ...config.dump_plan import DumpPlan, ModelDump
 from ...tensors.tensor import Tensor
-from ..dump import DeviceDump
+from ..device_dump import DeviceDump
+from ..device_model import DeviceModel
 from ..dump_server import DumpServer
-from ..model import DeviceModel
 from ..statistics_files import statistics_dump
 from .config import HostConfig
 

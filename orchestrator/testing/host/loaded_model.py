@@ -8,9 +8,9 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 import numpy as np
 
-from ...elements import BY_NAME
+from ...element_types import BY_NAME
 from ...model.atc_options import SHAPE, Dynamic, dynamic_of, shapes_from_option
-from ..model import DeviceModel, DeviceOp, DeviceTensor
+from ..device_model import DeviceModel, DeviceOp, DeviceTensor
 from ..op_faults import OpFault
 from .aipp import Aipp
 from .device import Device, Ran

@@ -9,15 +9,15 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 
 import numpy as np
 
-from ...elements import BY_NAME
+from ...element_types import BY_NAME
 from ...errors import InputError
 from ...operators import CAFFE, ONNX, TENSORFLOW
 from ...recomputing.caffe_nodes import CaffeNodes
-from ...recomputing.nodes import Call, OnnxNodes
+from ...recomputing.original_nodes import Call, OnnxNodes
 from ...recomputing.tf_nodes import TfNodes
 from ...submodel.caffe_original import CaffeOriginal
 from ...submodel.onnx_original import OnnxOriginal
-from ...submodel.original import MODEL_INPUTS, read_original
+from ...submodel.read_original import MODEL_INPUTS, read_original
 from ...submodel.tf_original import INPUT_TYPES, TfOriginal
 
 Array = Any
@@ -110,7 +110,7 @@ class Network:
 
     def call(self, number: int) -> Call:
         """Return a node with its attributes and inputs; raises as
-        :meth:`goldwatch.recomputing.nodes.Nodes.call`.
+        :meth:`goldwatch.recomputing.original_nodes.Nodes.call`.
         """
         if number not in self._calls:
             self._calls[number] = self._nodes.call(number)

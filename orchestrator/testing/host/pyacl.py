@@ -16,8 +16,8 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from ...config.written_forms import read_plan
-from ...elements import BY_NAME
+from ...config.dump_plan_formats import read_plan
+from ...element_types import BY_NAME
 from ...errors import GoldwatchError, UsageError
 from ...model.atc_options import BATCH, DIMS, IMAGE_SIZE, SHAPE
 from ...naming import nearest_names

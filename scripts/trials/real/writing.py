@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterable, List, Sequence, Tuple
 import numpy as np
 
 from goldwatch.dumps.write import TensorData
-from goldwatch.testing.dump import DeviceDump, Place, dump_name, write_files
+from goldwatch.testing.device_dump import DeviceDump, Place, dump_name, write_files
 
 from .device import Store, rounded
 from .lowering import Constant, Habit, Lowered, Op, Output

@@ -13,7 +13,7 @@ import pytest
 from host_models import compile_onnx, golden, host_module
 
 from goldwatch.adapters.acl import run as front
-from goldwatch.adapters.acl.codes import explained
+from goldwatch.adapters.acl.error_codes import explained
 from goldwatch.adapters.acl.worker import work
 from goldwatch.errors import EnvironmentProblem, InputError, UsageError
 

@@ -15,7 +15,7 @@ import pytest
 from caffe_formulas import INPUT, W, X, close, conv, manifest_of, values_of
 
 from goldwatch.adapters.caffe.dump import DumpOptions, dump
-from goldwatch.dumps.golden import GoldenSet
+from goldwatch.dumps.golden_set import GoldenSet
 from goldwatch.errors import FormatError, InputError, UsageError
 
 

@@ -19,7 +19,7 @@ from goldwatch.adapters.caffe.inputs import load_item, random_input
 from goldwatch.adapters.caffe.netinputs import NetInput, net_inputs, transform_of
 from goldwatch.errors import FormatError, InputError, MissingPath, UsageError
 from goldwatch.netfiles.caffe_net import Net, State
-from goldwatch.netfiles.prototxt import Document
+from goldwatch.netfiles.prototxt_edits import Document
 
 NET = """
 layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 2 dim: 3 dim: 4 dim: 5 } }

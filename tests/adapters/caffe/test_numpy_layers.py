@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from single_caffe_layer import assert_near, by_numpy, by_opencv, text_of
 
 from goldwatch.adapters.caffe.fillers import bilinear
-from goldwatch.adapters.caffe.layer_table import LAYERS, WEIGHTED, blobs_of
 from goldwatch.adapters.caffe.numpy_backend import NumpyBackend
+from goldwatch.adapters.caffe.numpy_layer_table import LAYERS, WEIGHTED, blobs_of
 from goldwatch.adapters.caffe.saved_tensors import targets_of
 from goldwatch.errors import InputError
 from goldwatch.netfiles.caffe_net import Net, State
-from goldwatch.netfiles.prototxt import Document
+from goldwatch.netfiles.prototxt_edits import Document
 from goldwatch.operators import registry
 
 SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "scripts")

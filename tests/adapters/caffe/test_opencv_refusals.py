@@ -11,11 +11,11 @@ from caffe_formulas import INPUT, X
 from goldwatch.adapters.caffe.dump import DumpOptions, dump
 from goldwatch.adapters.caffe.netinputs import net_inputs
 from goldwatch.adapters.caffe.opencv_backend import OpencvBackend
-from goldwatch.adapters.caffe.opencv_form import normalise
+from goldwatch.adapters.caffe.opencv_rewrite import normalise
 from goldwatch.adapters.caffe.opencv_whitelist import refuse_unknown
 from goldwatch.errors import InputError
 from goldwatch.netfiles.caffe_net import Net, State
-from goldwatch.netfiles.prototxt import Document
+from goldwatch.netfiles.prototxt_edits import Document
 
 REFUSED = {
     'type: "LRN" lrn_param { k: 2 }': "layer L (LRN): parameter lrn_param.k 2",

@@ -7,7 +7,7 @@ import pytest
 from goldwatch.adapters.caffe.shapes import top_shapes
 from goldwatch.errors import InputError
 from goldwatch.netfiles.caffe_net import Net, initial_state
-from goldwatch.netfiles.prototxt import Document
+from goldwatch.netfiles.prototxt_edits import Document
 
 
 def shapes(kind, body, *bottoms):

@@ -15,7 +15,7 @@ import pytest
 from goldwatch.adapters.fx import npu_stand_ins
 from goldwatch.adapters.fx.backend import as_array, numbered
 from goldwatch.adapters.fx.recorder import Recorder, clear, fx_files
-from goldwatch.dumps.golden import GoldenSet
+from goldwatch.dumps.golden_set import GoldenSet
 from goldwatch.naming import parse_fx_name
 from goldwatch.schemas import load_schema
 

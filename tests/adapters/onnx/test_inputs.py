@@ -11,7 +11,7 @@ from in_process import run_here
 from onnx import TensorProto, helper, numpy_helper
 
 from goldwatch.adapters.onnx.narrow_types import decode, encode
-from goldwatch.cli.golden_words import counted
+from goldwatch.cli.golden_messages import counted
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
 
 node = helper.make_node

@@ -508,7 +508,7 @@ def test_evaluations_within_a_training_count_as_runs(tf, golden, script):
 
 def test_three_thousand_tensors_are_converted_in_one_pass(tmp_path, cpu_seconds):
     import tensorflow.compat.v1 as v1
-    from goldwatch.adapters.tensorflow.convert import convert
+    from goldwatch.adapters.tensorflow.debug_run_to_golden import convert
     from goldwatch.adapters.tensorflow.recorder import golden_config, watch_options
 
     graph = v1.Graph()
@@ -530,7 +530,7 @@ def test_three_thousand_tensors_are_converted_in_one_pass(tmp_path, cpu_seconds)
 def test_an_empty_dump_of_a_tensor_over_2_gb_is_refused_and_others_are_saved(tmp_path):
     """A tensor over 2 GB leaves an empty file; the others are saved."""
     import tensorflow.compat.v1 as v1
-    from goldwatch.adapters.tensorflow.convert import convert
+    from goldwatch.adapters.tensorflow.debug_run_to_golden import convert
     from goldwatch.adapters.tensorflow.recorder import golden_config, watch_options
 
     graph = v1.Graph()

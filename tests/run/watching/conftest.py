@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from in_process import run_here
 
-from goldwatch.testing.model import DeviceModel, DeviceOp, DeviceTensor
+from goldwatch.testing.device_model import DeviceModel, DeviceOp, DeviceTensor
 
 STAMP = 1767323045000000
 TIME = "20260102030405"

@@ -11,7 +11,7 @@ from goldwatch.config.requested_ops import read_requested_plan
 from goldwatch.run.options import ComparisonOptions
 from goldwatch.run.watch import Watch
 from goldwatch.run.watch_options import WatchOptions
-from goldwatch.testing.dump import write_files
+from goldwatch.testing.device_dump import write_files
 
 
 def change_model(net, change):

@@ -15,8 +15,8 @@ import sys
 
 import numpy as np
 
-from goldwatch.netfiles.caffe_v1 import v1_type
-from goldwatch.netfiles.prototxt import read_document
+from goldwatch.netfiles.caffe_v1_types import v1_type
+from goldwatch.netfiles.prototxt_edits import read_document
 
 TRAIN, TEST = 0, 1
 __version__ = "1.0.0"

@@ -1,0 +1,95 @@
+"""``goldwatch watch --merge``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from ..errors import UsageError
+from ..merging.merge import Merge, MergeProgress
+from ..merging.options import MOST_ROWS, POLL_S, MergeOptions
+from ..naming import printable
+from ..reports.report_formats import REPORT_FORMATS
+from ..run.watch_end import Signals
+from ..text.width import cut, shorten
+from .notify_option import Notify
+from .printing import columns_of
+from .report_options import no_earlier_reports, planned_reports
+from .result_text import print_result
+from .watch_display import LiveDisplay, stop
+
+if TYPE_CHECKING:
+    from .watch import WatchArguments
+
+TAKEN = {
+    "folders", "out", "merge", "max_rows", "until_idle_s", "poll_s", "on_divergence",
+    "stop_on_divergence", "notify", "strict", "force", "table", "output_format", "quiet",
+    *(name + "_file" for name in REPORT_FORMATS),
+}  # fmt: skip
+"""Of the parameters of ``watch`` those that a merge takes."""
+
+_LEAST_NAME = 12
+
+
+def merge_command(arguments: WatchArguments) -> int:
+    """Merge the runs of several hosts; return the exit code."""
+    _refuse_others(arguments)
+    out = arguments.out
+    options = MergeOptions(
+        sources=arguments.folders,
+        out=out,
+        max_rows=arguments.max_rows or MOST_ROWS,
+        until_idle_s=arguments.until_idle_s,
+        poll_s=POLL_S if arguments.poll_s is None else arguments.poll_s,
+        strict=arguments.strict,
+        on_divergence=arguments.on_divergence,
+        stop_on_divergence=arguments.stop_on_divergence,
+    )
+    planned = planned_reports(arguments, out)
+    with no_earlier_reports(planned, out, arguments.force), LiveDisplay(
+        arguments.quiet
+    ) as display, Notify(arguments.notify, "watch", out, display.say) as notify:
+        merge = Merge(
+            options,
+            arguments.force,
+            display.say,
+            display.on_row,
+            lambda progress: display.show(_live_line(progress)),
+            None if arguments.notify is None else notify.divergence,
+        )
+        with Signals(lambda name: stop(merge, name)), merge:
+            merge.follow()
+            display.clear()
+            result = merge.finish(display.on_stage)
+            display.clear()
+            notify.end(result)
+            print_result(result, arguments, planned)
+            return result.exit_code
+
+
+def _refuse_others(arguments: WatchArguments) -> None:
+    """Refuse options of a comparison: they belong to the watch of each host."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name in TAKEN or not hasattr(arguments, name):
+            continue
+        if getattr(arguments, name) not in (parameter.get_default(context), None, False, ()):
+            option = next(text for text in reversed(parameter.opts) if text.startswith("--"))
+            raise UsageError(
+                "%s does not go with --merge" % option,
+                hint="give it to the watch of each host, which compares",
+            )
+
+
+def _live_line(progress: MergeProgress) -> str:
+    """Return the progress of the merge as one line of a terminal."""
+    states = ", ".join("%d %s" % (count, state) for state, count in progress.states.items())
+    text = "%d rows, %d failed; hosts: %s" % (progress.rows, progress.failed, states)
+    width = (columns_of(sys.stderr) or 100) - 1
+    if progress.first is not None:
+        room = width - len(text) - len("; first ")
+        text += "; first " + shorten(printable(progress.first.tensor), max(_LEAST_NAME, room))
+    return cut(text, width)

@@ -1,0 +1,274 @@
+"""What a result tells of the precision of each operator of one place: its own error, why it has it,
+and how it passes on the errors of others.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+
+import numpy as np
+
+from ..diagnosis.observed_ops import ObservedOp, ObservedOps
+from ..diagnosis.op_input_states import Inputs
+from ..dumps.place import Place
+from ..element_types import BY_GE_NAME
+from ..errors import GoldwatchError, NotComparable
+from ..judging.by_recomputation import RecomputationVerdict
+from ..judging.limits import Subject
+from ..model.graph import ModelGraph
+from ..model.never_dumped import FIXED_TYPES, INPUT_TYPES
+from ..model.op_groups import FOLLOWING_TYPES
+from ..model.op_node import OpNode, TensorDesc, desc_at, execution_key
+from ..operators import CannotCompute
+from ..recomputing.input_feeds import Feed
+from ..recomputing.original_model import NotComputable
+from ..recomputing.piece import rounded
+from ..recomputing.recomputed_output import OutputBesideGolden
+from ..recomputing.recorded_tensor import RecordedTensor
+from ..run.recomputation import ALL, Recomputation
+from ..run.tensor_reader import RunReader
+from .causes import Causes, OpPrecision, with_propagation
+from .choosing_ops import Network
+from .error_propagation import ErrorPropagation
+from .opened_result import OpenedResult, opened_result
+from .output_limits import worst_ratio
+from .own_errors import NARROW, OutputErrors, finite_distance, output_errors
+from .simulated_cure import MOST_ELEMENTS, Rehearsal, rehearsed
+
+Array = Any
+
+OnProgress = Callable[[str, int, int], None]
+
+
+class Measured(NamedTuple):
+    """What a result tells of one place (one device, one step).
+
+    Attributes
+    ----------
+    network
+        How errors are passed on.
+    ops
+        By name, in the order of execution.
+    place, graph
+        The place, and its model.
+    outputs_fail
+        How many outputs of the network are outside their limits, of how many.
+    nodes
+        The names of the original model's nodes; None where it is not known.
+    rehearsal
+        The network as it is computed here; None where something is missing for that.
+    elements
+        Of all its tensors.
+    notes
+        What the user must know.
+    """
+
+    network: Network
+    ops: Mapping[str, OpPrecision]
+    place: Place
+    graph: ModelGraph
+    outputs_fail: Tuple[int, int]
+    nodes: Optional[Set[str]]
+    rehearsal: Optional[Rehearsal]
+    elements: int
+    notes: Tuple[str, ...]
+
+
+def measure(
+    result: str,
+    model: str,
+    original: Optional[str] = None,
+    on_progress: OnProgress = lambda what, done, total: None,
+) -> Measured:
+    """Compute every operator of a result again, and return what that tells; parameters and errors
+    as those of :func:`goldwatch.cure.opened_result.opened_result`.
+    """
+    with opened_result(result, model, original) as opened:
+        return _Measuring(opened, on_progress).measured()
+
+
+class _Measuring:
+    """Measures one place."""
+
+    def __init__(self, opened: OpenedResult, on_progress: OnProgress) -> None:
+        engine = opened.engine
+        self._engine, self._place, self._graph = engine, opened.place, opened.graph
+        self._is_replay, self._on_progress = opened.is_replay, on_progress
+        self._seen = ObservedOps(engine.store.rows("index", opened.place))
+        self._inputs = Inputs(self._seen, engine.graphs)
+        self._recomputation = Recomputation(engine, ALL, opened.original)
+        self._reader = RunReader(engine, self._recomputation)
+        self._causes = Causes(self._seen, self._inputs, self._reader)
+        self._propagation = ErrorPropagation(
+            opened.place,
+            opened.graph,
+            self._seen,
+            self._inputs,
+            None if opened.is_replay else self._recomputation,
+        )
+        self._meet()
+        self._judged: Mapping[Tuple[Place, str, int], RecomputationVerdict] = {}
+        self._ops: Dict[str, OpPrecision] = {}
+        self._added: Dict[Tuple[str, int], Array] = {}
+        self._elements = 0
+
+    def _meet(self) -> None:
+        """Have the files of the place known, so that they can be read again."""
+        root = self._engine.catalogue.root
+        for rel in sorted({op.file for op in self._seen.ops if op.file}):
+            self._engine.meet(rel if rel.startswith("/") else "%s/%s" % (root, rel))
+        self._engine.places.settled = True
+
+    def measured(self) -> Measured:
+        nodes = [node for node in sorted(self._graph.ops, key=execution_key) if _is_computed(node)]
+        ops = [self._op(node) for node in nodes]
+        observed = [op for op in ops if op is not None]
+        self._on_progress("computing again", 0, len(observed))
+        self._judged = self._reader.recompute(self._inputs, observed, [])
+        for node, op in zip(nodes, ops):
+            if op is not None:
+                self._measure(node, op)
+            self._on_progress("measuring", len(self._ops), len(observed))
+        fails = self._propagation.set_limits(self._engine.options.limits)
+        network = self._propagation.network
+        self._ops = with_propagation(self._ops, network)
+        return Measured(
+            network,
+            self._ops,
+            self._place,
+            self._graph,
+            fails,
+            self._recomputation.nodes,
+            None if self._is_replay else self._rehearsal(nodes),
+            self._elements,
+            tuple(self._notes()),
+        )
+
+    def _notes(self) -> List[str]:
+        notes = list(dict.fromkeys(self._recomputation.notes))
+        estimated = [one.name for one in self._ops.values() if one.estimated]
+        if estimated:
+            text = (
+                "%d of %d operators could not be computed again (%s …): of their errors, what "
+                "their inputs do not explain counts"
+            )
+            notes.append(text % (len(estimated), len(self._ops), estimated[0]))
+        if self._is_replay:
+            notes.append(
+                "a replay knows own errors only: they are taken as passed on unchanged; the "
+                "result of compare tells more"
+            )
+        return notes
+
+    def _op(self, node: OpNode) -> Optional[ObservedOp]:
+        op = self._seen.find(self._place, node.name)
+        return op if op is not None and op.outputs else None
+
+    def _measure(self, node: OpNode, op: ObservedOp) -> None:
+        """Add the tensors of one op, and what is known of it."""
+        beside = {one.number: one for one in self._beside(op)}
+        kinds = [_dtype(node, number) for number in op.outputs]
+        dtype = next((kind for kind in (*NARROW[::-1], "float32", "float64") if kind in kinds), "")
+        if not dtype:
+            return
+        self._propagation.begin(node.name, dtype not in NARROW)
+        reads = self._propagation.reads(node, op)
+        incoming = self._propagation.distances(reads)
+        errors: Dict[int, OutputErrors] = {}
+        for number, row in sorted(op.outputs.items()):
+            kind = _dtype(node, number)
+            if kind and row.compared | row.spoiled:
+                narrow = kind if kind in NARROW else "float16"
+                one = output_errors(row, beside.get(number), narrow, incoming, self._is_replay)
+                errors[number] = one
+                self._propagation.add(node, number, one, reads)
+                self._add_difference(node.name, number, kind, one)
+        self._ops[node.name] = self._causes.of(
+            node,
+            op,
+            dtype,
+            errors,
+            {number: self._judged.get((self._place, op.name, number)) for number in op.outputs},
+            {
+                number: self._recomputation.one(self._place, op.name, number)
+                for number in op.outputs
+            },
+        )
+
+    def _beside(self, op: ObservedOp) -> List[OutputBesideGolden]:
+        try:
+            return self._recomputation.outputs_beside_golden(self._place, op.name)
+        except (NotComputable, CannotCompute, NotComparable, GoldwatchError, MemoryError):
+            return []
+
+    def _add_difference(self, name: str, number: int, dtype: str, errors: OutputErrors) -> None:
+        """Keep what an output differs by from one rounding, for the rehearsal."""
+        self._elements += errors.elements
+        beside = errors.beside
+        if self._elements > MOST_ELEMENTS or beside is None or errors.spoiled:
+            return
+        held = rounded(beside.stored, dtype)
+        with np.errstate(all="ignore"):
+            off = np.asarray(beside.actual, np.float32) - np.asarray(held, np.float32)
+        if finite_distance(beside.actual, held) > errors.rounding:
+            self._added[name, number] = np.where(np.isfinite(off), off, np.float32(0.0))
+
+    def _rehearsal(self, nodes: Sequence[OpNode]) -> Optional[Rehearsal]:
+        """Return the network as it is computed here; None where something is missing, or it does
+        not fit into memory.
+        """
+        if self._elements > MOST_ELEMENTS:
+            return None
+        names = []
+        for node in nodes:
+            one = self._ops.get(node.name)
+            narrow = one.dtype if one is not None and one.dtype in NARROW else ""
+            names.append((node.name, narrow, one is not None, one is not None and one.wrong))
+        judges = self._judges()
+        if not judges:
+            return None
+
+        def golden(name: str, index: int) -> Optional[Array]:
+            tensor = self._recomputation.golden(self._place, name, index)
+            return None if tensor is None else RecordedTensor(Feed(tensor, TensorDesc())).wide()
+
+        def judge(values: Mapping[Tuple[int, int], Array], slices: bool) -> float:
+            return max((one(slices, values[value]) for value, one in judges.items()), default=0.0)
+
+        step = partial(self._recomputation.op_function, self._place)
+        return rehearsed(names, step, self._added, golden, judge)
+
+    def _judges(self) -> Dict[Tuple[int, int], Callable[[bool, Array], float]]:
+        """Return what judges each output of the network that has limits, by its value; nothing
+        where one of them cannot be.
+        """
+        judges: Dict[Tuple[int, int], Callable[[bool, Array], float]] = {}
+        for name, output, errors in self._propagation.limited():
+            try:
+                step = self._recomputation.op_function(self._place, name)
+            except (NotComputable, NotComparable, GoldwatchError):
+                return {}
+            value = next((value for value, index in step.outputs if index == output), None)
+            beside, op = errors.beside, self._seen.find(self._place, name)
+            if value is None or beside is None or beside.golden is None or op is None:
+                return {}
+            limits = self._engine.options.limits.for_subject(
+                Subject(op.outputs[output].dtype, op.type, op.name)
+            )
+            judges[value] = partial(worst_ratio, beside.golden, beside.dtype, limits)
+        return judges
+
+
+def _is_computed(node: OpNode) -> bool:
+    return (
+        node.type not in FOLLOWING_TYPES
+        and node.type not in INPUT_TYPES
+        and node.type not in FIXED_TYPES
+    )
+
+
+def _dtype(node: OpNode, number: int) -> str:
+    """Return the type of an output whose errors can be measured; empty of others."""
+    entry = BY_GE_NAME.get(desc_at(node.output_descs, number).dtype)
+    return entry.name if entry is not None and entry.name in (*NARROW, "float32", "float64") else ""

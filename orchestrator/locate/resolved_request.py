@@ -1,0 +1,623 @@
+"""What is decided before anything runs: who makes golden data, what runs the om, which inputs; all
+that is missing, at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from typing import (
+    Callable,
+    List,
+    Mapping,
+    NamedTuple,
+    NoReturn,
+    Optional,
+    Sequence,
+    Tuple,
+    Type,
+    TypeVar,
+)
+
+from ..adapters.caffe.backends import ModulePaths, choose_backend
+from ..adapters.framework_python import resolve_python, runs
+from ..adapters.manifest import golden_files
+from ..adapters.pythons import in_environments, on_path
+from ..adapters.tensorflow.pythons import find_tensorflow_python
+from ..config.dump_size import acl_size
+from ..config.models import Models
+from ..config.path_rules import forbidden_characters
+from ..errors import GoldwatchError, InputError, MissingPath, UsageError
+from ..filesystem.mounts import free_bytes, nearest_folder
+from ..kinds import kind as kinds
+from ..kinds.files import kind_of_file
+from ..launch.atc import Atc, find_atc, toolkit_problem
+from ..launch.prepare_dump_configuration import find_program
+from ..launch.runners import PROGRAM, Runner, find_runners, program
+from ..model.atc_options import SHAPE
+from ..model.graph import load_model
+from ..model.om_inputs import OfflineModel, read_offline_model
+from ..naming import printable
+from ..processes.pool import default_jobs
+from ..text.wording import listed, plural, size_text
+from .input_pairs import InputPair, Paired, named_files, pair_inputs, shown_model
+from .original_model import (
+    CAFFE,
+    OM,
+    ONNX,
+    SAVED_MODEL_FILE,
+    TENSORFLOW,
+    ModelInput,
+    OriginalModel,
+    read_original,
+)
+from .shape_combinations import Shapes, folder_name, parse_shapes, shapes_text
+
+T = TypeVar("T")
+# Measured: docs/design/scale.md.
+_BYTES_PER_S, _SECONDS_PER_PAIR = 0.55e9, 0.0006
+_OMS = (kinds.OM, kinds.OM_JSON)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asks for.
+
+    Attributes
+    ----------
+    model, om
+        The original model (or a second om) and the om, or the om's json where a program is given.
+    out
+        The folder for all that is made.
+    inputs
+        ``NAME=FILE``.
+    om_json
+        The om's json, where it is not to be made with atc.
+    shapes
+        Of a dynamic om the shapes to try (:func:`.shapes.parse_shapes`).
+    runner
+        The runner that is to be taken; None: the first that is there.
+    words
+        A program of the user's own, with ``{om}`` and so on in its words.
+    python, runner_python
+        The Python that has the framework, and the one that has the runner; None: they are looked
+        for.
+    keep
+        Which dumps stay after their comparison.
+    golden
+        Golden data of the very inputs; None: they are made.
+    converting
+        Options that convert the model, or a part of it, again: ``--narrow``, ``--cure``.
+    """
+
+    model: str
+    om: str
+    out: str
+    inputs: Sequence[str] = ()
+    weights: Optional[str] = None
+    om_json: Optional[str] = None
+    seed: int = 0
+    shapes: Optional[str] = None
+    device: int = 0
+    runner: Optional[str] = None
+    words: Sequence[str] = ()
+    python: Optional[str] = None
+    runner_python: Optional[str] = None
+    atc: Optional[str] = None
+    keep: str = "failed"
+    golden: Optional[str] = None
+    converting: Sequence[str] = ()
+
+
+class Problem(NamedTuple):
+    """Something that is missing or wrong, and what to do; ``is_usage``: an option's value is."""
+
+    message: str
+    hint: Optional[str] = None
+    is_usage: bool = False
+
+    @property
+    def text(self) -> str:
+        """Both in one sentence."""
+        return self.message if not self.hint else "%s (%s)" % (self.message, self.hint)
+
+
+@dataclass
+class Case:
+    """One run: of a dynamic om one of several.
+
+    Attributes
+    ----------
+    shapes
+        What ``--shapes`` says of it.
+    name
+        Of its folder below OUT; empty where it is the only one.
+    """
+
+    shapes: Shapes
+    name: str
+    paired: Paired
+
+    @property
+    def pairs(self) -> List[InputPair]:
+        """Its inputs, in the om's order."""
+        return self.paired.pairs
+
+
+@dataclass
+class Plan:
+    """What is decided.
+
+    Attributes
+    ----------
+    atc
+        None where there is none, or none is needed.
+    made_json
+        Whether atc makes the om's json, and nobody gave it.
+    offline, golden_om
+        What the json of the om says; of a second om the same of it.
+    golden_python
+        The Python that has the framework, where another than the running one.
+    framework
+        What makes the golden data, for people.
+    """
+
+    request: Request
+    original: Optional[OriginalModel] = None
+    atc: Optional[Atc] = None
+    made_json: bool = False
+    offline: Optional[OfflineModel] = None
+    golden_om: Optional[OfflineModel] = None
+    runner: Optional[Runner] = None
+    golden_python: Optional[str] = None
+    framework: str = ""
+    cases: List[Case] = field(default_factory=list)
+    problems: List[Problem] = field(default_factory=list)
+    notes: List[str] = field(default_factory=list)
+    dump: str = ""
+    time: str = ""
+
+    def lines(self) -> List[str]:
+        """Return the plan for people."""
+        request = self.request
+        lines = []
+        if self.original is not None:
+            lines.append("model    %s (%s)" % (request.model, self.original.framework))
+        if self.framework:
+            lines.append("golden   %s" % self.framework)
+        if self.offline is not None:
+            chip = ", made for %s" % self.offline.soc_version if self.offline.soc_version else ""
+            made = " by %s" % self.atc.path if self.atc is not None and self.made_json else ""
+            lines.append(
+                "om       %s%s; its json: %s%s" % (request.om, chip, self.offline.path, made)
+            )
+        if self.runner is not None:
+            shown = (
+                " ".join(self.runner.words)
+                if self.runner.name == PROGRAM
+                else "%s of %s" % (self.runner.name, self.runner.where)
+            )
+            lines.append("runner   %s, device %d" % (printable(shown), request.device))
+        for case in self.cases:
+            lines.append(
+                "inputs   %s" % (shapes_text(case.shapes) if case.shapes else "model | om | values")
+            )
+            lines += ["  " + _input_line(pair, request.seed) for pair in case.pairs]
+        if self.dump:
+            lines.append("dump     %s" % self.dump)
+        if self.time:
+            lines.append("time     %s" % self.time)
+        return lines + ["note: " + note for note in self.notes]
+
+    def refuse(self, already_said: bool = False) -> None:
+        """Raise InputError where anything is missing or wrong, UsageError where values of options
+        alone are; ``already_said``: each was said already.
+        """
+        is_usage = all(problem.is_usage for problem in self.problems)
+        kind: Type[GoldwatchError] = UsageError if is_usage else InputError
+        if len(self.problems) == 1:
+            raise kind(self.problems[0].message, hint=self.problems[0].hint)
+        if self.problems:
+            texts = [
+                "%d) %s" % (number, problem.text) for number, problem in enumerate(self.problems, 1)
+            ]
+            message = "nothing was started: %d things are missing or wrong" % len(texts)
+            raise kind(message + ("" if already_said else ": " + "; ".join(texts)))
+
+
+Make = Callable[[str, str, Atc], str]
+"""Makes the json of an om: called with ``model`` or ``golden_model``, the om, and atc; returns the
+json's path.
+"""
+
+
+def make_plan(request: Request, make_json: Make) -> Plan:
+    """Return what is decided; what is missing or wrong is in its ``problems``.
+
+    Raises
+    ------
+    UsageError
+        Options do not go together.
+    InputError
+        MODEL and OM are exchanged.
+    """
+    _refuse_exchanged(request)
+    plan = Plan(request)
+    files, combinations = (
+        named_files(request.inputs),
+        parse_shapes(request.shapes) if request.shapes else [],
+    )
+    if request.words and request.runner is not None:
+        raise UsageError("--runner and a program behind -- exclude each other")
+    plan.original = _tried(plan, lambda: read_original(request.model, request.weights))
+    plan.runner = _runner(plan)
+    plan.offline = _offline(plan, request.om, request.om_json, "model", "OM", make_json)
+    if plan.original is not None and plan.original.kind == OM:
+        plan.golden_om = _offline(plan, request.model, None, "golden_model", "MODEL", make_json)
+        plan.framework = "the second om on the same device"
+        if plan.golden_om is not None:
+            inputs = tuple(
+                ModelInput(each.name, each.dtype, _open_dims(each.shape))
+                for each in plan.golden_om.inputs
+            )
+            plan.original = OriginalModel(OM, request.model, None, inputs)
+        if request.words and "{om}" not in " ".join(request.words):
+            reason = "two oms are to be run, and the program's words do not hold {om}"
+            plan.problems.append(Problem(reason, "put {om} where it takes the om"))
+    elif plan.original is not None and request.golden is None:
+        _find_framework(plan, plan.original)
+    if request.golden is not None:
+        _check_golden(plan, request.golden)
+    _check_out(plan)
+    if request.converting:
+        _check_converting(plan, listed(request.converting, 2, " and "))
+    if (
+        plan.offline is not None
+        and plan.original is not None
+        and (plan.original.kind != OM or plan.golden_om is not None)
+    ):
+        _find_cases(plan, plan.original, plan.offline, files, combinations)
+        _estimate(plan, plan.offline)
+    return plan
+
+
+def _refuse_exchanged(request: Request) -> None:
+    """Raise InputError where MODEL is an om and OM an original model."""
+    model, om = request.model, request.om
+    if not os.path.isfile(model) or kind_of_file(model).name not in _OMS:
+        return
+    if os.path.isfile(om) and kind_of_file(om).name in kinds.ORIGINALS:
+        words = kind_of_file(om).words
+    elif os.path.isfile(os.path.join(om, SAVED_MODEL_FILE)):
+        words = "the folder of a SavedModel"
+    else:
+        return
+    raise InputError(
+        "MODEL and OM are exchanged: %s is %s, %s is %s"
+        % (model, kind_of_file(model).words, om, words),
+        hint="name the original model first: MODEL %s, OM %s" % (om, model),
+    )
+
+
+def _check_golden(plan: Plan, golden: str) -> None:
+    """Find what is wrong with golden data that the user has already."""
+    plan.framework = "%s, as it is" % golden
+    if plan.original is not None and plan.original.kind == OM:
+        raise UsageError(
+            "--golden is for golden data of an original model; a second om is golden itself"
+        )
+    if not os.path.isdir(golden) or not golden_files(golden):
+        plan.problems.append(
+            Problem(
+                "--golden: there are no golden files in %s" % golden, "leave it out: they are made"
+            )
+        )
+
+
+def _check_out(plan: Plan) -> None:
+    """Find why GE would dump nothing into OUT: a blank in its path, say."""
+    path = os.path.abspath(plan.request.out)
+    wrong = forbidden_characters(path)
+    if wrong:
+        reason = "-o: nothing would be dumped into %s: GE allows no %s in dump_path" % (
+            path,
+            " ".join(map(repr, wrong[:10])),
+        )
+        plan.problems.append(Problem(reason, "name a folder without, with -o"))
+
+
+def _check_converting(plan: Plan, options: str) -> None:
+    """Find what is missing to convert the model, or a part of it, again."""
+    if plan.original is not None and plan.original.kind not in (CAFFE, ONNX, TENSORFLOW):
+        reason = (
+            "%s: MODEL is %s, and what is converted is a prototxt, a frozen .pb or an .onnx"
+            % (
+                options,
+                plan.original.framework,
+            )
+        )
+        plan.problems.append(Problem(reason, "give the original model"))
+    elif plan.atc is None and plan.offline is not None:
+        plan.atc = find_atc(named=plan.request.atc)
+        if plan.atc is None:
+            plan.problems.append(
+                Problem(
+                    "%s: atc converts, and is not here: %s" % (options, toolkit_problem()),
+                    "or leave it out",
+                )
+            )
+
+
+def _open_dims(shape: Sequence[int]) -> Tuple[Optional[int], ...]:
+    return tuple(dim if dim >= 0 else None for dim in shape)
+
+
+def _tried(plan: Plan, call: Callable[[], Optional[T]]) -> Optional[T]:
+    """Return what a call does; None, and a problem, where it raises."""
+    try:
+        return call()
+    except UsageError:
+        raise
+    except GoldwatchError as error:
+        plan.problems.append(Problem(error.message, error.hint))
+        return None
+
+
+def _runner(plan: Plan) -> Optional[Runner]:
+    """Return what runs the om; None, and a problem, where nothing can."""
+    request = plan.request
+    if request.words:
+        before = len(plan.problems)
+        _tried(plan, lambda: find_program(request.words))
+        if len(plan.problems) > before:
+            return None
+        if not any("{acl_json}" in word for word in request.words):
+            plan.notes.append(
+                "no word of the program holds {acl_json}: it must give the acl.json that is "
+                "written to aclInit by itself"
+            )
+        return program(request.words)
+    if request.runner_python is not None:
+        resolve_python(request.runner_python)
+    known = find_runners(python=request.runner_python)
+    candidates = [each for each in known if request.runner in (None, each.name)]
+    runner = next((each for each in candidates if each.usable), None)
+    if runner is None:
+        problems = "; ".join("%s: %s" % (each.name, each.problem) for each in candidates)
+        hint = (
+            "or give a program of your own: … -- ./infer --acl {acl_json} --model {om} --input "
+            "{inputs} --output {output}"
+        )
+        plan.problems.append(Problem("nothing here runs an om: %s" % problems, hint))
+    return runner
+
+
+def _offline(
+    plan: Plan, om: str, json_path: Optional[str], name: str, what: str, make_json: Make
+) -> Optional[OfflineModel]:
+    """Return what the json of an om says; it is made with atc where it is not given."""
+    request = plan.request
+    if not os.path.isfile(om):
+        plan.problems.append(
+            Problem(
+                "%s: %s does not exist" % (what, om),
+                "check the path; it is read from the current folder",
+            )
+        )
+        return None
+    kind = kind_of_file(om)
+    path = json_path
+    if kind.name == kinds.OM_JSON:
+        if not request.words or "{om}" in " ".join(request.words):
+            reason = "%s: %s is the json of an om: what is to be run?" % (what, om)
+            plan.problems.append(
+                Problem(reason, "give the .om itself, or a program behind -- that knows it")
+            )
+        path = path or om
+    elif kind.name != kinds.OM:
+        plan.problems.append(
+            Problem("%s: %s is %s, no om" % (what, om, kind.words), "give the .om that atc made")
+        )
+        return None
+    if path is None:
+        plan.made_json = plan.made_json or what == "OM"
+        atc = _tried(plan, lambda: find_atc(named=request.atc) or _no_atc())
+        if atc is None:
+            return None
+        plan.atc = found_atc = atc
+        if plan.original is None or not os.path.isfile(request.om):
+            return None  # That is a problem already: atc need not run for nothing.
+        path = _tried(plan, lambda: make_json(name, om, found_atc))
+    at = path
+    return None if at is None else _tried(plan, lambda: read_offline_model(at))
+
+
+def _no_atc() -> NoReturn:
+    raise InputError(
+        "the om's json cannot be made: %s" % toolkit_problem(),
+        hint="or make it where atc is (atc --mode=1 --om=model.om --json=model.json) and name it "
+        "with -f",
+    )
+
+
+def _find_framework(plan: Plan, original: OriginalModel) -> None:
+    """Find what makes the golden data, or note what is missing for it."""
+    python = plan.request.python
+    if original.kind == CAFFE:
+        chosen = _tried(plan, lambda: choose_backend("auto", python, ModulePaths.of(original.path)))
+        if chosen is not None:
+            plan.framework = "backend %s in %s: %s" % (chosen.backend, chosen.python, chosen.reason)
+        plan.golden_python = python
+    elif original.kind == ONNX:
+        candidates = (
+            [resolve_python(python)]
+            if python is not None
+            else [sys.executable, *on_path("python3", "python"), *in_environments()]
+        )
+        problems: List[str] = []
+        for path in dict.fromkeys(candidates):
+            problem = runs(path, "import numpy, onnxruntime")
+            if problem is None:
+                plan.framework = "onnxruntime in %s, each node by itself" % path
+                plan.golden_python = None if path == sys.executable else path
+                return
+            problems.append("%s: %s" % (path, problem))
+        plan.problems.append(
+            Problem("no Python with onnxruntime was found for the "
+                "golden data; tried %s" % listed(problems, 3, "; "),
+                    "pip install onnxruntime, or name the Python that has it with --python")
+        )  # fmt: skip
+    else:
+        python_found = _tried(plan, lambda: find_tensorflow_python(python, None))
+        if python_found is not None:
+            plan.framework = "TensorFlow in %s" % python_found
+            plan.golden_python = python
+
+
+def _find_cases(
+    plan: Plan,
+    original: OriginalModel,
+    offline: OfflineModel,
+    files: Mapping[str, str],
+    combinations: Sequence[Shapes],
+) -> None:
+    """Find the runs: the requested ones, each gear of a dynamic om, or the only one."""
+    chosen = _chosen_shapes(plan, offline, combinations)
+    if plan.request.golden is not None:
+        missing = [each.name for each in original.inputs if each.name not in files]
+        if missing or len(chosen) > 1:
+            problem = "that of %s is missing" % listed(missing, 4) if missing else "of one shape"
+            plan.problems.append(
+                Problem(
+                    "--golden: golden data are of one run: give the very inputs, %s" % problem,
+                    "-i NAME=FILE",
+                )
+            )
+    names = [folder_name(shapes) for shapes in chosen]
+    for number, shapes in enumerate(chosen or [{}]):
+        paired = pair_inputs(original, offline.inputs, files, shapes)
+        name = names[number] if len(chosen) > 1 else ""
+        if name and names.index(name) != number:
+            name = "%s_%d" % (name, number)
+        plan.cases.append(Case(dict(shapes), name, paired))
+    texts = [
+        text for case in plan.cases for text in [*case.paired.wrong_shapes, *case.paired.problems]
+    ]
+    of_shapes = {text for case in plan.cases for text in case.paired.wrong_shapes}
+    plan.problems += [Problem(text, is_usage=text in of_shapes) for text in dict.fromkeys(texts)]
+    plan.notes += dict.fromkeys(text for case in plan.cases for text in case.paired.notes)
+
+
+def _chosen_shapes(
+    plan: Plan, offline: OfflineModel, combinations: Sequence[Shapes]
+) -> List[Shapes]:
+    dynamic = offline.dynamic
+    chosen: List[Shapes] = list(combinations)
+    if dynamic is not None and not chosen and dynamic.kind != SHAPE:
+        chosen = [
+            {
+                name: shape
+                for name, shape in dynamic.shapes_in_gear(gear).items()
+                if -1 in dynamic.shapes[name]
+            }
+            for gear in dynamic.gears
+        ]
+        plan.notes.append(
+            "the om's %s is dynamic: each of its %s is run; --shapes chooses"
+            % (dynamic.kind, plural(len(chosen), "gear"))
+        )
+    if dynamic is not None and dynamic.kind != SHAPE:
+        known = {name: dynamic.shapes.get(name) for shapes in chosen for name in shapes}
+        for shapes in chosen:
+            if dynamic.gear_of(shapes) is None and all(
+                shape is not None for shape in known.values()
+            ):
+                plan.problems.append(
+                    Problem(
+                        "the om has no gear of %s" % shapes_text(shapes),
+                        "its gears: %s" % _gears(dynamic.gears),
+                        is_usage=True,
+                    )
+                )
+    if dynamic is None and chosen:
+        for shapes in chosen[:1]:
+            plan.notes.append(
+                "the om's shapes are fixed: --shapes %s must be just these" % shapes_text(shapes)
+            )
+    return chosen
+
+
+def _gears(gears: Sequence[Tuple[int, ...]]) -> str:
+    return listed([",".join(map(str, gear)) for gear in gears], 8, "; ")
+
+
+def _estimate(plan: Plan, offline: OfflineModel) -> None:
+    """Estimate the size of the dump, and how long comparing it takes."""
+    graph = load_model(offline.path)
+    size = acl_size({"dump": {"dump_mode": "all", "dump_list": [{}]}}, Models([graph]))
+    runs_ = len(plan.cases)
+    free = free_bytes(nearest_folder(plan.request.out) or os.curdir)
+    plan.dump = "all inputs and outputs: %s%s%s; %s" % (
+        size.text(), " in each of %d runs" % runs_ if runs_ > 1 else "",
+        "; free: %s" % size_text(free) if free is not None else "",
+        {"all": "all stay", "failed": "those that passed are deleted"}.get(plan.request.keep,
+        "each is deleted once it is compared"),
+    )  # fmt: skip
+    if free is not None and plan.request.keep == "all" and size.size_bytes * runs_ > free:
+        plan.problems.append(
+            Problem(
+                "the dumps do not fit: %s, free %s" % (size.text(), size_text(free)),
+                "--keep failed, or another -o",
+            )
+        )
+    seconds = (
+        runs_
+        * (2 * size.size_bytes / _BYTES_PER_S + size.tensors * _SECONDS_PER_PAIR)
+        / default_jobs()
+    )
+    plan.time = (
+        "about %s to compare; how long golden data and the device take is not known beforehand"
+        % _duration(seconds)
+    )
+
+
+def _duration(seconds: float) -> str:
+    return "%d s" % max(1, round(seconds)) if seconds < 90 else "%d min" % round(seconds / 60)
+
+
+def _input_line(pair: InputPair, seed: int) -> str:
+    values = pair.file if pair.file is not None else "random (seed %d)" % seed
+    layout = " " + pair.om.layout if len(pair.om_shape) == 4 else ""
+    name = (
+        pair.model.name
+        if pair.model.name == pair.om.name
+        else "%s (om: %s)" % (pair.model.name, pair.om.name)
+    )
+    om = (
+        "%s %s%s" % (pair.om.dtype, list(pair.om_shape), layout)
+        if pair.image is None
+        else "image %s" % pair.image
+    )
+    extra = "; ".join(note for note in pair.notes if not note.startswith("an image"))
+    return "%s: %s | %s | %s%s" % (
+        printable(name),
+        shown_model(pair.model),
+        om,
+        printable(values),
+        "; " + extra if extra else "",
+    )
+
+
+def out_of(om: str) -> str:
+    """Return the folder that is taken where the user names none: beside nothing of hers, in the
+    current folder.
+    """
+    stem = os.path.splitext(os.path.basename(om))[0] or "model"
+    return stem + "_located"
+
+
+def require_place(out: str) -> None:
+    """Raise MissingPath unless OUT can be a folder."""
+    if os.path.lexists(out) and not os.path.isdir(out):
+        raise MissingPath("-o: %s is not a folder" % out, hint="name a folder, existing or new")

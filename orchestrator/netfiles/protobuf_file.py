@@ -1,0 +1,189 @@
+"""Iterates over and copies a binary protobuf file in place: memory does not depend on its size."""
+
+from __future__ import annotations
+
+import os
+from typing import BinaryIO, Iterable, Iterator, List, NamedTuple, Tuple, Union
+
+from ..errors import FormatError, TruncatedFile, require_file
+from ..filesystem.safe_reading import open_regular, read_at
+from ..protowire import BYTES, VARINT, CutShort, Window, fields_of, read_varints
+
+_COPY_BYTES = 1 << 20
+_LFS = b"version https://git-lfs"
+Span = Tuple[int, int]
+Piece = Union[bytes, Span]
+
+
+class Record(NamedTuple):
+    """One top-level field: its number and wire type, its value (``first`` to ``last``), and
+    ``start``, where its tag begins.
+    """
+
+    number: int
+    wire: int
+    start: int
+    first: int
+    last: int
+
+
+class WireFile:
+    """An open file; use it in a ``with`` block.
+
+    Parameters
+    ----------
+    what
+        Its role in messages, such as ``WEIGHTS``.
+    hint
+        What to give instead of a file that is no such message.
+
+    Attributes
+    ----------
+    window
+        Its bytes, for :func:`goldwatch.protowire.fields_of`.
+    size
+        Its size in bytes.
+
+    Raises
+    ------
+    MissingPath
+        There is no such file.
+    FormatError
+        It is empty, or a Git LFS pointer.
+    """
+
+    def __init__(self, path: str, what: str, hint: str) -> None:
+        require_file(path, what)
+        self.path = path
+        self.hint = hint
+        self._descriptor, self.size = open_regular(path)
+        self.window = Window(self._descriptor, path)
+        try:
+            self._refuse_others()
+        except FormatError:
+            os.close(self._descriptor)
+            raise
+
+    def __enter__(self) -> WireFile:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        os.close(self._descriptor)
+
+    def _refuse_others(self) -> None:
+        if not self.size:
+            raise FormatError("the file is empty", self.path, hint=self.hint)
+        if self.begins(_LFS):
+            raise FormatError(
+                "a pointer of Git LFS, not the file itself",
+                self.path,
+                hint="fetch it: git lfs pull",
+            )
+
+    def begins(self, magic: bytes) -> bool:
+        """Return whether the file begins with these bytes."""
+        return self.window.piece(0, len(magic)) == magic
+
+    def records(self) -> Iterator[Record]:
+        """Yield the top-level fields in order.
+
+        Raises
+        ------
+        TruncatedFile
+            The last one goes on beyond the end of the file.
+        FormatError
+            The file is no protobuf message.
+        """
+        start = 0
+        try:
+            for number, wire, first, last in fields_of(self.window, 0, self.size):
+                yield Record(number, wire, start, first, last)
+                start = last
+        except CutShort as error:
+            message = "cut short: the field at byte %d goes on to byte %d, the file has %d" % (
+                start,
+                error.needed,
+                self.size,
+            )
+            raise TruncatedFile(message, self.path, error.needed, self.size) from error
+        except FormatError as error:
+            raise FormatError(
+                "no protobuf message (%s)" % error.message, self.path, hint=self.hint
+            ) from error
+
+    def inner(self, record: Record) -> Iterator[Tuple[int, int, int, int]]:
+        """Yield the fields of a record as :func:`goldwatch.protowire.fields_of` does; raises
+        FormatError where it is no message.
+        """
+        yield from self.inside(record.first, record.last)
+
+    def inside(self, first: int, last: int) -> Iterator[Tuple[int, int, int, int]]:
+        """Yield the fields of the message from byte ``first`` to ``last``; raises FormatError where
+        there is none.
+        """
+        try:
+            yield from fields_of(self.window, first, last)
+        except FormatError as error:
+            raise FormatError(
+                "the message at byte %d is broken (%s)" % (first, error.message),
+                self.path,
+                hint=self.hint,
+            ) from error
+
+    def text(self, first: int, last: int) -> str:
+        """Return the bytes of a string; those that are not UTF-8 as surrogates."""
+        return self.window.piece(first, last).decode("utf-8", "surrogateescape")
+
+    def copy(self, spans: Iterable[Span], stream: BinaryIO) -> None:
+        """Write byte ranges of the file to a stream, concatenated."""
+        for first, last in _joined(spans):
+            while first < last:
+                piece = read_at(self._descriptor, first, min(_COPY_BYTES, last - first), self.path)
+                if not piece:
+                    raise TruncatedFile(
+                        "the file has become shorter while it was read", self.path, last, first
+                    )
+                stream.write(piece)
+                first += len(piece)
+
+    def write(self, pieces: Iterable[Piece], stream: BinaryIO) -> None:
+        """Write bytes and byte ranges of the file to a stream, concatenated."""
+        for piece in pieces:
+            if isinstance(piece, bytes):
+                stream.write(piece)
+            else:
+                self.copy([piece], stream)
+
+
+def size_of(pieces: Iterable[Piece]) -> int:
+    """Return how many bytes :meth:`WireFile.write` writes."""
+    return sum(len(piece) if isinstance(piece, bytes) else piece[1] - piece[0] for piece in pieces)
+
+
+def signed(value: int) -> int:
+    """Return the number that a varint of 64 bits stands for."""
+    return value - (1 << 64) if value >> 63 else value
+
+
+def numbers_of(file: WireFile, span: Span, field: int) -> List[int]:
+    """Return the numbers of a repeated varint field of a message, packed or not."""
+    numbers: List[int] = []
+    for number, wire, first, last in file.inside(*span):
+        if number == field and wire == VARINT:
+            numbers.append(signed(first))
+        elif number == field and wire == BYTES:
+            numbers += (signed(value) for value in read_varints(file.window, first, last))
+    return numbers
+
+
+def _joined(spans: Iterable[Span]) -> Iterator[Span]:
+    """Yield the ranges with adjacent ones merged."""
+    begin = end = 0
+    for first, last in spans:
+        if first != end:
+            if begin < end:
+                yield begin, end
+            begin = first
+        end = last
+    if begin < end:
+        yield begin, end

@@ -1,0 +1,210 @@
+"""The original model of a replay: its values, and the cut of the nodes that a device op was made
+from."""
+
+from __future__ import annotations
+
+import os
+from typing import Dict, Iterable, List, Sequence, Set, Tuple
+
+from ..errors import InputError
+from ..submodel.caffe_original import CaffeOriginal
+from ..submodel.cut_definition import Cut, reached
+from ..submodel.device_ops import KEEPING
+from ..submodel.onnx_original import OnnxOriginal
+from ..submodel.read_original import Output, outputs_in, read_original
+
+Value = Output
+_JOINS = ("Exit", "RefExit", "Merge", "RefMerge")
+_RANDOM = ("Multinomial", "TruncatedNormal", "ParameterizedTruncatedNormal")
+
+
+class NotComputable(Exception):
+    """Why an op cannot be computed again; its text is shown with the op."""
+
+
+class Original:
+    """A model of Caffe, ONNX or TensorFlow.
+
+    Parameters
+    ----------
+    path
+        A prototxt, an .onnx or a frozen .pb.
+
+    Attributes
+    ----------
+    kind
+        ``caffe``, ``onnx`` or ``tensorflow``.
+    model
+        The model as it is cut.
+    node
+        What its parts are called: ``layer`` or ``node``.
+
+    Raises
+    ------
+    InputError, FormatError, MissingPath
+        The file is of another kind, or broken.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.model = read_original(path)
+        self.kind = self.model.kind
+        self.node = self.model.noun
+        self._values = outputs_in(self.model)
+        self._folded: Set[int] = set()
+
+    def fold(self, computed: Iterable[str]) -> None:
+        """Register the originals of the device ops. In an ONNX model other nodes that only move
+        values are included in cuts.
+
+        The compiler removes such nodes, so their inputs are recorded and their outputs are not.
+        Nodes that depend on shapes alone are included too, unless the device computes them because
+        a shape is unknown before the run.
+        """
+        if isinstance(self.model, OnnxOriginal):
+            device_nodes = {number for name in computed for number in self.model.numbers(name)}
+            self.model.compute_on_device(device_nodes)
+            self._folded = {
+                number
+                for number, kind in enumerate(self.model.types)
+                if kind in KEEPING and number not in device_nodes
+            }
+
+    def has(self, op: str, index: int) -> bool:
+        """Return whether the model has such a value."""
+        return (op, index) in self._values
+
+    def undefined(self, op: str, index: int) -> bool:
+        """Return whether a value is undefined memory: in inference only the first output of
+        TensorFlow's FusedBatchNorm is defined.
+        """
+        numbers = self.model.numbers(op)
+        return (
+            index > 0
+            and bool(numbers)
+            and self.model.types[numbers[0]].startswith("FusedBatchNorm")
+        )
+
+    def joins(self, op: str) -> bool:
+        """Return whether an op is the end of TensorFlow's loop or conditional."""
+        numbers = self.model.numbers(op)
+        return (
+            self.kind == "tensorflow" and bool(numbers) and self.model.types[numbers[0]] in _JOINS
+        )
+
+    def uses_shape_of(self, op: str) -> bool:
+        """Return whether a node uses only the shapes of its inputs."""
+        numbers = self.model.numbers(op)
+        return bool(numbers) and self.model.types[numbers[0]] in ("Shape", "Size", "ShapeN", "Rank")
+
+    def cut(self, originals: Iterable[str], outputs: Sequence[Value]) -> Cut:
+        """Return the cut of those of an op's originals that its outputs need.
+
+        Parameters
+        ----------
+        originals
+            The layers that the op was made from.
+        outputs
+            The values that the op computes; each is of one of the originals.
+
+        Raises
+        ------
+        NotComputable
+            An original is not in the model, an output is another's, or the border cannot be cut.
+        """
+        names = [
+            name for name in originals if self.model.numbers(name) or not self._is_weight(name)
+        ]
+        unknown = [name for name in names if len(self.model.numbers(name)) != 1]
+        if unknown:
+            raise NotComputable(
+                "its original %s is not one %s of %s"
+                % (unknown[0], self.node, os.path.basename(self.path))
+            )
+        members = {self.model.numbers(name)[0] for name in names}
+        foreign = [name for name, _ in outputs if name not in names]
+        if foreign:
+            raise NotComputable(
+                "its output is that of %s, which is none of its originals" % foreign[0]
+            )
+        ends = {self.model.numbers(name)[0] for name, _ in outputs}
+        needed = self._needed(members, ends)
+        for number in sorted(needed):
+            if self._is_random(number):
+                raise NotComputable(
+                    "%s (%s) gives other values each time"
+                    % (self.model.names[number], self.model.types[number])
+                )
+        try:
+            return self.model.cut(needed, (), ends)
+        except InputError as error:
+            raise NotComputable(error.message) from None
+
+    def _needed(self, members: Iterable[int], ends: Iterable[int]) -> List[int]:
+        """Return the members whose data reaches an end through members, and the folded nodes before
+        them."""
+        inside = set(members) | self._folded
+        return sorted(
+            reached(
+                ends,
+                lambda number: (
+                    producer
+                    for producer, _ in self.model.graph.sources[number]
+                    if producer in inside
+                ),
+            )
+        )
+
+    def _is_weight(self, name: str) -> bool:
+        return isinstance(self.model, OnnxOriginal) and self.model.is_weight(name)
+
+    def knows(self, name: str) -> bool:
+        """Return whether an original of a device op is of this model: a node, one in a body of a
+        node, weights.
+        """
+        return bool(self.model.numbers(name)) or name in self.model.inner or self._is_weight(name)
+
+    def _is_random(self, number: int) -> bool:
+        kind = self.model.types[number]
+        if self.kind == "caffe":
+            return kind == "DummyData"
+        if isinstance(self.model, OnnxOriginal):
+            return self.model.is_random(number)
+        return kind.startswith(("Random", "StatelessRandom")) or kind in _RANDOM
+
+
+def caffe_shapes(original: CaffeOriginal) -> Dict[Value, Tuple[int, ...]]:
+    """Return the shapes of all values as the prototxt tells them, as far as the rules of its layers
+    are known.
+    """
+    from ..adapters.caffe.shapes import top_shapes
+
+    net = original.net
+    shapes = dict(original.shapes())
+    shapes_by_name: Dict[Value, Tuple[int, ...]] = {
+        (blob, 0): shapes[-1, number]
+        for number, blob in enumerate(net.inputs)
+        if (-1, number) in shapes
+    }
+    for number, layer in enumerate(net.layers):
+        sources = original.graph.sources[number]
+        if layer.type != "Input" and all(value in shapes for value in sources) and sources:
+            try:
+                shapes.update(
+                    {
+                        (number, index): shape
+                        for index, shape in enumerate(
+                            top_shapes(layer, [shapes[value] for value in sources])
+                        )
+                    }
+                )
+            except InputError:
+                continue  # the framework will say what it thinks of this layer
+    shapes_by_name.update(
+        {
+            (original.names[number], index): shape
+            for (number, index), shape in shapes.items()
+            if number >= 0
+        }
+    )
+    return shapes_by_name

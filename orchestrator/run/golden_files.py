@@ -1,0 +1,319 @@
+"""The golden files, listed or as they arrive: only whole ones count, one that changes counts anew,
+and each step may have its own.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Dict, List, Optional, Set
+
+from ..dumps.completeness import NO_LAW, probe
+from ..dumps.fx_dump_folders import FxFolders
+from ..dumps.golden_set import GoldenSet
+from ..dumps.header import COMPLETE
+from ..dumps.manifest_remarks import MANIFEST_FILE
+from ..dumps.place import Place, is_number
+from ..errors import GoldwatchError
+from ..naming import (
+    MAPPING_FILE,
+    intended_golden_name,
+    is_hash_name,
+    lacks_name_part,
+    parse_dump_name,
+    parse_fx_name,
+    parse_golden_name,
+)
+from ..statistics_dumps.statistics_csv import is_table_of_ops
+from ..store.store import RunStore
+from .file_signature import Signature, look_at
+from .options import EACH, ONE
+
+_RETRY_S = 0.5
+
+
+class Goldens:
+    """Golden files below GOLDEN, in one set for all steps or one set for each.
+
+    Parameters
+    ----------
+    folder
+        GOLDEN, as the user named it.
+    steps
+        ``one``: all files for all steps. ``each``: a step takes the files below GOLDEN/{step}/.
+        ``auto``: a step takes the golden files of GOLDEN/{step}/ where there are such folders with
+        a number for a name, besides what lies elsewhere.
+    dumps_too
+        Whether device dumps count as golden data (not where GOLDEN is TARGET itself).
+    target
+        TARGET, whose folders tell the ranks where GOLDEN is an FX dump of several.
+
+    Attributes
+    ----------
+    changed
+        A file has changed or gone that pairs may have been compared with; whoever plans those
+        pairs anew sets it back.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        steps: str,
+        store: RunStore,
+        dumps_too: bool,
+        target: str = "",
+    ) -> None:
+        self.folder = folder
+        self._below = os.path.join(os.path.realpath(folder), "")
+        self.steps = steps
+        self.store = store
+        self.dumps_too = dumps_too
+        self.changed = False
+        self.revision = 0
+        self.changed_at = time.monotonic()
+        self.file_count = 0
+        self.misnamed: Set[str] = set()
+        self.every = GoldenSet.empty(folder)
+        self._of_step: Dict[str, GoldenSet] = {}
+        self.fx = FxFolders(target)
+        self._own_steps: Set[str] = set()
+        self._shared: Set[str] = set()
+        self._signatures: Dict[str, Signature] = {}
+        self._unwhole: Dict[str, Signature] = {}
+        self._retries: Dict[str, float] = {}
+        self._retried: Set[str] = set()
+        self._mappings: Dict[str, Signature] = {}
+        self._folders: Dict[str, Set[str]] = {}
+        self._real_folders: Dict[str, str] = {}
+        self._inodes: Dict[int, List[str]] = {}
+        self._inodes_of = -1
+
+    def take(self, golden: GoldenSet) -> None:
+        """Take all files of a set that was listed."""
+        self.every = golden
+        for path in self.every.paths():
+            self._share(path)
+        self.revision += 1
+
+    def of(self, place: Place) -> GoldenSet:
+        """Return the set that a place is compared with."""
+        if self.fx and self.steps != ONE:
+            return self._set(self.fx.of(place) or "")
+        return (
+            self._set(place.step)
+            if place.step is not None and self.takes_steps_apart
+            else self.every
+        )
+
+    def lacks(self, place: Place) -> bool:
+        """Tell whether each step has golden data of its own, and that of a place has none."""
+        return (
+            (place.step is not None or bool(self.fx))
+            and self.takes_steps_apart
+            and not len(self.of(place))
+        )
+
+    @property
+    def takes_steps_apart(self) -> bool:
+        """Whether each step is compared with golden data of its own."""
+        return self.steps == EACH or (self.steps != ONE and bool(self._own_steps or self.fx))
+
+    @property
+    def step_names(self) -> List[str]:
+        """The steps that have golden data of their own."""
+        if self.fx:
+            return self.fx.tokens
+        return sorted(self._own_steps, key=lambda step: (len(step), step))
+
+    @property
+    def kind(self) -> str:
+        """What the golden data are, as :attr:`goldwatch.dumps.GoldenSet.kind`."""
+        return self.every.kind
+
+    def _set(self, step: str) -> GoldenSet:
+        if step not in self._of_step:
+            self._of_step[step] = made = GoldenSet.empty(self.folder)
+            for path in sorted(self._shared):
+                made.add(path)
+        return self._of_step[step]
+
+    def _step_of(self, path: str) -> Optional[str]:
+        """Return the step (of an FX dump: the place) whose own a file is; None: it is for all."""
+        above = os.path.join(self.folder, "")
+        # Nearly all: relpath asks for the current folder, twice.
+        rel = path[len(above) :] if path.startswith(above) else os.path.relpath(path, self.folder)
+        parts = rel.split(os.sep)
+        name = parts[-1]
+        if self.steps != ONE and parse_fx_name(name) is not None:
+            return self.fx.add(os.path.dirname(path))
+        if self.steps == EACH:
+            return parts[0] if len(parts) > 1 else None
+        of_step = self.steps != ONE and len(parts) == 2 and is_number(parts[0])
+        return (
+            parts[0]
+            if of_step and (parse_golden_name(name) is not None or is_hash_name(name))
+            else None
+        )
+
+    def _share(self, path: str) -> None:
+        """Add a file to the sets of the steps to which it belongs."""
+        step = self._step_of(path)
+        if step is not None:
+            self._own_steps.add(step)
+            self._set(step).add(path)
+        elif self.steps not in (ONE, EACH):
+            self._shared.add(path)
+            for other in self._of_step.values():
+                other.add(path)
+
+    def shares_file(self, path: str, inode: int) -> bool:
+        """Tell whether a file is golden data under any other name: by a link, or a hard link."""
+        if self._inodes_of != self.revision:
+            self._inodes_of, self._inodes = self.revision, {}
+            for name, signature in self._signatures.items():
+                self._inodes.setdefault(signature.inode, []).append(name)
+        names = self._inodes.get(inode, []) + [
+            name for name, signature in self._unwhole.items() if signature.inode == inode
+        ]
+        return any(os.path.exists(name) and os.path.samefile(name, path) for name in names)
+
+    def signature(self, path: str) -> Optional[Signature]:
+        """Return how a file looked when it was taken; None where it is no golden file."""
+        return self._signatures.get(path) or self._signatures.get(self._named(path))
+
+    def note(self, path: str) -> None:
+        """Record the signature of a file before it is read."""
+        signature = look_at(path)
+        if signature is not None and self._signatures.get(path) != signature:
+            self._signatures[path] = signature
+            self.store.put_file(
+                self._real_path(path), signature.size_bytes, signature.mtime_ns, signature.text
+            )
+
+    def _real_path(self, path: str) -> str:
+        """Return ``os.path.realpath(path)``; the folders of many files are looked at once."""
+        if os.path.islink(path):
+            return os.path.realpath(path)
+        folder, name = os.path.split(path)
+        if folder not in self._real_folders:
+            self._real_folders[folder] = os.path.realpath(folder)
+        return os.path.join(self._real_folders[folder], name)
+
+    def _named(self, path: str) -> str:
+        """Return a path below GOLDEN as the user would write it, for messages."""
+        return (
+            os.path.join(self.folder, path[len(self._below) :])
+            if path.startswith(self._below)
+            else path
+        )
+
+    def look(self, path: str) -> bool:
+        """Look at a file that may have come, changed or gone; tell whether anything was new.
+
+        Must be called inside a transaction of the store.
+        """
+        path = self._named(path)
+        name = os.path.basename(path)
+        if name in (MAPPING_FILE, MANIFEST_FILE):
+            return self._look_at_mapping(path)
+        if not self._is_golden(name) and not (self.dumps_too and is_table_of_ops(path)):
+            if intended_golden_name(name) is not None or lacks_name_part(name):
+                self.misnamed.add(path)
+            return False
+        signature = look_at(path)
+        if signature is None:
+            return self._drop(path)
+        retried = path in self._retried
+        self._retried.discard(path)
+        if signature == self._signatures.get(path) or (
+            signature == self._unwhole.get(path) and not retried
+        ):
+            return False
+        fresh = signature != self._unwhole.get(path)
+        self.changed_at = time.monotonic() if fresh else self.changed_at
+        self.file_count += path not in self._signatures and path not in self._unwhole
+        if not self._whole(path) or look_at(path) != signature:
+            self._drop(path)
+            self._unwhole[path] = signature
+            if fresh:
+                self._retries[path] = time.monotonic() + _RETRY_S
+            return fresh
+        self._take(path)
+        return True
+
+    def _is_golden(self, name: str) -> bool:
+        if is_hash_name(name) or parse_golden_name(name) is not None:
+            return True
+        dump = parse_dump_name(name)
+        return self.dumps_too and dump is not None and dump.kind != "overflow"
+
+    def _whole(self, path: str) -> bool:
+        try:
+            return probe(path).state in (COMPLETE, NO_LAW)
+        except (GoldwatchError, OSError):
+            return False
+
+    def _take(self, path: str) -> None:
+        self._unwhole.pop(path, None)
+        self._retries.pop(path, None)
+        self.changed = self.changed or path in self._signatures
+        self.note(path)
+        self._folders.setdefault(os.path.dirname(path), set()).add(path)
+        self._add(path)
+
+    def _drop(self, path: str) -> bool:
+        self._unwhole.pop(path, None)
+        self._retries.pop(path, None)
+        if self._signatures.pop(path, None) is None:
+            return False
+        self._folders.get(os.path.dirname(path), set()).discard(path)
+        self._shared.discard(path)
+        for golden in (self.every, *self._of_step.values()):
+            golden.discard(path)
+        self.revision += 1
+        self.changed_at = time.monotonic()
+        self.changed = True
+        return True
+
+    def _look_at_mapping(self, path: str) -> bool:
+        signature = look_at(path)
+        if signature is None or self._mappings.get(path) == signature:
+            return False
+        self._mappings[path] = signature
+        self.changed_at = time.monotonic()
+        self._add(path)
+        return True
+
+    def _add(self, path: str) -> None:
+        self.every.add(path)
+        for golden in (
+            self._of_step.values()
+            if os.path.basename(path) in (MAPPING_FILE, MANIFEST_FILE)
+            else ()
+        ):
+            golden.add(path)
+        self._share(path)
+        self.revision += 1
+
+    def known_below(self, folder: str) -> List[str]:
+        """Return the paths of known files in a folder (where that has gone: also below it)."""
+        folder = self._named(folder + os.sep).rstrip(os.sep)
+        folders = [folder]
+        if not os.path.isdir(folder):
+            folders += [other for other in self._folders if other.startswith(folder + os.sep)]
+        return [path for name in folders for path in self._folders.get(name, ())]
+
+    def due(self, now: float) -> List[str]:
+        """Return files that were not whole and are to be looked at again."""
+        paths = [path for path, when in self._retries.items() if when <= now]
+        for path in paths:
+            del self._retries[path]
+            # One more look even where nothing seems changed; after that only a change counts.
+            self._retried.add(path)
+        return paths
+
+    def close(self) -> None:
+        """Take what never became whole as well: its rows then tell what is wrong with it."""
+        for path in list(self._unwhole):
+            if look_at(path) is not None:
+                self._take(path)

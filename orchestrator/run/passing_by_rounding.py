@@ -1,0 +1,292 @@
+"""Rows outside their limits by rounding alone: every operator up to them was computed again from
+the device's own inputs, and is right.
+
+What no operator did wrong is judged as a whole: the limit of the worst slice is for operators that
+leave out a part, which computing has shown they did not. And what fades again, so that the
+network's outputs are within their limits, is no failure; nor is what lies behind a decision that is
+another than golden data's near a tie.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+
+from ..diagnosis.observed_ops import ObservedOp, ObservedOps, executed_repeatedly
+from ..diagnosis.op_input_states import Inputs
+from ..dumps.place import Place
+from ..judging.by_limits import only_default_limits_missed
+from ..judging.by_other_rows import BEHIND, passing_row
+from ..judging.by_recomputation import RIGHT, RecomputationVerdict
+from ..metrics.row import BY_ROUNDING, FAIL, PASS, WORST_SLICE, Row
+from ..model.graph import ModelGraph
+from ..model.never_dumped import no_dump_reason
+from ..model.op_node import OpNode
+from ..store.rowsql import row_key
+from .engine import Engine
+from .recomputation import NONE, Recomputation
+from .tensor_reader import RunReader
+
+REMARK = (
+    "by rounding alone: every operator up to here was computed again from the device's own inputs "
+    "and is right"
+)
+"""Remark on such a row."""
+
+_SAME = 1e-6
+"""How much two distances of the same bytes may differ: they may be summed in another order."""
+
+Key = Tuple[Place, str, int]
+
+
+def judge_by_computing(engine: Engine, reader: RunReader) -> None:
+    """Let rows pass that are outside their limits by rounding alone; those of an earlier start that
+    no longer are fail again.
+    """
+    rows = [
+        row for row in engine.store.rows(verdict=FAIL) if only_default_limits_missed(row.decided_by)
+    ]
+    before = [row for row in engine.store.rows(verdict=PASS) if row.warning == BY_ROUNDING]
+    if not rows and not before:
+        return
+    observed_ops = ObservedOps(engine.store.rows())
+    judged_rows = _judge_rows(engine, observed_ops, reader, [*rows, *before])
+    changed = [_failing(row) for row in judged_rows.fail if row.verdict == PASS]
+    changed += [_passing(row) for row in judged_rows.rounding if row.verdict == FAIL]
+    changed += [passing_row(_failing(row), BEHIND) for row in judged_rows.inherited]
+    engine.put_rows(changed)
+
+
+class _JudgedRows(NamedTuple):
+    """Rows that are outside their limits by rounding alone, those behind a decision that is another
+    than golden data's, and those that fail.
+    """
+
+    rounding: List[Row]
+    inherited: List[Row]
+    fail: List[Row]
+
+
+def _judge_rows(
+    engine: Engine,
+    observed_ops: ObservedOps,
+    reader: RunReader,
+    rows: Sequence[Row],
+    finished: bool = True,
+) -> _JudgedRows:
+    proof = _Proof(engine, observed_ops, reader, [(row.place, row.op) for row in rows], finished)
+    right = [proof.right(row.place, row.op, row.kind, row.tensor_index or 0) for row in rows]
+    proven = [row for row, is_right in zip(rows, right) if is_right]
+    passing = [row for row in proven if _as_a_whole(row)]
+    inherited = [row for row in proven if not _as_a_whole(row) and proof.behind_a_decision(row)]
+    rest = [row for row in proven if row not in passing and row not in inherited]
+    within = {(row.place, row.tensor) for row in [*passing, *inherited]}
+    faded = [row for row in rest if proof.outputs_pass(row.place, within)]
+    fail = [row for row, is_right in zip(rows, right) if not is_right]
+    fail += [row for row in rest if row not in faded]
+    return _JudgedRows([*passing, *faded], inherited, fail)
+
+
+def passing_by_rounding(engine: Engine, place: Place) -> Set[str]:
+    """Return the keys of the failing rows of a place that pass in the end, by what has been dumped
+    so far.
+    """
+    rows = [
+        row
+        for row in engine.store.rows(place=place, verdict=FAIL)
+        if only_default_limits_missed(row.decided_by)
+    ]
+    options = engine.options
+    reader = RunReader(engine, Recomputation(engine, options.recompute, options.original))
+    observed_ops = ObservedOps(engine.store.rows(place=place))
+    judged_rows = _judge_rows(engine, observed_ops, reader, rows, finished=False)
+    return {row_key(row) for row in [*judged_rows.rounding, *judged_rows.inherited]}
+
+
+def may_be_rounding(engine: Engine, place: Place, op: str, kind: str, number: int) -> bool:
+    """Tell whether every operator up to a tensor is right, by what has been dumped so far: then its
+    row may pass in the end.
+    """
+    options = engine.options
+    if options.recompute == NONE or engine.graphs.of(place.model) is None:
+        return False
+    reader = RunReader(engine, Recomputation(engine, options.recompute, options.original))
+    observed_ops = ObservedOps(engine.store.rows(place=place))
+    proof = _Proof(engine, observed_ops, reader, [(place, op)], finished=False)
+    return proof.right(place, op, kind, number)
+
+
+def _as_a_whole(row: Row) -> bool:
+    """Tell whether a row misses no other limit than that of the worst slice."""
+    return all(WORST_SLICE in limit for limit in row.decided_by.split("; "))
+
+
+def _passing(row: Row) -> Row:
+    return row.but(
+        verdict=PASS, reason="; ".join(filter(None, (row.reason, REMARK))), warning=BY_ROUNDING
+    )
+
+
+def _failing(row: Row) -> Row:
+    return row.but(verdict=FAIL, reason=row.reason.replace("; " + REMARK, ""), warning="")
+
+
+class _Proof:
+    """Which operators of a run are right, with all that feed them."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        observed_ops: ObservedOps,
+        reader: RunReader,
+        names: Sequence[Tuple[Place, str]],
+        finished: bool = True,
+    ) -> None:
+        self._engine = engine
+        self._observed_ops = observed_ops
+        self._reader = reader
+        self._inputs = Inputs(observed_ops, engine.graphs)
+        self._known: Dict[Tuple[Place, int], bool] = {}
+        ops: Dict[Tuple[Place, str], ObservedOp] = {}
+        for place, name in names:
+            observed = observed_ops.find(place, name)
+            if observed is not None:
+                ops.setdefault((observed.place, observed.name), observed)
+        self._several = executed_repeatedly(observed_ops.ops) if finished else set()
+        urgent: Dict[Tuple[Place, str], ObservedOp] = {}
+        for op in ops.values():
+            for one in (op, *self._inputs.before(op)):
+                urgent.setdefault((one.place, one.name), one)
+        self._judged: Mapping[Key, RecomputationVerdict] = reader.recompute(
+            self._inputs, list(urgent.values()), []
+        )
+
+    def right(self, place: Place, op: str, kind: str, number: int) -> bool:
+        """Tell whether the operator that made a tensor (an input or output of an op) is right, and
+        all before it.
+        """
+        graph = self._engine.graphs.of(place.model)
+        node = next(iter(graph.ops_named(op)), None) if graph is not None else None
+        if graph is None or node is None:
+            return False
+        if kind != "input":
+            return self._is_right(graph, node, place) and self._golden_is_right(place, node, number)
+        source = node.inputs[number] if number < len(node.inputs) else None
+        producer = graph.producer(node, source[0]) if source is not None else None
+        # What a network is given is no operator's work: where it differs, it is another input.
+        made = producer is not None and no_dump_reason(producer) is None
+        if (
+            producer is None
+            or not made
+            or source is None
+            or not self._as_written(place, node, number, producer, source[1])
+        ):
+            return False
+        return self._is_right(graph, producer, place) and self._golden_is_right(
+            place, producer, source[1]
+        )
+
+    def _as_written(
+        self, place: Place, node: OpNode, number: int, producer: OpNode, output: int
+    ) -> bool:
+        """Tell whether an input is off as far as the output that it is: memory that was overwritten
+        in between is nobody's rounding.
+        """
+        reader, writer = (self._observed_ops.find(place, op.name) for op in (node, producer))
+        read = reader.inputs.get(number) if reader is not None else None
+        written = writer.outputs.get(output) if writer is not None else None
+        if read is None or written is None or not written.compared:
+            return False
+        return (read.nan, read.inf) == (written.nan, written.inf) and math.isclose(
+            read.distance, written.distance, rel_tol=_SAME
+        )
+
+    def _golden_is_right(self, place: Place, node: OpNode, number: int) -> bool:
+        """Tell whether nothing speaks against the golden data of an output: they may be the ones
+        that are wrong.
+        """
+        observed = self._observed_ops.find(place, node.name)
+        output = observed.outputs.get(number) if observed is not None else None
+        return (
+            observed is None
+            or output is None
+            or self._reader.golden_follows(observed, output) is not False
+        )
+
+    def behind_a_decision(self, row: Row) -> bool:
+        """Tell whether something before a row's tensor was decided otherwise than in golden data,
+        near a tie.
+        """
+        observed = self._observed_ops.find(row.place, row.op)
+        before = self._inputs.before(observed) if observed is not None else []
+        return any(output.otherwise for op in before for output in op.outputs.values())
+
+    def outputs_pass(self, place: Place, passing: Set[Tuple[Place, str]]) -> bool:
+        """Tell whether all compared outputs of a place that no other operator reads are within
+        their limits; at least one must be there.
+        """
+        graph = self._engine.graphs.of(place.model)
+        if graph is None:
+            return False
+        last = [self._last(graph, op) for op in graph.ops if op.type == "NetOutput"]
+        last = last or [[op for op in graph.ops if not graph.consumers(op)]]
+        observed = [
+            self._observed_ops.find(place, op.name) for op in (op for ops in last for op in ops)
+        ]
+        outputs = [
+            row for op in observed if op is not None for row in op.outputs.values() if row.compared
+        ]
+        return bool(outputs) and all(
+            row.verdict == PASS or (place, row.tensor) in passing for row in outputs
+        )
+
+    @staticmethod
+    def _last(graph: ModelGraph, op: OpNode) -> List[OpNode]:
+        producers = (graph.producer(op, source[0]) for source in op.inputs if source is not None)
+        return [producer for producer in producers if producer is not None]
+
+    def _is_right(self, graph: ModelGraph, node: OpNode, place: Place) -> bool:
+        """Tell whether an op and all before it are right: one that has no dump by its nature counts
+        as it is fed.
+        """
+        waiting, walked = [node], {node.position}
+        while waiting:
+            at = waiting.pop()
+            known = self._known.get((place, at.position))
+            if known is None:
+                known = self._known[place, at.position] = self._alone(graph, at, place)
+            if not known:
+                return False
+            for source in at.inputs:
+                producer = graph.producer(at, source[0]) if source is not None else None
+                if producer is not None and producer.position not in walked:
+                    walked.add(producer.position)
+                    waiting.append(producer)
+        return True
+
+    def _fed_otherwise(self, graph: ModelGraph, node: OpNode, observed: ObservedOp) -> bool:
+        """Tell whether an op read something else than golden data hold of what nothing computes:
+        the network's input, a constant.
+        """
+        for number, row in observed.inputs.items():
+            source = node.inputs[number] if number < len(node.inputs) else None
+            producer = graph.producer(node, source[0]) if source is not None else None
+            if row.verdict == FAIL and (producer is None or no_dump_reason(producer) is not None):
+                return True
+        return False
+
+    def _alone(self, graph: ModelGraph, node: OpNode, place: Place) -> bool:
+        observed: Optional[ObservedOp] = self._observed_ops.find(place, node.name)
+        if observed is None or (
+            no_dump_reason(node) is not None
+            and not any(row.compared for row in observed.outputs.values())
+        ):
+            return no_dump_reason(node) is not None
+        if (place, node.name) in self._several or self._fed_otherwise(graph, node, observed):
+            return False
+        if observed.outputs and not any(
+            not row.compared or row.different or row.spoiled for row in observed.outputs.values()
+        ):
+            return True  # what equals golden data is right, whoever made it
+        states = [self._judged.get((place, node.name, number)) for number in observed.outputs]
+        return bool(states) and all(one is not None and one.state == RIGHT for one in states)

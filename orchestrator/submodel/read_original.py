@@ -1,0 +1,65 @@
+"""Reads an original model of any framework."""
+
+from __future__ import annotations
+
+import os
+from typing import Set, Tuple, Union
+
+from ..errors import require_file
+from ..filesystem.safe_reading import AnyPath, open_input, path_text
+from .caffe_original import CaffeOriginal
+from .onnx_original import OnnxOriginal
+from .tf_original import INPUT_TYPES, TfOriginal
+
+Original = Union[CaffeOriginal, OnnxOriginal, TfOriginal]
+"""Each has ``kind``, ``names``, ``types``, ``tensors``, ``graph``, ``inner``, ``numbers(name)``,
+``shapes()`` and ``cut(…)``.
+"""
+
+Output = Tuple[str, int]
+"""A node's name and the number of its output."""
+
+MODEL_INPUTS = INPUT_TYPES | {"Input"}
+"""Types of input nodes; besides Caffe's data layers (``is_data``).
+"""
+
+_LOOK_BYTES = 4096
+
+
+def outputs_in(original: Original) -> Set[Output]:
+    """Return all values of a model: the outputs of its nodes, and the blobs of a Caffe net's
+    ``input`` fields.
+    """
+    outputs = {(name, 0) for name in original.input_fields}
+    for name, tensors in zip(original.names, original.tensors):
+        outputs.update(
+            (name, index) for index in range(max(1, len(tensors))) if not tensors or tensors[index]
+        )
+    return outputs
+
+
+def read_original(path: AnyPath) -> Original:
+    """Read a prototxt, a frozen ``.pb`` or an ``.onnx``; without a telling name a file is text when
+    it holds no control characters.
+
+    Raises
+    ------
+    MissingPath
+        There is no such file.
+    InputError, FormatError
+        As :class:`CaffeOriginal`, :class:`TfOriginal` and :class:`OnnxOriginal`: it is none of
+        them, damaged, a SavedModel, …
+    """
+    path = path_text(path, "MODEL")
+    if path.lower().endswith(".onnx"):
+        return OnnxOriginal.read(path)
+    if os.path.isdir(path) or path.endswith((".pb", ".pbtxt")):
+        return TfOriginal.read(path)
+    if path.endswith(".prototxt"):
+        return CaffeOriginal.read(path)
+    require_file(path, "MODEL")
+    with open_input(path) as stream:
+        start = stream.read(_LOOK_BYTES)
+    if start.startswith(b"\x08"):  # the IR version, with which exporters begin
+        return OnnxOriginal.read(path)
+    return TfOriginal.read(path) if any(byte < 9 for byte in start) else CaffeOriginal.read(path)

@@ -1,0 +1,103 @@
+"""What the kernel tells in /proc and /sys, where ``root`` is, and is told by prctl.
+
+Sources of the forms: proc(5), prctl(2), the kernel's cgroup-v2.rst and cgroup-v1/memory.rst.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Dict, Iterator, NamedTuple, Optional, Tuple
+
+from ..errors import InputError
+from ..filesystem.safe_reading import open_input
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+"""Orphans below this process become its children instead of init's."""
+
+_MOST_BYTES = 1 << 20
+"""Files in /proc/sys refuse to be read by much more at once."""
+
+
+def text_of(path: str) -> str:
+    """Return the text of a file of the kernel, at most its first MiB; empty where it cannot be
+    read.
+    """
+    try:
+        with open_input(path) as stream:
+            return stream.read(_MOST_BYTES).decode("utf-8", "replace")
+    except (InputError, OSError):
+        return ""
+
+
+def fields_of(path: str) -> Iterator[Tuple[str, str]]:
+    """Yield (name, value) of a file's lines ``name: value`` up to the first empty one, none when it
+    cannot be read.
+    """
+    for line in text_of(path).split("\n\n")[0].splitlines():
+        name, colon, value = line.partition(":")
+        if colon:
+            yield name.strip(), value.strip()
+
+
+def control_groups(root: str, controller: str) -> Iterator[str]:
+    """Yield the folders of this process's control group and of those above it, the form of version
+    2 or the controller's of version 1.
+    """
+    for line in text_of(os.path.join(root, "proc/self/cgroup")).splitlines():
+        number, _, rest = line.partition(":")
+        names, _, path = rest.partition(":")
+        if number == "0" and not names:
+            top = os.path.join(root, "sys/fs/cgroup")
+        elif controller in names.split(","):
+            top = os.path.join(root, "sys/fs/cgroup", controller)
+        else:
+            continue
+        while True:
+            yield top + path.rstrip("/")
+            if path in ("", "/"):
+                break
+            path = os.path.dirname(path)
+
+
+class Stat(NamedTuple):
+    """A process: its name as the kernel keeps it (15 characters), and when it started, in ticks
+    since the kernel's own start.
+    """
+
+    name: str
+    state: str
+    parent: int
+    session: int
+    started: str
+
+    @property
+    def ended(self) -> bool:
+        """A zombie has ended, too."""
+        return self.state in "ZX"
+
+
+def process(pid: int) -> Optional[Stat]:
+    """Return what the kernel says of a process; None when there is none."""
+    try:
+        with open("/proc/%d/stat" % pid, "rb") as stream:
+            # The name may hold anything, parentheses too.
+            head, _, rest = stream.read().rpartition(b")")
+    except OSError:
+        return None
+    fields = rest.decode().split()
+    return Stat(
+        os.fsdecode(head.partition(b"(")[2]), fields[0], int(fields[1]), int(fields[3]), fields[19]
+    )
+
+
+def processes() -> Dict[int, Stat]:
+    """Return all processes by their number."""
+    stats = ((int(name), process(int(name))) for name in os.listdir("/proc") if name.isdigit())
+    return {pid: stat for pid, stat in stats if stat is not None}
+
+
+def prctl(option: int, value: int) -> None:
+    """Set an attribute of this process."""
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)

@@ -1,0 +1,166 @@
+"""Command lines of the vendor's older tools, mistyped commands, and groups without a command."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from in_process import run_here
+
+from goldwatch.cli.old_tool_commands import new_spelling
+from goldwatch.metrics.row import METRICS
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("compare -m my -g gold -f f.json -out o", "compare my gold -f f.json -o o"),
+        (
+            "compare -g gold -m my -q q.json -cf c.json",
+            "compare my gold --quant-json q.json --unfused-om c.json",
+        ),
+        ("compare -l my -r gold -o o", "compare my gold -o o"),
+        ("compare -m my -g gold -r 1,5,2", "compare my gold --range 1,5,2"),
+        ("compare -tp my -gp gold -o o -q", "compare my gold -o o -q"),
+        (
+            "compare -m 'a b' -g gold -csv -map -alg A,B -- x",
+            "compare 'a b' gold --mapping --metrics A,B -- x",
+        ),
+        (
+            "compare -m offline_data -tp my -gp gold -fr f.json -o o",
+            "compare my gold -f f.json -o o",
+        ),
+        (
+            "compare -tp my -gp gold -cfr u.json -qfr q.json",
+            "compare my gold --unfused-om u.json --quant-json q.json",
+        ),
+        (
+            "compare -m my -g gold -f f.json -op conv -o 0 -out o",
+            "compare-op my gold conv -f f.json --output 0 -o o",
+        ),
+        (
+            "compare my gold -op conv -i 1 -n 20 -ml 9 -ai",
+            "compare-op my gold --input 1 --top 20 --max-rows 9 --rows none conv",
+        ),
+        (
+            "compare -m my -g gold -alg 0,Own,3 -a Own:k=1 -v 2",
+            "compare my gold --metrics %s,Own,%s --metric-args Own:k=1" % METRICS[:4:3],
+        ),
+        ("compare my gold -r 1,5,2 -o o", "compare my gold --range 1,5,2 -o o"),
+        ("watch -m my -g gold -o o", "watch my gold -o o"),
+        ("convert -d my -out o -v 2", "convert my -o o"),
+        ("convert -d my -out o -t npy -f NCHW", "convert my -o o --to npy --layout NCHW"),
+    ],
+)
+def test_a_command_of_the_vendors_older_tools_is_translated(old, new):
+    import shlex
+
+    assert new_spelling(shlex.split(old)) == "goldwatch " + new
+
+
+@pytest.mark.parametrize(
+    "line", ["compare a b -f f.json -o o -q", "inspect -m x", "", "run --acl a -- ./x -m y -g z"]
+)
+def test_other_command_lines_are_not_translated(line):
+    assert new_spelling(line.split()) is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["compare", "-m", "a", "-g", "b", "-o", "o"],
+        ["compare", "-l", "a", "-r", "b", "-o", "o"],
+        ["compare", "-tp", "a", "-gp", "b", "-o", "o"],
+        ["compare", "-mp", "a", "-gp", "b", "-o", "o"],
+        ["compare", "--my_dump_path", "a", "--golden_dump_path", "b", "--output_path", "o"],
+        ["compare", "a", "b", "-o", "o", "-q", "q.json"],
+        ["convert", "a", "-out", "o"],
+    ],
+)
+def test_the_translated_command_is_shown_and_nothing_is_written(words, tmp_path):
+    done = run_here(["goldwatch"] + words, tmp_path)
+    assert done.returncode == 2 and "hint: here this is: goldwatch %s " % words[0] in " ".join(
+        done.stderr.split()
+    ), done.stderr
+    done = run_here(["goldwatch"] + words + ["--format", "json"], tmp_path)
+    assert done.returncode == 2 and json.loads(done.stdout)["error"]["hint"].startswith(
+        "here this is: goldwatch"
+    )
+    assert os.listdir(str(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    "line, command",
+    [
+        (
+            "compare -gm m.onnx -om m.om -i in.bin -c /cann -o out",
+            "goldwatch locate m.onnx m.om -o out -i NAME=FILE (NAME is an input of the model)",
+        ),
+        ("compare my gold -om m.om", "goldwatch locate MODEL m.om"),
+        ("compare --golden-model m.onnx -om m.om -d 1", "goldwatch locate m.onnx m.om --device 1"),
+        ("compare -gm m.pb my", "goldwatch locate m.pb OM"),
+        (
+            "debug compare -gm m.onnx -om m.om -i a.bin,b.bin --input-shape x:1,3",
+            "goldwatch locate m.onnx m.om --shapes x:1,3 -i NAME=FILE -i NAME=FILE",
+        ),
+        ("-m m.onnx -om m.om -o out", "goldwatch locate m.onnx m.om -o out"),
+    ],
+)
+def test_a_command_that_ran_both_models_is_answered_with_the_one_that_does(
+    line, command, tmp_path
+) -> None:
+    done = run_here(["goldwatch", *line.split()], tmp_path)
+    assert done.returncode == 2 and "that ran both models themselves" in done.stderr
+    assert "hint: here one command does this: " + command in done.stderr
+    assert os.listdir(str(tmp_path)) == []
+
+
+def test_a_comparison_of_pytorchs_functions_is_told_what_is_compared_here(tmp_path) -> None:
+    done = run_here(["goldwatch", "compare", "-i", "compare.json", "-o", "out", "-s"], tmp_path)
+    assert done.returncode == 2 and "-i compare.json is an option of ptdbg" in done.stderr
+    assert "goldwatch compare TARGET GOLDEN -o OUT" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words, meant",
+    [
+        (["comparre"], "goldwatch compare"),
+        (["config", "chekc"], "goldwatch config check"),
+        (["golden", "tf", "dmup"], "goldwatch golden tf dump"),
+        (["golden", "caffe", "deinplase"], "goldwatch golden caffe deinplace"),
+        (["check", "acl.json"], "goldwatch config check"),
+        (["overflow"], "goldwatch inspect --stats"),
+        (["compare_vector.pyc"], "goldwatch compare"),
+        (["msaccucmp.py"], "goldwatch compare"),
+        (["golden", "tensorflow"], "goldwatch golden tf"),
+    ],
+)
+def test_a_mistyped_command_is_refused_with_the_likely_one(words, meant, tmp_path):
+    done = run_here(["goldwatch"] + words, tmp_path)
+    assert done.returncode == 2 and "did you mean '%s'?" % meant in " ".join(
+        done.stderr.split()
+    ), done.stderr
+
+
+def test_a_command_like_no_other_is_refused_without_a_suggestion(tmp_path):
+    done = run_here(["goldwatch", "qqqqqqqq"], tmp_path)
+    assert (
+        done.returncode == 2
+        and "there is no command 'qqqqqqqq'" in done.stderr
+        and "did you mean" not in done.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["config"], ["golden"], ["golden", "tf"], ["golden", "caffe"], ["golden", "onnx"]]
+)
+def test_a_group_by_itself_prints_its_help_once(words, tmp_path):
+    done = run_here(["goldwatch"] + words, tmp_path)
+    assert (
+        done.returncode == 0
+        and done.stdout.count("Usage:") == 1
+        and "Commands:" in done.stdout
+        and done.stderr == ""
+    )
+    assert done.stdout == run_here(["goldwatch"] + words + ["--help"], tmp_path).stdout
