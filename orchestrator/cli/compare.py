@@ -34,7 +34,13 @@ from .option_values import parse_metrics, parse_range, parse_select, parse_time
 from .output_file_checks import out_option
 from .printing import say, say_note
 from .progress import ProgressBar
-from .report_options import Reports, no_earlier_reports, planned_reports, report_options
+from .report_options import (
+    Reports,
+    no_earlier_reports,
+    none_left_on_error,
+    planned_reports,
+    report_options,
+)
 from .result_text import ResultArguments, print_result, table_option
 from .user_code_options import CustomArguments, custom_options, user_code
 
@@ -334,22 +340,24 @@ def compare(arguments: CompareArguments) -> int:
     CosineSimilarity=0.999
     """
     target, golden, out = arguments.target, arguments.golden, arguments.out
-    outputs = output_texts(arguments)
-    plan = dumped_plan(arguments.plan)
-    options = make_options(
-        target, golden, out, arguments, plan, outputs, arguments.boxes, arguments.exact
-    )
-    cluster = cluster_address(arguments)
     planned = planned_reports(arguments, out)
-    # Neither a missing path nor a special file is one of two files: the folders' checks name them.
-    plain = [os.path.isfile(path) or os.path.isdir(path) for path in (target, golden)]
-    files = all(plain) and is_file_pair(target, golden)
-    if cluster is not None and files:
-        raise UsageError("--cluster is for folders: two files are compared here")
-    if cluster is not None and options.quantisation and not options.model:
-        raise UsageError(
-            "--cluster compares a device's dumps: a quantised net's own files are compared here"
+    with none_left_on_error(planned):
+        outputs = output_texts(arguments)
+        plan = dumped_plan(arguments.plan)
+        options = make_options(
+            target, golden, out, arguments, plan, outputs, arguments.boxes, arguments.exact
         )
+        cluster = cluster_address(arguments)
+        # Neither a missing path nor a special file is one of two files: the folders' checks name
+        # them.
+        plain = [os.path.isfile(path) or os.path.isdir(path) for path in (target, golden)]
+        files = all(plain) and is_file_pair(target, golden)
+        if cluster is not None and files:
+            raise UsageError("--cluster is for folders: two files are compared here")
+        if cluster is not None and options.quantisation and not options.model:
+            raise UsageError(
+                "--cluster compares a device's dumps: a quantised net's own files are compared here"
+            )
     with no_earlier_reports(planned, out, arguments.force):
         return _compare(arguments, options, planned, cluster, _how_to_compare(options, files))
 

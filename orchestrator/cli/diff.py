@@ -74,8 +74,8 @@ def diff(
         others = {name: other for name, other in requested_files.items() if name != option}
         refuse_replacing(option, path, others, [run_a, run_b])
         refuse_foreign(option, path, option[2:])
-    share = _tolerance(tolerance)
     remove_earlier(requested_files.values())
+    share = _tolerance(tolerance)
     with ProgressBar("reading", quiet) as bar:
         difference = difference_of(run_a, run_b, share, bar.update)
     contents = {"--html": diff_page, "--markdown": markdown, "--junit": junit}

@@ -17,7 +17,12 @@ from .option_values import parse_time
 from .output_file_checks import out_option
 from .printing import say_note
 from .progress import ProgressBar
-from .report_options import no_earlier_reports, planned_reports, report_options
+from .report_options import (
+    no_earlier_reports,
+    none_left_on_error,
+    planned_reports,
+    report_options,
+)
 from .result_text import ResultArguments, print_result, table_option
 
 
@@ -130,21 +135,22 @@ def replay(arguments: _Arguments) -> int:
 
     Example: goldwatch replay dump net.prototxt -f model.json -o replay --result out
     """
-    options = ReplayOptions(
-        arguments.target,
-        arguments.original,
-        arguments.model,
-        arguments.out,
-        arguments.weights,
-        arguments.backend,
-        arguments.python,
-        arguments.ops,
-        read_limit_texts(arguments.limit_texts),
-        arguments.result,
-        parse_time(arguments.time),
-        arguments.layer_files,
-    )
     planned = planned_reports(arguments, arguments.out)
+    with none_left_on_error(planned):
+        options = ReplayOptions(
+            arguments.target,
+            arguments.original,
+            arguments.model,
+            arguments.out,
+            arguments.weights,
+            arguments.backend,
+            arguments.python,
+            arguments.ops,
+            read_limit_texts(arguments.limit_texts),
+            arguments.result,
+            parse_time(arguments.time),
+            arguments.layer_files,
+        )
     with no_earlier_reports(planned, arguments.out, arguments.force):
         with golden_words(), ProgressBar("replaying", arguments.quiet) as bar:
             result = run_replay(

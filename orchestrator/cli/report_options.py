@@ -106,6 +106,18 @@ def _writer(home: str) -> Type[ReportFile]:
 
 
 @contextlib.contextmanager
+def none_left_on_error(planned: Iterable[str]) -> Iterator[None]:
+    """Remove earlier reports where the rest of the command line, or a file that it names, is
+    refused inside: a CI system would take them for this command's.
+    """
+    try:
+        yield
+    except BaseException:
+        remove_earlier(planned)
+        raise
+
+
+@contextlib.contextmanager
 def no_earlier_reports(planned: Reports, out: str, force: bool = False) -> Iterator[None]:
     """Have the reports that are to be written be no earlier run's, whatever happens inside.
 

@@ -43,7 +43,13 @@ from .notify_option import Notify
 from .output_file_checks import out_option
 from .printing import say
 from .proposed_replay import append_replay, planned_replay
-from .report_options import Reports, no_earlier_reports, planned_reports, write_reports
+from .report_options import (
+    Reports,
+    no_earlier_reports,
+    none_left_on_error,
+    planned_reports,
+    write_reports,
+)
 from .result_text import print_end, print_found
 from .watch import WaitingArguments, print_deleted, watch_options
 from .watch_display import LiveDisplay, stop
@@ -137,12 +143,13 @@ def run(arguments: RunArguments) -> int:
     data.bin
     """
     out = arguments.out
-    kind, path = _configuration(arguments)
-    require_grace(arguments.grace)
-    arguments.watch_options().check(_options(".", arguments))
     reports = planned_reports(arguments, out)
-    replaying = planned_replay(arguments.replay, arguments.model, ".", out)
-    find_program(arguments.program)
+    with none_left_on_error(reports):
+        kind, path = _configuration(arguments)
+        require_grace(arguments.grace)
+        arguments.watch_options().check(_options(".", arguments))
+        replaying = planned_replay(arguments.replay, arguments.model, ".", out)
+        find_program(arguments.program)
     with no_earlier_reports(reports, out, arguments.force), LiveDisplay(
         arguments.quiet
     ) as display, Notify(arguments.notify, "run", out, display.say) as notify:

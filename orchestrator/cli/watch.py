@@ -20,7 +20,7 @@ from .compare import ComparisonArguments, comparison_options, dumped_plan, make_
 from .notify_option import Notify, notify_option
 from .output_file_checks import out_option
 from .printing import say
-from .report_options import no_earlier_reports, planned_reports
+from .report_options import no_earlier_reports, none_left_on_error, planned_reports
 from .result_text import print_result
 from .watch_display import LiveDisplay, stop
 
@@ -160,13 +160,15 @@ def watch_command(arguments: WatchArguments) -> int:
         from .watch_merge import merge_command
 
         return merge_command(arguments)
-    if arguments.max_rows is not None:
-        raise UsageError("--max-rows is about the rows of several hosts: it needs --merge")
-    target, golden = two_folders(arguments.folders)
     quiet, out = arguments.quiet, arguments.out
-    options = make_options(target, golden, out, arguments, dumped_plan(arguments.plan))
-    waiting, planned = arguments.watch_options(), planned_reports(arguments, out)
-    waiting.check(options)
+    planned = planned_reports(arguments, out)
+    with none_left_on_error(planned):
+        if arguments.max_rows is not None:
+            raise UsageError("--max-rows is about the rows of several hosts: it needs --merge")
+        target, golden = two_folders(arguments.folders)
+        options = make_options(target, golden, out, arguments, dumped_plan(arguments.plan))
+        waiting = arguments.watch_options()
+        waiting.check(options)
     with no_earlier_reports(planned, out, arguments.force), LiveDisplay(quiet) as display, Notify(
         arguments.notify, "watch", out, display.say
     ) as notify:

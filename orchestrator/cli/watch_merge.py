@@ -16,7 +16,7 @@ from ..run.watch_end import Signals
 from ..text.width import cut, shorten
 from .notify_option import Notify
 from .printing import columns_of
-from .report_options import no_earlier_reports, planned_reports
+from .report_options import no_earlier_reports, none_left_on_error, planned_reports
 from .result_text import print_result
 from .watch_display import LiveDisplay, stop
 
@@ -35,19 +35,20 @@ _LEAST_NAME = 12
 
 def merge_command(arguments: WatchArguments) -> int:
     """Merge the runs of several hosts; return the exit code."""
-    _refuse_others(arguments)
     out = arguments.out
-    options = MergeOptions(
-        sources=arguments.folders,
-        out=out,
-        max_rows=arguments.max_rows or MOST_ROWS,
-        until_idle_s=arguments.until_idle_s,
-        poll_s=POLL_S if arguments.poll_s is None else arguments.poll_s,
-        strict=arguments.strict,
-        on_divergence=arguments.on_divergence,
-        stop_on_divergence=arguments.stop_on_divergence,
-    )
     planned = planned_reports(arguments, out)
+    with none_left_on_error(planned):
+        _refuse_others(arguments)
+        options = MergeOptions(
+            sources=arguments.folders,
+            out=out,
+            max_rows=arguments.max_rows or MOST_ROWS,
+            until_idle_s=arguments.until_idle_s,
+            poll_s=POLL_S if arguments.poll_s is None else arguments.poll_s,
+            strict=arguments.strict,
+            on_divergence=arguments.on_divergence,
+            stop_on_divergence=arguments.stop_on_divergence,
+        )
     with no_earlier_reports(planned, out, arguments.force), LiveDisplay(
         arguments.quiet
     ) as display, Notify(arguments.notify, "watch", out, display.say) as notify:

@@ -225,3 +225,10 @@ def test_a_diff_that_fails_leaves_no_earlier_file_to_be_taken_for_its_own(runs, 
     nowhere = tmp_path / "nowhere"
     done = run_here(["goldwatch", "diff", "good", nowhere, "--junit", path], runs)
     assert done.returncode == 4 and not path.exists()
+
+
+def test_a_diff_with_a_mistyped_tolerance_leaves_no_earlier_file(runs, tmp_path) -> None:
+    path = tmp_path / "d.xml"
+    command = ["goldwatch", "diff", "good", "good", "--junit", path]
+    assert run_here(command, runs).returncode == 0
+    assert run_here([*command, "--tolerance", "much"], runs).returncode == 2 and not path.exists()

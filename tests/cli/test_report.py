@@ -314,6 +314,36 @@ def test_a_ci_job_never_shows_the_reports_of_an_earlier_run_when_this_one_fails(
     assert _stale(compared, *command, *options("out/c.")) == []
 
 
+_COMPARED = ["n/dump", "n/golden", "-f", "n/net.json", "-o"]
+_RUN = ["run", "--acl", "acl.json", "--golden", "n/golden", "-o"]
+
+
+@pytest.mark.parametrize("out", ["out", "new"])
+@pytest.mark.parametrize(
+    "code, words, mistyped",
+    [
+        (4, ["compare", *_COMPARED], ["--limits", "nowhere.json"]),
+        (4, ["compare", *_COMPARED], ["--custom", "nowhere"]),
+        (4, ["compare", *_COMPARED], ["--acl", "nowhere.json"]),
+        (2, ["compare", *_COMPARED], ["--limit", "Cosine=0.9"]),
+        (2, ["compare", *_COMPARED], ["--insecure"]),
+        (4, ["watch", *_COMPARED], ["--limits", "nowhere.json", "--until-idle", "1"]),
+        (2, ["watch", "n/dump", "-o"], ["--until-idle", "1"]),
+        (2, ["watch", "--merge", "n/dump", "-o"], ["--overflow"]),
+        (4, _RUN, ["--limits", "nowhere.json", "--", "true"]),
+        (4, _RUN, ["--", "./no_such_program"]),
+        (2, _RUN, ["--grace", "-1", "--", "true"]),
+        (2, ["replay", "n/dump", "n.prototxt", "-f", "n/net.json", "-o"], ["--limit", "Cosine=1"]),
+    ],
+)
+def test_a_mistyped_option_or_file_leaves_no_report_of_an_earlier_job(
+    compared, out, code, words, mistyped
+) -> None:
+    done = run_here(["goldwatch", *words, out, *options("out/c."), *mistyped], compared)
+    assert done.returncode == code, done.stderr
+    assert not [name for name in os.listdir(str(compared / "out")) if name.startswith("c.")]
+
+
 def test_reports_of_a_run_that_is_not_discarded_stay_when_another_is_refused(compared):
     before = contents(str(compared), "out/c.")
     other = ["goldwatch", "compare", "n/dump", "n/golden", "-o", "out", *options("out/c.")]
