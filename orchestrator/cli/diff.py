@@ -63,8 +63,8 @@ def diff(
 
     Both are folders that compare, watch, run or replay wrote. Where RUN_B computes operators in a
     wider type than RUN_A, it tells whether that cured the network's outputs, and at which price.
-    Exit code: 0 nothing got worse, 1 something did, 3 not the same model or nothing that both have,
-    4 no store that can be read.
+    Exit code: 0 nothing got worse, 1 something did, 3 a run is not finished, not the same model, or
+    nothing that both have, 4 no store that can be read.
 
     Example: goldwatch diff before after --html diff.html
     """
@@ -87,7 +87,7 @@ def diff(
         print_json(difference.document())
     else:
         _print(difference, quiet)
-    if not difference.comparable:
+    if difference.unfinished or not difference.comparable:
         return EXIT_INCOMPLETE
     return EXIT_FAIL if difference.changes[WORSE] else EXIT_PASS
 

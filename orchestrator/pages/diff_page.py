@@ -82,6 +82,8 @@ def _change_of(difference: Difference) -> str:
         return NOT_COMPARED
     if difference.changes[WORSE]:
         return FAIL
+    if difference.unfinished:
+        return NOT_COMPARED
     return PASS if difference.second.verdict == PASS else ""
 
 

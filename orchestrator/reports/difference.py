@@ -175,6 +175,11 @@ class Difference(NamedTuple):
         """Whether it says anything that one run has no more than the other."""
         return self.same_model and not self.apart
 
+    @property
+    def unfinished(self) -> List[Compared]:
+        """The runs that go on or were stopped before their end: what they lack is not decided."""
+        return [run for run in (self.first, self.second) if not run.finished]
+
     def document(self) -> Dict[str, Any]:
         """Return the document of schemas/diff.schema.json."""
         runs = {"a": self.first.document(), "b": self.second.document()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Dict, List
 
 from .difference import KINDS, WORSE, Change, Difference
-from .difference_words import change_words, counts_words, place_words
+from .difference_words import change_words, counts_words, place_words, unfinished_words
 from .junit_text import xml_attribute, xml_text
 
 NAME = "goldwatch diff"
@@ -18,7 +18,8 @@ def junit(difference: Difference) -> str:
     """Return JUnit XML: a suite for each device, model and step of which something changed, with a
     case for each changed tensor, a failure where it got worse; and one for the whole.
 
-    Where the two runs cannot be compared that one is an error, else it has the counts.
+    Where the two runs cannot be compared, or one is not finished, that one is an error, else it
+    has the counts.
     """
     suites: Dict[str, List[str]] = {}
     failures: Dict[str, int] = {}
@@ -58,6 +59,10 @@ def _of_all(difference: Difference) -> str:
     words, error = counts_words(difference), ""
     if not difference.comparable:
         error = '<error type="incomparable" message=%s/>' % xml_attribute(words)
+    elif difference.unfinished:
+        error = '<error type="unfinished" message=%s/>' % xml_attribute(
+            unfinished_words(difference)
+        )
     lines = "\n".join(
         map(
             xml_text,

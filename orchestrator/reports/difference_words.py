@@ -94,6 +94,21 @@ def number(value: float) -> str:
 
 def counts_words(difference: Difference) -> str:
     """Return the last sentence."""
+    return "; ".join(filter(None, (_counts(difference), unfinished_words(difference))))
+
+
+def unfinished_words(difference: Difference) -> str:
+    """Return which run is not finished, and what to do; empty where both are."""
+    runs = [run.out for run in difference.unfinished]
+    if not runs:
+        return ""
+    return "%s not finished, so rows may be missing: compare %s to the end, then compare again" % (
+        " and ".join(runs) + (" is" if len(runs) == 1 else " are"),
+        "it" if len(runs) == 1 else "them",
+    )
+
+
+def _counts(difference: Difference) -> str:
     if not difference.same_model:
         words = (
             "not the same model: of the tensors of the run that has fewer, less than half are in "
@@ -125,7 +140,8 @@ def worse_words(difference: Difference) -> str:
     if not difference.comparable:
         return "not comparable" if difference.same_model else "not the same model"
     worse = len(difference.changes[WORSE])
-    return "%d worse than before" % worse if worse else "nothing is worse than before"
+    words = "%d worse than before" % worse if worse else "nothing is worse than before"
+    return words + (" so far, a run is not finished" if difference.unfinished else "")
 
 
 def verdict_words(run: Compared) -> str:

@@ -123,7 +123,7 @@ def test_another_model_is_reported_and_a_folder_without_result_refused(runs, tmp
     done = run_here(["goldwatch", "diff", "good", tmp_path / "empty"], runs)
     assert (
         done.returncode == 3
-        and done.stdout.splitlines()[-1] == "nothing to compare: one of the runs has no rows"
+        and "nothing to compare: one of the runs has no rows; " in done.stdout.splitlines()[-1]
     )
     assert "empty is not finished" in done.stderr
     (tmp_path / "foreign").mkdir()
@@ -217,6 +217,26 @@ def test_two_runs_that_cannot_be_compared_are_not_green(runs, tmp_path):
     done = run_here(["goldwatch", "diff", "good", tmp_path / "empty", "--junit", path], runs)
     _, cases = _cases(path)
     assert done.returncode == 3 and cases == {("goldwatch diff", "the two runs"): "error"}
+
+
+@pytest.mark.parametrize("killed", ["before", "after"])
+def test_a_run_that_was_killed_is_not_green_beside_another(runs, tmp_path, killed) -> None:
+    out, path = tmp_path / "killed", tmp_path / "d.xml"
+    with RunStore.open(str(runs / "good")) as good, RunStore.begin(str(out), {}) as store:
+        store.put_all(list(good.rows("index"))[:8])
+    pair = (out, "good") if killed == "before" else ("good", out)
+    files = ["--junit", path, "--markdown", tmp_path / "d.md", "--html", tmp_path / "d.html"]
+    done = run_here(["goldwatch", "diff", *pair, "-q", *files], runs)
+    tree, cases = _cases(path)
+    assert done.returncode == 3 and cases[("goldwatch diff", "the two runs")] == "error"
+    message = next(tree.iter("error")).get("message")
+    assert message.startswith("%s is not finished" % out) and "to the end" in message
+    assert done.stdout.splitlines()[-1].startswith("0 worse, 0 better, ")
+    assert done.stdout.splitlines()[-1].endswith(message)
+    head = (tmp_path / "d.md").read_text(encoding="utf-8").splitlines()[0]
+    assert "nothing is worse than before so far, a run is not finished" in head
+    page = (tmp_path / "d.html").read_text(encoding="utf-8")
+    assert '<span id="change" class="verdict" data-is="not_compared">nothing is worse' in page
 
 
 def test_a_diff_that_fails_leaves_no_earlier_file_to_be_taken_for_its_own(runs, tmp_path):

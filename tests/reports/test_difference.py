@@ -304,10 +304,8 @@ def test_another_model_is_reported(made):
     assert difference_of(made(net()), made(net()[:4] + others[:4])).same_model
     assert difference_of(made(net()), made(net()[:1])).same_model
     nothing = difference_of(made(net()), made([], finished=False))
-    assert (nothing.same_model, counts_words(nothing)) == (
-        False,
-        "nothing to compare: one of the runs has no rows",
-    )
+    assert not nothing.same_model
+    assert counts_words(nothing).startswith("nothing to compare: one of the runs has no rows; ")
 
 
 def test_a_number_that_became_nan_is_named_by_the_metric_that_failed(made):
