@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from .config.dump_plan import DumpPlan
     from .diagnosis.compare_arrays import TensorResult, assert_close, compare_arrays
     from .dumps.dump_file import DumpFile
+    from .dumps.dump_tree import DumpTree
     from .dumps.golden_set import GoldenSet
-    from .dumps.tree import DumpTree
     from .errors import GoldwatchError
     from .judging.limits import Limits
     from .model.graph import ModelGraph, load_model
@@ -56,7 +56,7 @@ if not TYPE_CHECKING:
         config__dump_plan=("DumpPlan",),
         dumps__dump_file=("DumpFile",),
         dumps__golden_set=("GoldenSet",),
-        dumps__tree=("DumpTree",),
+        dumps__dump_tree=("DumpTree",),
         run__result=("RunResult",),
         errors=("GoldwatchError",),
         model__graph=("ModelGraph", "load_model"),

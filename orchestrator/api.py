@@ -36,9 +36,9 @@ from .interrupts import caused_by_interrupt, interrupt_state, uninterrupted
 from .metrics.class_and_box_agreement import AGREEMENT_METRICS
 from .metrics.row import METRICS, Row
 from .processes.pool import default_jobs
+from .run.comparison_options import ComparisonOptions
 from .run.final_outputs import compare_outputs
 from .run.listed_files import compare_folders
-from .run.options import ComparisonOptions
 from .run.progress import Progress
 from .run.quantised_files import compare_quantised_files
 from .run.result import RunResult, stored_result

@@ -17,8 +17,8 @@ import pytest
 import goldwatch
 from goldwatch import api
 from goldwatch.processes.pool import Child
+from goldwatch.run.comparison_options import ComparisonOptions
 from goldwatch.run.folder_monitor import Monitor
-from goldwatch.run.options import ComparisonOptions
 from goldwatch.run.watch import Watch
 from goldwatch.run.whole_run import Run
 from goldwatch.run.workers import Workers

@@ -94,13 +94,15 @@ def _running(gm: Any, graph: RecordedGraph) -> Callable[..., Any]:
             ):
                 return super().run_node(node)
             arguments, _ = self.fetch_args_kwargs_from_env(node)
-            call.write(node.name, str(node.target), "INPUT", numbered(arguments, as_array))
+            call.write(node.name, str(node.target), "INPUT", numbered_tensors(arguments, as_array))
             result = super().run_node(node)
             call.write(
                 node.name,
                 str(node.target),
                 "OUTPUT",
-                numbered(result if isinstance(result, (list, tuple)) else [result], as_array),
+                numbered_tensors(
+                    result if isinstance(result, (list, tuple)) else [result], as_array
+                ),
             )
             return result
 
@@ -118,7 +120,7 @@ def _running(gm: Any, graph: RecordedGraph) -> Callable[..., Any]:
     return run
 
 
-def numbered(
+def numbered_tensors(
     values: Sequence[Any], as_array: Callable[[Any], Any]
 ) -> List[Tuple[Tuple[int, ...], Any]]:
     """Return each value with its number; the tensors of a list also with their position in it.

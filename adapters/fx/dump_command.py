@@ -16,8 +16,8 @@ from ...naming import printable
 from ..child.parent import OURS, STDERR, Task, run_child
 from ..framework_python import resolve_python, runs
 from ..manifest import add_to_manifest, sha256_of_file
+from ..python_command_line import CODE, FILE, script_of
 from ..pythons import on_path
-from ..run_script import CODE, FILE, script_of
 from .recorder import folder_of, fx_files, rank_here
 
 _MODULE = "goldwatch.adapters.fx.worker"

@@ -43,7 +43,7 @@ _PREFIX = "goldwatch/"
 _If = Tuple[str, OnnxNode, str, Mapping[str, str]]
 
 
-class _Sums(threading.Thread):
+class _HashThread(threading.Thread):
     """Hashes the model and its external data while it is loaded and runs."""
 
     def __init__(self, model: str, external: Sequence[str], parent: Parent) -> None:
@@ -82,7 +82,7 @@ class _Run:
     def __init__(self, job: Dict[str, Any], parent: Parent, stop: Stop) -> None:
         self._job, self._parent, self._stop = job, parent, stop
         self._model = model = OnnxModel(job["model"])
-        self._sums = _Sums(job["model"], sorted(check_external(model)), parent)
+        self._sums = _HashThread(job["model"], sorted(check_external(model)), parent)
         self._sums.start()
         plan = make_plan(model, ())
         feeds = [find_feed(model, plan.main, name) for name in job["feeds"]]

@@ -13,7 +13,7 @@ from ...errors import GoldwatchError, Interrupted, MissingPath, UsageError, requ
 from ...naming import printable
 from ..child.outcome import Outcome
 from ..manifest import add_to_manifest, original_of, refuse_golden, sha256_of_file
-from ..run_script import CODE, FILE, script_of
+from ..python_command_line import CODE, FILE, script_of
 from .parent import never_reached, note_program, run_job, scratch_folder, script_failure
 from .pythons import Python, find_tensorflow_python
 from .reproducibility import Difference, advice, compare_runs

@@ -12,8 +12,8 @@ import click
 from ..errors import UsageError
 from ..metrics.class_and_box_agreement import AGREEMENT_METRICS
 from ..processes.pool import default_jobs
+from ..run.comparison_options import AUTO, EACH, LEAST_SAMPLE, ONE, ComparisonOptions
 from ..run.listed_files import compare_folders
-from ..run.options import AUTO, EACH, LEAST_SAMPLE, ONE, ComparisonOptions
 from ..run.tensors_of_two_files import is_file_pair
 from ..run.torchair_graphs import graphs_beside
 from .command import (

@@ -8,8 +8,8 @@ from typing import Optional, Tuple
 
 import click
 
+from ..convert.convert_files import REPORT_FILE, Report, convert_files
 from ..convert.options import DUMP, FORMS, NPY, ConvertOptions, known_dtype, known_layout
-from ..convert.run import REPORT_FILE, Report, convert_files
 from ..convert.sources import find_sources
 from ..errors import EXIT_BAD_INPUT, EXIT_INCOMPLETE, EXIT_PASS, UsageError
 from ..processes.pool import default_jobs

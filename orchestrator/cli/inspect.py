@@ -8,8 +8,8 @@ from typing import Any, Dict, Iterator, List, Tuple
 import click
 
 from ..errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError
-from ..inspect.file import inspect_file
-from ..inspect.tree import inspect_tree
+from ..inspect.inspect_file import inspect_file
+from ..inspect.inspect_tree import inspect_tree
 from ..text.wording import plural, size_text
 from .command import command, format_option, verbosity_options
 from .printing import print_json, put_line

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from ..dumps.tree import ALL_TIMES
+from ..dumps.dump_tree import ALL_TIMES
 from ..errors import UsageError
 from ..metrics.row import MEASURES, METRICS
 from ..naming import nearest_names

@@ -22,7 +22,7 @@ from ..filesystem.safe_reading import open_input
 from ..interrupts import caused_by_interrupt, uninterrupted
 from ..naming import printable
 from ..text.shortening import shorten_within
-from ..text.width import cut, width_of, wrap
+from ..text.terminal_width import cut, width_of, wrap
 from .old_tool_commands import new_spelling, refuse_old_options
 from .standard_streams import OutputGone, guard_streams
 

@@ -25,7 +25,7 @@ from ..dumps.place import Place
 from ..errors import EnvironmentProblem, UsageError
 from ..reports.report_formats import REPORT_FORMATS
 from ..reports.result_json import RESULT_FILE
-from ..run.options import ComparisonOptions
+from ..run.comparison_options import ComparisonOptions
 from ..store.opening import STORE_FILE
 from .command import option_group
 from .output_file_checks import make_room, own_files, refuse_foreign, require_room
@@ -173,7 +173,7 @@ def write_reports(
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
     """Write the files of a report about the run whose store is in ``out``; raises as
-    :func:`goldwatch.run.reporting.write_report`.
+    :func:`goldwatch.run.write_report.write_report`.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def write_reports(
         With which the command ends, where it is another than the store's.
     """
     if planned:
-        from ..run.reporting import write_report
+        from ..run.write_report import write_report
 
         for path in planned:
             make_room(path)

@@ -32,7 +32,7 @@ from ..launch.prepare_dump_configuration import (
 from ..launch.program import LOG_FILE, Program
 from ..launch.why_no_dump import why_nothing
 from ..processes.pool import default_jobs
-from ..run.options import ComparisonOptions
+from ..run.comparison_options import ComparisonOptions
 from ..run.result import RunResult
 from ..run.watch import Watch
 from ..run.watch_end import Signals

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Sequence
 
 from ..dumps.place import NOWHERE, Place
 from ..judging.limits import DEFAULTS
-from ..run.options import AUTO, ComparisonOptions
+from ..run.comparison_options import AUTO, ComparisonOptions
 from ..text.wording import plural
 from .printing import sentence_lines
 from .shell_words import command_words, shell_lines, shell_word

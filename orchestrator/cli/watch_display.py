@@ -12,7 +12,7 @@ from ..metrics.row import FAIL, Row
 from ..naming import printable
 from ..run.watch_progress import WatchProgress
 from ..text.shortening import shorten_within
-from ..text.width import cut, shorten, width_of
+from ..text.terminal_width import cut, shorten, width_of
 from .printing import columns_of, say, say_now, show_status
 from .progress import Pace, bar_text, counts_text
 

@@ -13,7 +13,7 @@ from ..merging.options import MOST_ROWS, POLL_S, MergeOptions
 from ..naming import printable
 from ..reports.report_formats import REPORT_FORMATS
 from ..run.watch_end import Signals
-from ..text.width import cut, shorten
+from ..text.terminal_width import cut, shorten
 from .notify_option import Notify
 from .printing import columns_of
 from .report_options import no_earlier_reports, none_left_on_error, planned_reports

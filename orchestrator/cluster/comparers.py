@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from .. import __version__
-from ..dumps.tree import DumpTree
+from ..dumps.dump_tree import DumpTree
+from ..run.comparison_options import ComparisonOptions
 from ..run.file_plan import FilePlan
-from ..run.options import ComparisonOptions
 from ..run.progress import OnProgress
 from ..run.rows_at_the_end import left_out_notes
 from ..run.target_file import EARLIER, GROWING, HELD, NOTHING, PLANNED, TargetFile

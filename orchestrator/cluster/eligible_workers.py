@@ -7,9 +7,9 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
 
-from ..dumps.tree import DumpTree
+from ..dumps.dump_tree import DumpTree
 from ..errors import InputError
-from ..run.options import ComparisonOptions
+from ..run.comparison_options import ComparisonOptions
 from ..text.wording import listed
 from .checked_connection import unlike
 from .file_probes import FileProbe, file_probe, first_file, probed, unseen

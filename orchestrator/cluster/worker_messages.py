@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Dict, Optional, Tuple
 
 from ..dumps.place import Place
-from ..run.options import ComparisonOptions
+from ..run.comparison_options import ComparisonOptions
 from .file_probes import FileProbe
 
 Note = Tuple[str, int, int, str]

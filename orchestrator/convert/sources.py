@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, Dict, List, Sequence, Tuple
 
-from ..dumps.listing import full_name_of, walk
+from ..dumps.folder_listing import full_name_of, walk
 from ..errors import InputError, UsageError
 from ..naming import MAPPING_FILE, DumpName, compose_dump_name, is_hash_name, read_mapping
 

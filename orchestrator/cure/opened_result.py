@@ -8,16 +8,16 @@ from dataclasses import replace
 from typing import Iterator, NamedTuple, Optional
 
 from ..diagnosis.replay_summary import REPLAY
+from ..dumps.dump_tree import DumpTree
 from ..dumps.golden_set import GoldenSet
 from ..dumps.place import Place
-from ..dumps.tree import DumpTree
 from ..errors import InputError
 from ..metrics.row import FAIL
 from ..model.graph import ModelGraph
-from ..run.catalogue import Catalogue
+from ..run.comparison_options import ONE, ComparisonOptions
+from ..run.dump_catalogue import Catalogue
 from ..run.engine import Engine
 from ..run.golden_files import Goldens
-from ..run.options import ONE, ComparisonOptions
 from ..run.run_status import stored_options
 from ..run.workers import Workers
 from ..store.hosts import host_summaries

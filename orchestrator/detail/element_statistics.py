@@ -14,7 +14,7 @@ from ..metrics.patterns.element_errors import Errors
 from ..metrics.patterns.error_shares import SharesByIndex, reals
 from ..tensors.dtypes import DType
 from ..tensors.golden_order_windows import Window
-from ..tensors.rounding import ulp
+from ..tensors.type_rounding import ulp
 
 Array = Any
 

@@ -6,21 +6,21 @@ import os
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence, Tuple, cast
 
+from ..dumps.dump_tree import DumpTree, StepFolder, op_key
+from ..dumps.folder_listing import DumpEntry
 from ..dumps.golden_set import GoldenSet
-from ..dumps.listing import DumpEntry
 from ..dumps.slices import by_number
-from ..dumps.tree import DumpTree, StepFolder, op_key
 from ..errors import InputError, UsageError, require_folder
 from ..metrics.pair_task import PairTask
 from ..metrics.row import Row
 from ..model.graph import ModelGraph
 from ..model.graphs_of_run import ModelGraphs, load_models
-from ..model.outputs_in_readers import ListedNeighbours
+from ..model.outputs_in_readers import ListedDumps
 from ..naming import nearest_names, parse_golden_name, sanitise_device, sanitise_golden, whole_name
+from ..run.comparison_options import AUTO, read_graphs
 from ..run.file_planner import Planner
 from ..run.golden_files import Goldens
 from ..run.listed_files import no_dumps
-from ..run.options import AUTO, read_graphs
 from ..run.tensors_of_two_files import pair_files
 from ..run.torchair_graphs import fit
 from .better_golden import files_beside, golden_files
@@ -93,7 +93,7 @@ def pairs_in_folders(
     model
         om json or GE graph, a folder of them, or None.
     time, quantisation, unfused
-        As :class:`goldwatch.run.options.ComparisonOptions` has them.
+        As :class:`goldwatch.run.comparison_options.ComparisonOptions` has them.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def pairs_in_folders(
         target=target,
     )
     goldens.take(golden_set)
-    around = ListedNeighbours(step_folder.files)
+    around = ListedDumps(step_folder.files)
     graph = graphs.of(step_folder.place.model)
     by_model = unfused is not None or (graph is not None and graph.unfused)
     planner = Planner(

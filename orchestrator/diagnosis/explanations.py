@@ -11,7 +11,7 @@ import numpy as np
 from ..element_types import element_count
 from ..metrics.patterns import AlignedPair, Finding, Walked, find_patterns
 from ..metrics.row import FAIL
-from ..tensors.rounding import rounding_of
+from ..tensors.type_rounding import rounding_of
 from ..text.wording import percent
 from .own_error.estimate import SLICE, Estimate
 from .own_error.normal_error import HOPELESS, rounding, sum_noise

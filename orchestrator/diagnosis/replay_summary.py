@@ -29,7 +29,7 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Culprit:
+class OpWithOwnError:
     """An operator with an error of its own.
 
     Attributes
@@ -92,7 +92,7 @@ def replay_summary(
         Whether only some of the operators were asked for: then the rest may be guilty, and nothing
         is said of the network.
     """
-    worst: Dict[str, Culprit] = {}
+    worst: Dict[str, OpWithOwnError] = {}
     not_replayed: List[str] = []
     replayed_ops = set()
     for row in rows:
@@ -100,7 +100,7 @@ def replay_summary(
             replayed_ops.add(row.op)
         if row.verdict == FAIL:
             judgement = judge_row(row, limits)
-            culprit = Culprit(
+            culprit = OpWithOwnError(
                 row.op,
                 row.op_type,
                 row.tensor,
@@ -125,7 +125,7 @@ def replay_summary(
 
 
 def _sentence(
-    culprits: Tuple[Culprit, ...],
+    culprits: Tuple[OpWithOwnError, ...],
     not_replayed: List[str],
     golden_fails: bool,
     ran: int,
@@ -164,7 +164,7 @@ def _sentence(
     )
 
 
-def _accused(culprits: Tuple[Culprit, ...]) -> str:
+def _accused(culprits: Tuple[OpWithOwnError, ...]) -> str:
     first = culprits[0]
     head = "%s (%s) has an error of its own: " % (first.op, first.op_type)
     if len(culprits) > 1:

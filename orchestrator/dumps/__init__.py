@@ -9,12 +9,12 @@ from ..lazy_imports import imported_when_used
 if TYPE_CHECKING:
     from .completeness import Completeness, probe
     from .dump_file import DumpFile, RegionInfo, TensorInfo
+    from .dump_tree import DumpTree, StepFolder
     from .file_source import FileSource
+    from .folder_listing import DumpEntry, FolderListing, GoldenFile, list_folder
     from .golden_set import Collision, GoldenEntry, GoldenSet
-    from .listing import DumpEntry, FolderListing, GoldenFile, list_folder
     from .npy import open_npy
     from .place import NOWHERE, Place
-    from .tree import DumpTree, StepFolder
     from .write import TensorData, dump_parts, write_dump
 
 __all__ = [
@@ -47,10 +47,10 @@ if not TYPE_CHECKING:
         completeness=("Completeness", "probe"),
         dump_file=("DumpFile", "RegionInfo", "TensorInfo"),
         golden_set=("Collision", "GoldenEntry", "GoldenSet"),
-        listing=("DumpEntry", "FolderListing", "GoldenFile", "list_folder"),
+        folder_listing=("DumpEntry", "FolderListing", "GoldenFile", "list_folder"),
         npy=("open_npy",),
         place=("NOWHERE", "Place"),
         file_source=("FileSource",),
-        tree=("StepFolder", "DumpTree"),
+        dump_tree=("StepFolder", "DumpTree"),
         write=("TensorData", "dump_parts", "write_dump"),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Mapping, Optional, Union
 
 from .dump_file import DumpFile, TensorInfo
-from .listing import DumpEntry
+from .folder_listing import DumpEntry
 from .slices import JoinedDump
 from .statistics_dump import StatisticsDump
 

@@ -8,7 +8,7 @@ from typing import Optional
 
 from ..errors import TruncatedFile
 from ..filesystem.safe_reading import open_regular
-from .header import COMPLETE, HEADERLESS, LONG, SHORT, load_header
+from .dump_header import COMPLETE, HEADERLESS, LONG, SHORT, load_header
 from .npy import load_npy_header
 
 NO_LAW = "no_law"

@@ -4,7 +4,7 @@ Version 2: ``u64 little-endian header length``, a DumpData message, then the pay
 output, buffer and space, in this order, each as long as the message's ``size`` says. Version 1: the
 whole file is one DumpData with the bytes inside its ``data`` fields.
 
-How the version is detected: :mod:`goldwatch.dumps.header`.
+How the version is detected: :mod:`goldwatch.dumps.dump_header`.
 
 Source of the format: the vendor's public documents on dump files and the device software's
 behaviour.
@@ -23,8 +23,7 @@ from ..tensors.dtypes import Array, DType, dtype_by_code, nbytes
 from ..tensors.layout_conversion import original_array
 from ..tensors.layout_names import split_format
 from ..tensors.tensor import ByteSource, Tensor
-from .file_source import source_of
-from .header import (
+from .dump_header import (
     COMPLETE,
     LENGTH_BYTES,
     MAX_RANK,
@@ -35,6 +34,7 @@ from .header import (
     regions_of,
     size_error,
 )
+from .file_source import source_of
 
 if TYPE_CHECKING:
     from typing import SupportsIndex

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Dict, Iterator, List, Optional, Set, Tuple
 
 from ..naming import run_name, sanitise_device, sanitise_golden
-from .listing import DumpEntry
+from .folder_listing import DumpEntry
 from .place import Place, place_of
 
 Like = Tuple[str, Optional[Tuple[int, int]]]

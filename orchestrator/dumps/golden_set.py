@@ -29,13 +29,13 @@ from ..statistics_dumps.statistics_csv import is_table_of_ops, table_paths
 from ..tensors.tensor import Tensor
 from ..text.wording import listed, plural
 from .dump_file import DumpFile
+from .dump_tree import tree_of
+from .folder_listing import DumpEntry, FolderListing, GoldenFile, full_name_of, walk
 from .golden_dumps import GoldenDumps, Like
-from .listing import DumpEntry, FolderListing, GoldenFile, full_name_of, walk
 from .manifest_remarks import MANIFEST_FILE, original_name
 from .npy import open_npy
 from .place import Place
 from .statistics_dump import StatisticsDump, is_statistics
-from .tree import tree_of
 
 if TYPE_CHECKING:
     from typing import SupportsIndex

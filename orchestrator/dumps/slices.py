@@ -18,8 +18,8 @@ from ..errors import GoldwatchError, NotComparable
 from ..tensors.dtypes import Array, nbytes
 from ..tensors.tensor import ByteSource, Tensor
 from .dump_file import DumpFile, TensorInfo
+from .dump_header import COMPLETE, size_error
 from .file_source import FileSource
-from .header import COMPLETE, size_error
 
 _MOST_SLICES = 4096
 

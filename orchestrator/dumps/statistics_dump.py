@@ -17,7 +17,7 @@ from ..tensors.dtypes import DType, dtype_by_code, dtype_by_name
 from ..tensors.layout_names import format_code, format_name
 from ..tensors.tensor import Tensor
 from .dump_file import TensorInfo
-from .header import COMPLETE
+from .dump_header import COMPLETE
 
 _BEGIN = b"Input/Output,"
 _LACKING = "the statistics have no row of it"

@@ -8,7 +8,7 @@ import csv
 import io
 import os
 from collections import Counter
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
+from typing import Any, Callable, Dict, Iterable, List, Optional
 
 from ..errors import GoldwatchError
 from ..filesystem.safe_reading import read_input
@@ -21,9 +21,8 @@ from ..netfiles.caffe_v0_upgrade import read_upgraded
 from ..netfiles.caffemodel import weight_shapes
 from ..netfiles.graphdef import GraphFile
 from ..netfiles.onnx_model import OnnxModel
-from ..statistics_dumps.statistics_csv import TensorRow, read_table
-from ..statistics_dumps.tensor_statistics import ALL_ZERO, remarkable_values
-from ..tensors.dtypes import dtype_by_name
+from ..statistics_dumps.statistics_csv import read_table
+from .remarkable_statistics import remarkable_tensors, worst_first
 
 Document = Dict[str, Any]
 
@@ -130,47 +129,11 @@ def _statistics(path: str, what: str) -> Document:
         document["problem"] = str(error)
         return document
     document["rows"] = rows
-    document["remarkable"] = in_order(
+    document["remarkable"] = worst_first(
         [
             remark
             for name in by_name
-            for remark in remarkable(name or os.path.basename(path), by_name[name])
+            for remark in remarkable_tensors(name or os.path.basename(path), by_name[name])
         ]
     )
     return document
-
-
-def remarkable(name: str, rows: Sequence[TensorRow]) -> List[Document]:
-    """Return what is remarkable in the statistics of an op's tensors: op, tensor and a phrase of
-    each (schemas/inspect.schema.json).
-    """
-    dump = parse_dump_name(name)
-    op = (
-        {"op": name, "op_type": ""}
-        if dump is None
-        else {"op": dump.op_name, "op_type": dump.op_type}
-    )
-    odd_rows = (
-        (row, remarkable_values(row.statistics, _type_name(row.statistics.dtype))) for row in rows
-    )
-    return [
-        {**op, "tensor": "%s:%d" % row[:2], "what": ", ".join(odd)} for row, odd in odd_rows if odd
-    ]
-
-
-def in_order(documents: List[Document]) -> List[Document]:
-    """Return remarkable tensors with NaN first, then Inf, then those at the end of their type's
-    range, then constant ones.
-    """
-    signs = ("NaN", "Inf", "largest number", ALL_ZERO)
-    return sorted(
-        documents,
-        key=lambda entry: next(
-            (rank for rank, sign in enumerate(signs) if sign in entry["what"]), len(signs)
-        ),
-    )
-
-
-def _type_name(name: str) -> str:
-    dtype = dtype_by_name(name[3:] if name.upper().startswith("DT_") else name)
-    return "" if dtype is None else dtype.name

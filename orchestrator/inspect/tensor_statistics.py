@@ -12,8 +12,8 @@ from ..errors import NotComparable
 from ..store.rowsql import plain_number
 from ..tensors.dtypes import Array, DType
 from ..tensors.layout_conversion import original_array
-from ..tensors.rounding import ROUNDING
 from ..tensors.tensor import Tensor
+from ..tensors.type_rounding import ROUNDING
 
 WINDOW_ELEMENTS = 1 << 18
 FIRST_SHOWN = 8

@@ -124,7 +124,7 @@ class Problem(NamedTuple):
 
 
 @dataclass
-class Case:
+class OmRun:
     """One run: of a dynamic om one of several.
 
     Attributes
@@ -172,7 +172,7 @@ class Plan:
     runner: Optional[Runner] = None
     golden_python: Optional[str] = None
     framework: str = ""
-    cases: List[Case] = field(default_factory=list)
+    cases: List[OmRun] = field(default_factory=list)
     problems: List[Problem] = field(default_factory=list)
     notes: List[str] = field(default_factory=list)
     dump: str = ""
@@ -500,7 +500,7 @@ def _find_cases(
         name = names[number] if len(chosen) > 1 else ""
         if name and names.index(name) != number:
             name = "%s_%d" % (name, number)
-        plan.cases.append(Case(dict(shapes), name, paired))
+        plan.cases.append(OmRun(dict(shapes), name, paired))
     texts = [
         text for case in plan.cases for text in [*case.paired.wrong_shapes, *case.paired.problems]
     ]

@@ -17,7 +17,7 @@ from ..model.om_inputs import OfflineModel
 from ..run.final_outputs import holds_outputs
 from ..run.result import RunResult, stored_result
 from .input_pairs import InputPair, input_files, write_inputs
-from .resolved_request import Case, Plan
+from .resolved_request import OmRun, Plan
 from .shape_combinations import shapes_text
 from .steps import Step, Steps
 
@@ -53,7 +53,7 @@ class CaseResult:
         The user ended the run: what had come is judged, and the same command runs the om again.
     """
 
-    case: Case
+    case: OmRun
     folder: str
     code: int
     run: Optional[RunResult] = None
@@ -158,13 +158,13 @@ class Search:
         assert self.plan.offline is not None
         return self.plan.offline
 
-    def folder(self, case: Case) -> str:
+    def folder(self, case: OmRun) -> str:
         """Return a case's folder."""
         return (
             os.path.join(self.plan.request.out, case.name) if case.name else self.plan.request.out
         )
 
-    def golden(self, case: Case) -> str:
+    def golden(self, case: OmRun) -> str:
         """Return the folder of a case's golden data."""
         return self.plan.request.golden or os.path.join(self.folder(case), GOLDEN)
 
@@ -174,7 +174,7 @@ class Search:
             [step for case in self.plan.cases for step in self.all_steps(case)]
         )
 
-    def all_steps(self, case: Case) -> Iterator[Step]:
+    def all_steps(self, case: OmRun) -> Iterator[Step]:
         """Yield the steps of a case in their order."""
         yield self._inputs(case)
         if self.plan.golden_om is not None:
@@ -187,7 +187,7 @@ class Search:
         yield self._final(case)
         yield self._page(case)
 
-    def do(self, case: Case, until: Optional[str] = None) -> CaseResult:
+    def do(self, case: OmRun, until: Optional[str] = None) -> CaseResult:
         """Run the steps of a case that have not been done, up to the one named ``until`` if given.
 
         Raises
@@ -221,7 +221,7 @@ class Search:
                 return result
         return result
 
-    def _has_outputs(self, case: Case) -> bool:
+    def _has_outputs(self, case: OmRun) -> bool:
         """Tell whether the final outputs can be compared by themselves; dumps of a second om are no
         golden data of outputs.
         """
@@ -238,7 +238,7 @@ class Search:
             self.notes.append(note)
         return False
 
-    def _inputs(self, case: Case) -> Step:
+    def _inputs(self, case: OmRun) -> Step:
         folder, seed = os.path.join(self.folder(case), INPUTS), self.plan.request.seed
 
         def does(began: bool) -> int:
@@ -258,7 +258,7 @@ class Search:
             self._name(case, INPUTS), does, self._own_command(INPUTS), settings, files, [folder]
         )
 
-    def _golden_pairs(self, case: Case) -> List[InputPair]:
+    def _golden_pairs(self, case: OmRun) -> List[InputPair]:
         """Return the inputs of the second om: the same values in its own types."""
         assert self.plan.golden_om is not None
         theirs = {om.name: om for om in self.plan.golden_om.inputs}
@@ -274,7 +274,7 @@ class Search:
             )
         ]
 
-    def _golden(self, case: Case) -> Step:
+    def _golden(self, case: OmRun) -> Step:
         plan, out = self.plan, os.path.join(self.folder(case), GOLDEN)
         assert plan.original is not None
         fed = {
@@ -297,10 +297,10 @@ class Search:
             self._name(case, GOLDEN), does, command, {"python": plan.golden_python}, files, [out]
         )
 
-    def _configuration(self, case: Case) -> Step:
+    def _configuration(self, case: OmRun) -> Step:
         return self._acl(case, "configuration", self._offline, DUMP, ACL)
 
-    def _golden_configuration(self, case: Case) -> Step:
+    def _golden_configuration(self, case: OmRun) -> Step:
         assert self.plan.golden_om is not None
         return self._acl(
             case,
@@ -310,7 +310,7 @@ class Search:
             os.path.join("golden_run", ACL),
         )
 
-    def _acl(self, case: Case, name: str, offline: OfflineModel, dump: str, file: str) -> Step:
+    def _acl(self, case: OmRun, name: str, offline: OfflineModel, dump: str, file: str) -> Step:
         """Return the step that writes an acl.json for all graphs of an om."""
         path, dumps = (
             os.path.join(self.folder(case), file),
@@ -350,7 +350,7 @@ class Search:
 
     def _runner_words(
         self,
-        case: Case,
+        case: OmRun,
         offline: OfflineModel,
         om: str,
         pairs: Sequence[InputPair],
@@ -378,7 +378,7 @@ class Search:
             words = ["sh", "-c", 'cd "$0" && exec "$@"', os.path.abspath(command.cwd), *words]
         return words
 
-    def _output_bytes(self, case: Case, offline: OfflineModel) -> List[int]:
+    def _output_bytes(self, case: OmRun, offline: OfflineModel) -> List[int]:
         """Return how large the outputs may be at most: as the largest golden tensor; nothing as
         long as there are none.
         """
@@ -389,7 +389,7 @@ class Search:
         return [max([_LEAST_OUTPUT_BYTES, *sizes])] * offline.outputs if sizes else []
 
     # One step: its command, and everything that decides whether it was done before.
-    def _run(self, case: Case) -> Step:
+    def _run(self, case: OmRun) -> Step:
         plan, folder = self.plan, self.folder(case)
         out, outputs, dumps, acl = (
             os.path.join(folder, name) for name in (RUN, OUTPUTS, DUMP, ACL)
@@ -445,13 +445,13 @@ class Search:
             self._name(case, RUN), does, command, settings, files, [out, dumps, outputs], is_done
         )
 
-    def _golden_file(self, case: Case) -> Dict[str, str]:
+    def _golden_file(self, case: OmRun) -> Dict[str, str]:
         """Return what stands for the golden data among the files that decide a step."""
         if self.plan.golden_om is not None:
             return {"the golden om": self.plan.request.model}
         return {"the golden data": os.path.join(self.golden(case), "manifest.json")}
 
-    def _golden_run(self, case: Case) -> Step:
+    def _golden_run(self, case: OmRun) -> Step:
         """Return the step that runs the second om, whose dumps are the golden data."""
         assert self.plan.golden_om is not None and self.plan.runner is not None
         folder, pairs = self.folder(case), self._golden_pairs(case)
@@ -472,7 +472,7 @@ class Search:
         settings = {"the program": self.plan.runner.name, "device": self.plan.request.device}
         return Step(self._name(case, GOLDEN), does, words, settings, files, [dumps, outputs])
 
-    def _final(self, case: Case) -> Step:
+    def _final(self, case: OmRun) -> Step:
         folder = self.folder(case)
         out, outputs = (os.path.join(folder, name) for name in (FINAL, OUTPUTS))
         command = [
@@ -499,7 +499,7 @@ class Search:
             self._name(case, FINAL), does, command, {}, files, [out], lambda code: code in DECIDED
         )
 
-    def _page(self, case: Case) -> Step:
+    def _page(self, case: OmRun) -> Step:
         out, page = os.path.join(self.folder(case), RUN), os.path.join(self.folder(case), PAGE)
         command = ["goldwatch", "report", out, "--html", page]
 
@@ -509,7 +509,7 @@ class Search:
         files = {"what the run found": os.path.join(out, "result.json")}
         return Step(self._name(case, "page"), does, command, {}, files, [page])
 
-    def _name(self, case: Case, step: str) -> str:
+    def _name(self, case: OmRun, step: str) -> str:
         return "%s/%s" % (case.name, step) if case.name else step
 
     def _own_command(self, until: str) -> List[str]:

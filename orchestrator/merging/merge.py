@@ -20,8 +20,8 @@ from ..model.row_plan import OUTPUT
 from ..reports.counts_by_place import PlaceCounts, worst_first
 from ..reports.csv_tables import STEP_OP_FILE, write_step_ops
 from ..reports.result_files import ResultFiles
+from ..run.comparison_options import ComparisonOptions
 from ..run.divergence_hook import DivergenceHook
-from ..run.options import ComparisonOptions
 from ..run.progress import OnStage
 from ..run.result import RunResult
 from ..run.run_status import keep_judgement, stored_options

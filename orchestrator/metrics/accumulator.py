@@ -2,7 +2,7 @@
 
 Formulas and corner cases: docs/reference/metrics.md. All sums are float64, whatever the tensors'
 types; differences of integers are exact. The divergence needs a second pass
-(:mod:`goldwatch.metrics.both_passes`).
+(:mod:`goldwatch.metrics.compare_blocks`).
 """
 
 from __future__ import annotations
@@ -118,9 +118,9 @@ class Accumulator:
             Target and golden elements: arrays of one shape, any strides, any size, any real,
             complex or bool dtype, or :data:`goldwatch.tensors.dtypes.BFLOAT16`.
         start, strides
-            Where the block lies in the golden, as :class:`goldwatch.tensors.blocks.Block` tells;
-            needed for slices and for the places of differing elements. Such a block has at most
-            ``BLOCK`` real numbers.
+            Where the block lies in the golden, as :class:`goldwatch.tensors.aligned_blocks.Block`
+            tells; needed for slices and for the places of differing elements. Such a block has at
+            most ``BLOCK`` real numbers.
 
         Raises
         ------

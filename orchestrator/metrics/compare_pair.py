@@ -18,7 +18,7 @@ from ..tensors.layout_axes import plain_letters
 from ..tensors.tensor import PIECE_BYTES, Tensor
 from .accumulator import DIVERGENCE, Accumulator, overflow
 from .bitwise import compare_bits
-from .both_passes import KLPass, compare_blocks
+from .compare_blocks import KLPass, compare_blocks
 from .measurement import Measurement
 from .metric_result import MetricResult
 from .pair_alignment import (

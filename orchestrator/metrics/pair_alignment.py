@@ -9,7 +9,7 @@ import numpy as np
 
 from ..dumps.golden_set import open_golden
 from ..errors import NotComparable, TypeNotComparable
-from ..tensors.blocks import Block, padding_blocks, placed_blocks
+from ..tensors.aligned_blocks import Block, padding_blocks, placed_blocks
 from ..tensors.dtypes import nbytes, require_decodable
 from ..tensors.geometry import Geometry, is_stored_alike, match_layouts, match_stored
 from ..tensors.layout_conversion import plain_tensor

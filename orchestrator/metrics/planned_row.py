@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Optional
 
 from ..dumps.dump_file import TensorInfo
-from ..dumps.listing import DumpEntry
+from ..dumps.folder_listing import DumpEntry
 from ..dumps.place import Place
 from ..model.row_plan import PAIR, RowPlan
 from .row import PASS, Row

@@ -36,7 +36,7 @@ class SliceAxis(NamedTuple):
 
 class Where(NamedTuple):
     """Where a block lies in its golden: its shape, and start and strides as in
-    :class:`goldwatch.tensors.blocks.Block`.
+    :class:`goldwatch.tensors.aligned_blocks.Block`.
     """
 
     shape: Ints

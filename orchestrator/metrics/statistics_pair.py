@@ -22,8 +22,8 @@ from ..statistics_dumps.tensor_statistics import (
     statistics_of,
 )
 from ..tensors.geometry import Geometry
-from ..tensors.rounding import rounding_of
 from ..tensors.tensor import Tensor
+from ..tensors.type_rounding import rounding_of
 from .pair_alignment import geometry_of
 from .pair_task import PairTask, Settings
 from .rounding_slack import rounding_slack

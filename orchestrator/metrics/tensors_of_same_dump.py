@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Optional, Sequence, Tuple
 import numpy as np
 
 from ..errors import FormatError, GoldwatchError, NotComparable
-from ..tensors.rounding import rounding_of
 from ..tensors.tensor import PIECE_BYTES, ByteSource, HeldBytes, Tensor
+from ..tensors.type_rounding import rounding_of
 from .pair_sums import PairSums
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ _TEXT = (
     "when nothing writes to it any more"
 )
 
-# What is smaller is read once: :func:`goldwatch.metrics.both_passes.compare_blocks` keeps its
+# What is smaller is read once: :func:`goldwatch.metrics.compare_blocks.compare_blocks` keeps its
 # numbers, at 16 bytes an element at most.
 _LEAST_BYTES = 64 << 10
 

@@ -58,7 +58,7 @@ def slice_axes(
 
 def borders(axes: Sequence[SliceAxis]) -> frozenset[int]:
     """Return the golden strides at which blocks must not merge axes
-    (:func:`goldwatch.tensors.blocks.placed_blocks`).
+    (:func:`goldwatch.tensors.aligned_blocks.placed_blocks`).
     """
     return frozenset(stride for axis in axes for stride in (axis.inner, axis.inner * axis.size))
 

@@ -338,8 +338,8 @@ def _named(op: OpNode) -> str:
     return listed(op.originals, 3)
 
 
-class KnownCounterparts:
-    """Cache of the counterparts of each model, shared by all devices and steps that are compared
+class CounterpartCache:
+    """The counterparts of each model, shared by all devices and steps that are compared
     with the same golden data.
     """
 

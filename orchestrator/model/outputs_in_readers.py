@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Optional, Tu
 
 from ..dumps.any_dump import AnyDump, open_dump
 from ..dumps.dump_file import TensorInfo
-from ..dumps.header import COMPLETE
-from ..dumps.listing import DumpEntry
+from ..dumps.dump_header import COMPLETE
+from ..dumps.folder_listing import DumpEntry
 from ..errors import GoldwatchError
 from ..naming import sanitise_device
 from .op_node import OpNode
@@ -24,7 +24,7 @@ else:
     Protocol = object
 
 
-class Neighbours(Protocol):
+class OtherDumps(Protocol):
     """The dumps of one place."""
 
     @property
@@ -36,7 +36,7 @@ class Neighbours(Protocol):
         yet."""
 
 
-class ListedNeighbours:
+class ListedDumps:
     """The dumps of one place after all have arrived: the newest of each op.
 
     Parameters
@@ -85,7 +85,7 @@ class OutputsInReaders:
     """
 
     def __init__(
-        self, pairing: Pairing, neighbours: Neighbours, target_file: str, op: OpNode
+        self, pairing: Pairing, neighbours: OtherDumps, target_file: str, op: OpNode
     ) -> None:
         self._pairing = pairing
         self._neighbours = neighbours

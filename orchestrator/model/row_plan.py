@@ -9,7 +9,7 @@ from ..fast_dataclasses import fast_init
 
 if TYPE_CHECKING:
     from ..dumps.any_dump import AnyDump
-    from ..dumps.listing import DumpEntry
+    from ..dumps.folder_listing import DumpEntry
 
 PAIR = "pair"
 NOT_COMPARED = "not_compared"

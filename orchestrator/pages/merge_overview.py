@@ -7,13 +7,15 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from ..dumps.place import name_order
 from ..reports.page_rows import metric_value
-from ..store.metrics_over_devices import OverDevices
+from ..store.metrics_over_devices import DeviceMetrics
 
 _DIGITS = re.compile(r"([0-9]+)")
 
 
 def over_devices(
-    difference: Optional[OverDevices], graphs: Iterable[Mapping[str, Any]], ops: Iterable[str] = ()
+    difference: Optional[DeviceMetrics],
+    graphs: Iterable[Mapping[str, Any]],
+    ops: Iterable[str] = (),
 ) -> Optional[Dict[str, Any]]:
     """Return what ``rows.over`` of rows.js takes; None where there is nothing.
 

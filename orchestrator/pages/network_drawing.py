@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 
 from ..naming import printable
 from ..text.shortening import shorten_all
-from ..text.width import broken
+from ..text.terminal_width import broken
 from .graph_layout import PORTS, lay_out
 
 _LINE = 30

@@ -15,7 +15,7 @@ import numpy as np
 from ..metrics.patterns import AlignedPair
 from ..operators import ASCEND, ONNX, Arithmetic, CannotCompute, Node, Value, compute, find
 from ..operators.value_with_error import joined_errors
-from ..tensors.rounding import rounding_of
+from ..tensors.type_rounding import rounding_of
 from .output_error import OwnError, decided_error, own_error
 from .recomputed_output import DECISION, MOVE, PRODUCT, SUM, VECTOR
 from .repeated_decisions import broadcast_size

@@ -12,7 +12,7 @@ from .. import operators
 from ..operators import Arithmetic, CannotCompute, Node, Value
 from ..operators.computing_in_parts import Parts, Window
 from ..submodel.cut_definition import Cut
-from ..tensors.rounding import ROUNDING, ulp
+from ..tensors.type_rounding import ROUNDING, ulp
 from .original_model import NotComputable
 from .original_nodes import Array, Call, Nodes
 

@@ -7,15 +7,15 @@ from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Se
 
 from ..dumps.any_dump import AnyDump, is_overwritten, open_dump
 from ..dumps.dump_file import TensorInfo
-from ..dumps.header import COMPLETE, size_error
-from ..dumps.listing import DumpEntry
+from ..dumps.dump_header import COMPLETE, size_error
+from ..dumps.dump_tree import StepFolder, op_key
+from ..dumps.folder_listing import DumpEntry
 from ..dumps.slices import by_number
-from ..dumps.tree import StepFolder, op_key
 from ..errors import GoldwatchError, InputError, NotComparable
 from ..metrics.tensors_of_same_dump import keeps_values, same_bytes
 from ..model.graph import ModelGraph
 from ..model.op_node import OpNode
-from ..model.outputs_in_readers import ListedNeighbours, OutputsInReaders
+from ..model.outputs_in_readers import ListedDumps, OutputsInReaders
 from ..model.pairing import Pairing
 from ..model.row_plan import DumpedOp, dumped_op
 from ..naming import whole_name
@@ -52,7 +52,7 @@ class RecordedStep:
 
     def __init__(self, step_folder: StepFolder, graph: ModelGraph, pairing: Pairing) -> None:
         self._pairing = pairing
-        self._neighbours = ListedNeighbours(step_folder.files)
+        self._neighbours = ListedDumps(step_folder.files)
         newest = {
             op_key(entry.name): entry
             for entry in sorted(

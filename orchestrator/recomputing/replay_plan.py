@@ -10,8 +10,8 @@ from typing import List, Optional, Sequence, Tuple
 
 from ..dumps.any_dump import AnyDump
 from ..dumps.dump_file import TensorInfo
-from ..dumps.listing import DumpEntry
-from ..dumps.tree import StepFolder
+from ..dumps.dump_tree import StepFolder
+from ..dumps.folder_listing import DumpEntry
 from ..errors import UsageError
 from ..metrics.compare_pair import refuse
 from ..metrics.planned_row import planned_row

@@ -8,7 +8,7 @@ import os
 from typing import Dict, List, Optional
 
 from ..diagnosis.replay_summary import REPLAY
-from ..dumps.tree import StepFolder
+from ..dumps.dump_tree import StepFolder
 from ..errors import InputError
 from ..filesystem.safe_reading import open_input
 from ..metrics.row import FAIL

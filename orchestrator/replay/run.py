@@ -10,7 +10,7 @@ from typing import Callable, Dict, Iterable, List, Tuple
 from ..diagnosis.own_error.recomputed_estimates import sentence_of
 from ..diagnosis.replay_summary import REPLAY, replay_summary
 from ..diagnosis.summary import exit_code, summarise
-from ..dumps.tree import DumpTree, StepFolder
+from ..dumps.dump_tree import DumpTree, StepFolder
 from ..errors import InputError, require_folder
 from ..filesystem.atomic_writing import remove_inside
 from ..judging.by_recomputation import RIGHT, WRONG, judge_recomputed
@@ -24,12 +24,12 @@ from ..recomputing.recomputed_output import Recomputed
 from ..recomputing.recomputer import Recomputer
 from ..recomputing.replay_plan import ReplayPlan
 from ..reports.result_files import ResultFiles
-from ..run.catalogue import Catalogue
+from ..run.comparison_options import ONE, ComparisonOptions
+from ..run.dump_catalogue import Catalogue
 from ..run.engine import Engine
 from ..run.golden_files import Goldens
 from ..run.known_pairs import compare_known
 from ..run.listed_files import no_dumps
-from ..run.options import ONE, ComparisonOptions
 from ..run.result import RunResult
 from ..run.run_status import keep_judgement
 from ..run.workers import Workers

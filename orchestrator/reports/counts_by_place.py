@@ -13,7 +13,7 @@ from ..dumps.place import Place, name_order
 from ..metrics.row import FAIL, NOT_COMPARED, PASS
 from ..naming import printable
 from ..text.shortening import LONGEST, shorten_all
-from ..text.width import cut, padded, width_of, wrap
+from ..text.terminal_width import cut, padded, width_of, wrap
 from ..text.wording import listed, plural
 from .place_names import place_names
 from .terminal_table import COLOURS, WORDS

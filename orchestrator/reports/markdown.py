@@ -11,7 +11,7 @@ from ..judging.by_limits import metric_number
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..naming import printable
 from ..text.shortening import LONGEST, shorten_all
-from ..text.width import shorten
+from ..text.terminal_width import shorten
 from .markdown_text import block, code, plain
 from .report_context import ReportFile
 from .terminal_table import shown_metrics

@@ -6,7 +6,7 @@ from typing import Dict, List, Optional, Sequence
 
 from ..dumps.place import Place
 from ..naming import printable
-from ..text.width import shorten
+from ..text.terminal_width import shorten
 
 _SHORT_NAME = 11
 _ORDER = ("host", "device", "step", "model", "model_id", "time")

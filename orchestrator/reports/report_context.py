@@ -12,7 +12,7 @@ from ..dumps.place import Place
 from ..filesystem.atomic_writing import atomic_text_writer, raise_write_error
 from ..judging.limits import Limits
 from ..metrics.row import METRICS, Row
-from ..store.metrics_over_devices import OverDevices
+from ..store.metrics_over_devices import DeviceMetrics
 from .csv_cells import Columns
 
 
@@ -68,7 +68,7 @@ class ReportContext:
     columns: Columns
     places: Tuple[Place, ...] = ()
     unstored: Mapping[Place, Mapping[str, int]] = field(default_factory=dict)
-    over_devices: Optional[OverDevices] = None
+    over_devices: Optional[DeviceMetrics] = None
     comparison: str = ""
     omitted: Tuple[Tuple[str, str], ...] = ()
     graphs: Tuple[Mapping[str, Any], ...] = ()

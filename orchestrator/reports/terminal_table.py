@@ -15,7 +15,7 @@ from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, VERDICTS, R
 from ..naming import printable
 from ..statistics_dumps.tensor_statistics import LEAST, MEAN, NOT_FINITE, RANGE
 from ..text.shortening import LONGEST, shorten_all
-from ..text.width import broken, cut, padded, width_of, wrap
+from ..text.terminal_width import broken, cut, padded, width_of, wrap
 from ..text.wording import plural
 from .place_names import place_names
 

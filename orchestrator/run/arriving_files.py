@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict
 from typing import Dict, List, Optional, Tuple
 
-from ..dumps.header import COMPLETE, HEADERLESS, LONG
+from ..dumps.dump_header import COMPLETE, HEADERLESS, LONG
 from ..dumps.place import Place
 from ..naming import MAPPING_FILE
 from ..statistics_dumps.statistics_csv import SUFFIX, is_table_of_ops, table_paths

@@ -16,11 +16,11 @@ from ..model.graphs_of_run import ModelGraphs
 from ..reports.rendered_rows import PreparedRow, Preparer, RenderedRowCache, Renderer
 from ..store.rowsql import row_key, row_line
 from ..store.store import RunStore
-from .catalogue import Catalogue
+from .comparison_options import ComparisonOptions
+from .dump_catalogue import Catalogue
 from .file_plan import FilePlan
 from .file_signature import OUTDATED, look_at
 from .golden_files import Goldens
-from .options import ComparisonOptions
 from .pair_queue import PairQueue
 from .places import Places, Slices
 from .progress import Progress

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Tuple
 
-from ..dumps.header import COMPLETE
+from ..dumps.dump_header import COMPLETE
 from ..fast_dataclasses import fast_init
 from ..metrics.pair_task import PairTask
 from ..metrics.row import Row

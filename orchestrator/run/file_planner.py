@@ -20,9 +20,9 @@ from typing import (
 )
 
 from ..dumps.any_dump import AnyDump, open_dump
+from ..dumps.dump_header import HEADERLESS, SHORT
+from ..dumps.folder_listing import DumpEntry
 from ..dumps.golden_set import GoldenSet
-from ..dumps.header import HEADERLESS, SHORT
-from ..dumps.listing import DumpEntry
 from ..dumps.place import Place
 from ..errors import GoldwatchError, MissingPath, TruncatedFile
 from ..metrics.compare_pair import refuse
@@ -35,10 +35,10 @@ from ..metrics.row import (
     Row,
 )
 from ..model.coarsest_type import Precision
-from ..model.counterpart import KnownCounterparts
+from ..model.counterpart import CounterpartCache
 from ..model.dump_request import EVERYTHING, DumpRequest
 from ..model.graph import ModelGraph
-from ..model.outputs_in_readers import Neighbours, OutputsInReaders
+from ..model.outputs_in_readers import OtherDumps, OutputsInReaders
 from ..model.pairing import Pairing
 from ..model.row_plan import (
     INPUT,
@@ -92,9 +92,9 @@ class Planner:
         selection: Optional[FrozenSet[int]] = None,
         overflow: bool = False,
         by_model: bool = False,
-        known: Optional[KnownCounterparts] = None,
+        known: Optional[CounterpartCache] = None,
         requested: DumpRequest = EVERYTHING,
-        neighbours: Optional[Neighbours] = None,
+        neighbours: Optional[OtherDumps] = None,
     ) -> None:
         self.place = place
         self._neighbours = neighbours
@@ -103,7 +103,7 @@ class Planner:
         self.selection = selection
         self.overflow = overflow
         self._by_model = by_model
-        self._known = known or KnownCounterparts()
+        self._known = known or CounterpartCache()
         self._precision = Precision(graph) if graph is not None else None
         self._has_l1_groups = graph is not None and any(op.l1_group for op in graph.ops)
         self._left_out: List[DumpedOp] = []

@@ -45,9 +45,9 @@ from ..naming import is_hash_name, parse_dump_name
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_name, nbytes
 from ..tensors.tensor import Tensor
 from ..text.wording import listed, plural
+from .comparison_options import ComparisonOptions
 from .file_signature import Signature, look_at
 from .known_pairs import begin_known, compare_known
-from .options import ComparisonOptions
 from .progress import OnProgress
 from .result import RunResult
 from .whole_run import Run, Source, compare_from
@@ -178,7 +178,7 @@ class _FinalOutputs(Source):
         outputs = [_Output(parse_output(text)) for text in self.options.outputs or ()] or list(
             self._found_files()
         )
-        self.planned = _Planned(
+        self.planned = _OutputPlan(
             self.options, graphs.graphs[0] if graphs else None, self.golden, outputs
         )
         return ModelGraphs()
@@ -246,7 +246,7 @@ class _FinalOutputs(Source):
         )
 
 
-class _Planned:
+class _OutputPlan:
     """What each output comes to."""
 
     def __init__(

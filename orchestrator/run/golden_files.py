@@ -9,9 +9,9 @@ import time
 from typing import Dict, List, Optional, Set
 
 from ..dumps.completeness import NO_LAW, probe
+from ..dumps.dump_header import COMPLETE
 from ..dumps.fx_dump_folders import FxFolders
 from ..dumps.golden_set import GoldenSet
-from ..dumps.header import COMPLETE
 from ..dumps.manifest_remarks import MANIFEST_FILE
 from ..dumps.place import Place, is_number
 from ..errors import GoldwatchError
@@ -26,8 +26,8 @@ from ..naming import (
 )
 from ..statistics_dumps.statistics_csv import is_table_of_ops
 from ..store.store import RunStore
+from .comparison_options import EACH, ONE
 from .file_signature import Signature, look_at
-from .options import EACH, ONE
 
 _RETRY_S = 0.5
 

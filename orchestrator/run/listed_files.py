@@ -8,14 +8,14 @@ import os
 from array import array
 from typing import TYPE_CHECKING, List, Optional
 
+from ..dumps.dump_tree import DumpTree
 from ..dumps.golden_set import GoldenSet
-from ..dumps.tree import DumpTree
 from ..errors import InputError, UsageError
 from ..kinds.wrong_kind_advice import without_dumps, without_golden
 from ..model.graphs_of_run import ModelGraphs
 from ..store.small_tables import EXPECTED
+from .comparison_options import ComparisonOptions
 from .mismatch_warnings import shown
-from .options import ComparisonOptions
 from .progress import OnProgress, Progress
 from .rows_at_the_end import finish_rows
 from .session import Comparers, LocalProcesses, look

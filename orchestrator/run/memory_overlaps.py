@@ -17,7 +17,7 @@ from ..model.graphs_of_run import ModelGraphs
 from ..model.never_dumped import VARIABLE_TYPES
 from ..model.op_node import OpNode, execution_key
 from ..model.row_plan import OUTPUT
-from .catalogue import Catalogue
+from .dump_catalogue import Catalogue
 from .target_file import DELETED, EARLIER, Region, TargetFile
 
 # Ops that may hand on their input's memory as it is.

@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING, Dict, List, Set
 
 from ..adapters.tensorflow.rename import RENAME, plan_renames
-from ..dumps.listing import misnamed_notes
+from ..dumps.folder_listing import misnamed_notes
 from ..dumps.place import name_order
 from ..kinds.wrong_kind_advice import foreign_golden
 from ..metrics.row import DUMP_MISSING, FAIL, GOLDEN_MISSING, NOT_COMPARED, PASS

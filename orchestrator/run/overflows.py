@@ -12,7 +12,7 @@ from ..errors import GoldwatchError
 from ..model.row_plan import OUTPUT
 from ..naming import parse_dump_name
 from ..text.wording import listed
-from .catalogue import Catalogue
+from .dump_catalogue import Catalogue
 from .engine import Engine
 from .target_file import TargetFile
 

@@ -74,14 +74,18 @@ def _judge_rows(
     rows: Sequence[Row],
     finished: bool = True,
 ) -> _JudgedRows:
-    proof = _Proof(engine, observed_ops, reader, [(row.place, row.op) for row in rows], finished)
-    right = [proof.right(row.place, row.op, row.kind, row.tensor_index or 0) for row in rows]
+    correct_ops = _CorrectOps(
+        engine, observed_ops, reader, [(row.place, row.op) for row in rows], finished
+    )
+    right = [correct_ops.right(row.place, row.op, row.kind, row.tensor_index or 0) for row in rows]
     proven = [row for row, is_right in zip(rows, right) if is_right]
     passing = [row for row in proven if _as_a_whole(row)]
-    inherited = [row for row in proven if not _as_a_whole(row) and proof.behind_a_decision(row)]
+    inherited = [
+        row for row in proven if not _as_a_whole(row) and correct_ops.behind_a_decision(row)
+    ]
     rest = [row for row in proven if row not in passing and row not in inherited]
     within = {(row.place, row.tensor) for row in [*passing, *inherited]}
-    faded = [row for row in rest if proof.outputs_pass(row.place, within)]
+    faded = [row for row in rest if correct_ops.outputs_pass(row.place, within)]
     fail = [row for row, is_right in zip(rows, right) if not is_right]
     fail += [row for row in rest if row not in faded]
     return _JudgedRows([*passing, *faded], inherited, fail)
@@ -103,7 +107,7 @@ def passing_by_rounding(engine: Engine, place: Place) -> Set[str]:
     return {row_key(row) for row in [*judged_rows.rounding, *judged_rows.inherited]}
 
 
-def may_be_rounding(engine: Engine, place: Place, op: str, kind: str, number: int) -> bool:
+def is_right_so_far(engine: Engine, place: Place, op: str, kind: str, number: int) -> bool:
     """Tell whether every operator up to a tensor is right, by what has been dumped so far: then its
     row may pass in the end.
     """
@@ -112,8 +116,8 @@ def may_be_rounding(engine: Engine, place: Place, op: str, kind: str, number: in
         return False
     reader = RunReader(engine, Recomputation(engine, options.recompute, options.original))
     observed_ops = ObservedOps(engine.store.rows(place=place))
-    proof = _Proof(engine, observed_ops, reader, [(place, op)], finished=False)
-    return proof.right(place, op, kind, number)
+    correct_ops = _CorrectOps(engine, observed_ops, reader, [(place, op)], finished=False)
+    return correct_ops.right(place, op, kind, number)
 
 
 def _as_a_whole(row: Row) -> bool:
@@ -131,7 +135,7 @@ def _failing(row: Row) -> Row:
     return row.but(verdict=FAIL, reason=row.reason.replace("; " + REMARK, ""), warning="")
 
 
-class _Proof:
+class _CorrectOps:
     """Which operators of a run are right, with all that feed them."""
 
     def __init__(

@@ -6,20 +6,20 @@ from __future__ import annotations
 
 from typing import Dict, Iterator, Optional, Set, Tuple
 
-from ..dumps.listing import DumpEntry
+from ..dumps.folder_listing import DumpEntry
 from ..dumps.place import Place
 from ..dumps.slices import declared_slices
-from ..model.counterpart import KnownCounterparts
+from ..model.counterpart import CounterpartCache
 from ..model.dump_request import EVERYTHING, DumpRequest
 from ..model.graph import ModelGraph
 from ..model.graphs_of_run import ModelGraphs
 from ..model.op_node import OpNode
 from ..naming import sanitise_device
-from .catalogue import Catalogue
+from .comparison_options import ComparisonOptions
+from .dump_catalogue import Catalogue
 from .file_plan import FilePlan
 from .file_planner import Planner
 from .golden_files import Goldens
-from .options import ComparisonOptions
 from .target_file import HELD, PLANNED, TargetFile
 
 
@@ -50,7 +50,7 @@ class Places:
         self._catalogue = catalogue
         self.selection = options.selection(graphs)
         self._planners: Dict[Place, Planner] = {}
-        self._known = KnownCounterparts()
+        self._known = CounterpartCache()
         self._requests: Dict[Optional[str], DumpRequest] = {}
 
     def __iter__(self) -> Iterator[Place]:

@@ -201,9 +201,9 @@ class Provisional:
         if False in self._by_rounding.values():
             return False
         if key not in self._by_rounding:
-            from .passing_by_rounding import may_be_rounding
+            from .passing_by_rounding import is_right_so_far
 
-            self._by_rounding[key] = may_be_rounding(
+            self._by_rounding[key] = is_right_so_far(
                 self._engine, row.place, row.op, row.kind, row.number
             )
         if self._by_rounding[key] and row.place in self._over:

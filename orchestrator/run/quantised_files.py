@@ -29,9 +29,9 @@ from ..model.pairing import Pairing
 from ..model.row_plan import OMITTED, OP, PAIR, DumpedOp, RowPlan
 from ..naming import sanitise_golden
 from ..tensors.tensor import Tensor
+from .comparison_options import ComparisonOptions
 from .file_signature import Signature, look_at
 from .known_pairs import begin_known, compare_known
-from .options import ComparisonOptions
 from .progress import OnProgress
 from .result import RunResult
 from .whole_run import Run, Source, compare_from

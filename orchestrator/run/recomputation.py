@@ -10,9 +10,9 @@ from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Seq
 
 from ..adapters.manifest import read_manifest
 from ..diagnosis.observed_ops import ObservedOp
+from ..dumps.dump_tree import DumpTree, StepFolder
 from ..dumps.golden_set import GoldenSet
 from ..dumps.place import Place
-from ..dumps.tree import DumpTree, StepFolder
 from ..element_types import element_count
 from ..errors import GoldwatchError
 from ..judging.by_recomputation import RIGHT, UNKNOWN, WRONG, RecomputationVerdict, judge_recomputed

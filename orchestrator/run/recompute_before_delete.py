@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional, Sequence, Tuple
 
+from ..dumps.dump_tree import StepFolder
 from ..dumps.place import Place
-from ..dumps.tree import StepFolder
 from ..model.never_dumped import no_dump_reason
 from ..model.op_node import OpNode
 from ..model.pairing import Pairing

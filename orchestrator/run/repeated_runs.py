@@ -26,8 +26,8 @@ from ..store.store import RunStore
 from ..store.stored_networks import GRAPHS, stored_networks
 from ..tensors.tensor import WINDOW_BYTES
 from ..text.wording import listed, plural
+from .comparison_options import ComparisonOptions
 from .listed_files import compare_folders
-from .options import ComparisonOptions
 from .progress import Progress
 from .result import RunResult
 

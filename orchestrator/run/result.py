@@ -23,7 +23,7 @@ from ..reports.result_json import RESULT_FILE, result_chunks, row_document
 from ..store.rowsql import plain_tree
 from ..store.store import RunStore
 from ..text.wording import plural
-from .options import ComparisonOptions
+from .comparison_options import ComparisonOptions
 from .run_status import run_status, stored_options
 
 _SHOWN_ROWS = 20

@@ -7,8 +7,8 @@ from __future__ import annotations
 import os
 from typing import Dict, Iterable, List, Mapping, Sequence, Set, Tuple
 
+from ..dumps.dump_tree import StepFolder
 from ..dumps.place import Place, place_of
-from ..dumps.tree import StepFolder
 from ..metrics.compare_pair import refuse
 from ..metrics.row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, NOT_COMPARED, Row
 from ..model.row_plan import MISSING_OUTPUT, ONLY_INPUTS, OUTPUT

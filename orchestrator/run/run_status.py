@@ -20,7 +20,7 @@ from ..store.hosts import COMPUTED, JUDGED_BY
 from ..store.rowsql import plain_tree
 from ..store.store import RunStore
 from ..store.stored_networks import GRAPHS, SUMMARY, stored_networks
-from .options import NONE, ComparisonOptions
+from .comparison_options import NONE, ComparisonOptions
 from .verdict_over_hosts import ComputedThere, judge_hosts
 
 JUDGED = "judged"

@@ -9,12 +9,12 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Dict, List, Sequence
 
+from ..dumps.dump_tree import DumpTree
 from ..dumps.file_source import START_BYTES
-from ..dumps.tree import DumpTree
 from ..filesystem.safe_reading import prefetch
+from .comparison_options import ComparisonOptions
 from .engine import Engine
 from .file_signature import look_at
-from .options import ComparisonOptions
 from .progress import OnProgress
 from .rows_at_the_end import left_out_notes, settle_files
 from .target_file import TargetFile

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..metrics.accumulator import Accumulator
-from ..metrics.both_passes import KLPass
+from ..metrics.compare_blocks import KLPass
 from ..metrics.compare_pair import divergence_of, in_its_memory, parts_of, row_of, sums_of
 from ..metrics.metric_result import MetricResult
 from ..metrics.pair_alignment import Part, geometry_of, open_counterpart, require_zero_padding

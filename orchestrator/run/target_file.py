@@ -7,7 +7,7 @@ import struct
 from functools import lru_cache
 from typing import Any, Dict, FrozenSet, NamedTuple, Optional, Tuple
 
-from ..dumps.listing import DumpEntry
+from ..dumps.folder_listing import DumpEntry
 from ..dumps.place import Place
 from ..metrics.pair_task import PairTask
 from ..metrics.row import Row

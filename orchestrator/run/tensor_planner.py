@@ -8,9 +8,9 @@ from typing import List, NamedTuple, Optional, Tuple
 
 from ..dumps.any_dump import AnyDump, is_overwritten
 from ..dumps.dump_file import DumpFile, TensorInfo
+from ..dumps.dump_header import COMPLETE, size_error
+from ..dumps.folder_listing import DumpEntry
 from ..dumps.golden_set import GoldenEntry, GoldenSet
-from ..dumps.header import COMPLETE, size_error
-from ..dumps.listing import DumpEntry
 from ..dumps.manifest_remarks import original_name, unfit_golden
 from ..dumps.place import Place
 from ..dumps.slices import JoinedDump

@@ -8,9 +8,9 @@ import re
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from ..dumps.dump_file import DumpFile
+from ..dumps.dump_tree import DumpTree
+from ..dumps.folder_listing import DumpEntry
 from ..dumps.golden_set import GoldenSet
-from ..dumps.listing import DumpEntry
-from ..dumps.tree import DumpTree
 from ..errors import GoldwatchError
 from ..model.fx_names import GRAPH_FILES
 from ..model.graph import ModelGraph

@@ -8,9 +8,9 @@ from typing import Optional
 from ..dumps.golden_set import GoldenSet
 from ..errors import UsageError
 from ..model.graphs_of_run import ModelGraphs
+from .comparison_options import ComparisonOptions
 from .file_signature import look_at
 from .known_pairs import begin_known, compare_known
-from .options import ComparisonOptions
 from .progress import OnProgress
 from .result import RunResult
 from .tensors_of_two_files import pair_files

@@ -26,7 +26,7 @@ from ..store.row_schema import from_sql_text, to_sql_text
 from ..store.store import RunStore
 from ..store.stored_networks import GRAPHS, stored_networks
 from ..text.wording import listed
-from .options import ComparisonOptions
+from .comparison_options import ComparisonOptions
 
 FINISHED = "finished"
 _NAMED = 5

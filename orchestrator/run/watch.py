@@ -28,7 +28,7 @@ from typing import (
     Type,
 )
 
-from ..dumps.tree import ALL_TIMES, DumpTree, holds_statistics, tree_of
+from ..dumps.dump_tree import ALL_TIMES, DumpTree, holds_statistics, tree_of
 from ..errors import InputError
 from ..interrupts import uninterrupted
 from ..kinds.wrong_kind_advice import exchanged, watched_without_dumps, without_dumps
@@ -39,11 +39,11 @@ from ..statistics_dumps.statistics_csv import is_statistics_file
 from ..store.row_schema import to_sql_text
 from ..store.small_tables import PROVISIONAL
 from .arriving_files import Arrivals
+from .comparison_options import ComparisonOptions
 from .current_tables import TableKeeper
 from .divergence_hook import DivergenceHook
 from .dump_deletion import Keeper
 from .listed_files import BY_STATISTICS
-from .options import ComparisonOptions
 from .progress import OnStage
 from .provisional import Provisional
 from .recomputation import NONE

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, Optional, Tuple
 
 from ..errors import OptionsError
-from .options import ComparisonOptions
+from .comparison_options import ComparisonOptions
 
 KEEP_ALL, KEEP_FAILED, KEEP_NONE = "all", "failed", "none"
 

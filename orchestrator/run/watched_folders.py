@@ -10,10 +10,10 @@ import os
 import threading
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
-from .catalogue import Catalogue
+from .comparison_options import ComparisonOptions
+from .dump_catalogue import Catalogue
 from .folder_monitor import Mailbox, Monitor, Root
 from .golden_files import Goldens
-from .options import ComparisonOptions
 
 
 class _Renamed(Mailbox):

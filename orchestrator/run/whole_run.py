@@ -33,11 +33,11 @@ from ..store.hosts import COMPUTED
 from ..store.small_tables import PROVISIONAL
 from ..store.store import RunStore
 from ..store.stored_networks import GRAPHS, network_document
-from .catalogue import Catalogue
+from .comparison_options import ComparisonOptions
+from .dump_catalogue import Catalogue
 from .engine import Engine
 from .golden_files import Goldens
 from .mismatch_warnings import steps_without_golden, unmatched
-from .options import ComparisonOptions
 from .overflows import note_overflows, overflow_files
 from .progress import OnProgress, OnStage, Progress
 from .workers import Workers

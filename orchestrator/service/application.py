@@ -12,7 +12,7 @@ from starlette.responses import Response
 from ..errors import GoldwatchError
 from ..filesystem.atomic_writing import is_of_full_disk
 from ..pages.service import problem_page
-from ..run.reporting import Commands, no_commands
+from ..run.write_report import Commands, no_commands
 from .access import Access
 from .answers import PAGE_HEADERS, Problem, disk_full, problem_of
 from .endpoint import Endpoint, Rules

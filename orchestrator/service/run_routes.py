@@ -13,9 +13,9 @@ from starlette.responses import Response
 from ..errors import GoldwatchError
 from ..metrics.row import METRICS
 from ..reports.result_json import row_text
-from ..run.options import ComparisonOptions
-from ..run.reporting import Commands
+from ..run.comparison_options import ComparisonOptions
 from ..run.run_status import JUDGED, stored_options
+from ..run.write_report import Commands
 from ..store.rowsql import plain_tree
 from ..store.store_reader import Finality, Numbered, StoreReader
 from .answers import Problem, json_answer, json_text, number_of

@@ -21,7 +21,7 @@ _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 Query = Callable[..., List[Tuple[Any, ...]]]
 
 
-class OverDevices(NamedTuple):
+class DeviceMetrics(NamedTuple):
     """What one metric is at worst over all devices of all hosts.
 
     Attributes
@@ -64,7 +64,7 @@ def metrics_of_step_ops(query: Query) -> List[str]:
     )
 
 
-def worst_outputs(query: Query, metrics: Sequence[str]) -> Optional[OverDevices]:
+def worst_outputs(query: Query, metrics: Sequence[str]) -> Optional[DeviceMetrics]:
     """Return what each op of each step has at worst; None where there is nothing, or more than a
     million of them, too many to draw.
 
@@ -96,7 +96,7 @@ def worst_outputs(query: Query, metrics: Sequence[str]) -> Optional[OverDevices]
     if not all(isinstance(value, (int, float)) or value in _NOT_FINITE for *_, value in lines):
         raise FormatError("damaged: table step_op holds what is no number")
     name_of = lru_cache(maxsize=None)(from_sql_text)
-    return OverDevices(
+    return DeviceMetrics(
         known[0],
         [(name_of(model), name_of(op), name_of(step), value) for model, op, step, value in lines],
     )

@@ -9,10 +9,10 @@ import numpy as np
 
 from ..dumps.any_dump import AnyDump, is_overwritten, open_dump
 from ..dumps.dump_file import TensorInfo
-from ..dumps.header import COMPLETE, size_error
-from ..dumps.listing import DumpEntry
+from ..dumps.dump_header import COMPLETE, size_error
+from ..dumps.dump_tree import DumpTree
+from ..dumps.folder_listing import DumpEntry
 from ..dumps.slices import by_number
-from ..dumps.tree import DumpTree
 from ..errors import FormatError, InputError
 from ..metrics.tensors_of_same_dump import keeps_values, same_bytes
 from ..model.op_node import OpNode

@@ -1,6 +1,7 @@
 """Windows in the golden's order: corresponding pieces of target and golden in the golden's C order.
 
-:mod:`.blocks` reads in the cheapest order; listing elements with their coordinates needs this one.
+:mod:`.aligned_blocks` reads in the cheapest order; listing elements with their coordinates needs
+this one.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Iterator, List, NamedTuple, Optional, Tuple
 import numpy as np
 
 from ..element_types import element_count
-from .blocks import element_bytes, fetch
+from .aligned_blocks import element_bytes, fetch
 from .dtypes import Array, require_decodable
 from .geometry import Geometry
 from .layout_axes import unpack

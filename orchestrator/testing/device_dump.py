@@ -341,7 +341,7 @@ def recorded(root: str) -> Iterator[DeviceDump]:
     MissingPath
         ``root`` is no folder that can be listed.
     """
-    from ..dumps.listing import walk
+    from ..dumps.folder_listing import walk
 
     recordings: List[Tuple[int, str, str, str]] = []
     for listing in walk(root, "the recorded tree"):

@@ -15,7 +15,7 @@ from typing import Dict, Iterable, List, Sequence, Tuple
 import numpy as np
 
 from ..dumps.dump_file import DumpFile, TensorInfo
-from ..dumps.listing import DumpEntry, walk
+from ..dumps.folder_listing import DumpEntry, walk
 from ..errors import UsageError
 from ..naming import compose_dump_name
 from ..tensors.tensor import Tensor

@@ -8,7 +8,7 @@ import re
 from os.path import commonprefix
 from typing import Dict, Iterable, List, Optional, Sequence
 
-from .width import BREAKS, ELLIPSIS, left, right, shorten, width_of
+from .terminal_width import BREAKS, ELLIPSIS, left, right, shorten, width_of
 
 LONGEST = 200
 """So many columns of a name are shown; the whole name stands in the files that are read by

@@ -23,9 +23,9 @@ from goldwatch.reports.csv_tables import CsvFile
 from goldwatch.reports.junit import JunitFile
 from goldwatch.reports.markdown import MarkdownFile
 from goldwatch.reports.result_json import JsonFile
+from goldwatch.run.comparison_options import ComparisonOptions
 from goldwatch.run.listed_files import compare_folders
-from goldwatch.run.options import ComparisonOptions
-from goldwatch.run.reporting import write_report
+from goldwatch.run.write_report import write_report
 
 KINDS = {
     "junit.xml": JunitFile,

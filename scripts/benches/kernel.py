@@ -15,11 +15,11 @@ import numpy as np  # noqa: E402
 from plain import floor, plain_metrics  # noqa: E402
 
 from goldwatch.metrics.accumulator import Accumulator  # noqa: E402
-from goldwatch.metrics.both_passes import KLPass, compare_blocks  # noqa: E402
+from goldwatch.metrics.compare_blocks import KLPass, compare_blocks  # noqa: E402
 from goldwatch.metrics.compiled.choice import about_kernel, compiled_kernel  # noqa: E402
 from goldwatch.metrics.row import MEASURES  # noqa: E402
 from goldwatch.metrics.worst_slice import borders, slice_axes  # noqa: E402
-from goldwatch.tensors.blocks import placed_blocks  # noqa: E402
+from goldwatch.tensors.aligned_blocks import placed_blocks  # noqa: E402
 from goldwatch.tensors.dtypes import decode, dtype_by_name  # noqa: E402
 from goldwatch.tensors.geometry import match_layouts  # noqa: E402
 from goldwatch.tensors.tensor import Tensor  # noqa: E402

@@ -19,7 +19,7 @@ import time
 from multiprocessing import Pool
 
 from goldwatch.metrics.row import FAIL, MEASURES, PASS, Row
-from goldwatch.run.options import ComparisonOptions
+from goldwatch.run.comparison_options import ComparisonOptions
 from goldwatch.store.store import RunStore
 from goldwatch.store.stored_networks import SUMMARY
 

@@ -12,7 +12,7 @@ from in_process import run_here
 from goldwatch.cli.report_options import closer_commands
 from goldwatch.cli.shell_words import command_words, shell_lines, shell_word
 from goldwatch.naming import printable
-from goldwatch.run.options import ComparisonOptions
+from goldwatch.run.comparison_options import ComparisonOptions
 
 
 @pytest.mark.parametrize("width", [1, 2, 6, 30, 80, 1000])

@@ -11,7 +11,7 @@ from goldwatch import __version__
 from goldwatch.cluster import worker_comparison
 from goldwatch.cluster.worker_messages import Order
 from goldwatch.errors import GoldwatchError
-from goldwatch.run.options import ComparisonOptions
+from goldwatch.run.comparison_options import ComparisonOptions
 from goldwatch.store.row_transfer import packed
 
 

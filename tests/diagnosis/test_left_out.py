@@ -11,7 +11,7 @@ from in_process import run_here
 
 from goldwatch.cli.verdict_text import closer_words
 from goldwatch.dumps.place import Place
-from goldwatch.run.options import ComparisonOptions
+from goldwatch.run.comparison_options import ComparisonOptions
 
 
 def body(scene, random, dumps, goldens):

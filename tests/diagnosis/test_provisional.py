@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scene_networks import dense, detection, half, relu
 
-from goldwatch.run.options import ComparisonOptions
+from goldwatch.run.comparison_options import ComparisonOptions
 from goldwatch.run.watch import Watch
 from goldwatch.run.watch_options import WatchOptions
 

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List
 import numpy as np
 import pytest
 
-import goldwatch.dumps.header as header
+import goldwatch.dumps.dump_header as header
 from goldwatch.dumps import DumpFile, TensorData, probe, write_dump
 from goldwatch.dumps.write import dump_parts
 from goldwatch.errors import (

@@ -15,7 +15,7 @@ import pytest
 from goldwatch.merging.merge import Merge
 from goldwatch.merging.options import MergeOptions
 from goldwatch.metrics.row import FAIL, NOT_COMPARED, PASS, Row
-from goldwatch.run.options import ComparisonOptions
+from goldwatch.run.comparison_options import ComparisonOptions
 from goldwatch.store.store import RunStore
 from goldwatch.store.stored_networks import SUMMARY
 

@@ -11,7 +11,7 @@ from in_process import run_here
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.kinds import kind as kinds
 from goldwatch.kinds.folders import kinds_in_folder
-from goldwatch.run.options import ComparisonOptions
+from goldwatch.run.comparison_options import ComparisonOptions
 from goldwatch.run.watch import Watch
 
 STEP = os.path.join("20260102030405", "0", "net", "1", "0")

@@ -35,7 +35,7 @@ from goldwatch.reports.difference import KINDS, difference_of
 from goldwatch.reports.difference_words import change_words
 from goldwatch.reports.junit import JunitFile
 from goldwatch.reports.markdown import MarkdownFile
-from goldwatch.run.reporting import write_report
+from goldwatch.run.write_report import write_report
 from goldwatch.schemas.documents import check_document
 from goldwatch.store import metrics_over_devices as stored_step_ops
 from goldwatch.store.metrics_over_devices import metrics_of_step_ops, worst_outputs, worst_step_ops

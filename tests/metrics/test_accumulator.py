@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from goldwatch.errors import NotComparable, UsageError
 from goldwatch.metrics.accumulator import Accumulator, overflow
-from goldwatch.metrics.both_passes import KLPass, compare_blocks
+from goldwatch.metrics.compare_blocks import KLPass, compare_blocks
 from goldwatch.metrics.row import BOOL_METRICS, FAIL, METRICS, PASS
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from kernels import KERNELS, SETS, rounded, using
 
-from goldwatch.metrics.both_passes import compare_blocks
+from goldwatch.metrics.compare_blocks import compare_blocks
 from goldwatch.metrics.row import MEASURES
 from goldwatch.metrics.worst_slice import borders, slice_axes
-from goldwatch.tensors.blocks import match_layouts, placed_blocks
+from goldwatch.tensors.aligned_blocks import match_layouts, placed_blocks
 from goldwatch.tensors.dtypes import BFLOAT16, dtype_by_name
 from goldwatch.tensors.tensor import MemorySource, Tensor
 

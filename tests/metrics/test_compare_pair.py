@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from goldwatch.dumps.dump_tree import DumpTree
 from goldwatch.dumps.golden_set import GoldenEntry, GoldenSet
-from goldwatch.dumps.tree import DumpTree
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.judging.limit_parsing import parse_limits
 from goldwatch.judging.limits import Limits

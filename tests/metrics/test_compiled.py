@@ -22,7 +22,7 @@ from in_process import make_dumps, run_here
 from kernels import KERNELS, SETS, rounded, using
 
 from goldwatch.errors import UsageError
-from goldwatch.metrics.both_passes import compare_blocks
+from goldwatch.metrics.compare_blocks import compare_blocks
 from goldwatch.metrics.compiled import choice
 from goldwatch.metrics.compiled.binding import Table
 from goldwatch.metrics.compiled_sums import fused_sums

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from kernels import KERNELS, rounded, using
 
 from goldwatch.metrics.accumulator import Accumulator
-from goldwatch.metrics.both_passes import KLPass
+from goldwatch.metrics.compare_blocks import KLPass
 from goldwatch.metrics.row import MEASURES
 from goldwatch.metrics.worst_slice import borders, slice_axes
-from goldwatch.tensors.blocks import match_layouts, placed_blocks
+from goldwatch.tensors.aligned_blocks import match_layouts, placed_blocks
 from goldwatch.tensors.dtypes import dtype_by_name, dtype_by_numpy
 from goldwatch.tensors.tensor import MemorySource, Tensor
 

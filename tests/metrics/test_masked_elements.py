@@ -11,7 +11,7 @@ from goldwatch.dumps.golden_set import GoldenEntry
 from goldwatch.judging.limits import Limits
 from goldwatch.judging.row_judge import RowJudge
 from goldwatch.metrics.accumulator import Accumulator
-from goldwatch.metrics.both_passes import KLPass, compare_blocks
+from goldwatch.metrics.compare_blocks import KLPass, compare_blocks
 from goldwatch.metrics.compare_pair import compare_tensors
 from goldwatch.metrics.pair_task import PairTask, Settings
 from goldwatch.metrics.row import MEASURES, METRICS, PASS, Row

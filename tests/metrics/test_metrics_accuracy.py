@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from goldwatch.metrics.accumulator import Accumulator
-from goldwatch.metrics.both_passes import KLPass, compare_blocks
+from goldwatch.metrics.compare_blocks import KLPass, compare_blocks
 from goldwatch.metrics.masked_elements import masked_apart
 from goldwatch.metrics.row import METRICS
 

@@ -69,7 +69,7 @@ def pair(request, tmp_path, monkeypatch) -> PairTask:
     write_dump(path, [], [TensorData(stored, format=request.param, original_shape=SHAPE)])
     monkeypatch.setattr("goldwatch.metrics.compare_pair.SPLIT_BYTES", 1000)
     monkeypatch.setattr("goldwatch.metrics.compare_pair._PART_BYTES", 200000)
-    monkeypatch.setattr("goldwatch.tensors.blocks.SLAB_BYTES", 100000)
+    monkeypatch.setattr("goldwatch.tensors.aligned_blocks.SLAB_BYTES", 100000)
     monkeypatch.setattr(reads_past_page_cache, "_LEAST_BYTES", PAGE)
     row = Row(
         index=1,

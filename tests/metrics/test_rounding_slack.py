@@ -13,7 +13,7 @@ import pytest
 import goldwatch
 from goldwatch.diagnosis.compare_arrays import compare_arrays
 from goldwatch.dumps.write import TensorData, write_dump
-from goldwatch.metrics.both_passes import compare_blocks
+from goldwatch.metrics.compare_blocks import compare_blocks
 from goldwatch.metrics.rounding_slack import rounding_slack
 from goldwatch.metrics.row import MEASURES
 

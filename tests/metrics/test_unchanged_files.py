@@ -11,7 +11,7 @@ from goldwatch.dumps import TensorData, write_dump
 from goldwatch.dumps.dump_file import DumpFile
 from goldwatch.dumps.golden_set import GoldenSet
 from goldwatch.dumps.slices import JoinedSource
-from goldwatch.metrics import both_passes
+from goldwatch.metrics import compare_blocks
 from goldwatch.metrics import compare_pair as pair_module
 from goldwatch.metrics.compare_pair import compare_pair
 from goldwatch.metrics.pair_task import PairTask, Settings
@@ -33,7 +33,7 @@ def paths(tmp_path):
 
 @pytest.fixture
 def task(paths, monkeypatch):
-    monkeypatch.setattr(both_passes, "_KEEP_BYTES", 1000)
+    monkeypatch.setattr(compare_blocks, "_KEEP_BYTES", 1000)
     row = Row(
         index=0,
         op="op",

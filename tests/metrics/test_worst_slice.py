@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from goldwatch.judging.limits import Limits
 from goldwatch.metrics.accumulator import Accumulator
-from goldwatch.metrics.both_passes import compare_blocks
+from goldwatch.metrics.compare_blocks import compare_blocks
 from goldwatch.metrics.compare_pair import axes_of
 from goldwatch.metrics.differing_elements import sentence
 from goldwatch.metrics.pair_task import PairTask
 from goldwatch.metrics.row import MEASURES, Row
 from goldwatch.metrics.worst_slice import LEFT_TO_CHANCE, MOST_SLICES, borders, slice_axes
-from goldwatch.tensors.blocks import placed_blocks
+from goldwatch.tensors.aligned_blocks import placed_blocks
 from goldwatch.tensors.geometry import match_layouts
 from goldwatch.tensors.layout_conversion import convert
 from goldwatch.tensors.tensor import Tensor
@@ -362,7 +362,7 @@ def test_metrics_that_were_not_asked_for_are_not_computed(monkeypatch):
     def never(*_):
         raise AssertionError("computed")
 
-    monkeypatch.setattr("goldwatch.metrics.both_passes.DivergenceSums", never)
+    monkeypatch.setattr("goldwatch.metrics.compare_blocks.DivergenceSums", never)
     monkeypatch.setattr("goldwatch.metrics.numpy_kernel._spread", never)
     x = np.random.RandomState(0).randn(10, 10)
     values = compare_blocks(

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from goldwatch.dumps.tree import DumpTree
+from goldwatch.dumps.dump_tree import DumpTree
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.model import Pairing, load_model
 from goldwatch.recomputing.recorded_dumps import RecordedStep

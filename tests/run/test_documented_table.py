@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from in_process import run_here
 
-from goldwatch.run.catalogue import Catalogue
+from goldwatch.run.dump_catalogue import Catalogue
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
 
 TIMESTAMP = 1767323045000000

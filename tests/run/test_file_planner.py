@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from goldwatch.dumps.dump_file import DumpFile
+from goldwatch.dumps.dump_tree import DumpTree
 from goldwatch.dumps.golden_set import GoldenSet
-from goldwatch.dumps.tree import DumpTree
 from goldwatch.dumps.write import write_dump
 from goldwatch.model.graph import load_model
 from goldwatch.model.row_plan import dumped_op

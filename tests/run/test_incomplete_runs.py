@@ -13,7 +13,7 @@ from goldwatch.api import open_result
 from goldwatch.dumps import write_dump
 from goldwatch.judging.limit_parsing import parse_limits
 from goldwatch.run import listed_files, session
-from goldwatch.run.options import ComparisonOptions
+from goldwatch.run.comparison_options import ComparisonOptions
 from goldwatch.store.store import RunStore
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
 

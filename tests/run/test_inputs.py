@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from goldwatch.dumps import TensorData, write_dump
-from goldwatch.dumps import listing as listing_module
+from goldwatch.dumps import folder_listing as listing_module
 from goldwatch.metrics import compare_pair as pair_module
 
 TS = 1767323045000000

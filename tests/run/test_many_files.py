@@ -16,7 +16,7 @@ from goldwatch.metrics.pair_task import PairTask
 from goldwatch.metrics.row import PASS, Row
 from goldwatch.naming import parse_dump_name
 from goldwatch.run import pair_queue, session
-from goldwatch.run.catalogue import Catalogue
+from goldwatch.run.dump_catalogue import Catalogue
 from goldwatch.run.file_signature import Signature
 from goldwatch.run.pair_queue import PairQueue
 from goldwatch.run.workers import Workers

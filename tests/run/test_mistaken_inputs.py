@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from in_process import run_here
 
+from goldwatch.dumps.dump_tree import DumpTree
 from goldwatch.dumps.place import is_time, place_of, time_order
-from goldwatch.dumps.tree import DumpTree
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.model.graphs_of_run import load_models
 from goldwatch.tensors.layout_conversion import convert

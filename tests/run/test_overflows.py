@@ -11,7 +11,7 @@ import struct
 
 import pytest
 
-from goldwatch.inspect.tree import inspect_tree
+from goldwatch.inspect.inspect_tree import inspect_tree
 from goldwatch.naming import parse_dump_name
 from goldwatch.testing.device_dump import Place, overflow_record, write_files
 

@@ -17,7 +17,7 @@ from goldwatch.metrics.compare_pair import compare_pair
 from goldwatch.metrics.pair_task import PairTask, Settings
 from goldwatch.metrics.row import MEASURES, PASS, SAMPLED, Row
 from goldwatch.schemas import load_schema
-from goldwatch.tensors.blocks import placed_blocks
+from goldwatch.tensors.aligned_blocks import placed_blocks
 from goldwatch.tensors.geometry import match_layouts
 from goldwatch.tensors.layout_conversion import convert
 from goldwatch.tensors.tensor import Tensor

@@ -10,7 +10,7 @@ import pytest
 from goldwatch.dumps.place import NOWHERE, Place
 from goldwatch.dumps.write import write_dump
 from goldwatch.run import target_file
-from goldwatch.run.catalogue import Catalogue
+from goldwatch.run.dump_catalogue import Catalogue
 from goldwatch.run.file_plan import FilePlan
 from goldwatch.run.file_signature import Signature, look_at
 from goldwatch.run.target_file import (

@@ -121,7 +121,7 @@ def assert_alike(row, other):
 def split_early(monkeypatch) -> None:
     monkeypatch.setattr("goldwatch.metrics.compare_pair.SPLIT_BYTES", 1000)
     monkeypatch.setattr("goldwatch.metrics.compare_pair._PART_BYTES", 20000)
-    monkeypatch.setattr("goldwatch.tensors.blocks.SMALL_BYTES", 1000)
+    monkeypatch.setattr("goldwatch.tensors.aligned_blocks.SMALL_BYTES", 1000)
 
 
 def test_the_next_batch_of_a_worker_is_read_ahead(pairs, monkeypatch) -> None:

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from goldwatch.metrics.both_passes import compare_blocks
+from goldwatch.metrics.compare_blocks import compare_blocks
 from goldwatch.metrics.row import METRICS
 
 SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts")

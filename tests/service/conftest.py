@@ -11,7 +11,7 @@ import pytest
 from in_process import run_here
 
 from goldwatch.metrics.row import METRICS, Row
-from goldwatch.run.options import ComparisonOptions
+from goldwatch.run.comparison_options import ComparisonOptions
 from goldwatch.store import store as store_module
 from goldwatch.store.store import RunStore
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from goldwatch.errors import NotComparable
 from goldwatch.tensors import geometry, layout_axes
-from goldwatch.tensors.blocks import aligned_blocks, match_layouts, match_stored
+from goldwatch.tensors.aligned_blocks import aligned_blocks, match_layouts, match_stored
 from goldwatch.tensors.dtypes import dtype_by_code
 from goldwatch.tensors.layout_conversion import convert
 from goldwatch.tensors.layout_names import FORMATS

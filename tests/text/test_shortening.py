@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goldwatch.text.shortening import shorten_all, shorten_within
-from goldwatch.text.width import width_of
+from goldwatch.text.terminal_width import width_of
 
 KINDS = (
     "attention/self/query/MatMul",

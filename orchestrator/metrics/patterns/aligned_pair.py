@@ -9,7 +9,7 @@ from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
-from ...tensors.blocks import aligned_blocks
+from ...tensors.aligned_blocks import aligned_blocks
 from ...tensors.geometry import Geometry
 from ...tensors.layout_axes import unpack
 from ...tensors.tensor import Tensor

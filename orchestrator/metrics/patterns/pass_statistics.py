@@ -10,7 +10,7 @@ import numpy as np
 from ...tensors.geometry import Geometry
 from ...tensors.golden_order_windows import Window
 from ...tensors.layout_axes import INNER
-from ...tensors.rounding import rounding_of
+from ...tensors.type_rounding import rounding_of
 from .aligned_pair import AlignedPair
 from .element_errors import Errors, is_bad
 from .error_shares import SharesByIndex

@@ -6,7 +6,7 @@ from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
-from ...tensors.rounding import ROUNDING, rounding_of, ulp
+from ...tensors.type_rounding import ROUNDING, rounding_of, ulp
 from ..median import median
 from .finding import Difference, Finding, claimed
 

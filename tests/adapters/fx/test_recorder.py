@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from goldwatch.adapters.fx import npu_stand_ins
-from goldwatch.adapters.fx.backend import as_array, numbered
+from goldwatch.adapters.fx.backend import as_array, numbered_tensors
 from goldwatch.adapters.fx.recorder import Recorder, clear, fx_files
 from goldwatch.dumps.golden_set import GoldenSet
 from goldwatch.naming import parse_fx_name
@@ -36,7 +36,7 @@ def array_of(value):
 
 def test_values_are_numbered_as_torchair_numbers_them():
     tensors = [Tensor([1]), Tensor([2])]
-    found = numbered(
+    found = numbered_tensors(
         [Tensor([0]), tensors, 3, [4, 5], None, "x", True, [None, tensors[0]], []], array_of
     )
     assert [(numbers, np.asarray(value).tolist()) for numbers, value in found] == [

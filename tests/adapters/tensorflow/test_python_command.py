@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from goldwatch.adapters.run_script import parse_python_words
+from goldwatch.adapters.python_command_line import parse_python_words
 from goldwatch.adapters.tensorflow import pythons
 from goldwatch.adapters.tensorflow.golden_rules import feed_of
 from goldwatch.adapters.tensorflow.pythons import find_tensorflow_python, probe

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from goldwatch.config.requested_ops import read_requested_plan
-from goldwatch.run.options import ComparisonOptions
+from goldwatch.run.comparison_options import ComparisonOptions
 from goldwatch.run.watch import Watch
 from goldwatch.run.watch_options import WatchOptions
 from goldwatch.testing.device_dump import write_files

@@ -10,7 +10,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from goldwatch.run.options import ComparisonOptions
+from goldwatch.run.comparison_options import ComparisonOptions
 from goldwatch.run.watch import Watch
 from goldwatch.run.watch_options import WatchOptions
 from goldwatch.store.small_tables import OPS

@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from goldwatch.run.options import ComparisonOptions
+from goldwatch.run.comparison_options import ComparisonOptions
 from goldwatch.run.watch import Watch
 from goldwatch.run.watch_options import WatchOptions
 from goldwatch.testing.training import Training, Wrong

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from goldwatch.run.options import ComparisonOptions
+from goldwatch.run.comparison_options import ComparisonOptions
 from goldwatch.run.watch import Watch
 from goldwatch.run.watch_options import WatchOptions
 

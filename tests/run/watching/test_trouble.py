@@ -17,9 +17,9 @@ from goldwatch.dumps.place import NOWHERE
 from goldwatch.errors import EnvironmentProblem, UsageError
 from goldwatch.naming import mapping_line
 from goldwatch.run import inotify, whole_run
+from goldwatch.run.comparison_options import ComparisonOptions
 from goldwatch.run.folder_monitor import Mailbox, Monitor, Root
 from goldwatch.run.golden_files import Goldens
-from goldwatch.run.options import ComparisonOptions
 from goldwatch.run.watch import Watch
 from goldwatch.run.watch_options import WatchOptions
 from goldwatch.store.store import RunStore

@@ -6,8 +6,8 @@ from typing import Any, Callable, List
 import pytest
 
 from goldwatch.dumps import DumpTree
-from goldwatch.dumps import listing as listing_module
-from goldwatch.dumps.listing import list_folder
+from goldwatch.dumps import folder_listing as listing_module
+from goldwatch.dumps.folder_listing import list_folder
 from goldwatch.dumps.place import Place, place_of
 from goldwatch.errors import MissingPath
 from goldwatch.naming import mapping_line

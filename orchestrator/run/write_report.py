@@ -17,7 +17,7 @@ from ..store.rowsql import plain_tree
 from ..store.rowview import RowView
 from ..store.store import RunStore
 from ..store.stored_networks import GRAPHS, SUMMARY
-from .options import ComparisonOptions
+from .comparison_options import ComparisonOptions
 from .run_status import JUDGED, run_status, stored_options
 
 _PROGRESS_EVERY = 256

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Generator, List, Optional, Sequence, Tuple
 
 from ..dumps.dump_file import DumpFile, TensorInfo
-from ..dumps.listing import GOLDEN_SUFFIXES
+from ..dumps.folder_listing import GOLDEN_SUFFIXES
 from ..dumps.npy import open_npy
 from ..dumps.overflow_records import overflow_records
 from ..errors import GoldwatchError, NotComparable, UsageError

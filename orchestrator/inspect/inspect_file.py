@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any, Dict, Optional
 
 from ..dumps.dump_file import DumpFile, RegionInfo, TensorInfo
-from ..dumps.header import COMPLETE, size_error
+from ..dumps.dump_header import COMPLETE, size_error
 from ..dumps.npy import open_npy
 from ..dumps.overflow_records import overflow_records
 from ..errors import FormatError, GoldwatchError, NotComparable, UsageError

@@ -8,10 +8,10 @@ import os
 import sys
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Set, Tuple
 
-from ..dumps.listing import full_name_of
+from ..dumps.dump_tree import op_key
+from ..dumps.folder_listing import full_name_of
 from ..dumps.place import Place, place_of
 from ..dumps.slices import by_number
-from ..dumps.tree import op_key
 from ..errors import FormatError
 from ..metrics.row import Row
 from ..naming import MAPPING_FILE, is_hash_name, parse_dump_name, read_mapping, whole_name

@@ -10,16 +10,16 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from ..dumps.completeness import NO_LAW, Completeness, probe
 from ..dumps.dump_file import DumpFile
-from ..dumps.header import COMPLETE, HEADERLESS, LONG, SHORT
-from ..dumps.listing import DumpEntry, FolderListing, listed_statistics, walk
+from ..dumps.dump_header import COMPLETE, HEADERLESS, LONG, SHORT
+from ..dumps.folder_listing import DumpEntry, FolderListing, listed_statistics, walk
 from ..dumps.overflow_records import op_tasks, overflow_records, tasks_of
 from ..dumps.place import Place, place_of
 from ..errors import GoldwatchError
 from ..kinds.wrong_kind_advice import watched_without_dumps
 from ..naming import MAPPING_FILE
 from ..statistics_dumps.statistics_csv import rows_of
-from .file import Document, inspect_file
-from .foreign_files import in_order, remarkable
+from .inspect_file import Document, inspect_file
+from .remarkable_statistics import remarkable_tensors, worst_first
 from .tensor_statistics import UNUSUAL
 
 _OWN_FILES = (
@@ -202,7 +202,7 @@ class _Tree:
         }
         if stats:
             document["contents"] = [inspect_file(path, True) for path in self.paths]
-            document["remarkable"] = in_order(
+            document["remarkable"] = worst_first(
                 [remark for entry in self.statistics_entries for remark in _remarkable(entry)]
             )
             document["not_finite"] = self._not_finite(dict(zip(self.paths, document["contents"])))
@@ -266,7 +266,7 @@ class _Tree:
 def _remarkable(entry: DumpEntry) -> List[Document]:
     place = place_of(os.path.dirname(entry.path), {entry.name.op_name})
     try:
-        documents = remarkable(os.path.basename(entry.path), rows_of(entry.path))
+        documents = remarkable_tensors(os.path.basename(entry.path), rows_of(entry.path))
     except (GoldwatchError, OSError):
         return []  # The file's own document says what is wrong.
     return [{**place.document(), **remark} for remark in documents]

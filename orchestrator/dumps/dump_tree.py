@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 from ..filesystem.safe_reading import AnyPath, path_text
 from ..naming import DumpName, run_name
 from ..text.wording import plural
-from .listing import DumpEntry, FolderListing, listed_statistics, walk
+from .folder_listing import DumpEntry, FolderListing, listed_statistics, walk
 from .place import Place, name_order, place_of, time_order
 
 ALL_TIMES = "all"

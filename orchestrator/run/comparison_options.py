@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
 
 from ..config.dump_plan import DumpPlan
-from ..dumps.tree import holds_statistics
+from ..dumps.dump_tree import holds_statistics
 from ..errors import FormatError, OptionsError, UsageError, require_folder
 from ..judging.limit_parsing import limits_from_document, parse_limit
 from ..judging.limits import Limits

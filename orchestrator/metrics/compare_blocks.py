@@ -96,9 +96,9 @@ def compare_blocks(
     ----------
     make_blocks
         Called once or twice; each time it yields the same pairs (target, golden) of equally shaped
-        arrays, for slices with their place behind: :class:`goldwatch.tensors.blocks.Block`. Blocks
-        may be views of a buffer that the next block overwrites: small tensors are copied to spare
-        the second reading.
+        arrays, for slices with their place behind: :class:`goldwatch.tensors.aligned_blocks.Block`.
+        Blocks may be views of a buffer that the next block overwrites: small tensors are copied to
+        spare the second reading.
     metrics, axes, slack, sampled
         As for :class:`Accumulator`.
     again
