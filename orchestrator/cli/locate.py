@@ -16,7 +16,7 @@ from ..cure.compiler_precision_options import MODES as CURES
 from ..errors import EXIT_FAIL, EXIT_PASS, UsageError
 from ..launch.atc import Atc
 from ..launch.runners import RUNNERS
-from ..locate.bundle import write_bundle
+from ..locate.bundle import is_bundle, write_bundle
 from ..locate.cure_rounds import Curing, Round
 from ..locate.narrowing import Narrowing, smallest_failing
 from ..locate.resolved_request import Plan, Request, make_plan, out_of, require_place
@@ -33,7 +33,7 @@ from .command import (
     verbosity_options,
 )
 from .locate_outcome import Outcome, SmallestPart, print_outcome
-from .output_file_checks import make_room, out_option, require_room
+from .output_file_checks import make_room, out_option, refuse_replacing, try_writing
 from .printing import (
     columns_of,
     print_json,
@@ -258,7 +258,7 @@ def locate(arguments: _Arguments) -> int:
     out = arguments.out if arguments.out is not None else out_of(arguments.om)
     require_place(out)
     if arguments.bundle is not None:
-        require_room("--bundle %s" % arguments.bundle, arguments.bundle)
+        _require_bundle_place(arguments, arguments.bundle)
     if (arguments.narrows or arguments.cures) and arguments.until is not None:
         raise UsageError("--until ends before --narrow, --bundle and --cure begin")
     if arguments.cures and arguments.keep not in (None, KEEP_ALL):
@@ -294,6 +294,23 @@ def locate(arguments: _Arguments) -> int:
     smaller = _narrow_down(search, failing, arguments, messages) if arguments.narrows else None
     rounds = _cure(search, failing, arguments, messages) if arguments.cures else None
     return _print_outcome(search, results, arguments, smaller, rounds)
+
+
+def _require_bundle_place(arguments: _Arguments, path: str) -> None:
+    """Raise where the bundle would replace anything but an earlier bundle, or cannot be written."""
+    inputs = {
+        "MODEL": arguments.model,
+        "OM": arguments.om,
+        "--om-json": arguments.om_json,
+        "--weights": arguments.weights,
+    }
+    refuse_replacing("--bundle", path, inputs)
+    if os.path.lexists(path) and not is_bundle(path):
+        raise UsageError(
+            "--bundle %s: a file that is no earlier bundle is there; it is not replaced" % path,
+            hint="name another file, or remove that one",
+        )
+    try_writing("--bundle %s" % path, path)
 
 
 def _cure(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from typing import Any, Callable, Iterable, List, Mapping, Optional
 
 import click
@@ -165,3 +166,19 @@ def require_room(what: str, path: str) -> None:
             % (what, folder if os.path.isdir(folder) else nearest),
             hint="name a file elsewhere",
         )
+
+
+def try_writing(what: str, path: str) -> None:
+    """Raise EnvironmentProblem where the folder of a file to be written, or the nearest one that
+    there is, takes no new file: permissions do not show it of /proc, or of root on a read-only
+    mount.
+    """
+    folder = nearest_folder(os.path.dirname(path) or os.curdir) or os.curdir
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise EnvironmentProblem(
+            "%s: no file can be made in %s: %s" % (what, folder, error.strerror),
+            hint="name a file elsewhere",
+        ) from error

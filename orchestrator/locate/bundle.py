@@ -64,6 +64,18 @@ def write_bundle(path: str, cut: Narrowed, offline: OfflineModel, runner: str) -
     return names
 
 
+def is_bundle(path: str) -> bool:
+    """Tell whether a file is an archive of :func:`write_bundle`, or empty."""
+    if os.path.getsize(path) == 0:
+        return True
+    try:
+        with tarfile.open(path, "r:") as archive:
+            first = archive.next()
+    except (tarfile.TarError, OSError):
+        return False
+    return first is not None and first.name.startswith(_TOP + "/")
+
+
 def _files(cut: Narrowed, document: Mapping[str, Any]) -> Iterator[Tuple[str, str]]:
     """Yield the files, each with its name in the archive."""
     for name in _MODEL_FILES:

@@ -474,6 +474,9 @@ def test_the_smallest_failing_part_is_found_and_bundled(place) -> None:
         )
         texts = {member.name: archive.extractfile(member).read() for member in archive.getmembers()}
         archive.extractall(str(place.folder / "theirs"))
+    # The next bundle replaces it.
+    replaced = place.locate("model.onnx", "model.om", "-o", "out", "--bundle", "out.tar", "-q")
+    assert replaced.returncode == 1 and "bundle: out.tar" in replaced.stdout, replaced.stderr
     # Nothing else of the model.
     part = onnx.load_model_from_string(texts["bundle/dump.onnx"])
     assert [node.name for node in part.graph.node] == ["second"] and [
@@ -490,6 +493,26 @@ def test_the_smallest_failing_part_is_found_and_bundled(place) -> None:
     place.folder = place.folder / "theirs" / "bundle"
     again = place.locate(*shlex.split(line)[2:])
     assert again.returncode == 1 and "culprit: second\n" in again.stdout, again.stderr
+
+
+@pytest.mark.parametrize(
+    "bundle, code, message",
+    [
+        ("model.onnx", 2, "--bundle model.onnx: that is the file of MODEL"),
+        ("./model.om", 2, "--bundle ./model.om: that is the file of OM"),
+        ("notes.txt", 2, "a file that is no earlier bundle is there; it is not replaced"),
+        ("/proc/case.tar", 4, "--bundle /proc/case.tar: no file can be made in /proc"),
+    ],
+)
+def test_a_bundle_replaces_no_file_of_the_user_and_is_refused_before_anything_runs(
+    place, bundle, code, message
+) -> None:
+    (place.folder / "notes.txt").write_text("kept")
+    before = {path.name: path.read_bytes() for path in place.folder.iterdir() if path.is_file()}
+    done = place.locate("model.onnx", "model.om", "-o", "out", "--bundle", bundle)
+    assert done.returncode == code and message in done.stderr, done.stderr
+    after = {path.name: path.read_bytes() for path in place.folder.iterdir() if path.is_file()}
+    assert after == before and not (place.folder / "out").exists()
 
 
 def test_each_cut_is_made_once(place) -> None:
