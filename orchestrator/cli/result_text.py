@@ -82,7 +82,7 @@ def print_result(result: RunResult, arguments: ResultArguments, planned: Reports
         A file could not be written; the text is printed all the same.
     """
     problem = print_found(result, arguments, planned)
-    print_end(result, arguments)
+    print_end(result, arguments, result.exit_code)
     if problem is not None:
         raise problem
 
@@ -114,15 +114,20 @@ def print_found(
 
 
 def print_end(
-    result: RunResult, arguments: ResultArguments, replayed: Optional[RunResult] = None
+    result: RunResult, arguments: ResultArguments, code: int, replayed: Optional[RunResult] = None
 ) -> None:
     """Print the last lines of a text: verdict, culprit and the next command; after a replay, those
     of the replay.
+
+    Parameters
+    ----------
+    code
+        The exit code, as far as the rows of the run and its program decide it.
     """
     if arguments.output_format == "json":
         return
     width = columns_of(sys.stdout)
-    _put_verdict(result, width, use_colour(sys.stdout))
+    _put_verdict(result, code, width, use_colour(sys.stdout))
     for line in sentence_lines(result.sentence, width, ""):
         put(line)
     for text in _option_hints(result):
@@ -171,7 +176,14 @@ def _tables(result: RunResult) -> str:
     return tables[0] if len(tables) == 1 else "%d tables in %s" % (len(tables), result.options.out)
 
 
-def _put_verdict(result: RunResult, width: Optional[int], colour: bool) -> None:
+def _put_verdict(result: RunResult, code: int, width: Optional[int], colour: bool) -> None:
+    from ..diagnosis.summary import failure_beside_rows
+
+    summary = result.summary
+    failure = failure_beside_rows(code, summary.verdict, summary.program, len(summary.suspects))
+    if failure:
+        put_escaped(wrapped("%s; of the rows: %s" % (failure, verdict_line(result)), width))
+        return
     lines = wrapped(verdict_line(result), width)
     if colour:
         verdict = result.summary.verdict

@@ -269,7 +269,7 @@ def _finish(
         if replaying is not None:
             replayed = append_replay(replaying, result, jobs, arguments.quiet, as_json)
     finally:
-        print_end(result, arguments, replayed)
+        print_end(result, arguments, code, replayed)
         if (
             replayed is not None
             and replayed.summary.culprits

@@ -25,7 +25,7 @@ from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..model.graphs_of_run import AnyGraph, ModelGraphs
 from ..naming import nearest_names, run_name
 from ..tensors.dtypes import dtype_by_name
-from ..text.wording import listed
+from ..text.wording import listed, plural
 from .culprit_sentence import culprit, culprit_sentence
 from .explain_suspects import TensorReader
 from .first_divergence import FirstDivergence
@@ -443,6 +443,21 @@ def _unused_limits(limits: Limits, names: Mapping[str, Collection[str]]) -> List
         else []
     )
     return texts[:_MOST_UNUSED] + more
+
+
+def failure_beside_rows(
+    code: Optional[int], verdict: str, program: Optional[Mapping[str, Any]], suspects: int
+) -> str:
+    """Return in words why a run ends with ``code`` though its rows say nothing of it: its program
+    failed, or it passes and ``--strict`` does not let its suspects pass; empty where neither holds.
+    """
+    if code == EXIT_PROGRAM_FAILED:
+        program = program or {}
+        end = program.get("signal") or "exit code %s" % program.get("exit_code", "unknown")
+        return "the program failed with %s" % end
+    if code == EXIT_FAIL and verdict == PASS and suspects:
+        return "fails by --strict, %s" % plural(suspects, "suspect")
+    return ""
 
 
 def exit_code(summary: Summary, stopped: bool = False, strict: bool = False) -> int:

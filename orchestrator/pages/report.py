@@ -143,7 +143,8 @@ def _title(context: ReportContext) -> str:
     kind = {REPLAY: "replay", EXACT: "exact comparison", OUTPUTS: "final outputs"}.get(
         context.comparison, "comparison"
     )
-    return "%s of %s: %s" % (kind, what, context.summary["verdict"])
+    verdict = context.failure_beside_rows or context.summary["verdict"]
+    return "%s of %s: %s" % (kind, what, verdict)
 
 
 def _about(context: ReportContext, notes: List[str]) -> str:

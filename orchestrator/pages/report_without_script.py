@@ -13,7 +13,7 @@ from ..diagnosis.op_input_states import GOOD
 from ..diagnosis.outputs_summary import OUTPUTS
 from ..dumps.place import Place
 from ..judging.by_limits import metric_number
-from ..metrics.row import WORST_SLICE, Row
+from ..metrics.row import FAIL, WORST_SLICE, Row
 from ..naming import printable
 from ..reports.page_rows import COSINE, FIRST
 from ..reports.report_context import ReportContext
@@ -89,7 +89,10 @@ def verdict_html(context: ReportContext) -> str:
     verdict = str(summary["verdict"])
     parts = [
         '<p class="big"><span class="verdict" data-is="%s">%s</span></p>'
-        % (attribute(verdict), text(_verdict_text(verdict, context.finished)))
+        % (
+            attribute(FAIL if context.failure_beside_rows else verdict),
+            text(context.failure_beside_rows or _verdict_text(verdict, context.finished)),
+        )
     ]
     parts.append('<p class="sentence">%s</p>' % sentence(context.sentence))
     counted = [(summary[_COUNTS[name]], name) for name in _ORDER if summary[_COUNTS[name]]]

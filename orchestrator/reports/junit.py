@@ -90,10 +90,8 @@ class JunitFile(ReportFile):
             return [("the run has not finished", "unfinished", context.sentence)]
         errors = []
         if code == EXIT_PROGRAM_FAILED:
-            how = "the program failed with %s" % _end_of(context.summary.get("program") or {})
-            errors.append(
-                ("the program failed", "program_failed", "%s. %s" % (how, context.sentence))
-            )
+            message = "%s. %s" % (context.failure_beside_rows, context.sentence)
+            errors.append(("the program failed", "program_failed", message))
         if context.summary["verdict"] == INCOMPLETE:
             errors.append(("the run is incomplete", "incomplete", context.sentence))
         if code is not None and code != EXIT_PASS and not errors and not self._failures:
@@ -167,6 +165,8 @@ class JunitFile(ReportFile):
             "finished": "yes" if context.finished else "no",
             "result": context.sentence,
         }
+        if context.failure_beside_rows:
+            facts["failure beside the rows"] = context.failure_beside_rows
         parts = (
             "<property name=%s value=%s/>" % (xml_attribute(name), xml_attribute(text))
             for name, text in facts.items()
@@ -238,12 +238,6 @@ def _left(rows: List[Row]) -> List[str]:
         for row in rows
         if row.verdict in _WORDS
     ]
-
-
-def _end_of(program: Mapping[str, Any]) -> str:
-    if program.get("signal"):
-        return str(program["signal"])
-    return "exit code %s" % program.get("exit_code", "unknown")
 
 
 def _iso(started: str) -> str:

@@ -103,7 +103,10 @@ class MarkdownFile(ReportFile):
         what = "goldwatch replay" if context.comparison == REPLAY else "goldwatch"
         state = "" if context.finished else " (not finished)"
         counts = ", ".join("%d %s" % (summary[name], word) for name, word in _COUNTS)
-        self._put("## %s: %s%s\n" % (what, summary["verdict"].upper(), state))
+        title = summary["verdict"].upper() + state
+        if context.failure_beside_rows:
+            title = "%s (the rows: %s)" % (context.failure_beside_rows, title)
+        self._put("## %s: %s\n" % (what, title))
         self._put(plain(context.sentence) + "\n")
         so_far = "" if context.finished else " so far"
         self._put("%d ops, %d rows%s: %s.\n" % (summary["ops"], summary["rows"], so_far, counts))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import IO, Any, Iterable, Mapping, Optional, Tuple, Type
 
+from ..diagnosis.summary import failure_beside_rows
 from ..dumps.place import Place
 from ..filesystem.atomic_writing import atomic_text_writer, raise_write_error
 from ..judging.limits import Limits
@@ -79,6 +80,16 @@ class ReportContext:
     def metrics(self) -> Tuple[str, ...]:
         """The metrics that are shown."""
         return self.columns.metrics or METRICS
+
+    @property
+    def failure_beside_rows(self) -> str:
+        """As :func:`goldwatch.diagnosis.summary.failure_beside_rows` says of a finished run."""
+        if not self.finished:
+            return ""
+        summary = self.summary
+        return failure_beside_rows(
+            self.exit_code, summary["verdict"], summary.get("program"), len(summary["suspects"])
+        )
 
 
 class ReportFile(ABC):

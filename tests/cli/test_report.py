@@ -8,6 +8,8 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
+import sys
 from xml.etree import ElementTree
 
 import pytest
@@ -349,6 +351,45 @@ def test_reports_of_a_run_that_is_not_discarded_stay_when_another_is_refused(com
     other = ["goldwatch", "compare", "n/dump", "n/golden", "-o", "out", *options("out/c.")]
     assert run_here(other, compared).returncode == 2
     assert contents(str(compared), "out/c.") == before
+
+
+_FAILED = "the program failed with exit code 3"
+
+
+def _headlines(folder):
+    """Return the first line of the Markdown, and of the page title and verdict."""
+    with open(str(folder / "c.markdown"), encoding="utf-8") as stream:
+        markdown = stream.readline()
+    with open(str(folder / "c.html"), encoding="utf-8") as stream:
+        page = stream.read()
+    badge = re.search('<p class="big"><span class="verdict" data-is="fail">(.*?)</span>', page)
+    return markdown, re.search("<title>(.*?)</title>", page).group(1), badge.group(1)
+
+
+def test_reports_of_a_run_whose_program_crashed_begin_with_that(tmp_path, make_network) -> None:
+    make_network(str(tmp_path / "n"), wrong=False)
+    (tmp_path / "d").mkdir()
+    acl = {"dump": {"dump_list": [{"model_name": "net"}], "dump_path": str(tmp_path / "d")}}
+    (tmp_path / "acl.json").write_text(json.dumps(acl))
+    words = "run --acl acl.json --golden n/golden -f n/net.json -o out".split()
+    words += ["--html", "c.html"]
+    program = ["--", "sh", "-c", "cp -r n/dump/. d; exit 3"]
+    # The program writes to the descriptors of this process.
+    done = subprocess.run(
+        [sys.executable, "-m", "goldwatch", *words, *options("c."), *program],
+        cwd=str(tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        universal_newlines=True,
+    )
+    assert done.returncode == 5, done.stderr
+    assert "\n%s; of the rows: pass: 3 ops, " % _FAILED in "\n" + done.stdout
+    told = _headlines(tmp_path)
+    assert told[0] == "## goldwatch: %s (the rows: PASS)\n" % _FAILED
+    assert told[1].endswith(": " + _FAILED) and told[2] == _FAILED
+    assert b'value="%s"' % _FAILED.encode() in contents(str(tmp_path), "c.")["junit"]
+    again = run_here(["goldwatch", "report", "out", *options("c."), "--html", "c.html"], tmp_path)
+    assert again.returncode == 0 and _headlines(tmp_path) == told
 
 
 def test_a_long_report_shows_how_many_rows_of_all_are_written(compared) -> None:

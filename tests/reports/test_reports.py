@@ -16,6 +16,7 @@ from goldwatch.diagnosis.summary import summarise
 from goldwatch.dumps.place import Place
 from goldwatch.judging.limit_parsing import parse_limits
 from goldwatch.judging.limits import Limits
+from goldwatch.pages.report import HtmlFile
 from goldwatch.reports.csv_cells import Columns
 from goldwatch.reports.csv_tables import CsvFile
 from goldwatch.reports.junit import JunitFile
@@ -495,6 +496,10 @@ def test_suspects_that_make_a_strict_run_fail_are_failures_for_a_ci_system(tmp_p
     assert outcomes(first) == {"op0": ["system-out"]} and first.get("failures") == "0"
     assert outcomes(second) == {"op0": ["failure"], "op1": []} and second.get("failures") == "1"
     assert second.find("testcase/failure").get("message") == "suspect: op0 differs"
+    head = "## goldwatch: fails by --strict, 1 suspect (the rows: PASS)\n"
+    assert write(tmp_path, MarkdownFile, rows, told).startswith(head)
+    page = write(tmp_path, HtmlFile, rows, told)
+    assert '<span class="verdict" data-is="fail">fails by --strict, 1 suspect</span>' in page
 
 
 def test_a_run_whose_program_failed_is_not_green_for_a_ci_system(tmp_path, make_row):
@@ -506,6 +511,8 @@ def test_a_run_whose_program_failed_is_not_green_for_a_ci_system(tmp_path, make_
     check_schema(tree)
     assert outcomes(tree) == {"op0": [], "the program failed": ["error"]}
     assert "failed with SIGSEGV" in tree.find("testsuite/testcase/error").get("message")
+    facts = {each.get("name"): each.get("value") for each in tree.iter("property")}
+    assert facts["failure beside the rows"] == "the program failed with SIGSEGV"
 
 
 @pytest.mark.parametrize("code", [1, 3, 4])
