@@ -140,7 +140,7 @@ class _Maker:
         if self.divergence and self.divergence.step and plan.step is None:
             plan = replace(plan, step=self.divergence.step)
             self.remarks.append(
-                "only step %s is dumped, in which it diverges first; --step names others"
+                "only step %s is dumped: the first in which it diverges"
                 % self.divergence.step
             )
         extras = bool(self.request.skip_types or self.request.skip_ops or self.request.op_ranges)
