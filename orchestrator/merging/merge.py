@@ -187,7 +187,10 @@ class Merge:
         self.say("merging the runs of %s" % plural(len(self.sources), "host"))
         absent = [source.folder for source in self.sources if source.state == WAITING]
         if absent:
-            self.say("warning: there is no run yet in %s: waiting for it" % listed(absent, _NAMED))
+            self.say(
+                "warning: there is no run yet in %s: waiting for %s"
+                % (listed(absent, _NAMED), "it" if len(absent) == 1 else "them")
+            )
         while not self._at_end():
             if not self._turn():
                 self._wake.wait(self.options.poll_s)

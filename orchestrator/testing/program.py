@@ -200,6 +200,16 @@ def train(
     steps_at = tuple(int(number) for number in numbers)
     if in_step is not None and in_step not in steps_at:
         raise UsageError("--in-step %d: --steps has %s" % (in_step, steps))
+    if from_step is not None and from_step > max(steps_at):
+        raise UsageError("--from-step %d: the last of --steps is %d" % (from_step, max(steps_at)))
+    if on_device is not None and on_device not in range(devices):
+        raise UsageError(
+            "--on-device %d: there %s"
+            % (
+                on_device,
+                "is device 0 only" if devices == 1 else "are devices 0 to %d" % (devices - 1),
+            )
+        )
     first = in_step if in_step is not None else from_step or 0
     broken = () if wrong is None else (Wrong(wrong, on_device, first, in_step),)
     training = Training(devices=devices, steps=steps_at, seed=seed, wrong=broken, mode=mode)

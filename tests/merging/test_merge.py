@@ -375,9 +375,8 @@ def test_a_run_that_never_appears_is_named_and_waited_for_until_idle(hosts, merg
     with merging(hosts, said=said, until_idle_s=0.01, poll_s=0.01) as merge:
         merge.follow()
         result = merge.finish()
-    assert [
-        text for text in said if "no run yet in %s, %s" % (hosts[1].folder, hosts[2].folder) in text
-    ][0].startswith("warning")
+    folders = (hosts[1].folder, hosts[2].folder)
+    assert "warning: there is no run yet in %s, %s: waiting for them" % folders in said
     assert result.exit_code == 3 and "The runs of hosts b, c have not finished" in result.sentence
 
 

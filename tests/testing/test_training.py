@@ -154,6 +154,8 @@ def test_a_training_of_outputs_has_no_inputs_in_its_dumps(tmp_path) -> None:
         (["--in-step", "2"], "--in-step needs --wrong"),
         (["--wrong", "part0/MatMul", "--in-step", "3"], "--in-step 3: --steps has 1,2,10"),
         (["--wrong", "part0/MatMul", "--in-step", "2", "--from-step", "1"], "do not go together"),
+        (["--wrong", "part0/MatMul", "--from-step", "99"], "the last of --steps is 10"),
+        (["--wrong", "part0/MatMul", "--on-device", "2"], "there are devices 0 to 1"),
     ],
 )
 def test_a_fault_that_can_never_come_is_refused(tmp_path, words, message) -> None:
