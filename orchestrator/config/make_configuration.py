@@ -140,8 +140,7 @@ class _Maker:
         if self.divergence and self.divergence.step and plan.step is None:
             plan = replace(plan, step=self.divergence.step)
             self.remarks.append(
-                "only step %s is dumped: the first in which it diverges"
-                % self.divergence.step
+                "only step %s is dumped: the first in which it diverges" % self.divergence.step
             )
         extras = bool(self.request.skip_types or self.request.skip_ops or self.request.op_ranges)
         if extras and plan.level is None:
