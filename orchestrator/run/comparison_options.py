@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
 
 from ..config.dump_plan import DumpPlan
@@ -27,6 +27,12 @@ AUTO, ONE, EACH, NONE = "auto", "one", "each", "none"
 
 LEAST_SAMPLE = 1024
 """A sample of fewer elements says too little of a tensor."""
+
+_FOLLOWING_COLUMNS = ("op_sequence", "golden_address", "metrics")
+ASKED_COLUMNS = tuple(
+    column.name for column in fields(Columns) if column.name not in _FOLLOWING_COLUMNS
+)
+"""The optional columns of the result table that an option of the same name asks for."""
 
 _MODELS_SHOWN = 3
 _EXACT_LIMITS = Limits((parse_limit(DECIDED_BY),))
@@ -278,11 +284,13 @@ class ComparisonOptions:
         """Return the columns of the result table; ``overflow``: that column is there also where it
         was not asked for.
         """
+        asked = {name: bool(getattr(self, name)) for name in ASKED_COLUMNS}
+        asked["overflow"] = self.overflow or overflow
         return Columns(
-            bool(self.op_range or self.select),
-            golden_address,
-            self.overflow or overflow,
-            self.metrics,
+            op_sequence=bool(self.op_range or self.select),
+            golden_address=golden_address,
+            metrics=self.metrics,
+            **asked,
         )
 
     def identity(self) -> Dict[str, Any]:
@@ -295,7 +303,7 @@ class ComparisonOptions:
             "limits": self.limits.document(),
             "range": None if self.op_range is None else list(self.op_range),
             "select": None if self.select is None else [list(pair) for pair in self.select],
-            "overflow": self.overflow,
+            **{name: bool(getattr(self, name)) for name in ASKED_COLUMNS},
         }
         if self.time is not None:
             identity["time"] = self.time
@@ -330,6 +338,7 @@ class ComparisonOptions:
             The store that it comes from holds something else.
         """
         try:
+            columns: Dict[str, Any] = {name: bool(identity[name]) for name in ASKED_COLUMNS}
             arguments = {
                 str(name): dict(entry) for name, entry in identity.get("user_metrics", {}).items()
             }
@@ -350,7 +359,7 @@ class ComparisonOptions:
                 select=None
                 if identity["select"] is None
                 else tuple((first, last) for first, last in identity["select"]),
-                overflow=bool(identity["overflow"]),
+                **columns,
                 time=identity.get("time"),
                 golden_steps=identity.get("golden_steps", AUTO),
                 quantisation=identity.get("quantisation"),
