@@ -7,14 +7,15 @@ from typing import Optional, Sequence, Tuple
 
 import click
 
-from ..errors import UsageError
-from ..judging.limit_parsing import named_limits, parse_limit
+from ..errors import InputError, UsageError
+from ..judging.limit_parsing import OWN_HINT, named_limits, parse_limit
 from ..judging.limits import LIMITED, Limit, Limits, for_statistics, natural_comparison
 from ..metrics.row import MEASURES
 from ..naming import printable
 from ..run.user_code_folder import find_user_code
 from ..statistics_dumps.tensor_statistics import MEASURES as STATISTICS
 from .command import command, format_option, option_group
+from .option_values import NEEDS_CUSTOM
 from .printing import print_json, put, put_wrapped
 
 limit_options = option_group(
@@ -61,7 +62,11 @@ def read_limits(
     else:
         from ..config.limits_file import load_limits
 
-        limits = load_limits(name, custom_metrics)
+        try:
+            limits = load_limits(name, custom_metrics)
+        except InputError as error:
+            error.hint = _with_custom(error.hint)
+            raise
     return limits.overlaid(read_limit_texts(texts, custom_metrics))
 
 
@@ -82,7 +87,13 @@ def _read(text: str, custom_metrics: Sequence[str]) -> Limit:
     try:
         return parse_limit(text, custom_metrics)
     except UsageError as error:
-        raise UsageError("--limit %s: %s" % (text, error.message), hint=error.hint) from None
+        hint = _with_custom(error.hint)
+        raise UsageError("--limit %s: %s" % (text, error.message), hint=hint) from None
+
+
+def _with_custom(hint: Optional[str]) -> Optional[str]:
+    """Name in a hint the option that makes the user's own metrics known."""
+    return hint and hint.replace(OWN_HINT, NEEDS_CUSTOM)
 
 
 @command(bare=True)

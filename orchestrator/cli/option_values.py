@@ -15,6 +15,9 @@ ALL_METRICS = "all"
 _SELECT = re.compile(r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?\Z")
 
 
+NEEDS_CUSTOM = " (one of your own needs --custom DIR, its folder)"
+
+
 def parse_metrics(text: Optional[str], custom_metrics: Sequence[str] = ()) -> Tuple[str, ...]:
     """Return the metrics of ``--metrics A,B``, in that order, each once; for None and ``all`` the
     ten standard ones followed by the user's.
@@ -35,7 +38,10 @@ def parse_metrics(text: Optional[str], custom_metrics: Sequence[str] = ()) -> Tu
         if name is None and word.lower() != ALL_METRICS:
             near = nearest_names(word, known, 1, 0.4)
             hint = "did you mean %s?" % near[0] if near else "metrics: " + ", ".join(known)
-            raise UsageError("--metrics: unknown metric %r" % word, hint=hint)
+            raise UsageError(
+                "--metrics: unknown metric %r" % word,
+                hint=hint + ("" if custom_metrics else NEEDS_CUSTOM),
+            )
         chosen += everything if name is None else (name,)
     return tuple(dict.fromkeys(chosen))
 

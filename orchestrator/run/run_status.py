@@ -34,6 +34,9 @@ _UNFINISHED = (
     "this run goes on or was stopped before its end: the verdict is about the %d rows that it has "
     "so far"
 )
+_WITHOUT_ROWS = (
+    "this run has no rows: it found nothing to compare, was stopped before its end, or goes on"
+)
 _NOT_COMPUTED = ", and no operator was computed again, which may clear those that it names"
 
 
@@ -126,7 +129,7 @@ def run_status(store: RunStore, options: ComparisonOptions) -> RunStatus:
 def _so_far(store: RunStore, options: ComparisonOptions) -> RunStatus:
     """Judge the rows so far; ops are those that have rows."""
     summary, sentence = _judged_anew(store, options)
-    note = _UNFINISHED % summary.rows
+    note = _UNFINISHED % summary.rows if summary.rows else _WITHOUT_ROWS
     if (
         options.recompute != NONE
         and not store.has_hosts

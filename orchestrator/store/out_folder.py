@@ -40,7 +40,9 @@ def check_inputs(out: str, before: Any, now: Mapping[str, Any]) -> None:
             message = "%s was made by %s: %s does not go on with it" % (out, *commands)
         else:
             changes = (
-                "%s was %s, is %s" % (key, *_difference(before.get(key), now.get(key)))
+                "limits: " + _limit_changes(before[key], now[key])
+                if key == "limits" and isinstance(before.get(key), dict)
+                else "%s was %s, is %s" % (key, *_difference(before.get(key), now.get(key)))
                 for key in different[:4]
             )
             message = "%s holds the results of other inputs or options: %s" % (
@@ -48,6 +50,31 @@ def check_inputs(out: str, before: Any, now: Mapping[str, Any]) -> None:
                 "; ".join(changes),
             )
         raise OtherResults(message, hint="choose another folder for the results, or discard those")
+
+
+def _limit_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Return which entries of two tables of limits differ: ``CosineSimilarity > 0.99, now >
+    0.9999``.
+    """
+    different = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    return "; ".join(
+        "%s %s, now %s" % (name, *_entries(before.get(name), now.get(name)))
+        for name in different[:4]
+    )
+
+
+def _entries(*values: Any) -> Tuple[str, ...]:
+    """Return entries of tables of limits as text: of lists what only one has."""
+    lists = [value if isinstance(value, list) else [] for value in values]
+    texts = []
+    for value, other in zip(values, lists[::-1]):
+        if isinstance(value, list):
+            value = [entry for entry in value if entry not in other]
+        if isinstance(value, dict) and all(isinstance(each, float) for each in value.values()):
+            texts.append(" and ".join("%s %.9g" % each for each in value.items()))
+        else:
+            texts.append(canonical(value) if value else "no limit")
+    return tuple(texts)
 
 
 def _difference(before: Any, now: Any) -> Tuple[str, str]:

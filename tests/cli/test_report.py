@@ -346,6 +346,35 @@ def test_a_mistyped_option_or_file_leaves_no_report_of_an_earlier_job(
     assert not [name for name in os.listdir(str(compared / "out")) if name.startswith("c.")]
 
 
+def test_the_report_of_a_run_that_found_no_dump_says_so(tmp_path, make_network) -> None:
+    make_network(str(tmp_path / "n"))
+    (tmp_path / "empty").mkdir()
+    words = "watch empty n/golden -f n/net.json -o out --pid 999999999".split()
+    done = run_here(["goldwatch", *words], tmp_path)
+    assert done.returncode == 4 and (tmp_path / "out" / "run.sqlite").exists(), done.stderr
+    assert run_here(["goldwatch", "report", "out", *options("r.")], tmp_path).returncode == 0
+    assert b"This run has no rows: it found nothing to" in contents(str(tmp_path), "r.")["markdown"]
+
+
+def test_a_changed_limit_is_told_as_a_limit(compared) -> None:
+    words = ["goldwatch", "compare", *_COMPARED, "out", "--limit"]
+    done = run_here([*words, "CosineSimilarity>0.9999"], compared)
+    assert done.returncode == 2
+    assert "limits: CosineSimilarity > 0.99, now > 0.9999" in " ".join(done.stderr.split())
+    done = run_here([*words, "type=Relu:CosineSimilarity>0.9"], compared)
+    assert done.returncode == 2 and "limits: rules " in done.stderr, done.stderr
+    assert '"type": "Relu"' in done.stderr and "…" not in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--limit", "--metrics", "--limits"])
+def test_an_own_metric_without_its_folder_is_told_of_custom(compared, option) -> None:
+    (compared / "own.json").write_text('{"MyOwn": {"<": 0.1}}')
+    value = {"--limit": "MyOwn=0.1", "--metrics": "MyOwn", "--limits": "own.json"}[option]
+    done = run_here(["goldwatch", "compare", *_COMPARED, "new", option, value], compared)
+    assert done.returncode in (2, 4)
+    assert "one of your own needs --custom DIR" in " ".join(done.stderr.split())
+
+
 def test_reports_of_a_run_that_is_not_discarded_stay_when_another_is_refused(compared):
     before = contents(str(compared), "out/c.")
     other = ["goldwatch", "compare", "n/dump", "n/golden", "-o", "out", *options("out/c.")]

@@ -335,6 +335,27 @@ def test_the_ci_script_removes_the_files_of_an_earlier_run(tmp_path):
     assert job() == 4 and not (tmp_path / "goldwatch-out").exists()
 
 
+def test_the_ci_script_begins_without_a_baseline_and_checks_its_arguments(tmp_path):
+    accepted(tmp_path)
+
+    def job(*words):
+        done = subprocess.run(
+            ["sh", "ci.sh", *words],
+            cwd=str(tmp_path),
+            env=with_shims(str(tmp_path)),
+            stderr=subprocess.PIPE,
+            universal_newlines=True,
+            timeout=300,
+        )
+        return done.returncode, done.stderr
+
+    code, said = job("dump", "golden", "model.json", "none")
+    assert code == 0 and "no baseline yet: " in said and "into none" in said
+    assert not (tmp_path / "goldwatch-out" / "diff.md").exists()
+    code, said = job("dump", "golden")
+    assert code == 2 and said.startswith("usage: sh ci.sh DUMP GOLDEN MODEL.json [BASELINE]")
+
+
 def test_the_ci_script_fails_when_an_output_is_no_longer_compared(tmp_path):
     accepted(tmp_path)
     (golden,) = (tmp_path / "golden").glob("op_1.*.npy")
