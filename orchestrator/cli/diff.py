@@ -14,6 +14,7 @@ from ..pages.diff_page import diff_page
 from ..reports.difference import KINDS, WORSE, Difference, difference_of
 from ..reports.difference_junit import junit
 from ..reports.difference_words import change_words, counts_words, markdown, place_words, run_words
+from ..store.integrity import DamagedStore
 from ..text.shortening import shorten_all, shorten_within
 from .command import command, format_option, verbosity_options
 from .output_file_checks import make_room, refuse_foreign, refuse_replacing
@@ -77,7 +78,13 @@ def diff(
     remove_earlier(requested_files.values())
     share = _tolerance(tolerance)
     with ProgressBar("reading", quiet) as bar:
-        difference = difference_of(run_a, run_b, share, bar.update)
+        try:
+            difference = difference_of(run_a, run_b, share, bar.update)
+        except DamagedStore as error:
+            if error.kind == DamagedStore.kind:
+                # Found while it was read. Nothing is to be written here, or to be discarded.
+                error.kind, error.hint = "unreadable_store", "compare again, or name another run"
+            raise
     contents = {"--html": diff_page, "--markdown": markdown, "--junit": junit}
     for option, path in requested_files.items():
         make_room(path)

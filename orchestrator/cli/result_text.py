@@ -187,8 +187,8 @@ def _put_verdict(result: RunResult, code: int, width: Optional[int], colour: boo
     lines = wrapped(verdict_line(result), width)
     if colour:
         verdict = result.summary.verdict
-        code = COLOURS[verdict if verdict in (PASS, FAIL) else NOT_COMPARED]
-        lines[0] = "\x1b[1;%sm%s\x1b[0m%s" % (code, verdict, lines[0][len(verdict) :])
+        escape = COLOURS[verdict if verdict in (PASS, FAIL) else NOT_COMPARED]
+        lines[0] = "\x1b[1;%sm%s\x1b[0m%s" % (escape, verdict, lines[0][len(verdict) :])
     put_escaped(lines)
 
 

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import sqlite3
 import stat
 import sys
 from xml.etree import ElementTree
@@ -245,6 +247,17 @@ def test_a_diff_that_fails_leaves_no_earlier_file_to_be_taken_for_its_own(runs, 
     nowhere = tmp_path / "nowhere"
     done = run_here(["goldwatch", "diff", "good", nowhere, "--junit", path], runs)
     assert done.returncode == 4 and not path.exists()
+
+
+def test_a_damaged_baseline_is_not_told_to_use_options_that_diff_has_not(runs, tmp_path) -> None:
+    shutil.copytree(str(runs / "good"), str(tmp_path / "baseline"))
+    connection = sqlite3.connect(str(tmp_path / "baseline" / "run.sqlite"))
+    connection.execute("UPDATE run SET value = '[]' WHERE key = 'graphs'")
+    connection.commit()
+    connection.close()
+    done = run_here(["goldwatch", "diff", tmp_path / "baseline", "good"], runs)
+    assert done.returncode == 4 and "hint: compare again, or name another run" in done.stderr
+    assert "--force" not in done.stderr
 
 
 def test_a_diff_with_a_mistyped_tolerance_leaves_no_earlier_file(runs, tmp_path) -> None:
