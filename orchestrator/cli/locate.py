@@ -76,6 +76,7 @@ class _Arguments(PrintArguments):
     until: Optional[str]
     dry_run: bool
     force: bool
+    again: bool
 
     @property
     def narrows(self) -> bool:
@@ -120,7 +121,8 @@ class _Arguments(PrintArguments):
             ("--atc", self.atc),
             ("--keep", self.keeps),
         )
-        return [word for name, value in options if value for word in (name, str(value))]
+        words = [word for name, value in options if value for word in (name, str(value))]
+        return words + (["--again"] if self.again else [])
 
 
 @command(
@@ -237,6 +239,7 @@ class _Arguments(PrintArguments):
 @click.option("--until", type=click.Choice(_UNTIL), help="End after this step.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and the commands, and start nothing.")
 @click.option("--force", is_flag=True, help="If OUT holds another search, repeat what has changed.")
+@click.option("--again", is_flag=True, help="Run OM again, though its run in OUT has ended.")
 @format_option
 @verbosity_options
 def locate(arguments: _Arguments) -> int:
@@ -271,7 +274,7 @@ def locate(arguments: _Arguments) -> int:
     existed = os.path.isdir(out)
     os.makedirs(out, exist_ok=True)
     try:
-        steps = Steps(out, messages.step, arguments.force)
+        steps = Steps(out, messages.step, arguments.force, arguments.again)
         plan = _planned(request, steps, out)
         messages.plan(plan)
         messages.refuse(plan)
@@ -493,6 +496,8 @@ def _print_outcome(
     the last round where operators were raised.
     """
     outcome = Outcome(search, results, smaller, rounds)
+    if arguments.output_format == "json" and outcome.earlier:
+        search.notes.append(outcome.earlier)
     search.steps.keep_outcome(outcome.stored_part())
     if arguments.output_format == "json":
         print_json(outcome.document())

@@ -5,6 +5,7 @@ and what to do.
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
@@ -68,6 +69,21 @@ class Outcome:
         return last.code if last is not None and last.located is not None else self.searched
 
     @property
+    def earlier(self) -> str:
+        """What is to be said where a run was made by an earlier command; else empty."""
+        times = [result.earlier for result in self.results if result.earlier is not None]
+        if not times:
+            return ""
+        words = "result of %s" % (
+            time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(min(times)))
+            if min(times)
+            else "an earlier command"
+        )
+        if len(times) < len(self.results):
+            words += " in %d of %d runs" % (len(times), len(self.results))
+        return words + ": the om was not run again; --again runs it anew"
+
+    @property
     def culprits(self) -> List[str]:
         """The operators to look at, that of each run first, each once."""
         first = [result.culprit for result in self.results if result.culprit is not None]
@@ -105,6 +121,8 @@ def print_outcome(outcome: Outcome, is_quiet: bool) -> None:
         The comparison itself has printed nothing.
     """
     results = outcome.results
+    if outcome.earlier:
+        put_wrapped(outcome.earlier)
     for result in results if len(results) == 1 else ():
         if result.run is not None and (is_quiet or not result.is_shown):
             put_wrapped(verdict_line(result.run))

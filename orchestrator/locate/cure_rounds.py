@@ -184,6 +184,8 @@ class Curing:
             {"the om": om},
             [],
             lambda code: code in DECIDED,
+            on_device=True,
+            needs=[located],
         )
         code = self._search.steps.run(step)
         if code not in (EXIT_PASS, EXIT_FAIL, EXIT_INCOMPLETE):

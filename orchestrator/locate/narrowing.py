@@ -190,7 +190,15 @@ class Narrowing:
 
         files = {"the cut's om": om}
         step = Step(
-            self._name(number, LOCATED), locates, words, {}, files, [], lambda code: code in DECIDED
+            self._name(number, LOCATED),
+            locates,
+            words,
+            {},
+            files,
+            [],
+            lambda code: code in DECIDED,
+            on_device=True,
+            needs=[located],
         )
         code = self._search.steps.run(step)
         if code not in _JUDGED:

@@ -51,6 +51,8 @@ class CaseResult:
         Why the program failed, where that is known.
     was_stopped
         The user ended the run: what had come is judged, and the same command runs the om again.
+    earlier
+        When the om was run, in seconds since the epoch (0: not known), where that was not just now.
     """
 
     case: OmRun
@@ -61,6 +63,7 @@ class CaseResult:
     is_shown: bool = False
     problem: Optional[Failure] = None
     was_stopped: bool = False
+    earlier: Optional[float] = None
 
     @property
     def culprit(self) -> Optional[str]:
@@ -201,15 +204,16 @@ class Search:
             name = step.name.rpartition("/")[2]
             if name == FINAL and not self._has_outputs(case):
                 continue
-            known = self.steps.outcome(step.name)
             code = self.steps.run(step)
+            if name == RUN:
+                result.earlier = self.steps.earlier(step.name)
             if name in (RUN, FINAL):
                 result.code = worst((result.code, code))
                 opened = stored_result(step.leaves[0]) if os.path.isdir(step.leaves[0]) else None
                 result.run, result.final = (
                     (opened, result.final) if name == RUN else (result.run, opened)
                 )
-                result.is_shown = result.is_shown or (name == RUN and known is None)
+                result.is_shown = result.is_shown or (name == RUN and result.earlier is None)
             if name == RUN and code not in _JUDGED:
                 log = os.path.join(step.leaves[0], LOG_FILE)
                 result.problem = _killed(result.run, log) or failure_of(log)
@@ -442,7 +446,14 @@ class Search:
             return code in DECIDED and _ended_well(out)
 
         return Step(
-            self._name(case, RUN), does, command, settings, files, [out, dumps, outputs], is_done
+            self._name(case, RUN),
+            does,
+            command,
+            settings,
+            files,
+            [out, dumps, outputs],
+            is_done,
+            on_device=True,
         )
 
     def _golden_file(self, case: OmRun) -> Dict[str, str]:
@@ -470,7 +481,8 @@ class Search:
         files = {"input %s" % each.name: each.device for each in input_files(pairs, inputs)}
         files["the golden om"] = self.plan.request.model
         settings = {"the program": self.plan.runner.name, "device": self.plan.request.device}
-        return Step(self._name(case, GOLDEN), does, words, settings, files, [dumps, outputs])
+        leaves = [dumps, outputs]
+        return Step(self._name(case, GOLDEN), does, words, settings, files, leaves, on_device=True)
 
     def _final(self, case: OmRun) -> Step:
         folder = self.folder(case)

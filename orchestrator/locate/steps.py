@@ -9,7 +9,7 @@ import os
 import shutil
 import time
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set
 
 from ..adapters.manifest import sha256_of_file
 from ..errors import FormatError, GoldwatchError, UsageError
@@ -44,6 +44,10 @@ class Step:
         Files and folders that it makes, which are removed before it is done anew.
     is_done
         Tells by its exit code whether it need not be done again.
+    on_device
+        Whether it runs an om: with the same files it may come to something else.
+    needs
+        What is there after it, besides ``leaves``; where it is gone the step is done again.
     """
 
     name: str
@@ -53,6 +57,8 @@ class Step:
     files: Mapping[str, str] = field(default_factory=dict)
     leaves: Sequence[str] = ()
     is_done: Callable[[int], bool] = lambda code: code == 0
+    on_device: bool = False
+    needs: Sequence[str] = ()
 
 
 class Steps:
@@ -65,18 +71,26 @@ class Steps:
     say
         Takes lines for the user: each command before it is done.
     force
-        What was done with other settings or files is done again, and not refused.
+        What was done with other settings or files is done again, and not refused; folders that are
+        of no known step are replaced.
+    again
+        What runs an om is done again in any case.
     """
 
     def __init__(
-        self, out: str, say: Callable[[Sequence[str], bool], None], force: bool = False
+        self,
+        out: str,
+        say: Callable[[Sequence[str], bool], None],
+        force: bool = False,
+        again: bool = False,
     ) -> None:
+        self.again = again
         self._path = os.path.join(out, STATE_FILE)
         self._out = out
         self._say = say
         self._force = force
         self._state = _read(self._path)
-        self._did_any = False
+        self._did: Set[str] = set()
 
     @property
     def commands(self) -> List[Dict[str, Any]]:
@@ -88,23 +102,41 @@ class Steps:
         known = self._state.get(name, {})
         return int(known["exit_code"]) if known.get("done") else None
 
+    def earlier(self, name: str) -> Optional[float]:
+        """Return when a step was done, in seconds since the epoch, 0 where that is not known; None
+        where it was not done, or just now.
+        """
+        known = self._state.get(name, {})
+        return None if name in self._did or not known.get("done") else float(known.get("at_s", 0))
+
     def seconds(self, name: str) -> Optional[float]:
         """Return how long a step took that was done, else None."""
         known = self._state.get(name, {})
         return float(known["seconds"]) if known.get("done") else None
 
     def refuse_others(self, steps: Sequence[Step]) -> None:
-        """Raise UsageError where the folder holds what was done with other settings or files."""
+        """Raise UsageError where the folder holds what was done with other settings or files, or
+        what is of no known step.
+        """
+        if self._force:
+            return
         changed = {
             step.name: reasons for step in steps for reasons in [self._changes(step)] if reasons
         }
-        if changed and not self._force:
+        if changed:
             name, reasons = next(iter(changed.items()))
             raise UsageError(
                 "%s holds a search with other inputs: %s changed since its step %s"
                 % (self._out, listed(reasons, 4), name),
                 hint="-o names another folder; --force does what has changed again and keeps the "
                 "rest",
+            )
+        unknown = [path for step in steps if step.name not in self._state for path in _full(step)]
+        if unknown:
+            raise UsageError(
+                "%s holds %s, and %s says nothing of it: it may be of an earlier search"
+                % (self._out, listed([os.path.basename(path) for path in unknown], 6), STATE_FILE),
+                hint="-o names another folder; --force makes it anew in place of what is there",
             )
 
     def run(self, step: Step) -> int:
@@ -118,20 +150,21 @@ class Steps:
         """
         known = self._state.get(step.name)
         changes = self._changes(step)
-        if not self._did_any:
+        if not self._did:
             self.refuse_others([step])
         if (
             known is not None
             and known.get("done")
             and not changes
-            and all(map(os.path.lexists, step.leaves))
+            and not (self.again and step.on_device)
+            and all(map(os.path.lexists, [*step.leaves, *step.needs]))
         ):
             self._say(step.command, True)
             return int(known["exit_code"])
-        self._did_any = True
+        self._did.add(step.name)
         self._say(step.command, False)
         began = known is not None
-        if began:
+        if began or self._force:
             for path in step.leaves:
                 _remove(path)
         record = {"command": list(step.command), "settings": dict(step.settings), "done": False}
@@ -147,6 +180,7 @@ class Steps:
                     files=files,
                     exit_code=code,
                     seconds=round(time.monotonic() - start, 3),
+                    at_s=round(time.time(), 3),
                     done=True,
                 ),
             )
@@ -194,7 +228,7 @@ def _read(path: str) -> Dict[str, Dict[str, Any]]:
         raise FormatError(
             "not the state of a search: %r" % error,
             path,
-            hint="remove it to begin anew, or name another folder",
+            hint="remove it and add --force to begin anew, or name another folder with -o",
         ) from None
 
 
@@ -220,6 +254,11 @@ def _is_same(path: str, before: Optional[Mapping[str, Any]]) -> bool:
     return status.st_mtime_ns == before.get("mtime_ns") or sha256_of_file(path) == before.get(
         "sha256"
     )
+
+
+def _full(step: Step) -> List[str]:
+    """Return the folders of a step that hold anything."""
+    return [path for path in step.leaves if os.path.isdir(path) and os.listdir(path)]
 
 
 def _remove(path: str) -> None:

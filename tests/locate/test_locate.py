@@ -80,7 +80,10 @@ def test_a_quiet_search_prints_its_last_lines_alone(place) -> None:
     assert lines[-1] == "page: out/report.html" and len(lines) <= 7
     assert "[INFO]" in (place.folder / "out" / "run" / "program.log").read_text()
     again = place.locate("model.onnx", "model.om", "-o", "out", "-q")
-    assert (again.stdout, again.stderr) == (done.stdout, "")
+    told, _, rest = again.stdout.partition("\n")
+    assert (rest, again.stderr) == (done.stdout, "")
+    assert told.startswith("result of 20")
+    assert told.endswith(": the om was not run again; --again runs it anew")
 
 
 def test_the_last_line_about_an_om_that_does_not_load_is_the_runners_error(place) -> None:
@@ -143,6 +146,37 @@ def test_a_repeated_locate_does_nothing_twice_and_repeats_the_verdict(place) -> 
         and "second (MatMulV2) is the first operator" in again.stdout
     )
     assert place.commands(again) == [] and place.commands(again, "done: ") == place.commands(first)
+
+
+def test_again_runs_the_om_of_a_repaired_device_with_the_same_golden_data(place) -> None:
+    assert place.locate("model.onnx", "model.om", "-o", "out").returncode == 1
+    place.host()
+    old = place.locate("model.onnx", "model.om", "-o", "out", "--format", "json")
+    assert "the om was not run again" in json.loads(old.stdout)["notes"][0]
+    done = place.locate("model.onnx", "model.om", "-o", "out", "--again")
+    assert done.returncode == 0 and "outputs agree within their limits\n" in done.stdout
+    assert "result of" not in done.stdout and "culprit" not in done.stdout, done.stdout
+    assert [shlex.split(command)[1] for command in place.commands(done, "done: ")][1:] == [
+        "locate",
+        "golden",
+        "config",
+    ]
+
+
+def test_rows_of_an_earlier_search_without_its_state_accuse_nobody(place) -> None:
+    assert place.locate("model.onnx", "model.om", "-o", "out").returncode == 1
+    rows = run_of(place)["rows"]
+    place.host()
+    (place.folder / "out" / "locate.json").write_text("{")
+    damaged = place.locate("model.onnx", "model.om", "-o", "out")
+    assert damaged.returncode == 4 and "remove it and add --force to begin anew" in damaged.stderr
+    (place.folder / "out" / "locate.json").unlink()
+    refused = place.locate("model.onnx", "model.om", "-o", "out")
+    assert refused.returncode == 2 and "out holds inputs, golden, " in refused.stderr
+    assert "--force makes it anew" in refused.stderr and "--merge" not in refused.stderr
+    forced = place.locate("model.onnx", "model.om", "-o", "out", "--force")
+    assert forced.returncode == 0 and "culprit" not in forced.stdout, forced.stderr
+    assert run_of(place)["rows"] == rows
 
 
 def test_a_dry_run_starts_nothing_and_its_commands_give_the_same_result(place) -> None:
