@@ -284,7 +284,7 @@ class Accumulator:
         values[DIVERGENCE] = divergence if odd.agree else math.nan
         not_applicable = [] if whole is not None else [DIFFERENT]
         if self._kinds == ("?", "?"):
-            not_applicable += [name for name in (*METRICS, WORST_SLICE) if name not in BOOL_METRICS]
+            not_applicable += [name for name in MEASURES if name not in BOOL_METRICS]
             defined = " and ".join(name for name in METRICS if name in BOOL_METRICS)
             reasons.append("both tensors are bool: only %s are defined" % defined)
         for name in not_applicable:

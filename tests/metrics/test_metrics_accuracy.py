@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from goldwatch.metrics.accumulator import Accumulator
 from goldwatch.metrics.compare_blocks import KLPass, compare_blocks
 from goldwatch.metrics.masked_elements import masked_apart
-from goldwatch.metrics.row import METRICS
+from goldwatch.metrics.row import MEASURES
 
 FLOATS = ("f2", "f4", "f8")
 INTEGERS = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
@@ -30,7 +30,7 @@ def check(result, x, y):
     assert_exact(result, Exact(x, y))
 
 
-def run(x, y, metrics=METRICS):
+def run(x, y, metrics=MEASURES):
     return compare_blocks(lambda: [(x, y)], metrics)
 
 
@@ -156,7 +156,7 @@ def test_metrics_near_the_ends_of_float64s_range_are_accurate(magnitude):
     x = rng.randn(50) * magnitude
     y = x * (1 + 1e-3 * rng.randn(50)) if magnitude > 1e-310 else np.roll(x, 1)
     check(run(x, y), x, y)
-    acc = Accumulator()
+    acc = Accumulator(MEASURES)
     for part in (slice(0, 20), slice(20, 50)):
         acc.update(x[part], y[part])
     acc.update(np.array([1e-5]), np.array([2e-5]))
@@ -275,11 +275,11 @@ def test_any_partition_into_blocks_gives_the_same_metrics(n, seed, draw):
     parts = [slice(a, b) for a, b in zip([0] + cuts, cuts + [n])]
     accumulators = []
     for part in parts:
-        acc = Accumulator()
+        acc = Accumulator(MEASURES)
         acc.update(x[part], y[part])
         accumulators.append(acc)
     order = draw.draw(st.permutations(accumulators))
-    whole = Accumulator()
+    whole = Accumulator(MEASURES)
     for acc in order:
         whole.merge(acc)
     seconds = []
