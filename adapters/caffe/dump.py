@@ -27,7 +27,7 @@ from ..child.parent import LOG, STDERR, Task, run_child
 from ..golden_names import name_warnings
 from ..manifest import add_to_manifest, interrupted, refuse_golden, sha256_of_file
 from ..nonfinite import not_finite_warnings
-from .backends import LAYER, RANDOM_WEIGHTS, Chosen, ModulePaths, choose_backend
+from .choose_backend import LAYER, RANDOM_WEIGHTS, Chosen, ModulePaths, choose_backend
 from .input_plan import DEFAULT_LIMIT_BYTES, Batch, is_image, plan_batches
 from .memory_aliasing import memory_warnings, refused_in_place
 from .netinputs import NetInput, net_inputs

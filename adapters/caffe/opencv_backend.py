@@ -14,7 +14,7 @@ from ...errors import EnvironmentProblem, InputError
 from ...filesystem.atomic_writing import write_atomically
 from ...naming import printable
 from ...netfiles.prototxt_edits import encode
-from .backends import BACKENDS
+from .choose_backend import BACKENDS
 from .opencv_rewrite import Normalised
 from .opencv_whitelist import WAY_OUT
 from .saved_tensors import NO_TOP, Target, Targets

@@ -16,7 +16,7 @@ import numpy as np
 from ...errors import EnvironmentProblem, InputError
 from ...naming import printable
 from ...netfiles.caffe_net import Net
-from .backends import BACKENDS
+from .choose_backend import BACKENDS
 from .saved_tensors import NO_TOP, Target, Targets
 
 AUTOMATIC_SPLIT = "automatic Split layer of Caffe, not in the prototxt"

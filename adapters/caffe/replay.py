@@ -22,7 +22,7 @@ from ..child.parent import LOG, STDERR, Task
 from ..child.serve import Parent
 from ..replaying.child import serve_pieces
 from ..replaying.run import Piece, run_pieces
-from .backends import LAYER, Chosen, ModulePaths, choose_backend
+from .choose_backend import LAYER, Chosen, ModulePaths, choose_backend
 from .netinputs import net_inputs, with_shapes
 from .opencv_rewrite import normalise
 from .saved_tensors import targets_of

@@ -26,7 +26,7 @@ from .user_layers import UserLayers
 from .weights_check import check_shapes
 
 
-class _Sum(threading.Thread):
+class _HashThread(threading.Thread):
     """Hashes the weights, where there are some, while the net is loaded and runs."""
 
     def __init__(self, path: Optional[str]) -> None:
@@ -62,7 +62,7 @@ def work(job: Dict[str, Any], parent: Parent) -> int:
 
 
 def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:
-    weights = _Sum(job["weights"])
+    weights = _HashThread(job["weights"])
     weights.start()
     targets = Targets(
         [Target(*fields) for fields in job["targets"]],

@@ -21,7 +21,7 @@ from .saved_values import Target
 
 class Reference:
     """Runs one model with one set of inputs; parameters and attributes as for
-    :class:`.engine.Onnxruntime`.
+    :class:`.onnxruntime_backend.Onnxruntime`.
     """
 
     name = "onnx.reference"

@@ -9,9 +9,9 @@ from typing import List, Optional, Set
 
 import click
 
-from ..cure.causes import ROUNDED
 from ..cure.choosing_ops import UNBOUNDED
 from ..cure.compiler_precision_options import FILES, KEEP_DTYPE, MODES
+from ..cure.precision_causes import ROUNDED
 from ..cure.run import DOCUMENT, Budget, Cure, Ranked
 from ..cure.run import cure as run_cure
 from ..errors import UsageError

@@ -16,7 +16,7 @@ from ..locate.narrowing import Narrowed
 from ..locate.search import PAGE, RUN, CaseResult, Search, worst
 from ..locate.shape_combinations import shapes_text
 from ..metrics.row import FAIL, PASS
-from ..model.gears import without_gear
+from ..model.gear_names import without_gear
 from ..naming import printable
 from ..run.result import RunResult
 from ..text.wording import listed, plural, size_text

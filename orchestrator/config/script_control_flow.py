@@ -73,7 +73,7 @@ class Walk:
 
     Attributes
     ----------
-    seen
+    visited_ways
         The ways behind each statement that sets something, in the order of the walk.
     ends
         The ways that leave it at its end or by a return.

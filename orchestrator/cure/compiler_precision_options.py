@@ -17,8 +17,8 @@ from ..model.graph import ModelGraph
 from ..model.op_node import OpNode
 from ..naming import printable
 from ..text.wording import listed, plural
-from .causes import OpPrecision
 from .own_errors import NARROW
+from .precision_causes import OpPrecision
 
 KEEP_DTYPE, MIXLIST, CUSTOMIZE, OP_PRECISION, NPU = (
     "keep-dtype",

@@ -28,12 +28,12 @@ from ..recomputing.recomputed_output import OutputBesideGolden
 from ..recomputing.recorded_tensor import RecordedTensor
 from ..run.recomputation import ALL, Recomputation
 from ..run.tensor_reader import RunReader
-from .causes import Causes, OpPrecision, with_propagation
 from .choosing_ops import Network
 from .error_propagation import ErrorPropagation
 from .opened_result import OpenedResult, opened_result
 from .output_limits import worst_ratio
 from .own_errors import NARROW, OutputErrors, finite_distance, output_errors
+from .precision_causes import Causes, OpPrecision, with_propagation
 from .simulated_cure import MOST_ELEMENTS, Rehearsal, rehearsed
 
 Array = Any

@@ -14,7 +14,6 @@ from ..filesystem.safe_reading import read_input
 from ..operators import CannotCompute
 from ..store.out_folder import make_folder
 from ..text.wording import listed, plural
-from .causes import OpPrecision
 from .choosing_ops import MARGIN, Choice, Network
 from .compiler_precision_options import (
     CUSTOMIZE,
@@ -32,6 +31,7 @@ from .compiler_precision_options import (
 )
 from .measured_ops import Measured, OnProgress, measure
 from .own_errors import NARROW
+from .precision_causes import OpPrecision
 from .simulated_cure import ELEMENTS, FEWEST, MOST, narrowed
 
 DOCUMENT = "cure.json"

@@ -17,7 +17,7 @@ import numpy
 
 from .. import __version__
 from ..filesystem.atomic_writing import atomic_writer
-from ..model.om_inputs import OfflineModel
+from ..model.offline_model import OfflineModel
 from .narrowing import Narrowed, read_export
 from .search import ACL, DUMP, INPUTS, JSON, OUTPUTS, PAGE, RUN
 

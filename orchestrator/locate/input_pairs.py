@@ -15,7 +15,7 @@ from ..element_types import BY_NAME, element_count
 from ..errors import FormatError, InputError, UsageError
 from ..filesystem.atomic_writing import atomic_writer
 from ..filesystem.safe_reading import open_input
-from ..model.om_inputs import OmInput
+from ..model.offline_model import OmInput
 from ..naming import nearest_names, printable
 from ..operators.aipp import Preprocessing
 from ..text.wording import listed

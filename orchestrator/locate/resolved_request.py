@@ -20,7 +20,7 @@ from typing import (
     TypeVar,
 )
 
-from ..adapters.caffe.backends import ModulePaths, choose_backend
+from ..adapters.caffe.choose_backend import ModulePaths, choose_backend
 from ..adapters.framework_python import resolve_python, runs
 from ..adapters.manifest import golden_files
 from ..adapters.pythons import in_environments, on_path
@@ -37,7 +37,7 @@ from ..launch.prepare_dump_configuration import find_program
 from ..launch.runners import PROGRAM, Runner, find_runners, program
 from ..model.atc_options import SHAPE
 from ..model.graph import load_model
-from ..model.om_inputs import OfflineModel, read_offline_model
+from ..model.offline_model import OfflineModel, read_offline_model
 from ..naming import printable
 from ..processes.pool import default_jobs
 from ..text.wording import listed, plural, size_text

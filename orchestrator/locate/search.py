@@ -13,7 +13,7 @@ from ..launch.program import LOG_FILE, run_to_the_end
 from ..launch.runner_failures import Failure, failure_of
 from ..launch.runners import PROGRAM, Run
 from ..model.graph import load_model
-from ..model.om_inputs import OfflineModel
+from ..model.offline_model import OfflineModel
 from ..run.final_outputs import holds_outputs
 from ..run.result import RunResult, stored_result
 from .input_pairs import InputPair, input_files, write_inputs

@@ -27,7 +27,7 @@ from weakref import WeakKeyDictionary
 
 from ..text.wording import listed
 from .dump_request import EVERYTHING, DumpRequest
-from .gears import gear_named, gear_of
+from .gear_names import gear_named, gear_of
 from .graph import ModelGraph
 from .never_dumped import no_dump_reason
 from .op_node import OpNode

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Dict, List, Optional, Set, Tuple
 from weakref import WeakKeyDictionary
 
-from .gears import gear_of
+from .gear_names import gear_of
 from .graph import ModelGraph
 from .never_dumped import CONSTANT_TYPES
 from .op_node import OpNode

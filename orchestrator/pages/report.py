@@ -13,9 +13,9 @@ from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..reports.page_rows import RowColumns, drawn_limits, place_parts
 from ..reports.report_context import ReportContext, ReportFile
 from ..store.row_counts import rows_of
-from .compare_op_details import Details
 from .html_file import asset, page, text
 from .merge_overview import over_devices
+from .read_detail_files import Details
 from .report_graph import report_graphs
 from .report_without_script import PlainRows, rows_html, suspects_html, verdict_html
 

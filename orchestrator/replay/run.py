@@ -36,7 +36,7 @@ from ..run.workers import Workers
 from ..store.store import RunStore
 from ..store.stored_networks import GRAPHS, network_document
 from .backends import runner_for
-from .golden_verdict import dump_request_of, golden_fails
+from .earlier_comparison import dump_request_of, golden_fails
 from .model_pieces import Pieces
 from .options import ReplayOptions
 from .own_error_limits import limits_for

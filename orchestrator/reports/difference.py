@@ -22,12 +22,12 @@ from ..dumps.place import Place
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..model.row_plan import OP, OUTPUT
 from ..store.hosts import JUDGED_BY
-from ..store.rows_counted_only import Unstored
+from ..store.merged_rows_not_stored import Unstored
 from ..store.rowsql import plain_tree
 from ..store.store import RunStore
 from ..store.stored_networks import GRAPHS, SUMMARY, stored_networks
+from .difference_raised_ops import Raised, RunTypes, raised_between
 from .matching_places import PlaceMatch
-from .raised_ops import Raised, RunTypes, raised_between
 from .row_distances import distances, most_grown
 
 BETTER, WORSE, APPEARED, VANISHED = "better", "worse", "appeared", "vanished"

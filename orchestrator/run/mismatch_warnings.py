@@ -12,7 +12,7 @@ from ..dumps.folder_listing import misnamed_notes
 from ..dumps.place import name_order
 from ..kinds.wrong_kind_advice import foreign_golden
 from ..metrics.row import DUMP_MISSING, FAIL, GOLDEN_MISSING, NOT_COMPARED, PASS
-from ..model.gears import gear_named, gear_of
+from ..model.gear_names import gear_named, gear_of
 from ..model.graph import ModelGraph
 from ..model.op_node import QUANT_TYPE
 from ..naming import (

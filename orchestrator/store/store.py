@@ -24,9 +24,9 @@ from .opening import STORE_FILE, Opened, highest_id, open_to_read, open_to_write
 from .out_folder import SIDE_FILES, OtherResults, discard_store, make_folder
 from .row_counts import RunCounts
 from .row_schema import HOST, PLACE_COLUMNS, from_sql_text, to_sql_text
+from .rows_in_order import ORDER_AT_PLACE, PLACE_ORDER, RowView, selection
 from .rowsql import RowReader, row_line
 from .rowtable import RowTable
-from .rowview import ORDER_AT_PLACE, PLACE_ORDER, RowView, selection
 from .small_tables import VOID, EventLog, FileRecord, read_fact, write_fact
 from .store_connection import StoreConnection
 

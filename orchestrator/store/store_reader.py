@@ -32,8 +32,8 @@ from .lock import LOCK_FILE
 from .opening import STORE_FILE
 from .row_counts import RunCounts
 from .row_schema import from_sql_text
+from .rows_in_order import PLACE_ORDER
 from .rowsql import RowReader
-from .rowview import PLACE_ORDER
 from .small_tables import PROVISIONAL, VOID, read_fact
 
 log = logging.getLogger("goldwatch.store")

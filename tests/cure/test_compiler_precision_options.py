@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from goldwatch.cure.causes import OpPrecision
 from goldwatch.cure.compiler_precision_options import (
     CUSTOMIZE,
     KEEP_DTYPE,
@@ -17,6 +16,7 @@ from goldwatch.cure.compiler_precision_options import (
     earlier_file,
     units_of,
 )
+from goldwatch.cure.precision_causes import OpPrecision
 from goldwatch.errors import FormatError
 from goldwatch.model.graph import ModelGraph
 from goldwatch.model.op_node import OpNode, TensorDesc

@@ -10,7 +10,7 @@ import pytest
 from goldwatch.errors import InputError, UsageError
 from goldwatch.locate.input_pairs import input_files, named_files, pair_inputs, write_inputs
 from goldwatch.locate.original_model import ONNX, TENSORFLOW, ModelInput, OriginalModel
-from goldwatch.model.om_inputs import OmInput
+from goldwatch.model.offline_model import OmInput
 
 RGB = {"input_format": "RGB888_U8", "src_image_size_h": 6, "src_image_size_w": 6, "crop": True,
 "crop_size_h": 4, "crop_size_w": 4,

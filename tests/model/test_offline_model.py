@@ -7,7 +7,7 @@ import json
 import pytest
 
 from goldwatch.errors import FormatError
-from goldwatch.model.om_inputs import read_offline_model
+from goldwatch.model.offline_model import read_offline_model
 
 
 def data(name, shape, dtype="DT_FLOAT", layout="NCHW", **attributes):

@@ -11,7 +11,7 @@ import venv
 import numpy as np
 import pytest
 
-from goldwatch.adapters.caffe.backends import ModulePaths, choose_backend
+from goldwatch.adapters.caffe.choose_backend import ModulePaths, choose_backend
 from goldwatch.adapters.caffe.dump import DumpOptions, dump
 from goldwatch.errors import EnvironmentProblem, InputError, MissingPath
 
