@@ -109,21 +109,40 @@ def explained_by_devices(
     return tuple(replace(entry, next=advice) for entry in (first, *rest[1:]))
 
 
-def names_devices(entry: Explanation) -> bool:
-    """Tell whether an explanation says on which devices the suspect is wrong."""
-    return _ONLY in entry.sentence
+def explained_over_hosts(
+    explanations: Sequence[Explanation],
+    host: str,
+    wrong: Sequence[str],
+    right: Sequence[str],
+    step: Optional[str],
+    known: bool,
+) -> Tuple[Explanation, ...]:
+    """Return what a host's own run says of a suspect, with what follows from the devices of all
+    hosts in place of those of this host alone.
+    """
+    if not wrong or len(right) < len(wrong):
+        here = "on host %s %s" % (host, _ONLY)
+        return tuple(
+            replace(entry, sentence=entry.sentence.replace(_ONLY, here)) for entry in explanations
+        )
+    bare = [
+        replace(entry, sentence=entry.sentence.partition("; " + _ONLY)[0])
+        for entry in explanations
+        if entry.kind != ONE_DEVICE
+    ]
+    return explained_by_devices(bare, wrong, right, step, known)
 
 
 def _named(devices: Sequence[str]) -> str:
-    return "%s %s" % (
-        "device" if len(devices) == 1 else "devices",
-        listed(devices, _MOST_NAMED),
-    )
+    if len(devices) > 1:
+        return "devices %s" % listed(devices, _MOST_NAMED)
+    host, _, device = devices[0].rpartition("/")
+    return "device %s of host %s" % (device, host) if host else "device %s" % device
 
 
 def _sentence(apart: _Apart, step: Optional[str]) -> str:
     others = (
-        "device %s gets" % apart.right[0]
+        "%s gets" % _named(apart.right)
         if len(apart.right) == 1
         else ("the other %s get" % plural(len(apart.right), "device"))
     )

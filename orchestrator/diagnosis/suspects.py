@@ -5,7 +5,7 @@ for all their places.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..dumps.place import Place, name_order
 from ..metrics.row import FAIL
@@ -76,6 +76,17 @@ class Suspect:
         then by the operator's place in the model, then by device.
         """
         return (-round(self.score, 2), *self.order)
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any], host: Optional[str] = None) -> Suspect:
+        """Return the suspect of an entry of a host's result.json."""
+        return cls(
+            **{
+                **document,
+                "place": Place(**document["place"])._replace(host=host),
+                "explanations": tuple(Explanation(**one) for one in document["explanations"]),
+            }
+        )
 
     def document(self) -> Dict[str, Any]:
         """Return an entry of result.json's ``suspects``."""
@@ -275,6 +286,8 @@ def _places_text(places: Sequence[Place], estimates: Estimates) -> str:
     if len(all_devices) > 1 and devices < all_devices:
         word = "device" if len(devices) == 1 else "devices"
         parts.append("on %s %s only" % (word, listed(_sorted(devices), 5)))
+    elif len(all_devices) > 1:
+        parts.append("on all %d devices" % len(all_devices))
     steps, all_steps = (_sorted({place.step for place in group}) for group in (places, everywhere))
     if len(all_steps) > 1 and len(steps) < len(all_steps):
         if len(steps) == 1 and steps[0] != all_steps[-1]:

@@ -85,8 +85,7 @@ def _host_summary(source: Source, summary: Any) -> Dict[str, Any]:
             verdict=summary.get("verdict"),
             warnings=list(summary.get("warnings", ())),
             steps_without_golden=list(summary.get("steps_without_golden", ())),
-            suspects=[entry["place"] for entry in summary.get("suspects", ())][:1],
-            explained=[entry for entry in summary.get("suspects", ()) if entry["explanations"]],
+            own_suspects=list(summary.get("suspects", ())),
             first=None if first is None else {"host": source.host, **first},
         )
     return document
@@ -137,8 +136,8 @@ def _place(merged: Merged, by_host: Mapping[str, Mapping[str, Any]]) -> Optional
     if merged.first is not None:
         return merged.first.place
     places: List[Place] = [
-        Place(**entry, host=host)
+        Place(**entry["place"], host=host)
         for host, document in by_host.items()
-        for entry in document.get("suspects", ())
+        for entry in document.get("own_suspects", ())[:1]
     ]
     return min(places, key=Place.order) if places else None

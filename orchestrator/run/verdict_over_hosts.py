@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ..diagnosis.explain_suspects import TensorReader
-from ..diagnosis.explanations import Explanation
 from ..diagnosis.first_divergence import FirstDivergence, first_divergence
 from ..diagnosis.model_verdict import ABSENT, Difference, ModelSummary
 from ..diagnosis.observed_ops import ObservedOp
-from ..diagnosis.one_device import explained_by_devices, names_devices
+from ..diagnosis.one_device import explained_over_hosts
 from ..diagnosis.op_input_states import Inputs
 from ..diagnosis.row_digest import execution_key
 from ..diagnosis.run_sentence import run_sentence
 from ..diagnosis.summary import INCOMPLETE, Summary, summarise
-from ..diagnosis.suspects import LOW, Suspect, provisional_suspects
+from ..diagnosis.suspects import HIGH, LOW, Suspect, provisional_suspects
 from ..dumps.place import Place, name_order
 from ..judging.by_recomputation import RecomputationVerdict
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
@@ -94,51 +93,100 @@ def judge_hosts(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, s
         else "",
         hosts=hosts,
     )
-    if place is not None and summaries.get(place.host or "", {}).get("state") != FINISHED:
-        summary = replace(summary, suspects=provisional_suspects(summary.suspects))
-    else:
-        summary = replace(
-            summary, suspects=tuple(_explained(one, summary, summaries) for one in summary.suspects)
-        )
+    devices = _DevicesOfHosts(store, lines)
+    suspects: Sequence[Suspect] = (
+        provisional_suspects(summary.suspects)
+        if place is not None and summaries.get(place.host or "", {}).get("state") != FINISHED
+        else [_as_its_host_says(suspect, summaries, devices) for suspect in summary.suspects]
+    )
+    summary = replace(summary, suspects=_with_those_of_hosts(suspects, summaries, devices))
     return summary, _sentence(summary)
 
 
-def _explained(
-    suspect: Suspect, summary: Summary, summaries: Mapping[str, Mapping[str, Any]]
+class _DevicesOfHosts:
+    """Tells on which devices of all hosts a suspect is wrong."""
+
+    def __init__(self, store: RunStore, lines: Sequence[PlaceLine]) -> None:
+        self._store = store
+        self._lines = lines
+        self._verdicts: Dict[
+            Tuple[Optional[str], Optional[str]], Dict[str, Tuple[Tuple[str, str], ...]]
+        ] = {}
+
+    def wrong_and_right(self, suspect: Suspect) -> Tuple[List[str], List[str]]:
+        """Return the devices on which the suspect's tensor fails in its step, and those on which
+        it passes.
+        """
+        model, step = run_name(suspect.place.model), suspect.place.step
+        if (model, step) not in self._verdicts:
+            lines = [line for line in self._lines if run_name(line.place.model) == model]
+            in_step = [line for line in lines if line.place.step == step]
+            verdicts = _verdicts_in_step(step, in_step, _devices_of(lines), self._store)
+            self._verdicts[model, step] = dict(verdicts)
+        each = self._verdicts[model, step].get(suspect.tensor, ())
+        wrong, right = (
+            [device for device, verdict in each if verdict == which] for which in (FAIL, PASS)
+        )
+        return wrong, right
+
+
+def _as_its_host_says(
+    suspect: Suspect, summaries: Mapping[str, Mapping[str, Any]], devices: _DevicesOfHosts
 ) -> Suspect:
     """Return a suspect with what its host's own run says of it, whose tensors are not here, and of
     the devices of all hosts.
     """
-    here = suspect.place._replace(host=None)
-    for entry in summaries.get(suspect.place.host or "", {}).get("explained", ()):
-        if entry["tensor"] == suspect.tensor and Place(**entry["place"]) == here:
-            suspect = replace(
-                suspect,
-                evidence="on host %s %s" % (suspect.place.host, entry["evidence"]),
-                explanations=tuple(Explanation(**one) for one in entry["explanations"]),
+    host = suspect.place.host or ""
+    for entry in summaries.get(host, {}).get("own_suspects", ()):
+        own = Suspect.of_document(entry, suspect.place.host)
+        if (own.tensor, own.place) == (suspect.tensor, suspect.place) and own.explanations:
+            return _over_hosts(
+                replace(suspect, evidence=own.evidence, explanations=own.explanations),
+                host,
+                devices,
             )
-            break
-    apart = next(
-        (
-            model.difference
-            for model in summary.models
-            if model.difference is not None
-            and (model.difference.step, model.difference.tensor)
-            == (suspect.place.step, suspect.tensor)
-        ),
-        None,
+    return _over_hosts(suspect, "", devices)
+
+
+def _over_hosts(suspect: Suspect, host: str, devices: _DevicesOfHosts) -> Suspect:
+    """Return a suspect with what the devices of all hosts show; ``host`` is the one whose run tells
+    of it, empty where the merge does.
+    """
+    wrong, right = devices.wrong_and_right(suspect)
+    evidence = "on host %s %s" % (host, suspect.evidence) if host else suspect.evidence
+    hosts = {device.rpartition("/")[0] for device in wrong}
+    if len(hosts) > 1 and not right:
+        where = "" if suspect.place.step is None else "in step %s " % suspect.place.step
+        evidence += "; %son all %d devices of %d hosts" % (where, len(wrong), len(hosts))
+    explanations = explained_over_hosts(
+        suspect.explanations,
+        suspect.place.host or "",
+        wrong,
+        right,
+        suspect.place.step,
+        suspect.confidence != LOW,
     )
-    if apart is None or any(names_devices(entry) for entry in suspect.explanations):
-        return suspect
-    wrong, right = (
-        [device for device, verdict in apart.verdicts if verdict == which] for which in (FAIL, PASS)
-    )
-    return replace(
-        suspect,
-        explanations=explained_by_devices(
-            suspect.explanations, wrong, right, suspect.place.step, suspect.confidence != LOW
-        ),
-    )
+    return replace(suspect, evidence=evidence, explanations=explanations)
+
+
+def _with_those_of_hosts(
+    suspects: Sequence[Suspect],
+    summaries: Mapping[str, Mapping[str, Any]],
+    devices: _DevicesOfHosts,
+) -> Tuple[Suspect, ...]:
+    """Return the suspects, best first, with those of which a host's own run is sure: only one
+    device and step is judged here.
+    """
+    found = list(suspects)
+    known = {(run_name(suspect.place.model), suspect.op) for suspect in suspects}
+    for host, about in summaries.items():
+        for entry in about.get("own_suspects", ()):
+            suspect = Suspect.of_document(entry, host)
+            key = (run_name(suspect.place.model), suspect.op)
+            if suspect.confidence == HIGH and key not in known:
+                known.add(key)
+                found.append(_over_hosts(suspect, host, devices))
+    return tuple(sorted(found, key=lambda suspect: -round(suspect.score, 2)))
 
 
 def _first_failing_place(store: RunStore) -> Optional[Place]:
@@ -259,10 +307,7 @@ def _models(
             for verdict, count in zip((PASS, FAIL, NOT_COMPARED, EXPECTED_ABSENT), totals)
             if count
         )
-        names = sorted(
-            {line.place.device_name for line in its if line.place.device_name is not None},
-            key=name_order,
-        )
+        names = _devices_of(its)
         of_model = (
             first
             if first is not None and first.place in {line.place for line in its}
@@ -274,6 +319,11 @@ def _models(
             ModelSummary(its[0].place.model, counts, tuple(names), of_model, difference, certain)
         )
     return tuple(models)
+
+
+def _devices_of(lines: Sequence[PlaceLine]) -> List[str]:
+    names = {line.place.device_name for line in lines}
+    return sorted((name for name in names if name is not None), key=name_order)
 
 
 def _first_of(
@@ -293,44 +343,46 @@ def _first_of(
 def _difference(
     lines: Sequence[PlaceLine], devices: Sequence[str], store: RunStore
 ) -> Optional[Difference]:
-    """Return the first tensor whose verdict is not the same on all devices.
-
-    Where all rows of a step that did not pass are stored, those that have no row here passed, or
-    are absent; else nothing is known of them.
-    """
+    """Return the first tensor whose verdict is not the same on all devices."""
     steps: Dict[Optional[str], List[PlaceLine]] = {}
     for line in lines:
         steps.setdefault(line.place.step, []).append(line)
     for step in sorted(steps, key=name_order):
-        rows: List[Row] = [
-            row
-            for line in steps[step]
-            for row in store.rows("arrival", line.place)
-            if row.verdict in (FAIL, NOT_COMPARED)
-        ]
-        whole = len(rows) == sum(line.failed + line.not_compared for line in steps[step])
-        there = {line.place.device_name for line in steps[step]}
-        verdicts: Dict[str, Dict[str, str]] = {}
-        for row in sorted(rows, key=lambda row: execution_key(row)[6:]):
-            verdicts.setdefault(row.tensor, {}).setdefault(row.place.device_name or "", row.verdict)
-        for tensor, known in verdicts.items():
-            failing = [row for row in rows if row.tensor == tensor and row.verdict == FAIL]
-            if whole:
-                rest = (
-                    PASS
-                    if _some_pass(
-                        store, step, tensor, failing, {line.place.model for line in steps[step]}
-                    )
-                    else ABSENT
-                )
-                known = {
-                    **{device: rest if device in there else ABSENT for device in devices},
-                    **known,
-                }
-            each = tuple((device, known[device]) for device in devices if device in known)
+        for tensor, each in _verdicts_in_step(step, steps[step], devices, store):
             if len({verdict for _, verdict in each}) > 1:
                 return Difference(step, tensor, each)
     return None
+
+
+def _verdicts_in_step(
+    step: Optional[str], lines: Sequence[PlaceLine], devices: Sequence[str], store: RunStore
+) -> Iterator[Tuple[str, Tuple[Tuple[str, str], ...]]]:
+    """Yield each tensor of a step that did not pass everywhere, with its verdict on each device.
+
+    Where all rows of the step that did not pass are stored, those that have no row here passed, or
+    are absent; else nothing is known of them.
+    """
+    rows: List[Row] = [
+        row
+        for line in lines
+        for row in store.rows("arrival", line.place)
+        if row.verdict in (FAIL, NOT_COMPARED)
+    ]
+    whole = len(rows) == sum(line.failed + line.not_compared for line in lines)
+    there = {line.place.device_name for line in lines}
+    models = {line.place.model for line in lines}
+    verdicts: Dict[str, Dict[str, str]] = {}
+    for row in sorted(rows, key=lambda row: execution_key(row)[6:]):
+        verdicts.setdefault(row.tensor, {}).setdefault(row.place.device_name or "", row.verdict)
+    for tensor, known in verdicts.items():
+        failing = [row for row in rows if row.tensor == tensor and row.verdict == FAIL]
+        if whole:
+            rest = PASS if _some_pass(store, step, tensor, failing, models) else ABSENT
+            known = {
+                **{device: rest if device in there else ABSENT for device in devices},
+                **known,
+            }
+        yield tensor, tuple((device, known[device]) for device in devices if device in known)
 
 
 def _some_pass(

@@ -17,6 +17,7 @@ from goldwatch.merging.options import MergeOptions
 from goldwatch.testing.training import Training, Wrong
 
 MODELS = ("ge_default_20260102030405_11",)
+_ALIKE = " with the same model and golden data in step 2"
 
 
 @pytest.fixture
@@ -25,11 +26,11 @@ def merged(tmp_path):
     merge.
     """
 
-    def merge(devices, wrong):
+    def merge(devices, wrong, left=()):
         folders = []
         for name in ("left", "right"):
             folder = str(tmp_path / name)
-            made = (wrong,) if name == "right" else ()
+            made = (wrong,) if name == "right" else left
             Training(MODELS, devices=devices, steps=(1, 2), wrong=made).write(folder)
             paths = [os.path.join(folder, part) for part in ("dump", "golden", "graphs", "out")]
             dump, golden, graphs, out = paths
@@ -46,13 +47,50 @@ def merged(tmp_path):
 
 def test_a_suspect_is_explained_as_by_the_run_of_its_host(merged):
     (host,), (suspect,) = merged(2, Wrong("part0/Mul", 1, 2))
-    assert suspect["explanations"] == host["explanations"] != []
+    (there,), (here,) = host["explanations"], suspect["explanations"]
+    assert there["sentence"].endswith("device 0 gets it right%s" % _ALIKE)
+    assert here["sentence"] == there["sentence"].replace(
+        "device 1 is wrong: device 0 gets",
+        "device 1 of host right is wrong: the other 3 devices get",
+    )
+    assert here["kind"] == there["kind"]
     assert suspect["evidence"] == "on host right " + host["evidence"]
+
+
+def test_each_host_is_told_its_own_fault(merged):
+    (host,), suspects = merged(4, Wrong("part0/MatMul", 2, 2), (Wrong("part0/Relu", 3, 1),))
+    relu, matmul = suspects
+    assert (relu["op"], relu["place"]["host"], relu["place"]["device"]) == (
+        "part0/Relu",
+        "left",
+        "3",
+    )
+    assert {**matmul, "place": None, "evidence": "", "explanations": []} == {
+        **host,
+        "place": None,
+        "evidence": "",
+        "explanations": [],
+    }
+    assert matmul["place"] == {"host": "right", **host["place"]}
+    first = matmul["explanations"][0]["sentence"]
+    assert "only device 2 of host right is wrong: the other 7 devices get it right" in first
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_a_fault_of_all_devices_of_all_hosts_is_said_to_be(merged, devices):
+    wrong = Wrong("part0/MatMul", None, 2)
+    (host,), (suspect,) = merged(devices, wrong, (wrong,))
+    assert ("; on all 2 devices from step 2 on" in host["evidence"]) == (devices == 2)
+    assert suspect["evidence"].endswith("; in step 2 on all %d devices of 2 hosts" % (2 * devices))
+    assert "only device" not in suspect["explanations"][0]["sentence"]
 
 
 def test_a_host_with_one_device_is_told_that_those_of_other_hosts_have_it_right(merged):
     (host,), (suspect,) = merged(1, Wrong("part0/MatMul", 0, 2))
     assert "original model" in host["explanations"][0]["next"]
     explanation = suspect["explanations"][0]
-    assert "only device right/0 is wrong: device left/0 gets it right" in explanation["sentence"]
-    assert explanation["next"].startswith("run step 2 again with the work of device right/0")
+    only = "only device 0 of host right is wrong: device 0 of host left gets it right"
+    assert only in explanation["sentence"]
+    assert explanation["next"].startswith(
+        "run step 2 again with the work of device 0 of host right"
+    )
