@@ -236,6 +236,16 @@ def _print_end(outcome: Outcome) -> None:
                 "most to float32" % result.cleared
             )
             break
+    if any(result.had_other_inputs for result in results):
+        put_wrapped("culprit: none: device and golden data had different inputs")
+        advice = (
+            "compare OUT/inputs with what the device was fed with, preprocessing (AIPP, mean, "
+            "channel order) included"
+            if outcome.search.plan.request.golden is None
+            else "give with -i the inputs that the golden data were made with, or leave --golden "
+            "out: then golden data are made of the inputs that -i names"
+        )
+        put_wrapped("  next: %s" % advice, "    ")
     if not outcome.culprits and outcome.searched == EXIT_PASS:
         put_wrapped("outputs agree within their limits")
     if outcome.searched == EXIT_INCOMPLETE:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence
 
 from ..adapters.manifest import golden_files
+from ..diagnosis.explanations import OTHER_INPUT
 from ..diagnosis.suspects import LOW, Suspect
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, GoldwatchError
 from ..launch.program import LOG_FILE, run_to_the_end
@@ -66,11 +67,21 @@ class CaseResult:
     earlier: Optional[float] = None
 
     @property
+    def had_other_inputs(self) -> bool:
+        """Whether the network's input itself differs from golden data."""
+        suspects = () if self.run is None else self.run.summary.suspects
+        return any(
+            ":input:" in each.tensor
+            and any(entry.kind == OTHER_INPUT for entry in each.explanations[:1])
+            for each in suspects
+        )
+
+    @property
     def culprit(self) -> Optional[str]:
-        """The operator to look at; None where nothing was found, and where each is right on the
-        device's own inputs.
+        """The operator to look at; None where nothing was found, where each is right on the
+        device's own inputs, and where device and golden data had different inputs.
         """
-        if self.run is None:
+        if self.run is None or self.had_other_inputs:
             return None
         summary = self.run.summary
         if summary.suspects:
@@ -98,7 +109,9 @@ class CaseResult:
     @property
     def suspects(self) -> List[Suspect]:
         """Those that are told apart well enough to be named beside the culprit, that one first."""
-        suspects = [] if self.run is None else list(self.run.summary.suspects)
+        if self.run is None or self.had_other_inputs:
+            return []
+        suspects = list(self.run.summary.suspects)
         return sorted(
             (each for each in suspects if each.op == self.culprit or each.confidence != LOW),
             key=lambda each: each.op != self.culprit,

@@ -384,6 +384,23 @@ def test_existing_golden_data_is_used(place) -> None:
     assert not any(" golden onnx " in command for command in place.commands(done))
 
 
+def test_golden_data_of_another_input_name_no_culprit(place) -> None:
+    for seed, name in enumerate(("a.npy", "b.npy")):
+        values = np.random.RandomState(seed).standard_normal((2, 32)).astype(np.float32)
+        np.save(str(place.folder / name), values)
+    words = ["model.onnx", "model.om"]
+    made = place.locate(*words, "-i", "x=a.npy", "-o", "first", "--until", "golden")
+    assert made.returncode == 0, made.stderr
+    done = place.locate(*words, "-i", "x=b.npy", "-o", "out", "--golden", "first/golden")
+    assert done.returncode == 1, done.stderr
+    last = done.stdout[done.stdout.index("culprit: ") :].splitlines()
+    assert last[0] == "culprit: none: device and golden data had different inputs"
+    assert last[1].startswith("  next: give with -i the inputs that the golden data were made with")
+    assert last[2:] == ["page: out/report.html"]
+    with open(str(place.folder / "out" / "locate.json"), encoding="utf-8") as stream:
+        assert json.load(stream)["outcome"]["culprits"] == []
+
+
 def test_a_run_stopped_by_the_user_is_judged_and_run_again(place) -> None:
     place.host(FAULT, delay_s=0.5)
     process = place.start("locate", "model.onnx", "model.om", "-o", "out", "--narrow")
