@@ -177,11 +177,11 @@ def sanitise_golden(name: str) -> str:
     return _GOLDEN_UNSAFE.sub("_", name)
 
 
-def run_name(model: Optional[str]) -> Optional[str]:
+def run_name(model: Optional[str], instead: str = "") -> Optional[str]:
     """Return a model's name without the time of its run, which the name of a training graph holds:
-    ge_default_20200808163719_121.
+    ge_default_20200808163719_121; ``instead`` stands for it.
     """
-    return None if model is None else _RUN_TIME.sub("", model)
+    return None if model is None else _RUN_TIME.sub(instead, model)
 
 
 @lru_cache(maxsize=8192)

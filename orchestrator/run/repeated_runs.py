@@ -42,7 +42,7 @@ class RepeatedOp(NamedTuple):
     Attributes
     ----------
     place
-        Where in the dump trees it is; without the time, which differs.
+        Where in the dump trees it is; without the time, which differs (in the model's name ``*``).
     op, op_type
         As in the dumps.
     runs
@@ -301,8 +301,10 @@ class _ComparedRuns:
 
 
 def _place(op: ObservedOp) -> Place:
-    """Return an operator's place without what differs from run to run."""
-    return op.place._replace(time=None, model=run_name(op.place.model))
+    """Return an operator's place without what differs from run to run: ``*`` stands for the time in
+    the model's name.
+    """
+    return op.place._replace(time=None, model=run_name(op.place.model, "*"))
 
 
 def _digest(path: str) -> bytes:

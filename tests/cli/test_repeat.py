@@ -13,6 +13,7 @@ from in_process import run_here
 
 from goldwatch.schemas import load_schema
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor, write_files
+from goldwatch.testing.training import Training, Wrong
 
 PROGRAM = """
 import os, shutil, sys
@@ -46,6 +47,18 @@ def runs(folder, *flips):
 
 def throughout(bits):
     return {"a:output:0": bits, "b:input:0": bits, "b:output:0": bits}
+
+
+def test_the_time_of_a_run_in_the_name_of_a_training_graph_is_left_open(tmp_path):
+    for number in (1, 2):
+        model = "ge_default_2026010203040%d_11" % number
+        wrong = () if number == 1 else (Wrong("part0/MatMul"),)
+        training = Training((model,), devices=1, steps=(1,), wrong=wrong)
+        training.write_tree(str(tmp_path / ("run%d" % number)))
+    done = run_here(["goldwatch", "repeat", "--folders", "run1", "run2", "-o", "out"], tmp_path)
+    assert done.returncode == 1, done.stderr
+    document = json.loads((tmp_path / "out" / "repeat.json").read_text())
+    assert {op["model"] for op in document["ops"]} == {"ge_default_*_11"}
 
 
 def test_existing_runs_are_compared_with_the_first(tmp_path):
