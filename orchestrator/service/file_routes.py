@@ -17,6 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from ..errors import GoldwatchError
 from ..pages.service import difference_navigation
 from ..reports.csv_tables import STEP_OP_FILE, is_table
+from ..reports.report_formats import REPORT_FORMATS
 from ..reports.result_json import RESULT_FILE
 from ..store.store_reader import StoreReader
 from .answers import Problem, json_answer
@@ -24,9 +25,7 @@ from .job_request import REPORT_NAME
 from .reports_on_demand import MADE, Reports, make_page
 from .runs import Run, Runs
 
-_TYPES = {".json": "application/json", ".csv": "text/csv; charset=utf-8",
-".html": "text/html; charset=utf-8", ".xml": "application/xml",
-          ".md": "text/markdown; charset=utf-8"}  # fmt: skip
+_TYPES = {each.ending: each.media_type for each in REPORT_FORMATS.values()}
 _WINDOW_BYTES = 1 << 18
 _POLICY = re.compile('<meta http-equiv="Content-Security-Policy" content="([^"&]+)">')
 _NAME = re.compile(r"[^!#$&+.\w^`|~-]", re.A)

@@ -14,11 +14,14 @@ from typing import Any, BinaryIO, Dict, List, Mapping, Optional, Sequence, Tuple
 from starlette.concurrency import run_in_threadpool
 
 from ..filesystem.safe_reading import open_input
+from ..reports.report_formats import REPORT_FORMATS
 from ..store.store_reader import signature
 from .answers import Problem, disk_full
 from .runs import Run
 
-MADE: Mapping[str, str] = {"report.html": "html", "junit.xml": "junit", "report.md": "markdown"}
+MADE: Mapping[str, str] = {
+    each.served_as: name for name, each in REPORT_FORMATS.items() if each.served_as
+}
 """What is made from the store when it is asked for, with the name of its format."""
 
 _AT_ONCE = 1
