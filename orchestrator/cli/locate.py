@@ -530,10 +530,10 @@ def _program_stderr(is_quiet: bool) -> Iterator[None]:
     if not is_quiet:
         yield
         return
-    with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stderr(
-        _OwnLines(sys.stderr, nowhere.fileno())  # type: ignore[type-var]
-    ):
-        yield
+    with os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8") as nowhere:
+        own_lines = _OwnLines(sys.stderr, nowhere.fileno())
+        with contextlib.redirect_stderr(own_lines):  # type: ignore[type-var]
+            yield
 
 
 class _OwnLines:

@@ -456,7 +456,7 @@ def failure_beside_rows(
         end = program.get("signal") or "exit code %s" % program.get("exit_code", "unknown")
         return "the program failed with %s" % end
     if code == EXIT_FAIL and verdict == PASS and suspects:
-        return "fails by --strict, %s" % plural(suspects, "suspect")
+        return "fails (strict), %s" % plural(suspects, "suspect")
     return ""
 
 

@@ -60,7 +60,7 @@ def test_strict_ends_with_1_for_a_suspect_within_its_limits(scene, random):
         and "No operator is outside its limits, but fc2 (MatMulV2) is suspect" in text
     )
     code, _, text = scene.compare("--strict")
-    assert code == 1 and "fails by --strict, 1 suspect; of the rows: pass: " in text
+    assert code == 1 and "fails (strict), 1 suspect; of the rows: pass: " in text
 
 
 def test_a_skipped_operator_is_not_blamed_on_its_golden_data(scene, random):

@@ -496,10 +496,10 @@ def test_suspects_that_make_a_strict_run_fail_are_failures_for_a_ci_system(tmp_p
     assert outcomes(first) == {"op0": ["system-out"]} and first.get("failures") == "0"
     assert outcomes(second) == {"op0": ["failure"], "op1": []} and second.get("failures") == "1"
     assert second.find("testcase/failure").get("message") == "suspect: op0 differs"
-    head = "## goldwatch: fails by --strict, 1 suspect (the rows: PASS)\n"
+    head = "## goldwatch: fails (strict), 1 suspect (the rows: PASS)\n"
     assert write(tmp_path, MarkdownFile, rows, told).startswith(head)
     page = write(tmp_path, HtmlFile, rows, told)
-    assert '<span class="verdict" data-is="fail">fails by --strict, 1 suspect</span>' in page
+    assert '<span class="verdict" data-is="fail">fails (strict), 1 suspect</span>' in page
 
 
 def test_a_run_whose_program_failed_is_not_green_for_a_ci_system(tmp_path, make_row):

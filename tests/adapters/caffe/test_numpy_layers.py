@@ -93,7 +93,7 @@ def test_the_layer_table_of_the_page_lists_every_layer():
     with open(os.path.join(SCRIPTS, "..", "docs", "caffe.md"), encoding="utf-8") as stream:
         rows = (
             stream.read()
-            .partition("| whose rule | layers |")[2]
+            .partition("| source of the rule | layers |")[2]
             .split("\n\n")[0]
             .strip()
             .splitlines()[1:]
