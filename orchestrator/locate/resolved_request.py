@@ -283,8 +283,14 @@ def make_plan(request: Request, make_json: Make) -> Plan:
 
 
 def _refuse_exchanged(request: Request) -> None:
-    """Raise InputError where MODEL is an om and OM an original model."""
+    """Raise InputError where MODEL is an om and OM an original model, or Caffe's weights."""
     model, om = request.model, request.om
+    if os.path.isfile(om) and kind_of_file(om).name == kinds.CAFFEMODEL and request.words:
+        raise InputError(
+            "OM: %s is %s, no om" % (om, kind_of_file(om).words),
+            hint="name it with --weights: goldwatch locate %s %s --weights %s"
+            % (model, request.words[0], om),
+        )
     if not os.path.isfile(model) or kind_of_file(model).name not in _OMS:
         return
     if os.path.isfile(om) and kind_of_file(om).name in kinds.ORIGINALS:

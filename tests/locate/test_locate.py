@@ -401,6 +401,13 @@ def test_golden_data_of_another_input_name_no_culprit(place) -> None:
         assert json.load(stream)["outcome"]["culprits"] == []
 
 
+def test_weights_between_model_and_om_are_told_where_they_belong(place, resblock) -> None:
+    done = place.locate("net.prototxt", "net.caffemodel", "model.om", "-o", "out")
+    assert done.returncode == 4 and "OM: net.caffemodel is weights of Caffe" in done.stderr
+    told = "goldwatch locate net.prototxt model.om --weights net.caffemodel"
+    assert told in " ".join(done.stderr.split()), done.stderr
+
+
 def test_a_run_stopped_by_the_user_is_judged_and_run_again(place) -> None:
     place.host(FAULT, delay_s=0.5)
     process = place.start("locate", "model.onnx", "model.om", "-o", "out", "--narrow")
