@@ -1,4 +1,4 @@
-"""An Estimator that trains three steps, evaluates and predicts: nothing in it knows of goldwatch."""
+"""An Estimator that trains three steps, evaluates and predicts; it does not know goldwatch."""
 
 import numpy as np
 

@@ -19,6 +19,7 @@ with tf.Session(config=golden_config()) as sess:
         sess.run(prob, {x: image})
 
 with tf.train.MonitoredSession(
-    tf.train.ChiefSessionCreator(config=golden_config()), hooks=[DumpHook(os.path.join(out, "golden_monitored"))]
+    tf.train.ChiefSessionCreator(config=golden_config()),
+    hooks=[DumpHook(os.path.join(out, "golden_monitored"))],
 ) as sess:
     sess.run(prob, {x: image})
