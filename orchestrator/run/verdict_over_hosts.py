@@ -186,7 +186,12 @@ def _with_those_of_hosts(
             if suspect.confidence == HIGH and key not in known:
                 known.add(key)
                 found.append(_over_hosts(suspect, host, devices))
-    return tuple(sorted(found, key=lambda suspect: -round(suspect.score, 2)))
+    return tuple(
+        sorted(
+            found,
+            key=lambda suspect: (-round(suspect.score, 2), name_order(suspect.place.step)),
+        )
+    )
 
 
 def _first_failing_place(store: RunStore) -> Optional[Place]:
