@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
+from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
 from ..launch.program import LOG_FILE
 from ..locate.cure_rounds import Round
 from ..locate.narrowing import Narrowed
@@ -197,6 +197,9 @@ def _print_failure(result: CaseResult) -> None:
     if result.code in _VERDICTS:
         return
     where = " (%s)" % shapes_text(result.case.shapes) if result.case.shapes else ""
+    if result.run is not None and result.problem is None and result.code == EXIT_BAD_INPUT:
+        _print_nothing_compared(result.run, where)
+        return
     message = (
         result.problem.message
         if result.problem is not None
@@ -206,6 +209,20 @@ def _print_failure(result: CaseResult) -> None:
     report_error("program_failed", "the run of the om failed%s: %s" % (where, message),
                  again if result.problem is None else "%s; %s" % (result.problem.hint, again),
                  False)  # fmt: skip
+
+
+def _print_nothing_compared(run: RunResult, where: str) -> None:
+    """Print on stderr why a run whose program succeeded has no verdict on the outputs."""
+    summary = run.summary
+    message = "the outputs of the network could not be compared%s" % where
+    hint: Optional[str] = "the messages above say why"
+    if summary.not_compared > summary.passed + summary.failed:
+        message += "; nor could %d of the %d rows of the dumps that should have golden data" % (
+            summary.not_compared,
+            summary.not_compared + summary.passed + summary.failed,
+        )
+        hint = "is OM made of MODEL? Convert MODEL with atc, and name that om and another -o"
+    report_error("not_comparable", message, hint, False)
 
 
 def _outputs_in_brief(final: RunResult) -> str:

@@ -408,6 +408,21 @@ def test_weights_between_model_and_om_are_told_where_they_belong(place, resblock
     assert told in " ".join(done.stderr.split()), done.stderr
 
 
+def test_an_om_of_another_model_is_not_called_a_failed_run(place) -> None:
+    model = onnx.load(str(place.folder / "model.onnx"))
+    renamed = {name: "other_" + name for name in ("a", "b", "y")}
+    for node in model.graph.node:
+        node.name = "other_" + node.name
+        node.input[:] = [renamed.get(name, name) for name in node.input]
+        node.output[:] = [renamed[name] for name in node.output]
+    model.graph.output[0].name = renamed["y"]
+    onnx.save(model, str(place.folder / "other.onnx"))
+    done = place.locate("other.onnx", "model.om", "-o", "out")
+    assert done.returncode == 4, done.stdout
+    assert "the outputs of the network could not be compared" in done.stderr
+    assert "is OM made of MODEL?" in done.stderr and "program.log" not in done.stderr
+
+
 def test_a_run_stopped_by_the_user_is_judged_and_run_again(place) -> None:
     place.host(FAULT, delay_s=0.5)
     process = place.start("locate", "model.onnx", "model.om", "-o", "out", "--narrow")
