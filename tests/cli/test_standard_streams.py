@@ -149,13 +149,13 @@ def test_ctrl_c_while_streams_are_replaced_exits_as_interrupted():
     code = (
         "import os, signal, sys\n"
         "from goldwatch import __main__ as start\n"
-        "from goldwatch.cli import streams\n"
-        "kind = streams.Messages\n"
+        "from goldwatch.cli import standard_streams\n"
+        "kind = standard_streams.Messages\n"
         "def interrupted(*words, **options):\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
         "    sum(range(9))\n"
         "    return kind(*words, **options)\n"
-        "streams.Messages = interrupted\n"
+        "standard_streams.Messages = interrupted\n"
         "sys.argv[1:] = ['limits']\n"
         "start.main()\n"
     )

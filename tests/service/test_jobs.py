@@ -15,16 +15,16 @@ from service_client import COMPARE, WATCH, post_job, wait_for_end, wait_until_ru
 from goldwatch.run.watch_end import start_time
 
 FULL = """
-from goldwatch.service import queue
+from goldwatch.service import job_queue
 
-def limited(path, connect=queue.connect_writer):
+def limited(path, connect=job_queue.connect_writer):
     connection = connect(path)
-    connection.executescript(queue._TABLE)
+    connection.executescript(job_queue._TABLE)
     pages = connection.execute("PRAGMA page_count").fetchone()[0]
     connection.execute("PRAGMA max_page_count = %d" % pages)
     return connection
 
-queue.connect_writer = limited
+job_queue.connect_writer = limited
 """
 
 
