@@ -361,7 +361,8 @@ def test_jobs_are_paged_and_the_oldest_ended_ones_are_dropped(tmp_path):
 
 def test_the_log_of_a_dropped_job_is_deleted(serving, lab, until, monkeypatch, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(
-        "from goldwatch.service import queue\nqueue.Queue.drop_oldest.__defaults__ = (1,)\n"
+        "from goldwatch.service import job_queue\n"
+        "job_queue.Queue.drop_oldest.__defaults__ = (1,)\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     server = serving(lab)
