@@ -16,7 +16,7 @@ from ..errors import FormatError
 from ..model.graph import ModelGraph
 from ..model.op_node import OpNode
 from ..naming import printable
-from ..text.wording import listed, plural
+from ..text.wording import plural
 from .own_errors import NARROW
 from .precision_causes import OpPrecision
 
@@ -52,7 +52,6 @@ _KEEPS_ALL = {"precision_mode": "must_keep_origin_dtype", "precision_mode_v2": "
 _IMPLEMENTATION = ("op_select_implmode", "optypelist_for_implmode")
 _OPTION = re.compile(r"--(?P<name>\w+)(?:=(?P<value>.*))?\Z", re.DOTALL)
 _UNWRITABLE = {KEEP_DTYPE: re.compile(r"[\r\n]|\AOpType::"), CUSTOMIZE: re.compile(r"[\r\n]|::")}
-_SHOWN = 5
 
 
 class Unit(NamedTuple):
@@ -370,8 +369,3 @@ def _npu(path: str) -> Command:
         "types, not operators, are named: each operator of them stays in float32",
     )
     return Command(lines, (), notes)
-
-
-def names_of(units: Sequence[Unit]) -> str:
-    """Return the names of some units for a sentence."""
-    return listed([printable(unit.name) for unit in units], _SHOWN)

@@ -22,7 +22,6 @@ from .protobuf_file import Span, WireFile, numbers_of, signed
 Array = Any
 
 _FLOATS, _INT32S, _INT64S, _DOUBLES, _UINT64S = 4, 5, 7, 10, 11
-_IN_INT32 = frozenset(("float16", "int32", "int16", "int8", "uint16", "uint8", "bool"))
 _BFLOAT16 = "bfloat16"
 
 
