@@ -74,6 +74,22 @@ def test_compare_and_open_result_load_no_modules_of_watch():
     )
 
 
+def test_processes_that_compare_import_nothing_of_the_verdict():
+    """Each would wait for it at its start, a tenth of the time of a small run."""
+    code = (
+        "import sys, goldwatch.run.split_pairs, goldwatch.judging.row_judge, "
+        "goldwatch.reports.rendered_rows; print(*sys.modules)"
+    )
+    loaded = subprocess.check_output([sys.executable, "-c", code]).decode().split()
+    assert "goldwatch.reports.row_json" in loaded
+    assert not [
+        name
+        for name in loaded
+        for room in ("operators", "recomputing", "netfiles", "diagnosis.own_error", "model.graph")
+        if name.startswith("goldwatch." + room)
+    ]
+
+
 def test_every_public_name_exists_and_is_documented():
     assert set(goldwatch.__all__) <= set(dir(goldwatch))
     with open(DOCS, encoding="utf-8") as stream:

@@ -12,7 +12,7 @@ import click
 from ..errors import EXIT_INTERRUPTED, GoldwatchError
 from ..interrupts import caused_by_interrupt
 from ..metrics.row import FAIL, Row
-from ..reports.result_json import row_document
+from ..reports.row_json import row_document
 from ..run.result import RunResult
 from ..store.rowsql import plain_tree
 from ..url_notifier import DIVERGENCE, END, Notifier, check_url, notification

@@ -36,7 +36,7 @@ from ..metrics.patterns.pass_statistics import Evidence
 from ..metrics.row import FAIL, METRICS, PASS, Row
 from ..metrics.worst_slice import MASK
 from ..naming import shortened_file_name
-from ..reports.result_json import row_document
+from ..reports.row_json import row_document
 from ..store.rowsql import plain_tree
 from ..tensors.geometry import Geometry
 from ..tensors.golden_order_windows import ordered_windows

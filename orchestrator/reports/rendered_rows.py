@@ -19,7 +19,7 @@ from ..diagnosis.row_digest import RowDigest, packed_digest, row_digest, unpacke
 from ..metrics.row import METRICS, Row
 from ..store.rowsql import Line, row_line
 from .csv_cells import Columns, cells, mapping_cells
-from .result_json import NEXT_ROW, row_text
+from .row_json import NEXT_ROW, row_text
 
 Array = Any
 

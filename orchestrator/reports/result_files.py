@@ -34,7 +34,8 @@ from .counts_by_place import PlaceCounts, worst_first
 from .csv_cells import Columns
 from .csv_tables import TableFiles
 from .rendered_rows import RenderedRowCache, Renderer, absolute
-from .result_json import FIRST_ROW, NEXT_ROW, RESULT_FILE, head_text, tail_text
+from .result_json import RESULT_FILE, head_text, tail_text
+from .row_json import FIRST_ROW, NEXT_ROW
 from .terminal_table import SHOWN_ROWS, most_urgent
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any, Callable, List, Optional, Tuple
 from ..diagnosis.row_digest import execution_key
 from ..metrics.row import FAIL, Row
 from ..model.row_plan import OUTPUT
-from ..reports.result_json import row_document
+from ..reports.row_json import row_document
 from ..store.store import RunStore
 
 ROW_VARIABLE = "GOLDWATCH_ROW"

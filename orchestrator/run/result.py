@@ -19,7 +19,8 @@ from ..metrics.row import FAIL, MEASURES, VERDICTS, Row
 from ..naming import printable
 from ..reports.counts_by_place import PlaceCounts
 from ..reports.csv_tables import STEP_OP_FILE, noted_tables
-from ..reports.result_json import RESULT_FILE, result_chunks, row_document
+from ..reports.result_json import RESULT_FILE, result_chunks
+from ..reports.row_json import row_document
 from ..store.rowsql import plain_tree
 from ..store.store import RunStore
 from ..text.wording import plural

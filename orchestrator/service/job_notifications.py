@@ -11,7 +11,7 @@ from typing import Any, Dict, Optional, Set, Tuple
 
 from ..errors import GoldwatchError
 from ..metrics.row import FAIL
-from ..reports.result_json import row_document
+from ..reports.row_json import row_document
 from ..run.run_status import JUDGED
 from ..store.store_reader import StoreReader
 from ..url_notifier import DIVERGENCE, END, Notifier, notification

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from ..errors import GoldwatchError
 from ..metrics.row import METRICS
-from ..reports.result_json import row_text
+from ..reports.row_json import row_text
 from ..run.comparison_options import ComparisonOptions
 from ..run.run_status import JUDGED, stored_options
 from ..run.write_report import Commands

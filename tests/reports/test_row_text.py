@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from goldwatch.fast_dataclasses import cached_last
 from goldwatch.metrics.row import METRICS, VERDICTS, Row
-from goldwatch.reports.result_json import row_document, row_text
+from goldwatch.reports.row_json import row_document, row_text
 
 TEXT = st.text(st.characters(), max_size=6) | st.sampled_from(
     ["", "a/b", 'say "x"', "\udc80", "\ud800", "é\n"]

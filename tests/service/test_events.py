@@ -15,7 +15,7 @@ import threading
 import pytest
 
 from goldwatch.metrics.row import FAIL
-from goldwatch.reports.result_json import row_document
+from goldwatch.reports.row_json import row_document
 from goldwatch.store.small_tables import PROVISIONAL
 from goldwatch.store.store import RunStore
 

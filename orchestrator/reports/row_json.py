@@ -1,0 +1,86 @@
+"""A row of result.json as one line of JSON.
+
+Processes that compare render rows, so this module imports nothing of the verdict.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import lru_cache
+from operator import itemgetter
+from typing import Any, Dict, Mapping, Optional, Sequence
+
+from ..fast_dataclasses import cached_last
+from ..metrics.row import METRICS, Row
+from ..store.row_schema import FIELDS, PLACE_COLUMNS, ROW_COLUMNS, quoted
+from ..store.rowsql import plain_number, spread_text
+
+FIRST_ROW, NEXT_ROW = "\n", ",\n"
+
+# One encoder for all rows: json.dumps makes a new one for each call with other than its default
+# options.
+encode = json.JSONEncoder(ensure_ascii=True, allow_nan=False).encode
+
+_SHOWN = [
+    name
+    for name, column in ROW_COLUMNS.items()
+    if column.in_json and not column.hosts_only and name not in PLACE_COLUMNS
+]
+_ROW = "{%s" + "".join(', "%s": %%s' % name for name in _SHOWN) + "}"
+_METRICS_AT = _SHOWN.index("metrics")
+_VALUES = itemgetter(*(name for name in _SHOWN if name != "metrics"))
+_TEXTS = [FIELDS[name].json_text for name in _SHOWN if name != "metrics"]
+
+
+def row_text(row: Row, metrics: Sequence[str] = METRICS) -> str:
+    """Return one row of result.json as one line of pure ASCII, without a number that JSON does not
+    know.
+
+    Parameters
+    ----------
+    metrics
+        The metrics that are always shown, ``"NaN"`` (StandardDeviation: null) where there is no
+        result; others that the row has follow.
+    """
+    parts = [
+        "null" if value is None else text(value)
+        for value, text in zip(_VALUES(row.__dict__), _TEXTS)
+    ]
+    parts.insert(_METRICS_AT, _metrics_text(row.metrics, metrics))
+    place = _place_text(row.host, row.time, row.device, row.model, row.model_id, row.step)
+    return _ROW % (place, *parts)
+
+
+@lru_cache(maxsize=1024)
+def _place_text(host: Optional[str], *names: Optional[str]) -> str:
+    parts = [] if host is None else ['"host": ' + quoted(host)]
+    return ", ".join(
+        parts
+        + [
+            '"%s": %s' % (name, "null" if value is None else quoted(value))
+            for name, value in zip(PLACE_COLUMNS, names)
+        ]
+    )
+
+
+@cached_last
+def _metrics_text(metrics: Mapping[str, Any], always: Sequence[str]) -> str:
+    names = (*always, *(name for name in metrics if name not in always))
+    return "{%s}" % ", ".join(
+        ["%s: %s" % (quoted(name), _metric_text(name, metrics.get(name))) for name in names]
+    )
+
+
+def _metric_text(name: str, value: Any) -> str:
+    if type(value) is float and math.isfinite(value):
+        return repr(value)
+    if name == "StandardDeviation":
+        return spread_text(value) if isinstance(value, dict) else "null"
+    return encode("NaN" if value is None else plain_number(value))
+
+
+def row_document(row: Row, metrics: Sequence[str] = METRICS) -> Dict[str, Any]:
+    """Return one row of result.json as a document."""
+    document: Dict[str, Any] = json.loads(row_text(row, metrics))
+    return document
