@@ -218,6 +218,31 @@ def test_other_input_data_is_recognised_with_or_without_its_golden_data(
     assert "other data, so no operator need be wrong." in text
 
 
+@pytest.mark.parametrize("exchanged", [False, True])
+def test_an_input_that_is_only_rounded_is_no_other_input_where_a_users_metric_fails(
+    scene, random, tmp_path, exchanged
+):
+    """One exchanged row of 2000 is within rounding over all elements, but not in its slice."""
+    (tmp_path / "algorithm").mkdir()
+    (tmp_path / "algorithm" / "alg_Strict.py").write_text(
+        "def compare(my_output, ground_truth, args):\n"
+        "    return float(abs(my_output - ground_truth).max()), ''\n"
+    )
+    values = random.standard_normal((2000, 8)).astype(np.float32)
+    values[7] *= 1e-2
+    scene.data(values)
+    if exchanged:
+        scene.made["data"][7] *= 1.1
+    chain(scene, random, 4)
+    code, summary, text = scene.compare("--custom", str(tmp_path), "--limit", "Strict<1e-6")
+    assert (code, summary["verdict"]) == (1, "fail")
+    if exchanged:
+        assert explanation_kinds(only_suspect(summary)) == ["other-input"]
+    else:
+        assert summary["suspects"] == [] and "other data" not in text
+        assert "has Strict" in text and "data" not in summary["first_divergence"]["op"]
+
+
 def test_a_wrong_golden_file_of_the_input_is_called_so(scene, random):
     chain(scene, random, 4)
     scene.npy("data", scene.golden["data"] + random.standard_normal((32, 64)).astype(np.float32))

@@ -36,6 +36,7 @@ from .normal_error import (
     Measured,
     Normal,
     Normals,
+    rounding,
     type_noise,
 )
 from .small_output_scatter import scatter
@@ -168,6 +169,9 @@ class Estimator:
                 row = state.observation
                 if row is None or state.state != BAD or not (row.different or row.distance > 0):
                     continue
+                if _is_rounded(row):
+                    # It fails by a limit that its own type cannot keep, or by a user's metric.
+                    continue
                 shown, normal = ShownBy(ALL, row.distance, 0.0, 0.0), Normal(1.0, 0.0, 1.0, 0, True)
                 estimates[op.place] = Estimate(
                     op,
@@ -294,6 +298,14 @@ def _only_moves_error(entry: TableEntry) -> bool:
     if not only_moves(entry.op.type) or len(rows) != 1:
         return False
     return math.isclose(entry.output.distance, rows[0].distance, rel_tol=_ALIKE)
+
+
+def _is_rounded(row: Observation) -> bool:
+    """Tell whether a tensor is no further from golden data than rounding to its type takes it, each
+    of its slices too.
+    """
+    most = _HALF_A_STEP * rounding(row.dtype, row.rms)
+    return row.distance <= most and not row.slice_distance > most
 
 
 def _scatter(entry: TableEntry) -> float:
