@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import sqlite3
@@ -19,10 +20,15 @@ from merged_hosts import read_merge, slow_rows, slow_step_ops, step_ops
 
 import goldwatch
 from goldwatch.schemas.documents import check_document
-from goldwatch.testing import Training
+from goldwatch.testing import Training, as_statistics
 from goldwatch.testing.training import Wrong
 
 STEPS = (1, 2, 3)
+
+
+def joined_lines(text):
+    """What a command printed, broken shell lines joined again."""
+    return text.replace("\\\n    ", "").replace("\\\n", "")
 
 
 class Process:
@@ -253,6 +259,21 @@ def test_two_merges_are_compared_by_diff(done, tmp_path):
     document = json.loads(found.stdout)
     check_document(document, "diff", "the diff")
     assert "right" in found.stdout
+
+
+def test_after_statistics_the_next_command_is_that_of_the_host_that_diverges(done):
+    """The paths of the hosts differ: the first host's would dump to a folder of no use."""
+    for host in ("left", "right"):
+        below = done.folder / host
+        as_statistics(str(below / "dump"), str(below / "stats"), "default")
+        words = ["watch", str(below / "stats"), *done.watch_words(host, "0.1")[2:], "--force"]
+        found = run_here(["goldwatch", *words, "-q"])
+    own = joined_lines(found.stdout).partition("next: ")[2]
+    merged = run_here(["goldwatch", *done.merge_words("--until-idle", "0.1", "-q")])
+    head, _, words = joined_lines(merged.stdout).rpartition("next on host right: ")
+    assert head and words == own and str(done.folder / "right" / "stats_tensors") in words
+    configured = run_here(shlex.split(words))
+    assert configured.returncode == 0 and "part1/Mul" in configured.stderr, configured.stderr
 
 
 @pytest.mark.parametrize(
