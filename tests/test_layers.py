@@ -70,7 +70,7 @@ LAYERS = (
     (
         "goldwatch.cli",
         "goldwatch.__main__",
-        "goldwatch.testing.program",
+        "goldwatch.testing.commands",
         "goldwatch.testing.__main__",
     ),
 )

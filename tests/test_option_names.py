@@ -21,7 +21,7 @@ OTHERS += (
     "--json=%s",
     "--output=%s",
 )
-COMMAND_LINES = ("orchestrator/cli/", "orchestrator/testing/program.py")
+COMMAND_LINES = ("orchestrator/cli/", "orchestrator/testing/commands.py")
 # They write or read the command lines of other programs: atc, ais_bench, msame.
 COMMAND_LINES += (
     "orchestrator/testing/host/",

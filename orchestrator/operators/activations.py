@@ -12,7 +12,6 @@ from typing import Any, Callable, List
 
 import numpy as np
 
-from .computing_in_parts import broadcast, first
 from .elementwise import aligned, each, erf
 from .error_propagation import by_blocks, elementwise, roundings
 from .registry import (
@@ -26,6 +25,7 @@ from .registry import (
     input_at,
     operator,
 )
+from .splittable_axes import broadcast, first
 from .value_with_error import FLOAT32_ROUNDING, Arithmetic, Value
 
 Array = Any

@@ -6,13 +6,13 @@ from typing import Any, List, Optional
 
 import numpy as np
 
-from .computing_in_parts import first
 from .convolution_operators import named_input, optional
 from .elementwise import aligned
 from .error_propagation import elementwise, moved
-from .layouts import of_input
+from .layouts_and_pads import of_input
 from .mean_and_variance import centred, mean
 from .registry import CannotCompute, Inputs, Node, channel_axis, operator
+from .splittable_axes import first
 from .value_with_error import FLOAT32_ROUNDING, Arithmetic, Value, joined_errors
 
 Array = Any

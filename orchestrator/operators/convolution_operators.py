@@ -7,10 +7,18 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 import numpy as np
 
 from . import convolution_arrays
-from .computing_in_parts import Parts, Shape, Values, Window, filters
 from .error_propagation import moved, sum_of_products
-from .layouts import as_given, ascend_pads, channels_first, is_last, of_input, spatial, window_pads
+from .layouts_and_pads import (
+    as_given,
+    ascend_pads,
+    channels_first,
+    is_last,
+    of_input,
+    spatial,
+    window_pads,
+)
 from .registry import CannotCompute, Inputs, Node, operator
+from .splittable_axes import Parts, Shape, Values, Window, filters
 from .value_with_error import Arithmetic, Value
 
 Array = Any

@@ -13,7 +13,6 @@ from typing import Any, Callable, List, Optional, Sequence
 
 import numpy as np
 
-from .computing_in_parts import broadcast, first
 from .error_propagation import by_blocks, elementwise
 from .registry import (
     ASCEND,
@@ -26,6 +25,7 @@ from .registry import (
     input_at,
     operator,
 )
+from .splittable_axes import broadcast, first
 from .value_with_error import FLOAT32_ROUNDING, Arithmetic, Value, joined_errors
 
 Array = Any

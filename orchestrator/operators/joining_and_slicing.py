@@ -10,7 +10,6 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .computing_in_parts import Along, Parts, Shape, Values, Window
 from .error_propagation import moved
 from .registry import (
     CAFFE,
@@ -26,6 +25,7 @@ from .registry import (
     scalar,
     whole,
 )
+from .splittable_axes import Along, Parts, Shape, Values, Window
 from .value_with_error import Arithmetic, Value
 
 Array = Any

@@ -6,10 +6,10 @@ from typing import Any, Dict, List, Optional
 
 import numpy as np
 
-from .computing_in_parts import connected, products
 from .convolution_operators import named_input, optional
 from .error_propagation import elementwise, moved, sum_of_products
 from .registry import CannotCompute, Inputs, Node, operator
+from .splittable_axes import connected, products
 from .value_with_error import Arithmetic, Value
 
 Array = Any

@@ -8,12 +8,12 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .computing_in_parts import Parts, Shape, Values, Window, along_all_but, rows
 from .convolution_operators import integers, named_input, optional
 from .error_propagation import elementwise, moved
-from .layouts import as_given, channels_first, of_input
+from .layouts_and_pads import as_given, channels_first, of_input
 from .mean_and_variance import centred, mean, mean_square, reciprocal_root
 from .registry import CannotCompute, Inputs, Node, operator
+from .splittable_axes import Parts, Shape, Values, Window, along_all_but, rows
 from .value_with_error import Arithmetic, Value
 
 Array = Any

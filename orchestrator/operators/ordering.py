@@ -1,7 +1,7 @@
 """Operators that order values along an axis: which is largest, which come first.
 
 Ties may be broken in any order: what a device decided is looked at by the values that it chose, as
-in :mod:`.decisions`, which also names the sources.
+in :mod:`.comparing_and_rounding`, which also names the sources.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .computing_in_parts import Along, Parts, Shape, Values, Window
-from .decisions import is_nan, reach, wrong_where_reshaped
+from .comparing_and_rounding import is_nan, reach, wrong_where_reshaped
 from .registry import ASCEND, ONNX, CannotCompute, Inputs, Node, axis_of, input_at, operator, whole
+from .splittable_axes import Along, Parts, Shape, Values, Window
 from .value_with_error import Arithmetic, Value
 
 Array = Any

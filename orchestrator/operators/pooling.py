@@ -8,13 +8,21 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 
 import numpy as np
 
-from .computing_in_parts import Parts, Shape, Values, Window, planes
 from .convolution_operators import caffe_pair, integers, named_input
 from .error_propagation import elementwise, moved
-from .layouts import as_given, ascend_pads, channels_first, is_last, of_input, spatial, window_pads
+from .layouts_and_pads import (
+    as_given,
+    ascend_pads,
+    channels_first,
+    is_last,
+    of_input,
+    spatial,
+    window_pads,
+)
 from .mean_and_variance import mean
 from .recurrent_cells import part, stacked
 from .registry import CannotCompute, Inputs, Node, operator
+from .splittable_axes import Parts, Shape, Values, Window, planes
 from .value_with_error import Arithmetic, Value, joined_errors
 
 Array = Any

@@ -11,7 +11,6 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 import numpy as np
 
-from .computing_in_parts import Along, Parts, Shape, Values, Window
 from .error_propagation import elementwise
 from .registry import (
     ASCEND,
@@ -27,6 +26,7 @@ from .registry import (
     operator,
     whole,
 )
+from .splittable_axes import Along, Parts, Shape, Values, Window
 from .value_with_error import Arithmetic, Value, joined_errors
 
 Array = Any

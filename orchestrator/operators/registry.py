@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .computing_in_parts import Parting
+from .splittable_axes import Parting
 from .value_with_error import Arithmetic, Value
 
 ONNX, CAFFE, TENSORFLOW, ASCEND = "onnx", "caffe", "tensorflow", "ascend"

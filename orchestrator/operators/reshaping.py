@@ -11,7 +11,6 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .computing_in_parts import Along, Parts, Shape, Values, Window, rows
 from .error_propagation import moved
 from .registry import (
     ASCEND,
@@ -29,6 +28,7 @@ from .registry import (
     operator,
     whole,
 )
+from .splittable_axes import Along, Parts, Shape, Values, Window, rows
 from .value_with_error import Arithmetic, Value
 
 Array = Any

@@ -10,10 +10,10 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .computing_in_parts import Shape, Values, along_unchanged_axes
 from .convolution_operators import integers, named_input, optional
-from .layouts import is_last
+from .layouts_and_pads import is_last
 from .registry import CannotCompute, Inputs, Node, operator
+from .splittable_axes import Shape, Values, along_unchanged_axes
 from .value_with_error import Arithmetic, Value, joined_errors
 
 Array = Any

@@ -6,10 +6,10 @@ from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
-from .computing_in_parts import along_all_but
 from .convolution_operators import integers, named_input
 from .error_propagation import moved
 from .registry import CannotCompute, Inputs, Node, operator
+from .splittable_axes import along_all_but
 from .value_with_error import Arithmetic, Value, joined_errors
 
 Array = Any

@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import operators
 from ..operators import Arithmetic, CannotCompute, Node, Value
-from ..operators.computing_in_parts import Parts, Window
+from ..operators.splittable_axes import Parts, Window
 from ..submodel.cut_definition import Cut
 from ..tensors.type_rounding import ROUNDING, ulp
 from .original_model import NotComputable

@@ -17,8 +17,8 @@ from ..tensors.dtypes import dtype_by_numpy
 from ..tensors.layout_axes import device_shape
 from ..tensors.layout_conversion import convert
 from .device_dump import DeviceDump, Place, dump_name, write_files
+from .ffts_slices import sliced
 from .graph_text import graph_text
-from .slices import sliced
 
 Array = Any
 

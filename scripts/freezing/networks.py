@@ -87,7 +87,7 @@ class Inputs:
 
 def tool(*words):
     """Run ``python -m goldwatch.testing`` here."""
-    from goldwatch.testing.program import program
+    from goldwatch.testing.commands import program
 
     program.main([str(word) for word in words], standalone_mode=False)
 

@@ -8,7 +8,7 @@ from in_process import run_here
 
 from goldwatch.cli import goldwatch
 from goldwatch.cli.command import CLUSTER, LIMITS, MODEL, MOST_USED, OUTPUT, SPEED, WHAT
-from goldwatch.testing.program import program
+from goldwatch.testing.commands import program
 
 MANY = 10
 RUNS_BARE = {"doctor", "limits", "completion"}

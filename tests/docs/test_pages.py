@@ -27,7 +27,7 @@ from torchair_runs import torchair_graph
 
 from goldwatch.cli import goldwatch
 from goldwatch.testing import Training
-from goldwatch.testing.program import program
+from goldwatch.testing.commands import program
 from goldwatch.testing.training import Wrong
 from pages import (
     NEEDS,

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 from onnx_models import model, save, value, weight
 
 from goldwatch.testing.host import ais_bench, atc, msame
-from goldwatch.testing.host.config import HostConfig
+from goldwatch.testing.host.host_config import HostConfig
 from goldwatch.testing.host.pyacl import fill_module
 
 SOC = "Ascend310P3"

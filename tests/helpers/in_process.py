@@ -10,7 +10,7 @@ import sys
 
 from goldwatch.cli import goldwatch
 from goldwatch.cli.printing import run_command
-from goldwatch.testing.program import program
+from goldwatch.testing.commands import program
 
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs")
 

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 
 from goldwatch.testing.host import make_host
-from goldwatch.testing.host.config import HostConfig
+from goldwatch.testing.host.host_config import HostConfig
 
 FAULT = "op:second=scale:1.05"
 

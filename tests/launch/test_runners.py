@@ -26,7 +26,7 @@ from goldwatch.launch.runners import (
 )
 from goldwatch.model.atc_options import dynamic_of
 from goldwatch.testing.host import make_host
-from goldwatch.testing.host.config import HostConfig
+from goldwatch.testing.host.host_config import HostConfig
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from ...lazy_imports import imported_when_used
 
 if TYPE_CHECKING:
-    from .config import HostConfig
+    from .host_config import HostConfig
     from .host_folder import Host, make_host
 
 __all__ = ["Host", "HostConfig", "make_host"]
 
 if not TYPE_CHECKING:
     __getattr__ = imported_when_used(
-        __name__, config=("HostConfig",), host_folder=("Host", "make_host")
+        __name__, host_config=("HostConfig",), host_folder=("Host", "make_host")
     )

@@ -14,7 +14,7 @@ from ..device_dump import DeviceDump
 from ..device_model import DeviceModel
 from ..dump_server import DumpServer
 from ..statistics_files import statistics_dump
-from .config import HostConfig
+from .host_config import HostConfig
 
 
 class Dumping:

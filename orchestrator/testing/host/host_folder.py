@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Dict, Mapping, Optional
 
 from ...errors import UsageError
-from .config import HOST_FILE, HostConfig
+from .host_config import HOST_FILE, HostConfig
 
 _SEARCH = """import sys
 try:

@@ -13,7 +13,7 @@ from ...model.atc_options import SHAPE, Dynamic, dynamic_of, shapes_from_option
 from ..device_model import DeviceModel, DeviceOp, DeviceTensor
 from ..op_faults import OpFault
 from .aipp import Aipp
-from .device import Device, Ran
+from .compiled_network import CompiledNetwork, Ran
 from .om_file import Om
 from .original_network import Network, NetworkInput, Shape, read_network
 from .precision_options import AtcError, Build
@@ -129,7 +129,7 @@ class Loaded:
 
     def op_names(self) -> Set[str]:
         """Return the names by which a fault may call an op: its own, and its nodes'."""
-        groups = Device(self.network, self.build, self.name, None, self.halves).groups
+        groups = CompiledNetwork(self.network, self.build, self.name, None, self.halves).groups
         nodes = {self.network.name(number) for group in groups for number in group.numbers}
         return nodes.union(group.name for group in groups)
 
@@ -137,10 +137,10 @@ class Loaded:
         """Run it on inputs of fixed shapes; of a gear the ops bear its names."""
         gear = self.gear_number({name: np.shape(array) for name, array in feeds.items()})
         suffix = GEAR_MARK % gear if gear is not None else ""
-        device = Device(
+        compiled = CompiledNetwork(
             self.network, self.build, self.name, self._op_faults, self.halves, suffix, self.aipps
         )
-        return device.run(feeds, self.shapes)
+        return compiled.run(feeds, self.shapes)
 
     def gear_number(self, shapes: Mapping[str, Shape]) -> Optional[int]:
         """Return which gear has these shapes; None where the om has no gears, or none such."""

@@ -21,9 +21,9 @@ from ...element_types import BY_NAME
 from ...errors import GoldwatchError, UsageError
 from ...model.atc_options import BATCH, DIMS, IMAGE_SIZE, SHAPE
 from ...naming import nearest_names
-from .config import KNOWN_OPS_FILE, HostConfig
 from .dumping import Dumping
 from .handles import Buffer, Dataset, Memory, ModelDesc, Objects, TensorDesc
+from .host_config import KNOWN_OPS_FILE, HostConfig
 from .loaded_model import GEAR_INPUT, Loaded, OmTensor
 from .om_file import read_om
 from .precision_options import AtcError

@@ -15,7 +15,7 @@ from in_process import run_here
 
 from goldwatch.errors import FormatError, MissingPath, UsageError
 from goldwatch.testing.host import make_host
-from goldwatch.testing.host.config import HostConfig
+from goldwatch.testing.host.host_config import HostConfig
 
 
 def shell(folder, *lines):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from host_models import acl_json, compile_onnx, dump_names, host_module
 
-from goldwatch.testing.host.config import HostConfig
+from goldwatch.testing.host.host_config import HostConfig
 
 
 @pytest.fixture

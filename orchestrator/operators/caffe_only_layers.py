@@ -13,13 +13,13 @@ from typing import Any, Dict, List
 
 import numpy as np
 
-from .computing_in_parts import broadcast, rows
 from .convolution_operators import caffe_pair
 from .detection import plain
 from .error_propagation import elementwise, moved
 from .mean_and_variance import mean
 from .registry import CAFFE, CannotCompute, Inputs, Node, find, input_at, operator
 from .resizing import ascend_upsample
+from .splittable_axes import broadcast, rows
 from .value_with_error import Arithmetic, Value
 
 Array = Any

@@ -1,4 +1,4 @@
-"""Casts, and numbers to whole numbers by a scale and back.
+"""Casts between element types, and quantising: numbers to whole numbers by a scale and back.
 
 Sources: the ONNX operator list of each opset and its enumeration of element types; TensorFlow
 1.15's op definitions, types.proto and fake_quant_ops_functor.h; the operator prototypes of Ascend
@@ -11,8 +11,7 @@ from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Sequence,
 
 import numpy as np
 
-from .computing_in_parts import broadcast, rows
-from .decisions import outside_steps, reach, stepped, wrong_where_reshaped
+from .comparing_and_rounding import outside_steps, reach, stepped, wrong_where_reshaped
 from .elementwise import aligned
 from .error_propagation import elementwise
 from .registry import (
@@ -26,6 +25,7 @@ from .registry import (
     input_at,
     operator,
 )
+from .splittable_axes import broadcast, rows
 from .value_with_error import Arithmetic, Value
 
 Array = Any

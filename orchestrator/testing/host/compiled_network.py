@@ -54,7 +54,7 @@ class Ran(NamedTuple):
     outputs: List[Tuple[str, Array]]
 
 
-class Device:
+class CompiledNetwork:
     """Runs one network.
 
     Parameters
@@ -195,11 +195,14 @@ class _Running:
     """One run."""
 
     def __init__(
-        self, device: Device, feeds: Mapping[str, Array], shapes: Mapping[str, Tuple[int, ...]]
+        self,
+        compiled: CompiledNetwork,
+        feeds: Mapping[str, Array],
+        shapes: Mapping[str, Tuple[int, ...]],
     ) -> None:
         self.shapes = shapes
-        self.device, self.network, self.build = device, device.network, device.build
-        self.model = DeviceModel(device.name)
+        self.compiled, self.network, self.build = compiled, compiled.network, compiled.build
+        self.model = DeviceModel(compiled.name)
         self.feeds = feeds
         self.known: Dict[Value, Array] = {}
         self.home: Dict[Value, Source] = {}
@@ -209,16 +212,16 @@ class _Running:
 
     def ran(self) -> Ran:
         for place, entry in enumerate(self.network.inputs):
-            if entry.name in self.device.aipps:
+            if entry.name in self.compiled.aipps:
                 self._add_image(entry, place)
                 continue
             array = np.asarray(self.feeds[entry.name]).astype(
-                self.device.input_dtype(entry.name, entry.dtype)
+                self.compiled.input_dtype(entry.name, entry.dtype)
             )
             tensor = self._tensor(array, "ND", entry.name, 0)
             self.model.add(DeviceOp(entry.name, "Data", (), (tensor,), attributes={"index": place}))
             self.known[entry.value], self.home[entry.value] = array, (entry.name, 0)
-        last = {group.numbers[-1]: group for group in self.device.groups}
+        last = {group.numbers[-1]: group for group in self.compiled.groups}
         for number in self.network.order:
             if self.network.is_constant(number):
                 self._fold(number)
@@ -226,11 +229,11 @@ class _Running:
                 self._add(last[number])
         outputs, results = [], []
         for value in self.network.outputs:
-            base = self.device.base(value)
+            base = self.compiled.base(value)
             name = (
                 "%s:%d" % (self.network.name(value[0]), value[1])
                 if value[0] >= 0
-                else self.device.input_names[value]
+                else self.compiled.input_names[value]
             )
             if base in self.constants:
                 outputs.append((name, self.constants[base]))
@@ -244,7 +247,7 @@ class _Running:
 
     def _add_image(self, entry: Any, place: int) -> None:
         """Add the Data of an image, and the Aipp that makes the input of it."""
-        aipp, shape = self.device.aipps[entry.name], self.shapes[entry.name]
+        aipp, shape = self.compiled.aipps[entry.name], self.shapes[entry.name]
         data = np.asarray(self.feeds[entry.name], np.uint8).reshape(-1)
         image = aipp.image_shape(shape)
         # YUV420SP has fewer bytes than the shape that the om tells.
@@ -312,7 +315,7 @@ class _Running:
         """Return what an input of a node is, as the device has it."""
         if argument is None or not isinstance(argument, tuple):
             return None if argument is None else np.asarray(argument)
-        base = self.device.base(argument)
+        base = self.compiled.base(argument)
         return self.constants[base] if base in self.constants else self.known[base]
 
     def _add(self, group: Group) -> None:
@@ -333,7 +336,7 @@ class _Running:
             source = self._obtain(value, here, reads if floating else str(self.known[value].dtype))
             sources.append(source)
             inside[value] = self.model.output(*source).array
-        fault = self.device.fault_of(group)
+        fault = self.compiled.fault_of(group)
         made: List[Array] = []
         for number in group.numbers:
             call = self._call(number)
@@ -372,7 +375,7 @@ class _Running:
         values: Dict[Value, None] = {}
         for number in group.numbers:
             for argument in self._call(number).arguments:
-                base = self.device.base(argument) if isinstance(argument, tuple) else None
+                base = self.compiled.base(argument) if isinstance(argument, tuple) else None
                 if base is not None and base[0] not in group.numbers and base not in self.constants:
                     values[base] = None
         return list(values)
@@ -382,7 +385,7 @@ class _Running:
         reads.
         """
         if isinstance(argument, tuple):
-            base = self.device.base(argument)
+            base = self.compiled.base(argument)
             if base in inside:
                 return inside[base]
         array = self._value(argument)
@@ -403,12 +406,12 @@ class _Running:
         sources: List[Source] = []
         for place, argument in enumerate(self._call(number).arguments):
             constant = (
-                not isinstance(argument, tuple) or self.device.base(argument) in self.constants
+                not isinstance(argument, tuple) or self.compiled.base(argument) in self.constants
             )
             array = self._value(argument) if argument is not None and constant else None
             if array is None or array.dtype.kind != "f" or array.size < 2:
                 continue
-            name = self.network.constant_name(number, place) + self.device.suffix
+            name = self.network.constant_name(number, place) + self.compiled.suffix
             if not any(op.name == name for op in self.model.ops):
                 kept = (
                     _half(array)
@@ -475,7 +478,7 @@ class _Running:
             held = self.model.output(*source)
             array = _half(held.array) if dtype == HALF else held.array.astype(dtype)
             tensor = self._tensor(array, layout, held.origin_name, held.origin_index)
-            name = "trans_%s_%d%s" % (kind, self.inserted, self.device.suffix)
+            name = "trans_%s_%d%s" % (kind, self.inserted, self.compiled.suffix)
             self.inserted += 1
             self.model.add(DeviceOp(name, kind, (source,), (tensor,), originals=()))
             self.versions[key] = (name, 0)
@@ -497,7 +500,7 @@ class _Running:
         if node.type == "MatMul" and kind == "BatchMatMulV2":
             constant = (
                 not isinstance(head.arguments[1], tuple)
-                or self.device.base(head.arguments[1]) in self.constants
+                or self.compiled.base(head.arguments[1]) in self.constants
             )
             return "MatMulV2" if constant or len(shapes[0]) == 2 else kind
         if node.type == "Resize":

@@ -1,5 +1,5 @@
-"""What a stand-in host is: its chips, and what goes wrong on it; kept as host.json in its
-folder.
+"""The configuration of a stand-in host, host.json in its folder: its chips, and what goes wrong on
+it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Recurrent layers of Caffe and Ascend IR, and TensorFlow's cells."""
+"""Recurrent layers of Caffe and Ascend IR, and TensorFlow's recurrent cells."""
 
 from __future__ import annotations
 

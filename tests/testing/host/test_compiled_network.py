@@ -12,7 +12,7 @@ from onnx import helper
 from onnx_models import model, save, value, weight
 
 from goldwatch.netfiles.caffemodel import read_weights
-from goldwatch.testing.host.device import Device
+from goldwatch.testing.host.compiled_network import CompiledNetwork
 from goldwatch.testing.host.original_network import Network
 from goldwatch.testing.host.precision_options import AtcError, Build, read_build
 from goldwatch.testing.op_faults import KINDS, OpFault
@@ -38,7 +38,7 @@ X = np.array([[0.1, 0.5, 1.0, 2.0]], np.float32)
 
 
 def test_each_op_of_the_device_rounds_to_float16(overflowing):
-    made = outputs(Device(overflowing, Build(), "over"), x=X)
+    made = outputs(CompiledNetwork(overflowing, Build(), "over"), x=X)
     times = half(half(X).astype(np.float32) * 400)
     square = half(times.astype(np.float32) ** 2)
     assert np.array_equal(made["times"], times) and made["times"].dtype == np.float16
@@ -57,7 +57,7 @@ def test_sums_are_accumulated_in_float32(tmp_path):
     path = save(
         tmp_path / "sum.onnx", model(nodes, [value("x", (1, 4096))], [value("y", (1, 1))], ones)
     )
-    made = outputs(Device(Network(path), Build(), "sum"), x=np.ones((1, 4096), np.float32))
+    made = outputs(CompiledNetwork(Network(path), Build(), "sum"), x=np.ones((1, 4096), np.float32))
     assert made["sum"][0, 0] == 4096
 
 
@@ -86,7 +86,7 @@ def test_sums_are_accumulated_in_float32(tmp_path):
     ],
 )
 def test_ops_kept_in_float32_are_computed_in_float32(overflowing, build, single):
-    made = outputs(Device(overflowing, build, "over"), x=X)
+    made = outputs(CompiledNetwork(overflowing, build, "over"), x=X)
     assert [
         name for name in ("times", "square", "root") if made[name].dtype == np.float32
     ] == single
@@ -103,7 +103,7 @@ def test_ops_kept_in_float32_are_computed_in_float32(overflowing, build, single)
 def test_only_cube_units_read_float16_in_wide_mode(tmp_path):
     network = Network(host_models.conv_net(tmp_path / "net.onnx"))
     x = np.random.RandomState(0).rand(1, 3, 8, 8).astype(np.float32)
-    made = outputs(Device(network, Build(mode="wide"), "net"), x=x)
+    made = outputs(CompiledNetwork(network, Build(mode="wide"), "net"), x=x)
     assert made["conv1relu1"].dtype == np.float16 and made["prob"].dtype == np.float32
 
 
@@ -111,7 +111,7 @@ def test_customised_types_of_a_fused_op_have_no_effect(tmp_path):
     network = Network(host_models.conv_net(tmp_path / "net.onnx"))
     x = np.random.RandomState(0).rand(1, 3, 8, 8).astype(np.float32)
     made = outputs(
-        Device(
+        CompiledNetwork(
             network,
             Build(customised={"conv1": ("float32", "float32"), "fc": ("float32", "float32")}),
             "net",
@@ -119,15 +119,20 @@ def test_customised_types_of_a_fused_op_have_no_effect(tmp_path):
         x=x,
     )
     assert made["conv1relu1"].dtype == np.float16 and made["fc"].dtype == np.float32
-    kept = outputs(Device(network, Build(keep=("relu1",)), "net"), x=x)
+    kept = outputs(CompiledNetwork(network, Build(keep=("relu1",)), "net"), x=x)
     assert kept["conv1relu1"].dtype == np.float32
 
 
 def test_fusions_are_switched_off_by_the_file(tmp_path):
     network = Network(host_models.conv_net(tmp_path / "net.onnx"))
-    names = [group.name for group in Device(network, Build(fold=False, fuse=False), "net").groups]
+    names = [
+        group.name
+        for group in CompiledNetwork(network, Build(fold=False, fuse=False), "net").groups
+    ]
     assert names == ["conv1", "bn1", "relu1", "pool1", "flat", "fc", "prob"]
-    assert [group.name for group in Device(network, Build(fuse=False), "net").groups][:2] == [
+    assert [group.name for group in CompiledNetwork(network, Build(fuse=False), "net").groups][
+        :2
+    ] == [
         "conv1",
         "relu1",
     ]
@@ -135,7 +140,7 @@ def test_fusions_are_switched_off_by_the_file(tmp_path):
 
 def test_an_identity_op_is_removed(tmp_path):
     made = outputs(
-        Device(Network(host_models.cast_only(tmp_path / "same.onnx")), Build(), "same"),
+        CompiledNetwork(Network(host_models.cast_only(tmp_path / "same.onnx")), Build(), "same"),
         x=np.ones((2, 3), np.float32),
     )
     assert "same" not in made and np.array_equal(made["relu1"], np.ones((2, 3)))
@@ -144,7 +149,7 @@ def test_an_identity_op_is_removed(tmp_path):
 def test_the_whole_network_is_close_to_float32(tmp_path):
     path = host_models.conv_net(tmp_path / "net.onnx")
     x = np.random.RandomState(0).rand(1, 3, 8, 8).astype(np.float32)
-    ran = Device(Network(path), Build(), "net").run({"x": x})
+    ran = CompiledNetwork(Network(path), Build(), "net").run({"x": x})
     assert np.allclose(ran.outputs[0][1], host_models.golden(path, {"x": x})[0], atol=2e-3)
     assert ran.outputs[0][0] == "prob:0" and ran.outputs[0][1].dtype == np.float32
 
@@ -180,8 +185,8 @@ def test_a_fault_changes_its_op_and_none_before(tmp_path, kind):
     network = Network(faulty_net(tmp_path / "net.onnx"))
     x = np.random.RandomState(0).rand(1, 3, 9, 9).astype(np.float32)
     place = PLACES.get(kind, "conv")
-    right = outputs(Device(network, Build(), "net"), x=x)
-    wrong = outputs(Device(network, Build(), "net", {place: OpFault.parse(kind)}), x=x)
+    right = outputs(CompiledNetwork(network, Build(), "net"), x=x)
+    wrong = outputs(CompiledNetwork(network, Build(), "net", {place: OpFault.parse(kind)}), x=x)
     order = list(right)
     for name in order[: order.index(place)]:
         assert np.array_equal(right[name], wrong[name]), name
@@ -194,10 +199,10 @@ def test_a_fault_changes_its_op_and_none_before(tmp_path, kind):
 def test_each_fault_does_what_it_is_called(tmp_path):
     network = Network(faulty_net(tmp_path / "net.onnx"))
     x = np.random.RandomState(0).rand(1, 3, 9, 9).astype(np.float32)
-    right = outputs(Device(network, Build(), "net"), x=x)
+    right = outputs(CompiledNetwork(network, Build(), "net"), x=x)
 
     def wrong(place, text):
-        return outputs(Device(network, Build(), "net", {place: OpFault.parse(text)}), x=x)[
+        return outputs(CompiledNetwork(network, Build(), "net", {place: OpFault.parse(text)}), x=x)[
             place
         ].astype(np.float64)
 
@@ -213,7 +218,7 @@ def test_each_fault_does_what_it_is_called(tmp_path):
     moved = np.zeros_like(x)
     moved[:, :, 1:, 1:] = x[:, :, :-1, :-1]
     assert np.array_equal(
-        wrong("conv", "pad"), outputs(Device(network, Build(), "net"), x=moved)["conv"]
+        wrong("conv", "pad"), outputs(CompiledNetwork(network, Build(), "net"), x=moved)["conv"]
     )
 
 
@@ -221,10 +226,12 @@ def test_coarse_arithmetic_is_cured_by_higher_precision(tmp_path):
     network = Network(faulty_net(tmp_path / "net.onnx"))
     x = np.random.RandomState(0).rand(1, 3, 9, 9).astype(np.float32)
     faults = {"curve": OpFault.parse("coarse:4")}
-    right = outputs(Device(network, Build(), "net"), x=x)["curve"].astype(np.float64)
+    right = outputs(CompiledNetwork(network, Build(), "net"), x=x)["curve"].astype(np.float64)
 
     def off(build):
-        return np.abs(outputs(Device(network, build, "net", faults), x=x)["curve"] - right).max()
+        return np.abs(
+            outputs(CompiledNetwork(network, build, "net", faults), x=x)["curve"] - right
+        ).max()
 
     assert off(Build()) > 0.01
     for build in (
@@ -289,8 +296,8 @@ def test_a_network_of_two_frameworks_gives_the_same_outputs(tmp_path):
     (tmp_path / "res.pb").write_bytes(
         AsTensorflow(prototxt, read_weights(weights), {"data": data.shape}).graph
     )
-    of_caffe = Device(Network(prototxt, weights), Build(), "res").run({"data": data})
-    of_tensorflow = Device(Network(str(tmp_path / "res.pb")), Build(), "res").run(
+    of_caffe = CompiledNetwork(Network(prototxt, weights), Build(), "res").run({"data": data})
+    of_tensorflow = CompiledNetwork(Network(str(tmp_path / "res.pb")), Build(), "res").run(
         {"data": data.transpose(0, 2, 3, 1)}
     )
     found = [np.asarray(array, np.float64) for _, array in of_tensorflow.outputs]

@@ -16,7 +16,7 @@ from goldwatch.dumps import DumpFile, DumpTree
 from goldwatch.errors import FormatError, MissingPath, UsageError
 from goldwatch.model.graph import load_model
 from goldwatch.testing import Network
-from goldwatch.testing.program import size_of
+from goldwatch.testing.commands import size_of
 
 WHEN = "20260102030405"
 

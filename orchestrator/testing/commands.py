@@ -1,5 +1,5 @@
-"""The program ``python -m goldwatch.testing``: makes networks and trainings, serves dumps as a
-device writes them, and sets up a stand-in host.
+"""The commands of ``python -m goldwatch.testing``: they make networks and trainings, serve dumps as
+a device writes them, and set up a stand-in host.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ..netfiles.caffemodel import read_weights
 from .caffe_device import CaffeNetwork
 from .device_dump import GENERATIONS, DeviceDump, recorded
 from .dump_server import CHUNK_BYTES, DumpServer
-from .host.config import KINDS as HOST_FAULTS
-from .host.config import HostConfig
+from .host.host_config import KINDS as HOST_FAULTS
+from .host.host_config import HostConfig
 from .host.host_folder import make_host
 from .op_faults import KINDS as OP_FAULTS
 from .runner_outputs import FORMS, RUNNERS, write_outputs

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from operator_references import arrays, assert_equals_onnxruntime, run_onnxruntime
 
 from goldwatch.operators import CannotCompute, Node, Value, check, compute
-from goldwatch.operators.decisions import reach
+from goldwatch.operators.comparing_and_rounding import reach
 
 
 def tensor(seed, *shape):

@@ -1,4 +1,5 @@
-"""Operators that decide: which value is larger, which whole number is next, which values are not 0.
+"""Comparisons, logic, roundings and signs: operators that decide which value is larger, which whole
+number is next, which values are not 0.
 
 A decision may go either way where the values are equal, or where they differ by no more than the
 error that their inputs may have (:class:`~.value_with_error.Value`). Sources: the ONNX operator
@@ -13,9 +14,9 @@ from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .computing_in_parts import broadcast
 from .elementwise import broadcast_of
 from .registry import ONNX, CannotCompute, Inputs, Node, input_at, operator
+from .splittable_axes import broadcast
 from .value_with_error import Arithmetic, Value
 
 Array = Any
