@@ -205,7 +205,8 @@ def difference_of(
     """Compare the results in two output folders; the first one is before, the second after.
 
     Rows are joined by place (:class:`goldwatch.reports.matching_places.PlaceMatch`) and tensor
-    name. A row that is absent as expected counts as none. An op that has no row of a tensor, but
+    name; where one run is that of a host of the other, a merge, rows of other hosts are left out. A
+    row that is absent as expected counts as none. An op that has no row of a tensor, but
     one about the whole op (its dump is missing), is joined with that.
 
     Parameters
@@ -226,8 +227,14 @@ def difference_of(
         second
     ) as after, before.frozen(), after.frozen():
         unstored = Unstored(before), Unstored(after)
-        match = PlaceMatch(_places(before, unstored[0]), _places(after, unstored[1]))
+        host, results = _hosts(first, before, second, after)
+        match = PlaceMatch(_places(before, unstored[0]), _places(after, unstored[1]), host, results)
         notes = [*before.notes, *after.notes, *match.notes]
+        if host is not None:
+            notes.append(
+                "one run is that of host %s of the merge: rows of its other hosts are left out"
+                % host
+            )
         earlier, later = before.rows(), after.rows()
         sizes = len(earlier), len(later)
         numbers = _Numbers()
@@ -238,6 +245,8 @@ def difference_of(
         for done, row in enumerate(earlier):
             if done % _PROGRESS_EVERY == 0:
                 progress(done, sum(sizes))
+            if host is not None and row.host not in (None, host):
+                continue
             types[0].take(row)
             if row.verdict != EXPECTED_ABSENT:
                 waiting[numbers.key(row.place, row)] = _side(row)
@@ -250,6 +259,8 @@ def difference_of(
         for done, row in enumerate(later):
             if done % _PROGRESS_EVERY == 0:
                 progress(sizes[0] + done, sum(sizes))
+            if host is not None and row.host not in (None, host):
+                continue
             types[1].take(row)
             if row.verdict != EXPECTED_ABSENT:
                 others.add(row.tensor)
@@ -356,6 +367,27 @@ def _along(
 
 def _places(store: RunStore, unstored: Unstored) -> List[Place]:
     return list(dict.fromkeys([*store.places(), *unstored.places]))
+
+
+def _hosts(
+    first: str, before: RunStore, second: str, after: RunStore
+) -> Tuple[Optional[str], Mapping[str, str]]:
+    """Return the host of a merge that the other run is, None where it is none of them, and the
+    folders of the merge's hosts; of two merges, and of none, nothing.
+    """
+    merged = [_host_folders(store) for store in (before, after)]
+    folders = merged[0] or merged[1]
+    if all(merged) or not folders:
+        return None, {}
+    other = os.path.realpath(second if merged[0] else first)
+    return next((host for host, path in folders.items() if path == other), None), folders
+
+
+def _host_folders(store: RunStore) -> Mapping[str, str]:
+    """Return the folder of each host's run; none where the store is no merge's."""
+    inputs = store.get("inputs")
+    hosts = inputs.get("hosts") if isinstance(inputs, dict) else None
+    return hosts if isinstance(hosts, dict) else {}
 
 
 def _limits(store: RunStore) -> Any:

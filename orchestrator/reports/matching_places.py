@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from typing import Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ..dumps.place import Place
+from ..text.wording import listed
 
 Part = Optional[str]
 
@@ -42,6 +43,10 @@ class PlaceMatch:
     ----------
     first, second
         The places of both runs, in the order of their tables.
+    host
+        Of a merge the host that the other run is, where that is known.
+    results
+        Of a merge the folder of each host's results, by its name.
 
     Attributes
     ----------
@@ -52,7 +57,13 @@ class PlaceMatch:
         where one does.
     """
 
-    def __init__(self, first: Sequence[Place], second: Sequence[Place]) -> None:
+    def __init__(
+        self,
+        first: Sequence[Place],
+        second: Sequence[Place],
+        host: Part = None,
+        results: Optional[Mapping[str, str]] = None,
+    ) -> None:
         self._named = {
             part: paired(_values(first, part), _values(second, part))
             for part in ("device", "model", "step")
@@ -62,7 +73,11 @@ class PlaceMatch:
         pairs = list(hosts.items())
         if not pairs and (None in of_first or None in of_second):
             # A run without a host, and a merge of several.
-            pairs = list(itertools.product(of_second, of_first))
+            pairs = [
+                pair
+                for pair in itertools.product(of_second, of_first)
+                if host is None or host in pair
+            ]
         matches = [
             pair
             for other, before in pairs
@@ -91,11 +106,14 @@ class PlaceMatch:
                 if len(doubtful) > 1
                 else doubtful[0].label() or "the only place"
             )
+            folders = ["%s (host %s)" % (path, name) for name, path in (results or {}).items()]
             self.notes.append(
                 "several hosts of the merge have %s of the other run: compare it with one "
-                "host's results" % many
+                "host's results%s" % (many, ": " + listed(folders, _MOST_NAMES) if folders else "")
             )
         self.apart = "" if self._matches or not (first and second) else _apart(first, second)
+        if self.apart and doubtful:
+            self.apart += "; compare the results of one host alone"
 
     def _pairs(
         self, first: Sequence[Place], second: Sequence[Place]

@@ -261,6 +261,21 @@ def test_two_merges_are_compared_by_diff(done, tmp_path):
     assert "right" in found.stdout
 
 
+def test_a_merge_is_compared_with_the_run_of_one_of_its_hosts(done, tmp_path):
+    """Both hosts have the same devices: the folder tells which host a run is."""
+    assert run_here(["goldwatch", *done.merge_words("--until-idle", "0.1", "-q")]).returncode == 1
+    copy = str(tmp_path / "copy")
+    shutil.copytree(done.out_of("right"), copy)
+    for words in ([done.out, done.out_of("right")], [done.out_of("right"), done.out]):
+        found = run_here(["goldwatch", "diff", *words])
+        assert found.returncode == 0 and "host right of the merge" in found.stderr
+        assert "0 worse, 0 better, 0 appeared, 0 vanished;" in found.stdout
+    found = run_here(["goldwatch", "diff", done.out, copy])
+    assert found.returncode == 3 and "compare the results of one host alone" in found.stdout
+    folders = ["%s (host %s)" % (done.out_of(host), host) for host in ("left", "right")]
+    assert all(folder in found.stderr for folder in folders)
+
+
 def test_after_statistics_the_next_command_is_that_of_the_host_that_diverges(done):
     """The paths of the hosts differ: the first host's would dump to a folder of no use."""
     for host in ("left", "right"):
