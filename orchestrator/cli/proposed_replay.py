@@ -82,7 +82,7 @@ def planned_replay(
             "--replay needs -f: which original layers an op was made from is told by the "
             "model's json"
         )
-    from ..recomputing.original_model import Original
+    from ..recomputing.original_cuts import Original
     from ..replay.backends import runner_for
     from ..replay.options import ReplayOptions
 

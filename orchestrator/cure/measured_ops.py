@@ -22,7 +22,7 @@ from ..model.op_groups import FOLLOWING_TYPES
 from ..model.op_node import OpNode, TensorDesc, desc_at, execution_key
 from ..operators import CannotCompute
 from ..recomputing.input_feeds import Feed
-from ..recomputing.original_model import NotComputable
+from ..recomputing.original_cuts import NotComputable
 from ..recomputing.piece import rounded
 from ..recomputing.recomputed_output import OutputBesideGolden
 from ..recomputing.recorded_tensor import RecordedTensor

@@ -27,7 +27,7 @@ import numpy as np
 
 from ..errors import GoldwatchError, NotComparable
 from ..operators import CannotCompute
-from ..recomputing.original_model import NotComputable
+from ..recomputing.original_cuts import NotComputable
 from ..recomputing.piece import rounded
 from ..recomputing.recomputed_output import OpFunction
 

@@ -12,7 +12,7 @@ from ..dumps.place import Place
 from ..judging.by_recomputation import RecomputationVerdict, judge_recomputed
 from ..metrics.patterns import MOST_ELEMENTS, AlignedPair, Walked
 from ..metrics.row import FAIL, PASS
-from ..recomputing.golden_formulas import confirms, contradicts, is_known_type
+from ..recomputing.formulas_fitted_to_golden import confirms, contradicts, is_known_type
 from ..recomputing.recomputed_output import ComputedPair
 from .explanations import (
     GIVEN,
@@ -28,11 +28,11 @@ from .explanations import (
     older_dump,
     other_input_of,
 )
-from .golden_recomputation import beside_by_golden, computed_by_golden, follows
 from .observed_ops import ObservedOp, ObservedOps
 from .op_input_states import BAD, Inputs, InputState
 from .own_error.estimate import Estimate
 from .recomputation_explanations import explanations_by_computing, golden_is_wrong, nothing_was_done
+from .recompute_without_model import beside_by_golden, computed_by_golden, follows
 from .row_digest import Observation
 from .suspects import Suspect
 

@@ -28,10 +28,10 @@ from ..judging.limits import Limits
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..model.graphs_of_run import ModelGraphs
 from ..text.wording import listed
+from .device_specific_suspects import DevicesApart
 from .explain_suspects import TensorReader, with_explanations
 from .first_divergence import FirstDivergence, divergence_of
 from .observed_ops import ObservedOp, ObservedOps
-from .one_device import DevicesApart
 from .op_input_states import Inputs
 from .own_error.estimate import Estimate
 from .own_error.estimator import Estimator

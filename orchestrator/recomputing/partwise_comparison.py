@@ -11,7 +11,7 @@ import numpy as np
 from .. import operators
 from ..element_types import element_count
 from ..operators import Arithmetic, CannotCompute, Value
-from .original_model import NotComputable
+from .original_cuts import NotComputable
 from .output_error import Measure, OwnError, decided_error
 from .piece import Cuts, Part, Piece
 from .recorded_tensor import RecordedTensor, count_of, widened

@@ -13,7 +13,7 @@ from ..operators import Arithmetic, CannotCompute, Node, Value
 from ..operators.splittable_axes import Parts, Window
 from ..submodel.cut_definition import Cut
 from ..tensors.type_rounding import ROUNDING, ulp
-from .original_model import NotComputable
+from .original_cuts import NotComputable
 from .original_nodes import Array, Call, Nodes
 
 EXACT = Arithmetic(0.0, 0.0, 0.0, 0.0)

@@ -26,8 +26,9 @@ from ..tensors.tensor import Tensor
 from .arithmetic_bounds import LOOSE, TIGHT
 from .caffe_nodes import CaffeNodes
 from .input_feeds import Feed, NetworkInput, original_values
-from .original_model import NotComputable, Original
-from .original_nodes import Nodes, OnnxNodes
+from .onnx_nodes import OnnxNodes
+from .original_cuts import NotComputable, Original
+from .original_nodes import Nodes
 from .partwise_comparison import (
     Output,
     OutputComparison,
@@ -631,7 +632,7 @@ def compute_type(op: OpNode) -> str:
 
 
 def _shapes(original: Original) -> Dict[Tuple[str, int], Tuple[int, ...]]:
-    from .original_model import caffe_shapes
+    from .caffe_nodes import caffe_shapes
 
     model = original.model
     if isinstance(model, CaffeOriginal):

@@ -28,7 +28,7 @@ from ..model.row_plan import INPUT, OMITTED, OP, PAIR, RowPlan
 from ..naming import nearest_names
 from ..submodel.cut_definition import Cut
 from .input_feeds import Feed, Feeder, NetworkInput
-from .original_model import NotComputable, Original
+from .original_cuts import NotComputable, Original
 from .recorded_dumps import OpDump, RecordedStep
 
 _KEEPS = "%s keeps the values of what precedes it: it is not replayed"

@@ -11,7 +11,7 @@ from ..adapters.onnx.replay import OnnxReplay
 from ..adapters.tensorflow.replay import TensorflowReplay
 from ..errors import InputError, UsageError
 from ..naming import printable
-from ..recomputing.original_model import Original
+from ..recomputing.original_cuts import Original
 from ..submodel.weights_check import find_weights
 from .options import AUTO, ReplayOptions
 

@@ -26,8 +26,9 @@ from ..netfiles.onnx_types import BY_NAME as ONNX_TYPES
 from ..netfiles.protobuf_text import quote
 from ..netfiles.prototxt_cut import check_versions, input_layer
 from ..operators import CannotCompute
+from ..recomputing.caffe_nodes import caffe_shapes
 from ..recomputing.input_feeds import Feed, original_values
-from ..recomputing.original_model import NotComputable, Original, caffe_shapes
+from ..recomputing.original_cuts import NotComputable, Original
 from ..recomputing.recomputer import Recomputer
 from ..recomputing.replay_plan import PlannedOp, ReplayPlan
 from ..submodel.caffe_original import CaffeOriginal

@@ -19,7 +19,7 @@ from ..model.graph import ModelGraph
 from ..model.graphs_of_run import ModelGraphs, load_models
 from ..model.never_dumped import CONSTANT_TYPES
 from ..naming import parse_golden_name
-from ..recomputing.original_model import Original
+from ..recomputing.original_cuts import Original
 from ..recomputing.recomputed_output import Recomputed
 from ..recomputing.recomputer import Recomputer
 from ..recomputing.replay_plan import ReplayPlan

@@ -20,10 +20,10 @@ from ..model.graph import ModelGraph
 from ..model.op_attributes import attributes_by_name, attributes_by_position
 from ..model.op_node import OpNode
 from ..model.pairing import Pairing
+from ..recomputing.attributes_and_constants import attributes_and_constants
 from ..recomputing.find_original import OriginalModelFile, find_original_model
-from ..recomputing.golden_formulas import OpFacts
-from ..recomputing.op_facts import op_facts
-from ..recomputing.original_model import NotComputable, Original
+from ..recomputing.formulas_fitted_to_golden import AttributesAndConstants
+from ..recomputing.original_cuts import NotComputable, Original
 from ..recomputing.recomputed_output import (
     ComputedPair,
     ErrorTransfer,
@@ -40,7 +40,7 @@ from .file_signature import Signature
 
 AUTO, ALL, NONE = "auto", "all", "none"
 
-ByGolden = Callable[[ObservedOp, Optional[OpFacts]], List[Recomputed]]
+ByGolden = Callable[[ObservedOp, Optional[AttributesAndConstants]], List[Recomputed]]
 Key = Tuple[Place, str, int]
 """A place, an op's name, and which of its outputs."""
 
@@ -324,7 +324,7 @@ class Recomputation:
                 # The original model tells more, but not of every op.
                 results = [
                     one
-                    for one in by_golden(op, self.op_facts(op))
+                    for one in by_golden(op, self.attributes_and_constants(op))
                     if one.tight is not None or not results
                 ] or results
                 why = (
@@ -366,7 +366,7 @@ class Recomputation:
                 raise
         return [task() if made is None else made for task, made in zip(tasks, results)]
 
-    def op_facts(self, op: ObservedOp) -> Optional[OpFacts]:
+    def attributes_and_constants(self, op: ObservedOp) -> Optional[AttributesAndConstants]:
         """Return what the model's json and the dump tell of an op that was made from one original;
         None where that is nothing.
         """
@@ -388,7 +388,7 @@ class Recomputation:
         return (
             None
             if recorded is None
-            else op_facts(node, graph, recorded, self._attributes_of(graph, node))
+            else attributes_and_constants(node, graph, recorded, self._attributes_of(graph, node))
         )
 
     def _attributes_of(self, graph: ModelGraph, node: OpNode) -> Dict[str, Any]:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Dict, List, Optional, Set, Tuple
 
 from ..diagnosis.explain_suspects import TensorReader
-from ..diagnosis.golden_recomputation import made_of_inputs
 from ..diagnosis.observed_ops import ObservedOps
 from ..diagnosis.op_input_states import Inputs
+from ..diagnosis.recompute_without_model import made_of_inputs
 from ..diagnosis.row_digest import execution_key, row_digest
 from ..diagnosis.run_sentence import NO_MODEL, NOT_JUDGED
 from ..dumps.place import Place
@@ -29,7 +29,7 @@ from ..judging.by_other_rows import (
 from ..metrics.row import BY_NAME, FAIL, GOLDEN_MISSING, NOT_COMPARED, Row
 from ..model.row_plan import INPUT, OUTPUT
 from ..naming import sanitise_golden
-from ..recomputing.golden_formulas import is_known_type
+from ..recomputing.formulas_fitted_to_golden import is_known_type
 from ..recomputing.repeated_decisions import can_repeat, near_ties
 from ..store.rowsql import row_key
 from ..text.wording import plural

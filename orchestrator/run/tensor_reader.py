@@ -9,9 +9,9 @@ import time
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..diagnosis.explain_suspects import TensorReader
-from ..diagnosis.golden_recomputation import beside_by_golden, computed_by_golden
 from ..diagnosis.observed_ops import ObservedOp
 from ..diagnosis.op_input_states import Inputs, InputState
+from ..diagnosis.recompute_without_model import beside_by_golden, computed_by_golden
 from ..diagnosis.row_digest import Observation
 from ..dumps.place import Place, time_order
 from ..errors import GoldwatchError
@@ -19,7 +19,7 @@ from ..judging.by_recomputation import RecomputationVerdict
 from ..metrics.pair_alignment import converted, geometry_of, open_counterpart
 from ..metrics.pair_task import PairTask
 from ..metrics.patterns import MOST_ELEMENTS, AlignedPair, Walked, align, walk
-from ..recomputing.golden_formulas import OpFacts
+from ..recomputing.formulas_fitted_to_golden import AttributesAndConstants
 from ..recomputing.recomputed_output import ComputedPair, Recomputed
 from .engine import Engine
 from .file_signature import Signature, look_at
@@ -54,7 +54,7 @@ class RunReader(TensorReader):
         if self._recomputation is None:
             return {}
 
-        def by_golden(op: ObservedOp, facts: Optional[OpFacts]) -> List[Recomputed]:
+        def by_golden(op: ObservedOp, facts: Optional[AttributesAndConstants]) -> List[Recomputed]:
             return computed_by_golden(op, inputs.of(op), self.whole, facts)
 
         # For an op that ran several times in a step it is unknown which of its inputs belong to
@@ -77,7 +77,7 @@ class RunReader(TensorReader):
             return None
         pair = self._recomputation.pair(op.place, op.name, output.number)
         return pair or beside_by_golden(
-            op, output, inputs, self.whole, self._recomputation.op_facts(op)
+            op, output, inputs, self.whole, self._recomputation.attributes_and_constants(op)
         )
 
     def golden_follows(self, op: ObservedOp, output: Observation) -> Optional[bool]:

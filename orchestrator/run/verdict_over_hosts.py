@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
+from ..diagnosis.device_specific_suspects import explained_over_hosts
 from ..diagnosis.explain_suspects import TensorReader
 from ..diagnosis.first_divergence import FirstDivergence, first_divergence
 from ..diagnosis.model_verdict import ABSENT, Difference, ModelSummary
 from ..diagnosis.observed_ops import ObservedOp
-from ..diagnosis.one_device import explained_over_hosts
 from ..diagnosis.op_input_states import Inputs
 from ..diagnosis.row_digest import execution_key
 from ..diagnosis.run_sentence import run_sentence

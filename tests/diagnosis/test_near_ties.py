@@ -22,7 +22,7 @@ from scene_networks import (
     top_indices,
 )
 
-from goldwatch.diagnosis.golden_recomputation import follows
+from goldwatch.diagnosis.recompute_without_model import follows
 from goldwatch.dumps import write_dump
 from goldwatch.judging.by_other_rows import (
     BEHIND,

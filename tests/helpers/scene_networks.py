@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from goldwatch.recomputing.golden_formulas import recomputed_by_golden
+from goldwatch.recomputing.formulas_fitted_to_golden import recomputed_by_golden
 
 
 def half(values):

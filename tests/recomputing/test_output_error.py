@@ -11,7 +11,7 @@ from goldwatch.judging.by_recomputation import excess
 from goldwatch.metrics.patterns import AlignedPair
 from goldwatch.operators import Value
 from goldwatch.recomputing import output_error
-from goldwatch.recomputing.golden_formulas import recomputed_by_golden
+from goldwatch.recomputing.formulas_fitted_to_golden import recomputed_by_golden
 from goldwatch.recomputing.output_error import own_error
 from goldwatch.tensors.type_rounding import ulp
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from goldwatch.model.op_node import TensorDesc
 from goldwatch.operators import ASCEND, CAFFE, ONNX, TENSORFLOW, Arithmetic, CannotCompute, Node
 from goldwatch.recomputing.input_feeds import Feed
-from goldwatch.recomputing.original_model import NotComputable
+from goldwatch.recomputing.original_cuts import NotComputable
 from goldwatch.recomputing.original_nodes import Call
 from goldwatch.recomputing.partwise_comparison import Output, PartwiseComparison
 from goldwatch.recomputing.piece import EXACT, Piece

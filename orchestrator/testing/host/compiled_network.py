@@ -11,7 +11,7 @@ import numpy as np
 
 from ... import operators
 from ...operators import Arithmetic, CannotCompute
-from ...recomputing.original_model import NotComputable
+from ...recomputing.original_cuts import NotComputable
 from ..device_model import DeviceModel, DeviceOp, DeviceTensor
 from ..op_faults import OpFault
 from .aipp import Aipp

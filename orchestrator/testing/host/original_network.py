@@ -13,7 +13,8 @@ from ...element_types import BY_NAME
 from ...errors import InputError
 from ...operators import CAFFE, ONNX, TENSORFLOW
 from ...recomputing.caffe_nodes import CaffeNodes
-from ...recomputing.original_nodes import Call, OnnxNodes
+from ...recomputing.onnx_nodes import OnnxNodes
+from ...recomputing.original_nodes import Call
 from ...recomputing.tf_nodes import TfNodes
 from ...submodel.caffe_original import CaffeOriginal
 from ...submodel.onnx_original import OnnxOriginal

@@ -1,13 +1,12 @@
-"""The original model of a replay: its values, and the cut of the nodes that a device op was made
-from."""
+"""The original model, from which the nodes of one device op are cut to be computed again: its
+values, and the cut of an op's originals."""
 
 from __future__ import annotations
 
 import os
-from typing import Dict, Iterable, List, Sequence, Set, Tuple
+from typing import Iterable, List, Sequence, Set
 
 from ..errors import InputError
-from ..submodel.caffe_original import CaffeOriginal
 from ..submodel.cut_definition import Cut, reached
 from ..submodel.device_ops import KEEPING
 from ..submodel.onnx_original import OnnxOriginal
@@ -171,40 +170,3 @@ class Original:
         if isinstance(self.model, OnnxOriginal):
             return self.model.is_random(number)
         return kind.startswith(("Random", "StatelessRandom")) or kind in _RANDOM
-
-
-def caffe_shapes(original: CaffeOriginal) -> Dict[Value, Tuple[int, ...]]:
-    """Return the shapes of all values as the prototxt tells them, as far as the rules of its layers
-    are known.
-    """
-    from ..adapters.caffe.shapes import top_shapes
-
-    net = original.net
-    shapes = dict(original.shapes())
-    shapes_by_name: Dict[Value, Tuple[int, ...]] = {
-        (blob, 0): shapes[-1, number]
-        for number, blob in enumerate(net.inputs)
-        if (-1, number) in shapes
-    }
-    for number, layer in enumerate(net.layers):
-        sources = original.graph.sources[number]
-        if layer.type != "Input" and all(value in shapes for value in sources) and sources:
-            try:
-                shapes.update(
-                    {
-                        (number, index): shape
-                        for index, shape in enumerate(
-                            top_shapes(layer, [shapes[value] for value in sources])
-                        )
-                    }
-                )
-            except InputError:
-                continue  # the framework will say what it thinks of this layer
-    shapes_by_name.update(
-        {
-            (original.names[number], index): shape
-            for (number, index), shape in shapes.items()
-            if number >= 0
-        }
-    )
-    return shapes_by_name

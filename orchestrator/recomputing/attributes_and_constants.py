@@ -1,5 +1,5 @@
-"""Gathers what is known of an op without the original model: attributes of its json, constants of
-its dump.
+"""The attributes of an op in the model's json and the constants in its dump: what is known of it
+without the original model.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from ..errors import GoldwatchError, NotComparable
 from ..model.graph import ModelGraph
 from ..model.never_dumped import FIXED_TYPES
 from ..model.op_node import OpNode, desc_at
-from .golden_formulas import Array, OpFacts
+from .formulas_fitted_to_golden import Array, AttributesAndConstants
 from .input_feeds import Feed, original_values
-from .original_model import NotComputable
+from .original_cuts import NotComputable
 from .recorded_dumps import RecordedStep
 
 
-def op_facts(
+def attributes_and_constants(
     node: OpNode, graph: ModelGraph, recorded: RecordedStep, attributes: Mapping[str, Any]
-) -> Optional[OpFacts]:
+) -> Optional[AttributesAndConstants]:
     """Return what is known of an op; None where neither an attribute nor a constant is.
 
     Parameters
@@ -41,4 +41,6 @@ def op_facts(
         except (GoldwatchError, NotComparable, NotComputable):
             continue
     layouts = tuple(desc.origin_format or "" for desc in node.input_descs)
-    return OpFacts(attributes, constants, layouts) if attributes or constants else None
+    return (
+        AttributesAndConstants(attributes, constants, layouts) if attributes or constants else None
+    )

@@ -99,8 +99,8 @@ _SUMS = frozenset((*_REDUCE, *_SOFTMAX, *_NORMALISING)) - frozenset(
 )
 
 
-class OpFacts(NamedTuple):
-    """What the model's json and the dump say about an op.
+class AttributesAndConstants(NamedTuple):
+    """The attributes of an op in the model's json, and the constants in its dump.
 
     Attributes
     ----------
@@ -156,7 +156,7 @@ def recomputed_by_golden(
     inputs: Sequence[AlignedPair],
     output: AlignedPair,
     loose: Optional[Arithmetic],
-    facts: Optional[OpFacts],
+    facts: Optional[AttributesAndConstants],
 ) -> Optional[GoldenRecomputation]:
     """Compute an output from the device's own inputs.
 
@@ -220,7 +220,10 @@ def recomputed_by_golden(
 
 
 def output_by_golden(
-    op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, facts: Optional[OpFacts]
+    op_type: str,
+    inputs: Sequence[AlignedPair],
+    output: AlignedPair,
+    facts: Optional[AttributesAndConstants],
 ) -> Optional[Array]:
     """Return what :func:`recomputed_by_golden` computes, in the output's shape; None as there."""
     goldens, targets = [
@@ -296,7 +299,11 @@ def _distances_with_replaced(
 
 
 def _confirmed_formula(
-    op_type: str, goldens: Sequence[Value], golden: Array, facts: Optional[OpFacts], dtype: str
+    op_type: str,
+    goldens: Sequence[Value],
+    golden: Array,
+    facts: Optional[AttributesAndConstants],
+    dtype: str,
 ) -> Tuple[Optional[Formula], float]:
     """Return the formula by which the golden output follows best from golden inputs, and its
     distance from that; None where none fits.
@@ -321,7 +328,7 @@ def _confirmed_formula(
     return chosen, float(best) if chosen is not None else 0.0
 
 
-def _by_attributes(op_type: str, facts: Optional[OpFacts]) -> Iterator[Formula]:
+def _by_attributes(op_type: str, facts: Optional[AttributesAndConstants]) -> Iterator[Formula]:
     """Yield the formula of an op by its attributes, with the constants of its dump."""
     if facts is None or find(ASCEND, op_type) is None:
         return

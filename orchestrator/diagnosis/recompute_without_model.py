@@ -9,8 +9,8 @@ from typing import Callable, List, Optional, Sequence, Tuple
 from ..judging.by_recomputation import excess
 from ..metrics.patterns import AlignedPair
 from ..recomputing.arithmetic_bounds import LOOSE
-from ..recomputing.golden_formulas import (
-    OpFacts,
+from ..recomputing.formulas_fitted_to_golden import (
+    AttributesAndConstants,
     is_known_type,
     output_by_golden,
     recomputed_by_golden,
@@ -35,7 +35,10 @@ _NOT_READ = "its tensors cannot be read, or not all of its inputs were compared"
 
 
 def computed_by_golden(
-    op: ObservedOp, inputs: Sequence[InputState], whole: Whole, facts: Optional[OpFacts]
+    op: ObservedOp,
+    inputs: Sequence[InputState],
+    whole: Whole,
+    facts: Optional[AttributesAndConstants],
 ) -> List[Recomputed]:
     """Compute the outputs of an operator by what golden data tell.
 
@@ -62,7 +65,7 @@ def _computed(
     output: Observation,
     inputs: Sequence[InputState],
     whole: Whole,
-    facts: Optional[OpFacts],
+    facts: Optional[AttributesAndConstants],
 ) -> Recomputed:
     if not inputs or any(state.observation is None for state in inputs):
         return Recomputed(op.name, op.type, output.number, reason=_NOT_READ)
@@ -101,7 +104,7 @@ def beside_by_golden(
     output: Observation,
     inputs: Sequence[InputState],
     whole: Whole,
-    facts: Optional[OpFacts] = None,
+    facts: Optional[AttributesAndConstants] = None,
 ) -> Optional[ComputedPair]:
     """Return an output beside what golden data tell of its operator makes of the device's own
     inputs; None where they do not tell it.
