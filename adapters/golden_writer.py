@@ -29,7 +29,7 @@ from ..naming import (
     read_mapping,
     sanitise_golden,
 )
-from .atomic_files import AsideFiles
+from .file_headers import container_header, npy_header
 from .golden_names import GoldenNames, Key
 from .manifest import (
     FILE_MODE,
@@ -41,7 +41,7 @@ from .manifest import (
     write_manifest,
 )
 from .nonfinite import NOT_FINITE, count_not_finite
-from .tensor_headers import container_header, npy_header
+from .write_and_hash import HashingWriter
 
 _OWN_HASH = re.compile(r"[0-9]{1,20}\.(?:npy|quant)\Z")
 
@@ -122,7 +122,7 @@ class GoldenWriter:
         except BaseException:
             self._journal.close()
             raise
-        self._files = AsideFiles(self.out)
+        self._files = HashingWriter(self.out)
 
     def reserve(self, names: Iterable[Tuple[Any, ...]]) -> None:
         """Reserve all names before the run.

@@ -26,7 +26,7 @@ COMMAND_LINES = ("orchestrator/cli/", "orchestrator/testing/commands.py")
 COMMAND_LINES += (
     "orchestrator/testing/host/",
     "orchestrator/launch/runners.py",
-    "adapters/acl/run.py",
+    "adapters/acl/runner.py",
 )
 COMMAND_LINES += ("orchestrator/cure/compiler_precision_options.py",)
 # A page of two runs is made by the command, in a process of its own.

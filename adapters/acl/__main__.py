@@ -1,6 +1,6 @@
-"""``python -m goldwatch.adapters.acl``: starts :mod:`.run`."""
+"""``python -m goldwatch.adapters.acl``: starts :mod:`.runner`."""
 
-from .run import main
+from .runner import main
 
 if __name__ == "__main__":
     main()

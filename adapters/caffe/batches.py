@@ -13,8 +13,8 @@ import numpy as np
 from ...errors import InputError
 from ...naming import printable
 from ...netfiles.caffe_net import Net
+from ..file_headers import npy_header
 from ..manifest import require_space, sha256_of_file
-from ..tensor_headers import npy_header
 from .images import Transform, transform_from, with_options
 from .input_plan import Item, Shape, is_image
 from .inputs import load_item, random_input

@@ -31,9 +31,9 @@ from .choose_backend import LAYER, RANDOM_WEIGHTS, Chosen, ModulePaths, choose_b
 from .input_plan import DEFAULT_LIMIT_BYTES, Batch, is_image, plan_batches
 from .memory_aliasing import memory_warnings, refused_in_place
 from .netinputs import NetInput, net_inputs
-from .numpy_layer_table import has_weights
+from .numpy_layer_types import has_weights
 from .opencv_whitelist import refuse_unknown
-from .saved_tensors import split_globs, targets_of
+from .tensors_to_save import split_globs, targets_of
 from .user_layers import parse_layers, refuse_absent
 from .weights_check import check_names
 
@@ -141,7 +141,7 @@ def dump(
         output = STDERR if options.layer_files else LOG
         task = Task(
             chosen.python,
-            "goldwatch.adapters.caffe.worker",
+            "goldwatch.adapters.caffe.child",
             document,
             outs,
             environment=chosen.environment,

@@ -15,7 +15,7 @@ import numpy as np
 from ...element_types import element_count
 from ...errors import InputError
 from ...netfiles.caffe_net import Layer
-from .numpy_layer_table import Blob, blobs_of, own_parameters
+from .numpy_layer_types import Blob, blobs_of, own_parameters
 
 Array = Any
 Shape = Tuple[int, ...]

@@ -18,7 +18,7 @@ from ...naming import printable
 from ...netfiles.caffemodel import read_mean
 from ...netfiles.protobuf_text import Message, number_of
 from ...text.wording import size_text
-from ..npyfile import read_npy
+from ..read_npy import read_npy
 from .image_size import image_size
 
 

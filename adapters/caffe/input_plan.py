@@ -12,7 +12,7 @@ from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 from ...errors import FormatError, InputError, MissingPath, UsageError, require_file
 from ...naming import printable
-from ..npyfile import LOAD_ERRORS
+from ..read_npy import LOAD_ERRORS
 from .netinputs import NetInput
 
 Shape = Tuple[int, ...]

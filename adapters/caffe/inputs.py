@@ -13,7 +13,7 @@ from ...element_types import element_count
 from ...errors import FormatError, InputError, UsageError, require_file
 from ...filesystem.safe_reading import open_input
 from ...naming import printable
-from ..npyfile import LOAD_ERRORS, Check, error_text, read_npy
+from ..read_npy import LOAD_ERRORS, Check, error_text, read_npy
 from .images import Transform, load_image, require_room
 from .input_plan import DEFAULT_LIMIT_BYTES, IMAGE_SUFFIXES, Item, Shape
 from .netinputs import REGIONS, WHOLE, NetInput

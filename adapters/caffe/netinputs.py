@@ -16,7 +16,7 @@ from ...errors import FormatError, InputError
 from ...naming import printable
 from ...netfiles.caffe_net import Layer, Net
 from ...netfiles.protobuf_text import Message
-from .numpy_layer_table import has_weights, own_parameters, reads_data
+from .numpy_layer_types import has_weights, own_parameters, reads_data
 
 Shape = Tuple[int, ...]
 Key = Tuple[int, int]

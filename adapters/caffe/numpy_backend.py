@@ -33,7 +33,7 @@ from ...operators import CAFFE, Arithmetic, CannotCompute, Node, Value, compute
 from ...text.wording import listed
 from .fillers import random_weights
 from .netinputs import dummy
-from .numpy_layer_table import (
+from .numpy_layer_types import (
     BVLC,
     IGNORED,
     LAYERS,
@@ -44,7 +44,7 @@ from .numpy_layer_table import (
     own_parameters,
     reads_data,
 )
-from .saved_tensors import NO_TOP, Target, Targets
+from .tensors_to_save import NO_TOP, Target, Targets
 from .user_layers import UserLayers
 from .weights_check import shared_weights
 

@@ -17,7 +17,7 @@ from ...netfiles.prototxt_edits import encode
 from .choose_backend import BACKENDS
 from .opencv_rewrite import Normalised
 from .opencv_whitelist import WAY_OUT
-from .saved_tensors import NO_TOP, Target, Targets
+from .tensors_to_save import NO_TOP, Target, Targets
 
 
 class OpencvBackend:

@@ -17,7 +17,7 @@ from ...errors import EnvironmentProblem, InputError
 from ...naming import printable
 from ...netfiles.caffe_net import Net
 from .choose_backend import BACKENDS
-from .saved_tensors import NO_TOP, Target, Targets
+from .tensors_to_save import NO_TOP, Target, Targets
 
 AUTOMATIC_SPLIT = "automatic Split layer of Caffe, not in the prototxt"
 

@@ -22,13 +22,13 @@ from ..child.parent import LOG, STDERR, Task
 from ..child.serve import Parent
 from ..replaying.child import serve_pieces
 from ..replaying.run import Piece, run_pieces
+from .child import no_weights
 from .choose_backend import LAYER, Chosen, ModulePaths, choose_backend
 from .netinputs import net_inputs, with_shapes
 from .opencv_rewrite import normalise
-from .saved_tensors import targets_of
+from .tensors_to_save import targets_of
 from .user_layers import UserLayers, parse_layers, refuse_absent
 from .weights_check import check_names, check_shapes, needs_weights
-from .worker import no_weights
 
 Array = Any
 

@@ -10,7 +10,7 @@ from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffe_v0_upgrade import read_upgraded
 from ...text.wording import listed
 from ..manifest import original_of, sha256_of_file
-from .saved_tensors import targets_of
+from .tensors_to_save import targets_of
 
 _NAMES_SHOWN = 6
 

@@ -13,7 +13,7 @@ from ...netfiles.caffe_net import Net
 from ..golden_writer import GoldenWriter
 from ..manifest import require_space
 from ..nonfinite import NOT_FINITE, not_finite_of
-from .saved_tensors import Target, Targets
+from .tensors_to_save import Target, Targets
 
 FILE_OVERHEAD_BYTES = 4096 + 128
 INTERRUPTED = "interrupted before this tensor was saved"

@@ -14,7 +14,7 @@ from ...naming import printable
 from ...netfiles.caffe_net import Layer, Net
 from ...text.wording import listed
 from .layer_params import Params, axis_of
-from .numpy_layer_table import has_weights
+from .numpy_layer_types import has_weights
 from .opencv_whitelist import RULES
 
 Shape = Tuple[int, ...]

@@ -20,7 +20,7 @@ from ..python_command_line import CODE, FILE, script_of
 from ..pythons import on_path
 from .recorder import folder_of, fx_files, rank_here
 
-_MODULE = "goldwatch.adapters.fx.worker"
+_MODULE = "goldwatch.adapters.fx.child"
 _HAS_TORCH = "import importlib.util; sys.exit(importlib.util.find_spec('torch') is None)"
 _HINT = (
     "pip install torch (2.1 or newer; the CPU's is enough), or name the Python that has it with "

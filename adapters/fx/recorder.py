@@ -17,10 +17,10 @@ import numpy as np
 
 from ...filesystem.atomic_writing import remove_quietly
 from ...naming import fits, fx_file_name, parse_fx_name, sanitise_golden
-from ..atomic_files import AsideFiles
+from ..file_headers import npy_header
 from ..manifest import write_manifest
 from ..nonfinite import NOT_FINITE, count_not_finite, not_finite_of
-from ..tensor_headers import npy_header
+from ..write_and_hash import HashingWriter
 
 NOTES = (
     "nodes and decompositions are those of PyTorch's CPU: where torch_npu dispatches an op "
@@ -152,7 +152,7 @@ class RecordedCall:
         self._below = below
         folder = os.path.join(recorder.folder, below)
         os.makedirs(folder, exist_ok=True)
-        self._files = AsideFiles(folder)
+        self._files = HashingWriter(folder)
 
     def write(
         self, node: str, target: str, kind: str, values: Sequence[Tuple[Tuple[int, ...], Any]]

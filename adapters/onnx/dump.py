@@ -23,7 +23,7 @@ from ..framework_python import resolve_python
 from ..golden_names import name_warnings
 from ..manifest import add_to_manifest, golden_files, interrupted, keep_finished, refuse_golden
 from ..nonfinite import not_finite_warnings
-from .input_specs import (
+from .input_files import (
     Item,
     Shape,
     check_shape,
@@ -34,7 +34,7 @@ from .input_specs import (
     parse_shapes,
     shown_shape,
 )
-from .saved_values import Key, check_feeds, find_feed, make_plan
+from .values_to_save import Key, check_feeds, find_feed, make_plan
 
 BACKENDS = ("onnxruntime", "reference")
 _MIB = 1 << 20
@@ -177,7 +177,7 @@ def dump(
         # What a dead one has finished stays: no sweeping.
         task = Task(
             python,
-            "goldwatch.adapters.onnx.worker",
+            "goldwatch.adapters.onnx.child",
             document,
             environment={name: os.environ.get(name, value) for name, value in _MALLOC.items()},
         )

@@ -21,8 +21,8 @@ from ...netfiles.onnx_model import OnnxGraph
 from ...netfiles.onnx_types import BY_NAME, TYPES, OnnxType, type_name
 from ...netfiles.onnx_value_headers import Dim, OnnxValue
 from ..manifest import FILE_MODE, sha256_of_file
-from ..npyfile import LOAD_ERRORS, error_text, read_npy
-from .input_specs import Item, Shape, check_shape, shown_shape, stems_of
+from ..read_npy import LOAD_ERRORS, error_text, read_npy
+from .input_files import Item, Shape, check_shape, shown_shape, stems_of
 from .narrow_types import decode, encode, held_as, is_narrow
 from .tensorproto import read_tensorproto
 

@@ -29,7 +29,7 @@ from .inputs import Fed
 from .model_additions import initializer_of, input_of, node_of, output_of, with_additions
 from .narrow_types import decode, held_as, is_narrow
 from .onnxruntime_messages import explained, missing_package
-from .saved_values import Target
+from .values_to_save import Target
 
 _SPELLED = {"float": "float32", "double": "float64"}
 _ROUNDED = ("float16", "bfloat16")

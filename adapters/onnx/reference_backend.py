@@ -16,7 +16,7 @@ from .model_additions import input_of, output_of, with_additions
 from .narrow_types import decode, held_as, is_narrow
 from .onnxruntime_backend import Result, Stop, Stopped
 from .onnxruntime_messages import missing_package
-from .saved_values import Target
+from .values_to_save import Target
 
 
 class Reference:

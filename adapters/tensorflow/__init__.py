@@ -14,7 +14,7 @@ __all__ = ["DumpHook", "dump_session", "golden_config"]
 
 
 __getattr__ = imported_when_used(
-    __name__, hooks=("DumpHook", "dump_session"), recorder=("golden_config",)
+    __name__, in_user_script=("DumpHook", "dump_session"), recorder=("golden_config",)
 )
 
 

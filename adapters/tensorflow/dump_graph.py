@@ -12,7 +12,7 @@ import numpy as np
 from ...errors import FormatError, GoldwatchError, InputError
 from ...filesystem.safe_reading import open_input
 from ...naming import nearest_names, printable
-from ..npyfile import read_npy
+from ..read_npy import read_npy
 from .debug_run_to_golden import convert
 from .manifest_notes import GRAPPLER_OFF, add_notes
 from .pythons import PROTOBUF_HINT

@@ -10,7 +10,7 @@ from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..adapters.onnx.input_specs import stems_of
+from ..adapters.onnx.input_files import stems_of
 from ..element_types import BY_NAME, element_count
 from ..errors import FormatError, InputError, UsageError
 from ..filesystem.atomic_writing import atomic_writer

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Tuple
 
-from ..adapters.caffe.numpy_layer_table import own_parameters
+from ..adapters.caffe.numpy_layer_types import own_parameters
 from ..errors import InputError
 from ..netfiles.caffemodel import read_weights
 from ..operators import CAFFE, Node

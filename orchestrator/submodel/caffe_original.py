@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Collection, Dict, Iterable, List, Mapping, Optional, Set
 
 from ..adapters.caffe.netinputs import net_inputs
-from ..adapters.caffe.numpy_layer_table import has_weights, reads_data
+from ..adapters.caffe.numpy_layer_types import has_weights, reads_data
 from ..errors import InputError
 from ..naming import free_name, printable
 from ..netfiles.caffe_net import Net, initial_state

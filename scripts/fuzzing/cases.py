@@ -11,9 +11,9 @@ import shutil
 
 import numpy as np
 
-from goldwatch.adapters.npyfile import read_npy
 from goldwatch.adapters.onnx.randomness import Randomness
-from goldwatch.adapters.onnx.saved_values import make_plan
+from goldwatch.adapters.onnx.values_to_save import make_plan
+from goldwatch.adapters.read_npy import read_npy
 from goldwatch.adapters.tensorflow.tfdbg_listing import parse_listing
 from goldwatch.config.check import check_file
 from goldwatch.dumps import DumpFile

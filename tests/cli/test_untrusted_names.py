@@ -19,7 +19,7 @@ PRINTS_HERE = (
     "orchestrator/cli/printing.py",
     "orchestrator/cli/standard_streams.py",
     "orchestrator/__main__.py",
-    "adapters/acl/run.py",
+    "adapters/acl/runner.py",
 )
 #: Programs of their own, which print as those that they stand in for.
 STAND_INS = "orchestrator/testing/host/"

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 
 from goldwatch.adapters.caffe.numpy_backend import NumpyBackend
-from goldwatch.adapters.caffe.saved_tensors import targets_of
+from goldwatch.adapters.caffe.tensors_to_save import targets_of
 from goldwatch.netfiles.caffe_net import Net, State
 from goldwatch.netfiles.prototxt_edits import Document
 

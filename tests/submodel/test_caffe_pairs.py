@@ -13,7 +13,7 @@ import pytest
 from goldwatch.adapters.caffe.netinputs import net_inputs
 from goldwatch.adapters.caffe.opencv_backend import OpencvBackend
 from goldwatch.adapters.caffe.opencv_rewrite import normalise
-from goldwatch.adapters.caffe.saved_tensors import targets_of
+from goldwatch.adapters.caffe.tensors_to_save import targets_of
 from goldwatch.netfiles.caffe_net import Net, State
 from goldwatch.netfiles.caffemodel_cut import CaffeModel
 from goldwatch.netfiles.prototxt_edits import Document

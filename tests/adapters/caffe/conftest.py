@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 
-from goldwatch.adapters.caffe import worker
+from goldwatch.adapters.caffe import child
 from goldwatch.adapters.child.outcome import Outcome
 from goldwatch.adapters.child.parent import run_child
 from goldwatch.adapters.child.serve import Parent, served
@@ -138,7 +138,7 @@ def numpy_in_process(monkeypatch):
             return run_child(task, folder, progress)
         kept, path, handler = _Kept(), list(sys.path), signal.getsignal(signal.SIGINT)
         try:
-            code = served(kept, lambda: worker.work(json.loads(json.dumps(task.job)), kept))
+            code = served(kept, lambda: child.work(json.loads(json.dumps(task.job)), kept))
         finally:
             sys.path[:] = path
             signal.signal(signal.SIGINT, handler)

@@ -11,7 +11,7 @@ import zlib
 import numpy as np
 import pytest
 
-from goldwatch.adapters import npyfile
+from goldwatch.adapters import read_npy
 from goldwatch.adapters.caffe.image_size import image_size
 from goldwatch.adapters.caffe.images import Transform, load_image, transform_from, with_options
 from goldwatch.adapters.caffe.input_plan import plan_batches
@@ -169,7 +169,7 @@ def test_dimensions_are_checked_before_anything_is_unpacked(tmp_path, monkeypatc
         archive.writestr("data.npy", header + bytes(1 << 22))
     (tmp_path / "bomb.npy").write_bytes(header)
     monkeypatch.setattr(
-        npyfile,
+        read_npy,
         "bytearray",
         lambda size: pytest.fail("%d bytes were allocated" % size),
         raising=False,

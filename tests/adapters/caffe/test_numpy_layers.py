@@ -13,8 +13,8 @@ from single_caffe_layer import assert_near, by_numpy, by_opencv, text_of
 
 from goldwatch.adapters.caffe.fillers import bilinear
 from goldwatch.adapters.caffe.numpy_backend import NumpyBackend
-from goldwatch.adapters.caffe.numpy_layer_table import LAYERS, WEIGHTED, blobs_of
-from goldwatch.adapters.caffe.saved_tensors import targets_of
+from goldwatch.adapters.caffe.numpy_layer_types import LAYERS, WEIGHTED, blobs_of
+from goldwatch.adapters.caffe.tensors_to_save import targets_of
 from goldwatch.errors import InputError
 from goldwatch.netfiles.caffe_net import Net, State
 from goldwatch.netfiles.prototxt_edits import Document

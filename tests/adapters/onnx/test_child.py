@@ -40,15 +40,15 @@ def run(self, names, feeds, options=None):
         while not options.terminate:
             pass
     if when == "killed while writing":
-        from goldwatch.adapters import atomic_files
-        write = atomic_files.AsideFiles.write
+        from goldwatch.adapters import write_and_hash
+        write = write_and_hash.HashingWriter.write
         done = []
         def writing(self, name, header, body):
             if len(done) == 2:
-                atomic_files._write_all = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+                write_and_hash._write_all = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
             done.append(name)
             return write(self, name, header, body)
-        atomic_files.AsideFiles.write = writing
+        write_and_hash.HashingWriter.write = writing
     return real(self, names, feeds, options)
 onnxruntime.InferenceSession.run_with_ort_values = run
 """

@@ -21,7 +21,7 @@ from .batches import Batches
 from .netinputs import NetInput, net_inputs, with_shapes
 from .opencv_rewrite import normalise
 from .save_run import save_run, source_of
-from .saved_tensors import Target, Targets
+from .tensors_to_save import Target, Targets
 from .user_layers import UserLayers
 from .weights_check import check_shapes
 

@@ -1,4 +1,4 @@
-"""Which layers and parameters the numpy backend computes, which weights they have, and where their
+"""The layer types that the numpy backend computes: their parameters, their weights, and where their
 rules come from.
 
 Parameters that are not named here are refused by name, as Caffe itself refuses fields that its

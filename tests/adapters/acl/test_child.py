@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from host_models import compile_onnx, golden, host_module
 
-from goldwatch.adapters.acl import run as front
+from goldwatch.adapters.acl import runner as front
+from goldwatch.adapters.acl.child import work
 from goldwatch.adapters.acl.error_codes import explained
-from goldwatch.adapters.acl.worker import work
 from goldwatch.errors import EnvironmentProblem, InputError, UsageError
 
 

@@ -1,4 +1,4 @@
-"""npy files of the user: the header is read and checked before any value.
+"""Reads npy files of the user: the header is checked before any value is read.
 
 Source of the format: numpy.lib.format, whose own reader parses the header; versions 1.0 to 3.0.
 """

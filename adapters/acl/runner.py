@@ -16,7 +16,7 @@ from ...errors import EXIT_INTERRUPTED, GoldwatchError, UsageError
 from ...naming import printable
 from ..child.parent import OURS, Task, run_child
 
-_MODULE = "goldwatch.adapters.acl.worker"
+_MODULE = "goldwatch.adapters.acl.child"
 _LOGS = "what AscendCL logged is below ~/ascend/log, or where ASCEND_PROCESS_LOG_PATH says"
 
 

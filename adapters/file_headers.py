@@ -1,4 +1,4 @@
-"""The header before a tensor's bytes in a file: that of npy, or of a dump container (.quant, .pb).
+"""The header of a golden file, before its elements: that of npy, or of a container (.quant, .pb).
 
 Source of the container's form: the vendor's dump_data.proto; 8 bytes little-endian length, a
 DumpData message, then the payload.

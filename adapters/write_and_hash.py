@@ -1,5 +1,5 @@
-"""Files written under another name and renamed, so that no reader ever sees an incomplete one;
-their hashes are computed in the background.
+"""Writes files atomically, under another name at first, and computes their SHA-256 in the
+background.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PENDING_LIMIT_BYTES = 256 * 1024 * 1024
 AT_ONCE_BYTES = 65536
 
 
-class AsideFiles:
+class HashingWriter:
     """Writes files into one folder; a thread computes their hashes.
 
     Parameters

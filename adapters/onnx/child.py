@@ -19,7 +19,7 @@ from ..child.serve import Parent
 from ..golden_writer import GoldenWriter
 from ..manifest import original_of, sha256_of_file
 from ..nonfinite import NOT_FINITE, not_finite_of
-from .input_specs import Item
+from .input_files import Item
 from .inputs import floats_of, load_feed, load_inputs, save_inputs
 from .model_additions import inlined, node_of
 from .narrow_types import is_narrow
@@ -27,7 +27,7 @@ from .nonfinite_nodes import Makers
 from .onnxruntime_backend import Onnxruntime, Stop, Stopped
 from .randomness import Randomness
 from .reference_backend import Reference
-from .saved_values import (
+from .values_to_save import (
     NOT_NEEDED,
     Target,
     find_feed,

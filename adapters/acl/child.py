@@ -1,4 +1,4 @@
-"""The child's side: one run of an om by pyACL's public functions alone, every return code checked.
+"""The child's side: runs an om once by pyACL's public functions alone, every return code checked.
 
 It runs in the host's own Python, which needs the module ``acl`` of the toolkit and numpy.
 Source: the vendor's public pyACL reference (functions, their results, the order in which they are
