@@ -30,7 +30,7 @@ COMMAND_LINES += (
 )
 COMMAND_LINES += ("orchestrator/cure/compiler_precision_options.py",)
 # A page of two runs is made by the command, in a process of its own.
-COMMAND_LINES += ("orchestrator/service/file_routes.py",)
+COMMAND_LINES += ("orchestrator/service/file_and_diff_routes.py",)
 # Its steps are commands that are shown before they run; what a runner's failure means is told for
 # these alone.
 COMMAND_LINES += ("orchestrator/locate/", "orchestrator/launch/runner_failures.py")

@@ -11,7 +11,7 @@ from ..errors import GoldwatchError, UsageError, require_file
 from ..filesystem.atomic_writing import atomic_text_writer
 from ..pages.graph_page import Commands, graph_page
 from ..pages.graph_result import doubt, read_result
-from ..pages.model_network import OM, PageModel, read_page_model, within
+from ..pages.read_page_model import OM, PageModel, read_page_model, within
 from ..submodel.read_original import read_original
 from .command import command, verbosity_options
 from .output_file_checks import make_room, refuse_replacing

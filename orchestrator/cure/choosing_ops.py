@@ -111,7 +111,7 @@ class Choice(NamedTuple):
         return self.after <= 1.0
 
 
-class Network:
+class ErrorNetwork:
     """How errors are passed on to the outputs of a network.
 
     Parameters

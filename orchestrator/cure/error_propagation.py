@@ -15,7 +15,7 @@ from ..model.graph import ModelGraph
 from ..model.never_dumped import FIXED_TYPES, INPUT_TYPES
 from ..model.op_node import OpNode
 from ..run.recomputation import Recomputation
-from .choosing_ops import UNBOUNDED, Network, Read, TensorError
+from .choosing_ops import UNBOUNDED, ErrorNetwork, Read, TensorError
 from .output_limits import allowed_distance
 from .own_errors import OutputErrors, input_errors
 
@@ -61,9 +61,9 @@ class ErrorPropagation:
         self._wide: Set[str] = set()
 
     @property
-    def network(self) -> Network:
+    def network(self) -> ErrorNetwork:
         """What there is so far."""
-        return Network(self._tensors, self._wide)
+        return ErrorNetwork(self._tensors, self._wide)
 
     def begin(self, name: str, is_wide: bool) -> None:
         """Take an operator as measured, whether or not outputs of it are added; ``is_wide``: it is

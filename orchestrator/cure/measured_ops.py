@@ -28,12 +28,12 @@ from ..recomputing.recomputed_output import OutputBesideGolden
 from ..recomputing.recorded_tensor import RecordedTensor
 from ..run.recomputation import ALL, Recomputation
 from ..run.tensor_reader import RunReader
-from .choosing_ops import Network
+from .choosing_ops import ErrorNetwork
 from .error_propagation import ErrorPropagation
 from .opened_result import OpenedResult, opened_result
 from .output_limits import worst_ratio
 from .own_errors import NARROW, OutputErrors, finite_distance, output_errors
-from .precision_causes import Causes, OpPrecision, with_propagation
+from .precision_causes import Causes, OpPrecision, with_refined_causes
 from .simulated_cure import MOST_ELEMENTS, Rehearsal, rehearsed
 
 Array = Any
@@ -64,7 +64,7 @@ class Measured(NamedTuple):
         What the user must know.
     """
 
-    network: Network
+    network: ErrorNetwork
     ops: Mapping[str, OpPrecision]
     place: Place
     graph: ModelGraph
@@ -132,7 +132,7 @@ class _Measuring:
             self._on_progress("measuring", len(self._ops), len(observed))
         fails = self._propagation.set_limits(self._engine.options.limits)
         network = self._propagation.network
-        self._ops = with_propagation(self._ops, network)
+        self._ops = with_refined_causes(self._ops, network)
         return Measured(
             network,
             self._ops,

@@ -21,7 +21,7 @@ from ..model.op_node import OpNode
 from ..recomputing.recomputed_output import PRODUCT, OutputBesideGolden, Recomputed
 from ..run.tensor_reader import RunReader
 from ..tensors.type_rounding import ROUNDING
-from .choosing_ops import UNBOUNDED, Network
+from .choosing_ops import UNBOUNDED, ErrorNetwork
 from .own_errors import NARROW, OutputErrors
 
 ROUNDED, CANCELLING, OVERFLOW, COARSE_SUMS, APPROXIMATE, UNDERFLOW, SHORTENED = (
@@ -191,9 +191,11 @@ class Causes:
         return explained[0].explanations
 
 
-def with_propagation(ops: Mapping[str, OpPrecision], network: Network) -> Dict[str, OpPrecision]:
-    """Return the same operators; of those that only round, what their values or the operators
-    behind them make of it.
+def with_refined_causes(
+    ops: Mapping[str, OpPrecision], network: ErrorNetwork
+) -> Dict[str, OpPrecision]:
+    """Return the same operators; the cause of those that only round is an overflow or
+    cancelling where their values or the operators behind them make that of it.
     """
     beyond_type = {one.op for one in network.tensors if one.rounding >= UNBOUNDED}
     told = dict(ops)

@@ -14,7 +14,7 @@ from ..filesystem.safe_reading import read_input
 from ..operators import CannotCompute
 from ..store.out_folder import make_folder
 from ..text.wording import listed, plural
-from .choosing_ops import MARGIN, Choice, Network
+from .choosing_ops import MARGIN, Choice, ErrorNetwork
 from .compiler_precision_options import (
     CUSTOMIZE,
     FILES,
@@ -323,7 +323,7 @@ def _chosen(
 class _Selection(NamedTuple):
     """What is raised: units and their ops, and the worst output's error as :class:`Cure` has it."""
 
-    network: Network
+    network: ErrorNetwork
     units: Tuple[Unit, ...]
     ops: Set[str]
     before: float
@@ -339,7 +339,7 @@ def _selection(
     raisable = {op for unit in units.values() for op in unit.ops}
     if raisable & network.wide:
         # float32 whose products are shortened.
-        network = Network(network.tensors, network.wide - raisable)
+        network = ErrorNetwork(network.tensors, network.wide - raisable)
     most = None if budget is None else budget.most(len(facts))
     by_unit = {name: unit.ops for name, unit in units.items()}
     choice = network.choose(by_unit, most)

@@ -9,9 +9,9 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 from ..naming import printable
 from .graph_result import GraphResult, doubt
 from .html_file import page, text
-from .model_network import OM, PageModel
 from .network_drawing import Flow, NetworkOp
 from .network_folding import constants_of, network_shown
+from .read_page_model import OM, PageModel
 
 _PLAIN_ROWS = 500
 _STYLES = ("base.css", "graph.css", "graph_page.css")

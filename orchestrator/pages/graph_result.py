@@ -9,7 +9,7 @@ from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..naming import printable
 from ..store.rowsql import plain_number
 from ..store.store import RunStore
-from .model_network import OM, PageModel
+from .read_page_model import OM, PageModel
 
 _WORST_FIRST = (FAIL, NOT_COMPARED, PASS, EXPECTED_ABSENT)
 _SHOWN_ROWS = 12

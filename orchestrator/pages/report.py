@@ -14,10 +14,10 @@ from ..reports.page_rows import RowColumns, drawn_limits, place_parts
 from ..reports.report_context import ReportContext, ReportFile
 from ..store.row_counts import rows_of
 from .html_file import asset, page, text
-from .merge_overview import over_devices
 from .read_detail_files import Details
 from .report_graph import report_graphs
 from .report_without_script import PlainRows, rows_html, suspects_html, verdict_html
+from .worst_by_op_and_step import over_devices
 
 STYLES = ("base.css", "graph.css", "report.css")
 SCRIPTS = (

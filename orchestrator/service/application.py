@@ -17,13 +17,13 @@ from .access import Access
 from .answers import PAGE_HEADERS, Problem, disk_full, problem_of
 from .endpoint import Endpoint, Rules
 from .event_routes import EventRoutes
-from .file_routes import DiffRoutes, FileRoutes
-from .general_routes import GeneralRoutes
+from .file_and_diff_routes import DiffRoutes, FileRoutes
 from .graph_routes import GraphRoutes
 from .guard import Guard
+from .health_and_login_routes import HealthAndLoginRoutes
 from .job_routes import JobRoutes
 from .job_runner import JobRunner
-from .merge_routes import MergeRoutes
+from .merge_metrics_routes import MergeMetricsRoutes
 from .root_folders import Roots
 from .routes import general_endpoints, job_endpoints, page_endpoints, run_endpoints
 from .run_fields import RunIndex
@@ -77,12 +77,12 @@ def make_service(
         # A client that learns of the end of a job can see its run at once.
         job_runner.on_end = runs.look_again
     tails = Tails(run_index)
-    general = GeneralRoutes(access, runs, run_index, job_runner)
+    general = HealthAndLoginRoutes(access, runs, run_index, job_runner)
     endpoints = [
         *general_endpoints(general),
         *run_endpoints(
             RunRoutes(runs, run_index, commands),
-            MergeRoutes(runs),
+            MergeMetricsRoutes(runs),
             EventRoutes(runs, tails, access),
             GraphRoutes(runs, run_index),
             FileRoutes(runs),

@@ -12,12 +12,12 @@ from ..pages.service import jobs_page, list_page, run_page, static_files
 from .answers import PAGE_HEADERS, PAGE_POLICY, Problem
 from .endpoint import OPEN, SUBMIT, Endpoint
 from .event_routes import EventRoutes
-from .file_routes import DiffRoutes, FileRoutes
-from .general_routes import GeneralRoutes
+from .file_and_diff_routes import DiffRoutes, FileRoutes
 from .graph_routes import GraphRoutes
+from .health_and_login_routes import HealthAndLoginRoutes
 from .job_queue import STATES
 from .job_routes import JobRoutes
-from .merge_routes import MergeRoutes
+from .merge_metrics_routes import MergeMetricsRoutes
 from .openapi import COUNT, TEXT, list_of, object_of, or_null, ref_to
 from .run_order import ORDERS, SORTS
 from .run_routes import RunRoutes
@@ -53,7 +53,7 @@ _JOB_PATH = "/api/v1/jobs/{job}"
 _BY_COOKIE = (("X-Goldwatch", "Anything; needed by who is known by the cookie."),)
 
 
-def general_endpoints(general: GeneralRoutes) -> List[Endpoint]:
+def general_endpoints(general: HealthAndLoginRoutes) -> List[Endpoint]:
     """Return the endpoints that belong to no run and no job."""
     return [
         Endpoint(
@@ -107,7 +107,7 @@ def general_endpoints(general: GeneralRoutes) -> List[Endpoint]:
 # One table, however long: each entry is one endpoint.
 def run_endpoints(
     runs: RunRoutes,
-    merges: MergeRoutes,
+    merges: MergeMetricsRoutes,
     events: EventRoutes,
     graphs: GraphRoutes,
     files: FileRoutes,

@@ -18,7 +18,7 @@ import uvicorn
 from ..errors import EnvironmentProblem
 from .access import Address
 from .application import Service
-from .connections import HEADER_BYTES, HEADERS_S, BoundedProtocol
+from .connection_limits import HEADER_BYTES, HEADERS_S, BoundedProtocol
 
 _GRACE_S = 1
 _END_S = 1.7

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from goldwatch.cure.choosing_ops import MARGIN, UNBOUNDED, Network, Read, TensorError
+from goldwatch.cure.choosing_ops import MARGIN, UNBOUNDED, ErrorNetwork, Read, TensorError
 
 
 def chain(*own, limit=0.03, gains=None):
@@ -14,7 +14,7 @@ def chain(*own, limit=0.03, gains=None):
     gains = gains or [1.0] * len(own)
     names = "abcdefghij"[: len(own)]
     last = len(own) - 1
-    return Network(
+    return ErrorNetwork(
         [
             TensorError(
                 name,
@@ -58,7 +58,7 @@ def test_the_coarsest_operator_is_raised():
 
 def test_a_sum_that_cancels_is_raised_with_its_inputs():
     # b rounds a large number, c takes it off again: neither of them alone helps.
-    network = Network(
+    network = ErrorNetwork(
         [
             TensorError("a", 3e-4, 3e-4),
             TensorError("b", 3e-4, 3e-4, 0.01, (Read(0),)),
@@ -74,7 +74,7 @@ def test_a_sum_that_cancels_is_raised_with_its_inputs():
 
 
 def test_values_beyond_the_type_stay_in_float32_until_they_are_small():
-    network = Network(
+    network = ErrorNetwork(
         [
             TensorError("large", UNBOUNDED, UNBOUNDED),
             TensorError("kept", 0.0, UNBOUNDED, 1.0, (Read(0),)),
@@ -103,7 +103,7 @@ def test_a_network_that_no_raising_cures_is_called_so():
 
 
 def test_operators_in_float32_keep_their_own_error():
-    network = Network(
+    network = ErrorNetwork(
         [TensorError("a", 0.2, 3e-4), TensorError("b", 0.0, 3e-4, 1.0, (Read(0),), 0.03)],
         wide=["a"],
     )
@@ -135,6 +135,6 @@ def test_the_chosen_set_is_at_most_twice_the_smallest(seed):
                 0.03 if at == 8 else None,
             )
         )
-    network = Network(tensors)
+    network = ErrorNetwork(tensors)
     choice = network.choose(units(network))
     assert choice.cures and len(choice.units) <= 2 * smallest(network)

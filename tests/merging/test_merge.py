@@ -29,8 +29,8 @@ from goldwatch.merging import host_run_reader, new_row_batches
 from goldwatch.merging.merge import Merge
 from goldwatch.merging.options import MergeOptions, host_names
 from goldwatch.metrics.row import FAIL, NOT_COMPARED, PASS
-from goldwatch.pages.merge_overview import over_devices
 from goldwatch.pages.report import HtmlFile
+from goldwatch.pages.worst_by_op_and_step import over_devices
 from goldwatch.reports.difference import KINDS, difference_of
 from goldwatch.reports.difference_words import change_words
 from goldwatch.reports.junit import JunitFile

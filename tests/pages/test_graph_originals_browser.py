@@ -13,7 +13,7 @@ from in_process import run_here
 
 from goldwatch.pages.graph_page import Commands, graph_page
 from goldwatch.pages.graph_result import GraphResult
-from goldwatch.pages.model_network import read_page_model
+from goldwatch.pages.read_page_model import read_page_model
 from goldwatch.store.store import RunStore
 
 pytestmark = pytest.mark.browser

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from goldwatch.errors import FormatError
-from goldwatch.pages.model_network import read_page_model
 from goldwatch.pages.network_drawing import (
     Flow,
     NetworkOp,
@@ -15,6 +14,7 @@ from goldwatch.pages.network_drawing import (
     network_ops,
     origin_words,
 )
+from goldwatch.pages.read_page_model import read_page_model
 from goldwatch.pages.report_graph import report_graphs
 
 

@@ -1,5 +1,5 @@
-"""Connections of uvicorn with two additions: silent clients are disconnected, and their number is
-limited.
+"""The limits of the connections that uvicorn serves: silent clients are disconnected, and only so
+many are accepted.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The files of a run: those in its folder byte for byte, and those made on demand: reports, and the
-page with the difference of two runs.
+"""Routes of the files of a run, those in its folder byte for byte and the reports made on demand,
+and of the page with the difference of two runs.
 """
 
 from __future__ import annotations

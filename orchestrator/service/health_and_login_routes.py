@@ -1,4 +1,6 @@
-"""Routes that belong to no run and no job."""
+"""Routes that belong to no run and no job: health, metrics of the service, the API's description,
+logins.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from .run_fields import RunIndex
 from .runs import Runs
 
 
-class GeneralRoutes:
+class HealthAndLoginRoutes:
     """Serves health, metrics, the description of the API, and logins."""
 
     guard: Guard

@@ -1,5 +1,5 @@
-"""A model's own file as a network to look at: the json of an om, a prototxt, a frozen GraphDef or
-an ONNX model.
+"""Reads a model's own file as a network to look at: the json of an om, a prototxt, a frozen
+GraphDef or an ONNX model.
 """
 
 from __future__ import annotations

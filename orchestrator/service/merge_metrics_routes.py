@@ -1,4 +1,6 @@
-"""Routes with the counts of a merge over all devices, of which it stores few rows."""
+"""Routes with the metrics of a merge over all devices, of which it stores few rows: line by line,
+and the worst of each op in each step.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from starlette.responses import Response
 
 from ..errors import FormatError
 from ..metrics.row import FAIL, PASS
-from ..pages.merge_overview import over_devices
+from ..pages.worst_by_op_and_step import over_devices
 from ..store.metrics_over_devices import metrics_of_step_ops, worst_outputs, worst_step_ops
 from ..store.row_counts import rows_of
 from ..store.store_reader import StoreReader
@@ -23,7 +25,7 @@ _LINES = 1000
 _QUERY_CHARACTERS = 200
 
 
-class MergeRoutes:
+class MergeMetricsRoutes:
     """Serves merges; other runs have empty answers."""
 
     def __init__(self, runs: Runs) -> None:
