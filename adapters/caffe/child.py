@@ -81,17 +81,7 @@ def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:
         if stop and results:
             return
         weights.join()
-        source = source_of(
-            job["prototxt_sha256"],
-            weights.digest,
-            batches.sums[number],
-            job["seed"],
-            job["random_weights"],
-        )
-        if job["layer_files"]:
-            source["layers"] = {
-                kind: sha256_of_file(path) for kind, path in job["layer_files"].items()
-            }
+        source = _source(job, weights.digest, batches.sums[number])
         writer = _writer(job, batch["out"], backend, source, weights.digest)
         results.append(
             save_run(
@@ -114,6 +104,18 @@ def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:
             "load_s": round(load_s, 6),
         }
     )
+
+
+def _source(
+    job: Dict[str, Any], weights_sha256: Optional[str], batch_sha256: Dict[str, str]
+) -> Dict[str, Any]:
+    """Return what the manifest says of the files that a batch's golden data were made from."""
+    source = source_of(
+        job["prototxt_sha256"], weights_sha256, batch_sha256, job["seed"], job["random_weights"]
+    )
+    if job["layer_files"]:
+        source["layers"] = {kind: sha256_of_file(path) for kind, path in job["layer_files"].items()}
+    return source
 
 
 def _writer(

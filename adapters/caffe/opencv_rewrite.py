@@ -91,7 +91,6 @@ class Normalised:
     weighted: List[Tuple[Layer, Shape]] = field(default_factory=list)
 
 
-# One pass over the layers whose steps share the names and outputs so far.
 def normalise(net: Net, inputs: Sequence[NetInput]) -> Normalised:
     """Return the normalised net.
 
@@ -106,27 +105,44 @@ def normalise(net: Net, inputs: Sequence[NetInput]) -> Normalised:
         A layer, parameter or shape is not among those that are computed as in Caffe.
     """
     refuse_unknown(net)
-    names = _layer_names(net)
-    used = {name for name, layer in zip(names, net.layers) if layer.type != "Input"} | {""}
-    done = Normalised("")
-    lines: List[str] = []
-    current: Dict[str, Output] = {}
+    writer = _Writer(net)
     for entry in inputs:
-        output = Output(entry.layer, entry.top_index, free_name(entry.blob, used), entry.shape)
-        done.inputs[entry.blob] = current[entry.blob] = output
-        lines.append(
-            _block(
-                output.name,
-                "Input",
-                [],
-                [output.name],
-                "input_param { shape { %s } }" % _dims(entry.shape),
-            )
-        )
+        writer.add_input(entry)
     for number, layer in enumerate(net.layers):
-        if layer.type in ("Input", "Silence"):
-            continue
-        bottoms = [current[value.text] for value in layer.bottoms]
+        if layer.type not in ("Input", "Silence"):
+            writer.add_layer(number, layer)
+    return writer.normalised()
+
+
+class _Writer:
+    """Writes a net's layers in the normalised form, one after the other."""
+
+    def __init__(self, net: Net) -> None:
+        self._net = net
+        self._names = _layer_names(net)
+        self._used = {
+            name for name, layer in zip(self._names, net.layers) if layer.type != "Input"
+        } | {""}
+        self._result = Normalised("")
+        self._blocks: List[str] = []
+        self._current: Dict[str, Output] = {}
+
+    def normalised(self) -> Normalised:
+        """Return the net that was written."""
+        self._result.text = "name: %s\n%s" % (quote(self._net.name), "".join(self._blocks))
+        return self._result
+
+    def add_input(self, entry: NetInput) -> None:
+        """Write an input of the net as a layer."""
+        name = free_name(entry.blob, self._used)
+        output = Output(entry.layer, entry.top_index, name, entry.shape)
+        self._result.inputs[entry.blob] = self._current[entry.blob] = output
+        shape = "input_param { shape { %s } }" % _dims(entry.shape)
+        self._blocks.append(_block(name, "Input", [], [name], shape))
+
+    def add_layer(self, number: int, layer: Layer) -> None:
+        """Write a layer, and what must read or copy its tops."""
+        bottoms = [self._current[value.text] for value in layer.bottoms]
         shapes = top_shapes(layer, [bottom.shape for bottom in bottoms])
         for shape in shapes:
             if len(shape) < 2:
@@ -136,43 +152,46 @@ def normalise(net: Net, inputs: Sequence[NetInput]) -> Normalised:
                 )
                 raise InputError(message % (layer.title, layer.type, list(shape)), hint=WAY_OUT)
         if needs_weights(layer):
-            done.weighted.append((layer, bottoms[0].shape))
+            self._result.weighted.append((layer, bottoms[0].shape))
         other = unlike(layer, element_count(bottoms[0].shape) if bottoms else 0)
         if other is not None:
-            done.unlike.append(
+            self._result.unlike.append(
                 ("%s (%s)" % (layer.title, layer.type), other, [bottom.name for bottom in bottoms])
             )
-        tops = [names[number]] + [
-            free_name("%s_top%d" % (names[number], index), used)
-            for index in range(1, len(layer.tops))
-        ]
-        if layer.type == "Split":
-            # The importer knows Split with one top only: every top is a copy of its own.
-            tops = [names[number]] * len(layer.tops)
-            lines.append(
-                _block(names[number], "Power", [bottoms[0].name], [names[number]], _IDENTITY)
-            )
-        else:
-            body = _param_text(layer, [bottom.shape for bottom in bottoms], shapes)
-            lines.append(
-                _block(names[number], layer.type, [bottom.name for bottom in bottoms], tops, body)
-            )
+        tops = self._write(layer, self._names[number], bottoms, shapes)
         if layer.type == "Pooling" and len(tops) > 1:
             # OpenCV makes as many outputs as are read: without a reader of the first there is no
             # second.
-            reader = free_name(tops[0] + "_read", used)
-            lines.append(_block(reader, "Power", [tops[0]], [reader], _IDENTITY))
+            self._copy(tops[0], free_name(tops[0] + "_read", self._used))
         for index, value in enumerate(layer.tops):
             name = tops[index]
             if index:
                 # Only first outputs are held: a further one is copied before anybody may write over
                 # it.
-                name = free_name(name + "_copy", used)
-                lines.append(_block(name, "Power", [tops[index]], [name], _IDENTITY))
-            current[value.text] = Output(number, index, name, shapes[index])
-            done.outputs.append(current[value.text])
-    done.text = "name: %s\n%s" % (quote(net.name), "".join(lines))
-    return done
+                name = self._copy(tops[index], free_name(name + "_copy", self._used))
+            self._current[value.text] = Output(number, index, name, shapes[index])
+            self._result.outputs.append(self._current[value.text])
+
+    def _write(
+        self, layer: Layer, name: str, bottoms: Sequence[Output], shapes: Sequence[Shape]
+    ) -> List[str]:
+        """Write a layer alone; return the names of its tops."""
+        tops = [name] + [
+            free_name("%s_top%d" % (name, index), self._used) for index in range(1, len(layer.tops))
+        ]
+        if layer.type == "Split":
+            # The importer knows Split with one top only: every top is a copy of its own.
+            self._copy(bottoms[0].name, name)
+            return [name] * len(layer.tops)
+        body = _param_text(layer, [bottom.shape for bottom in bottoms], shapes)
+        names = [bottom.name for bottom in bottoms]
+        self._blocks.append(_block(name, layer.type, names, tops, body))
+        return tops
+
+    def _copy(self, bottom: str, name: str) -> str:
+        """Write a layer that copies its bottom; return its name."""
+        self._blocks.append(_block(name, "Power", [bottom], [name], _IDENTITY))
+        return name
 
 
 def _layer_names(net: Net) -> List[str]:

@@ -34,7 +34,7 @@ from .input_files import (
     parse_shapes,
     shown_shape,
 )
-from .values_to_save import Key, check_feeds, find_feed, make_plan
+from .values_to_save import Key, Plan, check_feeds, find_feed, make_plan
 
 BACKENDS = ("onnxruntime", "reference")
 _MIB = 1 << 20
@@ -100,7 +100,6 @@ class DumpOptions:
     force: bool = False
 
 
-# One sequence of checks, whose results all go into the job of the child.
 def dump(
     options: DumpOptions, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> Dict[str, Any]:
@@ -130,28 +129,16 @@ def dump(
     model = OnnxModel(options.model)
     check_external(model)
     plan = make_plan(model, ())
-    feeds = [(parse_item(spec, "feeds")) for spec in options.feeds]
-    feed_ids = [find_feed(model, plan.main, name) for name, _ in feeds]
-    if len({feed.value for feed in feed_ids}) < len(feed_ids):
-        raise UsageError("`feeds` names an output twice")
-    check_feeds(model, feed_ids)
+    feeds = _feeds(options, model, plan)
     items, shapes, doubts = _inputs(options, model)
     refuse_golden(options.out, options.force)
-    selected = None if options.select is None else sorted(options.select(plan.possible_keys()))
-    if selected is not None and not set(selected) - {
-        (value.name, 0) for value in model.graph.inputs
-    }:
-        message = "no op of the compiled model comes from a node of %s"
-        raise InputError(message % printable(options.model), hint="is it the om of this model?")
+    selected = _selected(options, model, plan)
     python = sys.executable if options.python is None else resolve_python(options.python)
-    values = {
-        value.name: value
-        for value in [*model.graph.value_info.values(), *model.graph.inputs, *model.graph.outputs]
-    }
+    values = _declared_values(model)
     with tempfile.TemporaryDirectory(prefix="goldwatch-onnx-") as folder:
         fed = {
-            name: _decoded(options, item, _static(values.get(feed.value)), folder)
-            for (name, item), feed in zip(feeds, feed_ids)
+            name: _decoded(options, item, _static(values.get(value)), folder)
+            for name, value, item in feeds
         }
         document = {
             "model": os.path.abspath(options.model),
@@ -187,6 +174,34 @@ def dump(
         out=options.out, warnings=doubts + _doubts(options, model, shapes) + _warnings(result)
     )
     return result
+
+
+def _declared_values(model: OnnxModel) -> Dict[str, OnnxValue]:
+    """Return the values of a model of which it says type and shape, by name."""
+    graph = model.graph
+    values = [*graph.value_info.values(), *graph.inputs, *graph.outputs]
+    return {value.name: value for value in values}
+
+
+def _feeds(options: DumpOptions, model: OnnxModel, plan: Plan) -> List[Tuple[str, str, Item]]:
+    """Return the outputs that are not computed: the name in the options, the value and its file."""
+    items = [parse_item(spec, "feeds") for spec in options.feeds]
+    feeds = [find_feed(model, plan.main, name) for name, _ in items]
+    if len({feed.value for feed in feeds}) < len(feeds):
+        raise UsageError("`feeds` names an output twice")
+    check_feeds(model, feeds)
+    return [(name, feed.value, item) for (name, item), feed in zip(items, feeds)]
+
+
+def _selected(options: DumpOptions, model: OnnxModel, plan: Plan) -> Optional[List[Key]]:
+    """Return the values to be saved; None for all."""
+    if options.select is None:
+        return None
+    selected = sorted(options.select(plan.possible_keys()))
+    if not set(selected) - {(value.name, 0) for value in model.graph.inputs}:
+        message = "no op of the compiled model comes from a node of %s"
+        raise InputError(message % printable(options.model), hint="is it the om of this model?")
+    return selected
 
 
 def _inputs(

@@ -183,7 +183,6 @@ class Driver:
             ) from error
         return plan_commands(parse_listing(text, "tfdbg's listing"), int(time.time() * 1000000))
 
-    # One golden folder: its files first, then the entry that reports them.
     def _convert(self, number: int, plan: CommandPlan, folder: str) -> None:
         """Check what each ``pt`` wrote and turn it into golden files."""
         out = self.folders[number]
@@ -216,29 +215,37 @@ class Driver:
             not_finite = not_finite_of(writer.tensors, lambda tensor: tensor["type"] != "Const")
             if not_finite is not None:
                 writer.extra[NOT_FINITE] = not_finite
-            collisions = dict(writer.collisions)
-        entry = {
-            "out": out,
+            entry = self._entry(number, plan, writer, refusals)
+        add_notes(entry)
+        self.done.append(entry)
+
+    def _entry(
+        self,
+        number: int,
+        plan: CommandPlan,
+        writer: GoldenWriter,
+        refusals: List[Dict[str, str]],
+    ) -> Dict[str, Any]:
+        """Return what is reported of a golden folder."""
+        counts, types = writer.counts, {command.op_type for command in plan.commands}
+        return {
+            "out": self.folders[number],
             "run": number,
             "drive": True,
-            "dumps": dumps,
+            "dumps": writer.extra["dumps"],
             "saved": counts["written"],
             "skipped": counts["skipped"],
             "refused": len(refusals),
             "parked": counts["parked"],
             "hashed": counts["hashed"],
-            "collisions": collisions,
+            "collisions": dict(writer.collisions),
             "refusals": refusals,
-            "not_finite": not_finite,
-            "fused": sorted(
-                {command.op_type for command in plan.commands if is_fused(command.op_type)}
-            ),
+            "not_finite": writer.extra.get(NOT_FINITE),
+            "fused": sorted(op_type for op_type in types if is_fused(op_type)),
             "calls": [],
             "xla": sorted({command.op for command in plan.commands if is_xla(command.op_type)}),
             "optimiser": optimiser_state(self._config),
         }
-        add_notes(entry)
-        self.done.append(entry)
 
     def _write(
         self, writer: GoldenWriter, command: PrintCommand, path: str, refusals: List[Dict[str, str]]

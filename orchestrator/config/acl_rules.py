@@ -26,34 +26,42 @@ class AclRules(DumpRules):
 
     _dump: Dict[str, Any]
 
-    # The list of all rules in the order in which they are reported.
     def check(self, document: Any) -> None:
         """Add all findings but those that need a model."""
         schema = schema_of("acl")
         fields = schema["properties"]["dump"]["properties"]
-        item_fields = fields["dump_list"]["items"]["properties"]
         SchemaRules("acl", self.findings).check(document)
         if not isinstance(document, dict):
             return
-        homes = dict.fromkeys(fields, "dump")
+        dump = self._section(document, dict.fromkeys(fields, "dump"))
+        if dump is not None:
+            self._dump = dump
+            self._check_dump(fields)
+
+    def _section(
+        self, document: Dict[str, Any], fields: Mapping[str, Any]
+    ) -> Optional[Dict[str, Any]]:
+        """Return the dump section; None, with a finding that says why, where there is nothing to
+        check in it.
+        """
         hidden = (
             hidden_section(document, [*fields, *NPU_DEFAULTS]) if "dump" not in document else None
         )
         if hidden is not None and len(hidden) == 1 and "dump" in str(hidden[0]).lower():
             hidden = None  # a section that is called almost as it should be
         # Leaving out the key would lose the section in it.
-        KeyRules(self.findings, homes).unknown(
+        KeyRules(self.findings, fields).unknown(
             document, ["dump"], (), OTHER_SECTIONS + (() if hidden is None else (str(hidden[0]),))
         )
         if hidden is not None:
             self._hidden(hidden)
-            return
+            return None
         if "dump" not in document:
-            self._no_section(document, homes)
-            return
+            self._no_section(document, fields)
+            return None
         dump = document["dump"]
         if not isinstance(dump, dict):
-            return
+            return None
         if not dump:
             self.findings.warning(
                 "empty-dump-section",
@@ -62,8 +70,12 @@ class AclRules(DumpRules):
                 _NOTHING,
                 "add dump_path and dump_list",
             )
-            return
-        self._dump = dump
+            return None
+        return dump
+
+    def _check_dump(self, fields: Mapping[str, Any]) -> None:
+        """Check the dump section, all rules in the order in which they are reported."""
+        dump, item_fields = self._dump, fields["dump_list"]["items"]["properties"]
         keys = KeyRules(self.findings, dict.fromkeys(item_fields, "an entry of dump_list"))
         keys.unknown(dump, fields, _DUMP)
         check_since(self.findings, dump, _DUMP, ACL_SINCE, self.cann)

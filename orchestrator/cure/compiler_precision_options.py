@@ -263,55 +263,68 @@ def command_of(mode: str, path: str, command: str) -> Command:
     """
     if mode == NPU:
         return _npu(path)
-    words = _split(command)
-    option, notes = "--%s=%s" % (OPTIONS[mode], path), []
+    words, notes = _split(command), []
     if not words:
         notes.append("the om's json does not say the command that made it: add the option to yours")
         words = ["atc", "…"]
-    given = _options_in(words)
-    words = _without(words, OPTIONS[mode], *(_IMPLEMENTATION if mode == OP_PRECISION else ()))
+    words = _without(words, OPTIONS[mode])
     if mode == OP_PRECISION:
-        gone = [name for name in _IMPLEMENTATION if name in given]
-        notes += (
-            [
-                "%s taken out: op_precision_mode excludes it"
-                % " and ".join("--" + name for name in gone)
-            ]
-            if gone
-            else []
-        )
-        notes.append(
-            "what a type supports: "
-            "opp/built-in/op_impl/ai_core/tbe/impl_mode/all_ops_impl_mode.ini of the host"
-        )
+        words, changes = _for_op_precision(words)
     elif mode == MIXLIST:
-        if not any(given.get(name) in values for name, values in _MIXED.items()):
-            words = [*_without(words, *_MIXED), "--precision_mode_v2=mixed_float16"]
-            notes.append(
-                "modify_mixlist counts with mixed precision only: "
-                "--precision_mode_v2=mixed_float16 was put in"
-            )
-        notes.append("types, not operators, are named: each operator of them stays in float32")
+        words, changes = _for_mixlist(words)
     else:
-        for name, value in _KEEPS_ALL.items():
-            if given.get(name) == value:
-                words = [*_without(words, name), "--precision_mode=force_fp16"]
-                notes.append("--%s=%s keeps every type: with it %s does nothing; "
-                    "--precision_mode=force_fp16 was put in" % (
-                    name, value, OPTIONS[mode],
-                ))  # fmt: skip
-        if "precision_mode" not in given and "precision_mode_v2" not in given:
-            words.append("--precision_mode=force_fp16")
-            notes.append(
-                "%s goes with a precision mode: atc's own default, force_fp16, was put in"
-                % OPTIONS[mode]
-            )
-    words.append(option)
+        words, changes = _for_dtypes(words, OPTIONS[mode])
+    words.append("--%s=%s" % (OPTIONS[mode], path))
     return Command(
         (" ".join(word if word == "…" else shlex.quote(word) for word in words),),
         tuple(words),
-        tuple(notes),
+        tuple(notes + changes),
     )
+
+
+def _for_op_precision(words: Sequence[str]) -> Tuple[List[str], List[str]]:
+    """Return a command as op_precision_mode needs it, and what was changed."""
+    given = _options_in(words)
+    gone = [name for name in _IMPLEMENTATION if name in given]
+    notes = [
+        "what a type supports: "
+        "opp/built-in/op_impl/ai_core/tbe/impl_mode/all_ops_impl_mode.ini of the host"
+    ]
+    if gone:
+        names = " and ".join("--" + name for name in gone)
+        notes.insert(0, "%s taken out: op_precision_mode excludes it" % names)
+    return _without(words, *_IMPLEMENTATION), notes
+
+
+def _for_mixlist(words: Sequence[str]) -> Tuple[List[str], List[str]]:
+    """Return a command as modify_mixlist needs it, and what was changed."""
+    given, changed, notes = _options_in(words), list(words), []
+    if not any(given.get(name) in values for name, values in _MIXED.items()):
+        changed = [*_without(words, *_MIXED), "--precision_mode_v2=mixed_float16"]
+        notes.append(
+            "modify_mixlist counts with mixed precision only: "
+            "--precision_mode_v2=mixed_float16 was put in"
+        )
+    notes.append("types, not operators, are named: each operator of them stays in float32")
+    return changed, notes
+
+
+def _for_dtypes(words: Sequence[str], option: str) -> Tuple[List[str], List[str]]:
+    """Return a command as keep_dtype and customize_dtypes need it, and what was changed."""
+    given, changed, notes = _options_in(words), list(words), []
+    for name, value in _KEEPS_ALL.items():
+        if given.get(name) == value:
+            changed = [*_without(changed, name), "--precision_mode=force_fp16"]
+            notes.append(
+                "--%s=%s keeps every type: with it %s does nothing; "
+                "--precision_mode=force_fp16 was put in" % (name, value, option)
+            )
+    if "precision_mode" not in given and "precision_mode_v2" not in given:
+        changed.append("--precision_mode=force_fp16")
+        notes.append(
+            "%s goes with a precision mode: atc's own default, force_fp16, was put in" % option
+        )
+    return changed, notes
 
 
 def _split(command: str) -> List[str]:

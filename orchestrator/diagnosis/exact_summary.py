@@ -44,7 +44,6 @@ class DifferingOp(NamedTuple):
     inputs: str
 
 
-# One sequence: the rows are walked twice, and what the first walk finds selects from the second.
 def exact_summary(
     summary: Summary,
     rows: Iterable[Union[Row, RowDigest]],
@@ -73,27 +72,11 @@ def exact_summary(
     only_inputs = [
         DifferingOp(op, BAD) for op in observed.ordered() if not differing and _fails(op.inputs)
     ]
-    models: Dict[Optional[str], DifferingOp] = {}
-    for op_state in differing or only_inputs:
-        model = run_name(op_state.op.place.model)
-        if model not in models or (op_state.inputs == GOOD != models[model].inputs):
-            models[model] = op_state
-    named_ops = {
-        (op_state.op.place, op_state.op.name, op_state.op.file) for op_state in models.values()
-    }
-    failing: Dict[Tuple[Place, str, str], Tuple[RowDigest, Union[Row, RowDigest]]] = {}
-    for row in rows:
-        digest = row_digest(row) if isinstance(row, Row) else row
-        key = digest.place, digest.op, digest.file
-        if (
-            digest.verdict == FAIL
-            and key in named_ops
-            and (key not in failing or digest.key < failing[key][0].key)
-        ):
-            failing[key] = digest, row
+    models = _first_of_models(differing or only_inputs)
+    failing = _failing_rows(rows, [op_state.op for op_state in models.values()])
     firsts: Dict[Optional[str], FirstDivergence] = {}
     for model, op_state in models.items():
-        _, failing_row = failing[op_state.op.place, op_state.op.name, op_state.op.file]
+        failing_row = failing[_key(op_state.op)]
         divergence = divergence_of(
             failing_row if isinstance(failing_row, Row) else whole(failing_row),
             inputs,
@@ -121,6 +104,38 @@ def exact_summary(
         sentence=sentence,
         culprit=culprit,
     )
+
+
+def _first_of_models(differing: Iterable[DifferingOp]) -> Dict[Optional[str], DifferingOp]:
+    """Return the first operator of each model that differs, one with equal inputs if there is
+    one.
+    """
+    models: Dict[Optional[str], DifferingOp] = {}
+    for op_state in differing:
+        model = run_name(op_state.op.place.model)
+        if model not in models or (op_state.inputs == GOOD != models[model].inputs):
+            models[model] = op_state
+    return models
+
+
+def _key(op: ObservedOp) -> Tuple[Place, str, str]:
+    return op.place, op.name, op.file
+
+
+def _failing_rows(
+    rows: Iterable[Union[Row, RowDigest]], ops: Iterable[ObservedOp]
+) -> Dict[Tuple[Place, str, str], Union[Row, RowDigest]]:
+    """Return the first failing row of each operator."""
+    selected = {_key(op) for op in ops}
+    failing: Dict[Tuple[Place, str, str], Tuple[RowDigest, Union[Row, RowDigest]]] = {}
+    for row in rows:
+        digest = row_digest(row) if isinstance(row, Row) else row
+        if digest.verdict != FAIL:
+            continue
+        key = digest.place, digest.op, digest.file
+        if key in selected and (key not in failing or digest.key < failing[key][0].key):
+            failing[key] = digest, row
+    return {key: row for key, (_, row) in failing.items()}
 
 
 def differing_ops(observed: ObservedOps, inputs: Inputs) -> List[DifferingOp]:

@@ -137,7 +137,6 @@ class TensorReader:
         return read, self.pair(op, output) if read and len(read) == len(inputs) else None
 
 
-# One loop: which tensors are read depends on how each suspect was found.
 def with_explanations(
     suspects_found: Sequence[Tuple[Suspect, Estimate]],
     observed: ObservedOps,
@@ -163,62 +162,69 @@ def with_explanations(
         if number in readers_of_input:
             suspect = replace(suspect, explanations=(other_input_of(readers_of_input[number]),))
         elif number < MOST_READ and estimate.computed is not None and not estimate.decides:
-            beside = reader.computed(estimate.op, estimate.output, estimate.inputs)
-            explanations_found = (
-                [] if beside is None else explanations_by_computing(estimate, beside)
-            )
-            stale = _stale(estimate, inputs, reader)
-            suspect = replace(
-                suspect,
-                explanations=(*stale, *explanations_found)
-                if stale and stale[0].share
-                else (*explanations_found, *stale),
-            )
+            suspect = replace(suspect, explanations=_by_computing(estimate, inputs, reader))
         elif number < MOST_READ and estimate.golden_wrong:
             suspect = replace(suspect, explanations=(golden_is_wrong(),))
         elif number < MOST_READ:
-            pair = reader.pair(estimate.op, estimate.output)
-            others = (
-                list(_other_goldens(estimate, pair, observed, reader))
-                if pair is not None and not estimate.fed_otherwise
-                else []
-            )
-            surroundings = Surroundings(
-                first=estimate.fed_otherwise or inputs.stands_first(estimate.op),
-                right_behind=_consumers_are_right(estimate, inputs, reader),
-                contradicted=_contradicted(estimate, inputs, reader),
-                golden_right=_golden_right(estimate, inputs, reader),
-                unread=_dump_was_not_read(estimate, inputs, reader),
-                stale=reader.stale(estimate.op),
-            )
-            whole = (
-                reader.walked(estimate.op, estimate.output, background_of(estimate))
-                if pair is not None and pair.sampled
-                else None
-            )
-            copied = [
-                other.op for other in others if other.copied and not surroundings.right_behind
-            ]
-            explanations = (
-                [nothing_was_done(copied[0])]
-                if copied
-                else explanations_of(estimate, pair, others, surroundings, whole)
-            )
-            skipped = [
-                other.op
-                for other in others
-                if other.source and pair is not None and _fits(pair.target, other.golden)
-            ]
-            if (
-                skipped
-                and estimate.distance > _FITS
-                and not any(entry.blameless for entry in explanations)
-            ):
-                nothing = "its output is that of its input (%s): it did nothing" % skipped[0]
-                suspect = replace(suspect, evidence="%s; %s" % (suspect.evidence, nothing))
-            suspect = replace(suspect, explanations=tuple(explanations))
+            suspect = _by_tensors(suspect, estimate, observed, inputs, reader)
         suspects.append(suspect)
     return suspects
+
+
+def _by_computing(
+    estimate: Estimate, inputs: Inputs, reader: TensorReader
+) -> Tuple[Explanation, ...]:
+    """Return what explains the error of an output that was computed again."""
+    beside = reader.computed(estimate.op, estimate.output, estimate.inputs)
+    explanations = [] if beside is None else explanations_by_computing(estimate, beside)
+    stale = _stale(estimate, inputs, reader)
+    return (*stale, *explanations) if stale and stale[0].share else (*explanations, *stale)
+
+
+def _by_tensors(
+    suspect: Suspect,
+    estimate: Estimate,
+    observed: ObservedOps,
+    inputs: Inputs,
+    reader: TensorReader,
+) -> Suspect:
+    """Return a suspect with the explanations that its output, golden data and the ops around it
+    give.
+    """
+    pair = reader.pair(estimate.op, estimate.output)
+    others = (
+        list(_other_goldens(estimate, pair, observed, reader))
+        if pair is not None and not estimate.fed_otherwise
+        else []
+    )
+    surroundings = Surroundings(
+        first=estimate.fed_otherwise or inputs.stands_first(estimate.op),
+        right_behind=_consumers_are_right(estimate, inputs, reader),
+        contradicted=_contradicted(estimate, inputs, reader),
+        golden_right=_golden_right(estimate, inputs, reader),
+        unread=_dump_was_not_read(estimate, inputs, reader),
+        stale=reader.stale(estimate.op),
+    )
+    whole = (
+        reader.walked(estimate.op, estimate.output, background_of(estimate))
+        if pair is not None and pair.sampled
+        else None
+    )
+    copied = [other.op for other in others if other.copied and not surroundings.right_behind]
+    explanations = (
+        [nothing_was_done(copied[0])]
+        if copied
+        else explanations_of(estimate, pair, others, surroundings, whole)
+    )
+    skipped = [
+        other.op
+        for other in others
+        if other.source and pair is not None and _fits(pair.target, other.golden)
+    ]
+    if skipped and estimate.distance > _FITS and not any(entry.blameless for entry in explanations):
+        nothing = "its output is that of its input (%s): it did nothing" % skipped[0]
+        suspect = replace(suspect, evidence="%s; %s" % (suspect.evidence, nothing))
+    return replace(suspect, explanations=tuple(explanations))
 
 
 def _readers_of_undumped_inputs(

@@ -199,7 +199,6 @@ def only_digest_known(row: RowDigest) -> Row:
     raise LookupError("only the digest of %s is known" % row.observation.tensor)
 
 
-# One sequence: every field of the summary follows from the same counts.
 def summarise(
     rows: Iterable[Union[Row, RowDigest]],
     ops: int,
@@ -242,38 +241,18 @@ def summarise(
     models, tensors, dtypes, marked = walk.models, walk.tensors, walk.dtypes, walk.marked
     for model in models.values():
         model.judge(limits, ModelGraphs.of_all(graph), reader or TensorReader(), whole)
-    ops_seen = [op for model in models.values() for op in model.observed.ops]
-    names = {
-        "op": {op.name for op in ops_seen},
-        "type": {op.type for op in ops_seen},
-        "dtype": dtypes,
-    }
     missing, outputs = marked(LACKS_FILE), marked(OUTPUT_COMPARED)
-    verdicts = (PASS, FAIL, NOT_COMPARED, EXPECTED_ABSENT)
-    counts = {
-        verdict: sum(model.observed.counts.get(verdict, 0) for model in models.values())
-        for verdict in verdicts
-    }
+    counts = _verdict_counts(models.values())
     total = sum(counts.values())
-    unforgiven = (
-        counts[NOT_COMPARED] - missing
-        if allow_missing
-        else counts[NOT_COMPARED] + len(steps_without_golden)
-    )
-    failing = {
-        row.key: model for model in models.values() for row in [model.first_row] if row is not None
-    }
-    worst = failing[min(failing)] if failing else ModelVerdict()
+    worst = _first_failing(models.values())
     suspects = sorted(
         (suspect for model in models.values() for suspect in model.suspects),
         key=lambda suspect: suspect.rank,
     )
     compared = bool(counts[PASS] or counts[FAIL])
-    verdict = INCOMPLETE if unforgiven or not outputs else PASS
-    if counts[FAIL]:
-        verdict = FAIL
+    lacking = counts[NOT_COMPARED] + (-missing if allow_missing else len(steps_without_golden))
     return Summary(
-        verdict=verdict,
+        verdict=FAIL if counts[FAIL] else INCOMPLETE if lacking or not outputs else PASS,
         ops=ops,
         rows=total,
         passed=counts[PASS],
@@ -293,7 +272,7 @@ def summarise(
             *warnings,
             *_without_limits(limits),
             *_of_tensors(tensors),
-            *_unused_limits(limits, names),
+            *_unused_limits(limits, _names(models.values(), dtypes)),
         ),
         models=tuple(model.summary() for model in models.values()),
         steps_without_golden=tuple(steps_without_golden),
@@ -303,6 +282,29 @@ def summarise(
         by_statistics=marked(STATISTICAL),
         recomputed=None if reader is None else reader.recomputed(),
     )
+
+
+def _verdict_counts(models: Iterable[ModelVerdict]) -> Dict[str, int]:
+    """Return how many rows of all models have each verdict."""
+    counts = dict.fromkeys((PASS, FAIL, NOT_COMPARED, EXPECTED_ABSENT), 0)
+    for model in models:
+        for verdict in counts:
+            counts[verdict] += model.observed.counts.get(verdict, 0)
+    return counts
+
+
+def _first_failing(models: Iterable[ModelVerdict]) -> ModelVerdict:
+    """Return the model whose first failing row is the first of all; an empty one where none
+    fails.
+    """
+    failing = {row.key: model for model in models for row in [model.first_row] if row is not None}
+    return failing[min(failing)] if failing else ModelVerdict()
+
+
+def _names(models: Iterable[ModelVerdict], dtypes: Set[str]) -> Dict[str, Set[str]]:
+    """Return what limits may be for: the names and types of the ops, and the dtypes."""
+    ops = [op for model in models for op in model.observed.ops]
+    return {"op": {op.name for op in ops}, "type": {op.type for op in ops}, "dtype": dtypes}
 
 
 class _Walk:

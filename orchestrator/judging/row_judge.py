@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Callable, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..element_types import element_count
 from ..metrics.differing_elements import sentence
@@ -113,57 +113,19 @@ class RowJudge:
             )
         return judgement
 
-    # One decision: each step may replace the verdict of the one before.
     def _decided(self, measured: Measurement) -> _Outcome:
-        row, result = measured.row, measured.result
-        judgement = (
-            self._judge(measured, result.deciding)
-            if result.outcome is None or result.differing
-            else None
-        )
-        if result.outcome is not None:
-            # Golden data of zeros leave nothing to the limits, but decisions among them are like
-            # any others.
-            by_inputs = (
-                result.outcome == FAIL
-                and judgement is not None
-                and only_decision_limit_missed(judgement.decided_by)
-            )
-            verdict, outside, decided_by = (
-                result.outcome,
-                "",
-                judgement.decided_by if judgement is not None and by_inputs else "",
-            )
-        else:
-            assert judgement is not None
-            verdict, outside, decided_by = (
-                FAIL if judgement.text else PASS,
-                judgement.text,
-                judgement.decided_by,
-            )
-        if result.hides_behind_masks and outside.startswith(DISTANCE):
-            outside += " (without the masked elements)"
-        if (
-            verdict == FAIL
-            and row.kind == "output"
-            and result.positions_agree
-            and may_cancel(row.op_type)
-        ):
-            again = measured.against_inputs()
-            forgiven = (
-                None
-                if again is None
-                else self._judge(replace(measured, result=again), again.deciding)
-            )
-            if forgiven is not None and not forgiven.text:
-                remarks = [outside + ", but no more than that explains"] * bool(outside)
-                return _Outcome(PASS, "", forgiven.decided_by, [CANCELLED % row.op_type, *remarks])
+        result = measured.result
+        outcome = self._measured(measured)
+        verdict, outside, decided_by, _ = outcome
+        cancelled = self._cancelled(measured, outcome)
+        if cancelled is not None:
+            return cancelled
         if outside and result.beyond_chance is not None and only_slice_limit_missed(decided_by):
             rest = self._judge(measured, {**result.deciding, WORST_SLICE: result.beyond_chance})
             if not rest.text:
                 return _Outcome(PASS, "", rest.decided_by, [outside + BY_CHANCE])
         if not result.judged or result.outcome is not None:
-            return _Outcome(verdict, outside, decided_by)
+            return outcome
         missed = outside or self._judge(measured, result.values).text
         return _Outcome(
             verdict,
@@ -171,6 +133,44 @@ class RowJudge:
             decided_by,
             [slack_text(missed, measured.slack, verdict == PASS)] if missed else [],
         )
+
+    def _measured(self, measured: Measurement) -> _Outcome:
+        """Return what the numbers of the pair alone decide."""
+        result = measured.result
+        if result.outcome is None:
+            judgement = self._judge(measured, result.deciding)
+            outside = judgement.text
+            if result.hides_behind_masks and outside.startswith(DISTANCE):
+                outside += " (without the masked elements)"
+            return _Outcome(FAIL if outside else PASS, outside, judgement.decided_by)
+        decided_by = ""
+        if result.outcome == FAIL and result.differing:
+            # Golden data of zeros leave nothing to the limits, but decisions among them are like
+            # any others.
+            limits = self._judge(measured, result.deciding).decided_by
+            decided_by = limits if only_decision_limit_missed(limits) else ""
+        return _Outcome(result.outcome, "", decided_by)
+
+    def _cancelled(self, measured: Measurement, outcome: _Outcome) -> Optional[_Outcome]:
+        """Return that an output passes whose error is small beside its inputs, which nearly cancel
+        out in it; None where that is not so.
+        """
+        row = measured.row
+        if (
+            outcome.verdict != FAIL
+            or row.kind != "output"
+            or not measured.result.positions_agree
+            or not may_cancel(row.op_type)
+        ):
+            return None
+        again = measured.against_inputs()
+        if again is None:
+            return None
+        forgiven = self._judge(replace(measured, result=again), again.deciding)
+        if forgiven.text:
+            return None
+        remarks = [outcome.outside + ", but no more than that explains"] * bool(outcome.outside)
+        return _Outcome(PASS, "", forgiven.decided_by, [CANCELLED % row.op_type, *remarks])
 
 
 def _places(measured: Measurement, missed: str) -> List[str]:

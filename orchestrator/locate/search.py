@@ -405,36 +405,11 @@ class Search:
         sizes = [os.path.getsize(os.path.join(golden, name)) for name in golden_files(golden)]
         return [max([_LEAST_OUTPUT_BYTES, *sizes])] * offline.outputs if sizes else []
 
-    # One step: its command, and everything that decides whether it was done before.
     def _run(self, case: OmRun) -> Step:
         plan, folder = self.plan, self.folder(case)
-        out, outputs, dumps, acl = (
-            os.path.join(folder, name) for name in (RUN, OUTPUTS, DUMP, ACL)
-        )
+        out, outputs, dumps = (os.path.join(folder, name) for name in (RUN, OUTPUTS, DUMP))
         assert plan.runner is not None
-        words = self._runner_words(
-            case,
-            self._offline,
-            plan.request.om,
-            case.pairs,
-            os.path.join(folder, INPUTS),
-            acl,
-            outputs,
-        )
-        command = [
-            "goldwatch",
-            "run",
-            "--acl",
-            acl,
-            "--golden",
-            self.golden(case),
-            "-f",
-            self._offline.path,
-        ]
-        if plan.golden_om is not None:
-            # Ops that do nothing are dumped by neither: what reads them has no golden data.
-            command += ["--unfused-om", plan.golden_om.path, "--allow-missing"]
-        command += ["--keep", plan.request.keep, "-o", out, "--", *words]
+        command = self._run_command(case, out, outputs)
 
         def does(began: bool) -> int:
             os.makedirs(outputs, exist_ok=True)
@@ -468,6 +443,27 @@ class Search:
             is_done,
             on_device=True,
         )
+
+    def _run_command(self, case: OmRun, out: str, outputs: str) -> List[str]:
+        """Return the command that runs the om and compares its dumps.
+
+        Parameters
+        ----------
+        out
+            The folder of the comparison.
+        outputs
+            The folder of the om's outputs.
+        """
+        plan, folder = self.plan, self.folder(case)
+        acl, offline = os.path.join(folder, ACL), self._offline
+        inputs = os.path.join(folder, INPUTS)
+        words = self._runner_words(case, offline, plan.request.om, case.pairs, inputs, acl, outputs)
+        command = ["goldwatch", "run", "--acl", acl]
+        command += ["--golden", self.golden(case), "-f", offline.path]
+        if plan.golden_om is not None:
+            # Ops that do nothing are dumped by neither: what reads them has no golden data.
+            command += ["--unfused-om", plan.golden_om.path, "--allow-missing"]
+        return [*command, "--keep", plan.request.keep, "-o", out, "--", *words]
 
     def _golden_file(self, case: OmRun) -> Dict[str, str]:
         """Return what stands for the golden data among the files that decide a step."""

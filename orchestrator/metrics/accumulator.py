@@ -38,6 +38,10 @@ _HALF_MAX = 65504.0
 _NO_VALUES: Dict[str, Any] = {
     name: None if name == "StandardDeviation" else math.nan for name in MEASURES
 }
+_NOT_OF_BOOLS = [name for name in MEASURES if name not in BOOL_METRICS]
+_BOOLS_ONLY = "both tensors are bool: only %s are defined" % " and ".join(
+    name for name in METRICS if name in BOOL_METRICS
+)
 
 
 def _char(values: np.ndarray) -> str:
@@ -258,7 +262,6 @@ class Accumulator:
         if self._differences is not None and other._differences is not None:
             self._differences.merge(other._differences)
 
-    # All parts depend on the same sums and on whether masks were left out.
     def result(self) -> MetricResult:
         """Return the metrics of everything collected so far."""
         sums, odd = self._sums, self._odd
@@ -269,24 +272,16 @@ class Accumulator:
         notes, reasons, outcome = notes_and_outcome(
             self.count, sums, odd, self._masked.sentence() if masks else ""
         )
-        values = dict(_NO_VALUES)
-        if not odd.agree:
-            if odd.inf_differs:
-                values["MaxAbsoluteError"] = math.inf
-        elif sums.n:
-            values.update(values_of(sums))
+        whole = self._differences if self._compares_whole_numbers() else None
+        values = self._values(sums, odd, whole)
         worst = self._worst(values, sums, odd, masks)
         judged, nearer = self._judged(sums, odd, masks)
-        whole = self._differences if self._compares_whole_numbers() else None
-        if whole is not None:
-            values[DIFFERENT] = whole.count / self.count
         is_known, divergence = known_divergence(sums)
         values[DIVERGENCE] = divergence if odd.agree else math.nan
         not_applicable = [] if whole is not None else [DIFFERENT]
         if self._kinds == ("?", "?"):
-            not_applicable += [name for name in MEASURES if name not in BOOL_METRICS]
-            defined = " and ".join(name for name in METRICS if name in BOOL_METRICS)
-            reasons.append("both tensors are bool: only %s are defined" % defined)
+            not_applicable += _NOT_OF_BOOLS
+            reasons.append(_BOOLS_ONLY)
         for name in not_applicable:
             values[name] = _NO_VALUES[name]
         return MetricResult(
@@ -318,6 +313,20 @@ class Accumulator:
             if self._slices is not None and odd.agree and sums.n
             else None,
         )
+
+    def _values(
+        self, sums: PairSums, odd: NonFinite, whole: Optional[Differences]
+    ) -> Dict[str, Any]:
+        """Return the metrics that follow from the sums, and from the differing whole numbers."""
+        values = dict(_NO_VALUES)
+        if not odd.agree:
+            if odd.inf_differs:
+                values["MaxAbsoluteError"] = math.inf
+        elif sums.n:
+            values.update(values_of(sums))
+        if whole is not None:
+            values[DIFFERENT] = whole.count / self.count
+        return values
 
     def _worst(
         self, values: Dict[str, Any], sums: PairSums, odd: NonFinite, masks: bool

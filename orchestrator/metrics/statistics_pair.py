@@ -53,10 +53,10 @@ def compare_statistics(task: PairTask, golden: Tensor, settings: Settings) -> Ro
     shape = golden.shape if geometry is None else geometry.shape
     golden_known = _golden_known(task, golden)
     counted = target.elements if target.elements is not None else task.target.count
-    padded = max(counted - golden_known.elements, 0)
     if counted < golden_known.elements:
         text = "golden differs in size: the statistics are of %d elements, golden %s has %d"
         raise NotComparable(text % (counted, list(golden.shape), golden_known.elements))
+    padded = counted - golden_known.elements
     if padded:
         notes = (
             *notes,

@@ -154,7 +154,6 @@ def near(ops: Sequence[NetworkOp], focus: Sequence[int], most: int) -> List[int]
     return sorted(nearby)
 
 
-# One sequence: the layout needs all sizes, and the edges the layout.
 def drawing(
     ops: Sequence[NetworkOp], verdicts: Mapping[str, str], chosen: Optional[Sequence[int]] = None
 ) -> Dict[str, Any]:
@@ -178,33 +177,17 @@ def drawing(
     """
     numbers = list(range(len(ops))) if chosen is None else list(chosen)
     place = {number: index for index, number in enumerate(numbers)}
-    edges: List[Tuple[int, int, Optional[str]]] = []
-    for number in numbers:
-        op = ops[number]
-        edges += [
-            (place[flow.source], place[number], _cut(printable(flow.text), _LABEL))
-            for flow in op.inputs
-            if flow.source in place
-        ]
-        edges += [(place[source], place[number], None) for source in op.controls if source in place]
+    edges = _edges(ops, place)
     named = name_lines([op.name for op in ops])
     lines = [named[number] for number in numbers]
     labels: List[List[float]] = [[] for _ in numbers]
     for _, target, text in edges:
         labels[target].append(_LABEL_LETTER * len(text or ""))
-    sizes, titles = [], {}
-    for number, inner, entering in zip(numbers, lines, labels):
-        op = ops[number]
-        titles[number] = _cut(printable(op.type), _LINE)
-        longest = max(map(_columns, [*inner, titles[number] + "   ", op.origins, op.weights]))
-        width = max([_LEAST_WIDTH, longest * _LETTER + _PADDING, *entering])
-        sizes.append(
-            (
-                width,
-                _PADDING / 2
-                + _LINE_HEIGHT * (1 + len(inner) + bool(op.origins) + bool(op.weights)),
-            )
-        )
+    titles = [_cut(printable(ops[number].type), _LINE) for number in numbers]
+    sizes = [
+        _box_size(ops[number], title, inner, entering)
+        for number, title, inner, entering in zip(numbers, titles, lines, labels)
+    ]
     rows = [_label_rows(entering, width) for entering, (width, _) in zip(labels, sizes)]
     layout = lay_out(
         sizes,
@@ -216,7 +199,7 @@ def drawing(
         {
             "number": number,
             "name": ops[number].name,
-            "type": titles[number],
+            "type": title,
             "lines": inner,
             "origins": ops[number].origins,
             "weights": ops[number].weights,
@@ -227,7 +210,7 @@ def drawing(
             "verdict": verdicts.get(ops[number].name),
             "more": missing[number],
         }
-        for number, inner, (x, y), size in zip(numbers, lines, layout.centres, sizes)
+        for number, title, inner, (x, y), size in zip(numbers, titles, lines, layout.centres, sizes)
     ]
     return {
         "width": layout.width,
@@ -235,6 +218,31 @@ def drawing(
         "ops": boxes,
         "edges": _drawn_edges(edges, layout.lines, boxes, rows),
     }
+
+
+def _edges(
+    ops: Sequence[NetworkOp], place: Mapping[int, int]
+) -> List[Tuple[int, int, Optional[str]]]:
+    """Return the edges between drawn ops by their places, each with its text; None: only waits."""
+    edges: List[Tuple[int, int, Optional[str]]] = []
+    for number, target in place.items():
+        op = ops[number]
+        edges += [
+            (place[flow.source], target, _cut(printable(flow.text), _LABEL))
+            for flow in op.inputs
+            if flow.source in place
+        ]
+        edges += [(place[source], target, None) for source in op.controls if source in place]
+    return edges
+
+
+def _box_size(
+    op: NetworkOp, title: str, lines: Sequence[str], labels: Sequence[float]
+) -> Tuple[float, float]:
+    """Return the width and height of an op's box, which is as wide as each label above it."""
+    longest = max(map(_columns, [*lines, title + "   ", op.origins, op.weights]))
+    height = _PADDING / 2 + _LINE_HEIGHT * (1 + len(lines) + bool(op.origins) + bool(op.weights))
+    return max([_LEAST_WIDTH, longest * _LETTER + _PADDING, *labels]), height
 
 
 def _missing(ops: Sequence[NetworkOp], place: Mapping[int, int]) -> Dict[int, int]:

@@ -4,7 +4,7 @@ model itself or golden data tell.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..adapters.caffe.shapes import top_shapes, weight_shapes
 from ..dumps.golden_set import GoldenSet
@@ -23,118 +23,156 @@ from ..submodel.tf_original import TfOriginal
 from .network_drawing import Flow, NetworkOp, weight_words
 
 
-# One pass over the nodes; its helpers share the shapes and names that are known.
 def original_network(
     original: Original, golden: Optional[GoldenSet]
 ) -> Tuple[List[NetworkOp], List[Dict[str, Any]]]:
     """Return the ops of an original model and their details (:class:`.models.PageModel`); a net's
     input fields come first.
     """
-    shapes = _shapes(original, golden)
-    caffe = isinstance(original, CaffeOriginal)
-    fields = original.input_fields
-    first = len(fields)
-
-    declared = _declared(original) if isinstance(original, OnnxOriginal) else {}
-    parameters = _parameters(original)
-    constants = _constant_shapes(original, parameters)
-
-    def tensor(value: Value, reader: int = -1, place: int = 0) -> str:
-        number, index = value
-        if number == -1:
-            return fields[index]
-        if number < 0:
-            return _read_name(original, reader, place)
-        return original.tensors[number][index]
-
-    def words(value: Value, name: str) -> str:
-        shape = shapes.get(value)
-        layout = " NCHW" if caffe and shape is not None and len(shape) == 4 else ""
-        return (
-            declared.get(name) or constants.get(value[0]) or name
-            if shape is None
-            else "%s%s" % (shape_words(shape), layout)
-        )
-
-    known = original.shapes()
-
-    def shape_text(value: Value, name: str) -> Optional[str]:
-        """Return what a cut that this value comes into is to be told of its shape, ``?`` for what
-        nobody knows; None: nothing.
-        """
-        number = value[0]
-        if number < -1 or (number >= 0 and original.is_constant(number)):
-            return None
-        if not caffe and value in known:
-            return None
-        shape = shapes.get(value)
-        if shape is not None:
-            return ",".join(map(str, shape))
-        dims = original.dims(name) if isinstance(original, OnnxOriginal) else None
-        return "?" if dims is None else ",".join("?" if dim is None else str(dim) for dim in dims)
-
-    ops = [NetworkOp(blob, "input", ()) for blob in fields]
+    nodes = _Nodes(original, golden)
+    ops = [NetworkOp(blob, "input", ()) for blob in original.input_fields]
     details = [
         detail(
             "input",
             [],
-            [words((-1, index), fields[index])],
+            [nodes.words((-1, index), field)],
             [],
             no_choice("an input of the net is no node"),
         )
-        for index in range(first)
+        for index, field in enumerate(original.input_fields)
     ]
-    for number, name in enumerate(original.names):
-        flows, inputs, weights = (
-            [],
-            [],
-            _layer_weights(original, number, shapes) if isinstance(original, CaffeOriginal) else [],
-        )
-        for place, value in enumerate(original.graph.sources[number]):
+    for number in range(len(original.names)):
+        inputs = nodes.inputs(number)
+        ops.append(nodes.op(number, inputs))
+        details.append(nodes.details(number, inputs))
+    return ops, details
+
+
+class _Input(NamedTuple):
+    """What a node reads: a value, its name and shape in words, and the number of the op that makes
+    it, None where no op of the network does.
+    """
+
+    value: Value
+    tensor: str
+    words: str
+    source: Optional[int]
+
+
+class _Nodes:
+    """The nodes of an original model, with what is known of the shapes of their values."""
+
+    def __init__(self, original: Original, golden: Optional[GoldenSet]) -> None:
+        self._original = original
+        self._shapes = _shapes(original, golden)
+        self._known = original.shapes()
+        self._caffe = isinstance(original, CaffeOriginal)
+        self._declared = _declared(original) if isinstance(original, OnnxOriginal) else {}
+        self._parameters = _parameters(original)
+        self._constants = _constant_shapes(original, self._parameters)
+
+    def inputs(self, number: int) -> List[_Input]:
+        """Return what a node reads."""
+        first = len(self._original.input_fields)
+        inputs = []
+        for place, value in enumerate(self._original.graph.sources[number]):
             producer, index = value
-            tensor_name = tensor(value, number, place)
+            if producer == -1:
+                tensor = self._original.input_fields[index]
+            elif producer < 0:
+                tensor = _read_name(self._original, number, place)
+            else:
+                tensor = self._original.tensors[producer][index]
             source = None if producer < -1 else index if producer == -1 else producer + first
-            inputs.append(
-                [
-                    source,
-                    _named(words(value, tensor_name), tensor_name),
-                    tensor_name,
-                    shape_text(value, tensor_name),
-                ]
-            )
-            if source is not None:
-                flows.append(Flow(source, words(value, tensor_name), index))
-            elif tensor_name in declared:
-                weights.append(declared[tensor_name])
-        controls = (
-            tuple(other + first for other in original.controls[number])
+            inputs.append(_Input(value, tensor, self.words(value, tensor), source))
+        return inputs
+
+    def op(self, number: int, inputs: Sequence[_Input]) -> NetworkOp:
+        """Return a node as it is drawn."""
+        original = self._original
+        weights = (
+            _layer_weights(original, number, self._shapes)
+            if isinstance(original, CaffeOriginal)
+            else []
+        )
+        weights += [
+            self._declared[entry.tensor]
+            for entry in inputs
+            if entry.source is None and entry.tensor in self._declared
+        ]
+        return NetworkOp(
+            original.names[number],
+            original.types[number],
+            tuple(
+                Flow(entry.source, entry.words, entry.value[1])
+                for entry in inputs
+                if entry.source is not None
+            ),
+            tuple(other + len(original.input_fields) for other in original.controls[number])
             if isinstance(original, TfOriginal)
-            else ()
+            else (),
+            weights=weight_words(weights),
         )
-        ops.append(
-            NetworkOp(
-                name, original.types[number], tuple(flows), controls, weights=weight_words(weights)
-            )
+
+    def details(self, number: int, inputs: Sequence[_Input]) -> Dict[str, Any]:
+        """Return the details of a node."""
+        original = self._original
+        name, op_type, tensors = (
+            original.names[number],
+            original.types[number],
+            original.tensors[number],
         )
-        choice = (
+        made = detail(
+            op_type,
+            [
+                [
+                    entry.source,
+                    _named(entry.words, entry.tensor),
+                    entry.tensor,
+                    self._cut_shape(entry.value, entry.tensor),
+                ]
+                for entry in inputs
+            ],
+            [
+                _named(self.words((number, index), tensor), tensor)
+                for index, tensor in enumerate(tensors)
+            ],
+            self._parameters[number],
             choice_of(name)
             if len(original.numbers(name)) == 1
-            else no_choice("several nodes have this name")
+            else no_choice("several nodes have this name"),
         )
-        tensors = original.tensors[number]
-        outputs = [
-            _named(words((number, index), tensor_name), tensor_name)
-            for index, tensor_name in enumerate(tensors)
-        ]
-        details.append(detail(original.types[number], inputs, outputs, parameters[number], choice))
         # A cut that begins at the model's own input has it for its own.
         dims = (
-            shape_text((number, 0), tensors[0])
-            if not caffe and original.types[number] in MODEL_INPUTS and tensors
+            self._cut_shape((number, 0), tensors[0])
+            if not self._caffe and op_type in MODEL_INPUTS and tensors
             else None
         )
-        details[-1]["asked"] = None if dims is None else [tensors[0], dims]
-    return ops, details
+        made["asked"] = None if dims is None else [tensors[0], dims]
+        return made
+
+    def words(self, value: Value, tensor: str) -> str:
+        """Return the shape of a value in words; its name where the shape is not known."""
+        shape = self._shapes.get(value)
+        if shape is None:
+            return self._declared.get(tensor) or self._constants.get(value[0]) or tensor
+        layout = " NCHW" if self._caffe and len(shape) == 4 else ""
+        return "%s%s" % (shape_words(shape), layout)
+
+    def _cut_shape(self, value: Value, tensor: str) -> Optional[str]:
+        """Return what a cut that this value comes into is to be told of its shape, ``?`` for what
+        nobody knows; None: nothing.
+        """
+        original, number = self._original, value[0]
+        if number < -1 or (number >= 0 and original.is_constant(number)):
+            return None
+        if not self._caffe and value in self._known:
+            return None
+        shape = self._shapes.get(value)
+        if shape is not None:
+            return ",".join(map(str, shape))
+        dims = original.dims(tensor) if isinstance(original, OnnxOriginal) else None
+        return "?" if dims is None else ",".join("?" if dim is None else str(dim) for dim in dims)
 
 
 def _read_name(original: Original, reader: int, place: int) -> str:

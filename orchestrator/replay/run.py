@@ -50,7 +50,6 @@ _EXPLAINED = "no more than the operator's arithmetic explains"
 _ASIDE = ".replay-"
 
 
-# One sequence: store, processes and folders stay open until the result has been written.
 def replay(
     options: ReplayOptions,
     jobs: int = 1,
@@ -99,9 +98,7 @@ def replay(
         options.target, folder, options.out, options.model, limits=limits, time=options.time
     )
     with RunStore.begin(options.out, {**compared.identity(), **options.identity()}, force) as store:
-        with store.transaction():
-            store.table.remove(store.table.keys(), "replayed again")
-            store.set(GRAPHS, [network_document(graph)])
+        _restart(store, graph)
         _clear(options.out, folder)
         with tempfile.TemporaryDirectory(prefix=_ASIDE, dir=options.out) as temporary:
             pieces = Pieces(plan, original, folder, temporary)
@@ -112,50 +109,61 @@ def replay(
             failed = pieces.compute(failed, recomputer)
         tasks = pieces.tasks(failed)
         with Workers(jobs, compared.settings()) as workers:
-            goldens = Goldens(folder, ONE, store, dumps_too=False)
             engine = Engine(
                 compared,
                 ModelGraphs.of_all(graph),
                 store,
                 workers,
                 Catalogue(options.target),
-                goldens,
+                Goldens(folder, ONE, store, dumps_too=False),
             )
-            rows = [*plan.rows, *pieces.rows]
             compare_known(
                 engine,
                 tasks,
-                rows,
+                [*plan.rows, *pieces.rows],
                 lambda progress: on_progress("comparing", progress.pairs_done, len(tasks)),
                 {},
             )
             if not options.limits:
                 with store.transaction():
                     engine.put_rows(_judged_rows(store.rows(), recomputer))
-        with ResultFiles(store, compared.columns(False), None, compared.metrics) as results:
-            results.write_tables()
-            judged = summarise(
-                results.rows, len(graph.ops), limits, graph=graph, whole=results.whole
-            )
-            summary = replay_summary(judged, store.rows("index"), limits, fails, bool(options.ops))
-            code = exit_code(summary)
-            all_notes = (*notes, *runner.notes, *store.notes)
-            keep_judgement(
-                store,
-                {"comparison": REPLAY, "golden_fails": fails},
-                summary,
-                code,
-                summary.sentence,
-                all_notes,
-            )
-            files = results.finish(summary, limits, REPLAY)
+        all_notes = (*notes, *runner.notes, *store.notes)
+        return _finish(store, compared, graph, fails, bool(options.ops), all_notes)
+
+
+def _finish(
+    store: RunStore,
+    compared: ComparisonOptions,
+    graph: ModelGraph,
+    earlier_failed: bool,
+    some_ops: bool,
+    notes: Tuple[str, ...],
+) -> RunResult:
+    """Judge the operators and write all result files.
+
+    Parameters
+    ----------
+    earlier_failed
+        Whether the comparison with golden data fails.
+    some_ops
+        Whether only some of the operators were run again.
+    """
+    limits = compared.limits
+    with ResultFiles(store, compared.columns(False), None, compared.metrics) as results:
+        results.write_tables()
+        judged = summarise(results.rows, len(graph.ops), limits, graph=graph, whole=results.whole)
+        summary = replay_summary(judged, store.rows("index"), limits, earlier_failed, some_ops)
+        code = exit_code(summary)
+        how = {"comparison": REPLAY, "golden_fails": earlier_failed}
+        keep_judgement(store, how, summary, code, summary.sentence, notes)
+        files = results.finish(summary, limits, REPLAY)
     return RunResult(
         compared,
         summary,
         code,
         summary.sentence,
         tuple(files),
-        all_notes,
+        notes,
         (),
         results.shown,
         results.places,
@@ -217,6 +225,13 @@ def _require_kinship(graph: ModelGraph, original: Original) -> None:
             message % (graph.path, len(made), original.path, len(known), near),
             hint="give the original of the model that was dumped",
         )
+
+
+def _restart(store: RunStore, graph: ModelGraph) -> None:
+    """Remove the rows of an earlier replay."""
+    with store.transaction():
+        store.table.remove(store.table.keys(), "replayed again")
+        store.set(GRAPHS, [network_document(graph)])
 
 
 def _clear(out: str, folder: str) -> None:

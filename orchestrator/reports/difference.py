@@ -7,6 +7,7 @@ from typing import (
     Any,
     Callable,
     Dict,
+    Iterator,
     List,
     Mapping,
     NamedTuple,
@@ -195,7 +196,6 @@ class Difference(NamedTuple):
         )
 
 
-# Both runs are read inside one transaction each, from the first row to the last.
 def difference_of(
     first: str,
     second: str,
@@ -226,85 +226,144 @@ def difference_of(
     with RunStore.open(first) as before, RunStore.open(
         second
     ) as after, before.frozen(), after.frozen():
-        unstored = Unstored(before), Unstored(after)
         host, results = _hosts(first, before, second, after)
-        match = PlaceMatch(_places(before, unstored[0]), _places(after, unstored[1]), host, results)
-        notes = [*before.notes, *after.notes, *match.notes]
-        if host is not None:
-            notes.append(
-                "one run is that of host %s of the merge: rows of its other hosts are left out"
-                % host
-            )
-        earlier, later = before.rows(), after.rows()
-        sizes = len(earlier), len(later)
-        numbers = _Numbers()
-        types = tuple(
-            RunTypes(stored_networks(store.get(GRAPHS) or ())) for store in (before, after)
-        )
-        waiting: Dict[Key, Side] = {}
-        for done, row in enumerate(earlier):
-            if done % _PROGRESS_EVERY == 0:
-                progress(done, sum(sizes))
-            if host is not None and row.host not in (None, host):
-                continue
-            types[0].take(row)
-            if row.verdict != EXPECTED_ABSENT:
-                waiting[numbers.key(row.place, row)] = _side(row)
-        names, stored = {key[1] for key in waiting} | unstored[0].tensors(), len(waiting)
+        earlier, later = _RunRows(first, before, host), _RunRows(second, after, host)
+        match = PlaceMatch(earlier.places(), later.places(), host, results)
+        notes = _notes(before, after, match, host)
+        total = len(earlier) + len(later)
+        waiting = {
+            key: _side(row)
+            for key, row in earlier.keyed(lambda place: place, lambda done: progress(done, total))
+        }
         join = _Join(
-            waiting, tolerance, unstored, {match.of(place): place for place in unstored[1].places}
+            waiting,
+            tolerance,
+            (earlier.unstored, later.unstored),
+            {match.of(place): place for place in later.unstored.places},
         )
-        runs = [_compared(first, before, unstored[0].rows or stored)]
-        numbers, others = _Numbers(), unstored[1].tensors()
-        for done, row in enumerate(later):
-            if done % _PROGRESS_EVERY == 0:
-                progress(sizes[0] + done, sum(sizes))
-            if host is not None and row.host not in (None, host):
-                continue
-            types[1].take(row)
-            if row.verdict != EXPECTED_ABSENT:
-                others.add(row.tensor)
-                join.take(numbers.key(match.of(row.place), row), row)
-        runs.append(_compared(second, after, unstored[1].rows or numbers.total))
+        for key, row in later.keyed(match.of, lambda done: progress(len(earlier) + done, total)):
+            join.take(key, row)
+        runs = _compared(first, before, earlier.count), _compared(second, after, later.count)
         changed = join.changed()
         along = _along(before, after, match, runs[1].first_divergence, changed)
-        if _limits(before) != _limits(after):
-            notes.append(
-                "the two runs were judged by different limits: verdicts may differ for that"
-            )
         join.finish()
-    notes += filter(
-        None,
-        (
-            side.note(out, unknown)
-            for out, side, unknown in zip((first, second), unstored, join.unknown)
-        ),
-    )
+    notes += [*earlier.notes(join.unknown[0]), *later.notes(join.unknown[1])]
     notes += [
         "%s is not finished: only the rows that it has so far are compared" % run.out
         for run in runs
         if not run.finished
     ]
-    fewest = min(len(names), len(others))
-    same = bool(fewest) and len(names & others) >= _SAME_MODEL * fewest
+    same = _same_model(earlier.tensors, later.tensors)
     apart = match.apart
-    if not apart and stored and numbers.total and not join.joined and not any(join.unknown):
+    if not apart and earlier.total and later.total and not join.joined and not any(join.unknown):
         apart = "the two runs have their tensors at other places"
-    raised = raised_between(*types) if same and not apart else None
-    apart = apart if runs[0].rows and runs[1].rows else ""
     return Difference(
-        runs[0],
-        runs[1],
+        *runs,
         tolerance,
         join.sorted(),
         join.joined,
         same,
-        apart,
+        apart if runs[0].rows and runs[1].rows else "",
         notes,
         along,
-        raised,
+        raised_between(earlier.types, later.types) if same and not apart else None,
         _opens_at(along[1], changed),
     )
+
+
+class _RunRows:
+    """The rows of one run.
+
+    Parameters
+    ----------
+    host
+        Of a merge the only host whose rows are read; None: all.
+
+    Attributes
+    ----------
+    unstored
+        What the run did not store.
+    types
+        The types of its operators, complete once all rows were read.
+    tensors
+        The names of its tensors, complete once all rows were read.
+    total
+        How many rows were read that are not absent as expected.
+    """
+
+    def __init__(self, out: str, store: RunStore, host: Optional[str]) -> None:
+        self.unstored = Unstored(store)
+        self.types = RunTypes(stored_networks(store.get(GRAPHS) or ()))
+        self.tensors: Set[str] = set(self.unstored.tensors())
+        self.total = 0
+        self._out, self._host = out, host
+        self._store = store
+        self._rows = store.rows()
+        self._occurrences: Dict[Key, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def count(self) -> int:
+        """How many rows the run has, those included that it did not store."""
+        return self.unstored.rows or self.total
+
+    def notes(self, unknown: int) -> List[str]:
+        """Return what the user must know of rows that the run did not store.
+
+        Parameters
+        ----------
+        unknown
+            Of how many rows it is not known what the run has.
+        """
+        note = self.unstored.note(self._out, unknown)
+        return [note] if note else []
+
+    def places(self) -> List[Place]:
+        """Return all places of the run."""
+        return list(dict.fromkeys([*self._store.places(), *self.unstored.places]))
+
+    def keyed(
+        self,
+        place_of_row: Callable[[Place], Optional[Place]],
+        progress: Callable[[int], None],
+    ) -> Iterator[Tuple[Key, Row]]:
+        """Yield the rows that are not absent as expected, each with what it is about; of several
+        that are about the same a number tells them apart.
+        """
+        for done, row in enumerate(self._rows):
+            if done % _PROGRESS_EVERY == 0:
+                progress(done)
+            if self._host is not None and row.host not in (None, self._host):
+                continue
+            self.types.take(row)
+            if row.verdict == EXPECTED_ABSENT:
+                continue
+            self.total += 1
+            self.tensors.add(row.tensor)
+            place = place_of_row(row.place)
+            plain = (place, row.tensor, row.kind, 0)
+            number = self._occurrences.get(plain, 0)
+            self._occurrences[plain] = number + 1
+            yield (place, row.tensor, row.kind, number), row
+
+
+def _notes(before: RunStore, after: RunStore, match: PlaceMatch, host: Optional[str]) -> List[str]:
+    """Return what the user must know of two runs before any row is read."""
+    notes = [*before.notes, *after.notes, *match.notes]
+    if host is not None:
+        text = "one run is that of host %s of the merge: rows of its other hosts are left out"
+        notes.append(text % host)
+    if _limits(before) != _limits(after):
+        notes.append("the two runs were judged by different limits: verdicts may differ for that")
+    return notes
+
+
+def _same_model(first: Set[str], second: Set[str]) -> bool:
+    """Tell by the names of two runs' tensors whether they are of one model."""
+    fewest = min(len(first), len(second))
+    return bool(fewest) and len(first & second) >= _SAME_MODEL * fewest
 
 
 def _compared(out: str, store: RunStore, rows: int) -> Compared:
@@ -365,10 +424,6 @@ def _along(
     return list(before.rows("index", earlier)), list(after.rows("index", places[0]))
 
 
-def _places(store: RunStore, unstored: Unstored) -> List[Place]:
-    return list(dict.fromkeys([*store.places(), *unstored.places]))
-
-
 def _hosts(
     first: str, before: RunStore, second: str, after: RunStore
 ) -> Tuple[Optional[str], Mapping[str, str]]:
@@ -393,23 +448,6 @@ def _host_folders(store: RunStore) -> Mapping[str, str]:
 def _limits(store: RunStore) -> Any:
     inputs = store.get(JUDGED_BY) or store.get("inputs")
     return inputs.get("limits") if isinstance(inputs, dict) else None
-
-
-class _Numbers:
-    """Gives each row of a run what it is about; of several that are about the same a number tells
-    them apart.
-    """
-
-    def __init__(self) -> None:
-        self.total = 0
-        self._occurrences: Dict[Key, int] = {}
-
-    def key(self, place: Optional[Place], row: Row) -> Key:
-        self.total += 1
-        plain = (place, row.tensor, row.kind, 0)
-        number = self._occurrences.get(plain, 0)
-        self._occurrences[plain] = number + 1
-        return place, row.tensor, row.kind, number
 
 
 def _side(row: Row) -> Side:

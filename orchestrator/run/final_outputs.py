@@ -361,7 +361,6 @@ class _OutputPlan:
             golden_index=number,
         )
 
-    # One output: each missing part ends it with a row that says so.
     def _plan(
         self, text: OutputText, plan: RowPlan, made: Optional[_NetworkOutput], at: Optional[int]
     ) -> None:
@@ -385,14 +384,7 @@ class _OutputPlan:
             else None
         )
         if entry is None:
-            near = self._golden.nearest(plan.golden_op or plan.op)
-            why = plan.reason or "no golden data of %s:%d" % (
-                plan.golden_op,
-                plan.golden_index or 0,
-            )
-            hint = "; did you mean %s?" % near[0] if near and not self._graph else ""
-            cause = GOLDEN_MISSING if plan.golden_op is not None else ""
-            self.rows.append(refuse(row.but(reason=""), why + hint, cause))
+            self.rows.append(self._without_golden(plan, row))
             return
         row = row.but(golden_file=entry.rel)
         try:
@@ -416,6 +408,14 @@ class _OutputPlan:
                     row, tensor, entry, plan.origin_format, plan.origin_shape, limited_as=coarser
                 )
             )
+
+    def _without_golden(self, plan: RowPlan, row: Row) -> Row:
+        """Return the row of an output that has no golden data."""
+        near = self._golden.nearest(plan.golden_op or plan.op)
+        why = plan.reason or "no golden data of %s:%d" % (plan.golden_op, plan.golden_index or 0)
+        hint = "; did you mean %s?" % near[0] if near and not self._graph else ""
+        cause = GOLDEN_MISSING if plan.golden_op is not None else ""
+        return refuse(row.but(reason=""), why + hint, cause)
 
 
 _JOINING = ("Merge", "StreamMerge")

@@ -352,67 +352,41 @@ class Run:
         with _uncollected():
             return self._finished(program, on_stage)
 
-    # One sequence: all result files are written from the same summary.
     def _finished(self, program: Optional[Mapping[str, Any]], on_stage: OnStage) -> RunResult:
-        from ..diagnosis.exact_summary import EXACT, exact_summary
-        from ..diagnosis.outputs_summary import OUTPUTS, outputs_summary
+        from ..diagnosis.exact_summary import EXACT
+        from ..diagnosis.outputs_summary import OUTPUTS
         from ..diagnosis.run_sentence import run_sentence
-        from ..diagnosis.summary import exit_code, summarise
+        from ..diagnosis.summary import exit_code
         from .result import RunResult
         from .run_status import keep_judgement
 
-        records = overflow_files(self.catalogue) if self.has_overflow_records else []
-        with self.store.transaction():
-            self.notes += note_overflows(self.engine, records)
-        places = self.store.places()
-        ops = self.graphs.op_count(places) if self.graphs else self.store.op_count()
-        if not self._rows_judged:
-            self.judge_rows()
-        assert self.reader is not None
-        seen_graphs = self.graphs.used_at(places)
-        if len(seen_graphs) != len(self.graphs):
-            self.store.set(GRAPHS, [network_document(graph) for graph in seen_graphs])
-        rendering = (self._columns, self._mapping, self.options.metrics, self.engine.rendered_rows)
+        options = self.options
+        places = self._complete_rows()
+        rendering = (self._columns, self._mapping, options.metrics, self.engine.rendered_rows)
         with ResultFiles(self.store, *rendering) as results:
             results.write_tables(on_stage)
-            judged = (
-                self.options.limits,
-                program,
-                self.graphs,
-                self.options.allow_missing,
-                self.reader,
-            )
-            summary = summarise(
-                results.rows, ops, *judged, self.unmatched, self.steps_without_golden, results.whole
-            )
-            if self.options.exact:
-                summary = exact_summary(
-                    summary, results.rows, self.options.limits, self.graphs, results.whole
-                )
-            elif self.options.outputs is not None:
-                summary = outputs_summary(summary)
+            summary = self._summary(results, places, program)
             named = {one.place for one in (summary.first, *summary.suspects) if one is not None}
             self.store.set(COMPUTED, self.recomputation().stored(named))
             summary = self._with_overlaps(summary)
-            forgiving = {"allow_missing": self.options.allow_missing, "strict": self.options.strict}
             sentence = run_sentence(summary, self.unmatched)
-            without_counterpart = {
-                "unmatched": self.unmatched,
-                "steps_without_golden": self.steps_without_golden,
-            }
-            code = exit_code(summary, strict=self.options.strict)
+            code = exit_code(summary, strict=options.strict)
             remarks = (
                 tuple(dict.fromkeys([*self.notes, *self.recomputation().notes])),
                 tuple(self.left_out),
             )
-            comparison = (
-                EXACT if self.options.exact else "" if self.options.outputs is None else OUTPUTS
-            )
-            how = {**forgiving, **without_counterpart, "comparison": comparison}
+            comparison = EXACT if options.exact else "" if options.outputs is None else OUTPUTS
+            how = {
+                "allow_missing": options.allow_missing,
+                "strict": options.strict,
+                "unmatched": self.unmatched,
+                "steps_without_golden": self.steps_without_golden,
+                "comparison": comparison,
+            }
             keep_judgement(self.store, how, summary, code, sentence, *remarks)
-            files = results.finish(summary, self.options.limits, comparison)
+            files = results.finish(summary, options.limits, comparison)
         return RunResult(
-            self.options,
+            options,
             summary,
             code,
             sentence,
@@ -421,6 +395,47 @@ class Run:
             results.shown,
             results.places,
         )
+
+    def _complete_rows(self) -> List[Place]:
+        """Store what belongs to the rows once all are there (overflows, verdicts, networks); return
+        their places.
+        """
+        records = overflow_files(self.catalogue) if self.has_overflow_records else []
+        with self.store.transaction():
+            self.notes += note_overflows(self.engine, records)
+        if not self._rows_judged:
+            self.judge_rows()
+        places = self.store.places()
+        seen_graphs = self.graphs.used_at(places)
+        if len(seen_graphs) != len(self.graphs):
+            self.store.set(GRAPHS, [network_document(graph) for graph in seen_graphs])
+        return places
+
+    def _summary(
+        self, results: ResultFiles, places: List[Place], program: Optional[Mapping[str, Any]]
+    ) -> Summary:
+        """Judge the run by its rows."""
+        from ..diagnosis.exact_summary import exact_summary
+        from ..diagnosis.outputs_summary import outputs_summary
+        from ..diagnosis.summary import summarise
+
+        options = self.options
+        assert self.reader is not None
+        summary = summarise(
+            results.rows,
+            self.graphs.op_count(places) if self.graphs else self.store.op_count(),
+            options.limits,
+            program,
+            self.graphs,
+            options.allow_missing,
+            self.reader,
+            self.unmatched,
+            self.steps_without_golden,
+            results.whole,
+        )
+        if options.exact:
+            return exact_summary(summary, results.rows, options.limits, self.graphs, results.whole)
+        return summary if options.outputs is None else outputs_summary(summary)
 
     def _with_overlaps(self, summary: Summary) -> Summary:
         if not self.options.check_addresses:

@@ -25,7 +25,17 @@ from .job_routes import JobRoutes
 from .job_runner import JobRunner
 from .merge_metrics_routes import MergeMetricsRoutes
 from .root_folders import Roots
-from .routes import general_endpoints, job_endpoints, page_endpoints, run_endpoints
+from .routes import (
+    file_endpoints,
+    general_endpoints,
+    graph_endpoints,
+    job_endpoints,
+    live_endpoints,
+    merge_endpoints,
+    page_endpoints,
+    run_endpoints,
+    submitting_endpoints,
+)
 from .run_fields import RunIndex
 from .run_routes import RunRoutes
 from .runs import Runs
@@ -78,17 +88,16 @@ def make_service(
         job_runner.on_end = runs.look_again
     tails = Tails(run_index)
     general = HealthAndLoginRoutes(access, runs, run_index, job_runner)
+    jobs = JobRoutes(job_runner, runs, access.prefix)
     endpoints = [
         *general_endpoints(general),
-        *run_endpoints(
-            RunRoutes(runs, run_index, commands),
-            MergeMetricsRoutes(runs),
-            EventRoutes(runs, tails, access),
-            GraphRoutes(runs, run_index),
-            FileRoutes(runs),
-            DiffRoutes(runs, access.prefix),
-        ),
-        *job_endpoints(JobRoutes(job_runner, runs, access.prefix), read_only),
+        *run_endpoints(RunRoutes(runs, run_index, commands)),
+        *merge_endpoints(MergeMetricsRoutes(runs)),
+        *live_endpoints(EventRoutes(runs, tails, access)),
+        *graph_endpoints(GraphRoutes(runs, run_index)),
+        *file_endpoints(FileRoutes(runs), DiffRoutes(runs, access.prefix)),
+        *job_endpoints(jobs),
+        *([] if read_only else submitting_endpoints(jobs)),
         *page_endpoints(access.prefix),
     ]
     handlers: Any = {

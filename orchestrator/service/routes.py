@@ -104,16 +104,8 @@ def general_endpoints(general: HealthAndLoginRoutes) -> List[Endpoint]:
     ]
 
 
-# One table, however long: each entry is one endpoint.
-def run_endpoints(
-    runs: RunRoutes,
-    merges: MergeMetricsRoutes,
-    events: EventRoutes,
-    graphs: GraphRoutes,
-    files: FileRoutes,
-    diff: DiffRoutes,
-) -> List[Endpoint]:
-    """Return the endpoints of runs."""
+def run_endpoints(runs: RunRoutes) -> List[Endpoint]:
+    """Return the endpoints of runs and their rows."""
     return [
         Endpoint(
             "get",
@@ -158,6 +150,12 @@ def run_endpoints(
             object_of(rows=list_of(ref_to("Row")), last_id=COUNT),
             (("after", COUNT, "Only rows with a higher id."), *_PAGE),
         ),
+    ]
+
+
+def merge_endpoints(merges: MergeMetricsRoutes) -> List[Endpoint]:
+    """Return the endpoints that only merged runs have."""
+    return [
         Endpoint(
             "get",
             "/api/v1/runs/{run}/steps",
@@ -176,6 +174,12 @@ def run_endpoints(
             "step over all devices, as pages draw it.",
             object_of(metric=or_null(TEXT), models=list_of(_DRAWN)),
         ),
+    ]
+
+
+def live_endpoints(events: EventRoutes) -> List[Endpoint]:
+    """Return the endpoint that sends what happens while a run goes on."""
+    return [
         Endpoint(
             "get",
             "/api/v1/runs/{run}/events",
@@ -189,6 +193,12 @@ def run_endpoints(
             ),
             headers=(("Last-Event-ID", "The id of the last row that the client saw."),),
         ),
+    ]
+
+
+def graph_endpoints(graphs: GraphRoutes) -> List[Endpoint]:
+    """Return the endpoint of the networks of a run."""
+    return [
         Endpoint(
             "get",
             "/api/v1/runs/{run}/graphs",
@@ -202,6 +212,12 @@ def run_endpoints(
                 )
             ),
         ),
+    ]
+
+
+def file_endpoints(files: FileRoutes, diff: DiffRoutes) -> List[Endpoint]:
+    """Return the endpoints of a run's files, and of the page that compares two runs."""
+    return [
         Endpoint(
             "get",
             "/api/v1/runs/{run}/files",
@@ -221,10 +237,9 @@ def run_endpoints(
     ]
 
 
-# One table, however long: each entry is one endpoint.
-def job_endpoints(jobs: JobRoutes, read_only: bool) -> List[Endpoint]:
-    """Return the endpoints of jobs; a read-only service accepts none."""
-    endpoints = [
+def job_endpoints(jobs: JobRoutes) -> List[Endpoint]:
+    """Return the endpoints of the jobs that there are."""
+    return [
         Endpoint(
             "get",
             "/api/v1/jobs",
@@ -257,34 +272,33 @@ def job_endpoints(jobs: JobRoutes, read_only: bool) -> List[Endpoint]:
             "text/plain",
         ),
     ]
-    return (
-        endpoints
-        if read_only
-        else [
-            *endpoints,
-            Endpoint(
-                "post",
-                "/api/v1/runs",
-                jobs.submit,
-                "Put a command into the queue.",
-                ref_to("Job"),
-                body=ref_to("JobRequest"),
-                status=202,
-                role=SUBMIT,
-                headers=_BY_COOKIE,
-            ),
-            Endpoint(
-                "post",
-                _JOB_PATH + "/cancel",
-                jobs.cancel,
-                "End a job, or have it not begin; one that has ended stays as it is.",
-                ref_to("Job"),
-                status=202,
-                role=SUBMIT,
-                headers=_BY_COOKIE,
-            ),
-        ]
-    )
+
+
+def submitting_endpoints(jobs: JobRoutes) -> List[Endpoint]:
+    """Return the endpoints that submit and end jobs, which a read-only service does not have."""
+    return [
+        Endpoint(
+            "post",
+            "/api/v1/runs",
+            jobs.submit,
+            "Put a command into the queue.",
+            ref_to("Job"),
+            body=ref_to("JobRequest"),
+            status=202,
+            role=SUBMIT,
+            headers=_BY_COOKIE,
+        ),
+        Endpoint(
+            "post",
+            _JOB_PATH + "/cancel",
+            jobs.cancel,
+            "End a job, or have it not begin; one that has ended stays as it is.",
+            ref_to("Job"),
+            status=202,
+            role=SUBMIT,
+            headers=_BY_COOKIE,
+        ),
+    ]
 
 
 def page_endpoints(prefix: str) -> List[Endpoint]:

@@ -205,7 +205,6 @@ def _refuse_other_dumps(original: Original, om: Optional[ModelGraph], dumps: Run
         )
 
 
-# One function: the steps of an export in order, each with the results of the steps before.
 def make_plan(
     options: SubmodelOptions, sources: Sources, search: Optional[Dict[str, Any]] = None
 ) -> Plan:
@@ -240,27 +239,8 @@ def make_plan(
     if _lacks_weights(original, cut, sources.weights):
         notes.append("no file of weights: dump.caffemodel is not written")
     spanning = [] if ops is None else ops.spanning(core, along, starts, ends)
-    known = Borders(
-        original.shapes(),
-        ops,
-        sources.dumps,
-        sources.golden,
-        options.inputs,
-        options.shapes,
-        "float32" if original.kind == "caffe" else "",
-        original.dims if isinstance(original, OnnxOriginal) else lambda tensor: None,
-    )
+    known = _known_borders(options, sources)
     borders = known.of(cut, options.input_from or TARGET)
-    gathered = Collection()
-    if sources.dumps is not None:
-        gather_dumps(gathered, original, cut, core, sources.dumps, ops)
-    if sources.golden is not None:
-        gather_goldens(gathered, original, cut, core, sources.golden)
-    files = input_files(borders, options.bin)
-    first, last = (
-        [original.names[number] for number in starts],
-        [original.names[number] for number in ends],
-    )
     plan = Plan(
         original,
         sources.om,
@@ -268,13 +248,13 @@ def make_plan(
         sources.weights,
         cut,
         core,
-        first,
-        last,
+        [original.names[number] for number in starts],
+        [original.names[number] for number in ends],
         names,
         borders,
         spanning,
-        gathered,
-        files,
+        _gathered(sources, cut, core),
+        input_files(borders, options.bin),
         warnings,
         notes,
     )
@@ -284,6 +264,30 @@ def make_plan(
     _missing_inputs(plan, sources)
     plan.warnings += _warnings(plan, sources, options)
     return plan
+
+
+def _known_borders(options: SubmodelOptions, sources: Sources) -> Borders:
+    original = sources.original
+    return Borders(
+        original.shapes(),
+        sources.ops,
+        sources.dumps,
+        sources.golden,
+        options.inputs,
+        options.shapes,
+        "float32" if original.kind == "caffe" else "",
+        original.dims if isinstance(original, OnnxOriginal) else lambda tensor: None,
+    )
+
+
+def _gathered(sources: Sources, cut: Cut, core: Set[int]) -> Collection:
+    """Return the recorded files of a cut's own nodes."""
+    gathered = Collection()
+    if sources.dumps is not None:
+        gather_dumps(gathered, sources.original, cut, core, sources.dumps, sources.ops)
+    if sources.golden is not None:
+        gather_goldens(gathered, sources.original, cut, core, sources.golden)
+    return gathered
 
 
 def _require_ends_and_sources(options: SubmodelOptions, sources: Sources) -> None:

@@ -102,50 +102,47 @@ def _permuted(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
             and fits
             and helps_most((x - y[near])[moved_there], (x - y)[moved_there], d.noise)
         ):
-            rolled = _rolled(other)
-            if rolled and len(other) < size:
-                sentence = (
-                    "indices %d to %d of axis %s hold the golden's values shifted by %+d within "
-                    "them"
-                )
-                sentence %= (moved_there[0], moved_there[-1], letters[axis], rolled)
-                within = "the target holds the golden's values shifted along it"
-                part = [moved_there[0], moved_there[-1]]
-                return Finding(
-                    "shift",
-                    share,
-                    sentence,
-                    {"axis": letters[axis], "part": part, "within": within},
-                )
-            shown = ", ".join("%d holds %d" % pair for pair in other[:4]) + (
-                " …" if len(other) > 4 else ""
-            )
-            if len(other) <= size // _SMALL_PART and not {source for _, source in other} & set(
-                moved_there
-            ):
-                # What they hold still stands in its own place too.
-                sentence = "%d of %d indices of axis %s hold the values of others: %s" % (
-                    len(other),
-                    size,
-                    letters[axis],
-                    shown,
-                )
-                return Finding(
-                    "region", share, sentence, {"axis": letters[axis], "indices": moved_there}
-                )
-            sentence = "%d of %d indices of axis %s are exchanged: %s" % (
-                len(other),
-                size,
-                letters[axis],
-                shown,
-            )
-            return Finding(
-                "channel-permutation",
-                share,
-                sentence,
-                {"axis": letters[axis], "from": [int(index) for index in near]},
-            )
+            return _permutation_finding(near, other, letters[axis], share)
     return None
+
+
+def _permutation_finding(
+    near: Sequence[int], other: Sequence[Tuple[int, int]], axis: str, share: float
+) -> Finding:
+    """Say how the indices of an axis changed places.
+
+    Parameters
+    ----------
+    near
+        For each index of x the index of y whose values it holds.
+    other
+        Of these the pairs of different indices.
+    """
+    size = len(near)
+    moved_there = [index for index, _ in other]
+    rolled = _rolled(other)
+    if rolled and len(other) < size:
+        part = [moved_there[0], moved_there[-1]]
+        sentence = "indices %d to %d of axis %s hold the golden's values shifted by %+d within them"
+        within = "the target holds the golden's values shifted along it"
+        return Finding(
+            "shift",
+            share,
+            sentence % (*part, axis, rolled),
+            {"axis": axis, "part": part, "within": within},
+        )
+    shown = ", ".join("%d holds %d" % pair for pair in other[:4]) + (" …" if len(other) > 4 else "")
+    counted = (len(other), size, axis, shown)
+    if len(other) <= size // _SMALL_PART and not {source for _, source in other} & set(moved_there):
+        # What they hold still stands in its own place too.
+        sentence = "%d of %d indices of axis %s hold the values of others: %s" % counted
+        return Finding("region", share, sentence, {"axis": axis, "indices": moved_there})
+    return Finding(
+        "channel-permutation",
+        share,
+        "%d of %d indices of axis %s are exchanged: %s" % counted,
+        {"axis": axis, "from": [int(index) for index in near]},
+    )
 
 
 def _rolled(other: Sequence[Tuple[int, int]]) -> int:

@@ -5,7 +5,19 @@ fused and inserted ops.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import (
+    Any,
+    Collection,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 import numpy as np
 
@@ -138,35 +150,23 @@ class CompiledNetwork:
         """Yield the ops in the order in which they run."""
         network, build = self.network, self.build
         taken: Set[int] = set()
-        readers: Dict[Value, List[int]] = {}
         order = [
             number
             for number in network.order
             if not network.is_constant(number) and (number, 0) not in self._aliases
         ]
-        for number in order:
-            for value in dict.fromkeys(
-                self.base(value) for value in network.original.graph.sources[number]
-            ):
-                readers.setdefault(value, []).append(number)
+        readers = self._readers(order)
         kept = {self.base(value) for value in network.outputs}
 
-        def only_reader(number: int, kinds: Any) -> Optional[int]:
-            numbers = readers.get((number, 0), [])
-            if (
-                len(numbers) != 1
-                or (number, 0) in kept
-                or network.type(numbers[0]) not in kinds
-                or numbers[0] in taken
-            ):
+        def only_reader(number: int, kinds: Collection[str]) -> Optional[int]:
+            if (number, 0) in kept:
                 return None
-            data = [self.base(value) for value in network.original.graph.sources[numbers[0]]]
-            others = [
-                value
-                for value in data
-                if value != (number, 0) and value[0] != -2 and not network.is_constant(value[0])
-            ]
-            return numbers[0] if not others and data and data[0] == (number, 0) else None
+            reader = self._only_reader(number, readers)
+            return (
+                None
+                if reader is None or reader in taken or network.type(reader) not in kinds
+                else reader
+            )
 
         groups = []
         for number in order:
@@ -189,6 +189,34 @@ class CompiledNetwork:
             groups.append(Group(tuple(members), name + self.suffix, ir_type(network.dialect, kind)))
         places = {number: place for place, number in enumerate(network.order)}
         yield from sorted(groups, key=lambda group: places[group.numbers[-1]])
+
+    def _readers(self, order: Sequence[int]) -> Dict[Value, List[int]]:
+        """Return by value the numbers of the nodes that read it."""
+        readers: Dict[Value, List[int]] = {}
+        for number in order:
+            for value in dict.fromkeys(self._data(number)):
+                readers.setdefault(value, []).append(number)
+        return readers
+
+    def _only_reader(self, number: int, readers: Mapping[Value, Sequence[int]]) -> Optional[int]:
+        """Return the only node that reads a node's first output, if that is the node's first input
+        and all others are constants.
+        """
+        value = (number, 0)
+        numbers = readers.get(value, ())
+        if len(numbers) != 1:
+            return None
+        data = self._data(numbers[0])
+        others = [
+            other
+            for other in data
+            if other != value and other[0] != -2 and not self.network.is_constant(other[0])
+        ]
+        return numbers[0] if not others and data[0] == value else None
+
+    def _data(self, number: int) -> List[Value]:
+        """Return what a node reads, as values of the device."""
+        return [self.base(value) for value in self.network.original.graph.sources[number]]
 
 
 class _Running:

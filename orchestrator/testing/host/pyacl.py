@@ -12,7 +12,7 @@ import ctypes
 import json
 import os
 import types
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -504,13 +504,28 @@ class Acl:
                 "the shapes of the inputs are not told, or are outside of what the model was "
                 "made for",
             )
+        feeds, code = self._feeds(loaded, given, shapes)
+        if code != SUCCESS:
+            return code
+        try:
+            ran = loaded.run(feeds)
+        except AtcError as error:
+            return self._failed(507011, str(error))
+        self._dumping.write(ran.model, self._device or 0, model)
+        code = self._write_outputs(ran.outputs, results)
+        if code == SUCCESS and model in self._descs:
+            self._descs[model].shapes = [tuple(array.shape) for _, array in ran.outputs]
+        return code
+
+    def _feeds(
+        self, loaded: Loaded, given: Dataset, shapes: Mapping[str, Tuple[int, ...]]
+    ) -> Tuple[Dict[str, Array], int]:
+        """Return the inputs of a model as they are in a dataset's buffers."""
         feeds: Dict[str, Array] = {}
-        if len(given.buffers) != len(loaded.inputs) + self._has_gears(loaded):
-            text = "the model has %d inputs, the dataset %d" % (
-                len(loaded.inputs) + self._has_gears(loaded),
-                len(given.buffers),
-            )
-            return self._failed(GE_PARAM_INVALID, text)
+        expected = len(loaded.inputs) + self._has_gears(loaded)
+        if len(given.buffers) != expected:
+            text = "the model has %d inputs, the dataset %d" % (expected, len(given.buffers))
+            return {}, self._failed(GE_PARAM_INVALID, text)
         for tensor, number in zip(loaded.inputs, given.buffers):
             buffer = self._things.get(number, Buffer)
             size = _bytes(tensor, shapes[tensor.name]) + 32 * self.host.has("wrong-input-size")
@@ -520,16 +535,15 @@ class Acl:
                     buffer.size,
                     size,
                 )
-                return self._failed(
+                return {}, self._failed(
                     GE_PARAM_INVALID if loaded.dynamic is None else GE_DYNAMIC_LENGTH, text
                 )
             feeds[tensor.name] = _read(buffer.address, tensor, shapes[tensor.name])
-        try:
-            ran = loaded.run(feeds)
-        except AtcError as error:
-            return self._failed(507011, str(error))
-        self._dumping.write(ran.model, self._device or 0, model)
-        for (name, array), number in zip(ran.outputs, results.buffers):
+        return feeds, SUCCESS
+
+    def _write_outputs(self, outputs: Sequence[Tuple[str, Array]], results: Dataset) -> int:
+        """Copy the outputs of a model into a dataset's buffers."""
+        for (name, array), number in zip(outputs, results.buffers):
             buffer = self._things.get(number, Buffer)
             data = np.ascontiguousarray(array)
             if buffer.size < data.nbytes:
@@ -540,10 +554,8 @@ class Acl:
             ctypes.memmove(buffer.address, data.ctypes.data, data.nbytes)
         results.descs = {
             n: TensorDesc(DATA_TYPES[str(array.dtype)], list(array.shape))
-            for n, (_, array) in enumerate(ran.outputs)
+            for n, (_, array) in enumerate(outputs)
         }
-        if model in self._descs:
-            self._descs[model].shapes = [tuple(array.shape) for _, array in ran.outputs]
         return SUCCESS
 
     def _forgotten(self, number: int) -> int:
