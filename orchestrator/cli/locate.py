@@ -39,10 +39,12 @@ from .printing import (
     print_json,
     put_escaped,
     put_line,
+    put_wrapped,
     say,
     say_escaped,
 )
 from .shell_words import shell_lines, shell_word
+from .watch_display import FINAL_ROWS_ONLY
 
 _RAISING = tuple(mode for mode in CURES if mode != NPU)
 _UNTIL = ("inputs", "golden", "run")
@@ -270,7 +272,7 @@ def locate(arguments: _Arguments) -> int:
     messages = _Messages(arguments.quiet, arguments.output_format == "json")
     if arguments.dry_run:
         with tempfile.TemporaryDirectory(prefix="goldwatch-locate-") as folder:
-            return _show_plan(request, folder, messages, arguments.force)
+            return _show_plan(arguments, request, folder, messages)
     existed = os.path.isdir(out)
     os.makedirs(out, exist_ok=True)
     try:
@@ -376,43 +378,52 @@ def _planned(request: Request, steps: Steps, out: str) -> Plan:
     return make_plan(request, make_json)
 
 
-def _show_plan(request: Request, folder: str, messages: "_Messages", force: bool) -> int:
+def _show_plan(arguments: _Arguments, request: Request, folder: str, messages: "_Messages") -> int:
     """Print the plan and its commands without running them; raises as the search does."""
     quiet = _Messages(True, False)
     plan = _planned(request, Steps(folder, quiet.step), folder)
-    search = Search(plan, Steps(folder, quiet.step), quiet.execute, quiet.line)
-    commands = (
+    steps = Steps(request.out, quiet.step, arguments.force, arguments.again)
+    search = Search(plan, steps, quiet.execute, quiet.line)
+    planned = (
         []
         if plan.problems
-        else [list(step.command) for case in plan.cases for step in search.all_steps(case)]
+        else [entry for case in plan.cases for entry in search.planned_steps(case)]
     )
+    commands = [(list(step.command), was_done) for step, was_done in planned]
     if plan.atc is not None and plan.made_json and plan.offline is not None:
-        commands.insert(0, plan.atc.json_command(request.om, os.path.join(request.out, JSON)))
-    temporary = os.path.join(folder, "")
+        json_path = os.path.join(request.out, JSON)
+        was_made = steps.outcome("model") is not None and os.path.isfile(json_path)
+        commands.insert(0, (plan.atc.json_command(request.om, json_path), was_made))
+    temporary, out = os.path.join(folder, ""), os.path.join(request.out, "")
     commands = [
-        [word.replace(temporary, os.path.join(request.out, "")) for word in words]
-        for words in commands
+        ([word.replace(temporary, out) for word in words], was_done) for words, was_done in commands
     ]
-    steps = Steps(request.out, quiet.step, force)
+    lines = [line.replace(temporary, out) for line in plan.lines()]
     if messages.as_json:
         plan.refuse()
-        Search(plan, steps, quiet.execute, quiet.line).refuse_others()
-        lines = [line.replace(temporary, os.path.join(request.out, "")) for line in plan.lines()]
-        print_json({"plan": lines, "steps": [{"command": words} for words in commands]})
+        search.refuse_others()
+        known = [{"command": words, "done": was_done} for words, was_done in commands]
+        print_json({"plan": lines, "steps": known})
         return EXIT_PASS
-    for line in plan.lines():
-        put_line(line.replace(temporary, os.path.join(request.out, "")))
-    for words in commands:
-        put_escaped(
-            shell_lines(
-                "$ " + shell_word(words[0]),
-                [shell_word(word) for word in words[1:]],
-                columns_of(sys.stdout) or 10**9,
-            )
-        )
+    for line in lines:
+        put_line(line)
+    for words, was_done in commands:
+        put_escaped(_command_lines(words, was_done, sys.stdout))
     messages.refuse(plan)
-    Search(plan, steps, quiet.execute, quiet.line).refuse_others()
+    search.refuse_others()
+    if any(was_done for step, was_done in planned if step.on_device):
+        rest = "nothing is run" if all(was_done for _, was_done in planned) else "it is taken"
+        put_wrapped(
+            "the om was run before, and its result is in %s: %s; --again runs it anew"
+            % (request.out, rest)
+        )
     return EXIT_PASS
+
+
+def _command_lines(words: Sequence[str], was_done: bool, stream: TextIO) -> List[str]:
+    """Return the lines of a step's command: to be run, or done before."""
+    head = ("done: " if was_done else "$ ") + shell_word(words[0])
+    return shell_lines(head, [shell_word(word) for word in words[1:]], columns_of(stream) or 10**9)
 
 
 class _Messages:
@@ -457,14 +468,7 @@ class _Messages:
     def step(self, command: Sequence[str], is_done: bool) -> None:
         """Print a step's command before it runs, or that it ran before."""
         if not self.quiet:
-            words = [shell_word(word) for word in command]
-            say_escaped(
-                shell_lines(
-                    ("done: " if is_done else "$ ") + words[0],
-                    words[1:],
-                    columns_of(sys.stderr) or 10**9,
-                )
-            )
+            say_escaped(_command_lines(command, is_done, sys.stderr))
 
     def execute(self, words: Sequence[str]) -> int:
         """Run a command of goldwatch; only the comparison of the dumps may print on stdout."""
@@ -481,7 +485,9 @@ class _Messages:
         with _stdout(None if silent else sys.stdout if runs else sys.stderr), _program_stderr(
             self.quiet
         ):
-            code = goldwatch.main(args=words, prog_name="goldwatch", standalone_mode=False)
+            code = goldwatch.main(
+                args=words, prog_name="goldwatch", standalone_mode=False, obj=FINAL_ROWS_ONLY
+            )
         return code if isinstance(code, int) else EXIT_PASS
 
 

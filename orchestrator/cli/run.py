@@ -52,7 +52,7 @@ from .report_options import (
 )
 from .result_text import print_end, print_found
 from .watch import WaitingArguments, print_deleted, watch_options
-from .watch_display import LiveDisplay, stop
+from .watch_display import FINAL_ROWS_ONLY, LiveDisplay, stop
 
 if TYPE_CHECKING:
     from ..config.dump_plan import DumpPlan
@@ -151,7 +151,7 @@ def run(arguments: RunArguments) -> int:
         replaying = planned_replay(arguments.replay, arguments.model, ".", out)
         find_program(arguments.program)
     with no_earlier_reports(reports, out, arguments.force), LiveDisplay(
-        arguments.quiet
+        arguments.quiet, click.get_current_context().obj == FINAL_ROWS_ONLY
     ) as display, Notify(arguments.notify, "run", out, display.say) as notify:
         make_folder(out)
         prepared = prepare(

@@ -23,6 +23,8 @@ _LEAST_NAME, _LEAST_BESIDE_OPS, _FEWEST_LETTERS = 24, 14, 6
 _LOG_COLUMNS = 200
 _MOST_FAILURES = 20
 """Failing rows that are told one by one on a terminal; the live line counts all."""
+FINAL_ROWS_ONLY = "final rows only"
+"""The context's object where another command runs this one, whose last lines tell what is wrong."""
 
 
 class LiveDisplay:
@@ -32,10 +34,13 @@ class LiveDisplay:
     ----------
     quiet
         Say nothing but warnings.
+    final_rows_only
+        Count failing rows that are provisional in the live line alone.
     """
 
-    def __init__(self, quiet: bool) -> None:
+    def __init__(self, quiet: bool, final_rows_only: bool = False) -> None:
         self.quiet = quiet
+        self._final_rows_only = final_rows_only
         self._pace = Pace(quiet)
         self.terminal = self._pace.terminal
         self._line = False
@@ -101,7 +106,7 @@ class LiveDisplay:
         final
             Nothing that comes later can change it.
         """
-        if row.verdict != FAIL:
+        if row.verdict != FAIL or (self._final_rows_only and not final):
             return
         self._failures += 1
         if not self.terminal or self._failures <= _MOST_FAILURES:

@@ -4,6 +4,7 @@ nothing else of the model.
 
 from __future__ import annotations
 
+import html
 import io
 import json
 import os
@@ -22,6 +23,7 @@ from .narrowing import Narrowed, read_export
 from .search import ACL, DUMP, INPUTS, JSON, OUTPUTS, PAGE, RUN
 
 _TOP = "bundle"
+_TEXTS = (".json", ".html")
 _MODEL_FILES = (
     "dump.prototxt",
     "dump.caffemodel",
@@ -50,18 +52,40 @@ def write_bundle(path: str, cut: Narrowed, offline: OfflineModel, runner: str) -
         fileobj=stream, mode="w", format=tarfile.PAX_FORMAT
     ) as archive:
         for name, file in _files(cut, document):
-            archive.add(file, os.path.join(_TOP, name), recursive=False, filter=_without_owner)
             names.append(name)
+            if name.endswith(_TEXTS):
+                with open(file, "rb") as text_stream:
+                    data = _without_folders(text_stream.read(), cut)
+                _add(archive, name, data, os.stat(file).st_mtime)
+                continue
+            archive.add(file, os.path.join(_TOP, name), recursive=False, filter=_without_owner)
         for name, text in (
             ("versions.json", _versions(offline, runner)),
             ("README.txt", _readme(cut, document)),
         ):
-            data = text.encode("utf-8")
-            entry = tarfile.TarInfo(os.path.join(_TOP, name))
-            entry.size, entry.mode = len(data), 0o644
-            archive.addfile(entry, io.BytesIO(data))
+            _add(archive, name, text.encode("utf-8"))
             names.append(name)
     return names
+
+
+def _add(archive: tarfile.TarFile, name: str, data: bytes, mtime: float = 0) -> None:
+    entry = tarfile.TarInfo(os.path.join(_TOP, name))
+    entry.size, entry.mode, entry.mtime = len(data), 0o644, int(mtime)
+    archive.addfile(entry, io.BytesIO(data))
+
+
+def _without_folders(text: bytes, cut: Narrowed) -> bytes:
+    """Return a text with the paths below the sender's folders as they are in the archive, or below
+    the folder where goldwatch ran.
+    """
+    folders = [folder for path in (cut.located, cut.folder, os.curdir)
+               for folder in (os.path.realpath(path), os.path.abspath(path))]  # fmt: skip
+    for folder in sorted(set(folders) - {os.sep}, key=len, reverse=True):
+        for written in {folder, html.escape(folder), json.dumps(folder)[1:-1]}:
+            whole = re.escape(written.encode("utf-8", "surrogateescape"))
+            text = re.sub(rb"(?<![\w./-])%s/" % whole, b"", text)
+            text = re.sub(rb"(?<![\w./-])%s(?![\w.-])" % whole, b".", text)
+    return text
 
 
 def is_bundle(path: str) -> bool:

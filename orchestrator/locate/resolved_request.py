@@ -36,10 +36,12 @@ from ..launch.atc import Atc, find_atc, toolkit_problem
 from ..launch.prepare_dump_configuration import find_program
 from ..launch.runners import PROGRAM, Runner, find_runners, program
 from ..model.atc_options import SHAPE
-from ..model.graph import load_model
+from ..model.graph import ModelGraph, load_model
 from ..model.offline_model import OfflineModel, read_offline_model
 from ..naming import printable
 from ..processes.pool import default_jobs
+from ..submodel.device_ops import computing_ops, held_nodes
+from ..submodel.read_original import read_original as read_nodes
 from ..text.wording import listed, plural, size_text
 from .input_pairs import InputPair, Paired, named_files, pair_inputs, shown_model
 from .original_model import (
@@ -277,8 +279,10 @@ def make_plan(request: Request, make_json: Make) -> Plan:
         and plan.original is not None
         and (plan.original.kind != OM or plan.golden_om is not None)
     ):
+        graph = load_model(plan.offline.path)
+        _check_kinship(plan, plan.original, graph)
         _find_cases(plan, plan.original, plan.offline, files, combinations)
-        _estimate(plan, plan.offline)
+        _estimate(plan, graph)
     return plan
 
 
@@ -317,6 +321,34 @@ def _check_golden(plan: Plan, golden: str) -> None:
         plan.problems.append(
             Problem(
                 "--golden: there are no golden files in %s" % golden, "leave it out: they are made"
+            )
+        )
+
+
+def _check_kinship(plan: Plan, original: OriginalModel, om: ModelGraph) -> None:
+    """Find whether the om is of another model: where no original name that its ops hold is in
+    MODEL, nothing has golden data. A SavedModel, and a file that only its framework reads, are not
+    looked at, nor golden data that the user has already.
+    """
+    if plan.golden_om is not None:
+        theirs = {
+            name for op in computing_ops(load_model(plan.golden_om.path)) for name in op.originals
+        }
+        held = [name in theirs for op in computing_ops(om) for name in op.originals]
+    elif original.kind in (CAFFE, ONNX, TENSORFLOW) and plan.request.golden is None:
+        try:
+            nodes = read_nodes(original.path)
+        except GoldwatchError:
+            return
+        held = [bool(numbers) for _, found in held_nodes(om, nodes) for numbers in found]
+    else:
+        return
+    if held and not any(held):
+        plan.problems.append(
+            Problem(
+                "OM is of another model: none of the %d original names in %s is in %s"
+                % (len(held), om.path or "its json", original.path),
+                "convert MODEL with atc, and name that om",
             )
         )
 
@@ -558,9 +590,8 @@ def _gears(gears: Sequence[Tuple[int, ...]]) -> str:
     return listed([",".join(map(str, gear)) for gear in gears], 8, "; ")
 
 
-def _estimate(plan: Plan, offline: OfflineModel) -> None:
+def _estimate(plan: Plan, graph: ModelGraph) -> None:
     """Estimate the size of the dump, and how long comparing it takes."""
-    graph = load_model(offline.path)
     size = acl_size({"dump": {"dump_mode": "all", "dump_list": [{}]}}, Models([graph]))
     runs_ = len(plan.cases)
     free = free_bytes(nearest_folder(plan.request.out) or os.curdir)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from ..adapters.manifest import golden_files
 from ..diagnosis.explanations import OTHER_INPUT
@@ -203,6 +203,17 @@ class Search:
         yield self._final(case)
         yield self._page(case)
 
+    def planned_steps(self, case: OmRun) -> Iterator[Tuple[Step, bool]]:
+        """Yield the steps of a case in their order, each with whether it and all before it were
+        done, and need not be done again.
+        """
+        were_done = True
+        for step in self.all_steps(case):
+            if self._named(step) == FINAL and were_done and not self._has_outputs(case):
+                continue
+            were_done = were_done and self.steps.was_done(step)
+            yield step, were_done
+
     def do(self, case: OmRun, until: Optional[str] = None) -> CaseResult:
         """Run the steps of a case that have not been done, up to the one named ``until`` if given.
 
@@ -214,7 +225,7 @@ class Search:
         os.makedirs(self.folder(case), exist_ok=True)
         result = CaseResult(case, self.folder(case), EXIT_PASS)
         for step in self.all_steps(case):
-            name = step.name.rpartition("/")[2]
+            name = self._named(step)
             if name == FINAL and not self._has_outputs(case):
                 continue
             code = self.steps.run(step)
@@ -237,6 +248,11 @@ class Search:
             if name == until or result.was_stopped:
                 return result
         return result
+
+    @staticmethod
+    def _named(step: Step) -> str:
+        """Return what a step is called within its case."""
+        return step.name.rpartition("/")[2]
 
     def _has_outputs(self, case: OmRun) -> bool:
         """Tell whether the final outputs can be compared by themselves; dumps of a second om are no

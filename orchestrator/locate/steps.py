@@ -149,16 +149,9 @@ class Steps:
             reason.
         """
         known = self._state.get(step.name)
-        changes = self._changes(step)
         if not self._did:
             self.refuse_others([step])
-        if (
-            known is not None
-            and known.get("done")
-            and not changes
-            and not (self.again and step.on_device)
-            and all(map(os.path.lexists, [*step.leaves, *step.needs]))
-        ):
+        if known is not None and self.was_done(step):
             self._say(step.command, True)
             return int(known["exit_code"])
         self._did.add(step.name)
@@ -185,6 +178,15 @@ class Steps:
                 ),
             )
         return code
+
+    def was_done(self, step: Step) -> bool:
+        """Tell whether a step was done before and need not be done again."""
+        return (
+            bool(self._state.get(step.name, {}).get("done"))
+            and not self._changes(step)
+            and not (self.again and step.on_device)
+            and all(map(os.path.lexists, [*step.leaves, *step.needs]))
+        )
 
     def _changes(self, step: Step) -> List[str]:
         """Return what has changed since a step was done."""

@@ -51,6 +51,22 @@ class SpanningOp:
     message: str
 
 
+def computing_ops(om: ModelGraph) -> Iterator[OpNode]:
+    """Yield the ops that compute anything: no constants, inputs, and ops that are never dumped."""
+    for op in om.ops:
+        if not (op.type in FIXED_TYPES or op.type in INPUT_TYPES or never_dumps(op.type)):
+            yield op
+
+
+def held_nodes(om: ModelGraph, original: Original) -> Iterator[Tuple[OpNode, List[List[int]]]]:
+    """Yield the :func:`computing_ops`, each with the numbers of the nodes of each original name
+    that it has: none where the original has no such node.
+    """
+    for op in computing_ops(om):
+        # A body of If is a graph of its own in the om; in the original it belongs to its node.
+        yield op, [original.numbers(original.inner.get(name, name)) for name in op.originals]
+
+
 class DeviceOps:
     """The ops of the compiled model by the nodes of the original.
 
@@ -78,13 +94,9 @@ class DeviceOps:
         )
         self._makers: Optional[Dict[Tuple[str, int], List[Output]]] = None
         named = known = 0
-        for op in om.ops:
-            if op.type in FIXED_TYPES or op.type in INPUT_TYPES or never_dumps(op.type):
-                continue
-            # A body of If is a graph of its own in the om; in the original it belongs to its node.
-            held = [original.numbers(original.inner.get(name, name)) for name in op.originals]
+        for op, held in held_nodes(om, original):
             numbers = sorted({number for each in held for number in each})
-            named += len(op.originals)
+            named += len(held)
             known += sum(map(bool, held))
             self._numbers[op.position] = numbers
             for number in numbers:

@@ -38,6 +38,8 @@ def test_one_command_names_the_culprit(place) -> None:
         and "outputs of the network: outside their limits (1 of 1 tensor)" in done.stdout
     )
     assert run_of(place)["suspects"][0]["op"] == "second"
+    # Rows that later ones may still let pass tell nothing beside the last lines.
+    assert "watching " in done.stderr and "provisional" not in done.stderr
     assert (
         (place.folder / "out" / "report.html")
         .read_text(encoding="utf-8")
@@ -84,6 +86,14 @@ def test_a_quiet_search_prints_its_last_lines_alone(place) -> None:
     assert (rest, again.stderr) == (done.stdout, "")
     assert told.startswith("result of 20")
     assert told.endswith(": the om was not run again; --again runs it anew")
+    # A dry run tells what is there, and what would be run.
+    for more, left in (([], []), (["--again"], ["run", "compare", "report"])):
+        dry = place.locate("model.onnx", "model.om", "-o", "out", "--dry-run", *more)
+        lines = dry.stdout.splitlines()
+        marked = [line.split()[:3] for line in lines if line.startswith(("$ ", "done: "))]
+        assert len(marked) == 7 and [words[2] for words in marked if words[0] == "$"] == left
+        there = "the om was run before, and its result is in out: nothing is run; --again runs it"
+        assert (there in lines[-1]) == (not more), dry.stdout
 
 
 def test_the_last_line_about_an_om_that_does_not_load_is_the_runners_error(place) -> None:
@@ -408,7 +418,8 @@ def test_weights_between_model_and_om_are_told_where_they_belong(place, resblock
     assert told in " ".join(done.stderr.split()), done.stderr
 
 
-def test_an_om_of_another_model_is_not_called_a_failed_run(place) -> None:
+def other_model(place):
+    """The same network as ``other.onnx``, all its names others."""
     model = onnx.load(str(place.folder / "model.onnx"))
     renamed = {name: "other_" + name for name in ("a", "b", "y")}
     for node in model.graph.node:
@@ -417,7 +428,28 @@ def test_an_om_of_another_model_is_not_called_a_failed_run(place) -> None:
         node.output[:] = [renamed[name] for name in node.output]
     model.graph.output[0].name = renamed["y"]
     onnx.save(model, str(place.folder / "other.onnx"))
-    done = place.locate("other.onnx", "model.om", "-o", "out")
+
+
+def test_an_om_of_another_model_is_refused_before_anything_runs(place) -> None:
+    other_model(place)
+    words = ["other.onnx", "model.om", "-o", "out"]
+    for done in (place.locate(*words), place.locate(*words, "--dry-run")):
+        assert done.returncode == 4, done.stdout
+        assert "OM is of another model: none of the " in done.stderr
+        assert "is in other.onnx" in done.stderr and "convert MODEL with atc" in done.stderr
+    assert sorted(os.listdir(str(place.folder / "out"))) == ["locate.json", "model.json"]
+    place.atc("other.onnx", "other.om")
+    done = place.locate("other.om", "model.om", "-o", "oms", "--dry-run")
+    assert done.returncode == 4 and "is in other.om" in done.stderr, done.stderr
+
+
+def test_golden_data_of_another_model_do_not_make_the_run_a_failed_one(place) -> None:
+    other_model(place)
+    np.save(str(place.folder / "x.npy"), np.ones((2, 32), np.float32))
+    made = place.start("golden", "onnx", "dump", "other.onnx", "-i", "x=x.npy", "-o", "golden")
+    assert made.wait(timeout=300) == 0
+    words = ["model.onnx", "model.om", "-i", "x=x.npy", "--golden", "golden", "-o", "out"]
+    done = place.locate(*words)
     assert done.returncode == 4, done.stdout
     assert "the outputs of the network could not be compared" in done.stderr
     assert "is OM made of MODEL?" in done.stderr and "program.log" not in done.stderr
@@ -556,6 +588,11 @@ def test_the_smallest_failing_part_is_found_and_bundled(place) -> None:
         each.name for each in part.graph.initializer
     ] == ["second_weights"]
     assert not [name for name, text in texts.items() if b"first_weights" in text or b"relu" in text]
+    # Nor of the sender's folders.
+    folder = str(place.folder).encode()
+    assert not [name for name, text in texts.items() if folder in text]
+    assert json.loads(texts["bundle/acl.json"].decode())["dump"]["dump_path"] == "dump"
+    assert b"goldwatch compare-op dump/" in texts["bundle/report.html"]
     assert json.loads(texts["bundle/versions.json"].decode())["soc_version"] == "Ascend310P3"
     # Who gets it sees the same, with the command that the README tells.
     line = next(
