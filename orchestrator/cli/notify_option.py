@@ -14,7 +14,7 @@ from ..interrupts import caused_by_interrupt
 from ..metrics.row import FAIL, Row
 from ..reports.row_json import row_document
 from ..run.result import RunResult
-from ..store.rowsql import plain_tree
+from ..store.json_numbers import plain_tree
 from ..url_notifier import DIVERGENCE, END, Notifier, check_url, notification
 
 notify_option = click.option(

@@ -17,10 +17,10 @@ from ..run.progress import OnProgress
 from ..run.rows_at_the_end import left_out_notes
 from ..run.target_file import EARLIER, GROWING, HELD, NOTHING, PLANNED, TargetFile
 from ..run.whole_run import Run
+from ..store.facts_and_events import FileRecord
 from ..store.row_schema import COLUMNS, from_sql_text
+from ..store.row_sql import row_key
 from ..store.row_transfer import packed, unpacked
-from ..store.rowsql import row_key
-from ..store.small_tables import FileRecord
 from .address import ClusterAddress
 from .checked_connection import Connection, connected
 from .dispatch import Compared, Dispatcher, Lost

@@ -20,7 +20,7 @@ from ..run.engine import Engine
 from ..run.golden_files import Goldens
 from ..run.run_status import stored_options
 from ..run.workers import Workers
-from ..store.hosts import host_summaries
+from ..store.host_facts import host_summaries
 from ..store.store import RunStore
 
 

@@ -37,7 +37,7 @@ from ..metrics.row import FAIL, METRICS, PASS, Row
 from ..metrics.worst_slice import MASK
 from ..naming import shortened_file_name
 from ..reports.row_json import row_document
-from ..store.rowsql import plain_tree
+from ..store.json_numbers import plain_tree
 from ..tensors.geometry import Geometry
 from ..tensors.golden_order_windows import ordered_windows
 from ..tensors.layout_axes import Layout, layout_of, plain_letters

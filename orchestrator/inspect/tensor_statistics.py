@@ -9,7 +9,7 @@ import numpy as np
 
 from ..element_types import element_count
 from ..errors import NotComparable
-from ..store.rowsql import plain_number
+from ..store.json_numbers import plain_number
 from ..tensors.dtypes import Array, DType
 from ..tensors.layout_conversion import original_array
 from ..tensors.tensor import Tensor

@@ -7,9 +7,9 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ..dumps.place import Place
-from ..store.hosts import COMPUTED, HOST_SUMMARIES, JUDGED_BY, PLACE
+from ..store.host_facts import COMPUTED, HOST_SUMMARIES, JUDGED_BY, PLACE
 from ..store.row_schema import from_sql_text
-from ..store.rowsql import row_key
+from ..store.row_sql import row_key
 from ..store.stored_networks import GRAPHS, SUMMARY
 from .host_run_reader import FINISHED, WAITING, Source, Unreadable
 from .merged_store import Merged

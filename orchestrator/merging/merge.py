@@ -26,7 +26,7 @@ from ..run.progress import OnStage
 from ..run.result import RunResult
 from ..run.run_status import keep_judgement, stored_options
 from ..run.verdict_over_hosts import judge_hosts
-from ..store.rowsql import row_key
+from ..store.row_sql import row_key
 from ..store.store import RunStore
 from ..text.wording import listed, plural
 from .host_run_reader import (

@@ -14,13 +14,13 @@ from ..diagnosis.row_digest import execution_key
 from ..dumps.place import Place, name_order
 from ..errors import FormatError
 from ..metrics.row import FAIL, NOT_COMPARED, NOTHING_FINITE, PASS, VERDICTS, Row
-from ..store.hosts import HOSTS
+from ..store.host_facts import HOSTS
 from ..store.row_schema import COLUMNS, from_sql_text, to_sql_text
-from ..store.rowsql import checksum, row_key
+from ..store.row_sql import checksum, row_key
 from ..store.store import RunStore
+from .host_place_table import PlaceTable
 from .host_run_reader import NOT_PASSED, Ids, Read, Reader, Source
 from .metrics_over_devices import METRICS, Gathered
-from .place_counts import PlaceTable
 
 _AT = {name: number for number, name in enumerate(COLUMNS)}
 _PLACE = slice(_AT["time"], _AT["step"] + 1)

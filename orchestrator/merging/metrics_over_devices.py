@@ -22,8 +22,9 @@ from typing import (
 
 from ..judging.limits import LARGER, natural_comparison
 from ..metrics.row import MEASURES
+from ..store.json_numbers import NON_FINITE, plain_number
 from ..store.row_schema import SqlValue, from_sql_text, to_sql_text
-from ..store.rowsql import NON_FINITE, checksum, plain_number
+from ..store.row_sql import checksum
 
 METRICS = tuple(name for name in MEASURES if name != "StandardDeviation")
 

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..naming import printable
-from ..store.rowsql import plain_number
+from ..store.json_numbers import plain_number
 from ..store.store import RunStore
 from .read_page_model import OM, PageModel
 

@@ -16,7 +16,7 @@ from ..errors import GoldwatchError
 from ..filesystem.safe_reading import read_input
 from ..metrics.row import Row
 from ..schemas.documents import check_document
-from ..store.rowsql import plain_number
+from ..store.json_numbers import plain_number
 
 DETAIL_FILE = "detail.json"
 

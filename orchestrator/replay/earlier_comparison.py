@@ -15,7 +15,7 @@ from ..metrics.row import FAIL
 from ..model.dump_request import EVERYTHING, DumpRequest
 from ..model.graph import ModelGraph
 from ..naming import printable
-from ..store.small_tables import FileRecord
+from ..store.facts_and_events import FileRecord
 from ..store.store import RunStore
 from ..store.stored_networks import SUMMARY
 

@@ -1,4 +1,4 @@
-"""The result files of a store: which there are, how they are named, and keeping them current."""
+"""The CSV tables of a run: which there are, how they are named, and keeping them current."""
 
 from __future__ import annotations
 

@@ -22,12 +22,12 @@ from ..diagnosis.summary import INCOMPLETE
 from ..dumps.place import Place
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..model.row_plan import OP, OUTPUT
-from ..store.hosts import JUDGED_BY
-from ..store.merged_rows_not_stored import Unstored
-from ..store.rowsql import plain_tree
+from ..store.host_facts import JUDGED_BY
+from ..store.json_numbers import plain_tree
+from ..store.merged_rows_not_stored import RowsNotStored
 from ..store.store import RunStore
 from ..store.stored_networks import GRAPHS, SUMMARY, stored_networks
-from .difference_raised_ops import Raised, RunTypes, raised_between
+from .difference_raised_ops import Raised, RunOutputs, raised_between
 from .matching_places import PlaceMatch
 from .row_distances import distances, most_grown
 
@@ -292,8 +292,8 @@ class _RunRows:
     """
 
     def __init__(self, out: str, store: RunStore, host: Optional[str]) -> None:
-        self.unstored = Unstored(store)
-        self.types = RunTypes(stored_networks(store.get(GRAPHS) or ()))
+        self.unstored = RowsNotStored(store)
+        self.types = RunOutputs(stored_networks(store.get(GRAPHS) or ()))
         self.tensors: Set[str] = set(self.unstored.tensors())
         self.total = 0
         self._out, self._host = out, host
@@ -489,7 +489,7 @@ class _Join:
         self,
         waiting: Dict[Key, Side],
         tolerance: float,
-        unstored: Tuple[Unstored, Unstored],
+        unstored: Tuple[RowsNotStored, RowsNotStored],
         place_in_second: Mapping[Optional[Place], Place],
     ) -> None:
         self.joined = 0

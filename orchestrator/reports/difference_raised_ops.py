@@ -12,7 +12,7 @@ from ..metrics.row import FAIL, Row
 from ..model.graphs_of_run import ModelGraphs
 from ..model.op_groups import FOLLOWING_TYPES
 from ..naming import printable
-from ..store.rowsql import plain_tree
+from ..store.json_numbers import plain_tree
 from ..text.wording import listed, plural, size_text
 
 _WIDTHS = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
@@ -29,7 +29,7 @@ _SAID = {
 }
 
 
-class RunTypes:
+class RunOutputs:
     """The element types of a run's outputs, and the rows of what the network gives out.
 
     Parameters
@@ -168,7 +168,7 @@ class Raised(NamedTuple):
         }
 
 
-def raised_between(before: RunTypes, after: RunTypes) -> Optional[Raised]:
+def raised_between(before: RunOutputs, after: RunOutputs) -> Optional[Raised]:
     """Return what raising operators did from one run to another; None where none was raised."""
     ops = tuple(
         op
@@ -187,7 +187,7 @@ def raised_between(before: RunTypes, after: RunTypes) -> Optional[Raised]:
     )  # fmt: skip
 
 
-def _outcome(before: RunTypes, after: RunTypes) -> str:
+def _outcome(before: RunOutputs, after: RunOutputs) -> str:
     if not after.failing:
         return HELD if before.failing else HELD_BEFORE
     if after.failing > before.failing:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..diagnosis.row_digest import RowDigest, packed_digest, row_digest, unpacked_digest
 from ..metrics.row import METRICS, Row
-from ..store.rowsql import Line, row_line
+from ..store.row_sql import Line, row_line
 from .csv_cells import Columns, cells, mapping_cells
 from .row_json import NEXT_ROW, row_text
 

@@ -27,7 +27,8 @@ from ..filesystem.atomic_writing import append, atomic_text_writer, raise_write_
 from ..judging.limits import Limits
 from ..metrics.row import EXPECTED_ABSENT, FAIL, METRICS, NOT_COMPARED, VERDICTS, Row
 from ..store.integrity import DamagedStore
-from ..store.rowsql import key_of, plain_tree, row_key
+from ..store.json_numbers import plain_tree
+from ..store.row_sql import key_of, row_key
 from ..store.store import RunStore
 from ..store.stored_networks import SUMMARY
 from .counts_by_place import PlaceCounts, worst_first

@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterable, Iterator, Sequence, Tuple
 
 from ..judging.limits import Limits
 from ..metrics.row import METRICS, Row
-from ..store.rowsql import plain_tree
+from ..store.json_numbers import plain_tree
 from .report_context import ReportFile
 from .row_json import FIRST_ROW, NEXT_ROW, encode, row_text
 

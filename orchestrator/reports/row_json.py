@@ -13,8 +13,9 @@ from typing import Any, Dict, Mapping, Optional, Sequence
 
 from ..fast_dataclasses import cached_last
 from ..metrics.row import METRICS, Row
+from ..store.json_numbers import plain_number
 from ..store.row_schema import FIELDS, PLACE_COLUMNS, ROW_COLUMNS, quoted
-from ..store.rowsql import plain_number, spread_text
+from ..store.row_sql import spread_text
 
 FIRST_ROW, NEXT_ROW = "\n", ",\n"
 

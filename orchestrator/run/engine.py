@@ -14,7 +14,7 @@ from ..metrics.pair_task import PairTask
 from ..metrics.row import EXPECTED_ABSENT, FAIL, PASS, Row
 from ..model.graphs_of_run import ModelGraphs
 from ..reports.rendered_rows import PreparedRow, Preparer, RenderedRowCache, Renderer
-from ..store.rowsql import row_key, row_line
+from ..store.row_sql import row_key, row_line
 from ..store.store import RunStore
 from .comparison_options import ComparisonOptions
 from .dump_catalogue import Catalogue

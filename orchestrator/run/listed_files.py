@@ -13,7 +13,7 @@ from ..dumps.golden_set import GoldenSet
 from ..errors import InputError, UsageError
 from ..kinds.wrong_kind_advice import without_dumps, without_golden
 from ..model.graphs_of_run import ModelGraphs
-from ..store.small_tables import EXPECTED
+from ..store.facts_and_events import EXPECTED
 from .comparison_options import ComparisonOptions
 from .mismatch_warnings import shown
 from .progress import OnProgress, Progress

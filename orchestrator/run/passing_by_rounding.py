@@ -22,7 +22,7 @@ from ..metrics.row import BY_ROUNDING, FAIL, PASS, WORST_SLICE, Row
 from ..model.graph import ModelGraph
 from ..model.never_dumped import no_dump_reason
 from ..model.op_node import OpNode
-from ..store.rowsql import row_key
+from ..store.row_sql import row_key
 from .engine import Engine
 from .recomputation import NONE, Recomputation
 from .tensor_reader import RunReader

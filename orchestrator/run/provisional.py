@@ -23,7 +23,7 @@ from ..naming import sanitise_device
 from ..recomputing.formulas_fitted_to_golden import is_known_type
 from ..recomputing.repeated_decisions import can_repeat
 from ..store.row_schema import from_sql_text, to_sql_text
-from ..store.rowsql import row_key
+from ..store.row_sql import row_key
 from .engine import Engine
 from .recomputation import NONE
 from .rejudging import Judge

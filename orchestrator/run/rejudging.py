@@ -31,7 +31,7 @@ from ..model.row_plan import INPUT, OUTPUT
 from ..naming import sanitise_golden
 from ..recomputing.formulas_fitted_to_golden import is_known_type
 from ..recomputing.repeated_decisions import can_repeat, near_ties
-from ..store.rowsql import row_key
+from ..store.row_sql import row_key
 from ..text.wording import plural
 from .engine import Engine
 

@@ -21,7 +21,7 @@ from ..reports.counts_by_place import PlaceCounts
 from ..reports.csv_tables import STEP_OP_FILE, noted_tables
 from ..reports.result_json import RESULT_FILE, result_chunks
 from ..reports.row_json import row_document
-from ..store.rowsql import plain_tree
+from ..store.json_numbers import plain_tree
 from ..store.store import RunStore
 from ..text.wording import plural
 from .comparison_options import ComparisonOptions

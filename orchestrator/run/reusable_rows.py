@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from ..metrics.row import FAIL, PASS
-from ..store.rowsql import row_key
+from ..store.row_sql import row_key
 from ..store.store import RunStore
 from .file_signature import DELETED_PREFIX, OUTDATED, look_at
 from .target_file import TargetFile

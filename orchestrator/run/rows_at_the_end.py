@@ -12,7 +12,7 @@ from ..dumps.place import Place, place_of
 from ..metrics.compare_pair import refuse
 from ..metrics.row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, NOT_COMPARED, Row
 from ..model.row_plan import MISSING_OUTPUT, ONLY_INPUTS, OUTPUT
-from ..store.rowsql import row_key
+from ..store.row_sql import row_key
 from ..text.wording import listed, plural
 from .engine import Engine
 from .target_file import EARLIER, GONE, HELD, PLANNED, WAITING, TargetFile

@@ -16,8 +16,8 @@ from ..diagnosis.summary_json import summary_of, summary_tree
 from ..diagnosis.suspects import provisional_suspects
 from ..errors import EXIT_INCOMPLETE
 from ..metrics.row import PASS
-from ..store.hosts import COMPUTED, JUDGED_BY
-from ..store.rowsql import plain_tree
+from ..store.host_facts import COMPUTED, JUDGED_BY
+from ..store.json_numbers import plain_tree
 from ..store.store import RunStore
 from ..store.stored_networks import GRAPHS, SUMMARY, stored_networks
 from .comparison_options import NONE, ComparisonOptions

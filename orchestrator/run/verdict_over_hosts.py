@@ -20,7 +20,14 @@ from ..judging.by_recomputation import RecomputationVerdict
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..naming import run_name
 from ..recomputing.output_error import OwnError
-from ..store.hosts import COMPUTED, PlaceLine, first_place, host_summaries, left_out, place_lines_of
+from ..store.host_facts import (
+    COMPUTED,
+    PlaceLine,
+    first_place,
+    host_summaries,
+    left_out,
+    place_lines_of,
+)
 from ..store.row_schema import from_sql_text, to_sql_text
 from ..store.store import RunStore
 from ..store.stored_networks import GRAPHS, stored_networks

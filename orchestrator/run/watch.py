@@ -36,8 +36,8 @@ from ..metrics.row import FAIL, Row
 from ..model.row_plan import OUTPUT
 from ..processes.user_code import user_code_pids
 from ..statistics_dumps.statistics_csv import is_statistics_file
+from ..store.facts_and_events import PROVISIONAL
 from ..store.row_schema import to_sql_text
-from ..store.small_tables import PROVISIONAL
 from .arriving_files import Arrivals
 from .comparison_options import ComparisonOptions
 from .current_tables import TableKeeper

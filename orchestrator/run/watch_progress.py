@@ -9,7 +9,7 @@ from typing import Dict, Optional, Tuple
 
 from ..diagnosis.first_divergence import earlier
 from ..metrics.row import FAIL, Row
-from ..store.small_tables import OPS
+from ..store.facts_and_events import OPS
 from ..store.store import RunStore
 from .arriving_files import Arrivals
 from .engine import Engine

@@ -29,8 +29,8 @@ from ..reports.csv_cells import Columns
 from ..reports.csv_tables import write_tables
 from ..reports.rendered_rows import Renderer, absolute
 from ..reports.result_files import ResultFiles
-from ..store.hosts import COMPUTED
-from ..store.small_tables import PROVISIONAL
+from ..store.facts_and_events import PROVISIONAL
+from ..store.host_facts import COMPUTED
 from ..store.store import RunStore
 from ..store.stored_networks import GRAPHS, network_document
 from .comparison_options import ComparisonOptions

@@ -14,8 +14,8 @@ from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, FormatError, Goldwat
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS
 from ..naming import run_name
 from ..run.run_status import JUDGED
-from ..store.rowsql import plain_tree
-from ..store.small_tables import EXPECTED, OPS
+from ..store.facts_and_events import EXPECTED, OPS
+from ..store.json_numbers import plain_tree
 from ..store.store_reader import StoreReader, host_of, is_written, signature
 from ..store.stored_networks import SUMMARY
 from .runs import Run

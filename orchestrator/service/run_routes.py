@@ -16,7 +16,7 @@ from ..reports.row_json import row_text
 from ..run.comparison_options import ComparisonOptions
 from ..run.run_status import JUDGED, stored_options
 from ..run.write_report import Commands
-from ..store.rowsql import plain_tree
+from ..store.json_numbers import plain_tree
 from ..store.store_reader import Finality, Numbered, StoreReader
 from .answers import Problem, json_answer, json_text, number_of
 from .run_fields import RunIndex

@@ -17,7 +17,7 @@ from ..diagnosis.first_divergence import earlier
 from ..errors import GoldwatchError
 from ..metrics.row import FAIL, METRICS, Row
 from ..store.row_schema import to_sql_text
-from ..store.rowsql import row_key
+from ..store.row_sql import row_key
 from ..store.store_reader import Finality, StoreReader, is_written, signature
 from .run_fields import RunIndex
 from .run_routes import metrics_of, numbered_text

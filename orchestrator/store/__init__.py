@@ -1,1 +1,1 @@
-"""Rows at rest: the SQLite store and the writers of tables."""
+"""The store of a run: an SQLite file of rows, and what is read from it."""

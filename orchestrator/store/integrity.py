@@ -12,7 +12,7 @@ from ..filesystem.safe_reading import open_input
 from ..metrics.row import VERDICTS
 from ..schemas import load_text
 from .row_schema import COLUMNS, HOST, from_sql_text
-from .rowsql import checksum, column_list, key_of_values
+from .row_sql import checksum, column_list, key_of_values
 
 APPLICATION_ID = 0x476F6C64
 LAYOUT_VERSION = 1

@@ -17,7 +17,7 @@ _SQL = """SELECT step, model, op, tensor, sum(verdict = 'fail'), count(*) FROM r
     GROUP BY step, model, op, tensor"""  # noqa: E501
 
 
-class Unstored:
+class RowsNotStored:
     """The rows that a store lacks; none of a run of one host.
 
     Attributes

@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple
 from ..errors import GoldwatchError, MissingPath
 from ..text.wording import plural
 from .database import connect_reader, connect_writer, set_journal, translated
+from .facts_and_events import read_fact
 from .integrity import (
     DamagedLine,
     DamagedStore,
@@ -19,8 +20,7 @@ from .integrity import (
     is_new,
     make_tables,
 )
-from .out_folder import check_inputs
-from .small_tables import read_fact
+from .same_inputs import check_inputs
 
 STORE_FILE = "run.sqlite"
 

@@ -7,8 +7,8 @@ import zlib
 from typing import Any, Dict, Iterable, List, Sequence, Tuple
 
 from .row_schema import SqlValue, from_sql_text, to_sql_text
-from .rowsql import Line, checksum
-from .rowtable import REASON, RowTable
+from .row_sql import Line, checksum
+from .row_table import REASON, RowTable
 
 
 def packed(lines: Sequence[Any]) -> bytes:

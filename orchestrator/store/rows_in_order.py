@@ -7,7 +7,7 @@ from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 from ..dumps.place import Place
 from ..metrics.row import Row
 from .row_schema import PLACE_COLUMNS, to_sql_text
-from .rowsql import RowReader
+from .row_sql import RowReader
 
 PLACE_ORDER = "time, CAST(device AS INTEGER), device, model, model_id, CAST(step AS INTEGER), step"
 

@@ -18,16 +18,17 @@ from ..errors import FormatError
 from ..filesystem.atomic_writing import remove_leftovers, require_own_file
 from ..metrics.row import VERDICTS, Row
 from .database import translated
+from .facts_and_events import VOID, EventLog, FileRecord, read_fact, write_fact
 from .integrity import DamagedStore, ForeignStore, has_hosts, may_discard
 from .lock import OutLock
 from .opening import STORE_FILE, Opened, highest_id, open_to_read, open_to_write, tables_of
-from .out_folder import SIDE_FILES, OtherResults, discard_store, make_folder
+from .out_folder import SIDE_FILES, discard_store, make_folder
 from .row_counts import RunCounts
 from .row_schema import HOST, PLACE_COLUMNS, from_sql_text, to_sql_text
+from .row_sql import RowReader, row_line
+from .row_table import RowTable
 from .rows_in_order import ORDER_AT_PLACE, PLACE_ORDER, RowView, selection
-from .rowsql import RowReader, row_line
-from .rowtable import RowTable
-from .small_tables import VOID, EventLog, FileRecord, read_fact, write_fact
+from .same_inputs import OtherResults
 from .store_connection import StoreConnection
 
 _CODES = {verdict: code for code, verdict in enumerate(VERDICTS)}
@@ -336,7 +337,7 @@ class RunStore:
         return {values[-1]: self._reader.row(values[:-1]) for values in self.query(sql, numbers)}
 
     def row(self, key: str) -> Optional[Row]:
-        """Return the row with a :func:`goldwatch.store.rowsql.row_key`."""
+        """Return the row with a :func:`goldwatch.store.row_sql.row_key`."""
         lines = self.query(
             "SELECT %s FROM row WHERE key = ?" % self._reader.selected, (to_sql_text(key),)
         )

@@ -13,7 +13,7 @@ from .database import translated
 from .integrity import DamagedStore
 from .lock import OutLock
 from .row_schema import SqlValue, from_sql_text
-from .rowsql import checksum
+from .row_sql import checksum
 
 
 class StoreConnection:

@@ -27,14 +27,14 @@ from typing import (
 from ..errors import FormatError, GoldwatchError
 from ..metrics.row import FAIL, Row
 from .database import connect_reader, translated
+from .facts_and_events import PROVISIONAL, VOID, read_fact
 from .integrity import check_identity, has_hosts
 from .lock import LOCK_FILE
 from .opening import STORE_FILE
 from .row_counts import RunCounts
 from .row_schema import from_sql_text
+from .row_sql import RowReader
 from .rows_in_order import PLACE_ORDER
-from .rowsql import RowReader
-from .small_tables import PROVISIONAL, VOID, read_fact
 
 log = logging.getLogger("goldwatch.store")
 

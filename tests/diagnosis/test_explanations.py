@@ -320,7 +320,7 @@ def test_garbage_in_padding_does_not_make_golden_data_wrong(scene, random):
 
 def test_a_suspect_of_an_unfinished_run_is_explained_by_its_row(scene, random):
     from goldwatch.run.result import stored_result
-    from goldwatch.store.rowsql import plain_tree
+    from goldwatch.store.json_numbers import plain_tree
     from goldwatch.store.store import RunStore
 
     one_op(scene, random, WRONG["nan"])

@@ -22,7 +22,7 @@ from goldwatch.judging.limit_parsing import parse_limit
 from goldwatch.run.comparison_options import ComparisonOptions
 from goldwatch.run.listed_files import compare_folders
 from goldwatch.schemas import load_text
-from goldwatch.store.out_folder import OtherResults
+from goldwatch.store.same_inputs import OtherResults
 from goldwatch.testing import DeviceModel, DeviceOp
 from goldwatch.testing.device_model import DeviceTensor
 

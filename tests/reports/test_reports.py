@@ -26,7 +26,7 @@ from goldwatch.reports.report_context import ReportContext, write_files
 from goldwatch.reports.report_formats import REPORT_FORMATS
 from goldwatch.reports.result_json import JsonFile
 from goldwatch.reports.worst_rows import Worst
-from goldwatch.store.rowsql import plain_tree
+from goldwatch.store.json_numbers import plain_tree
 
 NAUGHTY = (
     "a|b`c``d<script>&amp;@team #12 \x00\x1b[31m\ud800\udcff\ufffe\u202e*_[x](http://e.x)\n# "

@@ -19,7 +19,7 @@ from goldwatch.reports.csv_cells import Columns, cells, mapping_cells
 from goldwatch.reports.csv_tables import noted_tables
 from goldwatch.reports.rendered_rows import RenderedRowCache, Renderer
 from goldwatch.reports.result_files import ResultFiles
-from goldwatch.store.rowsql import RowReader, row_key, row_line
+from goldwatch.store.row_sql import RowReader, row_key, row_line
 from goldwatch.store.store import RunStore
 from goldwatch.store.stored_networks import GRAPHS, SUMMARY, network_document
 from goldwatch.testing.device_model import DeviceModel, DeviceOp, DeviceTensor

@@ -33,7 +33,7 @@ from goldwatch.reports.csv_tables import result_names, write_tables
 from goldwatch.reports.result_json import result_chunks
 from goldwatch.reports.terminal_table import most_urgent, render_table
 from goldwatch.schemas import load_schema
-from goldwatch.store.rowsql import plain_tree
+from goldwatch.store.json_numbers import plain_tree
 from goldwatch.store.store import RunStore
 
 DOCUMENTED = (

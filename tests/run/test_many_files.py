@@ -20,7 +20,7 @@ from goldwatch.run.dump_catalogue import Catalogue
 from goldwatch.run.file_signature import Signature
 from goldwatch.run.pair_queue import PairQueue
 from goldwatch.run.workers import Workers
-from goldwatch.store.rowsql import row_line
+from goldwatch.store.row_sql import row_line
 from goldwatch.tensors.dtypes import dtype_by_name
 from goldwatch.tensors.tensor import HeldBytes, Tensor
 

@@ -16,7 +16,7 @@ import pytest
 
 from goldwatch.metrics.row import FAIL
 from goldwatch.reports.row_json import row_document
-from goldwatch.store.small_tables import PROVISIONAL
+from goldwatch.store.facts_and_events import PROVISIONAL
 from goldwatch.store.store import RunStore
 
 

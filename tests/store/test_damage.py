@@ -16,7 +16,7 @@ from goldwatch.reports.csv_cells import Columns
 from goldwatch.reports.csv_tables import write_tables
 from goldwatch.store.integrity import DamagedStore, ForeignStore, may_discard
 from goldwatch.store.row_schema import COLUMNS, FIELDS
-from goldwatch.store.rowsql import checksum, row_key
+from goldwatch.store.row_sql import checksum, row_key
 from goldwatch.store.store import RunStore
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

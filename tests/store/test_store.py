@@ -18,7 +18,7 @@ from goldwatch.dumps.place import Place
 from goldwatch.errors import EnvironmentProblem, UsageError
 from goldwatch.metrics.row import METRICS, VERDICTS, Row
 from goldwatch.store.row_schema import from_sql_text, to_sql_text
-from goldwatch.store.rowsql import checksum, row_key, row_line
+from goldwatch.store.row_sql import checksum, row_key, row_line
 from goldwatch.store.store import RunStore
 
 NAMES = st.text(max_size=12) | st.text(

@@ -13,7 +13,7 @@ import pytest
 from goldwatch.run.comparison_options import ComparisonOptions
 from goldwatch.run.watch import Watch
 from goldwatch.run.watch_options import WatchOptions
-from goldwatch.store.small_tables import OPS
+from goldwatch.store.facts_and_events import OPS
 
 STAMP = 1767323045000000
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from goldwatch.metrics.row import Row
 from goldwatch.run import watch_progress
 from goldwatch.run.watch_progress import ProgressMeter
-from goldwatch.store.small_tables import OPS
+from goldwatch.store.facts_and_events import OPS
 
 
 def row(number: int, verdict: str = "fail", step: str = "0") -> Row:

@@ -1,5 +1,5 @@
-"""What the store of several hosts tells besides its rows (schemas/hosts.sql): facts and table
-``host_place``.
+"""What the store of a merge tells of its hosts besides its rows (schemas/hosts.sql): facts, and
+table ``host_place``.
 """
 
 from __future__ import annotations

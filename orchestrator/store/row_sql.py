@@ -13,6 +13,7 @@ from ..dumps.place import Place
 from ..errors import FormatError
 from ..fast_dataclasses import cached_last
 from ..metrics.row import MEASURES, Row
+from .json_numbers import NON_FINITE, finite_tree, plain_number, plain_tree
 from .row_schema import (
     BEFORE_METRICS,
     BEHIND_METRICS,
@@ -30,44 +31,10 @@ from .row_schema import (
 Line = Tuple[SqlValue, ...]
 """The values of :data:`COLUMNS` (and the host's, where there is one), and their checksum."""
 
-NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-
 _KEY_FIELDS = (*PLACE_COLUMNS, "target_file", "op", "kind", "tensor_index")
 _KNOWN = frozenset(MEASURES)
 _encode = json.JSONEncoder().encode
 _INT64 = 1 << 63
-
-
-def plain_number(value: Any) -> Any:
-    """Return a number as int or float, or as ``"NaN"``, ``"Infinity"``, ``"-Infinity"``; None and
-    text stay.
-    """
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, int):
-        return int(value)
-    number = float(value)
-    if math.isfinite(number):
-        return number
-    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
-
-
-def plain_tree(value: Any) -> Any:
-    """Return nested mappings and lists with every number that is not finite as its text."""
-    if type(value) is float and math.isfinite(value):
-        return value
-    if isinstance(value, dict):
-        return {str(key): plain_tree(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain_tree(entry) for entry in value]
-    return value if isinstance(value, bool) else plain_number(value)
-
-
-def _finite_tree(value: Any) -> Any:
-    """Return the inverse of :func:`plain_tree`."""
-    if isinstance(value, dict):
-        return {key: _finite_tree(entry) for key, entry in value.items()}
-    return NON_FINITE.get(value, value) if isinstance(value, str) else value
 
 
 def checksum(values: Sequence[SqlValue]) -> str:
@@ -226,7 +193,7 @@ def _from_metric(name: str, value: Any) -> Any:
         return value
     tree = json.loads(value)
     if "N" in value or "I" in value:
-        tree = _finite_tree(tree)
+        tree = finite_tree(tree)
     for side in tree.values():
         if not all(isinstance(number, (int, float)) for number in side.values()):
             raise ValueError("StandardDeviation is not made of numbers")
@@ -283,7 +250,7 @@ class RowReader:
                 if values[place] is not None
             }
             if values[self._others] is not None:
-                metrics.update(_finite_tree(json.loads(values[self._others])))
+                metrics.update(finite_tree(json.loads(values[self._others])))
         except (
             ValueError,
             TypeError,

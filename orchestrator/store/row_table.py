@@ -8,9 +8,9 @@ import sqlite3
 from typing import Callable, Iterable, Iterator, List, Mapping, Optional, Sequence
 
 from ..dumps.place import Place
+from .facts_and_events import VOID, EventLog, write_fact
 from .row_schema import COLUMNS, PLACE_COLUMNS, SqlValue, from_sql_text, to_sql_text
-from .rowsql import Line, checksum, column_list, insert_sql
-from .small_tables import VOID, EventLog, write_fact
+from .row_sql import Line, checksum, column_list, insert_sql
 from .store_connection import StoreConnection
 
 OnStored = Callable[[int, int, str], None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from goldwatch.store.out_folder import OtherResults, check_inputs
+from goldwatch.store.same_inputs import OtherResults, check_inputs
 
 WORKSPACE = "/data/ci/workspaces/accuracy-of-the-detector/builds"
 

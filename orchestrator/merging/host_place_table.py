@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterable, List, Set, Tuple
 from ..dumps.place import Place
 from ..metrics.row import VERDICTS
 from ..store.row_schema import to_sql_text
-from ..store.rowsql import checksum
+from ..store.row_sql import checksum
 from ..store.store import RunStore
 
 _INSERT = "INSERT OR REPLACE INTO host_place VALUES (%s)" % ", ".join("?" * 13)

@@ -1,4 +1,4 @@
-"""The store's small tables: facts of the run, files that were looked at, events."""
+"""The store's small tables: facts of the run, events, and the files that were looked at."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, List, NamedTuple, Optional, Tuple
 
 from .integrity import DamagedStore
 from .row_schema import to_sql_text
-from .rowsql import checksum
+from .row_sql import checksum
 from .store_connection import StoreConnection
 
 EXPECTED = "expected"
