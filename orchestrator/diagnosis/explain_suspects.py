@@ -19,18 +19,15 @@ from .explanations import (
     GOLDEN,
     READER,
     Explanation,
-    OtherGolden,
-    Surroundings,
-    background_of,
     dump_of_another_run,
     dump_of_another_run_maybe,
-    explanations_of,
     older_dump,
     other_input_of,
 )
 from .observed_ops import ObservedOp, ObservedOps
 from .op_input_states import BAD, Inputs, InputState
 from .own_error.estimate import Estimate
+from .pattern_explanations import OtherGolden, Surroundings, background_of, explanations_of
 from .recomputation_explanations import explanations_by_computing, golden_is_wrong, nothing_was_done
 from .recompute_without_model import beside_by_golden, computed_by_golden, follows
 from .row_digest import Observation

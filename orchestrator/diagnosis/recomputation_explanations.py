@@ -13,15 +13,15 @@ from ..metrics.patterns import MOST_ELEMENTS, AlignedPair, Walked, walk
 from ..recomputing.recomputed_output import ComputedPair
 from ..tensors.geometry import match_layouts
 from ..tensors.tensor import Tensor
-from .explanations import (
+from .explanations import Explanation
+from .own_error.estimate import Estimate
+from .pattern_explanations import (
     NOTHING_AROUND,
-    Explanation,
     Surroundings,
     background_of,
     patterns_of,
     without_pattern,
 )
-from .own_error.estimate import Estimate
 
 _FITTED = ("scale", "bias")
 _RIGHT = 0.01

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scene_networks import dense, half, relu
 
-from goldwatch.diagnosis.explanations import Surroundings, _of_pattern
+from goldwatch.diagnosis.pattern_explanations import Surroundings, _of_pattern
 from goldwatch.dumps import TensorData
 from goldwatch.metrics.patterns import AlignedPair, find_patterns
 
