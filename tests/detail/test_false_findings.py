@@ -153,6 +153,19 @@ def test_three_probabilities_are_not_called_a_softmax_of_other_scores(detail_of)
     assert "scale" in kinds(detail_of(many[0].astype(np.float32), many[1].astype(np.float32)))
 
 
+def test_two_large_probabilities_among_many_small_ones_are_not_called_a_softmax_of_other_scores(
+    detail_of,
+):
+    random = np.random.RandomState(0)
+    golden = np.exp(random.uniform(-25, -10, (1, 24)))
+    golden[0, 2], golden[0, 6] = 0.994, 0.0058
+    golden /= golden.sum()
+    for _ in range(20):
+        target = golden * (1 + 2e-4 * random.standard_normal(golden.shape))
+        target[0, 2] += 1 - target.sum()
+        assert kinds(detail_of(target, golden)) == []
+
+
 def test_one_large_value_with_a_proportional_error_is_not_called_a_region(detail_of):
     golden = np.array([[1e-4, 2e-5, 0.998, 3e-4], [0.7, 0.2, 0.05, 0.05]], np.float64)
     random = np.random.RandomState(0)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...tensors.type_rounding import ROUNDING, rounding_of, ulp
 from ..median import median
-from .finding import Difference, Finding, claimed
+from .finding import Difference, Finding, claimed, helps_most
 
 Array = Any
 
@@ -162,10 +162,14 @@ def softmax_scale(d: Difference) -> Optional[Finding]:
         explained = raised / raised.sum(axis=-1, keepdims=True)
     if not np.isfinite(explained).all():
         return None
+    explained = explained / d.unit
+    # One or two large probabilities meet by chance: the small ones must come nearer as well.
+    if not helps_most(np.where(d.compared, d.x - explained, 0.0), d.e, d.noise):
+        return None
     sentence = "the target is a softmax like the golden, of scores x %.5g" % factor
     # The sum of each row is given: its errors cancel, whatever they are.
     fitted = 1 + x.size // x.shape[-1]
-    return claimed("scale", d.share(d.left(explained / d.unit), 1, fitted), sentence, scores=factor)
+    return claimed("scale", d.share(d.left(explained), 1, fitted), sentence, scores=factor)
 
 
 def by_index(d: Difference, axis: int, letter: str) -> List[Finding]:
