@@ -166,6 +166,23 @@ def test_two_large_probabilities_among_many_small_ones_are_not_called_a_softmax_
         assert kinds(detail_of(target, golden)) == []
 
 
+def test_large_probabilities_that_hold_most_of_the_error_by_chance_are_not_called_a_region(
+    detail_of,
+):
+    """Five of 4,624 hold 99 % of the sum of squares: what noise in proportion does to them decides
+    where the error sits."""
+    random = np.random.RandomState(0)
+    golden = np.exp(random.uniform(-25, -6, 4624))
+    golden[[2751, 73, 3483, 1767, 2016]] = 0.278, 0.113, 0.195, 0.012, 0.146
+    golden /= golden.sum()
+    for _ in range(100):
+        target = golden * (1 + 5e-5 * random.standard_normal(golden.shape))
+        assert "region" not in kinds(detail_of(target, golden))
+    target = golden.copy()
+    target[[40, 2751]] = 0.3, 0.2
+    assert "region" in kinds(detail_of(target, golden))
+
+
 def test_one_large_value_with_a_proportional_error_is_not_called_a_region(detail_of):
     golden = np.array([[1e-4, 2e-5, 0.998, 3e-4], [0.7, 0.2, 0.05, 0.05]], np.float64)
     random = np.random.RandomState(0)

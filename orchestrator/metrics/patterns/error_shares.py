@@ -66,9 +66,20 @@ class SharesByIndex:
         """How many golden elements of one size would have these sums of squares and of fourth
         powers; 0 where that is not known.
         """
-        energy = float(self.energy[0].sum()) if self.energy else 0.0
-        measurable = 0.0 < self._fourth < math.inf and energy * energy < math.inf
-        return energy * energy / self._fourth if measurable else 0.0
+        return self.elements_without(np.zeros(0))
+
+    def elements_without(self, squares: Array) -> float:
+        """Return :attr:`elements` of all but some golden elements; 0 where that is not known.
+
+        Parameters
+        ----------
+        squares
+            Of the elements left out, in units of the unit's square, [n].
+        """
+        energy = (float(self.energy[0].sum()) if self.energy else 0.0) - float(squares.sum())
+        fourth = self._fourth - float(np.square(squares).sum())
+        measurable = 0.0 < fourth < math.inf and energy > 0.0 and energy * energy < math.inf
+        return energy * energy / fourth if measurable else 0.0
 
     @property
     def total(self) -> float:

@@ -14,9 +14,9 @@ from ...tensors.type_rounding import rounding_of
 from .aligned_pair import AlignedPair
 from .element_errors import Errors, is_bad
 from .error_shares import SharesByIndex
-from .finding import CLAIMED, Finding
+from .finding import BY_CHANCE, CLAIMED, Finding
 from .pattern_search import best_of_each, find_patterns, spoiled_sentence
-from .region_patterns import MORE_THAN_OTHERS, fewest, region_of
+from .region_patterns import MORE_THAN_OTHERS, chance_of_part, fewest, region_of
 from .sampling import PARTS, EvenSample, samples_of
 
 Array = Any
@@ -225,13 +225,19 @@ class Evidence:
         error_share = np.cumsum(squares) / shares.total
         enough = np.flatnonzero(error_share * owned >= 0.99)
         count = int(enough[0]) + 1 if enough.size else len(error_share)
+        golden = np.square(self._few[2, :count] / shares.unit)
         part, there = (
             float(error_share[count - 1]),
-            float(np.square(self._few[2, :count] / shares.unit).sum()) / energy if energy else 0.0,
+            float(golden.sum()) / energy if energy else 0.0,
         )
         share = min(1.0, part * owned)
         if share < CLAIMED or part * (1.0 - there) <= MORE_THAN_OTHERS * (1.0 - part) * there:
             return []
+        others = shares.elements_without(golden)
+        if there and others:
+            alike = float(golden.sum()) ** 2 / float(np.square(golden).sum())
+            if chance_of_part(part, there, alike, others) * self.geometry.count > BY_CHANCE:
+                return []
         places = [
             [int(index) for index in np.unravel_index(int(at), self.geometry.sizes)]
             for at in np.sort(self._few[1, :count])

@@ -220,8 +220,8 @@ def _finding(
 
 
 def _by_chance(part: float, energy: Array, indices: List[int], elements: float) -> float:
-    """Return how often so large a part of the error would sit there if it were noise in proportion
-    to the values (Chernoff's bound for F).
+    """Return how often so large a part of the error would sit there by chance, see
+    :func:`chance_of_part`.
 
     Parameters
     ----------
@@ -232,16 +232,35 @@ def _by_chance(part: float, energy: Array, indices: List[int], elements: float) 
     """
     inside, outside = energy[indices], np.delete(energy, indices)
     there = float(inside.sum())
-    if not elements or part >= 1.0 or not 0.0 < there < 1.0:
+    if not elements or not 0.0 < there < 1.0:
         return 0.0
-    ratio = part / (1.0 - part) * (1.0 - there) / there
     n, m = (
         elements * float(side.sum()) ** 2 / float(np.square(side).sum())
         for side in (inside, outside)
     )
-    if ratio <= 1.0 or not m:
+    return chance_of_part(part, there, n, m)
+
+
+def chance_of_part(part: float, there: float, inside: float, outside: float) -> float:
+    """Return how often so large a part of the error would sit in one place if it were noise in
+    proportion to the values (Chernoff's bound for F).
+
+    Parameters
+    ----------
+    part, there
+        The place's part of the squared error, and of the golden's sum of squares.
+    inside, outside
+        Of how many elements of one size the squares of the place are, and those outside.
+    """
+    if part >= 1.0 or not 0.0 < there < 1.0:
+        return 0.0
+    ratio = part / (1.0 - part) * (1.0 - there) / there
+    if ratio <= 1.0 or not outside:
         return 1.0
-    return float(np.exp(0.5 * (n * np.log(ratio) + (n + m) * np.log((n + m) / (n * ratio + m)))))
+    both = inside + outside
+    return float(
+        np.exp(0.5 * (inside * np.log(ratio) + both * np.log(both / (inside * ratio + outside))))
+    )
 
 
 def _named(indices: List[int]) -> str:
