@@ -76,8 +76,15 @@ class ResultArguments(ReportArguments, PrintArguments):
     table: str
 
 
-def print_result(result: RunResult, arguments: ResultArguments, planned: Reports) -> None:
+def print_result(
+    result: RunResult, arguments: ResultArguments, planned: Reports, stopped: str = ""
+) -> None:
     """Write the report files, then print the document of result.json, or the table and the verdict.
+
+    Parameters
+    ----------
+    stopped
+        As for :func:`print_end`.
 
     Raises
     ------
@@ -85,7 +92,7 @@ def print_result(result: RunResult, arguments: ResultArguments, planned: Reports
         A file could not be written; the text is printed all the same.
     """
     problem = print_found(result, arguments, planned)
-    print_end(result, arguments, result.exit_code)
+    print_end(result, arguments, result.exit_code, stopped=stopped)
     if problem is not None:
         raise problem
 
@@ -117,7 +124,11 @@ def print_found(
 
 
 def print_end(
-    result: RunResult, arguments: ResultArguments, code: int, replayed: Optional[RunResult] = None
+    result: RunResult,
+    arguments: ResultArguments,
+    code: int,
+    replayed: Optional[RunResult] = None,
+    stopped: str = "",
 ) -> None:
     """Print the last lines of a text: verdict, culprit and the next command; after a replay, those
     of the replay.
@@ -126,6 +137,8 @@ def print_end(
     ----------
     code
         The exit code, as far as the rows of the run and its program decide it.
+    stopped
+        What ended the run before its end, as a sentence: more dumps may have come.
     """
     if arguments.output_format == "json":
         return
@@ -133,7 +146,7 @@ def print_end(
     _put_verdict(result, code, width, use_colour(sys.stdout))
     for line in sentence_lines(result.sentence, width, ""):
         put(line)
-    for text in _option_hints(result):
+    for text in [*([stopped] if stopped else ()), *_option_hints(result)]:
         for line in sentence_lines(text, width):
             put(line)
     head, words = _next_command(replayed or result)

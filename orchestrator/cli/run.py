@@ -51,7 +51,7 @@ from .report_options import (
     write_reports,
 )
 from .result_text import print_end, print_found
-from .watch import WaitingArguments, print_deleted, watch_options
+from .watch import WaitingArguments, print_deleted, stopped_words, watch_options
 from .watch_display import FINAL_ROWS_ONLY, LiveDisplay, stop
 
 if TYPE_CHECKING:
@@ -250,7 +250,8 @@ def _follow(
             if text:
                 say(text)
     replaying = replaying if nothing is None else None
-    return _finish(arguments, notify, result, code, replaying, problem, reports)
+    stopped = stopped_words(watch, program=True) if program.stopped else ""
+    return _finish(arguments, notify, result, code, replaying, problem, reports, stopped)
 
 
 def _finish(
@@ -261,6 +262,7 @@ def _finish(
     replaying: Optional[ReplayOptions],
     problem: Optional[GoldwatchError],
     reports: Reports,
+    stopped: str,
 ) -> int:
     """Replay if that was requested, print the last lines; return the exit code."""
     jobs, as_json = arguments.jobs or default_jobs(), arguments.output_format == "json"
@@ -269,7 +271,7 @@ def _finish(
         if replaying is not None:
             replayed = append_replay(replaying, result, jobs, arguments.quiet, as_json)
     finally:
-        print_end(result, arguments, code, replayed)
+        print_end(result, arguments, code, replayed, stopped)
         if (
             replayed is not None
             and replayed.summary.culprits

@@ -185,8 +185,25 @@ def watch_command(arguments: WatchArguments) -> int:
             display.clear()
             notify.end(result)
             print_deleted(watch, quiet)
-            print_result(result, arguments, planned)
+            print_result(result, arguments, planned, stopped_words(watch))
             return result.exit_code
+
+
+def stopped_words(watch: Watch, program: bool = False) -> str:
+    """Return what a signal that ended a watch leaves open; empty where none did.
+
+    Parameters
+    ----------
+    program
+        The program that writes the dumps was running, and was ended too.
+    """
+    if watch.stopped_by in ("", "divergence"):
+        return ""
+    what = "program before its own end" if program else "watch"
+    return "%s ended the %s: what had not been dumped by then is not judged." % (
+        watch.stopped_by,
+        what,
+    )
 
 
 def two_folders(folders: Tuple[str, ...]) -> Tuple[str, str]:

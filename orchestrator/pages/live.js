@@ -220,7 +220,7 @@ class LivePage {
       ...(ended && run.summary.hosts ? [make('ul', {class: 'hosts'}, run.summary.hosts.map((host) => make('li', {}, sentenceText(hostText(host)))))] : []),
       ...(ended && run.summary.warnings.length ? [make('ul', {class: 'warnings'}, run.summary.warnings.map((warning) => make('li', {}, sentenceText(warning))))] : []),
       make('p', {class: 'quiet', id: 'progress'}, [...bar, ' ' + done.join(', ')]));
-    document.title = (now.verdict || now.state) + ': ' + nameOf(run);
+    document.title = (now.verdict || now.state) + ': ' + titleOf(run);
     if (!this.shown) this.at('rows-note').textContent = now.rows ? 'Rows come …' : 'No rows so far.';
   }
 
@@ -265,8 +265,12 @@ class LivePage {
       ['steps', run.steps.join(', ')], ['started', run.started], ['host', run.host], ['limits', everywhere.join('; ')]];
     this.at('about').replaceChildren(make('dl', {}, facts.filter(([, value]) => value).flatMap(([name, value]) => [make('dt', {}, name), make('dd', {class: 'name'}, printable(value))])),
       ...(single.length ? [make('details', {}, [make('summary', {}, plural(single.length, 'limit') + ' for single types and ops'), make('ul', {}, single.map((limit) => make('li', {class: 'name'}, printable(limit))))])] : []));
-    this.at('title').textContent = printable(nameOf(run));
+    this.at('title').textContent = printable(titleOf(run));
   }
+}
+
+function titleOf(run) {
+  return nameOf(run) + (run && run.model ? ' (' + run.model + ')' : '');
 }
 
 function plural(count, word) {

@@ -10,6 +10,7 @@ from ..diagnosis.outputs_summary import OUTPUTS
 from ..diagnosis.replay_summary import REPLAY
 from ..dumps.place import Place
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
+from ..naming import run_name
 from ..reports.page_rows import RowColumns, drawn_limits, place_parts
 from ..reports.report_context import ReportContext, ReportFile
 from ..store.row_counts import rows_of
@@ -139,7 +140,11 @@ def _unstored(place: Place, counts: Mapping[str, int]) -> List[Any]:
 
 
 def _title(context: ReportContext) -> str:
+    """Return what was compared, its model where there is one, and the verdict."""
     what = os.path.basename(os.path.abspath(str(context.inputs.get("target") or context.out)))
+    models = {run_name(entry["model"]) for entry in context.summary.get("models", ())} - {None}
+    if len(models) == 1 and what not in models:
+        what = "%s (model %s)" % (what, models.pop())
     kind = {REPLAY: "replay", EXACT: "exact comparison", OUTPUTS: "final outputs"}.get(
         context.comparison, "comparison"
     )

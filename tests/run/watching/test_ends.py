@@ -39,6 +39,8 @@ def test_a_signal_ends_with_the_verdict_of_what_is_there(net, watch, number) -> 
         "%s: what has come is judged now; once more: stop at once" % signal.Signals(number).name
         in watcher.stderr
     )
+    ended = "%s ended the watch: what had not been dumped by then is not judged."
+    assert ended % signal.Signals(number).name in watcher.stdout.splitlines()
     assert net.rows() == net.compare_rows()
     assert net.verdicts()["op2"] == "not_compared"
 

@@ -268,6 +268,8 @@ def test_one_ctrl_c_stops_the_program_and_compares_what_was_dumped(setup, run, m
     one.net.until(lambda: one.net.count("verdict = 'pass'") == 8)
     running.signal()
     assert running.wait(20) == 0, running.stderr
+    ended = "SIGINT ended the program before its own end: what had not been dumped by then is not"
+    assert ended in " ".join(running.stdout.split())
     assert (
         one.net.result()["summary"]["program"]["signal"]
         == {"slow": "SIGTERM", "deaf": "SIGKILL"}[mode]
