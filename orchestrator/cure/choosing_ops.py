@@ -44,7 +44,7 @@ leave is as good.
 """
 
 
-class Read(NamedTuple):
+class TensorRead(NamedTuple):
     """What an operator reads: which of the network's tensors, and its share in the output where
     that is a sum (else 1).
     """
@@ -79,7 +79,7 @@ class TensorError:
     own: float
     rounding: float
     gain: float = 1.0
-    reads: Tuple[Read, ...] = ()
+    reads: Tuple[TensorRead, ...] = ()
     limit: Optional[float] = None
     measured: float = math.nan
 

@@ -15,7 +15,7 @@ from ..model.graph import ModelGraph
 from ..model.never_dumped import FIXED_TYPES, INPUT_TYPES
 from ..model.op_node import OpNode
 from ..run.recomputation import Recomputation
-from .choosing_ops import UNBOUNDED, ErrorNetwork, Read, TensorError
+from .choosing_ops import UNBOUNDED, ErrorNetwork, TensorError, TensorRead
 from .output_limits import allowed_distance
 from .own_errors import OutputErrors, input_errors
 
@@ -103,7 +103,7 @@ class ErrorPropagation:
         for tensor in reads:
             before = self._errors[tensor]
             weight = _weight(node.type, before.norm, before.elements, errors.norm, errors.elements)
-            read.append(Read(tensor, weight))
+            read.append(TensorRead(tensor, weight))
         gain = self._gain(node, number, errors, read)
         self._numbers[node.name, number] = len(self._tensors)
         self._tensors.append(
@@ -147,7 +147,9 @@ class ErrorPropagation:
             if self._tensors[number].limit is not None:
                 yield name, output, self._errors[number]
 
-    def _gain(self, node: OpNode, number: int, errors: OutputErrors, read: Sequence[Read]) -> float:
+    def _gain(
+        self, node: OpNode, number: int, errors: OutputErrors, read: Sequence[TensorRead]
+    ) -> float:
         """Return by what an op multiplies the error of what it reads, by how that came out; by a
         smaller one where it was too large.
         """

@@ -40,8 +40,8 @@ class PlaceTable:
         return self.counts.setdefault(place, [0] * 5)
 
     def replace(self, host: str, lines: Iterable[Tuple[Any, ...]]) -> None:
-        """Take a host's counts as :meth:`goldwatch.merging.host_run_reader.Reader.place_counts`
-        gives them.
+        """Take a host's counts, those of
+        :meth:`goldwatch.merging.host_run_reader.HostRunReader.place_counts`.
         """
         self.forget(host)
         for *names, verdict, rows, outputs in lines:

@@ -54,7 +54,7 @@ class Unreadable(Exception):
         self.why = why
 
 
-class Read(NamedTuple):
+class ReadPosition(NamedTuple):
     """How far a run has been read: when its store was made, in nanoseconds since 1970, and the last
     row and event that were taken.
     """
@@ -75,7 +75,7 @@ class RunPosition(NamedTuple):
     last_id: int
 
 
-class Source:
+class HostRun:
     """A host's run.
 
     Attributes
@@ -151,7 +151,7 @@ class Source:
             self.state = RUNNING if written else WAITING
             return False
         try:
-            with Reader(self.folder) as reader:
+            with HostRunReader(self.folder) as reader:
                 finished = not written and reader.fact(SUMMARY) is not None
         except EmptyStore:
             # It is just being created, or its writer was killed: there is no run yet.
@@ -167,7 +167,7 @@ class Source:
         self.state = RUNNING if written else FINISHED if finished else STOPPED
         return True
 
-    def ask(self, question: Callable[[Reader], T]) -> T:
+    def ask(self, question: Callable[[HostRunReader], T]) -> T:
         """Open its store for a moment; return what a question, which only reads, finds there.
 
         Raises
@@ -184,8 +184,8 @@ class Source:
                 self.host, error.message if isinstance(error, GoldwatchError) else str(error)
             ) from error
 
-    def _read(self, question: Callable[[Reader], T]) -> T:
-        with Reader(self.folder) as reader:
+    def _read(self, question: Callable[[HostRunReader], T]) -> T:
+        with HostRunReader(self.folder) as reader:
             return question(reader)
 
     def close(self) -> None:
@@ -193,7 +193,7 @@ class Source:
         self._asker.close()
 
 
-class Reader(StoreReader):
+class HostRunReader(StoreReader):
     """A host's store, open for a moment.
 
     Raises

@@ -11,11 +11,11 @@ from ..store.host_facts import COMPUTED, HOST_SUMMARIES, JUDGED_BY, PLACE
 from ..store.row_schema import from_sql_text
 from ..store.row_sql import row_key
 from ..store.stored_networks import GRAPHS, SUMMARY
-from .host_run_reader import FINISHED, WAITING, Source, Unreadable
-from .merged_store import Merged
+from .host_run_reader import FINISHED, WAITING, HostRun, Unreadable
+from .merged_store import MergedStore
 
 
-def note_graphs(merged: Merged, source: Source) -> None:
+def note_graphs(merged: MergedStore, source: HostRun) -> None:
     """Store a run's networks as soon as they are there, for viewers of the merge; if they cannot be
     read now, they follow at the end.
     """
@@ -33,7 +33,7 @@ def note_graphs(merged: Merged, source: Source) -> None:
         merged.store.set(GRAPHS, [*known, *more])
 
 
-def note_what_hosts_say(merged: Merged, sources: Sequence[Source]) -> None:
+def note_what_hosts_say(merged: MergedStore, sources: Sequence[HostRun]) -> None:
     """Note it; of a run that cannot be read now, what was noted before stays."""
     store = merged.store
     by_host: Dict[str, Any] = store.get(HOST_SUMMARIES) or {}
@@ -72,7 +72,7 @@ def note_what_hosts_say(merged: Merged, sources: Sequence[Source]) -> None:
     _fill_place(merged, sources, by_host)
 
 
-def _host_summary(source: Source, summary: Any) -> Dict[str, Any]:
+def _host_summary(source: HostRun, summary: Any) -> Dict[str, Any]:
     document: Dict[str, Any] = {
         "folder": source.folder,
         "state": source.state,
@@ -92,7 +92,7 @@ def _host_summary(source: Source, summary: Any) -> Dict[str, Any]:
 
 
 def _fill_place(
-    merged: Merged, sources: Sequence[Source], by_host: Mapping[str, Mapping[str, Any]]
+    merged: MergedStore, sources: Sequence[HostRun], by_host: Mapping[str, Mapping[str, Any]]
 ) -> None:
     """Store all rows of the place where the first divergence lies, else of the first suspect's;
     those of an earlier one go.
@@ -132,7 +132,7 @@ def _fill_place(
         store.set(COMPUTED, computed)
 
 
-def _place(merged: Merged, by_host: Mapping[str, Mapping[str, Any]]) -> Optional[Place]:
+def _place(merged: MergedStore, by_host: Mapping[str, Mapping[str, Any]]) -> Optional[Place]:
     if merged.first is not None:
         return merged.first.place
     places: List[Place] = [

@@ -34,14 +34,14 @@ from .host_run_reader import (
     RUNNING,
     SILENT,
     WAITING,
-    Read,
-    Reader,
+    HostRun,
+    HostRunReader,
+    ReadPosition,
     RunPosition,
-    Source,
     Unreadable,
 )
 from .host_summaries import note_graphs, note_what_hosts_say
-from .merged_store import Merged
+from .merged_store import MergedStore
 from .new_row_batches import Batches, RowRange
 from .options import MergeOptions
 
@@ -54,7 +54,7 @@ _QUIET_S = 60.0
 _NAMED = 10
 
 
-def _taken_out(reader: Reader, after: int) -> Tuple[Tuple[Set[str], int], int]:
+def _taken_out(reader: HostRunReader, after: int) -> Tuple[Tuple[Set[str], int], int]:
     return reader.taken_out(after), reader.void()
 
 
@@ -103,7 +103,7 @@ class Merge:
         self.say = say
         self.on_row = on_row
         self.on_progress = on_progress
-        self.sources = [Source(host, folder) for host, folder in options.hosts.items()]
+        self.sources = [HostRun(host, folder) for host, folder in options.hosts.items()]
         self._by_host = {source.host: source for source in self.sources}
         self._stop = ""
         self._wake = threading.Event()
@@ -128,7 +128,7 @@ class Merge:
             self.options.out, self.options.identity(), self.force, hosts=True
         )
         try:
-            self.merged = Merged(self.store, self.options.max_rows)
+            self.merged = MergedStore(self.store, self.options.max_rows)
             for note in self.store.notes:
                 self.say(note if note.startswith("warning") else "note: " + note)
             self._heal()
@@ -246,7 +246,7 @@ class Merge:
             host = row.host or ""
             if host not in final:
                 try:
-                    final[host] = self._by_host[host].ask(Reader.final_failing)
+                    final[host] = self._by_host[host].ask(HostRunReader.final_failing)
                 except Unreadable:
                     final[host] = None
             known = final[host]
@@ -267,7 +267,7 @@ class Merge:
         if self.options.stop_on_divergence and self.hook.row is not None:
             self.stop("divergence")
 
-    def _note_state(self, source: Source) -> None:
+    def _note_state(self, source: HostRun) -> None:
         if source.state != self._states[source.host]:
             self._states[source.host] = source.state
             self._activity = time.monotonic()
@@ -280,7 +280,7 @@ class Merge:
                 % (source.host, source.state, " (%s)" % source.trouble if source.trouble else "")
             )
 
-    def _note_silence(self, source: Source) -> None:
+    def _note_silence(self, source: HostRun) -> None:
         """Say once of a watch that lives and writes nothing that it is waited for: it may be
         frozen.
         """
@@ -314,7 +314,7 @@ class Merge:
             if time.monotonic() < self._again_at.get(host, 0.0):
                 continue
             try:
-                position = self._by_host[host].ask(Reader.position)
+                position = self._by_host[host].ask(HostRunReader.position)
             except Unreadable:
                 # Not there yet, or a writer that is just beginning or ending: it is looked at
                 # again.
@@ -354,7 +354,7 @@ class Merge:
             return None
         read = self.merged.reads.get(host)
         if read is None:
-            read = Read(now.began_ns, 0, now.last_event)
+            read = ReadPosition(now.began_ns, 0, now.last_event)
             self.merged.note_read(host, read)
             note_graphs(self.merged, self._by_host[host])
         return (

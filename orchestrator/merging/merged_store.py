@@ -19,7 +19,7 @@ from ..store.row_schema import COLUMNS, from_sql_text, to_sql_text
 from ..store.row_sql import checksum, row_key
 from ..store.store import RunStore
 from .host_place_table import PlaceTable
-from .host_run_reader import NOT_PASSED, Ids, Read, Reader, Source
+from .host_run_reader import NOT_PASSED, HostRun, HostRunReader, Ids, ReadPosition
 from .metrics_over_devices import METRICS, Gathered
 
 _AT = {name: number for number, name in enumerate(COLUMNS)}
@@ -37,7 +37,7 @@ _OPS = 50
 _PAGE_ROWS = 3000
 
 
-class Merged:
+class MergedStore:
     """Rows of the hosts in one store.
 
     Parameters
@@ -67,7 +67,7 @@ class Merged:
     def reload(self) -> None:
         """Read from the store what is kept in memory, because a transaction was taken back."""
         self.places = PlaceTable(self.store)
-        self.reads = {host: Read(*read) for host, read in self.store.get(HOSTS, {}).items()}
+        self.reads = {host: ReadPosition(*read) for host, read in self.store.get(HOSTS, {}).items()}
         self._gathered = Gathered()
         self._stored = self._count(NOT_PASSED)
         self.first = self._first_stored()
@@ -81,14 +81,14 @@ class Merged:
             ]
         )
 
-    def note_read(self, host: str, read: Read) -> None:
+    def note_read(self, host: str, read: ReadPosition) -> None:
         """Note how far a host's run has been read; inside the transaction that stores what was
         read.
         """
         self.reads[host] = read
         self.store.set(HOSTS, self.reads)
 
-    def take(self, host: str, reader: Reader, lines: Iterable[Tuple[Any, ...]]) -> None:
+    def take(self, host: str, reader: HostRunReader, lines: Iterable[Tuple[Any, ...]]) -> None:
         """Take rows of a host as they are stored there; inside a transaction, :meth:`write` before
         its end.
         """
@@ -118,7 +118,7 @@ class Merged:
                 (step or "", op, tensor or "", model or ""), _METRICS(line), line[_OWN]
             )
 
-    def _keep(self, reader: Reader, host: str, line: Tuple[Any, ...]) -> None:
+    def _keep(self, reader: HostRunReader, host: str, line: Tuple[Any, ...]) -> None:
         full = self._stored >= self.most
         if (
             full
@@ -207,7 +207,7 @@ class Merged:
             for key, index in self.store.query(sql, (to_sql_text(host), *NOT_PASSED))
         }
 
-    def reconcile(self, source: Source) -> None:
+    def reconcile(self, source: HostRun) -> None:
         """Compare a host's rows that did not pass, and its counts, with those of its run: some may
         have gone or have other numbers.
 
@@ -267,7 +267,7 @@ class Merged:
             key=execution_key,
         )
 
-    def recount(self, ops: Set[str], sources: Sequence[Source]) -> None:
+    def recount(self, ops: Set[str], sources: Sequence[HostRun]) -> None:
         """Gather the metrics of some ops anew, because rows of them were taken out.
 
         Raises
@@ -286,7 +286,7 @@ class Merged:
                     read = self.reads.get(source.host)
                     if read is None or not read.last_id:
                         continue
-                    ids = source.ask(partial(Reader.ids_of_ops, ops=page, upto=read.last_id))
+                    ids = source.ask(partial(HostRunReader.ids_of_ops, ops=page, upto=read.last_id))
                     for at in range(0, len(ids), _PAGE_ROWS):
                         for line in source.ask(partial(_lines, ids=ids[at : at + _PAGE_ROWS])):
                             if checksum(line[:-1]) == line[-1]:
@@ -294,5 +294,5 @@ class Merged:
                     self._gathered.write(self.store.query, self.store.connection.write_lines)
 
 
-def _lines(reader: Reader, ids: Ids) -> List[Tuple[Any, ...]]:
+def _lines(reader: HostRunReader, ids: Ids) -> List[Tuple[Any, ...]]:
     return list(reader.lines(ids))

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..dumps.place import name_order
-from .host_run_reader import Ids, Read, Reader, Source, Unreadable
-from .merged_store import PLAN, Merged
+from .host_run_reader import HostRun, HostRunReader, Ids, ReadPosition, Unreadable
+from .merged_store import PLAN, MergedStore
 
 MOST_ROWS = 60_000
 """So many rows go into one transaction."""
@@ -34,7 +34,7 @@ class RowRange(NamedTuple):
 class Batches:
     """The batches that are on the way, those that an earlier merge was at among them."""
 
-    def __init__(self, merged: Merged, sources: Sequence[Source]) -> None:
+    def __init__(self, merged: MergedStore, sources: Sequence[HostRun]) -> None:
         self._merged = merged
         self._sources = {source.host: source for source in sources}
         noted = merged.store.get(PLAN) or []
@@ -120,8 +120,8 @@ class Batch:
 
     def __init__(
         self,
-        merged: Merged,
-        sources: Dict[str, Source],
+        merged: MergedStore,
+        sources: Dict[str, HostRun],
         parts: Dict[str, RowRange],
         position: Optional[Sequence[Any]] = None,
     ) -> None:
@@ -158,7 +158,7 @@ class Batch:
         if self._pieces:
             return True
         for host, part in self.parts.items():
-            before = self._merged.reads.get(host, Read())
+            before = self._merged.reads.get(host, ReadPosition())
             self._merged.note_read(host, before._replace(began_ns=part.began_ns, last_id=part.upto))
         return False
 
@@ -171,7 +171,7 @@ class Batch:
             part = self.parts[host]
             for step, ids in (
                 self._sources[host]
-                .ask(partial(Reader.steps, after=part.after, upto=part.upto))
+                .ask(partial(HostRunReader.steps, after=part.after, upto=part.upto))
                 .items()
             ):
                 steps.setdefault(step, {})[host] = ids
@@ -203,5 +203,5 @@ class Batch:
         return [number for number in ids if number > last_id] if here == last else []
 
 
-def _lines(reader: Reader, ids: Ids) -> Tuple[Reader, List[Tuple[Any, ...]]]:
+def _lines(reader: HostRunReader, ids: Ids) -> Tuple[HostRunReader, List[Tuple[Any, ...]]]:
     return reader, list(reader.lines(ids))

@@ -106,7 +106,7 @@ class Change(NamedTuple):
         }
 
 
-class Compared(NamedTuple):
+class ComparedRun(NamedTuple):
     """What there is to say of one of the two runs.
 
     Attributes
@@ -159,8 +159,8 @@ class Difference(NamedTuple):
         The tensor of the first op that became worse or better, of those drawn; None where none did.
     """
 
-    first: Compared
-    second: Compared
+    first: ComparedRun
+    second: ComparedRun
     tolerance: float
     changes: Mapping[str, List[Change]]
     joined: int
@@ -177,7 +177,7 @@ class Difference(NamedTuple):
         return self.same_model and not self.apart
 
     @property
-    def unfinished(self) -> List[Compared]:
+    def unfinished(self) -> List[ComparedRun]:
         """The runs that go on or were stopped before their end: what they lack is not decided."""
         return [run for run in (self.first, self.second) if not run.finished]
 
@@ -366,10 +366,10 @@ def _same_model(first: Set[str], second: Set[str]) -> bool:
     return bool(fewest) and len(first & second) >= _SAME_MODEL * fewest
 
 
-def _compared(out: str, store: RunStore, rows: int) -> Compared:
+def _compared(out: str, store: RunStore, rows: int) -> ComparedRun:
     summary = store.get(SUMMARY)
     if summary is not None:
-        return Compared(
+        return ComparedRun(
             os.path.abspath(out),
             True,
             rows,
@@ -378,7 +378,7 @@ def _compared(out: str, store: RunStore, rows: int) -> Compared:
         )
     first = next(iter(store.rows("index", verdict=FAIL)), None)
     if first is None:
-        return Compared(os.path.abspath(out), False, rows, INCOMPLETE, None)
+        return ComparedRun(os.path.abspath(out), False, rows, INCOMPLETE, None)
     divergence = {
         "op": first.op,
         "tensor": first.tensor,
@@ -386,7 +386,7 @@ def _compared(out: str, store: RunStore, rows: int) -> Compared:
         "value": None,
         "limit": None,
     }
-    return Compared(
+    return ComparedRun(
         os.path.abspath(out), False, rows, FAIL, {**divergence, **first.place.document()}
     )
 

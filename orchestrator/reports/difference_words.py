@@ -14,7 +14,7 @@ from ..judging.by_limits import metric_number
 from ..metrics.row import PASS
 from ..naming import printable
 from ..text.shortening import shorten_all
-from .difference import BETTER, KINDS, WORSE, Change, Compared, Difference, Side, place_of
+from .difference import BETTER, KINDS, WORSE, Change, ComparedRun, Difference, Side, place_of
 from .markdown_text import code, plain
 from .row_distances import COSINE_DISTANCE
 
@@ -144,13 +144,13 @@ def worse_words(difference: Difference) -> str:
     return words + (" so far, a run is not finished" if difference.unfinished else "")
 
 
-def verdict_words(run: Compared) -> str:
+def verdict_words(run: ComparedRun) -> str:
     """Return a run's own verdict."""
     verdict = _WORDS.get(run.verdict, run.verdict)
     return verdict if run.finished else "%s so far" % verdict
 
 
-def first_words(run: Compared) -> str:
+def first_words(run: ComparedRun) -> str:
     """Return where a run is outside its limits first, or why nothing is said of it."""
     first = run.first_divergence
     if first is None:
@@ -173,7 +173,7 @@ def first_words(run: Compared) -> str:
     )
 
 
-def run_words(run: Compared) -> str:
+def run_words(run: ComparedRun) -> str:
     """Return the verdict of a run and where it is outside its limits first, as the end of a
     line.
     """

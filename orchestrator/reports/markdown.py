@@ -15,7 +15,7 @@ from ..text.terminal_width import shorten
 from .markdown_text import block, code, plain
 from .report_context import ReportFile
 from .terminal_table import shown_metrics
-from .worst_rows import Worst, error_of
+from .worst_rows import WorstRows, error_of
 
 MOST_CHARACTERS = 60000
 """A comment of GitHub takes 65,536."""
@@ -56,7 +56,7 @@ class MarkdownFile(ReportFile):
 
     def begin(self) -> None:
         """Prepare; rows are kept until all are known."""
-        self._worst = {verdict: Worst(_KEPT) for verdict in _WORDS}
+        self._worst = {verdict: WorstRows(_KEPT) for verdict in _WORDS}
 
     def add(self, row: Row) -> None:
         """Keep a row, if it is among the worst of its verdict."""

@@ -19,7 +19,7 @@ def error_of(row: Row) -> float:
     return distance
 
 
-class Worst:
+class WorstRows:
     """The worst of the rows that were added, of two alike the earlier one.
 
     Parameters

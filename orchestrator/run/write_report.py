@@ -14,7 +14,7 @@ from ..reports.csv_tables import COLUMNS
 from ..reports.report_context import ReportContext, ReportFile, write_files
 from ..store.json_numbers import plain_tree
 from ..store.metrics_over_devices import worst_outputs
-from ..store.rows_in_order import RowView
+from ..store.rows_in_order import RowsInOrder
 from ..store.store import RunStore
 from ..store.stored_networks import GRAPHS, SUMMARY
 from .comparison_options import ComparisonOptions
@@ -66,7 +66,7 @@ def write_report(
     return context
 
 
-def _counted(rows: RowView, on_progress: Callable[[int, int], None]) -> Iterator[Row]:
+def _counted(rows: RowsInOrder, on_progress: Callable[[int, int], None]) -> Iterator[Row]:
     """Yield all rows, telling how many there were every now and then."""
     total = len(rows)
     for number, row in enumerate(rows):

@@ -17,7 +17,7 @@ from ..run.comparison_options import ComparisonOptions
 from ..run.run_status import JUDGED, stored_options
 from ..run.write_report import Commands
 from ..store.json_numbers import plain_tree
-from ..store.store_reader import Finality, Numbered, StoreReader
+from ..store.store_reader import Finality, NumberedRow, StoreReader
 from .answers import Problem, json_answer, json_text, number_of
 from .run_fields import RunIndex
 from .run_order import ORDERS, SORTS, in_order
@@ -152,7 +152,7 @@ def metrics_of(store: StoreReader) -> Any:
         return METRICS
 
 
-def numbered_text(numbered: Numbered, metrics: Any, finality: Finality) -> str:
+def numbered_text(numbered: NumberedRow, metrics: Any, finality: Finality) -> str:
     """Return a row of result.json with its ``id`` and whether it is ``final``, as one line of
     JSON.
     """

@@ -22,7 +22,7 @@ def order_of_table(hosts: bool) -> str:
     return "%s%s, %s" % ("host, " if hosts else "", PLACE_ORDER, ORDER_AT_PLACE)
 
 
-class RowView:
+class RowsInOrder:
     """The rows of a store in one order; each walk reads them anew, a page at a time, without
     holding up a writer.
     """

@@ -27,7 +27,7 @@ from .row_counts import RunCounts
 from .row_schema import HOST, PLACE_COLUMNS, from_sql_text, to_sql_text
 from .row_sql import RowReader, row_line
 from .row_table import RowTable
-from .rows_in_order import ORDER_AT_PLACE, PLACE_ORDER, RowView, selection
+from .rows_in_order import ORDER_AT_PLACE, PLACE_ORDER, RowsInOrder, selection
 from .same_inputs import OtherResults
 from .store_connection import StoreConnection
 
@@ -285,7 +285,7 @@ class RunStore:
         verdict: Optional[str] = None,
         op: Optional[str] = None,
         indexes: Optional[Tuple[int, int]] = None,
-    ) -> RowView:
+    ) -> RowsInOrder:
         """Return the rows as an iterable that can be walked again and again, with bounded memory.
 
         Parameters
@@ -298,7 +298,7 @@ class RunStore:
         indexes
             Only the rows with an Index from the first to the second.
         """
-        return RowView(self.query, self._reader, order, selection(place, verdict, op, indexes))
+        return RowsInOrder(self.query, self._reader, order, selection(place, verdict, op, indexes))
 
     def table_order(self) -> TableOrder:
         """Return numbers (ids), checksums and verdicts of all rows in the order of the table."""

@@ -46,7 +46,7 @@ _LOCK_BYTES = 4096
 R = TypeVar("R", bound="StoreReader")
 
 
-class Numbered(NamedTuple):
+class NumberedRow(NamedTuple):
     """A row with its id in the store."""
 
     id: int
@@ -202,7 +202,7 @@ class StoreReader:
 
     def page(
         self, after: int, limit: int, upto: Optional[int] = None
-    ) -> Tuple[List[Numbered], int]:
+    ) -> Tuple[List[NumberedRow], int]:
         """Return the rows behind an id, in the order of their arrival, and the last id that was
         looked at.
 
@@ -281,11 +281,11 @@ class StoreReader:
         (count, size_bytes), *_ = self.query(sql, inside)
         return int(count), int(size_bytes)
 
-    def _decoded(self, lines: Sequence[Tuple[Any, ...]]) -> List[Numbered]:
+    def _decoded(self, lines: Sequence[Tuple[Any, ...]]) -> List[NumberedRow]:
         rows = []
         for *values, number in lines:
             try:
-                rows.append(Numbered(int(number), self._rows.row(values)))
+                rows.append(NumberedRow(int(number), self._rows.row(values)))
             except FormatError as error:
                 log.warning("%s", error.message)
         return rows

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from goldwatch.cure.choosing_ops import MARGIN, UNBOUNDED, ErrorNetwork, Read, TensorError
+from goldwatch.cure.choosing_ops import MARGIN, UNBOUNDED, ErrorNetwork, TensorError, TensorRead
 
 
 def chain(*own, limit=0.03, gains=None):
@@ -21,7 +21,7 @@ def chain(*own, limit=0.03, gains=None):
                 off,
                 min(off, 3e-4),
                 gain,
-                (Read(at - 1),) if at else (),
+                (TensorRead(at - 1),) if at else (),
                 limit if at == last else None,
             )
             for at, (name, off, gain) in enumerate(zip(names, own, gains))
@@ -61,9 +61,9 @@ def test_a_sum_that_cancels_is_raised_with_its_inputs():
     network = ErrorNetwork(
         [
             TensorError("a", 3e-4, 3e-4),
-            TensorError("b", 3e-4, 3e-4, 0.01, (Read(0),)),
-            TensorError("c", 1e-4, 3e-4, 300.0, (Read(1),)),
-            TensorError("d", 3e-4, 3e-4, 1.0, (Read(2),), 0.03),
+            TensorError("b", 3e-4, 3e-4, 0.01, (TensorRead(0),)),
+            TensorError("c", 1e-4, 3e-4, 300.0, (TensorRead(1),)),
+            TensorError("d", 3e-4, 3e-4, 1.0, (TensorRead(2),), 0.03),
         ]
     )
     assert (
@@ -77,9 +77,9 @@ def test_values_beyond_the_type_stay_in_float32_until_they_are_small():
     network = ErrorNetwork(
         [
             TensorError("large", UNBOUNDED, UNBOUNDED),
-            TensorError("kept", 0.0, UNBOUNDED, 1.0, (Read(0),)),
-            TensorError("small", 0.0, 3e-4, 1.0, (Read(1),)),
-            TensorError("last", 3e-4, 3e-4, 1.0, (Read(2),), 0.03),
+            TensorError("kept", 0.0, UNBOUNDED, 1.0, (TensorRead(0),)),
+            TensorError("small", 0.0, 3e-4, 1.0, (TensorRead(1),)),
+            TensorError("last", 3e-4, 3e-4, 1.0, (TensorRead(2),), 0.03),
         ]
     )
     assert sorted(network.choose(units(network)).units) == ["kept", "large", "small"]
@@ -104,7 +104,7 @@ def test_a_network_that_no_raising_cures_is_called_so():
 
 def test_operators_in_float32_keep_their_own_error():
     network = ErrorNetwork(
-        [TensorError("a", 0.2, 3e-4), TensorError("b", 0.0, 3e-4, 1.0, (Read(0),), 0.03)],
+        [TensorError("a", 0.2, 3e-4), TensorError("b", 0.0, 3e-4, 1.0, (TensorRead(0),), 0.03)],
         wide=["a"],
     )
     assert network.errors(["a"])[0] == pytest.approx(network.errors(())[0])
@@ -118,7 +118,7 @@ def test_the_chosen_set_is_at_most_twice_the_smallest(seed):
     for at in range(9):
         reads = (
             tuple(
-                Read(int(one))
+                TensorRead(int(one))
                 for one in sorted(random.choice(at, min(at, 1 + random.randint(2)), replace=False))
             )
             if at

@@ -164,14 +164,14 @@ def test_a_merge_follows_runs_that_change_all_the_time(hosts, merging, tmp_path,
     out = str(tmp_path / "all")
     hosts[0].begin()
     troubled = set()
-    ask = host_run_reader.Source.ask
+    ask = host_run_reader.HostRun.ask
 
     def ask_or_not(self, question):
         if self.host in troubled and dice.random() < 0.7:
             raise host_run_reader.Unreadable(self.host, "a test")
         return ask(self, question)
 
-    monkeypatch.setattr(host_run_reader.Source, "ask", ask_or_not)
+    monkeypatch.setattr(host_run_reader.HostRun, "ask", ask_or_not)
     merge = merging(hosts)
     merge.__enter__()
     for _ in range(40):
@@ -405,7 +405,7 @@ def test_a_silent_watch_is_named_once(hosts, merging):
 def test_rows_are_read_by_id_in_any_order(hosts, ids):
     store = hosts[0].begin().put(*(make_row(number) for number in range(5))).store
     known = [number for (number,) in store.query("SELECT id FROM row ORDER BY id")]
-    with host_run_reader.Reader(hosts[0].folder) as reader:
+    with host_run_reader.HostRunReader(hosts[0].folder) as reader:
         found = reader.rows_at([known[number - 1] for number in ids])
     assert sorted(row.op for row in found) == sorted("op%d" % (number - 1) for number in ids)
     hosts[0].finish()

@@ -20,13 +20,13 @@ def hang(monkeypatch, until):
     """
     gates = {}
 
-    class Waiting(host_run_reader.Reader):
+    class Waiting(host_run_reader.HostRunReader):
         def __init__(self, folder):
             if folder in gates:
                 gates[folder].wait()
             super().__init__(folder)
 
-    monkeypatch.setattr(host_run_reader, "Reader", Waiting)
+    monkeypatch.setattr(host_run_reader, "HostRunReader", Waiting)
 
     def change(one, hangs=True):
         if hangs:

@@ -25,7 +25,7 @@ from goldwatch.reports.markdown_text import code, plain
 from goldwatch.reports.report_context import ReportContext, write_files
 from goldwatch.reports.report_formats import REPORT_FORMATS
 from goldwatch.reports.result_json import JsonFile
-from goldwatch.reports.worst_rows import Worst
+from goldwatch.reports.worst_rows import WorstRows
 from goldwatch.store.json_numbers import plain_tree
 
 NAUGHTY = (
@@ -361,7 +361,7 @@ def test_the_worst_rows_are_ordered_by_distance(make_row):
         make_row(place, verdict="fail", metrics={"RelativeEuclideanDistance": number})
         for place, number in enumerate(numbers)
     ]
-    worst = Worst(4)
+    worst = WorstRows(4)
     for row in rows:
         worst.add(row)
     assert [row.tensor_index + 4 * row.index for row in worst.rows] == [
@@ -370,7 +370,7 @@ def test_the_worst_rows_are_ordered_by_distance(make_row):
         4,
         0,
     ] and worst.total == 6
-    passing = Worst(1)
+    passing = WorstRows(1)
     passing.add(make_row(0, metrics={}))
     passing.add(make_row(1, metrics={"RelativeEuclideanDistance": 1e-9}))
     assert passing.rows[0].tensor == "op0:output:1"

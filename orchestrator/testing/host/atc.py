@@ -14,7 +14,7 @@ from typing import Dict, List, Optional, Sequence
 
 from ...errors import GoldwatchError
 from .aipp import read_aipp
-from .loaded_model import Loaded
+from .loaded_model import LoadedModel
 from .om_file import read_om, write_om
 from .original_network import FRAMEWORKS, read_network
 from .precision_options import AtcError, read_build
@@ -120,7 +120,7 @@ def _convert(options: Dict[str, str], words: Sequence[str]) -> None:
         build = replace(
             build, aipp=tuple(aipp.settings for aipp in read_aipp(options["insert_op_conf"]))
         )
-    loaded = Loaded(network, options, build, os.path.basename(output), command)
+    loaded = LoadedModel(network, options, build, os.path.basename(output), command)
     document = loaded.document(soc, command)
     outputs = [
         {"name": tensor.name, "dtype": tensor.dtype, "shape": list(tensor.shape)}

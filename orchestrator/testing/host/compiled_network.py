@@ -40,7 +40,7 @@ from .ir_types import (
     VIEWS,
     ir_type,
 )
-from .original_network import Network, Value
+from .original_network import OriginalNetwork, Value
 from .precision_options import HALF, SINGLE, AtcError, Build
 
 Array = Any
@@ -57,7 +57,7 @@ class Group:
     type: str
 
 
-class Ran(NamedTuple):
+class NetworkRun(NamedTuple):
     """A run: the ops with their tensors, and the outputs as the om hands them out, each with its
     name.
     """
@@ -87,7 +87,7 @@ class CompiledNetwork:
 
     def __init__(
         self,
-        network: Network,
+        network: OriginalNetwork,
         build: Build,
         name: str,
         op_faults: Optional[Mapping[str, OpFault]] = None,
@@ -109,7 +109,7 @@ class CompiledNetwork:
 
     def run(
         self, feeds: Mapping[str, Array], shapes: Optional[Mapping[str, Tuple[int, ...]]] = None
-    ) -> Ran:
+    ) -> NetworkRun:
         """Run it.
 
         Parameters
@@ -238,7 +238,7 @@ class _Running:
         self.constants: Dict[Value, Array] = {}
         self.inserted = 0
 
-    def ran(self) -> Ran:
+    def ran(self) -> NetworkRun:
         for place, entry in enumerate(self.network.inputs):
             if entry.name in self.compiled.aipps:
                 self._add_image(entry, place)
@@ -271,7 +271,7 @@ class _Running:
             outputs.append((name, self.model.output(*source).array))
             results.append(source)
         self.model.add(DeviceOp("Node_Output", "NetOutput", tuple(results), (), originals=()))
-        return Ran(self.model, outputs)
+        return NetworkRun(self.model, outputs)
 
     def _add_image(self, entry: Any, place: int) -> None:
         """Add the Data of an image, and the Aipp that makes the input of it."""

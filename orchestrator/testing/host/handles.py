@@ -7,7 +7,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any, Dict, List, Optional, Tuple
 
-from .loaded_model import Loaded
+from .loaded_model import LoadedModel
 
 
 class Memory:
@@ -84,5 +84,5 @@ class Dataset:
 class ModelDesc:
     """The description of a model, and the shapes of the outputs of its last run."""
 
-    loaded: Optional[Loaded] = None
+    loaded: Optional[LoadedModel] = None
     shapes: Optional[List[Tuple[int, ...]]] = None

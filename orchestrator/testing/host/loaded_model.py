@@ -13,9 +13,9 @@ from ...model.atc_options import SHAPE, Dynamic, dynamic_of, shapes_from_option
 from ..device_model import DeviceModel, DeviceOp, DeviceTensor
 from ..op_faults import OpFault
 from .aipp import Aipp
-from .compiled_network import CompiledNetwork, Ran
+from .compiled_network import CompiledNetwork, NetworkRun
 from .om_file import Om
-from .original_network import Network, NetworkInput, Shape, read_network
+from .original_network import NetworkInput, OriginalNetwork, Shape, read_network
 from .precision_options import AtcError, Build
 
 Array = Any
@@ -44,7 +44,7 @@ class OmTensor(NamedTuple):
     image_bytes: int = 0
 
 
-class Loaded:
+class LoadedModel:
     """A network with the options that it was compiled by.
 
     Parameters
@@ -77,7 +77,7 @@ class Loaded:
 
     def __init__(
         self,
-        network: Network,
+        network: OriginalNetwork,
         options: Mapping[str, str],
         build: Build,
         name: str,
@@ -105,7 +105,7 @@ class Loaded:
     @classmethod
     def from_om(
         cls, om: Om, name: str, op_faults: Optional[Mapping[str, OpFault]] = None
-    ) -> Loaded:
+    ) -> LoadedModel:
         """Load an om; raises as the class."""
         options = om.build["options"]
         with tempfile.TemporaryDirectory(prefix="goldwatch-om-") as folder:
@@ -133,7 +133,7 @@ class Loaded:
         nodes = {self.network.name(number) for group in groups for number in group.numbers}
         return nodes.union(group.name for group in groups)
 
-    def run(self, feeds: Mapping[str, Array]) -> Ran:
+    def run(self, feeds: Mapping[str, Array]) -> NetworkRun:
         """Run it on inputs of fixed shapes; of a gear the ops bear its names."""
         gear = self.gear_number({name: np.shape(array) for name, array in feeds.items()})
         suffix = GEAR_MARK % gear if gear is not None else ""
@@ -179,7 +179,7 @@ class Loaded:
             command,
         )
 
-    def _tried(self, shapes: Mapping[str, Shape]) -> Ran:
+    def _tried(self, shapes: Mapping[str, Shape]) -> NetworkRun:
         feeds = {
             entry.name: self.network.example(entry, tuple(shapes[entry.name]), n)
             for n, entry in enumerate(self.network.inputs)
@@ -188,7 +188,7 @@ class Loaded:
             feeds[name] = np.zeros(self.aipps[name].image_bytes(self.shapes[name]), np.uint8)
         return self.run(feeds)
 
-    def _two_sizes(self) -> Tuple[Ran, Ran]:
+    def _two_sizes(self) -> Tuple[NetworkRun, NetworkRun]:
         problem: Optional[AtcError] = None
         for sizes in _SIZES:
             try:
@@ -207,13 +207,13 @@ class Loaded:
         assert problem is not None
         raise problem
 
-    def _written(self, runs: List[Ran], soc: str, command: str) -> List[Dict[str, Any]]:
+    def _written(self, runs: List[NetworkRun], soc: str, command: str) -> List[Dict[str, Any]]:
         self.outputs = _told(runs[0])
         for ran in runs:
             ran.model.attributes.update({"atc_cmdline": command, "soc_version": soc})
         return [ran.model.document() for ran in runs]
 
-    def _of_gears(self, runs: List[Ran], soc: str, command: str) -> Dict[str, Any]:
+    def _of_gears(self, runs: List[NetworkRun], soc: str, command: str) -> Dict[str, Any]:
         """Return one graph with the ops of every gear, whose results StreamMerge brings
         together.
         """
@@ -242,7 +242,7 @@ class Loaded:
             results.append((name, 0))
         model.add(DeviceOp("Node_Output", "NetOutput", tuple(results), (), originals=()))
         document = self._written(
-            [Ran(model, max((ran.outputs for ran in runs), key=_bytes_of))], soc, command
+            [NetworkRun(model, max((ran.outputs for ran in runs), key=_bytes_of))], soc, command
         )[0]
         dims = {entry.name: list(entry.shape) for entry in self.inputs}
         for op in document["graph"][0]["op"]:
@@ -297,7 +297,7 @@ class Loaded:
         return dynamic
 
 
-def _told(ran: Ran) -> List[OmTensor]:
+def _told(ran: NetworkRun) -> List[OmTensor]:
     return [OmTensor(name, str(array.dtype), tuple(array.shape)) for name, array in ran.outputs]
 
 

@@ -39,7 +39,7 @@ class NetworkInput(NamedTuple):
     shape: Optional[Shape]
 
 
-class Network:
+class OriginalNetwork:
     """An original model.
 
     Parameters
@@ -223,7 +223,7 @@ class Network:
         return np.random.RandomState(seed).uniform(0.1, 1.0, shape).astype(dtype)
 
 
-def read_network(path: str, weights: Optional[str], options: Mapping[str, str]) -> Network:
-    """Return the network that atc's options name; raises as :class:`Network`."""
+def read_network(path: str, weights: Optional[str], options: Mapping[str, str]) -> OriginalNetwork:
+    """Return the network that atc's options name; raises as :class:`OriginalNetwork`."""
     out_nodes = [text for text in options.get("out_nodes", "").split(";") if text.strip()]
-    return Network(os.path.abspath(path), weights, out_nodes)
+    return OriginalNetwork(os.path.abspath(path), weights, out_nodes)

@@ -24,7 +24,7 @@ from ...naming import nearest_names
 from .dumping import Dumping
 from .handles import Buffer, Dataset, Memory, ModelDesc, Objects, TensorDesc
 from .host_config import KNOWN_OPS_FILE, HostConfig
-from .loaded_model import GEAR_INPUT, Loaded, OmTensor
+from .loaded_model import GEAR_INPUT, LoadedModel, OmTensor
 from .om_file import read_om
 from .precision_options import AtcError
 
@@ -91,7 +91,7 @@ class Acl:
         self._began = False
         self._device: Optional[int] = None
         self._memory, self._things = Memory(), Objects()
-        self._models: Dict[int, Loaded] = {}
+        self._models: Dict[int, LoadedModel] = {}
         self._descs: Dict[int, ModelDesc] = {}
 
     # acl
@@ -271,7 +271,7 @@ class Acl:
                     chip,
                 )
                 return 0, self._failed(RT_SOC_VERSION, text)
-            loaded = Loaded.from_om(
+            loaded = LoadedModel.from_om(
                 om,
                 os.path.basename(path)[: -len(".om")] if path.endswith(".om") else path,
                 self.host.op_faults(),
@@ -283,7 +283,7 @@ class Acl:
         self._models[number] = loaded
         return number, SUCCESS
 
-    def _refuse_unknown_ops(self, loaded: Loaded) -> None:
+    def _refuse_unknown_ops(self, loaded: LoadedModel) -> None:
         """Raise UsageError where a fault is one of an op that no om of this host has had: of a
         model that was cut out of another the ops may be few.
         """
@@ -518,7 +518,7 @@ class Acl:
         return code
 
     def _feeds(
-        self, loaded: Loaded, given: Dataset, shapes: Mapping[str, Tuple[int, ...]]
+        self, loaded: LoadedModel, given: Dataset, shapes: Mapping[str, Tuple[int, ...]]
     ) -> Tuple[Dict[str, Array], int]:
         """Return the inputs of a model as they are in a dataset's buffers."""
         feeds: Dict[str, Array] = {}
@@ -565,14 +565,14 @@ class Acl:
         self.words = words
         return code
 
-    def _loaded(self, desc: int) -> Loaded:
+    def _loaded(self, desc: int) -> LoadedModel:
         model_desc = self._things.get(desc, ModelDesc)
         if model_desc is None or model_desc.loaded is None:
             raise RuntimeError("the model's description was not got")
-        loaded: Loaded = model_desc.loaded
+        loaded: LoadedModel = model_desc.loaded
         return loaded
 
-    def _has_gears(self, loaded: Loaded) -> bool:
+    def _has_gears(self, loaded: LoadedModel) -> bool:
         return loaded.dynamic is not None and loaded.dynamic.kind != SHAPE
 
     def _inputs(self, desc: int) -> List[OmTensor]:
@@ -582,7 +582,7 @@ class Acl:
             gear = [OmTensor(GEAR_INPUT, "int32", (len(loaded.dynamic.gears[0]),))]
         return list(loaded.inputs) + gear
 
-    def _input_bytes(self, loaded: Loaded, tensor: OmTensor) -> int:
+    def _input_bytes(self, loaded: LoadedModel, tensor: OmTensor) -> int:
         more = 32 * (self.host.has("wrong-input-size") and tensor.name != GEAR_INPUT)
         if all(dim >= 0 for dim in tensor.shape):
             return _bytes(tensor, tensor.shape) + more
@@ -596,11 +596,11 @@ class Acl:
             + more
         )
 
-    def _gear_shapes(self, loaded: Loaded, gear: Tuple[int, ...]) -> List[Tuple[int, ...]]:
+    def _gear_shapes(self, loaded: LoadedModel, gear: Tuple[int, ...]) -> List[Tuple[int, ...]]:
         shapes = loaded.dynamic.shapes_in_gear(gear) if loaded.dynamic is not None else {}
         return [tuple(shapes.get(tensor.name, tensor.shape)) for tensor in loaded.inputs]
 
-    def _output_shapes(self, loaded: Loaded) -> List[List[Tuple[int, ...]]]:
+    def _output_shapes(self, loaded: LoadedModel) -> List[List[Tuple[int, ...]]]:
         """Return the shapes of the outputs in each gear."""
         output_shapes = []
         for gear in loaded.dynamic.gears if loaded.dynamic is not None else ():
@@ -632,7 +632,7 @@ class Acl:
         dataset_object.gear = gear
         return SUCCESS
 
-    def _shapes(self, loaded: Loaded, given: Dataset) -> Optional[Dict[str, Tuple[int, ...]]]:
+    def _shapes(self, loaded: LoadedModel, given: Dataset) -> Optional[Dict[str, Tuple[int, ...]]]:
         """Return the inputs' shapes in a run; None where they are not told or do not fit."""
         if loaded.dynamic is None:
             return {tensor.name: tensor.shape for tensor in loaded.inputs}

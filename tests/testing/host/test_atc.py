@@ -16,7 +16,7 @@ from host_models import compile_onnx, ops_of, run_atc
 from goldwatch.model.atc_options import dynamic_of
 from goldwatch.model.graph import load_model
 from goldwatch.netfiles.caffemodel import read_weights
-from goldwatch.testing.host.loaded_model import Loaded
+from goldwatch.testing.host.loaded_model import LoadedModel
 from goldwatch.testing.host.om_file import read_om
 
 
@@ -181,7 +181,7 @@ def test_external_weights_are_stored_in_the_om(net, tmp_path):
     shutil.rmtree(str(tmp_path / "apart"))
     x = {"x": np.random.RandomState(0).rand(1, 3, 8, 8).astype(np.float32)}
     made = [
-        Loaded.from_om(read_om(path), "net").run(x).outputs[0][1]
+        LoadedModel.from_om(read_om(path), "net").run(x).outputs[0][1]
         for path in (om, compile_onnx(net, tmp_path / "whole.om"))
     ]
     assert np.array_equal(*made)

@@ -13,7 +13,7 @@ from onnx_models import model, save, value, weight
 
 from goldwatch.netfiles.caffemodel import read_weights
 from goldwatch.testing.host.compiled_network import CompiledNetwork
-from goldwatch.testing.host.original_network import Network
+from goldwatch.testing.host.original_network import OriginalNetwork
 from goldwatch.testing.host.precision_options import AtcError, Build, read_build
 from goldwatch.testing.op_faults import KINDS, OpFault
 
@@ -31,7 +31,7 @@ def outputs(device, **feeds):
 
 @pytest.fixture
 def overflowing(tmp_path):
-    return Network(host_models.overflowing_net(tmp_path / "over.onnx"))
+    return OriginalNetwork(host_models.overflowing_net(tmp_path / "over.onnx"))
 
 
 X = np.array([[0.1, 0.5, 1.0, 2.0]], np.float32)
@@ -57,7 +57,9 @@ def test_sums_are_accumulated_in_float32(tmp_path):
     path = save(
         tmp_path / "sum.onnx", model(nodes, [value("x", (1, 4096))], [value("y", (1, 1))], ones)
     )
-    made = outputs(CompiledNetwork(Network(path), Build(), "sum"), x=np.ones((1, 4096), np.float32))
+    made = outputs(
+        CompiledNetwork(OriginalNetwork(path), Build(), "sum"), x=np.ones((1, 4096), np.float32)
+    )
     assert made["sum"][0, 0] == 4096
 
 
@@ -101,14 +103,14 @@ def test_ops_kept_in_float32_are_computed_in_float32(overflowing, build, single)
 
 
 def test_only_cube_units_read_float16_in_wide_mode(tmp_path):
-    network = Network(host_models.conv_net(tmp_path / "net.onnx"))
+    network = OriginalNetwork(host_models.conv_net(tmp_path / "net.onnx"))
     x = np.random.RandomState(0).rand(1, 3, 8, 8).astype(np.float32)
     made = outputs(CompiledNetwork(network, Build(mode="wide"), "net"), x=x)
     assert made["conv1relu1"].dtype == np.float16 and made["prob"].dtype == np.float32
 
 
 def test_customised_types_of_a_fused_op_have_no_effect(tmp_path):
-    network = Network(host_models.conv_net(tmp_path / "net.onnx"))
+    network = OriginalNetwork(host_models.conv_net(tmp_path / "net.onnx"))
     x = np.random.RandomState(0).rand(1, 3, 8, 8).astype(np.float32)
     made = outputs(
         CompiledNetwork(
@@ -124,7 +126,7 @@ def test_customised_types_of_a_fused_op_have_no_effect(tmp_path):
 
 
 def test_fusions_are_switched_off_by_the_file(tmp_path):
-    network = Network(host_models.conv_net(tmp_path / "net.onnx"))
+    network = OriginalNetwork(host_models.conv_net(tmp_path / "net.onnx"))
     names = [
         group.name
         for group in CompiledNetwork(network, Build(fold=False, fuse=False), "net").groups
@@ -140,7 +142,9 @@ def test_fusions_are_switched_off_by_the_file(tmp_path):
 
 def test_an_identity_op_is_removed(tmp_path):
     made = outputs(
-        CompiledNetwork(Network(host_models.cast_only(tmp_path / "same.onnx")), Build(), "same"),
+        CompiledNetwork(
+            OriginalNetwork(host_models.cast_only(tmp_path / "same.onnx")), Build(), "same"
+        ),
         x=np.ones((2, 3), np.float32),
     )
     assert "same" not in made and np.array_equal(made["relu1"], np.ones((2, 3)))
@@ -149,7 +153,7 @@ def test_an_identity_op_is_removed(tmp_path):
 def test_the_whole_network_is_close_to_float32(tmp_path):
     path = host_models.conv_net(tmp_path / "net.onnx")
     x = np.random.RandomState(0).rand(1, 3, 8, 8).astype(np.float32)
-    ran = CompiledNetwork(Network(path), Build(), "net").run({"x": x})
+    ran = CompiledNetwork(OriginalNetwork(path), Build(), "net").run({"x": x})
     assert np.allclose(ran.outputs[0][1], host_models.golden(path, {"x": x})[0], atol=2e-3)
     assert ran.outputs[0][0] == "prob:0" and ran.outputs[0][1].dtype == np.float32
 
@@ -182,7 +186,7 @@ PLACES = {"epsilon": "bn", "pooling": "pool", "axis": "join", "coarse": "curve"}
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fault_changes_its_op_and_none_before(tmp_path, kind):
-    network = Network(faulty_net(tmp_path / "net.onnx"))
+    network = OriginalNetwork(faulty_net(tmp_path / "net.onnx"))
     x = np.random.RandomState(0).rand(1, 3, 9, 9).astype(np.float32)
     place = PLACES.get(kind, "conv")
     right = outputs(CompiledNetwork(network, Build(), "net"), x=x)
@@ -197,7 +201,7 @@ def test_a_fault_changes_its_op_and_none_before(tmp_path, kind):
 
 
 def test_each_fault_does_what_it_is_called(tmp_path):
-    network = Network(faulty_net(tmp_path / "net.onnx"))
+    network = OriginalNetwork(faulty_net(tmp_path / "net.onnx"))
     x = np.random.RandomState(0).rand(1, 3, 9, 9).astype(np.float32)
     right = outputs(CompiledNetwork(network, Build(), "net"), x=x)
 
@@ -223,7 +227,7 @@ def test_each_fault_does_what_it_is_called(tmp_path):
 
 
 def test_coarse_arithmetic_is_cured_by_higher_precision(tmp_path):
-    network = Network(faulty_net(tmp_path / "net.onnx"))
+    network = OriginalNetwork(faulty_net(tmp_path / "net.onnx"))
     x = np.random.RandomState(0).rand(1, 3, 9, 9).astype(np.float32)
     faults = {"curve": OpFault.parse("coarse:4")}
     right = outputs(CompiledNetwork(network, Build(), "net"), x=x)["curve"].astype(np.float64)
@@ -296,8 +300,10 @@ def test_a_network_of_two_frameworks_gives_the_same_outputs(tmp_path):
     (tmp_path / "res.pb").write_bytes(
         AsTensorflow(prototxt, read_weights(weights), {"data": data.shape}).graph
     )
-    of_caffe = CompiledNetwork(Network(prototxt, weights), Build(), "res").run({"data": data})
-    of_tensorflow = CompiledNetwork(Network(str(tmp_path / "res.pb")), Build(), "res").run(
+    of_caffe = CompiledNetwork(OriginalNetwork(prototxt, weights), Build(), "res").run(
+        {"data": data}
+    )
+    of_tensorflow = CompiledNetwork(OriginalNetwork(str(tmp_path / "res.pb")), Build(), "res").run(
         {"data": data.transpose(0, 2, 3, 1)}
     )
     found = [np.asarray(array, np.float64) for _, array in of_tensorflow.outputs]
