@@ -29,9 +29,9 @@ provide_python() {
     find_python "$1"
 }
 
-# any_python: print some Python from 3.7 on that can make virtual environments, the project's 3.11 first.
+# any_python: print some Python from 3.7 on that can make virtual environments, first the project's: the newest that README names.
 any_python() {
-    find_python 3.11 3.12 3.13 3.14 3.10 3.9 3.8 3.7 && return 0
+    find_python 3.13 3.12 3.11 3.10 3.14 3.9 3.8 3.7 && return 0
     local candidate
     for candidate in python3 python; do
         if command -v "$candidate" >/dev/null 2>&1 &&
@@ -44,9 +44,9 @@ any_python() {
     return 1
 }
 
-# newest_python: print the newest Python found, 3.13 or later first.
-newest_python() {
-    find_python 3.15 3.14 3.13 3.12 3.11 3.10 3.9 3.8
+# python_between: print a Python between the oldest and the newest one, first Debian 12's.
+python_between() {
+    find_python 3.11 3.10 3.12 3.9 3.8
 }
 
 # make_environment PYTHON FOLDER REQUIREMENT...: a virtual environment with the requirements; WHEELS=DIR installs without a network.
