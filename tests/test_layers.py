@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import re
 
@@ -93,6 +94,7 @@ ADAPTERS_MAY_IMPORT = (
 )
 
 
+@functools.lru_cache(maxsize=None)
 def modules():
     found = []
     for package, folder in FOLDERS.items():

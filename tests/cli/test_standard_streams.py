@@ -31,6 +31,9 @@ COMMANDS = {
     "help of a command": ("compare --help", 0, None),
     "error json": ("compare none none -o {out} --format json", 4, None),
 }
+#: Every command on a full stream, and of the ways to print each once on a closed one.
+FULL = [(name, "/dev/full") for name in COMMANDS]
+CLOSED = [(name, "&-") for name in ("compare with files", "watch", "help", "error json")]
 
 
 def shell(folder, command):
@@ -55,22 +58,20 @@ def code_of(name, network, out, redirection):
     return done
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize("redirection", [">&-", ">/dev/full"])
-def test_an_unwritable_stdout_exits_with_4_and_a_sentence(name, redirection, network, tmp_path):
-    done = code_of(name, network, tmp_path / "out", redirection)
+@pytest.mark.parametrize("name, place", FULL + CLOSED)
+def test_an_unwritable_stdout_exits_with_4_and_a_sentence(name, place, network, tmp_path):
+    done = code_of(name, network, tmp_path / "out", ">" + place)
     assert (
         done.returncode == 4 and "goldwatch: stdout: not everything could be printed" in done.stderr
     ), done.stderr
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])
-def test_an_unwritable_stderr_does_not_change_the_exit_code(name, redirection, network, tmp_path):
+@pytest.mark.parametrize("name, place", FULL + CLOSED)
+def test_an_unwritable_stderr_does_not_change_the_exit_code(name, place, network, tmp_path):
     code = COMMANDS[name][1]
     if code is None:
         code = code_of(name, network, tmp_path / "plain", "").returncode
-    assert code_of(name, network, tmp_path / "out", redirection).returncode == code
+    assert code_of(name, network, tmp_path / "out", "2>" + place).returncode == code
 
 
 @pytest.mark.parametrize("redirection", [">&- 2>&-", ">/dev/full 2>/dev/full", "<&- >&- 2>&-"])

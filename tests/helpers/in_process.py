@@ -7,6 +7,7 @@ import io
 import os
 import subprocess
 import sys
+import tempfile
 
 from goldwatch.cli import goldwatch
 from goldwatch.cli.printing import run_command
@@ -15,9 +16,10 @@ from goldwatch.testing.commands import program
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs")
 
 
-def run_here(words, cwd="."):
+def run_here(words, cwd=".", environment=None, with_programs=False):
     """Run ``goldwatch …`` or ``python -m goldwatch.testing …`` in a folder; return what
-    subprocess.run with pipes and texts returns.
+    subprocess.run with pipes and texts returns. ``with_programs`` for a command that lets a program
+    print: the streams are files then.
     """
     words = [str(word) for word in words]
     name = words[2] if words[:2] == [sys.executable, "-m"] else words[0]
@@ -25,16 +27,41 @@ def run_here(words, cwd="."):
         (program if name.endswith(".testing") else goldwatch),
         words[words.index(name) + 1 :],
     )
-    before, out, err = os.getcwd(), io.StringIO(), io.StringIO()
+    before, variables = os.getcwd(), dict(os.environ)
+    streams = [_file() if with_programs else io.StringIO() for _ in range(2)]
     os.chdir(str(cwd))
     try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        _set_environment(variables if environment is None else environment)
+        with contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]):
             run_command(command, arguments)
     except SystemExit as end:
-        assert "this is a fault of goldwatch" not in err.getvalue() + out.getvalue(), err.getvalue()
-        return subprocess.CompletedProcess(words, end.code, out.getvalue(), err.getvalue())
+        out, err = (_text_of(stream) for stream in streams)
+        assert "this is a fault of goldwatch" not in err + out, err
+        return subprocess.CompletedProcess(words, end.code, out, err)
     finally:
         os.chdir(before)
+        _set_environment(variables)
+
+
+def _file():
+    # Its reader outlives it: a command may put another stream into its place.
+    file = tempfile.TemporaryFile("w", encoding="utf-8")  # noqa: SIM115
+    file.reader = open(os.dup(file.fileno()), encoding="utf-8")  # noqa: SIM115
+    return file
+
+
+def _text_of(stream):
+    if isinstance(stream, io.StringIO):
+        return stream.getvalue()
+    with stream.reader as reader:
+        reader.seek(0)
+        return reader.read()
+
+
+def _set_environment(variables):
+    if dict(os.environ) != variables:
+        os.environ.clear()
+        os.environ.update(variables)
 
 
 def make_dumps(folder):

@@ -31,7 +31,7 @@ def run_of(place, out="out"):
 
 
 def test_one_command_names_the_culprit(place) -> None:
-    done = place.locate("model.onnx", "model.om", "-o", "out")
+    done = place.locate_as_user("model.onnx", "model.om", "-o", "out")
     assert done.returncode == 1, done.stderr
     assert (
         "culprit: second\n" in done.stdout
