@@ -36,11 +36,11 @@ from .interrupts import caused_by_interrupt, interrupt_state, uninterrupted
 from .metrics.class_and_box_agreement import AGREEMENT_METRICS
 from .metrics.row import METRICS, Row
 from .processes.pool import default_jobs
+from .run.compare_folders import compare_folders
+from .run.compare_quantised_files import compare_quantised_files
 from .run.comparison_options import ComparisonOptions
 from .run.final_outputs import compare_outputs
-from .run.listed_files import compare_folders
 from .run.progress import Progress
-from .run.quantised_files import compare_quantised_files
 from .run.result import RunResult, stored_result
 from .run.torchair_graphs import graphs_beside
 from .run.user_code_folder import find_user_code
@@ -255,7 +255,7 @@ def _dump_request_option(path: Optional[AnyPath]) -> Dict[str, Any]:
     """Return the option with the device's dump configuration, by name."""
     if path is None:
         return {}
-    from .config.requested_ops import read_requested_plan
+    from .config.ops_of_dump_plan import read_requested_plan
 
     return {"plan": read_requested_plan(path_text(path, "what was asked for"))}
 

@@ -12,8 +12,8 @@ import click
 from ..errors import UsageError
 from ..metrics.class_and_box_agreement import AGREEMENT_METRICS
 from ..processes.pool import default_jobs
+from ..run.compare_folders import compare_folders
 from ..run.comparison_options import AUTO, EACH, LEAST_SAMPLE, ONE, ComparisonOptions
-from ..run.listed_files import compare_folders
 from ..run.tensors_of_two_files import is_file_pair
 from ..run.torchair_graphs import graphs_beside
 from .command import (
@@ -211,7 +211,7 @@ def dumped_plan(path: Optional[str]) -> Optional[DumpPlan]:
     """Return the dump plan in the file at ``path``; None without a path."""
     if path is None:
         return None
-    from ..config.requested_ops import read_requested_plan
+    from ..config.ops_of_dump_plan import read_requested_plan
 
     return read_requested_plan(path)
 
@@ -409,12 +409,12 @@ def _how_to_compare(options: ComparisonOptions, files: bool) -> Callable[..., Ru
 
         return compare_outputs
     if files:
-        from ..run.two_files import compare_files
+        from ..run.compare_two_files import compare_files
 
         return compare_files
     if options.model or not options.quantisation:
         return compare_folders
-    from ..run.quantised_files import compare_quantised_files
+    from ..run.compare_quantised_files import compare_quantised_files
 
     return compare_quantised_files
 

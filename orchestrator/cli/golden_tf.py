@@ -13,7 +13,7 @@ from .command import LazyGroup
     cls=LazyGroup,
     lazy={
         "dump": (
-            ".golden_tf_dump",
+            ".golden_tf_dump_drive",
             "dump",
             "Run a script, a frozen graph or a SavedModel and save its tensors (recommended).",
         ),
@@ -28,7 +28,7 @@ from .command import LazyGroup
             "Repair the names of .npy files that tfdbg or handwork left.",
         ),
         "drive": (
-            ".golden_tf_dump",
+            ".golden_tf_dump_drive",
             "drive",
             "Drive a script that is wrapped for tfdbg, without anyone typing.",
         ),

@@ -20,8 +20,8 @@ from ..locate.bundle import is_bundle, write_bundle
 from ..locate.cure_rounds import Curing, Round
 from ..locate.narrowing import Narrowing, smallest_failing
 from ..locate.resolved_request import Plan, Request, make_plan, out_of, require_place
+from ..locate.resumable_steps import Step, Steps
 from ..locate.search import GOLDEN_JSON, JSON, RUN, CaseResult, Search
-from ..locate.steps import Step, Steps
 from ..run.watch_options import KEEP_ALL, KEEP_FAILED, KEEP_NONE
 from .command import (
     MODEL,

@@ -15,10 +15,10 @@ from typing import List, Optional, Set, Tuple
 
 from .. import __version__
 from ..dumps.golden_set import GoldenSet
+from ..run.comparison_session import Session, look
 from ..run.dump_catalogue import Catalogue
 from ..run.engine import Engine
 from ..run.golden_files import Goldens
-from ..run.session import Session, look
 from ..run.target_file import GROWING, TargetFile
 from ..run.workers import Workers
 from ..store.row_transfer import changed_lines, unpacked

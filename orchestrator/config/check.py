@@ -12,7 +12,7 @@ from ..filesystem.safe_reading import open_input
 from ..schemas.jsontext import MAX_BYTES, JsonText
 from .acl_rules import AclRules
 from .cann_versions import parse_version
-from .dump_size import acl_size, check_size, npu_size
+from .dump_size_rules import acl_size, check_size, npu_size
 from .finding import Finding, Findings, Report, in_file_order, placed
 from .json_text_errors import read_json
 from .model_rules import ModelRules

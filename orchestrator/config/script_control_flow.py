@@ -1,9 +1,9 @@
-"""The ways through a function, walked with the values that its settings have on each; nothing is
-executed.
+"""The control flow of a function of a script: the values that its settings can have behind each
+statement; nothing is executed.
 
-A condition is never looked into (but for constants): each branch may be taken. So a way that is
-found may be one that no run takes, and what is true of all ways to a statement is true whenever the
-statement is reached.
+A condition is never looked into (but for constants): each branch may be taken. So a path that is
+found may be one that no run takes, and what is true of all paths to a statement is true whenever
+the statement is reached.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
 from .script_tree import last_name
 
-#: One way: the value that each setting has by now; None where it was not set.
-Way = Tuple[Any, ...]
-Ways = FrozenSet[Way]
+#: On one path: the value that each setting has by now; None where it was not set.
+State = Tuple[Any, ...]
+#: On all paths to a place.
+States = FrozenSet[State]
 
-_NONE: Ways = frozenset()
+_NONE: States = frozenset()
 _LEAVES = ("exit", "_exit", "abort", "quit")
 
 
@@ -45,14 +46,14 @@ class Effects:
         """
         self._of.setdefault(id(statement), []).append((None, value))
 
-    def after(self, statement: ast.AST, ways: Ways) -> Optional[Ways]:
-        """Return the ways behind a statement, or None when it sets nothing."""
+    def after(self, statement: ast.AST, states: States) -> Optional[States]:
+        """Return the states behind a statement, or None when it sets nothing."""
         done = self._of.get(id(statement))
-        return None if done is None else frozenset(_changed(way, done) for way in ways)
+        return None if done is None else frozenset(_changed(state, done) for state in states)
 
 
-def _changed(way: Way, done: List[Tuple[Optional[int], Any]]) -> Way:
-    values = list(way)
+def _changed(state: State, done: List[Tuple[Optional[int], Any]]) -> State:
+    values = list(state)
     for index, value in done:
         if index is None:
             values = [value] * len(values)
@@ -73,10 +74,10 @@ class Walk:
 
     Attributes
     ----------
-    visited_ways
-        The ways behind each statement that sets something, in the order of the walk.
+    visited_states
+        The states behind each statement that sets something, in the order of the walk.
     ends
-        The ways that leave it at its end or by a return.
+        The states in which it is left at its end or by a return.
 
     Raises
     ------
@@ -85,77 +86,77 @@ class Walk:
     """
 
     def __init__(self, effects: Effects, body: List[ast.stmt]) -> None:
-        self.visited_ways: List[Ways] = []
+        self.visited_states: List[States] = []
         self._effects = effects
-        self._returned: Ways = _NONE
-        # Of each loop that is walked: the ways that leave it by break, and those that end its round
-        # by continue.
-        self._loops: List[List[Ways]] = []
+        self._returned: States = _NONE
+        # Of each loop that is walked: the states in which it is left by break, and those in which a
+        # round is ended by continue.
+        self._loops: List[List[States]] = []
         self.ends = self._block(body, frozenset([(None,) * len(effects.names)])) | self._returned
 
-    def _block(self, statements: List[ast.stmt], ways: Ways) -> Ways:
+    def _block(self, statements: List[ast.stmt], states: States) -> States:
         for statement in statements:
-            if not ways:
+            if not states:
                 break
-            changed = self._effects.after(statement, ways)
+            changed = self._effects.after(statement, states)
             if changed is not None:
-                ways = changed
-                self.visited_ways.append(ways)
-            ways = self._behind(statement, ways)
-        return ways
+                states = changed
+                self.visited_states.append(states)
+            states = self._behind(statement, states)
+        return states
 
-    def _behind(self, statement: Any, ways: Ways) -> Ways:
-        """Return the ways behind a statement, its blocks walked."""
+    def _behind(self, statement: Any, states: States) -> States:
+        """Return the states behind a statement, its blocks walked."""
         if isinstance(statement, ast.If):
-            return self._if(statement, ways)
+            return self._if(statement, states)
         if isinstance(statement, (ast.For, ast.AsyncFor, ast.While)):
-            return self._loop(statement, ways)
+            return self._loop(statement, states)
         if isinstance(statement, ast.Return):
-            self._returned |= ways
+            self._returned |= states
             return _NONE
         if isinstance(statement, (ast.Break, ast.Continue)):
             if self._loops:
-                self._loops[-1][isinstance(statement, ast.Continue)] |= ways
+                self._loops[-1][isinstance(statement, ast.Continue)] |= states
             return _NONE
         if isinstance(statement, ast.Raise) or _leaves(statement):
             return _NONE
         if hasattr(statement, "handlers"):
-            return self._try(statement, ways)
+            return self._try(statement, states)
         if isinstance(statement, (ast.With, ast.AsyncWith, ast.ClassDef)):
-            return self._block(statement.body, ways)
+            return self._block(statement.body, states)
         if hasattr(statement, "cases"):
-            return ways.union(*[self._block(case.body, ways) for case in statement.cases])
-        return ways
+            return states.union(*[self._block(case.body, states) for case in statement.cases])
+        return states
 
-    def _if(self, statement: ast.If, ways: Ways) -> Ways:
+    def _if(self, statement: ast.If, states: States) -> States:
         # An elif is an If in the else: thousands of them are no thousand levels.
         behind = _NONE
         while True:
             constant = _constant(statement.test)
             if constant is not False:
-                behind |= self._block(statement.body, ways)
+                behind |= self._block(statement.body, states)
             if constant is True:
                 return behind
             rest = statement.orelse
             if len(rest) != 1 or not isinstance(rest[0], ast.If):
-                return behind | self._block(rest, ways)
+                return behind | self._block(rest, states)
             statement = rest[0]
 
-    def _loop(self, statement: Any, ways: Ways) -> Ways:
-        """Walk a body once: what a second round adds to the first are more ways, never fewer."""
+    def _loop(self, statement: Any, states: States) -> States:
+        """Walk a body once: what a second round adds to the first are more states, never fewer."""
         self._loops.append([_NONE, _NONE])
-        behind = self._block(statement.body, ways)
+        behind = self._block(statement.body, states)
         left, continued = self._loops.pop()
         endless = isinstance(statement, ast.While) and _constant(statement.test) is True
         return left | (
-            _NONE if endless else self._block(statement.orelse, ways | behind | continued)
+            _NONE if endless else self._block(statement.orelse, states | behind | continued)
         )
 
-    def _try(self, statement: Any, ways: Ways) -> Ways:
-        first = len(self.visited_ways)
-        behind = self._block(statement.body, ways)
+    def _try(self, statement: Any, states: States) -> States:
+        first = len(self.visited_states)
+        behind = self._block(statement.body, states)
         # An error may come before and behind each statement of the body.
-        interrupted = ways.union(*self.visited_ways[first:])
+        interrupted = states.union(*self.visited_states[first:])
         behind = self._block(statement.orelse, behind)
         behind = behind.union(
             *[self._block(handler.body, interrupted) for handler in statement.handlers]

@@ -10,9 +10,9 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 from ..naming import nearest_names
 from .dump_plan import NPU_DEFAULTS
 from .finding import ERROR, WARNING, Finding, Findings, placed
-from .ineffective_settings import Reach, key_of
 from .key_rules import nearest_word
 from .npu_rules import COMPUTED, OTHER_SETTINGS, SWITCHES, NpuRules
+from .script_ineffective_settings import Reach, key_of
 from .script_settings import (
     DUMP_CONFIG,
     GLOBAL_OPTIONS,

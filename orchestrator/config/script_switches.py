@@ -1,4 +1,4 @@
-"""Which switches of a script are on at the same time, along the ways through each of its
+"""Which switches of a script are on at the same time, along the paths through each of its
 functions.
 """
 
@@ -7,9 +7,9 @@ from __future__ import annotations
 import ast
 from typing import Any, Dict, List, Optional, Tuple
 
-from .ineffective_settings import key_of
 from .npu_rules import CERTAIN, COMPUTED, NEVER, POSSIBLE, SWITCHES
-from .script_control_flow import Effects, Walk, Ways
+from .script_control_flow import Effects, States, Walk
+from .script_ineffective_settings import key_of
 from .script_settings import ScriptSettings
 
 OFF_LINE = "use_off_line"
@@ -61,8 +61,8 @@ class Switches:
             if walk is None:
                 certainty = POSSIBLE if certainty == NEVER else certainty
                 continue
-            for ways in walk.visited_ways:
-                both = [way[0] is True and way[1] is True for way in ways]
+            for states in walk.visited_states:
+                both = [state[0] is True and state[1] is True for state in states]
                 if both and all(both):
                     return CERTAIN
                 if any(both):
@@ -70,20 +70,20 @@ class Switches:
         return certainty
 
     def off_line_is_off(self, settings: ScriptSettings) -> Optional[ast.AST]:
-        """Return where use_off_line is switched off, if it is so on every way on which a switch may
-        be on; else None.
+        """Return where use_off_line is switched off, if it is so on every path on which a switch
+        may be on; else None.
         """
         for scope, node, name, value in settings.steps:
             if name != OFF_LINE or value is not False:
                 continue
             walk = self._walk(settings, scope)
-            ends: Ways = walk.ends if walk is not None else frozenset()
+            ends: States = walk.ends if walk is not None else frozenset()
             dumping = [
-                way
-                for way in ends
-                if any(switch is True or switch is COMPUTED for switch in way[:2])
+                state
+                for state in ends
+                if any(switch is True or switch is COMPUTED for switch in state[:2])
             ]
-            if dumping and all(way[2] is False for way in dumping):
+            if dumping and all(state[2] is False for state in dumping):
                 place: ast.AST = node
                 return place
         return None

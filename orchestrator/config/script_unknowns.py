@@ -10,7 +10,7 @@ import re
 from typing import Any, List, Set, Tuple
 
 from .dump_plan import NPU_DEFAULTS
-from .ineffective_settings import key_of
+from .script_ineffective_settings import key_of
 from .script_tree import last_name, literal
 
 #: Where npu_bridge's own DumpConfig comes from.

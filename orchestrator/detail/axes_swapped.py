@@ -10,7 +10,7 @@ import numpy as np
 
 from ..element_types import element_count
 from ..metrics.patterns import Finding
-from ..metrics.patterns.error_shares import reals
+from ..metrics.patterns.squared_error_by_index import reals
 from ..tensors.tensor import Tensor
 from .better_golden import Probe
 

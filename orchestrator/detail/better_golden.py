@@ -11,7 +11,7 @@ from ..dumps.dump_file import DumpFile
 from ..dumps.golden_set import GoldenEntry, GoldenSet, open_golden
 from ..errors import GoldwatchError
 from ..metrics.patterns import Finding
-from ..metrics.patterns.error_shares import reals
+from ..metrics.patterns.squared_error_by_index import reals
 from ..naming import parse_golden_name
 from ..tensors.tensor import Tensor
 

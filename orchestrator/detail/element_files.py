@@ -9,7 +9,7 @@ import numpy as np
 
 from ..filesystem.atomic_writing import atomic_writer
 from ..metrics.patterns.element_errors import errors_of, is_bad
-from ..metrics.patterns.masked import Masks
+from ..metrics.patterns.masked_on_both_sides import Masks
 from ..tensors.geometry import Geometry
 from ..tensors.golden_order_windows import Ranges, ordered_windows
 from ..tensors.tensor import Tensor

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..inspect.tensor_statistics import largest_magnitudes
 from ..metrics.patterns.element_errors import Errors
-from ..metrics.patterns.error_shares import SharesByIndex, reals
+from ..metrics.patterns.squared_error_by_index import SquaredErrorByIndex, reals
 from ..tensors.dtypes import DType
 from ..tensors.golden_order_windows import Window
 from ..tensors.type_rounding import ulp
@@ -209,7 +209,7 @@ class Measures:
         self.target, self.golden = SideStatistics(target), SideStatistics(golden)
         self.errors, self.ulps = Histogram(10), Histogram(2)
         usable = math.isfinite(largest_error) and largest_error > 0
-        self.shares = SharesByIndex(
+        self.shares = SquaredErrorByIndex(
             sizes, 2.0 ** math.floor(math.log2(largest_error)) if usable else 1.0
         )
 

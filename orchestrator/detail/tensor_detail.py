@@ -31,8 +31,8 @@ from ..metrics.pair_alignment import converted, geometry_of, open_counterpart
 from ..metrics.pair_task import PairTask, Settings
 from ..metrics.patterns import Finding
 from ..metrics.patterns.element_errors import errors_of
-from ..metrics.patterns.masked import Masks
-from ..metrics.patterns.pass_statistics import Evidence
+from ..metrics.patterns.masked_on_both_sides import Masks
+from ..metrics.patterns.one_pass_findings import Evidence
 from ..metrics.row import FAIL, METRICS, PASS, Row
 from ..metrics.worst_slice import MASK
 from ..naming import shortened_file_name

@@ -17,10 +17,10 @@ from ..model.graph import ModelGraph
 from ..model.graphs_of_run import ModelGraphs, load_models
 from ..model.outputs_in_readers import ListedDumps
 from ..naming import nearest_names, parse_golden_name, sanitise_device, sanitise_golden, whole_name
+from ..run.compare_folders import no_dumps
 from ..run.comparison_options import AUTO, read_graphs
 from ..run.file_planner import Planner
 from ..run.golden_files import Goldens
-from ..run.listed_files import no_dumps
 from ..run.tensors_of_two_files import pair_files
 from ..run.torchair_graphs import fit
 from .better_golden import files_beside, golden_files

@@ -17,7 +17,7 @@ from ..judging.limit_parsing import fault_of, limits_with, named_limits, parse_l
 from ..judging.limits import Limits
 from ..judging.row_judge import RowJudge
 from ..metrics.compare_pair import compare_tensors
-from ..metrics.masked_elements import MASKED_WORDS
+from ..metrics.differing_masks import MASKED_WORDS
 from ..metrics.pair_task import PairTask, Settings
 from ..metrics.row import DIFFERENT, MEASURES, METRICS, NOT_COMPARED, PASS, WORST_SLICE, Row
 from ..naming import nearest_names

@@ -6,7 +6,7 @@ from typing import Iterator, Optional, Tuple
 
 import numpy as np
 
-from ..metrics.masked_elements import masked_apart
+from ..metrics.differing_masks import masked_apart
 from ..tensors.dtypes import plain_floats
 
 _PIECE = 1 << 20

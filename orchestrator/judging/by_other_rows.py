@@ -10,8 +10,8 @@ import math
 import re
 from typing import List
 
+from ..metrics.overwriting_and_cancellation import CANCELLED
 from ..metrics.row import DECIDED_OTHERWISE, FAIL, PASS, Row
-from ..metrics.tensors_of_same_dump import CANCELLED
 from .by_limits import metric_number
 
 FOLLOWS = (

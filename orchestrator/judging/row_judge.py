@@ -9,11 +9,11 @@ from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Sequence,
 
 from ..element_types import element_count
 from ..metrics.differing_elements import sentence
-from ..metrics.measurement import Measurement
 from ..metrics.metric_result import DISTANCE
+from ..metrics.overwriting_and_cancellation import CANCELLED, OVERWRITTEN, may_cancel
+from ..metrics.pair_measurement import Measurement
 from ..metrics.rounding_slack import slack_text
 from ..metrics.row import DIFFERENT, EXPECTED_ABSENT, FAIL, PASS, WORST_SLICE, Row
-from ..metrics.tensors_of_same_dump import CANCELLED, OVERWRITTEN, may_cancel
 from ..metrics.worst_slice import BY_CHANCE
 from .by_limits import Judgement, judge, only_decision_limit_missed, only_slice_limit_missed
 from .deciding_ops import decides

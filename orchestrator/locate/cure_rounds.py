@@ -16,9 +16,9 @@ from ..filesystem.safe_reading import read_input
 from ..launch.atc import Atc
 from ..model.atc_options import atc_options
 from .input_pairs import input_files
+from .resumable_steps import Step
 from .search import DECIDED, INPUTS, JSON, RUN, CaseResult, Search
 from .shape_combinations import shapes_text
-from .steps import Step
 
 MOST_ROUNDS = 10
 """Each raises more than the one before; networks in trials needed two at most."""

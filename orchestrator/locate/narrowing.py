@@ -15,8 +15,8 @@ from ..launch.atc import Atc
 from ..schemas.documents import read_document
 from ..submodel.export_document import FILE
 from .original_model import CAFFE
+from .resumable_steps import Step
 from .search import DECIDED, DUMP, RUN, CaseResult, Search
-from .steps import Step
 
 MOST_CUTS = 64
 """Halving a network of any size takes fewer."""

@@ -25,7 +25,7 @@ from ..adapters.framework_python import resolve_python, runs
 from ..adapters.manifest import golden_files
 from ..adapters.pythons import in_environments, on_path
 from ..adapters.tensorflow.pythons import find_tensorflow_python
-from ..config.dump_size import acl_size
+from ..config.dump_size_rules import acl_size
 from ..config.models import Models
 from ..config.path_rules import forbidden_characters
 from ..errors import GoldwatchError, InputError, MissingPath, UsageError

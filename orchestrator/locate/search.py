@@ -19,8 +19,8 @@ from ..run.final_outputs import holds_outputs
 from ..run.result import RunResult, stored_result
 from .input_pairs import InputPair, input_files, write_inputs
 from .resolved_request import OmRun, Plan
+from .resumable_steps import Step, Steps
 from .shape_combinations import shapes_text
-from .steps import Step, Steps
 
 JSON, GOLDEN_JSON = "model.json", "golden_model.json"
 INPUTS, GOLDEN, DUMP, OUTPUTS, RUN, FINAL = "inputs", "golden", "dump", "outputs", "run", "final"

@@ -19,9 +19,9 @@ from .compiled.binding import CompiledKernel
 from .compiled.choice import compiled_kernel
 from .compiled_sums import fused_sums
 from .differing_elements import Differences
+from .differing_masks import MaskedSums, masked_apart, may_be_masked_apart
 from .exact_sums import NonFinite, exact_sums, finite_part, zero_filled
 from .kullback_leibler import known_divergence
-from .masked_elements import MaskedSums, masked_apart, may_be_masked_apart
 from .metric_result import MetricResult, added_counts, notes_and_outcome, values_of
 from .numpy_kernel import Visit, as_reals, fast_sums, load, load_limit, pieces, workspace
 from .pair_sums import PairSums

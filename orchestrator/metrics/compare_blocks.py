@@ -10,8 +10,8 @@ import numpy as np
 
 from ..tensors.dtypes import plain_floats
 from .accumulator import DIVERGENCE, Accumulator
+from .differing_masks import masked_apart
 from .kullback_leibler import DivergenceSums
-from .masked_elements import masked_apart
 from .metric_result import MetricResult
 from .numpy_kernel import as_reals, pieces, workspace
 from .rounding_slack import NO_ROUNDING, Slack

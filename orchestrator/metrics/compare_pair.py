@@ -19,8 +19,9 @@ from ..tensors.tensor import PIECE_BYTES, Tensor
 from .accumulator import DIVERGENCE, Accumulator, overflow
 from .bitwise import compare_bits
 from .compare_blocks import KLPass, compare_blocks
-from .measurement import Measurement
+from .compare_statistics import compare_statistics, is_known_by_statistics
 from .metric_result import MetricResult
+from .overwriting_and_cancellation import cancelling_slack, may_cancel, same_bytes
 from .pair_alignment import (
     Part,
     blocks_of,
@@ -29,6 +30,7 @@ from .pair_alignment import (
     open_counterpart,
     require_zero_padding,
 )
+from .pair_measurement import Measurement
 from .pair_sums import PairSums
 from .pair_task import PairTask, Settings
 from .reads_past_page_cache import evicting_reads
@@ -45,8 +47,6 @@ from .row import (
     columns_of,
 )
 from .slice_squares import SliceAxis
-from .statistics_pair import compare_statistics, is_known_by_statistics
-from .tensors_of_same_dump import cancelling_slack, may_cancel, same_bytes
 from .unchanged_files import file_states, unless_changed
 from .user_metrics import with_user_metrics
 from .worst_slice import borders, slice_axes

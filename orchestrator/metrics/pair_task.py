@@ -15,7 +15,7 @@ from .class_and_box_agreement import Agreement
 from .row import METRICS, Row
 
 if TYPE_CHECKING:
-    from .measurement import Judge
+    from .pair_measurement import Judge
     from .user_metrics import UserMetric
 
 
@@ -81,7 +81,7 @@ class PairTask:
     beside
         Other tensors of the same dump file: of an input the outputs that may lie in its memory, of
         an output of an op that may cancel its inputs those
-        (:mod:`goldwatch.metrics.tensors_of_same_dump`).
+        (:mod:`goldwatch.metrics.overwriting_and_cancellation`).
     limited_as
         The element type by whose limits and rounding it is judged: the coarsest that its values
         went through; empty: the target's own.

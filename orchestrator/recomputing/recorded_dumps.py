@@ -12,7 +12,7 @@ from ..dumps.dump_tree import StepFolder, op_key
 from ..dumps.folder_listing import DumpEntry
 from ..dumps.slices import by_number
 from ..errors import GoldwatchError, InputError, NotComparable
-from ..metrics.tensors_of_same_dump import keeps_values, same_bytes
+from ..metrics.overwriting_and_cancellation import keeps_values, same_bytes
 from ..model.graph import ModelGraph
 from ..model.op_node import OpNode
 from ..model.outputs_in_readers import ListedDumps, OutputsInReaders

@@ -67,7 +67,7 @@ def dump_request_of(
         return EVERYTHING
     # Few runs have a dump request.
     from ..config.dump_plan import DumpPlan
-    from ..config.requested_ops import requested_ops_of
+    from ..config.ops_of_dump_plan import requested_ops_of
 
     return requested_ops_of(DumpPlan.from_document(plan), graph, step_folder.place.model)
 

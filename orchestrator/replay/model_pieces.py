@@ -17,9 +17,9 @@ from ..dumps.golden_set import GoldenEntry
 from ..errors import GoldwatchError, NotComparable
 from ..filesystem.atomic_writing import create_new
 from ..metrics.compare_pair import refuse
+from ..metrics.overwriting_and_cancellation import beside_of
 from ..metrics.pair_task import PairTask
 from ..metrics.row import CORRUPT, Row
-from ..metrics.tensors_of_same_dump import beside_of
 from ..model.row_plan import RowPlan
 from ..naming import compose_golden_name, fits
 from ..netfiles.onnx_types import BY_NAME as ONNX_TYPES

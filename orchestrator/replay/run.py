@@ -24,12 +24,12 @@ from ..recomputing.recomputed_output import Recomputed
 from ..recomputing.recomputer import Recomputer
 from ..recomputing.replay_plan import ReplayPlan
 from ..reports.result_files import ResultFiles
+from ..run.compare_folders import no_dumps
+from ..run.compare_given_pairs import compare_given_pairs
 from ..run.comparison_options import ONE, ComparisonOptions
 from ..run.dump_catalogue import Catalogue
 from ..run.engine import Engine
 from ..run.golden_files import Goldens
-from ..run.known_pairs import compare_known
-from ..run.listed_files import no_dumps
 from ..run.result import RunResult
 from ..run.run_status import keep_judgement
 from ..run.workers import Workers
@@ -117,7 +117,7 @@ def replay(
                 Catalogue(options.target),
                 Goldens(folder, ONE, store, dumps_too=False),
             )
-            compare_known(
+            compare_given_pairs(
                 engine,
                 tasks,
                 [*plan.rows, *pieces.rows],

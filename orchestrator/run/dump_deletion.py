@@ -26,7 +26,7 @@ _LOOK_SHARE = 10.0
 _GOLDEN_LISTED_S = 1.0
 
 
-class Keeper:
+class DumpDeleter:
     """Deletes what is not to be kept.
 
     Only regular files below TARGET whose rows are committed and which have not changed since; never

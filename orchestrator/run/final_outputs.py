@@ -45,9 +45,9 @@ from ..naming import is_hash_name, parse_dump_name
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_name, nbytes
 from ..tensors.tensor import Tensor
 from ..text.wording import listed, plural
+from .compare_given_pairs import begin_given_pairs, compare_given_pairs
 from .comparison_options import ComparisonOptions
 from .file_signature import Signature, look_at
-from .known_pairs import begin_known, compare_known
 from .progress import OnProgress
 from .result import RunResult
 from .whole_run import Run, Source, compare_from
@@ -120,7 +120,7 @@ def compare_outputs(
     options
         ``outputs`` is there.
     jobs, force, on_progress
-        As for :func:`goldwatch.run.listed_files.compare_folders`.
+        As for :func:`goldwatch.run.compare_folders.compare_folders`.
 
     Raises
     ------
@@ -230,13 +230,13 @@ class _FinalOutputs(Source):
     def feed(self, run: Run) -> None:
         """Compare the outputs."""
         planned = self.planned
-        begin_known(run, self.golden, planned.tasks)
+        begin_given_pairs(run, self.golden, planned.tasks)
         run.notes += [
             "TARGET holds the outputs of a network, no dumps: nothing is told about single ops",
             *self.notes,
             *planned.notes,
         ]
-        compare_known(
+        compare_given_pairs(
             run.engine,
             planned.tasks,
             planned.rows,

@@ -85,7 +85,7 @@ class Places:
             return EVERYTHING
         if model_name not in self._requests:
             # Few runs have a dump request.
-            from ..config.requested_ops import requested_ops_of
+            from ..config.ops_of_dump_plan import requested_ops_of
 
             self._requests[model_name] = requested_ops_of(self._options.plan, graph, model_name)
         return self._requests[model_name]

@@ -26,8 +26,8 @@ from ..store.store import RunStore
 from ..store.stored_networks import GRAPHS, stored_networks
 from ..tensors.tensor import WINDOW_BYTES
 from ..text.wording import listed, plural
+from .compare_folders import compare_folders
 from .comparison_options import ComparisonOptions
-from .listed_files import compare_folders
 from .progress import Progress
 from .result import RunResult
 
@@ -220,7 +220,7 @@ def compare_runs(
         ``run_2``, ``run_3``, … there are the results of each comparison, ``repeat.json`` what they
         come to.
     model, jobs, force
-        As for :func:`goldwatch.run.listed_files.compare_folders`.
+        As for :func:`goldwatch.run.compare_folders.compare_folders`.
     on_progress
         Called with the number of a run and how far its comparison is.
 

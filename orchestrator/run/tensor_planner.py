@@ -18,6 +18,7 @@ from ..dumps.statistics_dump import StatisticsDump
 from ..errors import GoldwatchError, NotComparable
 from ..metrics.compare_pair import overflow_of, refuse
 from ..metrics.dequantised import dequantised, is_integer, not_integers
+from ..metrics.overwriting_and_cancellation import beside_of
 from ..metrics.pair_task import PairTask
 from ..metrics.planned_row import planned_row
 from ..metrics.row import (
@@ -28,7 +29,6 @@ from ..metrics.row import (
     NOT_COMPARED,
     Row,
 )
-from ..metrics.tensors_of_same_dump import beside_of
 from ..model.coarsest_type import Precision
 from ..model.outputs_in_readers import OutputInReader, OutputsInReaders
 from ..model.pairing import Pairing

@@ -39,17 +39,17 @@ from ..statistics_dumps.statistics_csv import is_statistics_file
 from ..store.facts_and_events import PROVISIONAL
 from ..store.row_schema import to_sql_text
 from .arriving_files import Arrivals
+from .compare_folders import BY_STATISTICS
 from .comparison_options import ComparisonOptions
-from .current_tables import TableKeeper
 from .divergence_hook import DivergenceHook
-from .dump_deletion import Keeper
-from .listed_files import BY_STATISTICS
+from .dump_deletion import DumpDeleter
 from .progress import OnStage
 from .provisional import Provisional
 from .recomputation import NONE
 from .recompute_before_delete import EarlyRecomputation
 from .result import RunResult
 from .rows_at_the_end import finish_rows, settle
+from .table_updater import TableUpdater
 from .target_file import TargetFile
 from .watch_end import Process
 from .watch_options import KEEP_ALL, WatchOptions
@@ -210,8 +210,8 @@ class Watch:
         )
         computes = self.watch.keep != KEEP_ALL and run.options.recompute != NONE
         ahead = EarlyRecomputation(self.engine, run.recomputation()) if computes else None
-        self.keeper = Keeper(self.watch, self.engine, self.say, self.provisional, ahead)
-        self.tables = TableKeeper(run, self.say)
+        self.keeper = DumpDeleter(self.watch, self.engine, self.say, self.provisional, ahead)
+        self.tables = TableUpdater(run, self.say)
         self._replan_at = 0.0
         if self.hook.row is not None and self.watch.stop_on_divergence:
             self._stop = "divergence"

@@ -14,7 +14,7 @@ from ..dumps.dump_tree import DumpTree
 from ..dumps.folder_listing import DumpEntry
 from ..dumps.slices import by_number
 from ..errors import FormatError, InputError
-from ..metrics.tensors_of_same_dump import keeps_values, same_bytes
+from ..metrics.overwriting_and_cancellation import keeps_values, same_bytes
 from ..model.op_node import OpNode
 from ..naming import run_name, sanitise_device, whole_name
 from ..tensors.dtypes import Array

@@ -23,8 +23,8 @@ from goldwatch.reports.csv_tables import CsvFile
 from goldwatch.reports.junit import JunitFile
 from goldwatch.reports.markdown import MarkdownFile
 from goldwatch.reports.result_json import JsonFile
+from goldwatch.run.compare_folders import compare_folders
 from goldwatch.run.comparison_options import ComparisonOptions
-from goldwatch.run.listed_files import compare_folders
 from goldwatch.run.write_report import write_report
 
 KINDS = {

@@ -18,8 +18,8 @@ from in_process import run_here
 import goldwatch
 from goldwatch.errors import Interrupted
 from goldwatch.reports.csv_tables import CsvFile
+from goldwatch.run.compare_folders import compare_folders
 from goldwatch.run.comparison_options import ComparisonOptions
-from goldwatch.run.listed_files import compare_folders
 from goldwatch.run.write_report import write_report
 from goldwatch.store.store import RunStore
 from goldwatch.store.stored_networks import GRAPHS, SUMMARY

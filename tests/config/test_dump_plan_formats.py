@@ -20,6 +20,7 @@ from goldwatch.config.dump_plan import (
     STATS,
     DumpPlan,
     ModelDump,
+    PlanError,
     Skip,
 )
 from goldwatch.config.dump_plan_formats import CODE_FORMS, FORMS, NPU_FORMS, read_plan, write_plan
@@ -288,6 +289,12 @@ def test_npu_forms_refuse_fields_that_they_cannot_hold(plan):
     for form in NPU_FORMS:
         with pytest.raises(UsageError):
             write_plan(plan, form)
+
+
+def test_a_refusal_names_the_field_and_no_option():
+    with pytest.raises(PlanError) as caught:
+        write_plan(DumpPlan(dump_path="/d", models=(ModelDump(),), level="op"), "tf2")
+    assert caught.value.field == "level" and "--" not in str(caught.value) + caught.value.hint
 
 
 def test_acl_json_refuses_an_overflow_kind():

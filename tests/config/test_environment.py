@@ -134,7 +134,7 @@ def test_containers_and_volumes_are_recognised_on_this_machine(tmp_path):
 
 
 def test_a_dump_larger_than_the_free_space_is_warned_of(config, om, monkeypatch):
-    monkeypatch.setattr("goldwatch.config.dump_size.free_bytes", lambda folder: 10000)
+    monkeypatch.setattr("goldwatch.config.dump_size_rules.free_bytes", lambda folder: 10000)
     # Three tensors of 1 * 16 * 8 * 8 half floats and one of 10: about 7 KB a step.
     assert found(config(dump_step="0"), [om]) == [("note", "dump-size")]
     assert found(config(dump_step="0|1-9"), [om]) == [("warning", "disk-space")]

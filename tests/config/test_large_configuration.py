@@ -58,7 +58,7 @@ def test_ten_megabytes_of_layers_are_checked_without_searching_each(
     acl.write_text(text + " " * (MAX_BYTES - len(text)))
     # How much is free where the tests run is no part of it: a dump that does not fit is a warning
     # of its own.
-    monkeypatch.setattr("goldwatch.config.dump_size.free_bytes", lambda folder: None)
+    monkeypatch.setattr("goldwatch.config.dump_size_rules.free_bytes", lambda folder: None)
     searched, asked = [], []
 
     def search(name, known):

@@ -9,7 +9,7 @@ import pytest
 
 from goldwatch.detail.element_statistics import Measures
 from goldwatch.metrics.patterns.element_errors import errors_of
-from goldwatch.metrics.patterns.pass_statistics import Evidence
+from goldwatch.metrics.patterns.one_pass_findings import Evidence
 from goldwatch.metrics.patterns.region_patterns import region_of
 from goldwatch.tensors.geometry import match_layouts
 from goldwatch.tensors.golden_order_windows import ordered_windows

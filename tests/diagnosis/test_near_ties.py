@@ -33,9 +33,9 @@ from goldwatch.judging.by_other_rows import (
     passing_row,
 )
 from goldwatch.judging.limits import Limits, Subject
+from goldwatch.metrics.overwriting_and_cancellation import CANCELLED
 from goldwatch.metrics.patterns import AlignedPair
 from goldwatch.metrics.row import DECIDED_OTHERWISE, Row
-from goldwatch.metrics.tensors_of_same_dump import CANCELLED
 from goldwatch.recomputing.repeated_decisions import LARGEST_ERROR, repeat_decisions
 
 INHERITED = (

@@ -19,8 +19,8 @@ import goldwatch
 from goldwatch.adapters.caffe.replay import _Runner
 from goldwatch.errors import EnvironmentProblem, FormatError, InputError, MissingPath, UsageError
 from goldwatch.judging.limit_parsing import parse_limit
+from goldwatch.run.compare_folders import compare_folders
 from goldwatch.run.comparison_options import ComparisonOptions
-from goldwatch.run.listed_files import compare_folders
 from goldwatch.schemas import load_text
 from goldwatch.store.same_inputs import OtherResults
 from goldwatch.testing import DeviceModel, DeviceOp

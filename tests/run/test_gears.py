@@ -11,8 +11,8 @@ from in_process import run_here
 
 from goldwatch.dumps import write_dump
 from goldwatch.dumps.write import TensorData
+from goldwatch.run.compare_folders import compare_folders
 from goldwatch.run.comparison_options import ComparisonOptions
-from goldwatch.run.listed_files import compare_folders
 
 STAMP = 1767323045000000
 

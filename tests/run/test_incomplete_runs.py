@@ -12,7 +12,7 @@ import pytest
 from goldwatch.api import open_result
 from goldwatch.dumps import write_dump
 from goldwatch.judging.limit_parsing import parse_limits
-from goldwatch.run import listed_files, session
+from goldwatch.run import compare_folders, comparison_session
 from goldwatch.run.comparison_options import ComparisonOptions
 from goldwatch.store.store import RunStore
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
@@ -261,13 +261,15 @@ def test_a_run_continued_from_another_folder_lists_its_files_once(case, monkeypa
 
 
 def test_rows_come_while_later_files_are_still_planned(case, monkeypatch) -> None:
-    for number in range(2 * session._UNRIPE):
+    for number in range(2 * comparison_session._UNRIPE):
         case.dump("target", "", "Relu", "op%d" % number, (), [VALUES])
         case.npy("op%d" % number)
     planned, compared = [], []
-    plan = session.Session._plan
+    plan = comparison_session.Session._plan
     monkeypatch.setattr(
-        session.Session, "_plan", lambda self, file: planned.append(file) or plan(self, file)
+        comparison_session.Session,
+        "_plan",
+        lambda self, file: planned.append(file) or plan(self, file),
     )
 
     def note(progress):
@@ -275,7 +277,7 @@ def test_rows_come_while_later_files_are_still_planned(case, monkeypatch) -> Non
             compared.append((progress.pairs_done, len(planned)))
 
     assert case.compare(on_progress=note).exit_code == 0
-    assert compared[0][1] < len(planned) and compared[-1][0] == 2 * session._UNRIPE
+    assert compared[0][1] < len(planned) and compared[-1][0] == 2 * comparison_session._UNRIPE
 
 
 def test_the_result_is_usable_after_the_run(case) -> None:
@@ -317,12 +319,12 @@ def test_an_input_overwritten_in_place_does_not_accuse_a_healthy_op(tmp_path):
         np.save(str(tmp_path / "golden" / ("%s.0.1.npy" % name)), array)
     folders = [str(tmp_path / name) for name in ("dump", "golden", "out")]
     options = ComparisonOptions(*folders, model=model.write_json(str(tmp_path / "net.json")))
-    result = listed_files.compare_folders(options)
+    result = compare_folders.compare_folders(options)
     assert result.exit_code == 0
     (row,) = [row for row in result.rows() if row.tensor == "r:input:0"]
     assert row.verdict == "expected_absent" and "an output lies in its memory" in row.reason
     np.save(str(tmp_path / "golden" / "r.0.1.npy"), VALUES)
-    first = listed_files.compare_folders(options).first_divergence
+    first = compare_folders.compare_folders(options).first_divergence
     assert first.op == "r" and first.inputs == "good"
 
 

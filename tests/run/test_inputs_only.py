@@ -12,8 +12,8 @@ import pytest
 from in_process import run_here
 
 from goldwatch.dumps.write import TensorData
+from goldwatch.run.compare_folders import compare_folders
 from goldwatch.run.comparison_options import ComparisonOptions
-from goldwatch.run.listed_files import compare_folders
 from goldwatch.testing.device_dump import write_files
 from goldwatch.testing.device_model import DeviceModel, DeviceOp, DeviceTensor
 

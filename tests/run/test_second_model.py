@@ -14,9 +14,9 @@ from in_process import run_here
 import goldwatch
 from goldwatch.dumps import write_dump
 from goldwatch.errors import MissingPath, UsageError
+from goldwatch.run.compare_folders import compare_folders
+from goldwatch.run.compare_quantised_files import compare_quantised_files
 from goldwatch.run.comparison_options import ComparisonOptions
-from goldwatch.run.listed_files import compare_folders
-from goldwatch.run.quantised_files import compare_quantised_files
 from goldwatch.schemas import load_schema
 from goldwatch.testing.device_model import DeviceModel, DeviceOp, DeviceTensor
 

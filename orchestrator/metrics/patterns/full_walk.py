@@ -12,10 +12,10 @@ from ...tensors.golden_order_windows import ordered_windows
 from ...tensors.tensor import Tensor
 from ..worst_slice import MASK
 from .element_errors import errors_of
-from .error_shares import SharesByIndex, reals
 from .finding import Finding
-from .masked import Masks
-from .pass_statistics import Evidence
+from .masked_on_both_sides import Masks
+from .one_pass_findings import Evidence
+from .squared_error_by_index import SquaredErrorByIndex, reals
 
 Array = Any
 
@@ -29,7 +29,7 @@ class Walked(NamedTuple):
     Attributes
     ----------
     findings
-        As :meth:`goldwatch.metrics.patterns.pass_statistics.Evidence.findings` has them.
+        As :meth:`goldwatch.metrics.patterns.one_pass_findings.Evidence.findings` has them.
     constant
         Every element of the target is the same.
     """
@@ -74,7 +74,7 @@ def walk(
 def _pass(target: Tensor, golden: Tensor, geometry: Geometry, masks: Masks, unit: float) -> Any:
     evidence, shares = (
         Evidence(target.dtype.name, geometry, geometry.letters),
-        SharesByIndex(geometry.sizes, unit),
+        SquaredErrorByIndex(geometry.sizes, unit),
     )
     low, high, largest = [math.inf, math.inf], [-math.inf, -math.inf], 0.0
     for window in ordered_windows(target, golden, geometry):

@@ -11,7 +11,7 @@ import numpy as np
 from ...element_types import element_count
 from ...tensors.golden_order_windows import Window
 from .aligned_pair import AlignedPair
-from .error_shares import reals
+from .squared_error_by_index import reals
 
 Array = Any
 

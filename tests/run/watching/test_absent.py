@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from goldwatch.config.requested_ops import read_requested_plan
+from goldwatch.config.ops_of_dump_plan import read_requested_plan
 from goldwatch.run.comparison_options import ComparisonOptions
 from goldwatch.run.watch import Watch
 from goldwatch.run.watch_options import WatchOptions

@@ -24,11 +24,11 @@ from ..statistics_dumps.tensor_statistics import (
 from ..tensors.geometry import Geometry
 from ..tensors.tensor import Tensor
 from ..tensors.type_rounding import rounding_of
+from .overwriting_and_cancellation import CANCELS, may_cancel
 from .pair_alignment import geometry_of
 from .pair_task import PairTask, Settings
 from .rounding_slack import rounding_slack
 from .row import BY_STATISTICS, PASS, Row
-from .tensors_of_same_dump import CANCELS, may_cancel
 
 
 def is_known_by_statistics(task: PairTask, golden: Tensor) -> bool:

@@ -1,5 +1,5 @@
-"""What around the dump settings of a script leaves the dump empty: settings that reach no session,
-a session that is not the NPU's.
+"""Dump settings of a script that have no effect: they reach no session, or a session that is not
+the NPU's.
 
 A script may hold only a part of a program. What is wrong in the part that is there is an error;
 what is only not there is an error where no other module can add it (the script keeps the object to

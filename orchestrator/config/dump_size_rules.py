@@ -1,4 +1,6 @@
-"""The size of the dump that a configuration asks for, held against the free space."""
+"""Rules about the size of the dump that a configuration asks for: its estimate, held against the
+free space.
+"""
 
 from __future__ import annotations
 

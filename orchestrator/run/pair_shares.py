@@ -1,4 +1,6 @@
-"""What processes that compare are asked: one huge pair comes to them as several pieces of work."""
+"""One huge pair compared in shares, by several processes at once: the calls for each pass, and its
+row in the end.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Pairs that are all known before the first is compared: they are handed to the engine file by
-file, whatever the files are called.
+"""Compares pairs that the caller has planned, all before the first is compared, and stores them
+with its other rows.
 """
 
 from __future__ import annotations
@@ -10,26 +10,26 @@ from ..dumps.golden_set import GoldenSet
 from ..dumps.place import Place
 from ..metrics.pair_task import PairTask
 from ..metrics.row import Row
+from .comparison_session import WORTH_BYTES, Session
 from .engine import Engine
 from .file_plan import FilePlan
 from .file_signature import Signature
 from .progress import OnProgress
 from .rows_at_the_end import finish_rows
-from .session import WORTH_BYTES, Session
 from .tensor_reader import RunReader
 from .whole_run import Run
 
 
-def begin_known(run: Run, golden: GoldenSet, tasks: Sequence[PairTask]) -> None:
+def begin_given_pairs(run: Run, golden: GoldenSet, tasks: Sequence[PairTask]) -> None:
     """Set golden data and known pairs of a run, which are read again for explanations; there are no
     overflow records.
     """
-    run.reader, run.has_overflow_records = _KnownReader(run.engine, tasks), False
+    run.reader, run.has_overflow_records = _GivenPairReader(run.engine, tasks), False
     run.goldens.take(golden)
     run.prepare_rows()
 
 
-class _KnownReader(RunReader):
+class _GivenPairReader(RunReader):
     """Reads pairs again without planning their files; these are no dumps of a model whose file
     could be younger.
     """
@@ -47,7 +47,7 @@ class _KnownReader(RunReader):
         return ""
 
 
-def compare_known(
+def compare_given_pairs(
     engine: Engine,
     tasks: Sequence[PairTask],
     rows: Sequence[Row],

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from goldwatch.config.requested_ops import read_requested_plan, requested_ops_of
+from goldwatch.config.ops_of_dump_plan import read_requested_plan, requested_ops_of
 from goldwatch.errors import FormatError, MissingPath
 from goldwatch.model.graph import load_model
 

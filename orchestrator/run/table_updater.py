@@ -1,4 +1,4 @@
-"""The result tables, kept current by a thread of their own."""
+"""Updates the result tables while a run goes on, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EVERY_S = 1.0
 _SHARE = 0.1
 
 
-class TableKeeper:
+class TableUpdater:
     """Writes the tables of the places that have changed, at most once a second and less often when
     that takes long.
 

@@ -1,4 +1,6 @@
-"""The measurement of one pair, as :mod:`goldwatch.judging` needs it."""
+"""The measurement of one pair, in numbers, and what a judge of it must offer
+(:mod:`goldwatch.judging` has the judge).
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,9 @@ class Measurement:
         Remarks on how the two were laid side by side.
     against_inputs
         Measures an output once more, with as much slack as the rounding of the inputs in the same
-        dump makes that cancel each other (:mod:`goldwatch.metrics.tensors_of_same_dump`); None
-        where they do not, or nothing is left.
+        dump makes that cancel each other
+        (:mod:`goldwatch.metrics.overwriting_and_cancellation`); None where they do not, or nothing
+        is left.
     """
 
     row: Row

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from goldwatch.errors import FormatError, UsageError
-from goldwatch.locate.steps import Step, Steps
+from goldwatch.locate.resumable_steps import Step, Steps
 
 
 class Folder:

@@ -1,4 +1,5 @@
-"""What the other tensors of the same dump file show about a tensor outside its limits.
+"""Whether an input was overwritten by an output of its op, and whether an output cancels the op's
+inputs: told by the other tensors of the same dump file.
 
 An op that works in place leaves its output where its input was: an input that equals an output byte
 for byte is what the op wrote.

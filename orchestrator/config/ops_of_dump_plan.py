@@ -1,4 +1,6 @@
-"""What of a model a dump plan asks for: ops that it leaves out are not missing from the dump."""
+"""The ops of a model that a dump plan asks for: ops that it leaves out are not missing from the
+dump.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from ..naming import sanitise_device
 from .bytes_per_step import skipped_positions
 from .dump_plan import EXCEPTION_SCENES, DumpPlan, ModelDump
 from .dump_plan_formats import read_plan
-from .dump_size import Choice
+from .dump_size_rules import Choice
 from .models import Models, file_names
 
 _MAX_BYTES = 10 * 1024 * 1024

@@ -1,4 +1,4 @@
-"""Two single files: a source of a run whose rows are their tensors."""
+"""Compares two single files: a source of a run whose rows are their tensors."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Optional
 from ..dumps.golden_set import GoldenSet
 from ..errors import UsageError
 from ..model.graphs_of_run import ModelGraphs
+from .compare_given_pairs import begin_given_pairs, compare_given_pairs
 from .comparison_options import ComparisonOptions
 from .file_signature import look_at
-from .known_pairs import begin_known, compare_known
 from .progress import OnProgress
 from .result import RunResult
 from .tensors_of_two_files import pair_files
@@ -30,7 +30,7 @@ def compare_files(
     options
         ``target`` and ``golden`` are files.
     jobs, force, on_progress
-        As for :func:`goldwatch.run.listed_files.compare_folders`.
+        As for :func:`goldwatch.run.compare_folders.compare_folders`.
 
     Raises
     ------
@@ -70,8 +70,8 @@ class _TwoFiles(Source):
         golden = GoldenSet.empty(self.options.golden)
         for task in self.pairs.tasks[:1]:
             golden.put(task.golden)
-        begin_known(run, golden, self.pairs.tasks)
-        compare_known(
+        begin_given_pairs(run, golden, self.pairs.tasks)
+        compare_given_pairs(
             run.engine,
             self.pairs.tasks,
             self.pairs.rows,

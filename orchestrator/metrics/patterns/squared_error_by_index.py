@@ -10,7 +10,7 @@ import numpy as np
 Array = Any
 
 
-class SharesByIndex:
+class SquaredErrorByIndex:
     """The squared error by the index along each axis.
 
     Parameters

@@ -1,5 +1,5 @@
-"""Files that are all there: TARGET and GOLDEN are listed once, and everything in them is
-compared.
+"""Compares TARGET and GOLDEN, two folders whose files are all there: listed once, and everything in
+them compared.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from ..kinds.wrong_kind_advice import without_dumps, without_golden
 from ..model.graphs_of_run import ModelGraphs
 from ..store.facts_and_events import EXPECTED
 from .comparison_options import ComparisonOptions
+from .comparison_session import Comparers, LocalProcesses, look
 from .mismatch_warnings import shown
 from .progress import OnProgress, Progress
 from .rows_at_the_end import finish_rows
-from .session import Comparers, LocalProcesses, look
 from .target_file import GROWING, TargetFile
 from .torchair_graphs import fit
 from .whole_run import Run, Source, compare_from

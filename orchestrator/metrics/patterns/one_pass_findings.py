@@ -1,4 +1,6 @@
-"""Findings about the error of a pair, from the sums and samples of one pass over its elements."""
+"""Findings about the error of a pair that one pass over its elements allows: from its sums and
+samples.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,11 @@ from ...tensors.layout_axes import INNER
 from ...tensors.type_rounding import rounding_of
 from .aligned_pair import AlignedPair
 from .element_errors import Errors, is_bad
-from .error_shares import SharesByIndex
 from .finding import BY_CHANCE, CLAIMED, Finding
 from .pattern_search import best_of_each, find_patterns, spoiled_sentence
 from .region_patterns import MORE_THAN_OTHERS, chance_of_part, fewest, region_of
 from .sampling import PARTS, EvenSample, samples_of
+from .squared_error_by_index import SquaredErrorByIndex
 
 Array = Any
 
@@ -108,7 +110,7 @@ class Evidence:
 
     def findings(
         self,
-        shares: SharesByIndex,
+        shares: SquaredErrorByIndex,
         distance: float,
         more: Sequence[Finding] = (),
         ulps: float = math.inf,
@@ -181,7 +183,7 @@ class Evidence:
             kind, 1.0, sentence, {"count": count, "first": at, "without_gap": from_there_on}
         )
 
-    def _patterns(self, shares: SharesByIndex, background: float) -> List[Finding]:
+    def _patterns(self, shares: SquaredErrorByIndex, background: float) -> List[Finding]:
         if self.even is None:
             return find_patterns(self.samples[0].pair(self.dtype, self.letters), background)
         expected = _relative(float(shares.sums[0].sum()), float(shares.energy[0].sum()))
@@ -204,7 +206,7 @@ class Evidence:
             Finding(each.kind, each.share, each.sentence + note, each.detail) for each in patterns
         ]
 
-    def _places(self, shares: SharesByIndex, background: float) -> List[Finding]:
+    def _places(self, shares: SquaredErrorByIndex, background: float) -> List[Finding]:
         """Return the one or two findings that tell best where the error sits: along axes, or
         element by element.
         """
@@ -212,7 +214,7 @@ class Evidence:
         plain = regions and max(len(finding.detail["indices"]) for finding in regions) <= _PLAIN
         return few if few and (few[0].detail["count"] <= _ALONE or not plain) else regions
 
-    def _few_elements(self, shares: SharesByIndex, background: float) -> List[Finding]:
+    def _few_elements(self, shares: SquaredErrorByIndex, background: float) -> List[Finding]:
         """Return a finding where few elements hold nearly all of the error, and more of it than of
         the values.
         """
@@ -251,7 +253,7 @@ class Evidence:
             text += ": their signs are flipped"
         return [Finding("region", share, text, {"count": count, "positions": places[:MOST_FEW]})]
 
-    def _regions(self, shares: SharesByIndex, background: float) -> List[Finding]:
+    def _regions(self, shares: SquaredErrorByIndex, background: float) -> List[Finding]:
         regions: List[Finding] = []
         owned = _owned(shares, background)
         for letter, error_by_slot, energy, empty in self._axes(shares):
@@ -262,7 +264,7 @@ class Evidence:
                 regions.append(finding)
         return fewest(regions)
 
-    def _axes(self, shares: SharesByIndex) -> List[Tuple[str, Array, Array, Any]]:
+    def _axes(self, shares: SquaredErrorByIndex) -> List[Tuple[str, Array, Array, Any]]:
         """Return name, error share, energy share and emptiness of each axis, and of the slots of
         the device's blocks.
         """
@@ -282,7 +284,7 @@ class Evidence:
             axes.append((SLOTS, error_by_slot / shares.total, _normed(there), None))
         return axes
 
-    def where(self, shares: SharesByIndex) -> Dict[str, List[float]]:
+    def where(self, shares: SquaredErrorByIndex) -> Dict[str, List[float]]:
         """Return the share of the squared error by index along each axis, and by slot of the
         device's blocks.
         """
@@ -347,7 +349,7 @@ def _relative(errors: float, energy: float) -> float:
     return errors / energy if energy else float("inf") if errors else 0.0
 
 
-def _owned(shares: SharesByIndex, background: float) -> float:
+def _owned(shares: SquaredErrorByIndex, background: float) -> float:
     """Return all of the squared error as a multiple of what has to be explained, see
     :class:`.finding.Difference`.
     """

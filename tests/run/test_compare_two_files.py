@@ -12,8 +12,8 @@ from in_process import run_here
 
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.errors import Interrupted
+from goldwatch.run.compare_two_files import compare_files
 from goldwatch.run.comparison_options import ComparisonOptions
-from goldwatch.run.two_files import compare_files
 from goldwatch.store.store import RunStore
 from goldwatch.tensors.dtypes import dtype_by_name
 

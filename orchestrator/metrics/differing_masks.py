@@ -1,5 +1,5 @@
-"""Masked elements whose two sides say "masked" by different numbers: −inf here, the lowest number
-of the type there.
+"""Elements that are masked on both sides, but by different numbers: −inf here, the lowest number of
+the type there.
 
 Attention scores get −inf, the lowest float32 or −1e9 where a token must not look. A float16 device
 stores that as −65504 or −inf. Neither is a value that anything computes with: behind a softmax all

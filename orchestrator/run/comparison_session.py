@@ -1,5 +1,5 @@
-"""One session compares files that are all there: in this process with others of this machine, or on
-the workers of a cluster.
+"""A session that compares files that are all there, from planning to stored rows: in this process
+with others of this machine, or on the workers of a cluster.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The files of a quantised net's own framework (npy, quant) against those of the net before it was
-quantised: a source of a run.
+"""Compares the files of a quantised net's own framework (npy, quant) with those of the net before
+it was quantised: a source of a run.
 
 The quantisation json says which op each came from. There is no device, so there are no inputs: each
 file is an output.
@@ -29,9 +29,9 @@ from ..model.pairing import Pairing
 from ..model.row_plan import OMITTED, OP, PAIR, DumpedOp, RowPlan
 from ..naming import sanitise_golden
 from ..tensors.tensor import Tensor
+from .compare_given_pairs import begin_given_pairs, compare_given_pairs
 from .comparison_options import ComparisonOptions
 from .file_signature import Signature, look_at
-from .known_pairs import begin_known, compare_known
 from .progress import OnProgress
 from .result import RunResult
 from .whole_run import Run, Source, compare_from
@@ -50,7 +50,7 @@ def compare_quantised_files(
     options
         ``quantisation`` is there, ``model`` is not.
     jobs, force, on_progress
-        As for :func:`goldwatch.run.listed_files.compare_folders`.
+        As for :func:`goldwatch.run.compare_folders.compare_folders`.
 
     Raises
     ------
@@ -80,9 +80,9 @@ class _QuantisedFiles(Source):
     def feed(self, run: Run) -> None:
         """Compare all files."""
         planned = _Planned(run.graphs.graphs[0], self.target, self.golden)
-        begin_known(run, self.golden, planned.tasks)
+        begin_given_pairs(run, self.golden, planned.tasks)
         run.notes += _notes(self.target, self.golden)
-        compare_known(
+        compare_given_pairs(
             run.engine,
             planned.tasks,
             planned.rows,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import goldwatch.config.models
 from goldwatch.config.check import check_file
-from goldwatch.config.dump_size import acl_size
+from goldwatch.config.dump_size_rules import acl_size
 from goldwatch.config.models import load_models
 
 NAMES = ["op%d" % number for number in range(12)]

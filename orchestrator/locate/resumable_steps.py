@@ -1,5 +1,5 @@
-"""The steps of a search: each is a command that a user could have typed, done once, and again when
-what decides it has changed.
+"""Steps that are done once and resumed: each is a command that a user could have typed, done again
+when what decides it has changed.
 """
 
 from __future__ import annotations
