@@ -12,7 +12,7 @@ import threading
 import pytest
 
 from goldwatch.interrupts import caused_by_interrupt, interrupt_state, uninterrupted
-from goldwatch.run.watch_end import Signals
+from goldwatch.run.stop_signals import Signals
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPT = """

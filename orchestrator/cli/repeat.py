@@ -12,8 +12,8 @@ from typing import List, Optional, Sequence, Set, Tuple
 import click
 
 from ..errors import InputError, Interrupted, ProgramFailed, UsageError, require_folder
-from ..launch.prepare_dump_configuration import find_program
 from ..launch.program import Program
+from ..launch.user_commands import require_program
 from ..metrics.row import FAIL
 from ..naming import printable
 from ..processes.pool import default_jobs
@@ -151,7 +151,7 @@ def _run(arguments: _Arguments) -> List[str]:
             hint="dump_path of its acl.json",
         )
     require_grace(arguments.grace)
-    find_program(words[1:])
+    require_program(words[1:])
     make_folder(out)
     folders = [os.path.join(out, "dumps_%d" % number) for number in range(1, count + 1)]
     for folder in filter(os.path.lexists, folders):

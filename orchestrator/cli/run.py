@@ -20,22 +20,15 @@ from ..errors import (
     InputError,
     UsageError,
 )
-from ..launch.prepare_dump_configuration import (
-    ACL,
-    NPU,
-    PLAN,
-    Prepared,
-    find_program,
-    make_golden,
-    prepare,
-)
+from ..launch.prepare_dump_configuration import ACL, NPU, PLAN, Prepared, prepare
 from ..launch.program import LOG_FILE, Program
+from ..launch.user_commands import require_program, run_golden_command
 from ..launch.why_no_dump import why_nothing
 from ..processes.pool import default_jobs
 from ..run.comparison_options import ComparisonOptions
 from ..run.result import RunResult
+from ..run.stop_signals import Signals
 from ..run.watch import Watch
-from ..run.watch_end import Signals
 from ..store.out_folder import make_folder
 from .command import MODEL, PROGRAM, command, topic
 from .compare import make_options
@@ -149,7 +142,7 @@ def run(arguments: RunArguments) -> int:
         require_grace(arguments.grace)
         arguments.watch_options().check(_options(".", arguments))
         replaying = planned_replay(arguments.replay, arguments.model, ".", out)
-        find_program(arguments.program)
+        require_program(arguments.program)
     with no_earlier_reports(reports, out, arguments.force), LiveDisplay(
         arguments.quiet, click.get_current_context().obj == FINAL_ROWS_ONLY
     ) as display, Notify(arguments.notify, "run", out, display.say) as notify:
@@ -159,7 +152,7 @@ def run(arguments: RunArguments) -> int:
         )
         output = sys.stderr.fileno() if arguments.output_format == "json" else sys.stdout.fileno()
         if arguments.golden_run:
-            make_golden(arguments.golden_run, display.say, output)
+            run_golden_command(arguments.golden_run, display.say, output)
         started = Program(
             arguments.program,
             os.path.join(out, LOG_FILE),

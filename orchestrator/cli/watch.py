@@ -11,8 +11,8 @@ import click
 from ..errors import UsageError
 from ..merging.options import MOST_ROWS
 from ..processes.pool import default_jobs
+from ..run.stop_signals import Signals
 from ..run.watch import Watch
-from ..run.watch_end import Signals
 from ..run.watch_options import KEEP_ALL, KEEP_FAILED, KEEP_NONE, WatchOptions
 from .byte_sizes import parse_size
 from .command import WAITING, command, option_group, topic

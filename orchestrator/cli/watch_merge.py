@@ -12,7 +12,7 @@ from ..merging.merge import Merge, MergeProgress
 from ..merging.options import MOST_ROWS, POLL_S, MergeOptions
 from ..naming import printable
 from ..reports.report_formats import REPORT_FORMATS
-from ..run.watch_end import Signals
+from ..run.stop_signals import Signals
 from ..text.terminal_width import cut, shorten
 from .notify_option import Notify
 from .printing import columns_of

@@ -12,9 +12,9 @@ import numpy as np
 
 from ..dumps.golden_set import GoldenEntry
 from ..errors import InputError, TypeNotComparable, UsageError
-from ..judging.by_limits import metric_number, short_text
 from ..judging.limit_parsing import fault_of, limits_with, named_limits, parse_limits
 from ..judging.limits import Limits
+from ..judging.metric_text import metric_number, short_text
 from ..judging.row_judge import RowJudge
 from ..metrics.compare_pair import compare_tensors
 from ..metrics.differing_masks import MASKED_WORDS

@@ -8,7 +8,7 @@ import math
 from typing import Optional, Sequence, Tuple
 
 from ..dumps.place import Place
-from ..judging.by_limits import beside_limit
+from ..judging.metric_text import beside_limit
 from ..statistics_dumps.tensor_statistics import LEAST, MEASURES, NOT_FINITE
 from ..text.wording import percent
 from .first_divergence import FirstDivergence

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..judging.by_limits import beside_limit
+from ..judging.metric_text import beside_limit
 from .summary import Summary
 
 OUTPUTS = "outputs"

@@ -8,8 +8,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
-from ..judging.by_limits import beside_limit, judge_row
+from ..judging.by_limits import judge_row
 from ..judging.limits import Limit, Limits
+from ..judging.metric_text import beside_limit
 from ..metrics.row import FAIL, NOT_COMPARED, PASS, Row
 from ..text.wording import listed, plural
 from .summary import Summary

@@ -17,7 +17,7 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 
 from ..dumps.place import Place, name_order
 from ..element_types import element_count
-from ..judging.by_limits import metric_number
+from ..judging.metric_text import metric_number
 from ..metrics.row import (
     BY_ROUNDING,
     CORRUPT,

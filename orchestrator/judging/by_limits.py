@@ -9,6 +9,7 @@ from typing import Any, Collection, FrozenSet, List, Mapping, NamedTuple, Option
 from ..metrics.row import BOOL_METRICS, DIFFERENT, FAIL, MEASURES, WORST_SLICE, Row
 from ..statistics_dumps import tensor_statistics as statistics
 from .limits import ANY, DEFAULTS, Limit, Limits, Subject, for_statistics
+from .metric_text import beside_limit, metric_number
 
 DISTANCES = ("CosineSimilarity", "RelativeEuclideanDistance", WORST_SLICE)
 """The metrics whose place DifferentElements takes where it applies."""
@@ -166,43 +167,3 @@ def only_decision_limit_missed(decided_by: str) -> bool:
 def only_default_limits_missed(decided_by: str) -> bool:
     """Tell whether a failing row misses only default limits."""
     return all(limit in _DEFAULTS for limit in decided_by.split("; "))
-
-
-def metric_number(value: Any) -> float:
-    """Return a metric's value as a float; NaN for None and for what is no number."""
-    if type(value) is float:
-        return value
-    if value is None or isinstance(value, dict):
-        return math.nan
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
-
-
-def number_text(value: float) -> str:
-    """Return a metric as the tables print it: ``%.6f``, ``%.6e`` where six decimals would hide it,
-    ``NaN``, ``inf``.
-    """
-    if math.isnan(value):
-        return "NaN"
-    return "%.6e" % value if 0 < abs(value) < 1e-4 else "%.6f" % value
-
-
-def beside_limit(value: float, limit: Limit) -> str:
-    """Return a metric as :func:`short_text`, with as many digits as it takes to see on which side
-    of its limit it is.
-    """
-    text = short_text(value)
-    for digits in (9, 12, 17):
-        if math.isnan(value) or limit.met(float(text)) == limit.met(value):
-            break
-        text = "%.*g" % (digits, value)
-    return text
-
-
-def short_text(value: float) -> str:
-    """Return a metric for a sentence or a terminal: as :func:`number_text`, but ``%.6e`` from 1e12
-    on too.
-    """
-    return "%.6e" % value if 1e12 <= abs(value) < math.inf else number_text(value)

@@ -12,7 +12,7 @@ from typing import List
 
 from ..metrics.overwriting_and_cancellation import CANCELLED
 from ..metrics.row import DECIDED_OTHERWISE, FAIL, PASS, Row
-from .by_limits import metric_number
+from .metric_text import metric_number
 
 FOLLOWS = (
     "it is inherited: every decision follows from the device's own inputs, which are within their "

@@ -1,5 +1,5 @@
-"""What happens before the program starts: its dump configuration is read, checked and put where the
-program expects it.
+"""Prepares the dump configuration before the program starts: it is read, checked and put where the
+program expects it, and dump_path is made.
 """
 
 from __future__ import annotations
@@ -7,9 +7,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shlex
 import shutil
-import subprocess
 from dataclasses import dataclass, replace
 from typing import Callable, List, Optional, Sequence
 
@@ -18,11 +16,10 @@ from ..config.dump_plan import DumpPlan
 from ..config.dump_plan_formats import read_plan, write_plan
 from ..config.finding import ERROR, WARNING, Finding
 from ..dumps.place import is_time
-from ..errors import EnvironmentProblem, InputError, ProgramFailed, UsageError, require_file
+from ..errors import EnvironmentProblem, InputError, UsageError, require_file
 from ..filesystem.atomic_writing import atomic_text_writer, atomic_writer
 from ..filesystem.mounts import free_bytes
 from ..filesystem.safe_reading import open_input, read_input
-from ..processes.pool import own_python
 from ..text.wording import listed, plural
 
 PLAN, ACL, NPU = "dump plan", "acl.json", "npu settings"
@@ -253,56 +250,3 @@ def _sentence(finding: Finding) -> str:
         finding.message,
         finding.rule,
     )
-
-
-def make_golden(command: str, say: Callable[[str], None], output: int) -> None:
-    """Run the command that makes the golden data: ``golden caffe dump …`` as goldwatch's own,
-    anything else by the shell.
-
-    Parameters
-    ----------
-    output
-        Descriptor for what it prints.
-
-    Raises
-    ------
-    ProgramFailed
-        It failed.
-    """
-    say("making golden data: %s" % command)
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise UsageError("the command for golden data: %s" % error) from error
-    if not words:
-        raise UsageError("the command for golden data is empty")
-    is_ours = words[0] == "golden"
-    arguments = (
-        own_python("from goldwatch.__main__ import main; main()", *words)
-        if is_ours
-        else ["/bin/sh", "-c", command]
-    )
-    code = subprocess.call(arguments, stdout=output)
-    if code:
-        how = "exit code %d" % code if code > 0 else "signal %d" % -code
-        raise ProgramFailed(
-            "the command for golden data failed with %s: %s" % (how, command),
-            code,
-            hint="run it by itself first",
-        )
-
-
-def find_program(words: Sequence[str]) -> None:
-    """Raise InputError when the program cannot be found or run, before anything is written."""
-    if not words:
-        raise UsageError("no program is given", hint="goldwatch run … -- PROGRAM ARGS…")
-    if shutil.which(words[0]) is None:
-        what = (
-            "is not a program that this user may run"
-            if os.path.exists(words[0])
-            else "was not found"
-        )
-        raise InputError(
-            "%s %s" % (words[0], what),
-            hint="name a program after --, with its path if it is not in PATH",
-        )

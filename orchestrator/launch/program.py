@@ -23,7 +23,7 @@ from typing import (
     Sequence,
 )
 
-from ..errors import InputError, ProgramFailed
+from ..errors import InputError
 from ..filesystem.atomic_writing import create_new, raise_write_error
 from ..interrupts import signal_name
 from .process_family import Family, Member
@@ -33,7 +33,6 @@ LOG_FILE = "program.log"
 _READ_BYTES = 1 << 16
 _OUTPUT_WAIT_S = 2.0
 _LOOK_S = 0.2
-_STDERR = 2
 
 
 class Program:
@@ -324,31 +323,6 @@ class Program:
             " ".join(self.words),
             self.log,
         )
-
-
-def run_to_the_end(words: Sequence[str], log: str, say: Callable[[str], None]) -> None:
-    """Run a program whose output goes to stderr and into ``log``; Ctrl-C ends it with all that it
-    started.
-
-    Raises
-    ------
-    ProgramFailed
-        It failed.
-    """
-    program = Program(words, log, _STDERR, _STDERR, say=say)
-    program.start()
-    try:
-        while not program.ended():
-            time.sleep(0.05)
-    except BaseException:
-        program.kill()
-        raise
-    finally:
-        program.close()
-    failure = program.failure()
-    if failure:
-        code = program.document()["exit_code"]
-        raise ProgramFailed(failure, -1 if code is None else int(code))
 
 
 class _Shown:

@@ -33,8 +33,8 @@ from ..filesystem.mounts import free_bytes, nearest_folder
 from ..kinds import kind as kinds
 from ..kinds.files import kind_of_file
 from ..launch.atc import Atc, find_atc, toolkit_problem
-from ..launch.prepare_dump_configuration import find_program
 from ..launch.runners import PROGRAM, Runner, find_runners, program
+from ..launch.user_commands import require_program
 from ..model.atc_options import SHAPE
 from ..model.graph import ModelGraph, load_model
 from ..model.offline_model import OfflineModel, read_offline_model
@@ -407,7 +407,7 @@ def _runner(plan: Plan) -> Optional[Runner]:
     request = plan.request
     if request.words:
         before = len(plan.problems)
-        _tried(plan, lambda: find_program(request.words))
+        _tried(plan, lambda: require_program(request.words))
         if len(plan.problems) > before:
             return None
         if not any("{acl_json}" in word for word in request.words):

@@ -10,9 +10,10 @@ from ..adapters.manifest import golden_files
 from ..diagnosis.explanations import OTHER_INPUT
 from ..diagnosis.suspects import LOW, Suspect
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, GoldwatchError
-from ..launch.program import LOG_FILE, run_to_the_end
+from ..launch.program import LOG_FILE
 from ..launch.runner_failures import Failure, failure_of
 from ..launch.runners import PROGRAM, Run
+from ..launch.user_commands import run_to_the_end
 from ..model.graph import load_model
 from ..model.offline_model import OfflineModel
 from ..run.final_outputs import holds_outputs

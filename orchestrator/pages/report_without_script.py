@@ -12,7 +12,7 @@ from ..diagnosis.exact_summary import EXACT
 from ..diagnosis.op_input_states import GOOD
 from ..diagnosis.outputs_summary import OUTPUTS
 from ..dumps.place import Place
-from ..judging.by_limits import metric_number
+from ..judging.metric_text import metric_number
 from ..metrics.row import FAIL, WORST_SLICE, Row
 from ..naming import printable
 from ..reports.page_rows import COSINE, FIRST

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..fast_dataclasses import cached_last
-from ..judging.by_limits import metric_number, number_text
+from ..judging.metric_text import metric_number, number_text
 from ..metrics.row import METRICS, Row
 from ..naming import printable
 from ..store.row_schema import ROW_COLUMNS

@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Dict, List, Mapping, Optional
 
 from ..diagnosis.culprit_sentence import where_words
-from ..judging.by_limits import metric_number
+from ..judging.metric_text import metric_number
 from ..metrics.row import PASS
 from ..naming import printable
 from ..text.shortening import shorten_all

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, Iterable, List, Mapping
 
 from ..diagnosis.replay_summary import REPLAY
-from ..judging.by_limits import metric_number
+from ..judging.metric_text import metric_number
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..naming import printable
 from ..text.shortening import LONGEST, shorten_all

@@ -8,7 +8,7 @@ from typing import Iterable, Iterator, List, Mapping, Optional, Sequence
 import numpy as np
 
 from ..dumps.place import Place
-from ..judging.by_limits import metric_number, short_text
+from ..judging.metric_text import metric_number, short_text
 from ..metrics.bitwise import COUNT, STRETCHES, ULPS
 from ..metrics.class_and_box_agreement import IOU, MATCHED, TOP1, TOP5
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, VERDICTS, Row

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import List, Tuple
 
-from ..judging.by_limits import metric_number
+from ..judging.metric_text import metric_number
 from ..metrics.row import FAIL, Row
 
 

@@ -38,6 +38,7 @@ from ..processes.user_code import user_code_pids
 from ..statistics_dumps.statistics_csv import is_statistics_file
 from ..store.facts_and_events import PROVISIONAL
 from ..store.row_schema import to_sql_text
+from ..system.proc_files import Process
 from .arriving_files import Arrivals
 from .compare_folders import BY_STATISTICS
 from .comparison_options import ComparisonOptions
@@ -51,7 +52,6 @@ from .result import RunResult
 from .rows_at_the_end import finish_rows, settle
 from .table_updater import TableUpdater
 from .target_file import TargetFile
-from .watch_end import Process
 from .watch_options import KEEP_ALL, WatchOptions
 from .watch_progress import ProgressMeter, WatchProgress
 from .watched_folders import Folders

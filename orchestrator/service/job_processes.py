@@ -12,7 +12,7 @@ import sys
 from typing import Dict, List, NamedTuple, Optional
 
 from ..filesystem.safe_reading import open_input
-from ..run.watch_end import start_time
+from ..system.proc_files import start_time
 
 # The shell writes its own identity, runs the command, and writes its exit code; a signal to the
 # group ends the command, not the shell.

@@ -92,6 +92,27 @@ def process(pid: int) -> Optional[Stat]:
     )
 
 
+class Process:
+    """Another process, told from a later one with the same number by its start time."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._started = start_time(pid)
+
+    def ended(self) -> bool:
+        """Tell whether the process has ended (a zombie has)."""
+        now = start_time(self.pid)
+        return now is None or now != self._started
+
+
+def start_time(pid: int) -> Optional[str]:
+    """Return when a process started, in the kernel's ticks since its own start; None when it has
+    ended.
+    """
+    status = process(pid)
+    return None if status is None or status.ended else status.started
+
+
 def processes() -> Dict[int, Stat]:
     """Return all processes by their number."""
     stats = ((int(name), process(int(name))) for name in os.listdir("/proc") if name.isdigit())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from goldwatch.diagnosis.compare_arrays import as_limits
 from goldwatch.errors import InputError, UsageError
-from goldwatch.judging.by_limits import beside_limit, judge, not_applicable, number_text
+from goldwatch.judging.by_limits import judge, not_applicable
 from goldwatch.judging.deciding_ops import decides
 from goldwatch.judging.limit_parsing import (
     limits_from_document,
@@ -20,6 +20,7 @@ from goldwatch.judging.limit_parsing import (
     parse_limits,
 )
 from goldwatch.judging.limits import LIMITED, VENDOR, Limit, Limits, Subject, natural_comparison
+from goldwatch.judging.metric_text import beside_limit, number_text
 from goldwatch.metrics.class_and_box_agreement import AGREEMENT_METRICS
 from goldwatch.metrics.row import MEASURES, Row
 from goldwatch.schemas import load_schema

@@ -12,7 +12,7 @@ import pytest
 
 from goldwatch.adapters.framework_python import runs
 from goldwatch.doctor import packages
-from goldwatch.launch.prepare_dump_configuration import make_golden
+from goldwatch.launch.user_commands import run_golden_command
 from goldwatch.processes.pool import Child, ProcessDied
 
 _SWALLOWS = """
@@ -68,7 +68,7 @@ def test_a_worker_imports_nothing_from_the_current_folder(strange_folder):
     assert packages._ask(sys.executable, ("json",)).states[0]["problem"] is None
     assert runs(sys.executable, "import json, re") is None
     with open(os.devnull, "wb") as nowhere:
-        make_golden("golden --help", lambda text: None, nowhere.fileno())
+        run_golden_command("golden --help", lambda text: None, nowhere.fileno())
     assert not (strange_folder / "imported").exists()
 
 

@@ -39,7 +39,7 @@ def test_the_trial_of_findings_fails_when_findings_are_disabled(monkeypatch):
     monkeypatch.syspath_prepend(os.path.dirname(SCRIPT))
     from trials import detail_trial
 
-    for module in ("metrics.patterns.region_patterns", "metrics.patterns.finding"):
+    for module in ("metrics.patterns.region_patterns", "metrics.patterns.difference"):
         monkeypatch.setattr("goldwatch.%s.BY_CHANCE" % module, 2.0)
     found = detail_trial.run(200, 2)
     assert detail_trial.claimed(found) > 0 and list(detail_trial.misses(found))

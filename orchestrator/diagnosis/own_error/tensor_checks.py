@@ -12,7 +12,7 @@ import numpy as np
 
 from ...element_types import element_count
 from ...metrics.patterns import AlignedPair, distinct_values, lattice_step
-from ...metrics.patterns.finding import MASK, Difference
+from ...metrics.patterns.difference import MASK, Difference
 from ...metrics.row import FAIL
 from ...tensors.type_rounding import ulp
 from ...text.wording import percent

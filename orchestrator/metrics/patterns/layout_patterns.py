@@ -7,7 +7,8 @@ from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .finding import CLAIMED, Difference, Finding, by_chance, claimed, helps_most
+from .difference import Difference, by_chance, helps_most
+from .finding import CLAIMED, Finding, claimed
 
 Array = Any
 

@@ -14,8 +14,9 @@ from ...tensors.golden_order_windows import Window
 from ...tensors.layout_axes import INNER
 from ...tensors.type_rounding import rounding_of
 from .aligned_pair import AlignedPair
+from .difference import BY_CHANCE
 from .element_errors import Errors, is_bad
-from .finding import BY_CHANCE, CLAIMED, Finding
+from .finding import CLAIMED, Finding
 from .pattern_search import best_of_each, find_patterns, spoiled_sentence
 from .region_patterns import MORE_THAN_OTHERS, chance_of_part, fewest, region_of
 from .sampling import PARTS, EvenSample, samples_of

@@ -7,7 +7,8 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 import numpy as np
 
 from .aligned_pair import AlignedPair
-from .finding import KINDS, Difference, Finding, claimed
+from .difference import Difference
+from .finding import KINDS, Finding, claimed
 from .layout_patterns import moved
 from .region_patterns import padding, region
 from .value_patterns import (

@@ -7,7 +7,8 @@ from typing import Any, List, Optional, Sequence
 import numpy as np
 
 from ..median import median
-from .finding import BY_CHANCE, CLAIMED, Difference, Finding, claimed
+from .difference import BY_CHANCE, Difference
+from .finding import CLAIMED, Finding, claimed
 
 Array = Any
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from ...tensors.type_rounding import ROUNDING, rounding_of, ulp
 from ..median import median
-from .finding import Difference, Finding, claimed, helps_most
+from .difference import Difference, helps_most
+from .finding import Finding, claimed
 
 Array = Any
 

@@ -1,4 +1,4 @@
-"""When a watch ends: a quiet while, the end of a process, all ops have come, a signal."""
+"""The signals that end a watch: the first asks for the end, the second means now."""
 
 from __future__ import annotations
 
@@ -7,30 +7,8 @@ from types import FrameType
 from typing import Any, Callable, Dict, Optional
 
 from ..interrupts import postpone_signal
-from ..system.proc_files import process
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-class Process:
-    """Another process, told from a later one with the same number by its start time."""
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self._started = start_time(pid)
-
-    def ended(self) -> bool:
-        """Tell whether the process has ended (a zombie has)."""
-        now = start_time(self.pid)
-        return now is None or now != self._started
-
-
-def start_time(pid: int) -> Optional[str]:
-    """Return when a process started, in the kernel's ticks since its own start; None when it has
-    ended.
-    """
-    status = process(pid)
-    return None if status is None or status.ended else status.started
 
 
 class Signals:
