@@ -15,7 +15,7 @@ from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, InputError
 from ..filesystem.safe_reading import read_input
 from ..launch.atc import Atc
 from ..model.atc_options import atc_options
-from .input_pairs import input_files
+from .input_values import input_files
 from .resumable_steps import Step
 from .search import DECIDED, INPUTS, JSON, RUN, CaseResult, Search
 from .shape_combinations import shapes_text

@@ -18,7 +18,8 @@ from ..model.graph import load_model
 from ..model.offline_model import OfflineModel
 from ..run.final_outputs import holds_outputs
 from ..run.result import RunResult, stored_result
-from .input_pairs import InputPair, input_files, write_inputs
+from .input_pairs import InputPair
+from .input_values import input_files, write_inputs
 from .resolved_request import OmRun, Plan
 from .resumable_steps import Step, Steps
 from .shape_combinations import shapes_text

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from goldwatch.errors import InputError, UsageError
-from goldwatch.locate.input_pairs import input_files, named_files, pair_inputs, write_inputs
+from goldwatch.locate.input_pairs import named_files, pair_inputs
+from goldwatch.locate.input_values import input_files, write_inputs
 from goldwatch.locate.original_model import ONNX, TENSORFLOW, ModelInput, OriginalModel
 from goldwatch.model.offline_model import OmInput
 
