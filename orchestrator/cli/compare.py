@@ -34,7 +34,7 @@ from .option_values import parse_metrics, parse_range, parse_select, parse_time
 from .output_file_checks import out_option
 from .printing import say, say_note
 from .progress import ProgressBar
-from .report_options import (
+from .report_files import (
     Reports,
     no_earlier_reports,
     none_left_on_error,

@@ -20,7 +20,7 @@ from .command import command, format_option, verbosity_options
 from .output_file_checks import make_room, refuse_foreign, refuse_replacing
 from .printing import print_json, put, put_line, say_note
 from .progress import ProgressBar
-from .report_options import remove_earlier
+from .report_files import remove_earlier
 
 _SHOWN = 20
 

@@ -17,7 +17,7 @@ from .option_values import parse_time
 from .output_file_checks import out_option
 from .printing import say_note
 from .progress import ProgressBar
-from .report_options import (
+from .report_files import (
     no_earlier_reports,
     none_left_on_error,
     planned_reports,

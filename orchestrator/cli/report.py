@@ -13,7 +13,7 @@ from ..text.wording import size_text
 from .command import command, verbosity_options
 from .printing import say
 from .progress import ProgressBar
-from .report_options import ReportArguments, planned_reports, report_options, write_reports
+from .report_files import ReportArguments, planned_reports, report_options, write_reports
 
 
 @dataclass(frozen=True)

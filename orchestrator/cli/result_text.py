@@ -14,15 +14,12 @@ import click
 from ..diagnosis.run_sentence import NO_MODEL
 from ..errors import EXIT_PASS, GoldwatchError
 from ..metrics.row import FAIL, NOT_COMPARED, PASS
-from ..naming import printable
 from ..reports.counts_by_place import place_lines, step_lines
 from ..reports.csv_tables import STEP_OP_FILE
 from ..reports.terminal_table import COLOURS, render_table
 from ..run.mismatch_warnings import FEW_LAYERS, QUANTISED, SUPERFLUOUS, TWO_BUILDS
-from ..run.run_status import stored_options
-from ..statistics_dumps.tensor_statistics import MEASURES
-from ..store.store import RunStore
 from .command import PrintArguments
+from .next_commands import next_command
 from .printing import (
     columns_of,
     print_result_file,
@@ -34,10 +31,9 @@ from .printing import (
     wrapped,
 )
 from .progress import ProgressBar
-from .proposed_replay import replay_words
-from .report_options import ReportArguments, Reports, write_reports
-from .shell_words import command_words, shell_lines, shell_word
-from .verdict_text import closer_words, default_words, narrow_words, verdict_lines
+from .report_files import ReportArguments, Reports, write_reports
+from .shell_words import shell_lines
+from .warnings_and_suspects import verdict_lines
 
 if TYPE_CHECKING:
     from ..run.result import RunResult
@@ -149,7 +145,7 @@ def print_end(
     for text in [*([stopped] if stopped else ()), *_option_hints(result)]:
         for line in sentence_lines(text, width):
             put(line)
-    head, words = _next_command(replayed or result)
+    head, words = next_command(replayed or result)
     for line in shell_lines(head, words, width or 10**9):
         put(line)
 
@@ -231,50 +227,6 @@ def verdict_line(result: RunResult) -> str:
     return "%s: %d ops, %d rows: %s" % (summary.verdict, summary.ops, summary.rows, counts)
 
 
-def _next_command(result: RunResult) -> Tuple[str, List[str]]:
-    """Return the head of the line with the next command, and its words.
-
-    After statistics it is the configuration that dumps the tensors around the first divergence;
-    after limits that are stricter than rounding the comparison without these. Of a merge both are
-    for the host of the first divergence: each host has paths of its own.
-    """
-    first, options = result.first_divergence, result.options
-    by_statistics = first is not None and first.metric in MEASURES
-    too_strict = None if first is None or result.summary.suspects else first.too_strict
-    if first is None or not (by_statistics or too_strict is not None):
-        return "next:", _next_words(result)
-    host = first.place.host
-    if host is not None:
-        folders = {entry["host"]: entry["folder"] for entry in result.summary.hosts or ()}
-        try:
-            with RunStore.open(folders[host]) as store:
-                options = stored_options(folders[host], False, store.get)
-        except (GoldwatchError, KeyError):
-            return "next:", _report_words(options.out)
-    words = narrow_words(options) if by_statistics else []
-    if too_strict is not None and not by_statistics:
-        words = default_words(options, too_strict.missed)
-    if not words:
-        return "next:", _report_words(result.options.out)
-    return "next:" if host is None else "next on host %s:" % printable(host), words
-
-
-def _next_words(result: RunResult) -> List[str]:
-    """Return the words of the next command: replay where the model is at hand, else a closer look
-    at the culprit, else a report of the whole result.
-    """
-    summary = result.summary
-    words = replay_words(result)
-    # The one named by the sentence above.
-    culprits = [] if summary.culprit is None else [summary.culprit]
-    culprits += [(entry.op, entry.place) for entry in summary.suspects]
-    if summary.first is not None and result.options.outputs is None:
-        culprits.append((summary.first.op, summary.first.place))
-    for op, place in culprits:
-        words = words or closer_words(result.options, op, place, unmodelled=result.options.exact)
-    return words or _report_words(result.options.out)
-
-
 def _option_hints(result: RunResult) -> List[str]:
     """Return a sentence for each option that the warnings of a run call for."""
     if result.exit_code == EXIT_PASS:
@@ -284,10 +236,3 @@ def _option_hints(result: RunResult) -> List[str]:
         for about, hint in _OPTION_HINTS
         if any(text.startswith(about) for text in result.left_out)
     ]
-
-
-def _report_words(out: str) -> List[str]:
-    words = command_words(
-        ["goldwatch", "report"], [out], ["--html", os.path.join(out, "report.html")]
-    )
-    return [shell_word(word) for word in words]

@@ -30,13 +30,13 @@ from ..run.result import RunResult
 from ..run.stop_signals import Signals
 from ..run.watch import Watch
 from ..store.out_folder import make_folder
+from .appended_replay import append_replay, planned_replay
 from .command import MODEL, PROGRAM, command, topic
 from .compare import make_options
 from .notify_option import Notify
 from .output_file_checks import out_option
 from .printing import say
-from .proposed_replay import append_replay, planned_replay
-from .report_options import (
+from .report_files import (
     Reports,
     no_earlier_reports,
     none_left_on_error,

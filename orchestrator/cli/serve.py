@@ -15,8 +15,8 @@ import click
 from ..errors import EnvironmentProblem, UsageError
 from ..url_notifier import check_url
 from .command import command, topic, verbosity_options
+from .next_commands import closer_commands
 from .printing import put, say_note
-from .report_options import closer_commands
 
 if TYPE_CHECKING:
     import ssl

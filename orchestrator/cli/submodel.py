@@ -21,8 +21,8 @@ from .output_file_checks import out_option
 from .printing import columns_of, print_json, put, put_cells, say, say_note
 from .progress import ProgressBar
 from .shell_words import shell_lines, shell_word
+from .submodel_cuts import chosen_cuts, require_one_choice
 from .submodel_next_commands import next_steps
-from .submodel_search import check_search, proposed
 
 _MOST_DIGITS = 19
 _STAMP = "%Y-%m-%d %H:%M:%S  "
@@ -161,7 +161,7 @@ def submodel(
     """
     began_s = time.time()
     cut = SubmodelOptions(model, inputs=_files(inputs), shapes=_shapes(shapes), **options)
-    check_search(cut, from_result, ladder, narrow, result)
+    require_one_choice(cut, from_result, ladder, narrow, result)
     as_json = output_format == "json"
     if not listing and not dry_run and out is None:
         raise UsageError(
@@ -174,7 +174,7 @@ def submodel(
     if listing:
         _print_list(list_nodes(cut, sources), as_json)
         return 0
-    proposals = proposed(cut, sources, from_result, ladder, narrow, result)
+    proposals = chosen_cuts(cut, sources, from_result, ladder, narrow, result)
     documents: List[Dict[str, Any]] = []
     codes = [EXIT_PASS]
     for proposal in proposals:

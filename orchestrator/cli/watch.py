@@ -20,7 +20,7 @@ from .compare import ComparisonArguments, comparison_options, dumped_plan, make_
 from .notify_option import Notify, notify_option
 from .output_file_checks import out_option
 from .printing import say
-from .report_options import no_earlier_reports, none_left_on_error, planned_reports
+from .report_files import no_earlier_reports, none_left_on_error, planned_reports
 from .result_text import print_result
 from .watch_display import LiveDisplay, stop
 

@@ -16,7 +16,7 @@ from ..run.stop_signals import Signals
 from ..text.terminal_width import cut, shorten
 from .notify_option import Notify
 from .printing import columns_of
-from .report_options import no_earlier_reports, none_left_on_error, planned_reports
+from .report_files import no_earlier_reports, none_left_on_error, planned_reports
 from .result_text import print_result
 from .watch_display import LiveDisplay, stop
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from in_process import run_here
 
-from goldwatch.cli.verdict_text import closer_words
+from goldwatch.cli.next_commands import closer_words
 from goldwatch.dumps.place import Place
 from goldwatch.run.comparison_options import ComparisonOptions
 

@@ -1,4 +1,6 @@
-"""The report files as options of ``report`` and of every command that makes a run."""
+"""The report files of a command: the options that name them, earlier ones removed, and the new ones
+written.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +23,13 @@ from typing import (
 
 import click
 
-from ..dumps.place import Place
 from ..errors import EnvironmentProblem, UsageError
 from ..reports.report_formats import REPORT_FORMATS
 from ..reports.result_json import RESULT_FILE
-from ..run.comparison_options import ComparisonOptions
 from ..store.opening import STORE_FILE
 from .command import option_group
+from .next_commands import closer_commands
 from .output_file_checks import make_room, own_files, refuse_foreign, require_room
-from .shell_words import command_words, shell_word
-from .verdict_text import closer_words
 
 if TYPE_CHECKING:
     from ..reports.report_context import ReportFile
@@ -186,30 +185,3 @@ def write_reports(
         for path in planned:
             make_room(path)
         write_report(out, planned, closer_commands, exit_code, on_progress)
-
-
-def closer_commands(options: ComparisonOptions, summary: Mapping[str, Any]) -> Dict[str, str]:
-    """Return the commands that look closer at suspects, by op. They can be run anywhere, and each
-    has an output folder of its own that a later report reads.
-
-    For a merge it is the report of the host's own run, if that is at hand.
-    """
-    commands = {}
-    hosts = {host["host"]: os.path.abspath(host["folder"]) for host in summary.get("hosts") or ()}
-    for number, suspect in enumerate([*summary["suspects"], *summary.get("culprits", ())]):
-        place = Place(**suspect["place"]) if "place" in suspect else Place()
-        folder = os.path.join(
-            os.path.abspath(options.out), "detail" if not number else "detail-%d" % (number + 1)
-        )
-        words = closer_words(options, suspect["op"], place, unmodelled=True, folder=folder)
-        host_result = hosts.get(place.host)
-        if host_result is not None and os.path.isdir(host_result):
-            report = command_words(
-                ["goldwatch", "report"],
-                [host_result],
-                ["--html", os.path.join(host_result, "report.html")],
-            )
-            words = [shell_word(word) for word in report]
-        if words:
-            commands[suspect["op"]] = " ".join(words)
-    return commands

@@ -1,5 +1,5 @@
-"""``goldwatch submodel``: start and end from a result, as a ladder, or as the next step of a
-search.
+"""``goldwatch submodel``: which parts are cut out: from a given start to a given end, from a
+result, a ladder, or the next step of a search.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..submodel.node_names import chosen_nodes
 _LIMIT_BYTES = 256 << 20
 
 
-def check_search(
+def require_one_choice(
     options: SubmodelOptions,
     from_result: Optional[str],
     ladder: bool,
@@ -46,7 +46,7 @@ def check_search(
         raise UsageError("--ladder and --narrow exclude one another")
 
 
-def proposed(
+def chosen_cuts(
     options: SubmodelOptions,
     sources: Sources,
     from_result: Optional[str],

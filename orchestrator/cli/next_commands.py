@@ -1,0 +1,261 @@
+"""The commands that are proposed after a run: the next one, and a closer look at each suspect."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from ..dumps.place import Place
+from ..errors import GoldwatchError
+from ..judging.limits import DEFAULTS
+from ..metrics.row import FAIL
+from ..naming import printable
+from ..run.comparison_options import AUTO, ComparisonOptions
+from ..run.run_status import stored_options
+from ..statistics_dumps.tensor_statistics import MEASURES
+from ..store.store import RunStore
+from .shell_words import command_words, shell_word
+
+if TYPE_CHECKING:
+    from ..run.result import RunResult
+
+REPLAY_FOLDER = "replay"
+"""Where in a comparison's OUT its replay goes."""
+_NARROW_RADIUS = 3
+"""How far from the first divergence tensors are dumped after statistics: docs/design/trials.md
+tells how often that holds the culprit.
+"""
+
+
+def next_command(result: RunResult) -> Tuple[str, List[str]]:
+    """Return the head of the line with the next command, and its words.
+
+    After statistics it is the configuration that dumps the tensors around the first divergence;
+    after limits that are stricter than rounding the comparison without these. Of a merge both are
+    for the host of the first divergence: each host has paths of its own.
+    """
+    first, options = result.first_divergence, result.options
+    by_statistics = first is not None and first.metric in MEASURES
+    too_strict = None if first is None or result.summary.suspects else first.too_strict
+    if first is None or not (by_statistics or too_strict is not None):
+        return "next:", _next_words(result)
+    host = first.place.host
+    if host is not None:
+        folders = {entry["host"]: entry["folder"] for entry in result.summary.hosts or ()}
+        try:
+            with RunStore.open(folders[host]) as store:
+                options = stored_options(folders[host], False, store.get)
+        except (GoldwatchError, KeyError):
+            return "next:", _report_words(options.out)
+    words = _narrow_words(options) if by_statistics else []
+    if too_strict is not None and not by_statistics:
+        words = _default_words(options, too_strict.missed)
+    if not words:
+        return "next:", _report_words(result.options.out)
+    return "next:" if host is None else "next on host %s:" % printable(host), words
+
+
+def _next_words(result: RunResult) -> List[str]:
+    """Return the words of the next command: replay where the model is at hand, else a closer look
+    at the culprit, else a report of the whole result.
+    """
+    summary = result.summary
+    words = _replay_words(result)
+    # The one named by the sentence above.
+    culprits = [] if summary.culprit is None else [summary.culprit]
+    culprits += [(entry.op, entry.place) for entry in summary.suspects]
+    if summary.first is not None and result.options.outputs is None:
+        culprits.append((summary.first.op, summary.first.place))
+    for op, place in culprits:
+        words = words or closer_words(result.options, op, place, unmodelled=result.options.exact)
+    return words or _report_words(result.options.out)
+
+
+def _replay_words(result: RunResult) -> List[str]:
+    """Return the words of the replay command proposed after a failing comparison.
+
+    None without an original model at hand, where the comparison itself told by that model whose
+    error it is (an operator's, the golden data's, the input's), and where the dumps are on another
+    host.
+    """
+    options = result.options
+    special = (options.quantisation, options.unfused, options.custom, options.outputs)
+    plain = not options.exact and all(option is None for option in special)
+    if result.summary.verdict != FAIL or result.summary.culprits is not None or not plain:
+        return []
+    recomputed = result.summary.recomputed or {}
+    if recomputed.get("model") and (recomputed.get("wrong") or result.summary.suspects):
+        return []
+    if result.first_divergence is not None and result.first_divergence.place.host is not None:
+        return []
+    if options.model is None or os.path.isdir(options.model) or not os.path.isdir(options.golden):
+        return []
+    from ..recomputing.find_original import original_model_path
+
+    model = original_model_path(options.model, options.golden)
+    if model is None:
+        return []
+    words = [
+        "-f",
+        options.model,
+        "-o",
+        os.path.join(options.out, REPLAY_FOLDER),
+        "--result",
+        options.out,
+    ]
+    return [
+        shell_word(word)
+        for word in command_words(["goldwatch", "replay"], [step_folder(result), model], words)
+    ]
+
+
+def step_folder(result: RunResult) -> str:
+    """Return the folder of the step where a comparison diverges first, or TARGET itself."""
+    target = result.options.target
+    first = result.first_divergence
+    folder = (
+        os.path.join(target, *[part for part in first.place if part is not None])
+        if first is not None
+        else target
+    )
+    return folder if os.path.isdir(folder) else target
+
+
+def closer_words(
+    options: ComparisonOptions,
+    op: str,
+    place: Place,
+    unmodelled: bool = False,
+    folder: Optional[str] = None,
+) -> List[str]:
+    """Return the words of the command that shows an op element by element; none where it would need
+    more than one model file or place.
+
+    Parameters
+    ----------
+    folder
+        Where that is written; None: ``detail`` in the run's own folder.
+    unmodelled
+        Also for a comparison without a model, and of two files.
+    """
+    if place.host is not None:
+        # The dumps are on that host.
+        return []
+    if options.model is None and (not unmodelled or options.quantisation is not None):
+        return []
+    target = _folder_of(options.target, place)
+    # Without the dumps, or with them on another machine, rely on what the run recorded.
+    known = os.path.isdir(target) or not os.path.exists(options.target)
+    if options.model is not None and os.path.isdir(options.model) and not (place.step and known):
+        return []
+    golden = os.path.join(options.golden, place.step or "")
+    operands = [
+        target if known else options.target,
+        golden if place.step and os.path.isdir(golden) else options.golden,
+    ]
+    operands += [] if os.path.isfile(options.target) else [op]
+    named = (
+        ("-f", options.model),
+        ("--quant-json", options.quantisation),
+        ("--unfused-om", options.unfused),
+    )
+    model = [word for option, path in named if path for word in (option, path)]
+    words = command_words(
+        ["goldwatch", "compare-op"],
+        operands,
+        [*model, "-o", folder or os.path.join(options.out, "detail")],
+    )
+    return [shell_word(word) for word in words]
+
+
+def _narrow_words(options: ComparisonOptions) -> List[str]:
+    """Return the words of the command that writes a configuration which dumps the tensors around
+    the first divergence of a comparison of statistics.
+    """
+    words = ["--narrow", options.out, "--radius", str(_NARROW_RADIUS), "--data", "tensor"]
+    words += [
+        "--dump-path",
+        options.target.rstrip(os.sep) + "_tensors",
+        "-o",
+        os.path.join(options.out, "acl.json"),
+    ]
+    return [shell_word(word) for word in command_words(["goldwatch", "config", "new"], [], words)]
+
+
+def _default_words(options: ComparisonOptions, missed: Sequence[str]) -> List[str]:
+    """Return the words of the comparison without some limits; none where it has options beyond
+    those reproduced here.
+    """
+    files = (
+        ("-f", "model"),
+        ("--quant-json", "quantisation"),
+        ("--unfused-om", "unfused"),
+        ("--original", "original"),
+    )
+    known = {
+        name: getattr(options, name)
+        for name in (*(name for _, name in files), "limits", "metrics", "recompute")
+    }
+    changed = [limit for limit in options.limits.entries if limit not in DEFAULTS]
+    replaced = {limit.metric for limit in DEFAULTS if limit not in options.limits.entries}
+    again = ComparisonOptions(options.target, options.golden, options.out, **known)
+    if again != options or not replaced <= {limit.metric for limit in changed}:
+        return []
+    words = [word for option, name in files if known[name] for word in (option, known[name])]
+    words += [
+        word for limit in changed if str(limit) not in missed for word in ("--limit", str(limit))
+    ]
+    words += ["--recompute", options.recompute] if options.recompute != AUTO else []
+    words += ["-o", os.path.join(options.out, "default")]
+    return [
+        shell_word(word)
+        for word in command_words(["goldwatch", "compare"], [options.target, options.golden], words)
+    ]
+
+
+def _folder_of(target: str, place: Place) -> str:
+    """Return the folder of a place's dumps; TARGET may be that folder or an ancestor of it."""
+    parts, target_parts = (
+        [part for part in place if part is not None],
+        os.path.abspath(target).split(os.sep),
+    )
+    shared = next(
+        count
+        for count in range(len(parts), -1, -1)
+        if parts[:count] == target_parts[len(target_parts) - count :]
+    )
+    return os.path.join(target, *parts[shared:])
+
+
+def _report_words(out: str) -> List[str]:
+    words = command_words(
+        ["goldwatch", "report"], [out], ["--html", os.path.join(out, "report.html")]
+    )
+    return [shell_word(word) for word in words]
+
+
+def closer_commands(options: ComparisonOptions, summary: Mapping[str, Any]) -> Dict[str, str]:
+    """Return the commands that look closer at suspects, by op. They can be run anywhere, and each
+    has an output folder of its own that a later report reads.
+
+    For a merge it is the report of the host's own run, if that is at hand.
+    """
+    commands = {}
+    hosts = {host["host"]: os.path.abspath(host["folder"]) for host in summary.get("hosts") or ()}
+    for number, suspect in enumerate([*summary["suspects"], *summary.get("culprits", ())]):
+        place = Place(**suspect["place"]) if "place" in suspect else Place()
+        folder = os.path.join(
+            os.path.abspath(options.out), "detail" if not number else "detail-%d" % (number + 1)
+        )
+        words = closer_words(options, suspect["op"], place, unmodelled=True, folder=folder)
+        host_result = hosts.get(place.host)
+        if host_result is not None and os.path.isdir(host_result):
+            report = command_words(
+                ["goldwatch", "report"],
+                [host_result],
+                ["--html", os.path.join(host_result, "report.html")],
+            )
+            words = [shell_word(word) for word in report]
+        if words:
+            commands[suspect["op"]] = " ".join(words)
+    return commands
