@@ -9,7 +9,8 @@ import click
 
 from .. import __version__
 from .command import CONTEXT, LazyGroup
-from .printing import put, run_command
+from .error_handling import run_command
+from .printing import put
 
 
 def _note_verbose(context: click.Context, _: click.Parameter, value: bool) -> None:

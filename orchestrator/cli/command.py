@@ -13,8 +13,9 @@ import click
 from ..errors import EXIT_USAGE, OptionsError, UsageError
 from ..naming import nearest_names
 from ..system.numpy_threads import importing_unthreaded
+from .error_handling import report_error
 from .old_tool_commands import command_elsewhere
-from .printing import put_file, report_error, say_escaped, set_up_logging
+from .printing import put_file, say_escaped, set_up_logging
 from .usage_errors import option_name, words_behind_root
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}

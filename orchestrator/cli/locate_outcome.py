@@ -20,7 +20,8 @@ from ..model.gear_names import without_gear
 from ..naming import printable
 from ..run.result import RunResult
 from ..text.wording import listed, plural, size_text
-from .printing import put_line, put_wrapped, report_error
+from .error_handling import report_error
+from .printing import put_line, put_wrapped
 from .result_text import verdict_line
 
 _VERDICTS = (EXIT_PASS, EXIT_FAIL, EXIT_INCOMPLETE)

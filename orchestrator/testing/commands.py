@@ -15,7 +15,8 @@ import click
 import numpy as np
 
 from ..cli.command import CONTEXT, HelpfulGroup
-from ..cli.printing import print_json, put, run_command
+from ..cli.error_handling import run_command
+from ..cli.printing import print_json, put
 from ..errors import FormatError, UsageError, require_file
 from ..filesystem.safe_reading import open_input, read_input
 from ..netfiles.caffemodel import read_weights

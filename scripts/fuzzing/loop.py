@@ -56,7 +56,7 @@ def run_case(kind, seed, folder):
 def command(words):
     """Run a command of goldwatch in this process; return its exit code and what it printed."""
     from goldwatch.cli import goldwatch
-    from goldwatch.cli.printing import run_command
+    from goldwatch.cli.error_handling import run_command
 
     with open("printed.txt", "wb+") as printed:
         kept = [(number, os.dup(number)) for number in (1, 2)]

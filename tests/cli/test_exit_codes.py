@@ -10,7 +10,7 @@ import sys
 import click
 import pytest
 
-from goldwatch.cli.printing import run_command
+from goldwatch.cli.error_handling import run_command
 
 
 def goldwatch(*args: str, **environment: str) -> subprocess.CompletedProcess:

@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 from goldwatch.cli import goldwatch
-from goldwatch.cli.printing import run_command
+from goldwatch.cli.error_handling import run_command
 from goldwatch.testing.commands import program
 
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs")

@@ -22,9 +22,9 @@ import click
 
 from goldwatch import __main__ as program
 from goldwatch import cli, interrupts
-from goldwatch.cli import printing
+from goldwatch.cli import error_handling, printing
 
-OWN = {module.__file__ for module in (program, cli, printing, interrupts)}
+OWN = {module.__file__ for module in (program, cli, error_handling, printing, interrupts)}
 LIBRARY = {module.__file__ for module in (contextlib, enum, signal, threading)}
 
 

@@ -38,7 +38,7 @@ main()
 
 USED = """
 import re, sys
-from goldwatch.cli.printing import run_command
+from goldwatch.cli.error_handling import run_command
 from goldwatch.cli import goldwatch
 try:
     run_command(goldwatch, sys.argv[1:])

@@ -429,7 +429,7 @@ def make_golden(model: str, feeds: Mapping[str, Array], folder: str) -> str:
 def _goldwatch(words: Sequence[str]) -> Tuple[int, str]:
     """Run the command line in this process; return its exit code and all that it printed."""
     from goldwatch.cli import goldwatch
-    from goldwatch.cli.printing import run_command
+    from goldwatch.cli.error_handling import run_command
 
     out = io.StringIO()
     try:

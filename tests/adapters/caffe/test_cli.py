@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from goldwatch.cli import goldwatch
-from goldwatch.cli.printing import run_command
+from goldwatch.cli.error_handling import run_command
 
 NET = """layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 12 dim: 2 dim: 2 } } }
 layer { name: "r" type: "ReLU" bottom: "data" top: "data" }
