@@ -35,7 +35,7 @@ from .counts_by_place import PlaceCounts, worst_first
 from .csv_cells import Columns
 from .csv_tables import TableFiles
 from .rendered_rows import RenderedRowCache, Renderer, absolute
-from .result_json import RESULT_FILE, head_text, tail_text
+from .result_json import RESULT_FILE, write_head, write_tail
 from .row_json import FIRST_ROW, NEXT_ROW
 from .terminal_table import SHOWN_ROWS, most_urgent
 
@@ -278,16 +278,15 @@ class ResultFiles:
         Parameters
         ----------
         comparison
-            As for :func:`goldwatch.reports.result_json.result_chunks`.
+            As for :func:`goldwatch.reports.result_json.write_head`.
         """
         document = plain_tree(summary.document())
         with atomic_text_writer(self.path) as stream:
-            stream.write(head_text(document, limits, comparison))
+            write_head(stream, document, limits, comparison)
             for start in range(0, len(self._slots), _PAGE_ROWS):
                 text = self._cache.documents(self._slots[start : start + _PAGE_ROWS])
                 append(stream, text if start else FIRST_ROW.encode() + text[len(NEXT_ROW) :])
-            for piece in tail_text(self.store.events.omitted()):
-                stream.write(piece)
+            write_tail(stream, self.store.events.omitted())
         self.store.set(SUMMARY, document)
         self.shown = self._shown(summary)
         return [*self._tables, self.path]

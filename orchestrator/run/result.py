@@ -9,19 +9,15 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from ..diagnosis.exact_summary import EXACT
 from ..diagnosis.first_divergence import FirstDivergence
-from ..diagnosis.outputs_summary import OUTPUTS
-from ..diagnosis.replay_summary import REPLAY
 from ..diagnosis.summary import Summary
 from ..errors import EnvironmentProblem, UsageError
 from ..metrics.row import FAIL, MEASURES, VERDICTS, Row
 from ..naming import printable
 from ..reports.counts_by_place import PlaceCounts
 from ..reports.csv_tables import STEP_OP_FILE, noted_tables
-from ..reports.result_json import RESULT_FILE, result_chunks
+from ..reports.result_json import RESULT_FILE
 from ..reports.row_json import row_document
-from ..store.json_numbers import plain_tree
 from ..store.store import RunStore
 from ..text.wording import plural
 from .comparison_options import ComparisonOptions
@@ -115,21 +111,6 @@ class RunResult:
     def _rows(self, verdict: Optional[str]) -> Iterator[Row]:
         with RunStore.open(self.options.out) as store:
             yield from store.rows("index", verdict=verdict)
-
-    def document(self) -> Iterator[str]:
-        """Yield the text of result.json."""
-        with RunStore.open(self.options.out) as store:
-            summary = plain_tree(self.summary.document())
-            kind = EXACT if self.options.exact else "" if self.summary.culprits is None else REPLAY
-            kind = kind or ("" if self.options.outputs is None else OUTPUTS)
-            yield from result_chunks(
-                summary,
-                self.options.limits,
-                store.rows("index"),
-                store.events.omitted(),
-                self.options.metrics,
-                kind,
-            )
 
     def to_pandas(self) -> Any:
         """Return the rows as a pandas DataFrame: the fields of result.json's rows, each metric a

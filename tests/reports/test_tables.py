@@ -30,7 +30,8 @@ from goldwatch.reports.csv_cells import (
     text_cell,
 )
 from goldwatch.reports.csv_tables import result_names, write_tables
-from goldwatch.reports.result_json import result_chunks
+from goldwatch.reports.report_context import ReportContext, write_files
+from goldwatch.reports.result_json import JsonFile
 from goldwatch.reports.terminal_table import most_urgent, render_table
 from goldwatch.schemas import load_schema
 from goldwatch.store.json_numbers import plain_tree
@@ -313,8 +314,13 @@ def test_each_place_of_a_store_gets_its_table(tmp_path, make_row):
         assert write_tables(store, Columns(), only=[]) == []
 
 
-def result_text(summary, limits, rows, omitted=()):
-    return "".join(result_chunks(plain_tree(summary.document()), limits, iter(rows), omitted))
+def result_text(tmp_path, summary, limits, rows, omitted=()):
+    path = tmp_path / "result.json"
+    context = ReportContext(
+        "out", "", True, plain_tree(summary.document()), "", {}, limits, Columns(), omitted=omitted
+    )
+    write_files(rows, {str(path): JsonFile}, context)
+    return path.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("validator", [jsonschema.Draft7Validator, jsonschema.Draft202012Validator])
@@ -343,7 +349,7 @@ def test_result_json_fits_its_schema(tmp_path, make_row, validator):
     ]
     limits = parse_limits(["MaxAbsoluteError=inf"])
     summary = summarise(rows, 9, limits, program={"exit_code": None, "signal": "SIGKILL"})
-    text = result_text(summary, limits, rows, [(odd, "inner")])
+    text = result_text(tmp_path, summary, limits, rows, [(odd, "inner")])
     text.encode("ascii")
     document = json.loads(text, parse_constant=lambda name: pytest.fail(name))
     schema = load_schema("result")
@@ -377,14 +383,14 @@ def test_result_json_fits_its_schema(tmp_path, make_row, validator):
     )
 
 
-def test_result_json_without_rows_is_valid():
-    document = json.loads(result_text(summarise([], 0, Limits()), Limits(), []))
+def test_result_json_without_rows_is_valid(tmp_path):
+    document = json.loads(result_text(tmp_path, summarise([], 0, Limits()), Limits(), []))
     assert document["rows"] == [] and document["omitted"] == [] and document["summary"]["rows"] == 0
 
 
-def test_the_schema_refuses_bare_nan_names_and_missing_fields(make_row):
+def test_the_schema_refuses_bare_nan_names_and_missing_fields(tmp_path, make_row):
     summary = summarise([make_row(0)], 1, Limits())
-    document = json.loads(result_text(summary, Limits(), [make_row(0)]))
+    document = json.loads(result_text(tmp_path, summary, Limits(), [make_row(0)]))
     validator = jsonschema.Draft7Validator(load_schema("result"))
     assert validator.is_valid(document)
     document["rows"][0]["metrics"]["CosineSimilarity"] = "nan"

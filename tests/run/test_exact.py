@@ -232,10 +232,10 @@ def test_python_compares_exactly_and_continues_an_interrupted_run(tmp_path):
     again = compare(*runs, out=str(tmp_path / "out"), exact=True)
     opened = open_result(str(tmp_path / "out"))
     assert again.sentence == opened.sentence == found.sentence
-    assert json.loads("".join(opened.document()))["comparison"] == "exact"
     done = run_here(
-        ["goldwatch", "report", "out", "--html", "r.html", "--markdown", "r.md"], tmp_path
+        "goldwatch report out --html r.html --markdown r.md --json r.json".split(), tmp_path
     )
+    assert json.loads((tmp_path / "r.json").read_text())["comparison"] == "exact"
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert done.returncode == 0 and "exact comparison of run2: fail" in page
     assert '<span class="name">b</span> makes other bytes of equal inputs' in page

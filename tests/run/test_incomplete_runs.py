@@ -290,7 +290,7 @@ def test_the_result_is_usable_after_the_run(case) -> None:
         == [row.tensor for row in result.rows("fail")]
     )
     assert not [name for name in os.listdir(case.out) if name.startswith("run.sqlite-")]
-    assert result.first_divergence.op == "a" and "".join(result.document()).startswith("{")
+    assert result.first_divergence.op == "a"
 
 
 def test_a_target_without_dumps_creates_no_out_folder(case) -> None:
