@@ -11,8 +11,7 @@ import click
 
 from ..config.dump_plan import DATA, DEBUG_MODES, LEVELS, MODES, SCENES, DumpPlan, PlanError
 from ..config.dump_plan_formats import FORMS, left_out, read_plan
-from ..config.dumpable_ops import list_ops
-from ..config.layer_selection import Selection
+from ..config.layer_selection import Selection, list_ops
 from ..config.make_configuration import Configuration, Request, make_configuration, softened
 from ..config.merge_acl_json import merge_dump
 from ..config.models import load_for_writing, require_models

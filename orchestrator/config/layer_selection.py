@@ -1,4 +1,6 @@
-"""Chooses layers from a model: by glob, by type, around an op, the first or the last."""
+"""Chooses layers from a model: by glob, by type, around an op, the first or the last; lists which
+of them can be dumped.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..errors import UsageError
+from ..model.absent_ops import run_condition
 from ..model.graph import ModelGraph
 from ..model.never_dumped import no_dump_reason
 from ..model.op_node import OpNode, execution_key
@@ -129,6 +132,41 @@ def divided(
             layers, types, around = (part.get(name, ()) for name in ("layers", "types", "around"))
             result.append((graph, replace(selection, layers=layers, types=types, around=around)))
     return result
+
+
+@dataclass(frozen=True)
+class ListedOp:
+    """One op (schemas/config_list.schema.json).
+
+    Attributes
+    ----------
+    model, op, type
+        The model's name, the op's name after compilation and its type.
+    original_names
+        Names before fusion; empty for an op that the compiler inserted.
+    dumpable, reason
+        Whether the device dumps it, and why not, or when only.
+    """
+
+    model: str
+    op: str
+    type: str
+    original_names: Tuple[str, ...]
+    dumpable: bool
+    reason: Optional[str]
+
+
+def list_ops(models: Models, selection: Selection) -> List[ListedOp]:
+    """Return all ops in the order of the file, or those that are chosen in execution order."""
+    listed = []
+    for graph, part in divided(models, models.graphs, selection):
+        for op in choose(models, graph, part).ops if part else graph.ops:
+            reason = no_dump_reason(op)
+            condition = run_condition(graph, op)
+            why = "only if %s" % condition if condition is not None else reason
+            names = (graph.name, op.name, op.type, op.originals)
+            listed.append(ListedOp(*names, reason is None, why))
+    return listed
 
 
 def named_ops(models: Models, graph: ModelGraph, name: str) -> List[OpNode]:

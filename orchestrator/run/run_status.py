@@ -4,15 +4,28 @@ stopped before its end.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Sequence, Tuple
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+    get_type_hints,
+)
+
+import numpy as np
 
 from ..diagnosis.exact_summary import exact_summary
 from ..diagnosis.outputs_summary import outputs_summary
 from ..diagnosis.replay_summary import REPLAY, replay_summary
 from ..diagnosis.run_sentence import run_sentence
 from ..diagnosis.summary import INCOMPLETE, Summary, exit_code, summarise
-from ..diagnosis.summary_json import summary_of, summary_tree
 from ..diagnosis.suspects import provisional_suspects
 from ..errors import EXIT_INCOMPLETE
 from ..metrics.row import PASS
@@ -176,3 +189,51 @@ def _judged_anew(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, 
         summary, store.rows("index"), options.limits, bool(judged.get("golden_fails")), selected
     )
     return summary, summary.sentence
+
+
+def summary_tree(summary: Summary) -> Any:
+    """Return a summary as a lossless JSON value for the store (result.json leaves some fields out
+    and rounds numbers); numbers that are not finite stay floats.
+    """
+    return _tree(summary)
+
+
+def summary_of(tree: Any) -> Optional[Summary]:
+    """Return what :func:`summary_tree` made the value of; None where it is no such value, as of
+    another version.
+    """
+    try:
+        summary = _value_of(Summary, tree)
+    except (TypeError, ValueError, KeyError, AttributeError):
+        return None
+    return summary if isinstance(summary, Summary) else None
+
+
+def _tree(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return {
+            field.name: _tree(getattr(value, field.name)) for field in dataclasses.fields(value)
+        }
+    if isinstance(value, Mapping):
+        return {str(key): _tree(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_tree(entry) for entry in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _value_of(kind: Any, tree: Any) -> Any:
+    """Return a value of a type as an annotation names it; Mappings stay as they are."""
+    origin: Any = getattr(kind, "__origin__", None)
+    inner: Any = getattr(kind, "__args__", ())
+    if origin is Union:
+        return None if tree is None else _value_of(inner[0], tree)
+    if origin is tuple:
+        kinds = [inner[0]] * len(tree) if inner[1:] == (...,) else inner
+        return tuple(_value_of(*pair) for pair in zip(kinds, tree))
+    if dataclasses.is_dataclass(kind):
+        make: Any = kind
+        kinds = get_type_hints(kind)
+        return make(**{name: _value_of(kinds[name], entry) for name, entry in tree.items()})
+    if hasattr(kind, "_fields"):
+        return kind(*map(_value_of, get_type_hints(kind).values(), tree))
+    return tree

@@ -12,10 +12,10 @@ from goldwatch.diagnosis.explanations import Explanation
 from goldwatch.diagnosis.first_divergence import FirstDivergence, Skipped
 from goldwatch.diagnosis.model_verdict import Difference, ModelSummary
 from goldwatch.diagnosis.summary import Summary
-from goldwatch.diagnosis.summary_json import summary_of, summary_tree
 from goldwatch.diagnosis.suspects import Suspect
 from goldwatch.dumps.place import Place
 from goldwatch.judging.limits import Limit
+from goldwatch.run.run_status import summary_of, summary_tree
 
 PLACE = Place("20260102030405", "0", "net", "1", "7", "h")
 FIRST = FirstDivergence(
