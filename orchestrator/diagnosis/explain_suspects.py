@@ -12,7 +12,8 @@ from ..dumps.place import Place
 from ..judging.by_recomputation import RecomputationVerdict, judge_recomputed
 from ..metrics.patterns import MOST_ELEMENTS, AlignedPair, Walked
 from ..metrics.row import FAIL, PASS
-from ..recomputing.formulas_fitted_to_golden import confirms, contradicts, is_known_type
+from ..recomputing.formulas_by_type import is_known_type
+from ..recomputing.formulas_fitted_to_golden import confirms, contradicts
 from ..recomputing.recomputed_output import ComputedPair
 from .explanations import (
     GIVEN,

@@ -9,9 +9,9 @@ from typing import Callable, List, Optional, Sequence, Tuple
 from ..judging.by_recomputation import excess
 from ..metrics.patterns import AlignedPair
 from ..recomputing.arithmetic_bounds import LOOSE
+from ..recomputing.formulas_by_type import is_known_type
 from ..recomputing.formulas_fitted_to_golden import (
     AttributesAndConstants,
-    is_known_type,
     output_by_golden,
     recomputed_by_golden,
 )

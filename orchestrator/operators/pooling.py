@@ -1,10 +1,8 @@
-"""Pooling by windows and over whole pictures, of all dialects."""
+"""The pooling operators of all dialects, by windows and over whole pictures."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import product
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -20,250 +18,32 @@ from .layouts_and_pads import (
     window_pads,
 )
 from .mean_and_variance import mean
+from .pooling_windows import (
+    Windows,
+    average,
+    largest,
+    largest_and_place,
+    norm,
+    whole_picture,
+    window_counts,
+    window_sums,
+    windows_of,
+)
 from .recurrent_cells import part, stacked
 from .registry import CannotCompute, Inputs, Node, operator
 from .splittable_axes import Parts, Shape, Values, Window, planes
-from .value_with_error import Arithmetic, Value, joined_errors
+from .value_with_error import Arithmetic, Value
 
 Array = Any
 
 
-@dataclass(frozen=True)
-class _Windows:
-    """Which windows a pooling operator looks at: one number for each axis of the window.
-
-    Attributes
-    ----------
-    sizes, counts
-        Of the input, and of the windows.
-    begin, end
-        Pads before and behind.
-    """
-
-    sizes: Tuple[int, ...]
-    kernel: Sequence[int]
-    strides: Sequence[int]
-    dilations: Sequence[int]
-    begin: Sequence[int]
-    end: Sequence[int]
-    counts: Tuple[int, ...]
-
-    def places(self) -> Iterator[Tuple[Tuple[slice, ...], Tuple[slice, ...], Tuple[int, ...]]]:
-        """Yield, for each place within the window, the windows that have it inside of the input,
-        where it is there, and the place.
-        """
-        for place in product(*(range(reach) for reach in self.kernel)):
-            outputs, inputs = [], []
-            for step, size, stride, dilation, before, count in zip(
-                place, self.sizes, self.strides, self.dilations, self.begin, self.counts
-            ):
-                offset = step * dilation - before
-                first = max(0, -(offset // stride))
-                last = min(count, (size - 1 - offset) // stride + 1)
-                outputs.append(slice(first, last))
-                inputs.append(
-                    slice(offset + first * stride, offset + (last - 1) * stride + 1, stride)
-                )
-            if all(entry.start < entry.stop for entry in outputs):
-                yield tuple(outputs), tuple(inputs), place
-
-    @property
-    def whole(self) -> bool:
-        """Whether there is one window, which is the whole input."""
-        padded = any(list(self.begin) + list(self.end))
-        one = tuple(self.kernel) == tuple(self.sizes) and set(self.counts) == {1}
-        return one and not padded and set(self.dilations) == {1}
-
-    def inside(self, padded: bool) -> Array:
-        """Return how many places of each window [*counts] lie in the input, or in it and its pads
-        (``padded``).
-        """
-        total = np.ones((), np.int64)
-        for size, reach, stride, dilation, before, after, count in zip(
-            self.sizes, self.kernel, self.strides, self.dilations, self.begin, self.end, self.counts
-        ):
-            starts = np.arange(count) * stride - before
-            at = starts[:, None] + np.arange(reach) * dilation
-            low, high = (-before, size + after) if padded else (0, size)
-            total = total[..., None] * np.sum((at >= low) & (at < high), axis=1)
-        return total
-
-
-def _largest(x: Value, windows: _Windows) -> Value:
-    """Return the largest value in each window of [N, C, ...], with its own error."""
-    if x.error is not None:
-        return _largest_and_place(x, windows)[0]
-    if windows.whole:
-        return Value(np.max(x.array, axis=tuple(range(2, x.array.ndim)), keepdims=True))
-    best = _lowest(x, windows)
-    for outputs, inputs, _ in windows.places():
-        target = best[(Ellipsis,) + outputs]
-        np.maximum(target, x.array[(Ellipsis,) + inputs], out=target)
-    return Value(best)
-
-
-def _largest_of_all(x: Value, counts: Tuple[int, ...]) -> Tuple[Value, Array]:
-    lead = x.array.shape[:2]
-    flat = x.array.reshape(lead + (-1,))
-    where = np.argmax(flat, axis=2)
-    best = np.take_along_axis(flat, where[..., None], 2)
-    error = None
-    if x.error is not None:
-        errors = np.broadcast_to(x.error, x.array.shape).reshape(flat.shape)
-        near = best - flat <= np.hypot(errors, np.take_along_axis(errors, where[..., None], 2))
-        error = np.max(np.where(near, errors, 0.0), axis=2).reshape(lead + counts)
-    return Value(best.reshape(lead + counts), error), where.reshape(lead + counts)
-
-
-def _lowest(x: Value, windows: _Windows) -> Array:
-    if not np.all(windows.inside(False)):
-        raise CannotCompute("one of its windows lies outside of its input")
-    lowest = -np.inf if x.is_float else np.iinfo(x.array.dtype).min
-    return np.full(x.array.shape[:2] + windows.counts, lowest, x.array.dtype)
-
-
-def _largest_and_place(x: Value, windows: _Windows) -> Tuple[Value, Array]:
-    """Return the largest values of :func:`_largest` and their places in the flattened axes of the
-    window.
-
-    A value that another one equals up to its error has the larger error of both: either may have
-    won.
-    """
-    lead = x.array.shape[:2]
-    if windows.whole:
-        return _largest_of_all(x, windows.counts)
-    best = _lowest(x, windows)
-    where = np.full(lead + windows.counts, -1, np.int64)
-    errors = None if x.error is None else np.broadcast_to(x.error, x.array.shape)
-    error = None if errors is None else np.zeros(lead + windows.counts)
-    numbers = np.arange(int(np.prod(windows.sizes))).reshape(windows.sizes)
-    for outputs, inputs, _ in windows.places():
-        target, part = (Ellipsis,) + outputs, x.array[(Ellipsis,) + inputs]
-        before = best[target]
-        larger = (part > before) | np.isnan(part) | (where[target] < 0)
-        if error is not None and errors is not None:
-            rival, now = errors[(Ellipsis,) + inputs], error[target]
-            near = np.isfinite(before) & (np.abs(part - before) <= np.hypot(rival, now))
-            error[target] = np.where(near, np.maximum(rival, now), np.where(larger, rival, now))
-        best[target] = np.where(np.isnan(before), before, np.where(larger, part, before))
-        where[target] = np.where(larger & ~np.isnan(before), numbers[inputs], where[target])
-    return Value(best, error), where
-
-
-def _total(x: Value, windows: _Windows, power: float = 0.0) -> Tuple[Array, Optional[Array], Array]:
-    """Return the sums of each window in double precision, of |x|^power where there is one; their
-    errors; and the sums of squares.
-    """
-    array = np.asarray(x.array, np.float64)
-    slopes: Any = 1.0
-    if power:
-        slopes = power * np.abs(array) ** (power - 1.0)
-        array = np.abs(array) ** power
-    error_squares = (
-        None if x.error is None else np.square(slopes * np.broadcast_to(x.error, x.array.shape))
-    )
-    if windows.whole:
-        axes = tuple(range(2, array.ndim))
-        sums = [
-            None if part is None else np.sum(part, axis=axes, keepdims=True)
-            for part in (array, np.square(array), error_squares)
-        ]
-        return sums[0], None if sums[2] is None else np.sqrt(sums[2]), sums[1]
-    shape = x.array.shape[:2] + windows.counts
-    total, squares, error = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-    for outputs, inputs, _ in windows.places():
-        target, source = (Ellipsis,) + outputs, (Ellipsis,) + inputs
-        total[target] += array[source]
-        squares[target] += np.square(array[source])
-        if error_squares is not None:
-            error[target] += error_squares[source]
-    return total, None if error_squares is None else np.sqrt(error), squares
-
-
-def _average(x: Value, windows: _Windows, divisor: Array, arithmetic: Arithmetic) -> Value:
-    """Return the windows' sums divided by ``divisor``; the accumulator's error is as of
-    :func:`primitives.sum_of_products`.
-    """
-    if not np.all(divisor):
-        raise CannotCompute("one of its windows lies outside of its input")
-    total, error, squares = _total(x, windows)
-    terms = max(1, int(np.prod(windows.kernel)))
-    rounding = None
-    if arithmetic.accumulator and x.is_float:
-        rounding = (
-            arithmetic.accumulator * np.sqrt(terms / 6.0) * np.sqrt(squares + np.square(total))
-        )
-    both = joined_errors(error, rounding)
-    return Value(total / divisor, None if both is None else both / divisor)
-
-
-def _counts(
-    sizes: Sequence[int],
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    begin: Sequence[int],
-    end: Sequence[int],
-    ceil: bool,
-    clip: bool,
-) -> Tuple[int, ...]:
-    """Return how many windows there are.
-
-    ``ceil``: the last may be a part; ``clip``: unless it begins behind the input and the pad
-    before.
-    """
-    counts = []
-    for size, reach, stride, dilation, before, after in zip(
-        sizes, kernel, strides, dilations, begin, end
-    ):
-        room = size + before + after - ((reach - 1) * dilation + 1)
-        count = (-(-room // stride) if ceil else room // stride) + 1
-        if clip and (count - 1) * stride >= size + before:
-            count -= 1
-        if count < 1:
-            raise CannotCompute("its window %s does not fit into %s" % (list(kernel), list(sizes)))
-        counts.append(count)
-    return tuple(counts)
-
-
-def _windows(
-    x: Value,
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    pads: Tuple[Sequence[int], Sequence[int]],
-    dilations: Optional[Sequence[int]] = None,
-    ceil: bool = False,
-    clip: bool = True,
-) -> _Windows:
-    sizes = x.array.shape[2:]
-    dilations = dilations or [1] * len(kernel)
-    if (
-        not len(sizes)
-        == len(kernel)
-        == len(strides)
-        == len(dilations)
-        == len(pads[0])
-        == len(pads[1])
-        or not sizes
-    ):
-        raise CannotCompute("its window %s does not fit into %s" % (list(kernel), x.array.shape))
-    counts = _counts(sizes, kernel, strides, dilations, pads[0], pads[1], ceil, ceil and clip)
-    return _Windows(sizes, kernel, strides, dilations, pads[0], pads[1], counts)
-
-
-def _everything(x: Value) -> _Windows:
-    sizes = x.array.shape[2:]
-    ones, zeros = [1] * len(sizes), [0] * len(sizes)
-    return _Windows(sizes, sizes, ones, ones, zeros, zeros, tuple(ones))
-
-
-def _onnx_windows(node: Node, x: Value) -> _Windows:
+def _onnx_windows(node: Node, x: Value) -> Windows:
     """ONNX's attributes; with ceil_mode a window that would begin in the pads behind is left out.
 
     Opset 19 says so; runtimes do it before.
     """
     if node.type.startswith("Global"):
-        return _everything(x)
+        return whole_picture(x)
     kernel = integers(node, "kernel_shape")
     axes = len(kernel)
     strides, dilations = (
@@ -276,7 +56,7 @@ def _onnx_windows(node: Node, x: Value) -> _Windows:
     begin, end = window_pads(
         mode, (pads[:axes], pads[axes:]), x.array.shape[2:], kernel, strides, dilations
     )
-    return _windows(x, kernel, strides, (begin, end), dilations, ceil)
+    return windows_of(x, kernel, strides, (begin, end), dilations, ceil)
 
 
 def _parts(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
@@ -305,7 +85,7 @@ def _parts(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Opt
     return parts.with_windows(shape, axes, len(shapes))
 
 
-_READ: Dict[str, Callable[[Node, Value], Tuple[_Windows, str]]] = {}
+_READ: Dict[str, Callable[[Node, Value], Tuple[Windows, str]]] = {}
 """Return the windows of a node of a dialect, and the layout in which its input is given; empty: [N,
 C, ...].
 """
@@ -317,8 +97,8 @@ def onnx_max_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
     x = named_input(inputs, 0, "input")
     windows = _onnx_windows(node, x)
     if node.outputs < 2:
-        return [_largest(x, windows)]
-    best, where = _largest_and_place(x, windows)
+        return [largest(x, windows)]
+    best, where = largest_and_place(x, windows)
     if int(node.get("storage_order", 0)):
         turned = np.arange(int(np.prod(windows.sizes))).reshape(windows.sizes[::-1]).T.reshape(-1)
         where = turned[where]
@@ -335,41 +115,21 @@ def onnx_average_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
     """
     x = named_input(inputs, 0, "input")
     windows = _onnx_windows(node, x)
-    return [
-        _average(x, windows, windows.inside(bool(node.get("count_include_pad", 0))), arithmetic)
-    ]
-
-
-def _norm(x: Value, windows: _Windows, power: float, arithmetic: Arithmetic) -> Value:
-    """Return the p-norm of each window."""
-    total, error, squares = _total(x, windows, power)
-    terms = max(1, int(np.prod(windows.kernel)))
-    rounding = (
-        arithmetic.accumulator * np.sqrt(terms / 6.0) * np.sqrt(squares + np.square(total))
-        if arithmetic.accumulator
-        else None
-    )
-    both = joined_errors(error, rounding)
-    result = total ** (1.0 / power)
-    if both is None:
-        return Value(result)
-    return Value(result, (total + both) ** (1.0 / power) - result).with_step(
-        arithmetic.intermediate
-    )
+    return [average(x, windows, windows.inside(bool(node.get("count_include_pad", 0))), arithmetic)]
 
 
 @operator(onnx=["LpPool", "GlobalLpPool"], sums=True, parts=_parts)
 def onnx_norm_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX LpPool and GlobalLpPool: the p-norm, by default p = 2."""
     x = named_input(inputs, 0, "input")
-    return [_norm(x, _onnx_windows(node, x), float(node.get("p", 2)), arithmetic)]
+    return [norm(x, _onnx_windows(node, x), float(node.get("p", 2)), arithmetic)]
 
 
 @operator(onnx=["GlobalMaxPool"], parts=planes)
 def global_max_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Compute the largest of each channel of [N, C, ...]."""
     x = named_input(inputs, 0, "input")
-    return [_largest(x, _everything(x))]
+    return [largest(x, whole_picture(x))]
 
 
 @operator(onnx=["GlobalAveragePool"], ascend=["GlobalAveragePool"], sums=True, parts=planes)
@@ -377,8 +137,8 @@ def global_average_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> L
     """Compute the mean of each channel of [N, C, ...]."""
     layout = node.layouts[0] if node.layouts and len(node.layouts[0]) > 2 else "NCHW"
     x = channels_first(named_input(inputs, 0, "input"), layout)
-    windows = _everything(x)
-    return [as_given(_average(x, windows, windows.inside(False), arithmetic), layout)]
+    windows = whole_picture(x)
+    return [as_given(average(x, windows, windows.inside(False), arithmetic), layout)]
 
 
 @operator(caffe=["Pooling"], sums=True, parts=_parts)
@@ -403,16 +163,16 @@ def caffe_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
         if has_infinities or not np.all(windows.inside(False)):
             return _as_caffes_loops(x, windows, modes[mode])
     if not modes[mode]:
-        return [_average(x, windows, windows.inside(True), arithmetic)]
+        return [average(x, windows, windows.inside(True), arithmetic)]
     if node.outputs < 2:
-        return [_largest(x, windows)]
-    best, where = _largest_and_place(x, windows)
+        return [largest(x, windows)]
+    best, where = largest_and_place(x, windows)
     return [best, Value(where.astype(np.float32))]
 
 
-def _caffe_windows(node: Node, x: Value) -> _Windows:
+def _caffe_windows(node: Node, x: Value) -> Windows:
     if bool(node.get("global_pooling", False)):
-        return _everything(x)
+        return whole_picture(x)
     axes = x.array.ndim - 2
     if not {"kernel_size", "kernel_h"} & set(node.attributes):
         raise CannotCompute("its attribute kernel_size is not known")
@@ -422,17 +182,19 @@ def _caffe_windows(node: Node, x: Value) -> _Windows:
     if rounds not in ("CEIL", "FLOOR"):
         raise CannotCompute("its round_mode %s is not known" % rounds)
     ceil = rounds == "CEIL" and bool(node.get("ceil_mode", True))
-    counts = _counts(x.array.shape[2:], kernel, strides, [1] * axes, pads, pads, ceil, any(pads))
-    return _Windows(x.array.shape[2:], kernel, strides, [1] * axes, pads, pads, counts)
+    counts = window_counts(
+        x.array.shape[2:], kernel, strides, [1] * axes, pads, pads, ceil, any(pads)
+    )
+    return Windows(x.array.shape[2:], kernel, strides, [1] * axes, pads, pads, counts)
 
 
-def _weighted_by_itself(x: Value, windows: _Windows, arithmetic: Arithmetic) -> List[Value]:
+def _weighted_by_itself(x: Value, windows: Windows, arithmetic: Arithmetic) -> List[Value]:
     """Return Σ x² / Σ x over each window, 0 where Σ x is not above 0. The layer has no pads."""
     if any(windows.begin):
         raise CannotCompute("stochastic pooling has no pad")
     ones = np.ones((), np.int64)
     squares, total = (
-        _average(value, windows, ones, arithmetic) for value in (elementwise(np.square, x), x)
+        average(value, windows, ones, arithmetic) for value in (elementwise(np.square, x), x)
     )
 
     def divided(a: Array, b: Array) -> Array:
@@ -441,13 +203,13 @@ def _weighted_by_itself(x: Value, windows: _Windows, arithmetic: Arithmetic) -> 
     return [elementwise(divided, squares, total, steps=arithmetic.intermediate)]
 
 
-def _as_caffes_loops(x: Value, windows: _Windows, largest: bool) -> List[Value]:
+def _as_caffes_loops(x: Value, windows: Windows, maximum: bool) -> List[Value]:
     """Return what Caffe's loops make of NaN, -inf and windows that lie outside.
 
     A maximum begins at -FLT_MAX without a place, and no comparison with NaN is true; a mean is
     divided by an area that may be 0 or less.
     """
-    if largest:
+    if maximum:
         best = np.full(x.array.shape[:2] + windows.counts, np.finfo(np.float32).min, x.array.dtype)
         where = np.full(best.shape, -1.0, np.float32)
         numbers = np.arange(int(np.prod(windows.sizes))).reshape(windows.sizes)
@@ -463,7 +225,7 @@ def _as_caffes_loops(x: Value, windows: _Windows, largest: bool) -> List[Value]:
     ):
         starts = np.arange(count) * stride - before
         area = area[..., None] * (np.minimum(starts + reach, size + after) - starts)
-    return [Value(_total(x, windows)[0] / area)]
+    return [Value(window_sums(x, windows)[0] / area)]
 
 
 def _of_layout(
@@ -490,17 +252,17 @@ _FRAMEWORK_MEAN = ["AvgPool", "AvgPool3D"]
 def tensorflow_max_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """TensorFlow's, and Ascend IR's of the same name, with padding SAME or VALID."""
     x, windows, layout = _tensorflow_windows(node, inputs)
-    return [as_given(_largest(x, windows), layout)]
+    return [as_given(largest(x, windows), layout)]
 
 
 @operator(tensorflow=_FRAMEWORK_MEAN, ascend=["AvgPool"], sums=True, parts=_parts)
 def tensorflow_average_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """TensorFlow's, and Ascend IR's of the same name: pads do not count."""
     x, windows, layout = _tensorflow_windows(node, inputs)
-    return [as_given(_average(x, windows, windows.inside(False), arithmetic), layout)]
+    return [as_given(average(x, windows, windows.inside(False), arithmetic), layout)]
 
 
-def _tensorflow_windows(node: Node, inputs: Inputs) -> Tuple[Value, _Windows, str]:
+def _tensorflow_windows(node: Node, inputs: Inputs) -> Tuple[Value, Windows, str]:
     x = named_input(inputs, 0, "input")
     if node.type == "MaxPoolV2":
         ksize, strides = (
@@ -518,7 +280,9 @@ def _tensorflow_windows(node: Node, inputs: Inputs) -> Tuple[Value, _Windows, st
     ones = [1] * len(kernel)
     return (
         x,
-        _windows(x, kernel, steps, window_pads(mode, None, x.array.shape[2:], kernel, steps, ones)),
+        windows_of(
+            x, kernel, steps, window_pads(mode, None, x.array.shape[2:], kernel, steps, ones)
+        ),
         layout,
     )
 
@@ -527,7 +291,7 @@ def _tensorflow_windows(node: Node, inputs: Inputs) -> Tuple[Value, _Windows, st
 def ascend_max_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR MaxPoolV3."""
     x, windows, layout = _ascend_windows(node, inputs)
-    return [as_given(_largest(x, windows), layout)]
+    return [as_given(largest(x, windows), layout)]
 
 
 @operator(ascend=["AvgPoolV2"], sums=True, parts=_parts)
@@ -539,15 +303,15 @@ def ascend_average_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> L
     divisor = windows.inside(not bool(node.get("exclusive", True)))
     if int(node.get("divisor_override", 0)):
         divisor = np.full_like(divisor, int(node.get("divisor_override")))
-    return [as_given(_average(x, windows, divisor, arithmetic), layout)]
+    return [as_given(average(x, windows, divisor, arithmetic), layout)]
 
 
-def _ascend_windows(node: Node, inputs: Inputs) -> Tuple[Value, _Windows, str]:
+def _ascend_windows(node: Node, inputs: Inputs) -> Tuple[Value, Windows, str]:
     x = named_input(inputs, 0, "input")
     layout, _, kernel, strides = _of_layout(node, x, "NCHW", node.get("ksize"), node.get("strides"))
     x = channels_first(x, layout)
     if bool(node.get("global_pooling", False)):
-        return x, _everything(x), layout
+        return x, whole_picture(x), layout
     mode = str(node.get("padding_mode", "CALCULATED"))
     explicit = (
         ascend_pads(node.get("pads", [0, 0, 0, 0]), len(kernel)) if mode == "CALCULATED" else None
@@ -555,7 +319,7 @@ def _ascend_windows(node: Node, inputs: Inputs) -> Tuple[Value, _Windows, str]:
     pads = window_pads(mode, explicit, x.array.shape[2:], kernel, strides, [1] * len(kernel))
     return (
         x,
-        _windows(
+        windows_of(
             x,
             kernel,
             strides,
@@ -573,13 +337,11 @@ def ascend_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
     """
     x, windows, layout = _pooling_windows(node, inputs)
     mode = int(node.get("mode", 0))
-    output = (
-        _average(x, windows, windows.inside(True), arithmetic) if mode else _largest(x, windows)
-    )
+    output = average(x, windows, windows.inside(True), arithmetic) if mode else largest(x, windows)
     return [as_given(output, layout)]
 
 
-def _pooling_windows(node: Node, inputs: Inputs) -> Tuple[Value, _Windows, str]:
+def _pooling_windows(node: Node, inputs: Inputs) -> Tuple[Value, Windows, str]:
     layout = of_input(node, 0, str(node.get("data_format", "NCHW")))
     x = channels_first(named_input(inputs, 0, "input"), layout)
     mode, rounds = int(node.get("mode", 0)), int(node.get("ceil_mode", 0))
@@ -590,11 +352,11 @@ def _pooling_windows(node: Node, inputs: Inputs) -> Tuple[Value, _Windows, str]:
     ):
         raise CannotCompute("its mode=%s, ceil_mode=%s or dilation is not known" % (mode, rounds))
     if bool(node.get("global_pooling", False)):
-        return x, _everything(x), layout
+        return x, whole_picture(x), layout
     kernel, strides = integers(node, "window", [1, 1]), integers(node, "stride", [1, 1])
     begin, end = ascend_pads(node.get("pad", [0, 0, 0, 0]), len(kernel))
     sizes = x.array.shape[2:]
-    counts = _counts(
+    counts = window_counts(
         sizes,
         kernel,
         strides,
@@ -604,7 +366,7 @@ def _pooling_windows(node: Node, inputs: Inputs) -> Tuple[Value, _Windows, str]:
         not rounds,
         any(list(begin) + list(end)),
     )
-    return x, _Windows(sizes, kernel, strides, [1] * len(kernel), begin, end, counts), layout
+    return x, Windows(sizes, kernel, strides, [1] * len(kernel), begin, end, counts), layout
 
 
 @operator(ascend=["AdaptiveAvgPool2d"], sums=True, parts=planes)
@@ -634,7 +396,7 @@ def ascend_adaptive_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> 
     return [moved(lambda array: np.moveaxis(array, 0, 2).reshape(shape), stacked(cells))]
 
 
-def _of_ascend(node: Node, x: Value) -> Tuple[_Windows, str]:
+def _of_ascend(node: Node, x: Value) -> Tuple[Windows, str]:
     read = {
         "Pooling": _pooling_windows,
         "MaxPool": _tensorflow_windows,

@@ -20,7 +20,7 @@ from ..model.graph import ModelGraph
 from ..model.never_dumped import FIXED_TYPES, INPUT_TYPES, no_dump_reason
 from ..model.op_node import OpNode
 from ..naming import sanitise_device
-from ..recomputing.formulas_fitted_to_golden import is_known_type
+from ..recomputing.formulas_by_type import is_known_type
 from ..recomputing.repeated_decisions import can_repeat
 from ..store.row_schema import from_sql_text, to_sql_text
 from ..store.row_sql import row_key

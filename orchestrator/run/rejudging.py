@@ -29,7 +29,7 @@ from ..judging.by_other_rows import (
 from ..metrics.row import BY_NAME, FAIL, GOLDEN_MISSING, NOT_COMPARED, Row
 from ..model.row_plan import INPUT, OUTPUT
 from ..naming import sanitise_golden
-from ..recomputing.formulas_fitted_to_golden import is_known_type
+from ..recomputing.formulas_by_type import is_known_type
 from ..recomputing.repeated_decisions import can_repeat, near_ties
 from ..store.row_sql import row_key
 from ..text.wording import plural

@@ -12,7 +12,7 @@ from scene_networks import half, own_error
 
 from goldwatch.diagnosis.own_error import tensor_checks
 from goldwatch.metrics.patterns import AlignedPair, distinct_values, lattice_step
-from goldwatch.recomputing.formulas_fitted_to_golden import is_known_type
+from goldwatch.recomputing.formulas_by_type import is_known_type
 
 
 def noisy(random, values, share):

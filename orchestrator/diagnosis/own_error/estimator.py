@@ -11,7 +11,7 @@ import numpy as np
 
 from ...dumps.place import Place
 from ...element_types import element_count
-from ...recomputing.formulas_fitted_to_golden import only_moves
+from ...recomputing.formulas_by_type import only_moves
 from ...recomputing.repeated_decisions import ORDER
 from ..observed_ops import ObservedOp, ObservedOps
 from ..op_input_states import BAD, Inputs, root_sum_squares

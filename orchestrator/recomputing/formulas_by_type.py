@@ -1,0 +1,332 @@
+"""The formulas that an operator of a type may have where its attributes are not known: each axis,
+slope and epsilon is tried, and constants that are in no dump are fitted to golden data.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ..operators import ASCEND, ONNX, Arithmetic, Node, Value, compute, find
+from ..operators.value_with_error import joined_errors
+from ..tensors.type_rounding import rounding_of
+from .recomputed_output import MOVE, PRODUCT, SUM, VECTOR
+from .repeated_decisions import broadcast_size
+
+Array = Any
+Formula = Callable[[Sequence[Value], Arithmetic], Value]
+
+_VERSION = 13
+_MOST_RANGES, _MOST_AXES = 12, 4
+_LEAST_ROWS = 4
+"""Of fewer rows, the scale and shift of a normalisation could be made to fit anything."""
+_EPSILONS = (1e-5, 1e-6, 1e-12, 1e-3, 0.0)
+
+_ONE: Mapping[str, Sequence[Tuple[str, Mapping[str, Any]]]] = {
+    "relu": [("Relu", {})], "reluv2": [("Relu", {})], "abs": [("Abs", {})], "neg": [("Neg", {})],
+    "exp": [("Exp", {})],
+    "log": [("Log", {})], "sigmoid": [("Sigmoid", {})], "tanh": [("Tanh", {})],
+    "sqrt": [("Sqrt", {})],
+    "reciprocal": [("Reciprocal", {})], "erf": [("Erf", {})], "mish": [("Mish", {})],
+    "softplus": [("Softplus", {})], "softplusv2": [("Softplus", {})],
+    "softsign": [("Softsign", {})],
+    "selu": [("Selu", {})], "hardswish": [("HardSwish", {})], "logicalnot": [("Not", {})],
+    "sin": [("Sin", {})], "cos": [("Cos", {})],
+    "elu": [("Elu", {"alpha": alpha}) for alpha in (1.0,)],
+    "leakyrelu": [("LeakyRelu", {"alpha": alpha}) for alpha in (0.01, 0.1, 0.2, 0.05, 0.25, 0.3)],
+    "hardsigmoid": [("HardSigmoid", {"alpha": 1.0 / 6.0, "beta": 0.5}),
+    ("HardSigmoid", {"alpha": 0.2, "beta": 0.5})],
+    "gelu": [("Gelu", {"approximate": way}) for way in ("none", "tanh")],
+}  # fmt: skip
+_ASCEND_ONE = frozenset(("rsqrt", "square", "relu6", "swish", "fastgelu"))
+_TWO = {
+    "add": "Add", "addv2": "Add", "sub": "Sub", "mul": "Mul", "realdiv": "Div", "div": "Div",
+    "maximum": "Max", "minimum": "Min",
+    "logicaland": "And", "logicalor": "Or",
+}  # fmt: skip
+_REDUCE = {
+    "reducemean": "ReduceMean", "reducemeand": "ReduceMean", "globalaveragepool": "ReduceMean",
+    "reducesum": "ReduceSum",
+    "reducesumd": "ReduceSum", "reducemax": "ReduceMax", "reducemaxd": "ReduceMax",
+    "reducemin": "ReduceMin", "reducemind": "ReduceMin",
+}  # fmt: skip
+_SOFTMAX = {
+    "softmax": "Softmax",
+    "softmaxv2": "Softmax",
+    "logsoftmax": "LogSoftmax",
+    "logsoftmaxv2": "LogSoftmax",
+}
+_MOVING = frozenset(
+    "transpose transposed permute reshape squeeze squeezev2 unsqueeze unsqueezev2 expanddims "
+    "expanddimsd flatten identity transdata".split()
+)
+_TAKING = {name: "Gather" for name in ("gather", "gatherv2", "gatherv2d")}
+_TAKING.update(gatherd="GatherElements", gatherelements="GatherElements", gathernd="GatherND")
+_CONCAT = frozenset("concat concatd concatv2 concatv2d".split())
+_CAST = frozenset("cast castd todtype".split())
+_CENTRED = frozenset("layernorm layernormv2 layernormv3 layernormv4".split())
+_NORMALISING = _CENTRED | frozenset("rmsnorm rmsnormv2 t5layernorm".split())
+_FITTED = frozenset(
+    "pow power powv2 muls adds axpy clip clipbyvalue clipbyvaluev2 mul add sub realdiv div".split()
+)
+"""Types whose second factor, summand, exponent or bounds may be constants that are in no dump: they
+are fitted to golden data.
+"""
+_SUMS = frozenset((*_REDUCE, *_SOFTMAX, *_NORMALISING)) - frozenset(
+    "reducemax reducemaxd reducemin reducemind".split()
+)
+
+
+def is_known_type(op_type: str) -> bool:
+    """Return whether formulas for operators of a type are known."""
+    name = op_type.lower()
+    tables: Sequence[Any] = (
+        _ONE,
+        _ASCEND_ONE,
+        _TWO,
+        _REDUCE,
+        _SOFTMAX,
+        _MOVING,
+        _TAKING,
+        _CONCAT,
+        _CAST,
+        _NORMALISING,
+        _FITTED,
+    )
+    return any(name in names for names in tables)
+
+
+def only_moves(op_type: str) -> bool:
+    """Return whether an operator of a type only moves its one input."""
+    return op_type.lower() in _MOVING
+
+
+def kind_of_type(op_type: str) -> str:
+    """Return what an operator of a type does, as :mod:`.recomputed_output` calls it."""
+    name, entry = op_type.lower(), find(ASCEND, op_type)
+    if entry is not None and entry.multiplies:
+        return PRODUCT
+    if name in _SUMS or (entry is not None and entry.sums):
+        return SUM
+    moves = name in _MOVING or name in _TAKING or name in _CONCAT or name in _CAST
+    return MOVE if moves else VECTOR
+
+
+def is_elementwise(op_type: str, inputs: int) -> bool:
+    """Return whether an operator of a type and so many inputs computes each element by itself."""
+    name = op_type.lower()
+    return name in _ONE or name in _ASCEND_ONE or (name in _TWO and inputs == 2)
+
+
+def _node(
+    kind: str,
+    attributes: Mapping[str, Any],
+    dialect: str = ONNX,
+    first: bool = False,
+    extra: Sequence[Any] = (),
+) -> Formula:
+    node = Node(dialect, kind, dict(attributes), "", _VERSION if dialect == ONNX else 0)
+
+    def formula(inputs: Sequence[Value], arithmetic: Arithmetic) -> Value:
+        return compute(node, [*(inputs[:1] if first else inputs), *extra], arithmetic)[0]
+
+    return formula
+
+
+def formulas(  # noqa: C901 - a list of cases
+    op_type: str, inputs: Sequence[Value], output: Array, dtype: str = "float64"
+) -> Iterator[Formula]:
+    """Yield the formulas that an operator's type may have, of reductions and softmax one for each
+    possible axis.
+
+    Parameters
+    ----------
+    dtype
+        Of the device's output: its constants are rounded to it.
+    """
+    name, x, count = op_type.lower(), inputs[0].array, output.size
+    if len(inputs) == 1:
+        if name == "gelu":
+            yield _node("FastGelu", {}, ASCEND)
+        for kind, attributes in _ONE.get(name, ()):
+            yield _node(kind, attributes)
+        if name in _ASCEND_ONE:
+            yield _node(
+                {"relu6": "Relu6", "fastgelu": "FastGelu"}.get(name, name.capitalize()), {}, ASCEND
+            )
+    if name == "mul" and len(inputs) == 1:
+        yield _node("Square", {}, ASCEND)
+    if (
+        name in _TWO
+        and len(inputs) == 2
+        and broadcast_size([value.array for value in inputs]) == count
+    ):
+        yield _node(_TWO[name], {})
+    if name in _FITTED:
+        yield from _fitted(name, inputs, output, rounding_of(dtype).half_unit)
+    if name in _NORMALISING:
+        yield from _normalisations(name, x, output, rounding_of(dtype).half_unit)
+    # A second input, if any, is axes or a shape.
+    if name in _SOFTMAX:
+        for axis in range(x.ndim - 1, -1, -1):
+            yield _node(_SOFTMAX[name], {"axis": axis}, first=True)
+    elif name in _REDUCE:
+        for axes in _axis_ranges(x, count):
+            yield _reduction(_REDUCE[name], axes)
+    elif name in _MOVING and x.size == count:
+        yield lambda values, arithmetic: values[0]
+        moved = [axis for axis in range(x.ndim) if x.shape[axis] > 1]
+        for order in permutations(range(len(moved))) if len(moved) <= _MOST_AXES else ():
+            yield _permutation(order)
+    elif name in _CAST and len(inputs) == 1:
+        yield lambda values, arithmetic: values[0]
+    elif (
+        name in _CONCAT
+        and all(value.array.ndim == x.ndim for value in inputs)
+        and sum(value.array.size for value in inputs) == count
+    ):
+        for axis in range(x.ndim):
+            yield _node("Concat", {"axis": axis})
+    elif name in _TAKING and len(inputs) > 1:
+        yield from _taking(_TAKING[name], x)
+
+
+def _taking(kind: str, x: Array) -> Iterator[Formula]:
+    for axis in range(x.ndim) if kind != "GatherND" else (0,):
+        node = Node(ONNX, kind, {} if kind == "GatherND" else {"axis": axis}, "", _VERSION)
+
+        def formula(inputs: Sequence[Value], arithmetic: Arithmetic, node: Node = node) -> Value:
+            return compute(
+                node, [inputs[0], Value(np.asarray(inputs[1].array).astype(np.int64))], arithmetic
+            )[0]
+
+        yield formula
+
+
+def _axis_ranges(x: Array, count: int) -> List[Tuple[int, ...]]:
+    ranges = [tuple(range(first, last)) for last in range(x.ndim, 0, -1) for first in range(last)]
+    return [
+        axes for axes in ranges if count * int(np.prod([x.shape[axis] for axis in axes])) == x.size
+    ][:_MOST_RANGES]
+
+
+def _reduction(kind: str, axes: Tuple[int, ...]) -> Formula:
+    by_input = kind == "ReduceSum"
+    return _node(
+        kind,
+        {} if by_input else {"axes": list(axes)},
+        first=True,
+        extra=[np.array(axes, np.int64)] if by_input else (),
+    )
+
+
+def _permutation(order: Sequence[int]) -> Formula:
+    def formula(inputs: Sequence[Value], arithmetic: Arithmetic) -> Value:
+        return Value(inputs[0].array.squeeze().transpose(order))
+
+    return formula
+
+
+def _fitted(name: str, inputs: Sequence[Value], output: Array, unit: float) -> Iterator[Formula]:
+    """Yield operators with a constant that is in no dump: a factor, a summand, an exponent, bounds,
+    one for all or one for each channel.
+    """
+    if len(inputs) != 1 or inputs[0].array.dtype.kind != "f" or inputs[0].array.size != output.size:
+        return
+    x, y = inputs[0].array, np.asarray(output, np.float64).reshape(inputs[0].array.shape)
+    if name in ("pow", "power", "powv2"):
+        for exponent in (2.0, 0.5, 3.0, -0.5, -1.0):
+            yield _node("Pow", {}, extra=[np.float64(exponent)])
+    elif name.startswith("clip"):
+        yield _node("Clip", {}, extra=[np.float64(y.min()), np.float64(y.max())])
+    elif name in ("mul", "muls", "realdiv", "div", "axpy"):
+        for axis in _channels(x):
+            yield _node(
+                "Mul",
+                {},
+                extra=[
+                    _constant(
+                        _sum_over(axis, x * y) / np.maximum(_sum_over(axis, x * x), 1e-300), unit
+                    )
+                ],
+            )
+    else:
+        for axis in _channels(x):
+            yield _node(
+                "Add",
+                {},
+                extra=[_constant(_sum_over(axis, y - x) / _sum_over(axis, np.ones_like(x)), unit)],
+            )
+
+
+def _constant(values: Array, unit: float) -> Value:
+    """Return a constant that a device holds rounded to its type."""
+    return Value(values, np.abs(values) * (unit / np.sqrt(3.0)))
+
+
+def _channels(x: Array) -> List[Optional[int]]:
+    """Return the axes that a constant may have a value for each index of, all others being summed
+    over; None: it has one for all.
+    """
+    axes = [
+        axis
+        for axis in dict.fromkeys((1, x.ndim - 1))
+        if 0 <= axis < x.ndim and x.size >= _LEAST_ROWS * x.shape[axis]
+    ]
+    return [None, *axes]
+
+
+def _sum_over(axis: Optional[int], values: Array) -> Array:
+    other_axes = tuple(number for number in range(values.ndim) if number != axis)
+    return values.sum(axis=other_axes, keepdims=True)
+
+
+def _normalisations(name: str, x: Array, output: Array, unit: float) -> Iterator[Formula]:
+    """Yield normalisations along the last axis, their scale and shift learnt from golden data, as
+    weights are in no dump.
+    """
+    if x.size != output.size or not x.ndim or x.shape[-1] < 2 or x.size < _LEAST_ROWS * x.shape[-1]:
+        return
+    centred = name in _CENTRED
+    for epsilon in _EPSILONS:
+        normalised = _normalised(Value(x), centred, epsilon, Arithmetic()).array.reshape(
+            -1, x.shape[-1]
+        )
+        golden_rows = np.asarray(output, np.float64).reshape(normalised.shape)
+        middle, level = (
+            (normalised.mean(axis=0), golden_rows.mean(axis=0)) if centred else (0.0, 0.0)
+        )
+        centred_rows = normalised - middle
+        scale = (centred_rows * (golden_rows - level)).sum(axis=0) / np.maximum(
+            (centred_rows * centred_rows).sum(axis=0), 1e-300
+        )
+        shift = level - scale * middle
+
+        def formula(
+            inputs: Sequence[Value],
+            arithmetic: Arithmetic,
+            epsilon: float = epsilon,
+            scale: Array = scale,
+            shift: Array = shift,
+        ) -> Value:
+            value = _normalised(inputs[0], centred, epsilon, arithmetic)
+            rounded = np.hypot(value.array * scale, shift) * (unit / np.sqrt(3.0))
+            return Value(
+                value.array * scale + shift,
+                joined_errors(
+                    None if value.error is None else np.abs(scale) * value.error, rounded
+                ),
+            )
+
+        yield formula
+
+
+def _normalised(x: Value, centred: bool, epsilon: float, arithmetic: Arithmetic) -> Value:
+    size = x.array.shape[-1]
+    if centred:
+        node = Node(ONNX, "LayerNormalization", {"axis": -1, "epsilon": epsilon}, "", 17)
+        return compute(node, [x, np.ones(size), np.zeros(size)], arithmetic)[0]
+    node = Node(ASCEND, "RmsNorm", {"epsilon": epsilon})
+    return compute(node, [x, np.ones(size)], arithmetic)[0]
