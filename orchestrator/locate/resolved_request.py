@@ -77,7 +77,7 @@ class Request:
     om_json
         The om's json, where it is not to be made with atc.
     shapes
-        Of a dynamic om the shapes to try (:func:`.shapes.parse_shapes`).
+        Of a dynamic om the shapes to try (:func:`.shape_combinations.parse_shapes`).
     runner
         The runner that is to be taken; None: the first that is there.
     words

@@ -26,8 +26,8 @@ from .network_drawing import Flow, NetworkOp, weight_words
 def original_network(
     original: Original, golden: Optional[GoldenSet]
 ) -> Tuple[List[NetworkOp], List[Dict[str, Any]]]:
-    """Return the ops of an original model and their details (:class:`.models.PageModel`); a net's
-    input fields come first.
+    """Return the ops of an original model and their details
+    (:class:`.read_page_model.PageModel`); a net's input fields come first.
     """
     nodes = _Nodes(original, golden)
     ops = [NetworkOp(blob, "input", ()) for blob in original.input_fields]

@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from ..dumps.place import name_order
 from ..reports.page_rows import metric_value
-from ..store.metrics_over_devices import DeviceMetrics
+from ..store.merged_metrics import DeviceMetrics
 
 _DIGITS = re.compile(r"([0-9]+)")
 

@@ -18,7 +18,7 @@ from ..errors import EnvironmentProblem
 from ..filesystem.atomic_writing import append, atomic_text_writer, raise_write_error, remove_inside
 from ..metrics.row import Row
 from ..naming import printable, shortened_file_name
-from ..store.metrics_over_devices import Query, step_op_lines
+from ..store.merged_metrics import Query, step_op_lines
 from ..store.row_schema import from_sql_text
 from ..store.store import RunStore
 from .csv_cells import (

@@ -13,7 +13,7 @@ from ..dumps.place import Place
 from ..filesystem.atomic_writing import atomic_text_writer, raise_write_error
 from ..judging.limits import Limits
 from ..metrics.row import METRICS, Row
-from ..store.metrics_over_devices import DeviceMetrics
+from ..store.merged_metrics import DeviceMetrics
 from .csv_cells import Columns
 
 

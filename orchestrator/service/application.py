@@ -36,7 +36,7 @@ from .routes import (
     run_endpoints,
     submitting_endpoints,
 )
-from .run_fields import RunIndex
+from .run_fields import RunStates
 from .run_routes import RunRoutes
 from .runs import Runs
 from .shared_tail import Tails
@@ -82,19 +82,19 @@ def make_service(
     commands
         Returns the commands that look closer at the suspects of a run.
     """
-    runs, run_index = Runs(roots), RunIndex()
+    runs, run_states = Runs(roots), RunStates()
     if job_runner is not None:
         # A client that learns of the end of a job can see its run at once.
         job_runner.on_end = runs.look_again
-    tails = Tails(run_index)
-    general = HealthAndLoginRoutes(access, runs, run_index, job_runner)
+    tails = Tails(run_states)
+    general = HealthAndLoginRoutes(access, runs, run_states, job_runner)
     jobs = JobRoutes(job_runner, runs, access.prefix)
     endpoints = [
         *general_endpoints(general),
-        *run_endpoints(RunRoutes(runs, run_index, commands)),
+        *run_endpoints(RunRoutes(runs, run_states, commands)),
         *merge_endpoints(MergeMetricsRoutes(runs)),
         *live_endpoints(EventRoutes(runs, tails, access)),
-        *graph_endpoints(GraphRoutes(runs, run_index)),
+        *graph_endpoints(GraphRoutes(runs, run_states)),
         *file_endpoints(FileRoutes(runs), DiffRoutes(runs, access.prefix)),
         *job_endpoints(jobs),
         *([] if read_only else submitting_endpoints(jobs)),

@@ -16,7 +16,7 @@ from ..pages.report_graph import report_graphs
 from ..store.store_reader import StoreReader
 from ..store.stored_networks import GRAPHS
 from .answers import json_text
-from .run_fields import RunIndex
+from .run_fields import RunStates
 from .runs import Run, Runs
 
 _KEPT = 16
@@ -25,9 +25,9 @@ _KEPT = 16
 class GraphRoutes:
     """Serves drawings of networks; each is laid out once."""
 
-    def __init__(self, runs: Runs, run_index: RunIndex) -> None:
+    def __init__(self, runs: Runs, run_states: RunStates) -> None:
         self.runs = runs
-        self.run_index = run_index
+        self.run_states = run_states
         self._mutex = threading.Lock()
         self._drawings: "OrderedDict[Tuple[Any, ...], str]" = OrderedDict()
 
@@ -51,7 +51,7 @@ class GraphRoutes:
             return self._drawings[key]
 
     def _focus(self, run: Run, store: StoreReader) -> Tuple[str, ...]:
-        summary = self.run_index.state_of(run).summary or {}
+        summary = self.run_states.state_of(run).summary or {}
         names = [
             entry["op"] for name in ("suspects", "culprits") for entry in summary.get(name) or ()
         ]

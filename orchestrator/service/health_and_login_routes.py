@@ -19,7 +19,7 @@ from .job_runner import JobRunner
 from .openapi import openapi_document
 from .prometheus_text import MEDIA_TYPE, metrics_text
 from .request_bodies import read_json
-from .run_fields import RunIndex
+from .run_fields import RunStates
 from .runs import Runs
 
 
@@ -29,11 +29,11 @@ class HealthAndLoginRoutes:
     guard: Guard
 
     def __init__(
-        self, access: Access, runs: Runs, run_index: RunIndex, job_runner: Optional[JobRunner]
+        self, access: Access, runs: Runs, run_states: RunStates, job_runner: Optional[JobRunner]
     ) -> None:
         self.access = access
         self.runs = runs
-        self.run_index = run_index
+        self.run_states = run_states
         self.job_runner = job_runner
 
     async def health(self, request: Request) -> Response:
@@ -47,7 +47,7 @@ class HealthAndLoginRoutes:
             if self.job_runner is None
             else await run_in_threadpool(self.job_runner.queue.counts)
         )
-        text = await run_in_threadpool(metrics_text, self.runs, self.run_index, jobs)
+        text = await run_in_threadpool(metrics_text, self.runs, self.run_states, jobs)
         return PlainTextResponse(text, headers={"Content-Type": MEDIA_TYPE})
 
     async def openapi(self, request: Request) -> Response:

@@ -18,7 +18,7 @@ from ..url_notifier import DIVERGENCE, END, Notifier, notification
 from .answers import Problem
 from .job_queue import CANCELLED, DONE, FAILED, QUEUED, Job, Queue
 from .job_queue import RUNNING as JOB_RUNNING
-from .run_fields import RUNNING, RunIndex
+from .run_fields import RUNNING, RunStates
 from .runs import Run, Runs
 
 log = logging.getLogger("goldwatch.service")
@@ -44,7 +44,7 @@ class JobNotifier:
         self._queue = queue
         self._runs = runs
         self._url = url
-        self._run_index = RunIndex()
+        self._run_states = RunStates()
         self._sent: Set[Tuple[str, int]] = set()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="telling", daemon=True)
@@ -89,7 +89,7 @@ class JobNotifier:
 
     def _look_at(self, job: Job, run: Run) -> None:
         """Notify of the first divergence of a run that is going on."""
-        fields = self._run_index.state_of(run).fields
+        fields = self._run_states.state_of(run).fields
         if fields["state"] == RUNNING and fields["failed"] > fields["provisional"]:
             row = _first_final(run)
             if row is not None:
@@ -106,7 +106,7 @@ class JobNotifier:
         summary, verdict, sentence = None, None, ""
         # The folder of a job that failed early may contain an earlier run.
         if run is not None and job.state == DONE:
-            state = self._run_index.state_of(run)
+            state = self._run_states.state_of(run)
             summary, verdict = state.summary, state.fields["verdict"]
             sentence = _last_sentence(run)
             row = (

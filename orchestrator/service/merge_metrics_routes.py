@@ -13,7 +13,7 @@ from starlette.responses import Response
 from ..errors import FormatError
 from ..metrics.row import FAIL, PASS
 from ..pages.worst_by_op_and_step import over_devices
-from ..store.metrics_over_devices import metrics_of_step_ops, worst_outputs, worst_step_ops
+from ..store.merged_metrics import metrics_of_step_ops, worst_outputs, worst_step_ops
 from ..store.row_counts import rows_of
 from ..store.store_reader import StoreReader
 from ..store.stored_networks import GRAPHS

@@ -9,7 +9,7 @@ import time
 from typing import Dict, List, Mapping
 
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS
-from .run_fields import RUNNING, RunIndex
+from .run_fields import RUNNING, RunStates
 from .runs import Runs
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -21,7 +21,7 @@ _FIELDS = (
 )
 
 
-def metrics_text(runs: Runs, run_index: RunIndex, jobs: Mapping[str, int]) -> str:
+def metrics_text(runs: Runs, run_states: RunStates, jobs: Mapping[str, int]) -> str:
     """Return the text.
 
     Parameters
@@ -34,7 +34,7 @@ def metrics_text(runs: Runs, run_index: RunIndex, jobs: Mapping[str, int]) -> st
     lag: List[str] = []
     size: List[str] = []
     for run in runs.all():
-        run_state = run_index.state_of(run)
+        run_state = run_states.state_of(run)
         fields, labels = run_state.fields, {"run": run.id, "name": runs.name(run)}
         rows += [
             _sample("goldwatch_rows", {**labels, "verdict": verdict}, fields[name])

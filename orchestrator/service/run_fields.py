@@ -71,9 +71,9 @@ class _Memory:
         self.first_due_s = 0.0
 
 
-class RunIndex:
-    """Describes runs. An unchanged store is not read again, and of a changed one only the new part
-    where possible.
+class RunStates:
+    """What is known of each run. An unchanged store is not read again, and of a changed one only
+    the new part where possible.
     """
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from ..run.write_report import Commands
 from ..store.json_numbers import plain_tree
 from ..store.store_reader import Finality, NumberedRow, StoreReader
 from .answers import Problem, json_answer, json_text, number_of
-from .run_fields import RunIndex
+from .run_fields import RunStates
 from .run_order import ORDERS, SORTS, in_order
 from .runs import Run, Runs
 
@@ -33,9 +33,9 @@ _EVENTS = 50
 class RunRoutes:
     """Serves runs."""
 
-    def __init__(self, runs: Runs, run_index: RunIndex, commands: Commands) -> None:
+    def __init__(self, runs: Runs, run_states: RunStates, commands: Commands) -> None:
         self.runs = runs
-        self.run_index = run_index
+        self.run_states = run_states
         self._commands = commands
 
     async def list(self, request: Request) -> Response:
@@ -68,8 +68,8 @@ class RunRoutes:
     def documents(self) -> List[Dict[str, Any]]:
         """Return all runs, newest first."""
         runs = self.runs.all()
-        self.run_index.forget({run.path for run in runs})
-        documents = [self.run_index.document(run) for run in runs]
+        self.run_states.forget({run.path for run in runs})
+        documents = [self.run_states.document(run) for run in runs]
         return sorted(
             documents,
             key=lambda document: (document["started"] or "", document["path"]),
@@ -82,9 +82,9 @@ class RunRoutes:
         return json_answer(await run_in_threadpool(self._one, run))
 
     def _one(self, run: Run) -> Dict[str, Any]:
-        document = self.run_index.document(run)
+        document = self.run_states.document(run)
         limits, events = None, []
-        summary = self.run_index.state_of(run).summary
+        summary = self.run_states.state_of(run).summary
         more: Dict[str, Any] = {"sentence": None, "inputs": {}, "limit_texts": [], "commands": {}}
         with contextlib.suppress(GoldwatchError), StoreReader(run.path) as store:
             events = [

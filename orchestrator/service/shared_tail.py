@@ -19,7 +19,7 @@ from ..metrics.row import FAIL, METRICS, Row
 from ..store.row_schema import to_sql_text
 from ..store.row_sql import row_key
 from ..store.store_reader import Finality, StoreReader, is_written, signature
-from .run_fields import RunIndex
+from .run_fields import RunStates
 from .run_routes import metrics_of, numbered_text
 from .runs import Run
 
@@ -70,7 +70,7 @@ class Tail:
         Set when the service ends: nothing more is read.
     """
 
-    def __init__(self, run: Run, run_index: RunIndex) -> None:
+    def __init__(self, run: Run, run_states: RunStates) -> None:
         self.run = run
         self.generation = 0
         self.last_id = 0
@@ -83,7 +83,7 @@ class Tail:
         self.over = False
         self.stopping = False
         self.lookers = 0
-        self._run_index = run_index
+        self._run_states = run_states
         self.version = 0
         self._changed = asyncio.Event()
         self._batches: Tuple[Batch, ...] = ()
@@ -332,7 +332,7 @@ class Tail:
         self._counting_s = self._counted - began
 
     def _progress_data(self) -> bytes:
-        fields = self._run_index.state_of(self.run).fields
+        fields = self._run_states.state_of(self.run).fields
         names = ("rows", "passed", "failed", "not_compared", "state")
         data: Dict[str, Any] = {name: fields[name] for name in names}
         more = ["expected_absent", "provisional", "verdict", "progress", "ops"]
@@ -363,9 +363,9 @@ def event(kind: str, data: bytes = b"{}") -> bytes:
 class Tails:
     """The tails of all runs that are being watched."""
 
-    def __init__(self, run_index: RunIndex) -> None:
+    def __init__(self, run_states: RunStates) -> None:
         self.stopping = False
-        self._run_index = run_index
+        self._run_states = run_states
         self._tails: Dict[str, Tuple[Tail, "asyncio.Task[None]"]] = {}
 
     @contextlib.asynccontextmanager
@@ -373,7 +373,7 @@ class Tails:
         """Yield the tail of a run, after it has read the store once."""
         tail, task = self._tails.get(run.path, (None, None))
         if tail is None or task is None or task.done() or tail.ended:
-            tail = Tail(run, self._run_index)
+            tail = Tail(run, self._run_states)
             task = asyncio.get_running_loop().create_task(tail.follow())
             self._tails[run.path] = (tail, task)
             task.add_done_callback(functools.partial(self._forget, run.path))

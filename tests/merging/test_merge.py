@@ -37,9 +37,9 @@ from goldwatch.reports.junit import JunitFile
 from goldwatch.reports.markdown import MarkdownFile
 from goldwatch.run.write_report import write_report
 from goldwatch.schemas.documents import check_document
-from goldwatch.store import metrics_over_devices as stored_step_ops
+from goldwatch.store import merged_metrics as stored_step_ops
 from goldwatch.store.facts_and_events import PROVISIONAL
-from goldwatch.store.metrics_over_devices import metrics_of_step_ops, worst_outputs, worst_step_ops
+from goldwatch.store.merged_metrics import metrics_of_step_ops, worst_outputs, worst_step_ops
 from goldwatch.store.store import RunStore
 from goldwatch.store.stored_networks import GRAPHS
 

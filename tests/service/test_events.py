@@ -233,12 +233,12 @@ def tail(live):
     """(store, tail) of a run that goes on, inside the test's process; the tail reads when it is
     told to.
     """
-    from goldwatch.service.run_fields import RunIndex
+    from goldwatch.service.run_fields import RunStates
     from goldwatch.service.runs import Run
     from goldwatch.service.shared_tail import Tail
 
     store = live("out")
-    return store, Tail(Run("0" * 16, os.path.dirname(store.path)), RunIndex())
+    return store, Tail(Run("0" * 16, os.path.dirname(store.path)), RunStates())
 
 
 def stream_of(tail, between, asked="0"):
