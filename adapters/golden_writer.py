@@ -30,16 +30,9 @@ from ..naming import (
     sanitise_golden,
 )
 from .file_headers import container_header, npy_header
+from .golden_folder import JOURNAL_FILE, golden_files, refuse_golden
 from .golden_names import GoldenNames, Key
-from .manifest import (
-    FILE_MODE,
-    JOURNAL_FILE,
-    MANIFEST_FILE,
-    golden_files,
-    read_manifest,
-    refuse_golden,
-    write_manifest,
-)
+from .manifest import FILE_MODE, MANIFEST_FILE, read_manifest, write_manifest
 from .nonfinite import NOT_FINITE, count_not_finite
 from .write_and_hash import HashingWriter
 

@@ -1,48 +1,18 @@
-"""manifest.json of a golden folder: read, written atomically; hashes, and the check for free
-space.
-"""
+"""manifest.json of a golden folder: read, written atomically."""
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import hashlib
 import json
 import os
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, Mapping, Optional, Sequence
 
-from ..errors import EnvironmentProblem, FormatError, Interrupted, MissingPath, UsageError
-from ..filesystem.atomic_writing import (
-    ASIDE_PREFIX,
-    remove_leftovers,
-    remove_quietly,
-    write_atomically,
-)
-from ..filesystem.mounts import free_bytes
-from ..filesystem.safe_reading import open_input, read_input
-from ..naming import MAPPING_FILE, parse_golden_name, printable, read_mapping
-from ..text.wording import size_text
+from ..errors import FormatError, MissingPath
+from ..filesystem.atomic_writing import write_atomically
+from ..filesystem.safe_reading import read_input
 
 MANIFEST_FILE = "manifest.json"
 MANIFEST_LIMIT_BYTES = 256 * 1024 * 1024
 FILE_MODE = 0o640
-JOURNAL_FILE = ASIDE_PREFIX + "unfinished"
-_HASH_WINDOW_BYTES = 1024 * 1024
-
-
-class GoldenExists(UsageError):
-    """A folder already holds golden files (exit code 2)."""
-
-
-def sha256_of_file(path: str) -> str:
-    """Return the SHA-256 of a file's bytes as 64 hexadecimal digits."""
-    digest = hashlib.sha256()
-    with open_input(path) as stream:
-        while True:
-            block = stream.read(_HASH_WINDOW_BYTES)
-            if not block:
-                return digest.hexdigest()
-            digest.update(block)
 
 
 def original_of(
@@ -74,76 +44,6 @@ def original_of(
 
 def _file_of(path: str, sums: Mapping[str, str]) -> Dict[str, str]:
     return {"path": os.path.abspath(path), "sha256": sums[path]}
-
-
-def sweep(folder: str, pid: int) -> None:
-    """Remove what a writer that died has left: its temporary files, the golden files in its
-    journal, and the folder when empty.
-
-    A writer that ended well left no journal; one locked by another process is left alone.
-
-    Parameters
-    ----------
-    pid
-        The process that died.
-    """
-    remove_leftovers(folder, pid)
-    journal = os.path.join(folder, JOURNAL_FILE)
-    if not os.path.lexists(journal) or _is_locked(journal):
-        return
-    for name in set(golden_files(folder)).intersection(_journal_names(journal)):
-        remove_quietly(os.path.join(folder, name))
-    if not golden_files(folder):
-        remove_quietly(journal)
-        remove_quietly(os.path.join(folder, MAPPING_FILE))
-        with contextlib.suppress(OSError):
-            os.rmdir(folder)
-
-
-def keep_finished(folder: str, document: Dict[str, Any]) -> None:
-    """Write the manifest for a writer that died, and remove its temporary files, its journal and
-    files that are not listed.
-
-    Parameters
-    ----------
-    document
-        The manifest so far as it is known: files of ``tensors`` that are not there are left out,
-        and their sums are taken here.
-    """
-    journal = os.path.join(folder, JOURNAL_FILE)
-    if not os.path.lexists(journal) or _is_locked(journal):
-        return
-    remove_leftovers(folder)
-    present = set(_journal_names(journal)) & set(os.listdir(folder))
-    tensors = [entry for entry in document["tensors"] if entry["file"] in present]
-    for name in present - {entry["file"] for entry in tensors}:
-        remove_quietly(os.path.join(folder, name))
-    if tensors:
-        tensors = [
-            dict(entry, sha256=sha256_of_file(os.path.join(folder, entry["file"])))
-            for entry in tensors
-        ]
-        write_manifest(folder, dict(document, complete=False, tensors=tensors))
-    remove_quietly(journal)
-    with contextlib.suppress(OSError):
-        os.rmdir(folder)
-
-
-def _journal_names(path: str) -> List[str]:
-    with open_input(path) as stream:
-        return stream.read().decode("utf-8", "surrogateescape").split()
-
-
-def _is_locked(path: str) -> bool:
-    with open_input(path) as stream:
-        try:
-            fcntl.flock(stream.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except OSError:
-            # A file system without locks.
-            return False
-    return False
 
 
 def add_to_manifest(folder: str, **fields: Any) -> None:
@@ -197,73 +97,3 @@ def read_manifest(folder: str) -> Optional[Dict[str, Any]]:
     if not isinstance(document, dict) or not isinstance(document.get("tensors"), list):
         raise FormatError("not a golden folder's manifest", path)
     return document
-
-
-def golden_files(folder: str) -> List[str]:
-    """Return the names of the golden files directly in ``folder``, recognised by their form or by
-    mapping.csv; a missing folder has none.
-    """
-    try:
-        names = os.listdir(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    hashed: Dict[str, str] = {}
-    if MAPPING_FILE in names:
-        try:
-            hashed = read_mapping(os.path.join(folder, MAPPING_FILE))
-        except (FormatError, OSError):
-            hashed = {}
-    return sorted(name for name in names if parse_golden_name(name) is not None or name in hashed)
-
-
-def _lists_something(out: str) -> bool:
-    """Tell whether there is a manifest other than that of a program that failed before anything was
-    saved.
-    """
-    try:
-        manifest = read_manifest(out)
-    except FormatError:
-        return True
-    return manifest is not None and bool(manifest["tensors"] or manifest.get("complete", True))
-
-
-def refuse_golden(out: str, force: bool) -> None:
-    """Raise GoldenExists when ``out`` already holds golden files and ``force`` is not set.
-
-    A missing folder is fine, and so is one in which a program failed before anything was saved.
-    """
-    present = golden_files(out)
-    if not present and _lists_something(out):
-        present = [MANIFEST_FILE]
-    if present and not force:
-        raise GoldenExists(
-            "%s already holds golden files (%d, such as %s)"
-            % (printable(out), len(present), printable(present[0])),
-            hint="choose an empty folder, or add `force` to replace them",
-        )
-
-
-def interrupted(count: int, out: str) -> Interrupted:
-    """Return the exception for Ctrl-C when ``count`` golden files are in ``out``."""
-    if not count:
-        return Interrupted("interrupted; nothing was saved")
-    message = "interrupted; %d golden files in %s are complete and usable" % (count, printable(out))
-    return Interrupted(message, hint="the next run into this folder needs `force`")
-
-
-def require_space(path: str, size_bytes: int) -> None:
-    """Raise EnvironmentProblem unless the file system that holds (or will hold) ``path`` has
-    ``size_bytes`` free.
-
-    Parameters
-    ----------
-    path
-        A folder that may not exist yet; its nearest existing parent decides.
-    """
-    free = free_bytes(path)
-    if free is not None and free < size_bytes:
-        raise EnvironmentProblem(
-            "%s: %s are needed, %s are free"
-            % (printable(path), size_text(size_bytes), size_text(free)),
-            hint="free some space, choose another folder, or save fewer tensors",
-        )

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from .dumps.golden_set import GoldenSet
     from .errors import GoldwatchError
     from .judging.limits import Limits
-    from .model.graph import ModelGraph, load_model
+    from .model.graph import ModelGraph
     from .model.graphs_of_run import ModelGraphs, load_models
+    from .model.read_model import load_model
     from .run.result import RunResult
 
 __all__ = [
@@ -59,7 +60,8 @@ if not TYPE_CHECKING:
         dumps__dump_tree=("DumpTree",),
         run__result=("RunResult",),
         errors=("GoldwatchError",),
-        model__graph=("ModelGraph", "load_model"),
+        model__graph=("ModelGraph",),
+        model__read_model=("load_model",),
         model__graphs_of_run=("ModelGraphs", "load_models"),
         diagnosis__compare_arrays=("TensorResult", "assert_close", "compare_arrays"),
         judging__limits=("Limits",),

@@ -63,7 +63,7 @@ def expected():
 
 
 def golden(out):
-    from goldwatch.adapters.manifest import sha256_of_file
+    from goldwatch.filesystem.sha256 import sha256_of_file
     from goldwatch.naming import compose_golden_name
 
     os.makedirs(out)

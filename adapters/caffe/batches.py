@@ -11,10 +11,11 @@ from typing import Any, Dict, List, Sequence
 import numpy as np
 
 from ...errors import InputError
+from ...filesystem.free_space import require_space
+from ...filesystem.sha256 import sha256_of_file
 from ...naming import printable
 from ...netfiles.caffe_net import Net
 from ..file_headers import npy_header
-from ..manifest import require_space, sha256_of_file
 from .images import Transform, transform_from, with_options
 from .input_plan import Item, Shape, is_image
 from .inputs import load_item, random_input

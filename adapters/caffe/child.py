@@ -11,12 +11,13 @@ import time
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ...errors import EXIT_INTERRUPTED
+from ...filesystem.sha256 import sha256_of_file
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffe_v0_upgrade import read_upgraded
 from ...netfiles.caffemodel import StoredWeights, write_weights
 from ..child.serve import Parent, leave
 from ..golden_writer import GoldenWriter
-from ..manifest import original_of, sha256_of_file
+from ..manifest import original_of
 from .batches import Batches
 from .netinputs import NetInput, net_inputs, with_shapes
 from .opencv_rewrite import normalise

@@ -24,7 +24,7 @@ from ...errors import EnvironmentProblem
 from ...filesystem.atomic_writing import create_new
 from ...filesystem.safe_reading import open_input
 from ..framework_python import child_environment
-from ..manifest import sweep
+from ..golden_folder import sweep
 from .outcome import Outcome
 from .signals import NotedSignals, deaf
 

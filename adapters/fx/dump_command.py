@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional
 
 from ...errors import EnvironmentProblem, Interrupted, UsageError
+from ...filesystem.sha256 import sha256_of_file
 from ...naming import printable
 from ..child.parent import OURS, STDERR, Task, run_child
 from ..framework_python import resolve_python, runs
-from ..manifest import add_to_manifest, sha256_of_file
+from ..manifest import add_to_manifest
 from ..python_command_line import CODE, FILE, script_of
 from ..pythons import on_path
 from .recorder import folder_of, fx_files, rank_here

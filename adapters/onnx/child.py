@@ -6,41 +6,30 @@ import os
 import signal
 import threading
 import time
-from typing import Any, Dict, List, Mapping, Sequence, Set, Tuple
+from typing import Any, Dict, List, Sequence, Set
 
 import numpy as np
 
 from ...errors import EXIT_INTERRUPTED
+from ...filesystem.sha256 import sha256_of_file
 from ...naming import printable
 from ...netfiles.onnx_external_data import check_external
 from ...netfiles.onnx_model import OnnxModel, OnnxNode
-from ...netfiles.onnx_names import BRANCHES, NamedGraph
 from ..child.serve import Parent
 from ..golden_writer import GoldenWriter
-from ..manifest import original_of, sha256_of_file
+from ..manifest import original_of
 from ..nonfinite import NOT_FINITE, not_finite_of
+from .if_branches import with_branches
 from .input_files import Item
 from .inputs import floats_of, load_feed, load_inputs, save_inputs
-from .model_additions import inlined, node_of
 from .narrow_types import is_narrow
 from .nonfinite_nodes import Makers
 from .onnxruntime_backend import Onnxruntime, Stop, Stopped
 from .randomness import Randomness
 from .reference_backend import Reference
-from .values_to_save import (
-    NOT_NEEDED,
-    Target,
-    find_feed,
-    is_branch,
-    make_plan,
-    skipped_branch,
-    skipped_within,
-    targets_of,
-)
+from .values_to_save import NOT_NEEDED, Target, find_feed, make_plan
 
 INTERRUPTED = "interrupted before this tensor was saved"
-_PREFIX = "goldwatch/"
-_If = Tuple[str, OnnxNode, str, Mapping[str, str]]
 
 
 class _HashThread(threading.Thread):
@@ -119,7 +108,9 @@ class _Run:
     def save(self) -> None:
         """Run the model and write everything; what was saved before Ctrl-C is kept."""
         begun = time.perf_counter()
-        additions, targets, skipped = self._with_branches()
+        additions, targets, skipped = with_branches(
+            self._model, self._plan, self._backend, self._randomness, self._tainted
+        )
         keys = (
             None
             if self._job["selected"] is None
@@ -226,68 +217,6 @@ class _Run:
             writer.catch_up()
         saved.add(target)
 
-    def _with_branches(self) -> Tuple[bytes, List[Target], List[Tuple[str, str]]]:
-        """Return what stands behind the graph to compute the branches that are taken, all targets,
-        and what is skipped.
-
-        An If's condition is computed first; the nodes of the branch that it takes then stand behind
-        the main graph, where their values can be had: the same kernels compute them from the same
-        inputs.
-        """
-        additions, targets, skipped = b"", list(self._plan.targets), list(self._plan.skipped)
-        bodies = {named.prefix: named for named in self._plan.graphs[1:]}
-        waiting = _ifs(self._plan.main, {})
-        with self._model.open() as file:
-            while waiting:
-                conditions = [_PREFIX + "condition/%d" % number for number in range(len(waiting))]
-                identities = b"".join(
-                    node_of("Identity", [value], [name])
-                    for (_, _, value, _), name in zip(waiting, conditions)
-                )
-                taken = self._backend.fetch(additions + identities, conditions)
-                inner: List[_If] = []
-                for (name, node, _, around), condition in zip(waiting, taken):
-                    chosen = (
-                        "then_branch"
-                        if bool(np.asarray(condition).reshape(-1)[0])
-                        else "else_branch"
-                    )
-                    for attr in node.graphs:
-                        if not is_branch(node, attr):
-                            continue
-                        body = bodies["%s_%d_%s/" % (name, BRANCHES[attr], attr)]
-                        if attr != chosen:
-                            skipped += self._skipped_whole(body, name, bodies)
-                            continue
-                        data, renamed = inlined(file, body.graph, _PREFIX + body.prefix, around)
-                        additions += data
-                        self._mark(body, renamed)
-                        targets += targets_of(body.names, body.graph.nodes, renamed, self._tainted)
-                        skipped += skipped_within(body)
-                        inner += _ifs(body, renamed)
-                waiting = inner
-        return additions, targets, skipped
-
-    def _mark(self, body: NamedGraph, renamed: Mapping[str, str]) -> None:
-        """Mark the values of a branch that come out of random numbers, under their new names."""
-        tainted = {name for name in self._tainted if name not in renamed} | {
-            name for name, new in renamed.items() if new in self._tainted
-        }
-        self._randomness.mark(body.graph.nodes, tainted)
-        self._tainted.update(renamed.get(name, name) for name in tainted)
-
-    def _skipped_whole(
-        self, body: NamedGraph, if_name: str, bodies: Mapping[str, NamedGraph]
-    ) -> List[Tuple[str, str]]:
-        skipped = skipped_branch(body, if_name)
-        for name, node in zip(body.names, body.graph.nodes):
-            for attr in node.graphs:
-                if is_branch(node, attr):
-                    skipped += self._skipped_whole(
-                        bodies["%s_%d_%s/" % (name, BRANCHES[attr], attr)], if_name, bodies
-                    )
-        return skipped
-
     def _source(self) -> Dict[str, Any]:
         document = dict(self._sums.document)
         document["inputs"] = {fed.name: fed.origin for fed in self._inputs}
@@ -318,14 +247,3 @@ class _Run:
             ],
             "options": self._backend.options,
         }
-
-
-def _ifs(named: NamedGraph, renamed: Mapping[str, str]) -> List[_If]:
-    """Return name, node and condition of the If nodes of a graph, and the new names of the values
-    that their bodies can read.
-    """
-    return [
-        (name, node, renamed.get(node.inputs[0], node.inputs[0]), renamed)
-        for name, node in zip(named.names, named.graph.nodes)
-        if node.inputs and any(is_branch(node, attr) for attr in node.graphs)
-    ]

@@ -20,8 +20,9 @@ from ...text.wording import listed
 from ..child.outcome import Outcome
 from ..child.parent import Task, run_child
 from ..framework_python import resolve_python
+from ..golden_folder import golden_files, interrupted, keep_finished, refuse_golden
 from ..golden_names import name_warnings
-from ..manifest import add_to_manifest, golden_files, interrupted, keep_finished, refuse_golden
+from ..manifest import add_to_manifest
 from ..nonfinite import not_finite_warnings
 from .input_files import (
     Item,

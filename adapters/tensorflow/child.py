@@ -15,10 +15,11 @@ from ...errors import EXIT_INTERRUPTED, EnvironmentProblem, GoldwatchError
 from ...interrupts import caused_by_interrupt
 from ..child.serve import Parent
 from ..run_script import run_as_main
+from .after_import import after_import
 from .npu_bridge_stand_in import PACKAGES, install
 from .pythons import PROTOBUF_HINT
 from .recorder import Recorder, Refused
-from .session_patches import C_API, activate, after_import, forget_unmade, session_actions
+from .session_patches import C_API, activate, forget_unmade, session_actions
 
 # The exit code of a script that was ended because its chosen run cannot give golden data.
 OWN_ERROR = 70

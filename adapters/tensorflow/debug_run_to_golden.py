@@ -9,12 +9,13 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, 
 
 import numpy as np
 
+from ...filesystem.free_space import require_space
 from ...naming import printable
 from ..golden_writer import GoldenWriter
-from ..manifest import require_space
-from ..nonfinite import NOT_FINITE, not_finite_of
+from ..nonfinite import NOT_FINITE
 from .debug_run_files import Dump, Key, load_value, read_dumps
 from .golden_rules import copy_reason, fixed_kind, is_xla
+from .golden_summary import golden_summary
 from .uninitialised_outputs import attributes_of, never_written, partly_written
 from .unwatched_ops import UNFETCHABLE, Unwatched
 
@@ -51,9 +52,8 @@ def convert(
     Returns
     -------
     dict
-        ``out`` and the counts ``dumps``, ``saved``, ``skipped``, ``refused`` (these three add up to
-        the first), ``parked``, ``hashed``, with ``collisions``, the list ``refusals`` and
-        ``not_finite`` (as in the manifest).
+        As of :func:`~.golden_summary.golden_summary`, with names ``fused``, ``calls`` and ``xla``
+        of ops that stand for others.
     """
     dumps = read_dumps(root)
     dumps += _fetched_dumps(fetched) + _unseen_feeds(fetched, {dump.key for dump in dumps})
@@ -76,23 +76,9 @@ def convert(
         for tensor in lost:
             writer.skip(tensor, UNFETCHABLE)
         writer.extra.update(extra)
-        writer.extra.update({"dumps": len(dumps) + len(lost), "refused": refusals})
-        not_finite = not_finite_of(writer.tensors, _makers(writer.tensors, dumps))
-        if not_finite is not None:
-            writer.extra[NOT_FINITE] = not_finite
-        counts = writer.counts
-        collisions = dict(writer.collisions)
+        entry = golden_summary(out, writer, refusals, _makers(writer.tensors, dumps))
     return {
-        "out": out,
-        "dumps": len(dumps) + len(lost),
-        "saved": counts["written"],
-        "skipped": counts["skipped"],
-        "refused": len(refusals),
-        "parked": counts["parked"],
-        "hashed": counts["hashed"],
-        "collisions": collisions,
-        "refusals": refusals,
-        "not_finite": not_finite,
+        **entry,
         "fused": sorted({dump.op_type for dump in dumps if is_fused(dump.op_type)}),
         "calls": sorted({dump.node for dump in dumps if _calls(dump.op_type)}),
         "xla": sorted({dump.node for dump in dumps if is_xla(dump.op_type)}),

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ...errors import GoldwatchError, Interrupted, MissingPath, UsageError, require_file
+from ...filesystem.sha256 import sha256_of_file
 from ...naming import printable
 from ..child.outcome import Outcome
-from ..manifest import add_to_manifest, original_of, refuse_golden, sha256_of_file
+from ..golden_folder import refuse_golden
+from ..manifest import add_to_manifest, original_of
 from ..python_command_line import CODE, FILE, script_of
 from .parent import never_reached, note_program, run_job, scratch_folder, script_failure
 from .pythons import Python, find_tensorflow_python

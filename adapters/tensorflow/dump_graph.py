@@ -14,7 +14,7 @@ from ...filesystem.safe_reading import open_input
 from ...naming import nearest_names, printable
 from ..read_npy import read_npy
 from .debug_run_to_golden import convert
-from .manifest_notes import GRAPPLER_OFF, add_notes
+from .golden_summary import GRAPPLER_OFF, add_notes
 from .pythons import PROTOBUF_HINT
 from .recorder import TF2_TRAINING, feed_names, golden_config, tensorflow_version, watch_options
 from .unwatched_ops import Unwatched, unwatched

@@ -15,8 +15,9 @@ from tensorflow.python.training import monitored_session as monitored_module
 from tensorflow.python.training import session_run_hook
 
 from ...errors import InputError, UsageError
-from ..manifest import refuse_golden, sha256_of_file
-from .manifest_notes import xla_note
+from ...filesystem.sha256 import sha256_of_file
+from ..golden_folder import refuse_golden
+from .golden_summary import xla_note
 from .recorder import Recorder, Refused, Ticket, feed_names, watch_options
 from .session_patches import activate, deactivate, patch_monitored, patch_session
 from .unwatched_ops import unwatched

@@ -24,8 +24,9 @@ from ...naming import printable
 from ..child.outcome import Outcome
 from ..child.parent import OURS, STDERR, Task, run_child
 from ..child.signals import NotedSignals
+from ..golden_folder import golden_files
 from ..golden_writer import GoldenWriter
-from ..manifest import MANIFEST_FILE, add_to_manifest, golden_files
+from ..manifest import MANIFEST_FILE, add_to_manifest
 from .pythons import Python
 
 _MODULE = "goldwatch.adapters.tensorflow.child"

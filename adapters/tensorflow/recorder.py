@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
 from ...errors import GoldwatchError, InputError
 from ...naming import printable
 from .debug_run_to_golden import convert
-from .manifest_notes import GRAPPLER_OFF, GRAPPLER_ON, add_notes
+from .golden_summary import GRAPPLER_OFF, GRAPPLER_ON, add_notes
 from .unwatched_ops import Unwatched, explicit_watches, long_tensors
 from .user_runs import fetch_names, trains
 

@@ -5,13 +5,10 @@ TensorFlow and not before.
 from __future__ import annotations
 
 import contextlib
-import importlib.abc
-import importlib.machinery
-import sys
 import threading
-from types import ModuleType
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List
 
+from .after_import import Action
 from .recorder import Recorder, Ticket, feed_names, golden_config, watch_options
 from .unwatched_ops import unwatched
 from .user_runs import (
@@ -27,8 +24,6 @@ MONITORED = "tensorflow.python.training.monitored_session"
 LOCAL_CLI = "tensorflow.python.debug.wrappers.local_cli_wrapper"
 CLI_HOOKS = "tensorflow.python.debug.wrappers.hooks"
 C_API = "tensorflow.python.framework.c_api_util"
-
-Action = Callable[[ModuleType], None]
 
 # What each of TensorFlow's classes over its C API frees when it goes.
 _FREED = {
@@ -55,80 +50,8 @@ def deactivate(recorder: Recorder) -> None:
         _active.remove(recorder)
 
 
-def after_import(
-    actions: Dict[str, Action], on_failure: Optional[Callable[[str, BaseException], None]] = None
-) -> None:
-    """Call ``actions[name](module)`` as soon as module ``name`` has been imported (at once where it
-    has been already).
-
-    Parameters
-    ----------
-    on_failure
-        Called with the name and the error when the import of a named module fails.
-    """
-    later: Dict[str, Action] = {}
-    for name, action in actions.items():
-        if name in sys.modules:
-            action(sys.modules[name])
-        else:
-            later[name] = action
-    sys.meta_path.insert(0, _Finder(later, on_failure))
-
-
-class _Finder(importlib.abc.MetaPathFinder):
-    def __init__(
-        self, actions: Dict[str, Action], on_failure: Optional[Callable[[str, BaseException], None]]
-    ) -> None:
-        self.actions = actions
-        self.on_failure = on_failure
-
-    def find_spec(
-        self, fullname: str, path: Any, target: Any = None
-    ) -> Optional[importlib.machinery.ModuleSpec]:
-        if fullname not in self.actions:
-            return None
-        for finder in sys.meta_path:
-            if finder is self or not hasattr(finder, "find_spec"):
-                continue
-            spec = finder.find_spec(fullname, path, target)
-            if spec is not None:
-                if spec.loader is not None and hasattr(spec.loader, "exec_module"):
-                    spec.loader = _Loader(spec.loader, self.actions[fullname], self.on_failure)
-                return spec
-        return None
-
-
-class _Loader(importlib.abc.Loader):
-    """A module's own loader, and something to do behind it."""
-
-    def __init__(
-        self,
-        loader: Any,
-        action: Action,
-        on_failure: Optional[Callable[[str, BaseException], None]],
-    ) -> None:
-        self._loader = loader
-        self._action = action
-        self._on_failure = on_failure
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> Any:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        try:
-            self._loader.exec_module(module)
-        except Exception as error:
-            if self._on_failure is not None:
-                self._on_failure(module.__name__, error)
-            raise
-        self._action(module)
-
-
 def session_actions(optimiser_off: bool) -> Dict[str, Action]:
-    """Return the patches for :func:`after_import`.
+    """Return the patches for :func:`~.after_import.after_import`.
 
     Parameters
     ----------

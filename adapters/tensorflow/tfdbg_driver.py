@@ -18,13 +18,13 @@ from ...errors import FormatError, GoldwatchError, InputError
 from ...filesystem.safe_reading import open_input
 from ...naming import printable
 from ..golden_writer import GoldenWriter
-from ..nonfinite import NOT_FINITE, not_finite_of
+from .after_import import Action
 from .debug_run_to_golden import is_fused, plain_array
 from .golden_rules import is_xla
-from .manifest_notes import add_notes
+from .golden_summary import add_notes, golden_summary
 from .pt_commands import CommandPlan, PrintCommand, plan_commands
 from .recorder import Refused, optimiser_state, tensorflow_version, training_refusal
-from .session_patches import LOCAL_CLI, Action
+from .session_patches import LOCAL_CLI
 from .tfdbg_listing import parse_listing
 from .uninitialised_outputs import attributes_of, never_written
 from .user_runs import (
@@ -76,7 +76,7 @@ class Driver:
         self._failure: Optional[BaseException] = None
 
     def actions(self) -> Dict[str, Action]:
-        """Return the patches for :func:`~.session_patches.after_import`."""
+        """Return the patches for :func:`~.after_import.after_import`."""
         return {
             "tensorflow": lambda module: None,
             LOCAL_CLI: self._patch_wrapper,
@@ -203,49 +203,25 @@ class Driver:
                     writer.skip(tensor, reason)
             for position, command in enumerate(plan.commands):
                 self._write(writer, command, os.path.join(folder, "%d.npy" % position), refusals)
-            counts = writer.counts
-            dumps = counts["written"] + counts["skipped"] + len(refusals)
             writer.extra.update(
                 self.job["extra"],
                 run={"index": number, "kind": "tfdbg"},
                 optimiser=optimiser_state(self._config),
             )
-            writer.extra.update(dumps=dumps, refused=refusals)
             # tfdbg lists the tensors in the order of time; what each op reads it does not tell.
-            not_finite = not_finite_of(writer.tensors, lambda tensor: tensor["type"] != "Const")
-            if not_finite is not None:
-                writer.extra[NOT_FINITE] = not_finite
-            entry = self._entry(number, plan, writer, refusals)
+            entry = golden_summary(out, writer, refusals, lambda tensor: tensor["type"] != "Const")
+        entry.update(
+            run=number,
+            drive=True,
+            fused=sorted(
+                {command.op_type for command in plan.commands if is_fused(command.op_type)}
+            ),
+            calls=[],
+            xla=sorted({command.op for command in plan.commands if is_xla(command.op_type)}),
+            optimiser=optimiser_state(self._config),
+        )
         add_notes(entry)
         self.done.append(entry)
-
-    def _entry(
-        self,
-        number: int,
-        plan: CommandPlan,
-        writer: GoldenWriter,
-        refusals: List[Dict[str, str]],
-    ) -> Dict[str, Any]:
-        """Return what is reported of a golden folder."""
-        counts, types = writer.counts, {command.op_type for command in plan.commands}
-        return {
-            "out": self.folders[number],
-            "run": number,
-            "drive": True,
-            "dumps": writer.extra["dumps"],
-            "saved": counts["written"],
-            "skipped": counts["skipped"],
-            "refused": len(refusals),
-            "parked": counts["parked"],
-            "hashed": counts["hashed"],
-            "collisions": dict(writer.collisions),
-            "refusals": refusals,
-            "not_finite": writer.extra.get(NOT_FINITE),
-            "fused": sorted(op_type for op_type in types if is_fused(op_type)),
-            "calls": [],
-            "xla": sorted({command.op for command in plan.commands if is_xla(command.op_type)}),
-            "optimiser": optimiser_state(self._config),
-        }
 
     def _write(
         self, writer: GoldenWriter, command: PrintCommand, path: str, refusals: List[Dict[str, str]]

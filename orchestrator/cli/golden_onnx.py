@@ -155,8 +155,8 @@ def dump(
 def _from_om(paths: Collection[str], everything: bool) -> Dict[str, Any]:
     """Return what the json of compiled models says, as fields of :class:`DumpOptions`."""
     # Imported late: it imports numpy.
-    from ..model.graph import load_model
     from ..model.needed_goldens import needed_goldens
+    from ..model.read_model import load_model
 
     graphs = [load_model(path) for path in paths]
     compiled_inputs = [atc_inputs(graph.command) for graph in graphs]
@@ -178,10 +178,10 @@ def _from_om(paths: Collection[str], everything: bool) -> Dict[str, Any]:
 def _decode(path: str, shape: Optional[Tuple[int, ...]], npy: str) -> None:
     import numpy as np
 
-    from ..convert.dumped_array import dumped_array
+    from ..convert.dumped_output import dumped_output
 
     try:
-        array = dumped_array(path, shape)
+        array = dumped_output(path, shape)
     except NotComparable as error:
         raise InputError(
             "%s: %s" % (path, error.message),

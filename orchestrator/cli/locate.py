@@ -348,13 +348,13 @@ def _narrow_down(
     if (
         arguments.bundle is not None
         and result.smallest is not None
-        and search.plan.offline is not None
+        and search.plan.interface is not None
         and search.plan.runner is not None
     ):
         make_room(arguments.bundle)
         result.files = len(
             write_bundle(
-                arguments.bundle, result.smallest, search.plan.offline, search.plan.runner.name
+                arguments.bundle, result.smallest, search.plan.interface, search.plan.runner.name
             )
         )
         result.bundle = arguments.bundle
@@ -390,7 +390,7 @@ def _show_plan(arguments: _Arguments, request: Request, folder: str, messages: "
         else [entry for case in plan.cases for entry in search.planned_steps(case)]
     )
     commands = [(list(step.command), was_done) for step, was_done in planned]
-    if plan.atc is not None and plan.made_json and plan.offline is not None:
+    if plan.atc is not None and plan.made_json and plan.interface is not None:
         json_path = os.path.join(request.out, JSON)
         was_made = steps.outcome("model") is not None and os.path.isfile(json_path)
         commands.insert(0, (plan.atc.json_command(request.om, json_path), was_made))

@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterable, List, Mapping, Optional
 import click
 
 from ..errors import EnvironmentProblem, MissingPath, UsageError
-from ..filesystem.mounts import nearest_folder
+from ..filesystem.free_space import nearest_folder
 from ..filesystem.safe_reading import open_input
 from ..reports.report_formats import REPORT_FORMATS
 from ..reports.result_json import RESULT_FILE

@@ -26,10 +26,10 @@ from .checked_connection import Connection, connected
 from .dispatch import Compared, Dispatcher, Lost
 from .eligible_workers import EligibleWorkers
 from .file_probes import FileProbe
+from .order_and_findings import Findings, Note, Order
 from .requests_with_timeout import CLOSING_S, PATIENCE_S, threads_of
 from .work_units import Unit, cut
 from .worker_comparison import end_run
-from .worker_messages import Findings, Note, Order
 
 _MOMENT_S = 0.5
 _GOLDEN_FILE = COLUMNS.index("golden_file")

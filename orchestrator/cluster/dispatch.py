@@ -24,10 +24,10 @@ from ..errors import EnvironmentProblem
 from .checked_connection import GOES_ON
 from .eligible_workers import EligibleWorkers
 from .file_probes import NotSeen
+from .order_and_findings import Findings, Order
 from .requests_with_timeout import PATIENCE_S, ask, threads_of
 from .work_units import Unit, Work
 from .worker_comparison import compare_order
-from .worker_messages import Findings, Order
 
 _EACH_THREAD = 4
 _LOOK_S = 1.0

@@ -24,7 +24,7 @@ from ..run.workers import Workers
 from ..store.row_transfer import changed_lines, unpacked
 from ..store.store import RunStore
 from .file_probes import NotSeen, require_seen
-from .worker_messages import Findings, Order
+from .order_and_findings import Findings, Order
 
 _of_thread = threading.local()
 _all: Set[OpenRun] = set()

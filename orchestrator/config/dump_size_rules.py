@@ -7,7 +7,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..filesystem.mounts import free_bytes
+from ..filesystem.free_space import free_bytes
 from ..model.absent_ops import largest_of_one_run
 from ..model.graph import ModelGraph
 from ..model.op_node import OpNode, execution_key

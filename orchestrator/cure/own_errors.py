@@ -16,7 +16,7 @@ from ..operators import Value
 from ..recomputing.output_error import own_error
 from ..recomputing.piece import rounded
 from ..recomputing.recomputed_output import OutputBesideGolden
-from ..tensors.type_rounding import ROUNDING
+from ..tensors.type_precision import ROUNDING
 from .choosing_ops import UNBOUNDED
 
 Array = Any

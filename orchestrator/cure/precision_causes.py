@@ -20,7 +20,7 @@ from ..judging.by_recomputation import RIGHT, WRONG, RecomputationVerdict, exces
 from ..model.op_node import OpNode
 from ..recomputing.recomputed_output import PRODUCT, OutputBesideGolden, Recomputed
 from ..run.tensor_reader import RunReader
-from ..tensors.type_rounding import ROUNDING
+from ..tensors.type_precision import ROUNDING
 from .choosing_ops import UNBOUNDED, ErrorNetwork
 from .own_errors import NARROW, OutputErrors
 

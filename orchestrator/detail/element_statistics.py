@@ -14,7 +14,7 @@ from ..metrics.patterns.element_errors import Errors
 from ..metrics.patterns.squared_error_by_index import SquaredErrorByIndex, reals
 from ..tensors.dtypes import DType
 from ..tensors.golden_order_windows import Window
-from ..tensors.type_rounding import ulp
+from ..tensors.type_precision import ulp
 
 Array = Any
 

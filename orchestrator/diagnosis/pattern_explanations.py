@@ -13,7 +13,7 @@ import numpy as np
 from ..element_types import element_count
 from ..metrics.patterns import AlignedPair, Finding, Walked, find_patterns
 from ..metrics.row import FAIL
-from ..tensors.type_rounding import rounding_of
+from ..tensors.type_precision import rounding_of
 from ..text.wording import percent
 from .explanations import (
     READER,

@@ -8,7 +8,7 @@ from ..judging.by_limits import only_default_limits_missed, subject_of
 from ..judging.by_recomputation import RIGHT, RecomputationVerdict
 from ..judging.limits import Limits
 from ..metrics.row import WORST_SLICE, Row
-from ..tensors.type_rounding import ROUNDING
+from ..tensors.type_precision import ROUNDING
 from ..text.wording import percent
 from .observed_ops import ObservedOp
 from .op_input_states import Inputs

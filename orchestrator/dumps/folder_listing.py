@@ -20,7 +20,7 @@ from ..naming import (
     parse_golden_name,
     read_mapping,
 )
-from ..statistics_dumps.statistics_csv import is_table_of_ops, table_paths
+from ..statistics_dumps.table_of_ops import is_table_of_ops, table_paths
 
 MAX_DEPTH = 100
 GOLDEN_SUFFIXES = (".npy", ".pb", ".quant")

@@ -25,14 +25,14 @@ from ..naming import (
     sanitise_device,
     sanitise_golden,
 )
-from ..statistics_dumps.statistics_csv import is_table_of_ops, table_paths
+from ..statistics_dumps.table_of_ops import is_table_of_ops, table_paths
 from ..tensors.tensor import Tensor
 from ..text.wording import listed, plural
 from .dump_file import DumpFile
 from .dump_tree import tree_of
 from .folder_listing import DumpEntry, FolderListing, GoldenFile, full_name_of, walk
 from .golden_dumps import GoldenDumps, Like
-from .manifest_remarks import MANIFEST_FILE, original_name
+from .manifest_entries import MANIFEST_FILE, original_name
 from .npy import open_npy
 from .place import Place
 from .statistics_dump import StatisticsDump, is_statistics

@@ -15,7 +15,7 @@ from ..dumps.npy import open_npy
 from ..dumps.overflow_records import overflow_records
 from ..errors import FormatError, GoldwatchError, NotComparable, UsageError
 from ..filesystem.safe_reading import open_input, read_input
-from ..model.graph import load_model
+from ..model.read_model import load_model
 from ..naming import MAPPING_FILE, parse_dump_name, read_mapping
 from ..store.opening import STORE_FILE
 from ..store.store import RunStore

@@ -13,7 +13,7 @@ from ..store.json_numbers import plain_number
 from ..tensors.dtypes import Array, DType
 from ..tensors.layout_conversion import original_array
 from ..tensors.tensor import Tensor
-from ..tensors.type_rounding import ROUNDING
+from ..tensors.type_precision import ROUNDING
 
 WINDOW_ELEMENTS = 1 << 18
 FIRST_SHOWN = 8

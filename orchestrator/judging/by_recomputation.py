@@ -13,7 +13,7 @@ from typing import Collection, Dict, Hashable, List, Mapping, NamedTuple, Option
 
 from ..recomputing.output_error import OwnError
 from ..recomputing.recomputed_output import DECISION, MOVE, Recomputed
-from ..tensors.type_rounding import ROUNDING
+from ..tensors.type_precision import ROUNDING
 
 RIGHT, WRONG, UNKNOWN = "right", "wrong", "unknown"
 

@@ -18,7 +18,7 @@ from ..config.finding import ERROR, WARNING, Finding
 from ..dumps.place import is_time
 from ..errors import EnvironmentProblem, InputError, UsageError, require_file
 from ..filesystem.atomic_writing import atomic_text_writer, atomic_writer
-from ..filesystem.mounts import free_bytes
+from ..filesystem.free_space import free_bytes
 from ..filesystem.safe_reading import open_input, read_input
 from ..text.wording import listed, plural
 

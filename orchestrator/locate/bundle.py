@@ -18,7 +18,7 @@ import numpy
 
 from .. import __version__
 from ..filesystem.atomic_writing import atomic_writer
-from ..model.offline_model import OfflineModel
+from ..model.om_interface import OmInterface
 from .narrowing import Narrowed, read_export
 from .search import ACL, DUMP, INPUTS, JSON, OUTPUTS, PAGE, RUN
 
@@ -34,14 +34,14 @@ _MODEL_FILES = (
 )
 
 
-def write_bundle(path: str, cut: Narrowed, offline: OfflineModel, runner: str) -> List[str]:
+def write_bundle(path: str, cut: Narrowed, interface: OmInterface, runner: str) -> List[str]:
     """Write the archive; return the names of what is in it.
 
     Parameters
     ----------
     cut
         The smallest part that fails alone.
-    offline
+    interface
         What the json of the whole model's om says: of it the versions alone are told.
     runner
         What ran it.
@@ -60,7 +60,7 @@ def write_bundle(path: str, cut: Narrowed, offline: OfflineModel, runner: str) -
                 continue
             archive.add(file, os.path.join(_TOP, name), recursive=False, filter=_without_owner)
         for name, text in (
-            ("versions.json", _versions(offline, runner)),
+            ("versions.json", _versions(interface, runner)),
             ("README.txt", _readme(cut, document)),
         ):
             _add(archive, name, text.encode("utf-8"))
@@ -136,23 +136,23 @@ def _without_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     return entry
 
 
-def _versions(offline: OfflineModel, runner: str) -> str:
+def _versions(interface: OmInterface, runner: str) -> str:
     versions: Dict[str, Any] = {
         "goldwatch": __version__,
         "python": platform.python_version(),
         "numpy": numpy.__version__,
         "machine": platform.machine(),
         "runner": runner,
-        "toolkit": toolkit_version(offline),
-        "soc_version": offline.soc_version,
-        **{name: value for name, value in offline.attributes.items() if name != "soc_version"},
+        "toolkit": toolkit_version(interface),
+        "soc_version": interface.soc_version,
+        **{name: value for name, value in interface.attributes.items() if name != "soc_version"},
     }
     return json.dumps(versions, indent=1) + "\n"
 
 
-def toolkit_version(offline: OfflineModel) -> str:
+def toolkit_version(interface: OmInterface) -> str:
     """Return which toolkit made an om, as the path of its atc tells it; empty where it does not."""
-    match = re.search(r"/(?:ascend-toolkit|cann)[/-]([^/\s]+)/", offline.command)
+    match = re.search(r"/(?:ascend-toolkit|cann)[/-]([^/\s]+)/", interface.command)
     return "" if match is None else match.group(1)
 
 

@@ -80,16 +80,16 @@ class Curing:
         options: Sequence[str],
     ) -> None:
         plan = search.plan
-        assert plan.original is not None and plan.offline is not None and plan.atc is not None
+        assert plan.original is not None and plan.interface is not None and plan.atc is not None
         self._atc: Atc = plan.atc
-        self._original, self._offline = plan.original, plan.offline
+        self._original, self._interface = plan.original, plan.interface
         self._search, self._result = search, result
         self._mode, self._budget, self._options = mode, budget, list(options)
 
     def rounds(self) -> List[Round]:
         """Run all rounds; return them in order."""
         rounds: List[Round] = []
-        folder, om_json, before = self._result.folder, self._offline.path, ""
+        folder, om_json, before = self._result.folder, self._interface.path, ""
         for number in range(1, MOST_ROUNDS + 1):
             out = os.path.join(self._result.folder, "cure", str(number))
             document = self._chosen(number, out, folder, om_json)
@@ -211,7 +211,7 @@ class Curing:
         options["model"] = self._original.path
         if self._original.weights is not None:
             options["weight"] = self._original.weights
-        options.setdefault("soc_version", self._offline.soc_version)
+        options.setdefault("soc_version", self._interface.soc_version)
 
         def converts(began: bool) -> int:
             made = self._atc.convert(options, om)

@@ -8,7 +8,7 @@ from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..element_types import BY_NAME, element_count
 from ..errors import InputError, UsageError
-from ..model.offline_model import OmInput
+from ..model.om_interface import OmInput
 from ..naming import nearest_names, printable
 from ..operators.aipp import Preprocessing
 from ..text.wording import listed

@@ -105,10 +105,10 @@ class Narrowing:
 
     def __init__(self, search: Search, result: CaseResult, options: Sequence[str]) -> None:
         plan = search.plan
-        assert plan.original is not None and plan.offline is not None and plan.atc is not None
+        assert plan.original is not None and plan.interface is not None and plan.atc is not None
         self._atc: Atc = plan.atc
         self._search, self._result, self._options = search, result, list(options)
-        self._original, self._offline = plan.original, plan.offline
+        self._original, self._interface = plan.original, plan.interface
         self._folder = os.path.join(result.folder, "narrow")
 
     def cuts(self) -> List[Narrowed]:
@@ -141,7 +141,7 @@ class Narrowing:
                 os.path.join(previous.located, RUN),
             ]
         command += ["--weights", self._original.weights] if self._original.weights else []
-        command += ["--om", self._offline.path, "--dump", os.path.join(self._result.folder, DUMP)]
+        command += ["--om", self._interface.path, "--dump", os.path.join(self._result.folder, DUMP)]
         command += ["--golden", self._search.golden(self._result.case), "-o", out]
 
         def does(began: bool) -> int:
@@ -215,15 +215,15 @@ class Narrowing:
         self, number: int, export: str, om: str, model: str, document: Mapping[str, Any]
     ) -> Dict[str, str]:
         """Convert the model of an export into an om; return the options of atc."""
-        taken_over, warnings = conversion_options(self._offline.options)
+        taken_over, warnings = conversion_options(self._interface.options)
         for text in warnings if number == 1 else ():
             self._search.say(text)
         options = self._conversion(document, export)
         options.update({name: value for name, value in taken_over.items() if name not in options})
-        options["soc_version"] = self._offline.soc_version
+        options["soc_version"] = self._interface.soc_version
 
         def converts(began: bool) -> int:
-            if not self._offline.soc_version:
+            if not self._interface.soc_version:
                 raise InputError(
                     "the om's json does not tell for which chip it was made (soc_version)"
                 )

@@ -19,7 +19,7 @@ from ..netfiles.onnx_model import OnnxModel
 from ..netfiles.onnx_types import type_name
 from ..netfiles.protobuf_file import WireFile
 from ..protowire import BYTES, VARINT
-from ..submodel.weights_check import find_weights
+from ..submodel.caffemodel_check import find_weights
 
 CAFFE, ONNX, TENSORFLOW, SAVED_MODEL, OM = "caffe", "onnx", "tf", "saved-model", "om"
 _NAMES = {

@@ -22,22 +22,23 @@ from typing import (
 
 from ..adapters.caffe.choose_backend import ModulePaths, choose_backend
 from ..adapters.framework_python import resolve_python, runs
-from ..adapters.manifest import golden_files
+from ..adapters.golden_folder import golden_files
 from ..adapters.pythons import in_environments, on_path
 from ..adapters.tensorflow.pythons import find_tensorflow_python
 from ..config.dump_size_rules import acl_size
 from ..config.models import Models
 from ..config.path_rules import forbidden_characters
 from ..errors import GoldwatchError, InputError, MissingPath, UsageError
-from ..filesystem.mounts import free_bytes, nearest_folder
+from ..filesystem.free_space import free_bytes, nearest_folder
 from ..kinds import kind as kinds
 from ..kinds.files import kind_of_file
 from ..launch.atc import Atc, find_atc, toolkit_problem
 from ..launch.runners import PROGRAM, Runner, find_runners, program
 from ..launch.user_commands import require_program
 from ..model.atc_options import SHAPE
-from ..model.graph import ModelGraph, load_model
-from ..model.offline_model import OfflineModel, read_offline_model
+from ..model.graph import ModelGraph
+from ..model.om_interface import OmInterface, read_om_interface
+from ..model.read_model import load_model
 from ..naming import printable
 from ..processes.pool import default_jobs
 from ..submodel.device_ops import computing_ops, held_nodes
@@ -157,7 +158,7 @@ class Plan:
         None where there is none, or none is needed.
     made_json
         Whether atc makes the om's json, and nobody gave it.
-    offline, golden_om
+    interface, golden_om
         What the json of the om says; of a second om the same of it.
     golden_python
         The Python that has the framework, where another than the running one.
@@ -169,8 +170,8 @@ class Plan:
     original: Optional[OriginalModel] = None
     atc: Optional[Atc] = None
     made_json: bool = False
-    offline: Optional[OfflineModel] = None
-    golden_om: Optional[OfflineModel] = None
+    interface: Optional[OmInterface] = None
+    golden_om: Optional[OmInterface] = None
     runner: Optional[Runner] = None
     golden_python: Optional[str] = None
     framework: str = ""
@@ -188,11 +189,13 @@ class Plan:
             lines.append("model    %s (%s)" % (request.model, self.original.framework))
         if self.framework:
             lines.append("golden   %s" % self.framework)
-        if self.offline is not None:
-            chip = ", made for %s" % self.offline.soc_version if self.offline.soc_version else ""
+        if self.interface is not None:
+            chip = (
+                ", made for %s" % self.interface.soc_version if self.interface.soc_version else ""
+            )
             made = " by %s" % self.atc.path if self.atc is not None and self.made_json else ""
             lines.append(
-                "om       %s%s; its json: %s%s" % (request.om, chip, self.offline.path, made)
+                "om       %s%s; its json: %s%s" % (request.om, chip, self.interface.path, made)
             )
         if self.runner is not None:
             shown = (
@@ -254,9 +257,9 @@ def make_plan(request: Request, make_json: Make) -> Plan:
         raise UsageError("--runner and a program behind -- exclude each other")
     plan.original = _tried(plan, lambda: read_original(request.model, request.weights))
     plan.runner = _runner(plan)
-    plan.offline = _offline(plan, request.om, request.om_json, "model", "OM", make_json)
+    plan.interface = _interface(plan, request.om, request.om_json, "model", "OM", make_json)
     if plan.original is not None and plan.original.kind == OM:
-        plan.golden_om = _offline(plan, request.model, None, "golden_model", "MODEL", make_json)
+        plan.golden_om = _interface(plan, request.model, None, "golden_model", "MODEL", make_json)
         plan.framework = "the second om on the same device"
         if plan.golden_om is not None:
             inputs = tuple(
@@ -275,13 +278,13 @@ def make_plan(request: Request, make_json: Make) -> Plan:
     if request.converting:
         _check_converting(plan, listed(request.converting, 2, " and "))
     if (
-        plan.offline is not None
+        plan.interface is not None
         and plan.original is not None
         and (plan.original.kind != OM or plan.golden_om is not None)
     ):
-        graph = load_model(plan.offline.path)
+        graph = load_model(plan.interface.path)
         _check_kinship(plan, plan.original, graph)
-        _find_cases(plan, plan.original, plan.offline, files, combinations)
+        _find_cases(plan, plan.original, plan.interface, files, combinations)
         _estimate(plan, graph)
     return plan
 
@@ -376,7 +379,7 @@ def _check_converting(plan: Plan, options: str) -> None:
             )
         )
         plan.problems.append(Problem(reason, "give the original model"))
-    elif plan.atc is None and plan.offline is not None:
+    elif plan.atc is None and plan.interface is not None:
         plan.atc = find_atc(named=plan.request.atc)
         if plan.atc is None:
             plan.problems.append(
@@ -431,9 +434,9 @@ def _runner(plan: Plan) -> Optional[Runner]:
     return runner
 
 
-def _offline(
+def _interface(
     plan: Plan, om: str, json_path: Optional[str], name: str, what: str, make_json: Make
-) -> Optional[OfflineModel]:
+) -> Optional[OmInterface]:
     """Return what the json of an om says; it is made with atc where it is not given."""
     request = plan.request
     if not os.path.isfile(om):
@@ -468,7 +471,7 @@ def _offline(
             return None  # That is a problem already: atc need not run for nothing.
         path = _tried(plan, lambda: make_json(name, om, found_atc))
     at = path
-    return None if at is None else _tried(plan, lambda: read_offline_model(at))
+    return None if at is None else _tried(plan, lambda: read_om_interface(at))
 
 
 def _no_atc() -> NoReturn:
@@ -516,12 +519,12 @@ def _find_framework(plan: Plan, original: OriginalModel) -> None:
 def _find_cases(
     plan: Plan,
     original: OriginalModel,
-    offline: OfflineModel,
+    interface: OmInterface,
     files: Mapping[str, str],
     combinations: Sequence[Shapes],
 ) -> None:
     """Find the runs: the requested ones, each gear of a dynamic om, or the only one."""
-    chosen = _chosen_shapes(plan, offline, combinations)
+    chosen = _chosen_shapes(plan, interface, combinations)
     if plan.request.golden is not None:
         missing = [each.name for each in original.inputs if each.name not in files]
         if missing or len(chosen) > 1:
@@ -534,7 +537,7 @@ def _find_cases(
             )
     names = [folder_name(shapes) for shapes in chosen]
     for number, shapes in enumerate(chosen or [{}]):
-        paired = pair_inputs(original, offline.inputs, files, shapes)
+        paired = pair_inputs(original, interface.inputs, files, shapes)
         name = names[number] if len(chosen) > 1 else ""
         if name and names.index(name) != number:
             name = "%s_%d" % (name, number)
@@ -548,9 +551,9 @@ def _find_cases(
 
 
 def _chosen_shapes(
-    plan: Plan, offline: OfflineModel, combinations: Sequence[Shapes]
+    plan: Plan, interface: OmInterface, combinations: Sequence[Shapes]
 ) -> List[Shapes]:
-    dynamic = offline.dynamic
+    dynamic = interface.dynamic
     chosen: List[Shapes] = list(combinations)
     if dynamic is not None and not chosen and dynamic.kind != SHAPE:
         chosen = [

@@ -11,10 +11,10 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set
 
-from ..adapters.manifest import sha256_of_file
 from ..errors import FormatError, GoldwatchError, UsageError
 from ..filesystem.atomic_writing import atomic_text_writer
 from ..filesystem.safe_reading import read_input
+from ..filesystem.sha256 import sha256_of_file
 from ..text.wording import listed
 
 STATE_FILE = "locate.json"

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
-from ..adapters.manifest import golden_files
+from ..adapters.golden_folder import golden_files
 from ..diagnosis.explanations import OTHER_INPUT
 from ..diagnosis.suspects import LOW, Suspect
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, GoldwatchError
@@ -14,8 +14,8 @@ from ..launch.program import LOG_FILE
 from ..launch.runner_failures import Failure, failure_of
 from ..launch.runners import PROGRAM, Run
 from ..launch.user_commands import run_to_the_end
-from ..model.graph import load_model
-from ..model.offline_model import OfflineModel
+from ..model.om_interface import OmInterface
+from ..model.read_model import load_model
 from ..run.final_outputs import holds_outputs
 from ..run.result import RunResult, stored_result
 from .input_pairs import InputPair
@@ -172,9 +172,9 @@ class Search:
     notes: List[str] = field(default_factory=list)
 
     @property
-    def _offline(self) -> OfflineModel:
-        assert self.plan.offline is not None
-        return self.plan.offline
+    def _interface(self) -> OmInterface:
+        assert self.plan.interface is not None
+        return self.plan.interface
 
     def folder(self, case: OmRun) -> str:
         """Return a case's folder."""
@@ -333,7 +333,7 @@ class Search:
         )
 
     def _configuration(self, case: OmRun) -> Step:
-        return self._acl(case, "configuration", self._offline, DUMP, ACL)
+        return self._acl(case, "configuration", self._interface, DUMP, ACL)
 
     def _golden_configuration(self, case: OmRun) -> Step:
         assert self.plan.golden_om is not None
@@ -345,7 +345,7 @@ class Search:
             os.path.join("golden_run", ACL),
         )
 
-    def _acl(self, case: OmRun, name: str, offline: OfflineModel, dump: str, file: str) -> Step:
+    def _acl(self, case: OmRun, name: str, interface: OmInterface, dump: str, file: str) -> Step:
         """Return the step that writes an acl.json for all graphs of an om."""
         path, dumps = (
             os.path.join(self.folder(case), file),
@@ -358,13 +358,13 @@ class Search:
             "--dump-path",
             dumps,
             "--om",
-            offline.path,
+            interface.path,
             "--mode",
             "all",
             "-o",
             path,
         ]
-        graph = load_model(offline.path)
+        graph = load_model(interface.path)
         if len(graph.graph_names) > 1:
             names = dict.fromkeys([graph.name, *graph.graph_names])
             command[3:3] = [word for each in names if each for word in ("--model", each)]
@@ -379,14 +379,14 @@ class Search:
             does,
             command,
             {"mode": "all"},
-            {"the om's json": offline.path},
+            {"the om's json": interface.path},
             [path],
         )
 
     def _runner_words(
         self,
         case: OmRun,
-        offline: OfflineModel,
+        interface: OmInterface,
         om: str,
         pairs: Sequence[InputPair],
         inputs: str,
@@ -402,8 +402,8 @@ class Search:
         shapes = {pair.om.name: pair.om_shape for pair in pairs}
         run = Run(
             os.path.abspath(om), files, os.path.abspath(output), os.path.abspath(acl),
-            plan.request.device, offline.dynamic, shapes,
-            self._output_bytes(case, offline),
+            plan.request.device, interface.dynamic, shapes,
+            self._output_bytes(case, interface),
         )  # fmt: skip
         command = plan.runner.command(run)
         words = list(command.argv)
@@ -413,15 +413,15 @@ class Search:
             words = ["sh", "-c", 'cd "$0" && exec "$@"', os.path.abspath(command.cwd), *words]
         return words
 
-    def _output_bytes(self, case: OmRun, offline: OfflineModel) -> List[int]:
+    def _output_bytes(self, case: OmRun, interface: OmInterface) -> List[int]:
         """Return how large the outputs may be at most: as the largest golden tensor; nothing as
         long as there are none.
         """
         golden = self.golden(case)
-        if offline.dynamic is None or not os.path.isdir(golden):
+        if interface.dynamic is None or not os.path.isdir(golden):
             return []
         sizes = [os.path.getsize(os.path.join(golden, name)) for name in golden_files(golden)]
-        return [max([_LEAST_OUTPUT_BYTES, *sizes])] * offline.outputs if sizes else []
+        return [max([_LEAST_OUTPUT_BYTES, *sizes])] * interface.outputs if sizes else []
 
     def _run(self, case: OmRun) -> Step:
         plan, folder = self.plan, self.folder(case)
@@ -435,7 +435,7 @@ class Search:
 
         inputs = input_files(case.pairs, os.path.join(folder, INPUTS))
         files = {"input %s" % each.name: each.device for each in inputs}
-        files.update({"the om": plan.request.om, "the om's json": self._offline.path})
+        files.update({"the om": plan.request.om, "the om's json": self._interface.path})
         files.update(self._golden_file(case))
         template = (
             list(plan.runner.words)
@@ -473,11 +473,13 @@ class Search:
             The folder of the om's outputs.
         """
         plan, folder = self.plan, self.folder(case)
-        acl, offline = os.path.join(folder, ACL), self._offline
+        acl, interface = os.path.join(folder, ACL), self._interface
         inputs = os.path.join(folder, INPUTS)
-        words = self._runner_words(case, offline, plan.request.om, case.pairs, inputs, acl, outputs)
+        words = self._runner_words(
+            case, interface, plan.request.om, case.pairs, inputs, acl, outputs
+        )
         command = ["goldwatch", "run", "--acl", acl]
-        command += ["--golden", self.golden(case), "-f", offline.path]
+        command += ["--golden", self.golden(case), "-f", interface.path]
         if plan.golden_om is not None:
             # Ops that do nothing are dumped by neither: what reads them has no golden data.
             command += ["--unfused-om", plan.golden_om.path, "--allow-missing"]
@@ -520,7 +522,7 @@ class Search:
             outputs,
             self.golden(case),
             "-f",
-            self._offline.path,
+            self._interface.path,
             "-o",
             out,
             "--table",

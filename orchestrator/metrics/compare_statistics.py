@@ -23,7 +23,7 @@ from ..statistics_dumps.tensor_statistics import (
 )
 from ..tensors.geometry import Geometry
 from ..tensors.tensor import Tensor
-from ..tensors.type_rounding import rounding_of
+from ..tensors.type_precision import rounding_of
 from .overwriting_and_cancellation import CANCELS, may_cancel
 from .pair_alignment import geometry_of
 from .pair_task import PairTask, Settings

@@ -6,7 +6,7 @@ from typing import List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
-from ..tensors.type_rounding import ulp
+from ..tensors.type_precision import ulp
 from .slice_squares import Where
 
 Number = Union[int, float]

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..errors import FormatError, GoldwatchError, NotComparable
 from ..tensors.tensor import PIECE_BYTES, ByteSource, HeldBytes, Tensor
-from ..tensors.type_rounding import rounding_of
+from ..tensors.type_precision import rounding_of
 from .pair_sums import PairSums
 
 if TYPE_CHECKING:

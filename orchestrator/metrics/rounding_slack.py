@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import Dict, NamedTuple
 
-from ..tensors.type_rounding import rounding_of
+from ..tensors.type_precision import rounding_of
 from .pair_sums import PairSums
 
 _NEXT_TO_NOTHING = 1e-3

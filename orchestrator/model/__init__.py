@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from ..lazy_imports import imported_when_used
 
 if TYPE_CHECKING:
-    from .graph import ModelGraph, computational_graphs, load_model
+    from .graph import ModelGraph, computational_graphs
     from .graphs_of_run import ModelGraphs, load_models
     from .never_dumped import never_dumps, no_dump_reason
     from .op_groups import Group
     from .op_node import OpNode, TensorDesc, execution_key
     from .pairing import Pairing
+    from .read_model import load_model
     from .row_plan import DumpedOp, RowPlan
 
 __all__ = [
@@ -35,7 +36,8 @@ __all__ = [
 if not TYPE_CHECKING:
     __getattr__ = imported_when_used(
         __name__,
-        graph=("ModelGraph", "computational_graphs", "load_model"),
+        graph=("ModelGraph", "computational_graphs"),
+        read_model=("load_model",),
         graphs_of_run=("ModelGraphs", "load_models"),
         op_groups=("Group",),
         never_dumped=("never_dumps", "no_dump_reason"),

@@ -18,7 +18,7 @@ from .graph import ModelGraph
 from .never_dumped import FIXED_TYPES, INPUT_TYPES
 from .op_groups import FOLLOWING_TYPES, Groups, groups_of
 from .op_node import OpNode, TensorDesc, desc_at
-from .quantised import is_quant, quantised_stretch
+from .quantised_parts import is_quant, quantised_stretch
 from .row_plan import EXPECTED_ABSENT, INPUT, NOT_COMPARED, PAIR, Counterpart
 
 HasGolden = Callable[[str, int], bool]

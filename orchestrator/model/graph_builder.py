@@ -11,9 +11,9 @@ from sys import intern
 from typing import Any, Dict, List, Match, Optional, Tuple
 
 from ..errors import FormatError
-from .fx_names import fx_origin, with_fx_names
 from .omjson import json_type
 from .op_node import QUANT_TYPE, OpNode, TensorDesc
+from .torchair_graph import fx_origin, with_fx_names
 
 _MAX_NOTES = 100
 _MAX_PARTS = 2000000

@@ -11,8 +11,9 @@ from ..errors import InputError
 from ..filesystem.safe_reading import AnyPath, path_text
 from ..naming import graph_of_run, run_name, sanitise_device
 from ..text.wording import listed
-from .fx_names import GRAPH_FILES
-from .graph import ModelGraph, load_model
+from .graph import ModelGraph
+from .read_model import load_model
+from .torchair_graph import GRAPH_FILES
 
 MODEL_FILES = ("*.json", "ge_proto_*_Build.txt", *GRAPH_FILES)
 """Patterns of the files of a folder that may be models."""

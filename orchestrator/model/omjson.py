@@ -48,7 +48,7 @@ DESC_ATTRS = frozenset(
 """Attributes of ``input_desc`` and ``output_desc`` that a graph needs."""
 
 MODEL_ATTRS = frozenset(["atc_cmdline", "soc_version", "atc_version", "opp_version"])
-"""Attributes of the whole model that a graph or :mod:`.offline_model` needs."""
+"""Attributes of the whole model that a graph or :mod:`.om_interface` needs."""
 
 AIPP_ATTRS = frozenset(
     [

@@ -7,8 +7,8 @@ from typing import Any, Dict, List
 
 from ..errors import GoldwatchError
 from ..filesystem.safe_reading import open_input
-from .graph import read_tree
 from .omjson import parse_json
+from .read_model import read_tree
 
 Attributes = Dict[str, Any]
 

@@ -19,7 +19,7 @@ from .graph import ModelGraph
 from .never_dumped import never_dumps, no_dump_reason
 from .op_groups import FOLLOWING_TYPES, Group, ground_truth, groups_of
 from .op_node import OpNode, TensorDesc, desc_at, execution_key
-from .quantised import is_dequant, is_quant
+from .quantised_parts import is_dequant, is_quant
 from .row_plan import (
     DEQUANTISED,
     EXPECTED_ABSENT,

@@ -16,7 +16,8 @@ from ..netfiles.parameters_in_words import (
     onnx_parameters,
 )
 from ..submodel.caffe_original import CaffeOriginal
-from ..submodel.cut_definition import Shape, Value
+from ..submodel.cut_definition import Shape
+from ..submodel.node_graph import Value
 from ..submodel.onnx_original import OnnxOriginal
 from ..submodel.read_original import MODEL_INPUTS, Original
 from ..submodel.tf_original import TfOriginal

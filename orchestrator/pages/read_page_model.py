@@ -12,8 +12,8 @@ from ..errors import FormatError
 from ..filesystem.safe_reading import AnyPath, path_text
 from ..kinds import kind as kinds
 from ..kinds.files import kind_of_file
-from ..model.graph import load_with_parameters
 from ..model.never_dumped import no_dump_reason
+from ..model.read_model import load_with_parameters
 from ..store.stored_networks import network_document
 from ..submodel.read_original import Original, read_original
 from ..text.wording import listed

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..operators import ASCEND, ONNX, Arithmetic, Node, Value, compute, find
 from ..operators.value_with_error import joined_errors
-from ..tensors.type_rounding import rounding_of
+from ..tensors.type_precision import rounding_of
 from .recomputed_output import MOVE, PRODUCT, SUM, VECTOR
 from .repeated_decisions import broadcast_size
 

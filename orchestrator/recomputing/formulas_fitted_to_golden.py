@@ -14,7 +14,7 @@ import numpy as np
 from ..metrics.patterns import AlignedPair
 from ..operators import ASCEND, Arithmetic, CannotCompute, Node, Value, compute, find
 from ..operators.value_with_error import joined_errors
-from ..tensors.type_rounding import rounding_of
+from ..tensors.type_precision import rounding_of
 from .formulas_by_type import Formula, formulas, is_elementwise, kind_of_type
 from .output_error import OwnError, decided_error, own_error
 from .recomputed_output import DECISION, MOVE

@@ -7,8 +7,9 @@ import os
 from typing import Iterable, List, Sequence, Set
 
 from ..errors import InputError
-from ..submodel.cut_definition import Cut, reached
+from ..submodel.cut_definition import Cut
 from ..submodel.device_ops import KEEPING
+from ..submodel.node_graph import reached
 from ..submodel.onnx_original import OnnxOriginal
 from ..submodel.read_original import Output, outputs_in, read_original
 

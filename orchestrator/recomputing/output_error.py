@@ -13,7 +13,7 @@ import numpy as np
 from ..element_types import element_count
 from ..metrics.differing_masks import masked_apart
 from ..operators import Value
-from ..tensors.type_rounding import ROUNDING, ulp
+from ..tensors.type_precision import ROUNDING, ulp
 
 Array = Any
 

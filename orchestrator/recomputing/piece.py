@@ -12,7 +12,7 @@ from .. import operators
 from ..operators import Arithmetic, CannotCompute, Node, Value
 from ..operators.splittable_axes import Parts, Window
 from ..submodel.cut_definition import Cut
-from ..tensors.type_rounding import ROUNDING, ulp
+from ..tensors.type_precision import ROUNDING, ulp
 from .original_cuts import NotComputable
 from .original_nodes import Array, Call, Nodes
 

@@ -19,9 +19,9 @@ from ..model.row_plan import RowPlan
 from ..netfiles.onnx_ranks import fitted_to_dims
 from ..operators import Arithmetic, CannotCompute, Value
 from ..submodel.caffe_original import CaffeOriginal
+from ..submodel.caffemodel_check import find_weights
 from ..submodel.cut_definition import CutInput
 from ..submodel.onnx_original import OnnxOriginal
-from ..submodel.weights_check import find_weights
 from ..tensors.tensor import Tensor
 from .arithmetic_bounds import LOOSE, TIGHT
 from .caffe_nodes import CaffeNodes

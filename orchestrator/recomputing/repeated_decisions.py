@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence, Tu
 import numpy as np
 
 from ..operators.ordering import repeated
-from ..tensors.type_rounding import shortened, ulp
+from ..tensors.type_precision import shortened, ulp
 from .output_error import OwnError, decided_error
 
 if TYPE_CHECKING:

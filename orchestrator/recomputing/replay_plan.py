@@ -23,7 +23,7 @@ from ..model.never_dumped import CONSTANT_TYPES
 from ..model.op_groups import FOLLOWING_TYPES, groups_of
 from ..model.op_node import OpNode
 from ..model.pairing import Pairing
-from ..model.quantised import is_dequant, is_quant, quantised_stretch
+from ..model.quantised_parts import is_dequant, is_quant, quantised_stretch
 from ..model.row_plan import INPUT, OMITTED, OP, PAIR, RowPlan
 from ..naming import nearest_names
 from ..submodel.cut_definition import Cut

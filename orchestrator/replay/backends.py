@@ -12,7 +12,7 @@ from ..adapters.tensorflow.replay import TensorflowReplay
 from ..errors import InputError, UsageError
 from ..naming import printable
 from ..recomputing.original_cuts import Original
-from ..submodel.weights_check import find_weights
+from ..submodel.caffemodel_check import find_weights
 from .options import AUTO, ReplayOptions
 
 Runner = Union[CaffeReplay, OnnxReplay, TensorflowReplay]

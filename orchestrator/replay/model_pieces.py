@@ -9,13 +9,13 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 
-from ..adapters.manifest import require_space
 from ..adapters.replaying.run import Piece
 from ..dumps.any_dump import AnyDump
 from ..dumps.dump_file import TensorInfo
 from ..dumps.golden_set import GoldenEntry
 from ..errors import GoldwatchError, NotComparable
 from ..filesystem.atomic_writing import create_new
+from ..filesystem.free_space import require_space
 from ..metrics.compare_pair import refuse
 from ..metrics.overwriting_and_cancellation import beside_of
 from ..metrics.pair_task import PairTask

@@ -12,7 +12,7 @@ from ..metrics.row import DIFFERENT, WORST_SLICE
 from ..model.graph import ModelGraph
 from ..model.never_dumped import CONSTANT_TYPES
 from ..model.op_node import OpNode, TensorDesc, desc_at
-from ..tensors.type_rounding import shortened
+from ..tensors.type_precision import shortened
 
 DISTANCE = "RelativeEuclideanDistance"
 

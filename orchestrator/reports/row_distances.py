@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from typing import Any, Dict, Mapping, Optional, Tuple
 
-from ..tensors.type_rounding import rounding_of
+from ..tensors.type_precision import rounding_of
 
 COSINE = "CosineSimilarity"
 COSINE_DISTANCE = "1 - CosineSimilarity"

@@ -16,9 +16,9 @@ from ..metrics.bitwise import DECIDED_BY, EXACT_METRICS
 from ..metrics.class_and_box_agreement import AGREEMENT_METRICS, Agreement, parse_boxes
 from ..metrics.pair_task import Settings
 from ..metrics.row import MEASURES, METRICS
-from ..model.graph import load_model
 from ..model.graphs_of_run import ModelGraphs, load_models, model_files
 from ..model.names_by_second_model import onto_unfused, through_quantisation
+from ..model.read_model import load_model
 from ..reports.csv_cells import Columns
 from ..statistics_dumps.tensor_statistics import MEASURES as STATISTICS
 from .user_code_folder import UserCode, find_user_code

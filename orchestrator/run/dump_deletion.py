@@ -8,7 +8,7 @@ import time
 from collections import deque
 from typing import Callable, Deque, List, Optional, Set, Tuple
 
-from ..filesystem.mounts import free_bytes
+from ..filesystem.free_space import free_bytes
 from ..metrics.row import EXPECTED_ABSENT, FAIL, PASS
 from .engine import Engine
 from .file_signature import DELETED_PREFIX, Signature, look_at

@@ -12,7 +12,7 @@ from ..dumps.completeness import NO_LAW, probe
 from ..dumps.dump_header import COMPLETE
 from ..dumps.fx_dump_folders import FxFolders
 from ..dumps.golden_set import GoldenSet
-from ..dumps.manifest_remarks import MANIFEST_FILE
+from ..dumps.manifest_entries import MANIFEST_FILE
 from ..dumps.place import Place, is_number
 from ..errors import GoldwatchError
 from ..naming import (
@@ -24,7 +24,7 @@ from ..naming import (
     parse_fx_name,
     parse_golden_name,
 )
-from ..statistics_dumps.statistics_csv import is_table_of_ops
+from ..statistics_dumps.table_of_ops import is_table_of_ops
 from ..store.store import RunStore
 from .comparison_options import EACH, ONE
 from .file_signature import Signature, look_at

@@ -11,7 +11,7 @@ from ..dumps.dump_file import DumpFile, TensorInfo
 from ..dumps.dump_header import COMPLETE, size_error
 from ..dumps.folder_listing import DumpEntry
 from ..dumps.golden_set import GoldenEntry, GoldenSet
-from ..dumps.manifest_remarks import original_name, unfit_golden
+from ..dumps.manifest_entries import original_name, unfit_golden
 from ..dumps.place import Place
 from ..dumps.slices import JoinedDump
 from ..dumps.statistics_dump import StatisticsDump

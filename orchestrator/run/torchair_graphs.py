@@ -12,10 +12,10 @@ from ..dumps.dump_tree import DumpTree
 from ..dumps.folder_listing import DumpEntry
 from ..dumps.golden_set import GoldenSet
 from ..errors import GoldwatchError
-from ..model.fx_names import GRAPH_FILES
 from ..model.graph import ModelGraph
 from ..model.graphs_of_run import ModelGraphs
 from ..model.torchair_fused_ops import with_fused_ops
+from ..model.torchair_graph import GRAPH_FILES
 from ..naming import sanitise_golden
 
 _RANK = re.compile(r"worldsize[0-9]+_global_rank[0-9]+\Z")

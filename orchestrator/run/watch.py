@@ -35,7 +35,7 @@ from ..kinds.wrong_kind_advice import exchanged, watched_without_dumps, without_
 from ..metrics.row import FAIL, Row
 from ..model.row_plan import OUTPUT
 from ..processes.user_code import user_code_pids
-from ..statistics_dumps.statistics_csv import is_statistics_file
+from ..statistics_dumps.table_of_ops import is_statistics_file
 from ..store.facts_and_events import PROVISIONAL
 from ..store.row_schema import to_sql_text
 from ..system.proc_files import Process

@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import FormatError, NotComparable
 from ..tensors.dtypes import Array, require_decodable
 from ..tensors.tensor import Tensor
-from ..tensors.type_rounding import ROUNDING, rounding_of
+from ..tensors.type_precision import ROUNDING, rounding_of
 from .statistics_csv import Statistics
 
 LEAST, MEAN, NORM, RANGE, NOT_FINITE = (

@@ -11,7 +11,8 @@ import sqlite3
 from typing import Iterator, Optional
 
 from ..errors import DiskFull, EnvironmentProblem, GoldwatchError
-from ..filesystem.mounts import NETWORK_FILE_SYSTEMS, file_system, is_full
+from ..filesystem.free_space import is_full
+from ..filesystem.mounts import NETWORK_FILE_SYSTEMS, file_system
 from .integrity import DamagedStore
 
 BUSY_TIMEOUT_S = 30.0

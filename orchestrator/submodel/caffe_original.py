@@ -19,15 +19,14 @@ from ..netfiles.prototxt_edits import Document
 from .cut_definition import (
     Cut,
     CutInput,
-    Graph,
     NamedNodes,
     Shape,
-    Value,
     numbers_of,
     outputs_of,
     quantised,
     refuse_quantised,
 )
+from .node_graph import NodeGraph, Value
 
 
 class CaffeOriginal(NamedNodes):
@@ -73,7 +72,7 @@ class CaffeOriginal(NamedNodes):
         self.names = [layer.name for layer in self.net.layers]
         self.types = [layer.type for layer in self.net.layers]
         self.tensors = [[top.text for top in layer.tops] for layer in self.net.layers]
-        self.graph = Graph([origins for origins, _ in self.net.graph()])
+        self.graph = NodeGraph([origins for origins, _ in self.net.graph()])
         self.quantised = quantised(self.graph, self.types)
         self.input_fields = list(self.net.inputs)
         self.inner: Dict[str, str] = {}
@@ -124,7 +123,7 @@ class CaffeOriginal(NamedNodes):
         Parameters
         ----------
         chosen
-            Numbers of layers; :meth:`goldwatch.submodel.cut_definition.Graph.between` gives those
+            Numbers of layers; :meth:`goldwatch.submodel.node_graph.NodeGraph.between` gives those
             from a start to an end.
         starts
             The inputs that these layers read are of kind ``start``.

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Callable, Collection, Dict, Iterable, List, Optional, Sequence, Set, Tuple
+from typing import Collection, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 from ..errors import InputError
 from ..naming import printable
-
-Value = Tuple[int, int]
-"""A value of the original graph: the number of the node that makes it, and which of its outputs it
-is; ``(-1, k)`` is a Caffe net's ``input`` field number ``k``.
-"""
+from .node_graph import NodeGraph, Value, reached
 
 Shape = Tuple[int, ...]
 
@@ -114,88 +110,12 @@ class Cut:
     dropped_colocations: Tuple[Tuple[str, str], ...] = ()
 
 
-class Graph:
-    """The data edges of a model. No method recurses, so chains may have any length.
-
-    Parameters
-    ----------
-    sources
-        For each node, in the file's order, the value that each of its inputs reads.
-
-    Attributes
-    ----------
-    readers
-        For each node ``(reader, which input, which output)`` of all who read from it.
-    reading
-        For each value ``(reader, which input)`` of all who read it.
-    """
-
-    def __init__(self, sources: Sequence[Sequence[Value]]) -> None:
-        self.sources = [list(values) for values in sources]
-        self.readers: List[List[Tuple[int, int, int]]] = [[] for _ in self.sources]
-        self.reading: Dict[Value, List[Tuple[int, int]]] = {}
-        for number, values in enumerate(self.sources):
-            for place, (producer, index) in enumerate(values):
-                self.reading.setdefault((producer, index), []).append((number, place))
-                if producer >= 0:
-                    self.readers[producer].append((number, place, index))
-
-    def descendants(self, starts: Iterable[int]) -> Set[int]:
-        """Return the nodes that data of ``starts`` reaches, and ``starts``."""
-        return reached(starts, lambda number: (reader for reader, _, _ in self.readers[number]))
-
-    def ancestors(self, ends: Iterable[int]) -> Set[int]:
-        """Return the nodes whose data reaches ``ends``, and ``ends``."""
-        return reached(
-            ends, lambda number: (producer for producer, _ in self.sources[number] if producer >= 0)
-        )
-
-    def between(self, starts: Iterable[int], ends: Iterable[int]) -> Set[int]:
-        """Return the nodes on any path from a start to an end, both included."""
-        return self.descendants(starts) & self.ancestors(ends)
-
-    def order(self) -> List[int]:
-        """Return the nodes in topological order; nodes in a cycle come last, in the file's
-        order."""
-        waits = [
-            len({producer for producer, _ in values if producer >= 0}) for values in self.sources
-        ]
-        order = [number for number, count in enumerate(waits) if not count]
-        ordered = set(order)
-        for number in order:
-            for reader in sorted({reader for reader, _, _ in self.readers[number]}):
-                waits[reader] -= 1
-                if not waits[reader]:
-                    ordered.add(reader)
-                    order.append(reader)
-        return order + [number for number in range(len(waits)) if number not in ordered]
-
-    def hull(self, nodes: Iterable[int]) -> Set[int]:
-        """Return ``nodes`` and all nodes on paths between them."""
-        nodes = set(nodes)
-        return self.between(nodes, nodes)
-
-
-def reached(begin: Iterable[int], following: Callable[[int], Iterable[int]]) -> Set[int]:
-    """Return the nodes of ``begin`` and all that are reached from them, by what follows each
-    node.
-    """
-    reached_nodes = set(begin)
-    waiting = list(reached_nodes)
-    while waiting:
-        for other in following(waiting.pop()):
-            if other not in reached_nodes:
-                reached_nodes.add(other)
-                waiting.append(other)
-    return reached_nodes
-
-
 class NamedNodes:
     """Nodes of ONNX and TensorFlow: found by name, without line numbers and without a file of
     weights."""
 
     names: List[str]
-    graph: Graph
+    graph: NodeGraph
     _numbers: Dict[str, List[int]]
 
     def numbers(self, name: str) -> List[int]:
@@ -249,7 +169,7 @@ def numbers_of(names: Sequence[str]) -> Dict[str, List[int]]:
 
 
 def outputs_of(
-    graph: Graph,
+    graph: NodeGraph,
     inside: Set[int],
     counts: Sequence[int],
     names: Sequence[str],
@@ -284,7 +204,7 @@ def outputs_of(
     return tuple(outputs), tuple(outside)
 
 
-def quantised(graph: Graph, types: Sequence[str]) -> Set[int]:
+def quantised(graph: NodeGraph, types: Sequence[str]) -> Set[int]:
     """Return the nodes whose values are integers: from one that quantises to before one that
     dequantises.
     """
@@ -298,7 +218,7 @@ def quantised(graph: Graph, types: Sequence[str]) -> Set[int]:
 
 
 def refuse_quantised(
-    graph: Graph,
+    graph: NodeGraph,
     inner: Set[int],
     inside: Set[int],
     ends: Optional[Collection[int]],

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List, Optional
 
-from ..adapters.manifest import sha256_of_file
+from ..filesystem.sha256 import sha256_of_file
 from ..naming import printable
 from ..netfiles.prototxt_cut import input_layer
 from ..text.wording import plural
 from .caffe_original import CaffeOriginal
 from .export_plan import Plan
+from .gather_recorded_files import OP
 from .incoming_values import Border
 from .input_file_plan import InputFile
 from .read_original import Original
-from .recorded_files import OP
 
 FILE = "submodel.json"
 

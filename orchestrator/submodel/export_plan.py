@@ -8,20 +8,21 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ..dumps.golden_set import GoldenSet
 from ..errors import EXIT_INCOMPLETE, EXIT_PASS, InputError, UsageError
-from ..model.graph import ModelGraph, load_model
+from ..model.graph import ModelGraph
+from ..model.read_model import load_model
 from ..naming import printable, run_name, sanitise_device
 from ..netfiles.caffemodel_cut import CaffeModel
 from .caffe_original import CaffeOriginal
+from .caffemodel_check import check_weights, find_weights
 from .cut_definition import Cut, Shape
 from .device_ops import DeviceOps, SpanningOp
-from .dump_files import RunDumps
+from .dumps_by_op import DumpsByOp
+from .gather_recorded_files import Collection, gather_dumps, gather_goldens
 from .incoming_values import GOLDEN, TARGET, Border, Borders
 from .input_file_plan import FLOAT16, InputFile, input_files, warnings_of
 from .node_names import chosen_nodes
 from .onnx_original import DeclaredType, OnnxOriginal
 from .read_original import Original, read_original
-from .recorded_files import Collection, gather_dumps, gather_goldens
-from .weights_check import check_weights, find_weights
 
 _MOST_DIMS = 4
 _SHOWN = 5
@@ -79,7 +80,7 @@ class Sources:
     weights: Optional[CaffeModel]
     om: Optional[ModelGraph]
     ops: Optional[DeviceOps]
-    dumps: Optional[RunDumps]
+    dumps: Optional[DumpsByOp]
     golden: Optional[GoldenSet]
 
 
@@ -168,7 +169,7 @@ def open_sources(options: SubmodelOptions) -> Sources:
     ops = None if om is None else DeviceOps(om, original)
     dumps = None
     if options.dump is not None:
-        dumps = RunDumps(
+        dumps = DumpsByOp(
             options.dump, [original.name] + ([om.name, *om.graph_names] if om is not None else [])
         )
         _refuse_other_dumps(original, om, dumps)
@@ -183,7 +184,7 @@ def open_sources(options: SubmodelOptions) -> Sources:
     )
 
 
-def _refuse_other_dumps(original: Original, om: Optional[ModelGraph], dumps: RunDumps) -> None:
+def _refuse_other_dumps(original: Original, om: Optional[ModelGraph], dumps: DumpsByOp) -> None:
     known = (
         {sanitise_device(op.name) for op in om.ops}
         if om is not None

@@ -18,9 +18,10 @@ from ..naming import printable
 from ..netfiles.onnx_ranks import fitted_to_dims
 from ..tensors.dtypes import Array
 from ..tensors.layout_axes import layout_of, plain_shape
-from .cut_definition import Cut, CutInput, Shape, Value
+from .cut_definition import Cut, CutInput, Shape
 from .device_ops import DeviceOps
-from .dump_files import RunDumps, input_that_came_in, recorded_array, recorded_shape
+from .dumps_by_op import DumpsByOp, input_that_came_in, recorded_array, recorded_shape
+from .node_graph import Value
 from .read_original import Output
 
 TARGET, GOLDEN, USER = "target", "golden", "user"
@@ -100,7 +101,7 @@ class Borders:
         self,
         own_shapes: Mapping[Value, Shape],
         ops: Optional[DeviceOps],
-        dumps: Optional[RunDumps],
+        dumps: Optional[DumpsByOp],
         golden: Optional[GoldenSet],
         files: Mapping[str, str],
         shapes: Mapping[str, Shape],

@@ -12,7 +12,7 @@ from typing import BinaryIO, Iterator
 
 from ..errors import EnvironmentProblem
 from ..filesystem.atomic_writing import create_new, raise_write_error, temporary_path
-from ..filesystem.mounts import free_bytes
+from ..filesystem.free_space import free_bytes
 
 # Room for manifests, mapping.csv and what a file system keeps for itself.
 _RESERVE_BYTES = 1 << 20

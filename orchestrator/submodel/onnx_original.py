@@ -26,16 +26,14 @@ from ..netfiles.protobuf_file import WireFile
 from .cut_definition import (
     Cut,
     CutInput,
-    Graph,
     NamedNodes,
     Shape,
-    Value,
     numbers_of,
     outputs_of,
     quantised,
-    reached,
     refuse_quantised,
 )
+from .node_graph import NodeGraph, Value, reached
 
 DATA_FILE = "dump.onnx.data"
 _INPUT = "Input"
@@ -111,7 +109,7 @@ class OnnxOriginal(NamedNodes):
             for k, name in enumerate(tensors)
             if name
         }
-        self.graph = Graph([[]] * self._first + [self._sources(node) for node in graph.nodes])
+        self.graph = NodeGraph([[]] * self._first + [self._sources(node) for node in graph.nodes])
         self.quantised = quantised(self.graph, self.types)
         with model.open() as file:
             randomness = Randomness(model, file)

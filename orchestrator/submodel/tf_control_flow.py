@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import List, Sequence, Set, Tuple
 
-from .cut_definition import Graph, Value
+from .node_graph import NodeGraph, Value
 
 _ENTER, _EXIT = ("Enter", "RefEnter"), ("Exit", "RefExit")
 _SWITCH, _MERGE = ("Switch", "RefSwitch"), ("Merge", "RefMerge")
@@ -33,7 +33,7 @@ class Flow:
     """
 
     def __init__(
-        self, graph: Graph, controls: Sequence[Sequence[int]], types: Sequence[str]
+        self, graph: NodeGraph, controls: Sequence[Sequence[int]], types: Sequence[str]
     ) -> None:
         self._graph = graph
         self._types = types

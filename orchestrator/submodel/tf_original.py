@@ -20,16 +20,14 @@ from ..netfiles.tf_op_outputs import DTYPES, OpOutputs, op_outputs, output_types
 from .cut_definition import (
     Cut,
     CutInput,
-    Graph,
     NamedNodes,
     Shape,
-    Value,
     numbers_of,
     outputs_of,
     quantised,
-    reached,
     refuse_quantised,
 )
+from .node_graph import NodeGraph, Value, reached
 from .tf_control_flow import CONTROL_FLOW, Flow
 
 INPUT_TYPES = frozenset(["Placeholder", "PlaceholderWithDefault", "PlaceholderV2"])
@@ -95,7 +93,7 @@ class TfOriginal(NamedNodes):
             )
         self.input_fields: List[str] = []
         self.inner: Dict[str, str] = {}
-        self.graph = Graph([self._data_inputs(node) for node in file.nodes])
+        self.graph = NodeGraph([self._data_inputs(node) for node in file.nodes])
         self.controls = [
             [self._numbers[name[1:]][0] for name in node.inputs if self._is_control(node, name)]
             for node in file.nodes

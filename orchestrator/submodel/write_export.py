@@ -18,11 +18,11 @@ from ..netfiles.prototxt_edits import encode
 from .caffe_original import CaffeOriginal
 from .export_document import FILE
 from .export_plan import Plan
+from .gather_recorded_files import mapping_lines
 from .input_file_plan import FOLDER as INPUTS
 from .input_file_plan import bin_array
 from .new_folder import NewFolder, new_folder, require_space
 from .onnx_original import DATA_FILE, OnnxOriginal
-from .recorded_files import mapping_lines
 from .tf_original import TfOriginal
 
 DUMPS, GOLDENS = "dump_data", "golden_data"

@@ -20,7 +20,7 @@ from goldwatch.dumps import DumpFile
 from goldwatch.dumps.npy import open_npy
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.errors import GoldwatchError
-from goldwatch.model.graph import load_model
+from goldwatch.model.read_model import load_model
 from goldwatch.naming import read_mapping
 from goldwatch.netfiles.caffe_net import Net, State
 from goldwatch.netfiles.caffemodel import read_mean, read_weights, weight_shapes

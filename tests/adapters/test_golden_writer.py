@@ -19,8 +19,9 @@ import pytest
 
 from goldwatch.adapters.framework_python import child_environment, resolve_python, runs
 from goldwatch.adapters.golden_writer import GoldenWriter
-from goldwatch.adapters.manifest import read_manifest, require_space
+from goldwatch.adapters.manifest import read_manifest
 from goldwatch.errors import EnvironmentProblem, InputError, UsageError
+from goldwatch.filesystem.free_space import require_space
 from goldwatch.naming import parse_golden_name, read_mapping
 from goldwatch.schemas import load_schema
 

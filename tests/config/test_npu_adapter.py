@@ -10,7 +10,10 @@ import types
 
 import pytest
 
-from goldwatch.adapters.tensorflow.npu_dump_settings import apply_to_session_config, to_dump_config
+from goldwatch.adapters.tensorflow.npu_dump_settings import (
+    apply_to_session_config,
+    to_dump_config,
+)
 from goldwatch.config.dump_plan import DumpPlan, ModelDump
 from goldwatch.errors import EnvironmentProblem, UsageError
 

@@ -8,7 +8,7 @@ import pytest
 
 from goldwatch.config.ops_of_dump_plan import read_requested_plan, requested_ops_of
 from goldwatch.errors import FormatError, MissingPath
-from goldwatch.model.graph import load_model
+from goldwatch.model.read_model import load_model
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from goldwatch.errors import InputError, UsageError
 from goldwatch.locate.input_pairs import named_files, pair_inputs
 from goldwatch.locate.input_values import input_files, write_inputs
 from goldwatch.locate.original_model import ONNX, TENSORFLOW, ModelInput, OriginalModel
-from goldwatch.model.offline_model import OmInput
+from goldwatch.model.om_interface import OmInput
 
 RGB = {"input_format": "RGB888_U8", "src_image_size_h": 6, "src_image_size_w": 6, "crop": True,
 "crop_size_h": 4, "crop_size_w": 4,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from goldwatch.model.graph import load_model, load_with_parameters
+from goldwatch.model.read_model import load_model, load_with_parameters
 
 ATTRS = [
     ("_inner", {"s": "last"}),

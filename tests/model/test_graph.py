@@ -9,7 +9,7 @@ import pytest
 
 from goldwatch.errors import FormatError, InputError, MissingPath
 from goldwatch.model import DumpedOp, Pairing, load_model
-from goldwatch.model import graph as graph_module
+from goldwatch.model import read_model as read_model_module
 from goldwatch.model.graph import computational_graphs
 from goldwatch.model.op_node import execution_key
 
@@ -403,6 +403,6 @@ def test_reading_a_model_asks_for_no_more_memory_than_the_file_has_bytes(tmp_pat
             asked.append(size)
             return super().read(size)
 
-    monkeypatch.setattr(graph_module, "open_input", lambda name: Watched(path.read_bytes()))
+    monkeypatch.setattr(read_model_module, "open_input", lambda name: Watched(path.read_bytes()))
     load_model(str(path))
     assert max(asked) <= 4096 and min(asked) > 0

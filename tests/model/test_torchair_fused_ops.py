@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from torchair_runs import torchair_graph
 
-from goldwatch.model.fx_names import fx_origin
-from goldwatch.model.graph import load_model
 from goldwatch.model.op_node import OpNode
+from goldwatch.model.read_model import load_model
 from goldwatch.model.torchair_fused_ops import members_of, with_fused_ops
+from goldwatch.model.torchair_graph import fx_origin
 
 
 def named(*names):

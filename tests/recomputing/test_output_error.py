@@ -13,7 +13,7 @@ from goldwatch.operators import Value
 from goldwatch.recomputing import output_error
 from goldwatch.recomputing.formulas_fitted_to_golden import recomputed_by_golden
 from goldwatch.recomputing.output_error import own_error
-from goldwatch.tensors.type_rounding import ulp
+from goldwatch.tensors.type_precision import ulp
 
 
 def slow(x, y, error, dtype):

@@ -14,7 +14,7 @@ import goldwatch.reports.rendered_rows as rendered_rows
 from goldwatch.diagnosis.summary import summarise
 from goldwatch.errors import EnvironmentProblem
 from goldwatch.judging.limits import Limits
-from goldwatch.model.graph import load_model
+from goldwatch.model.read_model import load_model
 from goldwatch.reports.csv_cells import Columns, cells, mapping_cells
 from goldwatch.reports.csv_tables import noted_tables
 from goldwatch.reports.rendered_rows import RenderedRowCache, Renderer

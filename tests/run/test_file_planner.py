@@ -11,7 +11,7 @@ from goldwatch.dumps.dump_file import DumpFile
 from goldwatch.dumps.dump_tree import DumpTree
 from goldwatch.dumps.golden_set import GoldenSet
 from goldwatch.dumps.write import write_dump
-from goldwatch.model.graph import load_model
+from goldwatch.model.read_model import load_model
 from goldwatch.model.row_plan import dumped_op
 from goldwatch.run.file_planner import Planner
 from goldwatch.testing.device_model import DeviceModel, DeviceOp, DeviceTensor

@@ -14,7 +14,7 @@ import pytest
 
 from goldwatch.dumps import DumpFile, DumpTree
 from goldwatch.errors import FormatError, MissingPath, UsageError
-from goldwatch.model.graph import load_model
+from goldwatch.model.read_model import load_model
 from goldwatch.testing import Network
 from goldwatch.testing.commands import size_of
 

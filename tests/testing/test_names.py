@@ -10,7 +10,7 @@ import pytest
 from goldwatch.dumps import DumpFile, DumpTree, probe
 from goldwatch.dumps.write import TensorData
 from goldwatch.errors import UsageError
-from goldwatch.model.graph import load_model
+from goldwatch.model.read_model import load_model
 from goldwatch.naming import hash_digits, parse_dump_name, read_mapping
 from goldwatch.testing import (
     DeviceDump,

@@ -24,7 +24,7 @@ import numpy as np
 
 from ...fast_dataclasses import fast_init
 from ...metrics.median import median
-from ...tensors.type_rounding import ROUNDING
+from ...tensors.type_precision import ROUNDING
 
 Array = Any
 

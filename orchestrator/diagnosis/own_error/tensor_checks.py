@@ -14,7 +14,7 @@ from ...element_types import element_count
 from ...metrics.patterns import AlignedPair, distinct_values, lattice_step
 from ...metrics.patterns.difference import MASK, Difference
 from ...metrics.row import FAIL
-from ...tensors.type_rounding import ulp
+from ...tensors.type_precision import ulp
 from ...text.wording import percent
 from ..observed_ops import ObservedOp
 from ..op_input_states import GOOD, root_sum_squares

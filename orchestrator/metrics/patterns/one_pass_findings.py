@@ -12,7 +12,7 @@ import numpy as np
 from ...tensors.geometry import Geometry
 from ...tensors.golden_order_windows import Window
 from ...tensors.layout_axes import INNER
-from ...tensors.type_rounding import rounding_of
+from ...tensors.type_precision import rounding_of
 from .aligned_pair import AlignedPair
 from .difference import BY_CHANCE
 from .element_errors import Errors, is_bad

@@ -6,7 +6,7 @@ from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
-from ...tensors.type_rounding import ROUNDING, rounding_of, ulp
+from ...tensors.type_precision import ROUNDING, rounding_of, ulp
 from ..median import median
 from .difference import Difference, helps_most
 from .finding import Finding, claimed

@@ -16,7 +16,7 @@ from goldwatch.adapters.child import parent
 from goldwatch.adapters.child.outcome import Outcome, log_cause
 from goldwatch.adapters.child.parent import OURS, Task, run_child
 from goldwatch.adapters.child.signals import NotedSignals
-from goldwatch.adapters.manifest import JOURNAL_FILE, sweep
+from goldwatch.adapters.golden_folder import JOURNAL_FILE, sweep
 from goldwatch.errors import EnvironmentProblem, InputError, Interrupted, UsageError
 
 WORK = """

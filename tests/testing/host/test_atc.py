@@ -14,7 +14,7 @@ from caffe_as_tf import AsTensorflow
 from host_models import compile_onnx, ops_of, run_atc
 
 from goldwatch.model.atc_options import dynamic_of
-from goldwatch.model.graph import load_model
+from goldwatch.model.read_model import load_model
 from goldwatch.netfiles.caffemodel import read_weights
 from goldwatch.testing.host.loaded_model import LoadedModel
 from goldwatch.testing.host.om_file import read_om

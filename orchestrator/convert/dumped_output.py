@@ -1,4 +1,4 @@
-"""One output of a device's dump as an array in the original model's layout."""
+"""The first output of a device's dump as an array in the original model's layout."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .convert_tensor import convert_tensor
 from .options import ORIGINAL, ConvertOptions
 
 
-def dumped_array(path: str, shape: Optional[Tuple[int, ...]] = None) -> Array:
+def dumped_output(path: str, shape: Optional[Tuple[int, ...]] = None) -> Array:
     """Return the first output of a dump file.
 
     Parameters

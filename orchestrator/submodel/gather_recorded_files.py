@@ -15,7 +15,7 @@ from ..model.op_node import OpNode
 from ..naming import MAPPING_FILE, is_hash_name, mapping_line, read_mapping, sanitise_device
 from .cut_definition import Cut
 from .device_ops import DeviceOps
-from .dump_files import RunDumps
+from .dumps_by_op import DumpsByOp
 from .read_original import Original
 
 OP, PRODUCER, INSERTED = "op", "producer", "inserted"
@@ -69,7 +69,7 @@ def gather_dumps(
     original: Original,
     cut: Cut,
     core: Set[int],
-    dumps: RunDumps,
+    dumps: DumpsByOp,
     ops: Optional[DeviceOps],
 ) -> None:
     """Add the dumps of a cut's ops, of the producers of their inputs and of the ops that the
@@ -89,7 +89,7 @@ def gather_dumps(
 
 
 def _gather_by_model(
-    collection: Collection, original: Original, core: Set[int], dumps: RunDumps, ops: DeviceOps
+    collection: Collection, original: Original, core: Set[int], dumps: DumpsByOp, ops: DeviceOps
 ) -> None:
     files = {
         op.position: dumps.files(op.name, op.type)
@@ -148,7 +148,7 @@ _WITHOUT_OP = frozenset(
 
 
 def _gather_by_name(
-    collection: Collection, original: Original, cut: Cut, core: Set[int], dumps: RunDumps
+    collection: Collection, original: Original, cut: Cut, core: Set[int], dumps: DumpsByOp
 ) -> None:
     names = [(original.names[number], OP) for number in sorted(core)]
     names += [(entry.producer, PRODUCER) for entry in cut.inputs if not entry.unchanged]

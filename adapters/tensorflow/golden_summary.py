@@ -1,14 +1,15 @@
-"""What to know of golden data besides their numbers: which ops are missing and why, which files
-have other names.
+"""The summary of one golden folder: how many tensors were saved or not, notes on what is missing
+and why.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Callable, Dict, List, Mapping
 
 from ...naming import printable
+from ..golden_writer import GoldenWriter
 from ..manifest import add_to_manifest
-from ..nonfinite import not_finite_warnings
+from ..nonfinite import NOT_FINITE, not_finite_of, not_finite_warnings
 
 GRAPPLER_OFF = "grappler and graph optimisation are off (disable_meta_optimizer, opt_level L0)"
 GRAPPLER_ON = (
@@ -19,6 +20,51 @@ DRIVE_NOTE = (
     "tfdbg ran with the optimiser as the script set it: ops that grappler fused or folded are "
     "missing; dump keeps them"
 )
+
+
+def golden_summary(
+    out: str,
+    writer: GoldenWriter,
+    refusals: List[Dict[str, str]],
+    makes: Callable[[Mapping[str, Any]], bool],
+) -> Dict[str, Any]:
+    """Return what was done for a golden folder whose tensors are written, and put what the manifest
+    has of it into ``writer.extra``.
+
+    Parameters
+    ----------
+    out
+        The folder, as the user named it.
+    refusals
+        The dumps that could not be saved, each as ``{"tensor", "reason"}``.
+    makes
+        As for :func:`~goldwatch.adapters.nonfinite.not_finite_of`.
+
+    Returns
+    -------
+    dict
+        ``out`` and the counts ``dumps``, ``saved``, ``skipped``, ``refused`` (these three add up to
+        the first), ``parked``, ``hashed``, with ``collisions``, the list ``refusals`` and
+        ``not_finite`` (as in the manifest).
+    """
+    counts = writer.counts
+    dumps = counts["written"] + counts["skipped"] + len(refusals)
+    writer.extra.update(dumps=dumps, refused=refusals)
+    not_finite = not_finite_of(writer.tensors, makes)
+    if not_finite is not None:
+        writer.extra[NOT_FINITE] = not_finite
+    return {
+        "out": out,
+        "dumps": dumps,
+        "saved": counts["written"],
+        "skipped": counts["skipped"],
+        "refused": len(refusals),
+        "parked": counts["parked"],
+        "hashed": counts["hashed"],
+        "collisions": dict(writer.collisions),
+        "refusals": refusals,
+        "not_finite": not_finite,
+    }
 
 
 def add_notes(entry: Dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from goldwatch.tensors.dtypes import decode, dtype_by_name
-from goldwatch.tensors.type_rounding import rounding_of, ulp
+from goldwatch.tensors.type_precision import rounding_of, ulp
 
 
 def numbers(dtype):

@@ -1,4 +1,4 @@
-"""How element types round: fraction bits, smallest step and range.
+"""The precision of element types: fraction bits, smallest step, range, and the ulp of a value.
 
 Sources: IEEE 754, with an 8-bit exponent for bfloat16; the OCP 8-bit specification; the published
 hifloat8 format.

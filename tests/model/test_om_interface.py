@@ -7,7 +7,7 @@ import json
 import pytest
 
 from goldwatch.errors import FormatError
-from goldwatch.model.offline_model import read_offline_model
+from goldwatch.model.om_interface import read_om_interface
 
 
 def data(name, shape, dtype="DT_FLOAT", layout="NCHW", **attributes):
@@ -30,7 +30,7 @@ def read(tmp_path):
         (tmp_path / "model.json").write_text(
             json.dumps({"name": "net", "attr": attr, "graph": [{"name": "net", "op": ops}]})
         )
-        return read_offline_model(str(tmp_path / "model.json"))
+        return read_om_interface(str(tmp_path / "model.json"))
 
     return call
 
@@ -117,4 +117,4 @@ def test_aipp_settings_of_an_input_are_read(read, where) -> None:
 def test_a_json_without_a_graph_is_refused(tmp_path) -> None:
     (tmp_path / "model.json").write_text("{}")
     with pytest.raises(FormatError, match="no graph"):
-        read_offline_model(str(tmp_path / "model.json"))
+        read_om_interface(str(tmp_path / "model.json"))

@@ -1,6 +1,4 @@
-"""Reads from the manifest which golden files must not be compared, and which ops files with the
-same sanitised name belong to.
-"""
+"""The manifest's entry for a golden file: why it must not be compared, and the op's raw name."""
 
 from __future__ import annotations
 

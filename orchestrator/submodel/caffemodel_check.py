@@ -1,4 +1,4 @@
-"""Whether a file of weights is the net's: a layer that has parameters needs a record, Caffe would
+"""Whether a .caffemodel is the net's: a layer that has parameters needs a record, Caffe would
 fill it and say nothing.
 """
 

@@ -1,4 +1,4 @@
-"""What goes to a worker and what comes back; picklable."""
+"""What goes to a worker, an order, and what comes back, its findings; picklable."""
 
 from __future__ import annotations
 

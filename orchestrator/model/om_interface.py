@@ -49,7 +49,7 @@ class OmInput:
 
 
 @dataclass(frozen=True)
-class OfflineModel:
+class OmInterface:
     """The inputs, outputs and options of an om.
 
     Attributes
@@ -97,7 +97,7 @@ class OfflineModel:
         )
 
 
-def read_offline_model(path: str) -> OfflineModel:
+def read_om_interface(path: str) -> OmInterface:
     """Read the json that ``atc --mode=1`` wrote.
 
     Raises
@@ -132,7 +132,7 @@ def read_offline_model(path: str) -> OfflineModel:
         if not name.startswith(_NOT_FED)
     ]
     outputs = [len(op.get("input") or ()) for op in ops if op.get("type") == _OUTPUT]
-    return OfflineModel(
+    return OmInterface(
         path, str(tree.get("name", "")), tuple(inputs), sum(outputs), command, attributes
     )
 

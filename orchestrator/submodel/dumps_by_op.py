@@ -1,5 +1,6 @@
-"""The dump files of one run on the device by op: the file to use, and its tensors in the original
-layout."""
+"""The dump files of one device, model and step by op: the file to use, and its tensors in the
+original layout.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ Shape = Tuple[int, ...]
 _SHOWN = 8
 
 
-class RunDumps:
+class DumpsByOp:
     """The dumps of one device, model and step.
 
     Parameters
