@@ -68,6 +68,11 @@ class Report:
         with contextlib.suppress(OSError):
             self._parent.send(foreign=True)
 
+    def progress(self, done: int, total: int) -> None:
+        """Send how many tensors of all are saved."""
+        with contextlib.suppress(OSError):
+            self._parent.progress(done, total)
+
     def note_error(self, error: GoldwatchError) -> None:
         """Send the first error of goldwatch's own."""
         if not self._failed:

@@ -29,6 +29,7 @@ def convert(
     extra: Dict[str, Any],
     fetched: Optional[Unwatched] = None,
     provisional: bool = False,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Dict[str, Any]:
     """Write the golden files of one debug run and its manifest; return what was done.
 
@@ -48,6 +49,8 @@ def convert(
         What was fetched because the debugger cannot write it.
     provisional
         Leave it to a parent process to call the folder complete.
+    progress
+        Called after each dump with (number done, total).
 
     Returns
     -------
@@ -68,11 +71,12 @@ def convert(
     ) as writer:
         writer.reserve(sorted({dump.key for dump, reason in zip(dumps, reasons) if reason is None}))
         numbers: Dict[Key, int] = {}
-        for dump, reason in zip(dumps, reasons):
+        for done, (dump, reason) in enumerate(zip(dumps, reasons), 1):
             if reason is None:
                 reason = _save(writer, dump, numbers, refusals, read)
             if reason is not None:
                 writer.skip(dump.tensor, reason)
+            progress(done, len(dumps))
         for tensor in lost:
             writer.skip(tensor, UNFETCHABLE)
         writer.extra.update(extra)

@@ -13,6 +13,7 @@ from ...errors import GoldwatchError, Interrupted, MissingPath, UsageError, requ
 from ...filesystem.sha256 import sha256_of_file
 from ...naming import printable
 from ..child.outcome import Outcome
+from ..child.parent import Progress
 from ..golden_folder import refuse_golden
 from ..manifest import add_to_manifest, original_of
 from ..python_command_line import CODE, FILE, script_of
@@ -67,6 +68,8 @@ class GraphJob:
         ``(name, file)``; a name is an op, a tensor, or a key of the signature.
     outputs
         Names; empty for the signature's outputs or all sinks.
+    progress
+        Called with (tensors saved, all).
     """
 
     out: str
@@ -80,6 +83,7 @@ class GraphJob:
     force: bool = False
     own_stdout: bool = False
     say: Say = lambda text: None
+    progress: Progress = lambda done, total: None
 
 
 @dataclass
@@ -291,13 +295,23 @@ def dump_graph(job: GraphJob, twice: bool = False) -> JobResult:
             },
         }
         job.say("running %s with %s" % (job.path, python))
-        result = _graph_result(python, run_job(python, [], document, scratch, [out], True))
+        result = _graph_result(
+            python, run_job(python, [], document, scratch, [out], True, job.progress)
+        )
         if twice:
             job.say("running it a second time")
             again = os.path.join(scratch, "second")
             _graph_result(
                 python,
-                run_job(python, [], dict(document, out=again, force=False), scratch, [again], True),
+                run_job(
+                    python,
+                    [],
+                    dict(document, out=again, force=False),
+                    scratch,
+                    [again],
+                    True,
+                    job.progress,
+                ),
             )
             _compare(result, {0: out}, {0: again})
     return result

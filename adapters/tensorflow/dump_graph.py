@@ -84,6 +84,7 @@ def dump_graph(job: Dict[str, Any], report: Any) -> None:
                 extra,
                 missing,
                 provisional=True,
+                progress=report.progress,
             )
         finally:
             shutil.rmtree(root, ignore_errors=True)

@@ -22,7 +22,7 @@ from ...filesystem.atomic_writing import ASIDE_PREFIX
 from ...interrupts import signal_name
 from ...naming import printable
 from ..child.outcome import Outcome
-from ..child.parent import OURS, STDERR, Task, run_child
+from ..child.parent import OURS, STDERR, Progress, Task, run_child
 from ..child.signals import NotedSignals
 from ..golden_folder import golden_files
 from ..golden_writer import GoldenWriter
@@ -68,6 +68,7 @@ def run_job(
     scratch: str,
     outs: Sequence[str],
     own_stdout: bool,
+    progress: Progress = lambda done, total: None,
 ) -> Outcome:
     """Run one job in a child Python.
 
@@ -83,6 +84,8 @@ def run_job(
         The golden folders.
     own_stdout
         Keep stdout for ourselves: what the child prints goes to stderr.
+    progress
+        As for :func:`.child.parent.run_child`.
 
     Raises
     ------
@@ -94,6 +97,7 @@ def run_job(
     outcome = run_child(
         Task(python.path, _MODULE, job, outs, options, output=STDERR if own_stdout else OURS),
         folder,
+        progress,
     )
     if outcome.interrupted and "state" not in outcome.messages:
         raise Interrupted("interrupted; nothing was saved")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Optional, Sequence
+from typing import List, Optional, Sequence
 
 import click
 
@@ -16,10 +16,13 @@ from ..detail.tensor_pairs import OpPairs, TensorChoice, pairs_in_files, pairs_i
 from ..errors import UsageError
 from ..judging.row_judge import RowJudge
 from ..metrics.pair_task import Settings
-from ..metrics.row import MEASURES, METRICS, NOT_COMPARED
+from ..metrics.row import FAIL, MEASURES, METRICS, NOT_COMPARED
+from ..model.row_plan import INPUT, OUTPUT
+from ..naming import printable
 from ..processes.pool import default_jobs
 from ..run.tensors_of_two_files import is_file_pair
 from ..run.torchair_graphs import graphs_beside
+from ..text.wording import listed
 from .command import (
     LIMITS,
     MODEL,
@@ -34,9 +37,11 @@ from .command import (
 from .limits import LimitArguments, limit_options, read_limits
 from .option_values import parse_time
 from .output_file_checks import out_option
-from .printing import print_json, put_line, say, say_note
+from .printing import print_json, put_line, put_wrapped, say, say_note
 from .progress import ProgressBar
 from .user_code_options import CustomArguments, custom_options, user_code
+
+_MOST_INPUTS = 3
 
 
 @dataclass(frozen=True)
@@ -222,6 +227,7 @@ def _pairs(arguments: _Arguments, tensors: TensorChoice) -> OpPairs:
 
 
 def _print_detail(detail: OpDetail, custom_metrics: Sequence[str]) -> None:
+    bad_inputs = _bad_inputs(detail)
     for tensor in detail.tensors:
         row, document = tensor.row, tensor.document
         put_line(
@@ -243,3 +249,26 @@ def _print_detail(detail: OpDetail, custom_metrics: Sequence[str]) -> None:
                      if finding["kind"] != "healthy" else "  " + finding["sentence"])  # fmt: skip
         if not document["findings"]:
             put_line("  no pattern explains 90 % of the error")
+        if row.kind == OUTPUT and row.verdict == FAIL and bad_inputs:
+            put_wrapped(
+                "  %s %s outside %s limits already: this error may have come in; goldwatch compare "
+                "tells whose it is"
+                % (
+                    listed(bad_inputs, _MOST_INPUTS),
+                    "is" if len(bad_inputs) == 1 else "are",
+                    "its" if len(bad_inputs) == 1 else "their",
+                )
+            )
+
+
+def _bad_inputs(detail: OpDetail) -> List[str]:
+    """Return the inputs outside their limits, but for those that hold the bytes of an output, which
+    was written over them.
+    """
+    rows = [tensor.row for tensor in detail.tensors]
+    written = {row.address for row in rows if row.kind == OUTPUT and row.address}
+    return [
+        printable(row.tensor)
+        for row in rows
+        if row.kind == INPUT and row.verdict == FAIL and row.address not in written
+    ]

@@ -23,6 +23,7 @@ from . import output_file_checks
 from .command import command, format_option, topic
 from .golden_messages import golden_words
 from .printing import print_json, put, say
+from .progress import ProgressBar
 from .step_lists import run_numbers
 
 _SHOWN = 20
@@ -184,17 +185,19 @@ def dump(
         _refuse_script_options(
             words, pb, saved_model, run_index, steps, estimator or without_npu, signature
         )
-        job = GraphJob(
-            out,
-            pb or saved_model or "",
-            pb is None,
-            inputs,
-            list(outputs),
-            tags.split(","),
-            signature,
-            **common,
-        )
-        with golden_words():
+        with golden_words(), ProgressBar("tensors", quiet) as bar:
+            common["say"] = lambda text: (bar.clear(), say(text, quiet))
+            job = GraphJob(
+                out,
+                pb or saved_model or "",
+                pb is None,
+                inputs,
+                list(outputs),
+                tags.split(","),
+                signature,
+                progress=bar.update,
+                **common,
+            )
             result = dump_graph(job, twice)
     else:
         common["without_npu"] = without_npu

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+from dataclasses import replace
 
 import jsonschema
 import numpy as np
@@ -172,6 +173,23 @@ def test_two_dump_files_and_one_of_their_tensors_are_compared(tmp_path):
     assert code == 0 and [entry["tensor"] for entry in json.loads(printed)["tensors"]] == [
         "add:output:0"
     ]
+
+
+@pytest.mark.parametrize("over_it", [False, True])
+def test_an_input_that_is_off_already_is_told_where_the_output_is(tmp_path, over_it):
+    """But for an input that the output was written over: the dump holds the output there."""
+    golden = np.random.RandomState(0).standard_normal(SHAPE).astype(np.float16)
+    addresses = {"inputs": 4096, "outputs": 4096 if over_it else 8192}
+    names = [str(tmp_path / ("Relu.relu.1.2.123456789012345%d" % number)) for number in range(2)]
+    for name, factor in zip(names, (2, 1)):
+        arrays = tensor(golden * np.float16(factor))
+        sides = {side: [replace(arrays, address=at)] for side, at in addresses.items()}
+        write_dump(name, **sides)
+    code, printed = run(*names, "-o", tmp_path / "out")
+    assert code == 1 and printed.count("the target is the golden x 2") == 2
+    told = "relu:input:0 is outside its limits already: this error may have come in; goldwatch"
+    assert (told in " ".join(printed.split())) == (not over_it)
+    assert printed.count("outside its limits already") == (not over_it)
 
 
 def test_unusable_files_are_refused(tmp_path):

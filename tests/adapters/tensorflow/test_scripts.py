@@ -523,8 +523,12 @@ def test_three_thousand_tensors_are_converted_in_one_pass(tmp_path, cpu_seconds)
         session.run(net, {x: np.ones((4, 64))}, options=watch_options(None, graph, root))
     # It takes two seconds; a look through the whole debug folder for every tensor takes minutes.
     with cpu_seconds(40):
-        done = convert(root, str(tmp_path / "out"), "1.15", {}, False, {})
+        told = []
+        out = str(tmp_path / "out")
+        progress = lambda number, total: told.append((number, total))  # noqa: E731
+        done = convert(root, out, "1.15", {}, False, {}, progress=progress)
     assert done["saved"] == done["dumps"] == 3001
+    assert told == [(number, 3001) for number in range(1, 3002)]
 
 
 def test_an_empty_dump_of_a_tensor_over_2_gb_is_refused_and_others_are_saved(tmp_path):
