@@ -4,14 +4,13 @@ compute.
 
 from __future__ import annotations
 
-from typing import Callable, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Callable, List, Optional, Sequence, Tuple
 
 from ..judging.by_recomputation import excess
 from ..metrics.patterns import AlignedPair
 from ..recomputing.arithmetic_bounds import LOOSE
 from ..recomputing.formulas_by_type import is_known_type
 from ..recomputing.formulas_fitted_to_golden import (
-    AttributesAndConstants,
     output_by_golden,
     recomputed_by_golden,
 )
@@ -20,6 +19,9 @@ from ..recomputing.repeated_decisions import can_repeat, repeat_decisions
 from .observed_ops import ObservedOp
 from .op_input_states import InputState
 from .row_digest import Observation
+
+if TYPE_CHECKING:
+    from ..recomputing.attributes_and_constants import AttributesAndConstants
 
 Whole = Callable[
     [ObservedOp, Observation, Sequence[InputState]], Tuple[List[AlignedPair], Optional[AlignedPair]]

@@ -4,16 +4,35 @@ without the original model.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 
 from ..errors import GoldwatchError, NotComparable
 from ..model.graph import ModelGraph
 from ..model.never_dumped import FIXED_TYPES
 from ..model.op_node import OpNode, desc_at
-from .formulas_fitted_to_golden import Array, AttributesAndConstants
 from .input_feeds import Feed, original_values
 from .original_cuts import NotComputable
 from .recorded_dumps import RecordedStep
+
+Array = Any
+
+
+class AttributesAndConstants(NamedTuple):
+    """The attributes of an op in the model's json, and the constants in its dump.
+
+    Attributes
+    ----------
+    attributes
+        By the names of Ascend IR.
+    constants
+        Constant inputs as the device holds them, by number, in their original layout.
+    layouts
+        The original layouts of all inputs.
+    """
+
+    attributes: Mapping[str, Any]
+    constants: Mapping[int, Array]
+    layouts: Tuple[str, ...]
 
 
 def attributes_and_constants(

@@ -7,7 +7,16 @@ is taken. Without golden data of all inputs nothing is computed.
 
 from __future__ import annotations
 
-from typing import Any, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 
@@ -18,6 +27,9 @@ from ..tensors.type_precision import rounding_of
 from .formulas_by_type import Formula, formulas, is_elementwise, kind_of_type
 from .output_error import OwnError, decided_error, own_error
 from .recomputed_output import DECISION, MOVE
+
+if TYPE_CHECKING:
+    from .attributes_and_constants import AttributesAndConstants
 
 Array = Any
 FITS = 1e-5
@@ -35,24 +47,6 @@ _APART, _NEARER = 0.05, 0.2
 """Golden data that do not fit each other are this far apart, and what fits instead is nearer by
 this factor.
 """
-
-
-class AttributesAndConstants(NamedTuple):
-    """The attributes of an op in the model's json, and the constants in its dump.
-
-    Attributes
-    ----------
-    attributes
-        By the names of Ascend IR.
-    constants
-        Constant inputs as the device holds them, by number, in their original layout.
-    layouts
-        The original layouts of all inputs.
-    """
-
-    attributes: Mapping[str, Any]
-    constants: Mapping[int, Array]
-    layouts: Tuple[str, ...]
 
 
 class GoldenRecomputation(NamedTuple):

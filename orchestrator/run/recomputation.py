@@ -20,9 +20,8 @@ from ..model.graph import ModelGraph
 from ..model.op_attributes import attributes_by_name, attributes_by_position
 from ..model.op_node import OpNode
 from ..model.pairing import Pairing
-from ..recomputing.attributes_and_constants import attributes_and_constants
+from ..recomputing.attributes_and_constants import AttributesAndConstants, attributes_and_constants
 from ..recomputing.find_original import OriginalModelFile, find_original_model
-from ..recomputing.formulas_fitted_to_golden import AttributesAndConstants
 from ..recomputing.original_cuts import NotComputable, Original
 from ..recomputing.recomputed_output import (
     ComputedPair,

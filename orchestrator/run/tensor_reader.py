@@ -19,7 +19,7 @@ from ..judging.by_recomputation import RecomputationVerdict
 from ..metrics.pair_alignment import converted, geometry_of, open_counterpart
 from ..metrics.pair_task import PairTask
 from ..metrics.patterns import MOST_ELEMENTS, AlignedPair, Walked, align, walk
-from ..recomputing.formulas_fitted_to_golden import AttributesAndConstants
+from ..recomputing.attributes_and_constants import AttributesAndConstants
 from ..recomputing.recomputed_output import ComputedPair, Recomputed
 from .engine import Engine
 from .file_signature import Signature, look_at
