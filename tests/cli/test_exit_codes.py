@@ -9,6 +9,7 @@ import sys
 
 import click
 import pytest
+from in_process import run_here
 
 from goldwatch.cli.error_handling import run_command
 
@@ -54,15 +55,16 @@ def test_help_names_every_command_without_importing_them() -> None:
     ],
 )
 def test_every_command_shows_an_example(command) -> None:
-    done = goldwatch(*command, "--help")
+    done = run_here(["goldwatch", *command, "--help"])
     assert done.returncode == 0, done.stderr
     assert "xample" in done.stdout
 
 
 def test_a_missing_path_exits_with_4_and_an_unknown_option_with_2() -> None:
-    assert goldwatch("compare", "no-such-target", "no-such-golden", "-o", "out").returncode == 4
-    assert goldwatch("compare", "--no-such-option").returncode == 2
-    assert goldwatch("no-such-command").returncode == 2
+    words = ["goldwatch", "compare", "no-such-target", "no-such-golden", "-o", "out"]
+    assert run_here(words).returncode == 4
+    assert run_here(["goldwatch", "compare", "--no-such-option"]).returncode == 2
+    assert run_here(["goldwatch", "no-such-command"]).returncode == 2
 
 
 def test_json_errors_are_one_document_on_stdout() -> None:
@@ -73,7 +75,7 @@ def test_json_errors_are_one_document_on_stdout() -> None:
         ),
         (["compare", "--format=json"], "usage"),
     ):
-        done = goldwatch(*args)
+        done = run_here(["goldwatch", *args])
         document = json.loads(done.stdout)
         assert document["error"]["kind"] == kind
         assert set(document["error"]) == {"kind", "message", "hint"}

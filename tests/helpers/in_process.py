@@ -46,7 +46,9 @@ def run_here(words, cwd=".", environment=None, with_programs=False):
 def _file():
     # Its reader outlives it: a command may put another stream into its place.
     file = tempfile.TemporaryFile("w", encoding="utf-8")  # noqa: SIM115
-    file.reader = open(os.dup(file.fileno()), encoding="utf-8")  # noqa: SIM115
+    file.reader = open(  # noqa: SIM115
+        os.dup(file.fileno()), encoding="utf-8", errors="replace"
+    )
     return file
 
 
