@@ -139,22 +139,22 @@ class Cure:
         failing, outputs = self.outputs_fail
         if not self.units:
             return "Nothing to raise: %s." % self._nothing()
-        what = _what(self)
+        what = _raised_words(self)
         if failing == 0 and self.before <= 1.0:
             return (
                 "%s: wrong by lack of precision, though the network's outputs are within "
                 "their limits." % what
             )
         times = "the worst output's error falls from %s to %s" % (
-            _times(self.before),
-            _times(self.after),
+            _times_limit(self.before),
+            _times_limit(self.after),
         )
         if self.after <= 1.0:
             return "%s: by the estimate %s." % (what, times)
         why = (
             "more can be raised, with a larger budget"
             if self.best < 0.9 * self.after
-            else _rest(self.others) or "no more can be raised"
+            else _other_reasons(self.others) or "no more can be raised"
         )
         return "%s: by the estimate %s, which is not enough: %s." % (what, times, why)
 
@@ -172,12 +172,12 @@ class Cure:
                 "the network's outputs are within their limits, and no operator is wrong by lack "
                 "of precision"
             )
-            return said if not self.others else "%s; %s" % (said, _rest(self.others))
+            return said if not self.others else "%s; %s" % (said, _other_reasons(self.others))
         if self.others:
             return "%s of %s outside limits, but %s" % (
                 failing,
                 plural(outputs, "output"),
-                _rest(self.others),
+                _other_reasons(self.others),
             )
         can = (
             "this option can raise none of what would help"
@@ -362,7 +362,7 @@ def _selection(
     return _Selection(network, tuple(units[name] for name in names), raised, before, after, best)
 
 
-class _Tried(NamedTuple):
+class _RehearsedUnits(NamedTuple):
     units: List[str]
     before: float
     best: float
@@ -370,7 +370,7 @@ class _Tried(NamedTuple):
 
 def _rehearsed(
     measured: Measured, units: Mapping[str, Sequence[str]], choice: Choice, most: Optional[int]
-) -> Optional[_Tried]:
+) -> Optional[_RehearsedUnits]:
     """Return the fewest units by rehearsals; None where there can be none, or they do not tell what
     the device shows.
     """
@@ -383,9 +383,9 @@ def _rehearsed(
             rehearsal.worst([op for ops in units.values() for op in ops]),
         )
         if before <= 1.0 or best > _HELPS * before:
-            return _Tried([], before, best)
+            return _RehearsedUnits([], before, best)
         if best > MARGIN:
-            return _Tried(list(choice.units), before, best)
+            return _RehearsedUnits(list(choice.units), before, best)
         trials = int(min(MOST, max(FEWEST, ELEMENTS // max(measured.elements, 1))))
         chosen = narrowed(rehearsal, units, choice.order, len(choice.units), trials, MARGIN)
     except (CannotCompute, MemoryError, KeyError):
@@ -393,11 +393,11 @@ def _rehearsed(
     return (
         None
         if chosen is None
-        else _Tried(chosen[0] if most is None else chosen[0][:most], before, best)
+        else _RehearsedUnits(chosen[0] if most is None else chosen[0][:most], before, best)
     )
 
 
-def _what(chosen: Cure) -> str:
+def _raised_words(chosen: Cure) -> str:
     ops = plural(len(chosen.ops), "operator")
     if chosen.mode in (KEEP_DTYPE, CUSTOMIZE):
         return "%s to compute in float32" % ops
@@ -409,11 +409,11 @@ def _what(chosen: Cure) -> str:
     )
 
 
-def _times(error: float) -> str:
+def _times_limit(error: float) -> str:
     return "far beyond its limit" if error >= _FAR else "%.2g times its limit" % error
 
 
-def _rest(others: Sequence[OpPrecision]) -> str:
+def _other_reasons(others: Sequence[OpPrecision]) -> str:
     """Return that some operators are wrong for other reasons than precision; empty where none
     is.
     """

@@ -118,7 +118,7 @@ class JunitFile(ReportFile):
         body = (
             _failure(rows, failing, suspect_lines)
             if failing
-            else _beside(rows, outcome, suspect_lines)
+            else _without_failure(rows, outcome, suspect_lines)
         )
         name, suite = xml_attribute(op), xml_attribute(self._suite_name(rows[0].place))
         self._cases.write("<testcase name=%s classname=%s>%s</testcase>\n" % (name, suite, body))
@@ -210,7 +210,7 @@ def _outcome(rows: List[Row]) -> str:
 def _failure(
     rows: List[Row], failing: Sequence[Tuple[str, str]], suspect_lines: Sequence[str]
 ) -> str:
-    lines = ["%s: %s" % each for each in failing] + [*suspect_lines, *_left(rows)]
+    lines = ["%s: %s" % each for each in failing] + [*suspect_lines, *_uncompared(rows)]
     return "<failure type=%s message=%s>%s</failure>" % (
         xml_attribute(rows[0].op_type),
         xml_attribute(failing[0][1]),
@@ -218,11 +218,11 @@ def _failure(
     )
 
 
-def _beside(rows: List[Row], outcome: str, suspect_lines: List[str]) -> str:
+def _without_failure(rows: List[Row], outcome: str, suspect_lines: List[str]) -> str:
     """Return what is to be said of an op without a failing row: why nothing, or not everything, was
     compared, and what is odd about it.
     """
-    left = _left(rows)
+    left = _uncompared(rows)
     skipped = ""
     if outcome == NOT_COMPARED:
         skipped, left = "<skipped message=%s/>" % xml_attribute("; ".join(left)), []
@@ -232,7 +232,7 @@ def _beside(rows: List[Row], outcome: str, suspect_lines: List[str]) -> str:
     )
 
 
-def _left(rows: List[Row]) -> List[str]:
+def _uncompared(rows: List[Row]) -> List[str]:
     return [
         "%s: %s: %s" % (row.tensor, _WORDS[row.verdict], row.reason)
         for row in rows

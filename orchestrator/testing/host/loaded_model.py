@@ -97,7 +97,7 @@ class LoadedModel:
         }
         self.shapes: Dict[str, Shape] = {}
         self.inputs = [
-            self._told(entry, gear_shapes.get(entry.name, fixed.get(entry.name, entry.shape)))
+            self._om_input(entry, gear_shapes.get(entry.name, fixed.get(entry.name, entry.shape)))
             for entry in network.inputs
         ]
         self.outputs: List[OmTensor] = []
@@ -158,28 +158,28 @@ class LoadedModel:
             An op is not supported; of a dynamic shape: at none of the sizes that are tried.
         """
         if self.dynamic is None:
-            ran = self._tried(self.shapes)
+            ran = self._run_example(self.shapes)
             return self._written([ran], soc, command)[0]
         if self.dynamic.kind == SHAPE:
             first, second = self._two_sizes()
             documents = self._written([first], soc, command) + self._written([second], soc, command)
             self.outputs = [
                 _without_size(first_tensor, shape)
-                for first_tensor, shape in zip(_told(first), _told(second))
+                for first_tensor, shape in zip(_om_outputs(first), _om_outputs(second))
             ]
             merged: Dict[str, Any] = _differing(*documents)
             return merged
         shapes = {entry.name: entry.shape for entry in self.inputs}
         return self._of_gears(
             [
-                self._tried({**shapes, **self.dynamic.shapes_in_gear(gear)})
+                self._run_example({**shapes, **self.dynamic.shapes_in_gear(gear)})
                 for gear in self.dynamic.gears
             ],
             soc,
             command,
         )
 
-    def _tried(self, shapes: Mapping[str, Shape]) -> NetworkRun:
+    def _run_example(self, shapes: Mapping[str, Shape]) -> NetworkRun:
         feeds = {
             entry.name: self.network.example(entry, tuple(shapes[entry.name]), n)
             for n, entry in enumerate(self.network.inputs)
@@ -193,7 +193,7 @@ class LoadedModel:
         for sizes in _SIZES:
             try:
                 first, second = (
-                    self._tried(
+                    self._run_example(
                         {
                             entry.name: tuple(size if dim < 0 else dim for dim in entry.shape)
                             for entry in self.inputs
@@ -208,7 +208,7 @@ class LoadedModel:
         raise problem
 
     def _written(self, runs: List[NetworkRun], soc: str, command: str) -> List[Dict[str, Any]]:
-        self.outputs = _told(runs[0])
+        self.outputs = _om_outputs(runs[0])
         for ran in runs:
             ran.model.attributes.update({"atc_cmdline": command, "soc_version": soc})
         return [ran.model.document() for ran in runs]
@@ -250,12 +250,12 @@ class LoadedModel:
                 desc["shape"] = {"dim": dims[op["name"]]}
         self.outputs = [
             _without_size(first_tensor, others)
-            for first_tensor, *rest in zip(*(_told(ran) for ran in runs))
-            for others in [_common(first_tensor, rest)]
+            for first_tensor, *rest in zip(*(_om_outputs(ran) for ran in runs))
+            for others in [_with_common_shape(first_tensor, rest)]
         ]
         return document
 
-    def _told(self, entry: NetworkInput, shape: Optional[Shape]) -> OmTensor:
+    def _om_input(self, entry: NetworkInput, shape: Optional[Shape]) -> OmTensor:
         if shape is None or (self.dynamic is None and any(dim < 0 for dim in shape)):
             text = (
                 "input %s has no fixed shape in the model; --input_shape must tell it" % entry.name
@@ -297,11 +297,11 @@ class LoadedModel:
         return dynamic
 
 
-def _told(ran: NetworkRun) -> List[OmTensor]:
+def _om_outputs(ran: NetworkRun) -> List[OmTensor]:
     return [OmTensor(name, str(array.dtype), tuple(array.shape)) for name, array in ran.outputs]
 
 
-def _common(tensor: OmTensor, others: List[OmTensor]) -> OmTensor:
+def _with_common_shape(tensor: OmTensor, others: List[OmTensor]) -> OmTensor:
     """Return an output with -1 where others have another size."""
     return tensor._replace(
         shape=tuple(
@@ -312,7 +312,7 @@ def _common(tensor: OmTensor, others: List[OmTensor]) -> OmTensor:
 
 
 def _without_size(first: OmTensor, second: OmTensor) -> OmTensor:
-    return _common(first, [second])
+    return _with_common_shape(first, [second])
 
 
 def _bytes_of(outputs: List[Tuple[str, Array]]) -> int:
