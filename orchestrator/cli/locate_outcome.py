@@ -13,7 +13,7 @@ from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT
 from ..launch.program import LOG_FILE
 from ..locate.cure_rounds import Round
 from ..locate.narrowing import Narrowed
-from ..locate.search import PAGE, RUN, CaseResult, Search, worst
+from ..locate.search import PAGE, RUN, CaseResult, Search, worst_exit_code
 from ..locate.shape_combinations import shapes_text
 from ..metrics.row import FAIL, PASS
 from ..model.gear_names import without_gear
@@ -61,7 +61,7 @@ class Outcome:
     @property
     def searched(self) -> int:
         """The exit code of the search itself."""
-        return worst(result.code for result in self.results)
+        return worst_exit_code(result.code for result in self.results)
 
     @property
     def code(self) -> int:

@@ -15,7 +15,7 @@ from typing import List, Optional, Set, Tuple
 
 from .. import __version__
 from ..dumps.golden_set import GoldenSet
-from ..run.comparison_session import Session, look
+from ..run.comparison_session import Session, note_signature
 from ..run.dump_catalogue import Catalogue
 from ..run.engine import Engine
 from ..run.golden_files import Goldens
@@ -186,7 +186,7 @@ class OpenRun:
     def _meet(engine: Engine, rel: str) -> Optional[TargetFile]:
         file, _ = engine.meet(os.path.join(engine.catalogue.root, rel))
         if file is not None and file.state == GROWING:
-            look(file)
+            note_signature(file)
         return file
 
     def _workers(self, apart: bool) -> Workers:

@@ -15,8 +15,8 @@ from ..naming import sanitise_device
 from .bytes_per_step import skipped_positions
 from .dump_plan import EXCEPTION_SCENES, DumpPlan, ModelDump
 from .dump_plan_formats import read_plan
-from .dump_size_rules import Choice
 from .models import Models, file_names
+from .ops_of_dump_list import DumpListOps
 
 _MAX_BYTES = 10 * 1024 * 1024
 _OTHERS = "not asked for: the dump configuration names other ops"
@@ -58,7 +58,7 @@ def requested_ops_of(
         return DumpRequest()
     mode = plan.mode or "output"
     models = Models([graph])
-    choice = Choice(models, graph)
+    choice = DumpListOps(models, graph)
     layers = list(entry.watch_nodes or entry.layers)
     choice.add(
         {

@@ -35,7 +35,7 @@ _TORCHAIR_READERS = ("get_npu_backend", "get_compiler", "cache_compile", "dynamo
 _BLOCKS = ("body", "orelse", "finalbody")
 
 
-class Reach:
+class IneffectiveSettings:
     """Looks once through a script's syntax tree; then tells of each set of settings what keeps it
     from a dump.
 

@@ -12,7 +12,7 @@ from .dump_plan import NPU_DEFAULTS
 from .finding import ERROR, WARNING, Finding, Findings, placed
 from .key_rules import nearest_word
 from .npu_rules import COMPUTED, OTHER_SETTINGS, SWITCHES, NpuRules
-from .script_ineffective_settings import Reach, key_of
+from .script_ineffective_settings import IneffectiveSettings, key_of
 from .script_settings import (
     DUMP_CONFIG,
     GLOBAL_OPTIONS,
@@ -25,7 +25,7 @@ from .script_settings import (
 )
 from .script_switches import OFF_LINE, Switches
 from .script_tree import is_text, last_name, literal, parse, too_deep, walk
-from .script_unknowns import Others
+from .script_unknowns import UnknownSettings
 from .torchair_rules import TORCHAIR_DEFAULTS
 
 _MEMBERS = dict.fromkeys(SWITCHES, "b")
@@ -72,12 +72,12 @@ class _Reader:
         self._imported: Dict[str, str] = {}
         self._owners: Dict[str, str] = {}
         self._places: Dict[int, List[int]] = {}
-        self._others = Others([])
+        self._unknown_settings = UnknownSettings([])
 
     def read(self, tree: ast.AST) -> Script:
         """Return the settings in the order of the text, and what else sets some."""
         nodes = sorted(walk(tree), key=lambda pair: self._order(pair[0]))
-        self._others = Others(nodes)
+        self._unknown_settings = UnknownSettings(nodes)
         for node, _ in nodes:
             if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
                 self._alias(
@@ -109,28 +109,28 @@ class _Reader:
             for settings in self._all_settings
             if settings.node is not None or settings.problems
         ]
-        elsewhere = [(what, *self._place(node)) for what, node in self._others.setters]
+        elsewhere = [(what, *self._place(node)) for what, node in self._unknown_settings.setters]
         return Script(
             sorted(settings_found, key=lambda settings: settings.place),
             elsewhere,
-            frozenset(self._others.made),
-            self._others.imports,
+            frozenset(self._unknown_settings.made),
+            self._unknown_settings.imports,
         )
 
     def _complete(self, nodes: List[Tuple[Any, int]]) -> None:
         """Add what keeps settings that switch a dump on from dumping, and what other functions may
         add to them.
         """
-        reach, switches = Reach(nodes, self._imported), Switches(nodes)
+        ineffective, switches = IneffectiveSettings(nodes, self._imported), Switches(nodes)
         for settings in self._all_settings:
-            if self._others.setters or reach.is_handed_out(settings.owner):
+            if self._unknown_settings.setters or ineffective.is_handed_out(settings.owner):
                 settings.open = True
             if settings.node is None or not settings.may_dump():
                 continue
             if settings.dialect == DUMP_CONFIG:
-                complaints = reach.of_dump_config(settings.node)
+                complaints = ineffective.of_dump_config(settings.node)
             elif settings.dialect == PARAMETER_MAP:
-                complaints = reach.of_parameter_map(
+                complaints = ineffective.of_parameter_map(
                     settings.owner, settings.node, switches.off_line_is_off(settings)
                 )
             else:
@@ -182,7 +182,7 @@ class _Reader:
         name = self._imported.get(name, name)
         if name == "NPURunConfig":
             self._run_config(node)
-        if name != DUMP_CONFIG or self._others.is_foreign(node):
+        if name != DUMP_CONFIG or self._unknown_settings.is_foreign(node):
             return
         settings = ScriptSettings(DUMP_CONFIG, self._place(node), node=node)
         names = list(NPU_DEFAULTS)
@@ -303,10 +303,10 @@ class _Reader:
         """Take an assignment to what is called dump_config and is not npu_device's: TorchAir's, if
         the script knows TorchAir.
         """
-        if self._others.knows_torchair:
+        if self._unknown_settings.knows_torchair:
             self._option(target, value, node, scope, TORCHAIR, holder, TORCHAIR_DEFAULTS)
         elif target.attr in TORCHAIR_DEFAULTS or target.attr in NPU_DEFAULTS:
-            self._others.add("an object called dump_config", target)
+            self._unknown_settings.add("an object called dump_config", target)
 
     def _settings(
         self, dialect: str, scope: int, text: str, node: Any, owner: Optional[str]

@@ -30,7 +30,7 @@ _MAKERS = ("makedirs", "mkdir", "mkdir_or_exist", "MakeDirs", "makedir_exist_ok"
 _MOST = 20
 
 
-class Others:
+class UnknownSettings:
     """Looks once through a script's syntax tree.
 
     Parameters

@@ -22,7 +22,7 @@ from ..run.comparison_options import AUTO, read_graphs
 from ..run.file_planner import Planner
 from ..run.golden_files import Goldens
 from ..run.tensors_of_two_files import pair_files
-from ..run.torchair_graphs import fit
+from ..run.torchair_graphs import graphs_of_dumped_ops
 from .better_golden import files_beside, golden_files
 
 _SHOWN = 5
@@ -110,7 +110,7 @@ def pairs_in_folders(
     golden_set = GoldenSet.open(golden)
     if not tree.step_folders:
         raise no_dumps(target, golden, tree)
-    graphs = fit(graphs, tree, golden_set)
+    graphs = graphs_of_dumped_ops(graphs, tree, golden_set)
     step_folder, entries = _entries_of(tree, op, graphs)
     # Only the store's records of golden files are not kept: nothing is stored here.
     goldens = Goldens(

@@ -163,8 +163,8 @@ class Atc:
 def find_atc(
     environ: Optional[Mapping[str, str]] = None, named: Optional[str] = None
 ) -> Optional[Atc]:
-    """Return the host's atc; None where there is none (:func:`places` tells where it was looked
-    for).
+    """Return the host's atc; None where there is none (:func:`searched_places` tells where it was
+    looked for).
 
     Parameters
     ----------
@@ -183,13 +183,13 @@ def find_atc(
                 hint="name atc itself, not its folder",
             )
         return Atc(os.path.abspath(named), "named", _toolkit_of(named))
-    for place in places(environ):
+    for place in searched_places(environ):
         if _runs(place.path):
             return Atc(place.path, place.why, _toolkit_of(place.path))
     return None
 
 
-def places(environ: Optional[Mapping[str, str]] = None) -> Iterator[Place]:
+def searched_places(environ: Optional[Mapping[str, str]] = None) -> Iterator[Place]:
     """Yield where atc may be, in the order in which it is looked for."""
     variables = os.environ if environ is None else environ
     for folder in variables.get("PATH", "").split(os.pathsep):

@@ -157,7 +157,7 @@ def find_runners(
     ]
 
 
-def program(words: Sequence[str]) -> Runner:
+def runner_of_program(words: Sequence[str]) -> Runner:
     """Return a program of the user's own as a runner."""
     return Runner(
         PROGRAM, words[0] if words else "", "" if words else "no program is given", tuple(words)

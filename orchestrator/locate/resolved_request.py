@@ -33,7 +33,7 @@ from ..filesystem.free_space import free_bytes, nearest_folder
 from ..kinds import kind as kinds
 from ..kinds.files import kind_of_file
 from ..launch.atc import Atc, find_atc, toolkit_problem
-from ..launch.runners import PROGRAM, Runner, find_runners, program
+from ..launch.runners import PROGRAM, Runner, find_runners, runner_of_program
 from ..launch.user_commands import require_program
 from ..model.atc_options import SHAPE
 from ..model.graph import ModelGraph
@@ -418,7 +418,7 @@ def _runner(plan: Plan) -> Optional[Runner]:
                 "no word of the program holds {acl_json}: it must give the acl.json that is "
                 "written to aclInit by itself"
             )
-        return program(request.words)
+        return runner_of_program(request.words)
     if request.runner_python is not None:
         resolve_python(request.runner_python)
     known = find_runners(python=request.runner_python)

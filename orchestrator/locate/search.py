@@ -234,7 +234,7 @@ class Search:
             if name == RUN:
                 result.earlier = self.steps.earlier(step.name)
             if name in (RUN, FINAL):
-                result.code = worst((result.code, code))
+                result.code = worst_exit_code((result.code, code))
                 opened = stored_result(step.leaves[0]) if os.path.isdir(step.leaves[0]) else None
                 result.run, result.final = (
                     (opened, result.final) if name == RUN else (result.run, opened)
@@ -588,7 +588,7 @@ def _killed(run: Optional[RunResult], log: str) -> Optional[Failure]:
     return Failure(reason, hint)
 
 
-def worst(codes: Iterable[int]) -> int:
+def worst_exit_code(codes: Iterable[int]) -> int:
     """Return the exit code that tells most: of a program that failed, a failing comparison, an
     incomplete one, success.
     """

@@ -15,12 +15,12 @@ from ..kinds.wrong_kind_advice import without_dumps, without_golden
 from ..model.graphs_of_run import ModelGraphs
 from ..store.facts_and_events import EXPECTED
 from .comparison_options import ComparisonOptions
-from .comparison_session import Comparers, LocalProcesses, look
+from .comparison_session import Comparers, LocalProcesses, note_signature
 from .mismatch_warnings import shown
 from .progress import OnProgress, Progress
 from .rows_at_the_end import finish_rows
 from .target_file import GROWING, TargetFile
-from .torchair_graphs import fit
+from .torchair_graphs import graphs_of_dumped_ops
 from .whole_run import Run, Source, compare_from
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class _Listing(Source):
                 "TorchAir's original graphs are compared here: a cluster's workers do not "
                 "know what was fused"
             )
-        return fit(graphs, self.tree, self.golden)
+        return graphs_of_dumped_ops(graphs, self.tree, self.golden)
 
     def feed(self, run: Run) -> None:
         """Compare everything, and add the rows of what never arrived."""
@@ -117,7 +117,7 @@ class _Listing(Source):
         engine.places.settled = True
         engine.continue_store(keep_gone=False)
         files = _meet(run, self.tree)
-        sizes = array("q", map(look, files))
+        sizes = array("q", map(note_signature, files))
         run.store.set(EXPECTED, {"files": len(files), "bytes": sum(sizes)})
         run.left_out += self.comparers.compare(run, files, sizes, self.on_progress)
         finish_rows(engine, self.tree.empty, self.tree.unlisted)

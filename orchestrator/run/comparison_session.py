@@ -40,7 +40,7 @@ WORTH_BYTES = 32 << 20
 _UNRIPE = 256
 
 
-def look(file: TargetFile) -> int:
+def note_signature(file: TargetFile) -> int:
     """Note how a file looks, before it is read; return its size in bytes, 0 where it has gone."""
     signature = look_at(file.path)
     if signature is not None:
@@ -108,7 +108,7 @@ class Session:
 
     def _plan(self, file: TargetFile) -> None:
         if file.signature is None:
-            look(file)
+            note_signature(file)
         plan = self._engine.plan(file)
         if plan is not None:
             self._engine.accept(file, plan)

@@ -1,5 +1,5 @@
-"""What did not find its counterpart at large: another model's json, the golden data of another
-network, steps without golden data.
+"""Warnings that much of TARGET and GOLDEN has no counterpart: another model's json, the golden data
+of another network, steps without golden data.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _GEARS = (
 _STEPS_SHOWN = 8
 
 
-def unmatched(run: Run) -> List[str]:
+def mismatch_warnings(run: Run) -> List[str]:
     """Say it, a sentence each, where the dumped ops are not the model's, golden data lack steps, or
     nothing has golden data at all.
     """

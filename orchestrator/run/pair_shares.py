@@ -19,7 +19,7 @@ from ..metrics.unchanged_files import FileStates, file_states, unless_changed
 from ..metrics.user_metrics import with_user_metrics
 
 
-def ready() -> None:
+def prepare_process() -> None:
     """Prepare a comparing process; called first: imports everything it needs, and makes garbage
     collection rare, since pairs and rows are never in a cycle.
     """

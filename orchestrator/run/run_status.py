@@ -34,7 +34,7 @@ from ..store.json_numbers import plain_tree
 from ..store.store import RunStore
 from ..store.stored_networks import GRAPHS, SUMMARY, stored_networks
 from .comparison_options import NONE, ComparisonOptions
-from .verdict_over_hosts import ComputedThere, judge_hosts
+from .verdict_over_hosts import ComputedByHosts, judge_hosts
 
 JUDGED = "judged"
 """How a finished run was judged, as its store notes it: what was forgiven, what found no
@@ -176,7 +176,9 @@ def _judged_anew(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, 
     unmatched, without_golden = judged.get("unmatched", []), judged.get("steps_without_golden", [])
     arguments = (options.limits, store.get("program"), graphs, bool(judged.get("allow_missing")))
     # What an earlier end computed is of the files that were there then.
-    computed = ComputedThere(store.get(COMPUTED) or ()) if store.get(SUMMARY) is not None else None
+    computed = (
+        ComputedByHosts(store.get(COMPUTED) or ()) if store.get(SUMMARY) is not None else None
+    )
     summary = summarise(store.rows("index"), ops, *arguments, computed, unmatched, without_golden)
     if options.exact:
         summary = exact_summary(summary, list(store.rows("index")), options.limits, graphs)

@@ -54,7 +54,7 @@ def _has_graphs(names: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for name in names for pattern in GRAPH_FILES)
 
 
-def fit(graphs: ModelGraphs, tree: DumpTree, golden: GoldenSet) -> ModelGraphs:
+def graphs_of_dumped_ops(graphs: ModelGraphs, tree: DumpTree, golden: GoldenSet) -> ModelGraphs:
     """Return the models, TorchAir's original graphs with the fused ops of a tree in their members'
     place.
 

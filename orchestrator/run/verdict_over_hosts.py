@@ -38,7 +38,7 @@ FINISHED = "finished"
 _NAMED = 5
 
 
-class ComputedThere(TensorReader):
+class ComputedByHosts(TensorReader):
     """Knows what runs computed again at their ends (of a merge at the place that it judges), and
     reads no tensors.
     """
@@ -69,7 +69,7 @@ def judge_hosts(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, s
     place = first_place(store) or _first_failing_place(store)
     rows = store.rows("index", place) if place is not None else ()
     summary = summarise(
-        rows, 0, options.limits, None, graphs, reader=ComputedThere(store.get(COMPUTED) or ())
+        rows, 0, options.limits, None, graphs, reader=ComputedByHosts(store.get(COMPUTED) or ())
     )
     counts = {name: sum(getattr(line, name) for line in lines) for name in PlaceLine._fields[1:]}
     by_host: Dict[str, List[PlaceLine]] = {}

@@ -37,7 +37,7 @@ from .comparison_options import ComparisonOptions
 from .dump_catalogue import Catalogue
 from .engine import Engine
 from .golden_files import Goldens
-from .mismatch_warnings import steps_without_golden, unmatched
+from .mismatch_warnings import mismatch_warnings, steps_without_golden
 from .overflows import note_overflows, overflow_files
 from .progress import OnProgress, OnStage, Progress
 from .workers import Workers
@@ -306,7 +306,7 @@ class Run:
         """Return, once all is compared, what did not find its counterpart at large, as sentences;
         the summary warns of it too.
         """
-        self.unmatched = unmatched(self)
+        self.unmatched = mismatch_warnings(self)
         self.steps_without_golden = steps_without_golden(self)
         return self.unmatched
 

@@ -19,7 +19,7 @@ from ..metrics.pair_task import PairTask, Settings
 from ..metrics.row import Row
 from ..processes.pool import ProcessDied, Processes
 from ..processes.user_code import stop_user_code
-from .pair_shares import SplitPair, ready
+from .pair_shares import SplitPair, prepare_process
 
 _MAX_CRASHES = 3
 _LOST = (
@@ -121,7 +121,7 @@ class Workers:
         nothing.
         """
         if self.jobs > 1 or self._apart:
-            self._processes.start(ready, most=most)
+            self._processes.start(prepare_process, most=most)
 
     def pids(self) -> List[int]:
         """Return the process ids."""

@@ -10,7 +10,7 @@ import host_models
 import pytest
 
 from goldwatch.errors import EnvironmentProblem, InputError, MissingPath, ProgramFailed
-from goldwatch.launch.atc import Atc, atc_error, find_atc, places, toolkit_problem
+from goldwatch.launch.atc import Atc, atc_error, find_atc, searched_places, toolkit_problem
 from goldwatch.testing.host import make_host
 
 
@@ -46,7 +46,7 @@ def test_atc_on_the_path_is_preferred(tmp_path):
 def test_a_missing_atc_is_reported_with_the_places_searched(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     environ = {"PATH": str(tmp_path), "ASCEND_TOOLKIT_HOME": str(tmp_path / "gone")}
-    looked = [place.path for place in places(environ)]
+    looked = [place.path for place in searched_places(environ)]
     assert (
         str(tmp_path / "atc") in looked
         and str(tmp_path / "gone" / "compiler" / "bin" / "atc") in looked

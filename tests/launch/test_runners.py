@@ -21,7 +21,7 @@ from goldwatch.launch.runners import (
     Run,
     Runner,
     find_runners,
-    program,
+    runner_of_program,
     written_outputs,
 )
 from goldwatch.model.atc_options import dynamic_of
@@ -146,7 +146,7 @@ def test_each_fault_of_pyacl_is_reported(host, tmp_path):
 
 
 def test_placeholders_in_a_users_program_are_filled_in():
-    runner = program(
+    runner = runner_of_program(
         [
             "./main",
             "-m",
@@ -168,9 +168,13 @@ def test_placeholders_in_a_users_program_are_filled_in():
         "x:1,3",
     ]
     with pytest.raises(UsageError, match="word {model} is not known"):
-        program(["main", "{model}"]).command(run)
-    assert program(["main", "{", "{}", "{'a': 1}"]).command(run).argv[1:] == ["{", "{}", "{'a': 1}"]
-    assert not program([]).usable
+        runner_of_program(["main", "{model}"]).command(run)
+    assert runner_of_program(["main", "{", "{}", "{'a': 1}"]).command(run).argv[1:] == [
+        "{",
+        "{}",
+        "{'a': 1}",
+    ]
+    assert not runner_of_program([]).usable
 
 
 def test_gears_and_ranges_are_checked_before_anything_starts(tmp_path):

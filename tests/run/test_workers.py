@@ -82,7 +82,7 @@ def start():
         pool = Workers(jobs, Settings())
         made.append(pool)
         pool.start(most)
-        pool._processes.submit(pair_shares.ready).result(60)
+        pool._processes.submit(pair_shares.prepare_process).result(60)
         return pool
 
     yield make

@@ -33,7 +33,7 @@ _ALIKE = 4.0
 _FEW_ULPS = 8.0
 _FLIPPED = 0.01
 # Along an axis more indices are no plain answer; so few elements are told one by one.
-_PLAIN, _ALONE = 5, 2
+_FEW_INDICES, _FEWEST_ELEMENTS = 5, 2
 
 
 class Evidence:
@@ -212,8 +212,10 @@ class Evidence:
         element by element.
         """
         regions, few = self._regions(shares, background), self._few_elements(shares, background)
-        plain = regions and max(len(finding.detail["indices"]) for finding in regions) <= _PLAIN
-        return few if few and (few[0].detail["count"] <= _ALONE or not plain) else regions
+        plain = (
+            regions and max(len(finding.detail["indices"]) for finding in regions) <= _FEW_INDICES
+        )
+        return few if few and (few[0].detail["count"] <= _FEWEST_ELEMENTS or not plain) else regions
 
     def _few_elements(self, shares: SquaredErrorByIndex, background: float) -> List[Finding]:
         """Return a finding where few elements hold nearly all of the error, and more of it than of

@@ -9,7 +9,7 @@ import numpy as np
 from .aligned_pair import AlignedPair
 from .difference import Difference
 from .finding import KINDS, Finding, claimed
-from .layout_patterns import moved
+from .moved_value_patterns import moved
 from .region_patterns import padding, region
 from .value_patterns import (
     by_index,

@@ -1,4 +1,6 @@
-"""Patterns of places: x holds the values of y elsewhere."""
+"""Patterns of moved values: x holds the values of y elsewhere (axes exchanged or flipped, channels
+permuted, shifts).
+"""
 
 from __future__ import annotations
 
