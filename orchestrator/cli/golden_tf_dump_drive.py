@@ -186,7 +186,12 @@ def dump(
             words, pb, saved_model, run_index, steps, estimator or without_npu, signature
         )
         with golden_words(), ProgressBar("tensors", quiet) as bar:
-            common["say"] = lambda text: (bar.clear(), say(text, quiet))
+
+            def above(text: str) -> None:
+                bar.clear()
+                say(text, quiet)
+
+            common["say"] = above
             job = GraphJob(
                 out,
                 pb or saved_model or "",
