@@ -415,7 +415,7 @@ def test_reports_of_a_run_whose_program_crashed_begin_with_that(tmp_path, make_n
     assert "\n%s; of the rows: pass: 3 ops, " % _FAILED in "\n" + done.stdout
     told = _headlines(tmp_path)
     assert told[0] == "## goldwatch: %s (the rows: PASS)\n" % _FAILED
-    assert told[1].endswith(": " + _FAILED) and told[2] == _FAILED
+    assert told[1] == "comparison of d (model net): " + _FAILED and told[2] == _FAILED
     assert b'value="%s"' % _FAILED.encode() in contents(str(tmp_path), "c.")["junit"]
     again = run_here(["goldwatch", "report", "out", *options("c."), "--html", "c.html"], tmp_path)
     assert again.returncode == 0 and _headlines(tmp_path) == told

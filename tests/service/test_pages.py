@@ -196,6 +196,8 @@ def test_rows_plot_and_divergence_are_updated_live(watched, row, page):
     server, store, run = watched
     page.open(server, "/runs/" + run)
     page.until(lambda: page.rows() == 5)
+    page.until(lambda: page.text("#title") == "lab/out (net)")
+    page.until(lambda: page.driver.title == "running: lab/out (net)")
     assert page.text("#verdict .verdict").startswith("running")
     store.put_all([row(number) for number in range(5, 40)])
     page.until(lambda: page.rows() == 40)
