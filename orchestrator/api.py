@@ -36,10 +36,10 @@ from .interrupts import caused_by_interrupt, interrupt_state, uninterrupted
 from .metrics.class_and_box_agreement import AGREEMENT_METRICS
 from .metrics.row import METRICS, Row
 from .processes.pool import default_jobs
+from .run.compare_final_outputs import compare_outputs
 from .run.compare_folders import compare_folders
 from .run.compare_quantised_files import compare_quantised_files
 from .run.comparison_options import ComparisonOptions
-from .run.final_outputs import compare_outputs
 from .run.progress import Progress
 from .run.result import RunResult, stored_result
 from .run.torchair_graphs import graphs_beside

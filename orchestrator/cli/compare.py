@@ -391,7 +391,7 @@ def output_texts(arguments: CompareArguments) -> Optional[Tuple[str, ...]]:
     where it holds dumps.
     """
     if not arguments.outputs and os.path.isdir(arguments.target):
-        from ..run.final_outputs import holds_outputs
+        from ..run.compare_final_outputs import holds_outputs
 
         if holds_outputs(arguments.target):
             return ()
@@ -405,7 +405,7 @@ def output_texts(arguments: CompareArguments) -> Optional[Tuple[str, ...]]:
 
 def _how_to_compare(options: ComparisonOptions, files: bool) -> Callable[..., RunResult]:
     if options.outputs is not None:
-        from ..run.final_outputs import compare_outputs
+        from ..run.compare_final_outputs import compare_outputs
 
         return compare_outputs
     if files:

@@ -16,7 +16,7 @@ from ..launch.runners import PROGRAM, Run
 from ..launch.user_commands import run_to_the_end
 from ..model.om_interface import OmInterface
 from ..model.read_model import load_model
-from ..run.final_outputs import holds_outputs
+from ..run.compare_final_outputs import holds_outputs
 from ..run.result import RunResult, stored_result
 from .input_pairs import InputPair
 from .input_values import input_files, write_inputs
