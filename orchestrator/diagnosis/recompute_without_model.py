@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Callable, List, Optional, Sequence, Tuple
 
 from ..judging.by_recomputation import excess
 from ..metrics.patterns import AlignedPair
-from ..recomputing.arithmetic_bounds import LOOSE
+from ..recomputing.device_arithmetic import LOOSE
 from ..recomputing.formulas_by_type import is_known_type
 from ..recomputing.formulas_fitted_to_golden import (
     output_by_golden,

@@ -23,8 +23,8 @@ from ..submodel.caffemodel_check import find_weights
 from ..submodel.cut_definition import CutInput
 from ..submodel.onnx_original import OnnxOriginal
 from ..tensors.tensor import Tensor
-from .arithmetic_bounds import LOOSE, TIGHT
 from .caffe_nodes import CaffeNodes
+from .device_arithmetic import LOOSE, TIGHT
 from .input_feeds import Feed, NetworkInput, original_values
 from .onnx_nodes import OnnxNodes
 from .original_cuts import NotComputable, Original

@@ -39,7 +39,7 @@ from .routes import (
 from .run_fields import RunStates
 from .run_routes import RunRoutes
 from .runs import Runs
-from .shared_tail import Tails
+from .shared_run_tail import Tails
 
 
 class Service(NamedTuple):

@@ -15,7 +15,7 @@ from ..errors import GoldwatchError
 from .access import Access
 from .answers import Problem, number_of
 from .runs import Run, Runs
-from .shared_tail import Tail, Tails, event
+from .shared_run_tail import Tail, Tails, event
 from .tokens import Token
 
 log = logging.getLogger("goldwatch.service")

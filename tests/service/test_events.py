@@ -235,7 +235,7 @@ def tail(live):
     """
     from goldwatch.service.run_fields import RunStates
     from goldwatch.service.runs import Run
-    from goldwatch.service.shared_tail import Tail
+    from goldwatch.service.shared_run_tail import Tail
 
     store = live("out")
     return store, Tail(Run("0" * 16, os.path.dirname(store.path)), RunStates())
@@ -246,7 +246,7 @@ def stream_of(tail, between, asked="0"):
     takes one.
     """
     from goldwatch.service.event_routes import EventRoutes
-    from goldwatch.service.shared_tail import Tails
+    from goldwatch.service.shared_run_tail import Tails
 
     async def take():
         pieces = []
@@ -280,7 +280,7 @@ def test_the_last_rows_of_a_run_are_streamed_before_its_end(tail, row, moment):
 
 def test_a_store_unreadable_at_the_runs_end_is_read_later(tail, row, monkeypatch):
     from goldwatch.errors import EnvironmentProblem
-    from goldwatch.service import shared_tail as module
+    from goldwatch.service import shared_run_tail as module
 
     store, tail = tail
     store.put_all([row(number) for number in range(5)])
