@@ -22,7 +22,7 @@ from .batches import Batches
 from .netinputs import NetInput, net_inputs, with_shapes
 from .opencv_rewrite import normalise
 from .save_run import save_run, source_of
-from .tensors_to_save import Target, Targets
+from .tensors_to_save import TensorsToSave, TensorToSave
 from .user_layers import UserLayers
 from .weights_check import check_shapes
 
@@ -65,8 +65,8 @@ def work(job: Dict[str, Any], parent: Parent) -> int:
 def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:
     weights = _HashThread(job["weights"])
     weights.start()
-    targets = Targets(
-        [Target(*fields) for fields in job["targets"]],
+    targets = TensorsToSave(
+        [TensorToSave(*fields) for fields in job["targets"]],
         [(tensor, reason) for tensor, reason in job["skipped"]],
         [(number, name) for number, name in job["topless"]],
     )

@@ -12,7 +12,7 @@ from typing import Dict, List, NamedTuple, Optional
 
 from ...errors import EnvironmentProblem, GoldwatchError, MissingPath, UsageError
 from ...naming import printable
-from ..framework_python import prefix_of, resolve_python, runs
+from ..child_python import prefix_of, resolve_python, runs
 
 
 class Backend(NamedTuple):

@@ -44,7 +44,7 @@ from .numpy_layer_types import (
     own_parameters,
     reads_data,
 )
-from .tensors_to_save import NO_TOP, Target, Targets
+from .tensors_to_save import NO_TOP, TensorsToSave, TensorToSave
 from .user_layers import UserLayers
 from .weights_check import shared_weights
 
@@ -206,7 +206,7 @@ class NumpyBackend:
             {number for number in numbers if not reads_data(net.layers[number])},
         )
 
-    def complete(self, targets: Targets) -> Targets:
+    def complete(self, targets: TensorsToSave) -> TensorsToSave:
         """Return the targets; a layer without a top makes nothing to save."""
         saved, skipped = [], [(name, NO_TOP) for _, name in targets.topless]
         for target in targets.saved:
@@ -219,15 +219,15 @@ class NumpyBackend:
                 )
             else:
                 saved.append(target)
-        return Targets(saved, targets.skipped + skipped, [])
+        return TensorsToSave(saved, targets.skipped + skipped, [])
 
-    def size_bytes(self, targets: Sequence[Target], arrays: Dict[str, Array]) -> int:
+    def size_bytes(self, targets: Sequence[TensorToSave], arrays: Dict[str, Array]) -> int:
         """Return the bytes of the inputs: what the layers make is known when they have run."""
         return sum(array.nbytes for array in arrays.values())
 
     def run(
-        self, targets: Sequence[Target], arrays: Mapping[str, Array]
-    ) -> Iterator[Tuple[Target, Array]]:
+        self, targets: Sequence[TensorToSave], arrays: Mapping[str, Array]
+    ) -> Iterator[Tuple[TensorToSave, Array]]:
         """Run the net once and yield every target with its values, float32.
 
         Raises
@@ -235,7 +235,7 @@ class NumpyBackend:
         InputError
             A layer cannot be computed: its parameters, weights or inputs are not what Caffe takes.
         """
-        by_top: Dict[Key, Target] = {
+        by_top: Dict[Key, TensorToSave] = {
             (target.number, target.top_index): target for target in targets
         }
         readers = Counter(source for sources in self._sources for source in sources)

@@ -17,7 +17,7 @@ from ...netfiles.prototxt_edits import encode
 from .choose_backend import BACKENDS
 from .opencv_rewrite import Normalised
 from .opencv_whitelist import WAY_OUT
-from .tensors_to_save import NO_TOP, Target, Targets
+from .tensors_to_save import NO_TOP, TensorsToSave, TensorToSave
 
 
 class OpencvBackend:
@@ -82,13 +82,13 @@ class OpencvBackend:
         if hasattr(self._net, "enableWinograd"):
             self._net.enableWinograd(False)
 
-    def complete(self, targets: Targets) -> Targets:
+    def complete(self, targets: TensorsToSave) -> TensorsToSave:
         """Return the targets; a layer without a top makes nothing to save."""
-        return Targets(
+        return TensorsToSave(
             targets.saved, targets.skipped + [(name, NO_TOP) for _, name in targets.topless], []
         )
 
-    def size_bytes(self, targets: Sequence[Target], arrays: Dict[str, np.ndarray]) -> int:
+    def size_bytes(self, targets: Sequence[TensorToSave], arrays: Dict[str, np.ndarray]) -> int:
         """Return the bytes of all values of the targets."""
         inputs = sum(arrays[target.top].nbytes for target in targets if target.type == "Input")
         shapes = [
@@ -99,8 +99,8 @@ class OpencvBackend:
         return inputs + 4 * sum(element_count(shape) for shape in shapes)
 
     def run(
-        self, targets: Sequence[Target], arrays: Dict[str, np.ndarray]
-    ) -> Iterator[Tuple[Target, np.ndarray]]:
+        self, targets: Sequence[TensorToSave], arrays: Dict[str, np.ndarray]
+    ) -> Iterator[Tuple[TensorToSave, np.ndarray]]:
         """Run the net once and yield every target with its values.
 
         Raises

@@ -17,7 +17,7 @@ from ...errors import EnvironmentProblem, InputError
 from ...naming import printable
 from ...netfiles.caffe_net import Net
 from .choose_backend import BACKENDS
-from .tensors_to_save import NO_TOP, Target, Targets
+from .tensors_to_save import NO_TOP, TensorsToSave, TensorToSave
 
 AUTOMATIC_SPLIT = "automatic Split layer of Caffe, not in the prototxt"
 
@@ -79,16 +79,16 @@ class PycaffeBackend:
         self._model = net
         self._runs = True
 
-    def complete(self, targets: Targets) -> Targets:
+    def complete(self, targets: TensorsToSave) -> TensorsToSave:
         """Return the targets with the automatic tops of loss layers, and without the Split layers
         that Caffe added.
         """
         names = list(self.net._layer_names)
-        by_layer: Dict[int, List[Target]] = {}
+        by_layer: Dict[int, List[TensorToSave]] = {}
         for target in targets.saved:
             by_layer.setdefault(target.number, []).append(target)
         topless = dict(targets.topless)
-        saved: List[Target] = list(by_layer.get(-1, []))
+        saved: List[TensorToSave] = list(by_layer.get(-1, []))
         skipped: List[Tuple[str, str]] = []
         for position, number in enumerate(self._numbers):
             n_tops = len(self.net._top_ids(position))
@@ -106,14 +106,16 @@ class PycaffeBackend:
                 else range(0)
             )
             saved += tops + [
-                Target(number, index, layer.name, index, layer.name, "(automatic)", layer.type)
+                TensorToSave(
+                    number, index, layer.name, index, layer.name, "(automatic)", layer.type
+                )
                 for index in automatic
             ]
             if number in topless and not automatic:
                 skipped.append((topless[number], NO_TOP))
-        return Targets(saved, targets.skipped + skipped, [])
+        return TensorsToSave(saved, targets.skipped + skipped, [])
 
-    def size_bytes(self, targets: Sequence[Target], arrays: Dict[str, np.ndarray]) -> int:
+    def size_bytes(self, targets: Sequence[TensorToSave], arrays: Dict[str, np.ndarray]) -> int:
         """Return the bytes of all values of the targets."""
         self._set(arrays)
         keys = {(target.number, target.top_index) for target in targets if target.number >= 0}
@@ -125,8 +127,8 @@ class PycaffeBackend:
         return total
 
     def run(
-        self, targets: Sequence[Target], arrays: Dict[str, np.ndarray]
-    ) -> Iterator[Tuple[Target, np.ndarray]]:
+        self, targets: Sequence[TensorToSave], arrays: Dict[str, np.ndarray]
+    ) -> Iterator[Tuple[TensorToSave, np.ndarray]]:
         """Run the net layer by layer and yield a copy of each target right after its layer ran."""
         self._set(arrays)
         by_top = {(target.number, target.top_index): target for target in targets}

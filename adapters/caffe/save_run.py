@@ -13,7 +13,7 @@ from ...filesystem.free_space import require_space
 from ...netfiles.caffe_net import Net
 from ..golden_writer import GoldenWriter
 from ..nonfinite import NOT_FINITE, not_finite_of
-from .tensors_to_save import Target, Targets
+from .tensors_to_save import TensorsToSave, TensorToSave
 
 FILE_OVERHEAD_BYTES = 4096 + 128
 INTERRUPTED = "interrupted before this tensor was saved"
@@ -28,7 +28,7 @@ class _Flow:
         self._layer: Optional[int] = None
         self._reads = False
 
-    def makes_not_finite(self, target: Target, is_so: bool) -> bool:
+    def makes_not_finite(self, target: TensorToSave, is_so: bool) -> bool:
         """Take note of a top; tell whether it holds such values (``is_so``) and nothing that its
         layer reads does.
         """
@@ -43,7 +43,7 @@ class _Flow:
 def save_run(
     net: Net,
     backend: Any,
-    targets: Targets,
+    targets: TensorsToSave,
     arrays: Dict[str, np.ndarray],
     writer: GoldenWriter,
     progress: Callable[[int, int], None],
@@ -70,7 +70,7 @@ def save_run(
     """
     with writer:
         targets = backend.complete(targets)
-        chosen: List[Target] = targets.saved
+        chosen: List[TensorToSave] = targets.saved
         for tensor, reason in targets.skipped:
             writer.skip(tensor, reason)
         writer.reserve((target.name, target.output_index, target.identity) for target in chosen)
@@ -119,12 +119,12 @@ def save_run(
 
 
 def _timed(
-    items: Iterator[Tuple[Target, np.ndarray]], seconds: Dict[str, float]
-) -> Iterator[Tuple[Target, np.ndarray]]:
+    items: Iterator[Tuple[TensorToSave, np.ndarray]], seconds: Dict[str, float]
+) -> Iterator[Tuple[TensorToSave, np.ndarray]]:
     """Pass the items on and add up the time that each takes to come."""
     while True:
         begun = time.perf_counter()
-        item: Optional[Tuple[Target, np.ndarray]] = next(items, None)
+        item: Optional[Tuple[TensorToSave, np.ndarray]] = next(items, None)
         seconds["forward"] += time.perf_counter() - begun
         if item is None:
             return

@@ -15,7 +15,7 @@ NOT_SELECTED = "not among the layers that were chosen"
 
 
 @dataclass(frozen=True)
-class Target:
+class TensorToSave:
     """One top of one layer, or a net input.
 
     Attributes
@@ -55,17 +55,17 @@ class Target:
 
 
 @dataclass
-class Targets:
+class TensorsToSave:
     """What is saved, ``(tensor, reason)`` of everything that is not, and ``(number, name)`` of the
     chosen layers without a written top.
     """
 
-    saved: List[Target]
+    saved: List[TensorToSave]
     skipped: List[Tuple[str, str]]
     topless: List[Tuple[int, str]]
 
 
-def targets_of(net: Net, globs: Sequence[str] = ()) -> Targets:
+def targets_of(net: Net, globs: Sequence[str] = ()) -> TensorsToSave:
     """Return the tensors of a net in the order in which Caffe makes them.
 
     Parameters
@@ -78,10 +78,10 @@ def targets_of(net: Net, globs: Sequence[str] = ()) -> Targets:
     UsageError
         A pattern matches no layer.
     """
-    done = Targets([], [], [])
+    done = TensorsToSave([], [], [])
     matched = {glob: False for glob in globs}
     for number, blob in enumerate(net.inputs):
-        _add(done, Target(-1, number, blob, 0, "", blob, "Input"), matched)
+        _add(done, TensorToSave(-1, number, blob, 0, "", blob, "Input"), matched)
     for number, layer in enumerate(net.layers):
         name = layer.name or (layer.tops[0].text if layer.tops else "")
         if not layer.tops and _selected(name, matched):
@@ -90,7 +90,9 @@ def targets_of(net: Net, globs: Sequence[str] = ()) -> Targets:
             done.skipped.append((name or layer.title, NOT_SELECTED))
         for index, top in enumerate(layer.tops):
             _add(
-                done, Target(number, index, name, index, layer.name, top.text, layer.type), matched
+                done,
+                TensorToSave(number, index, name, index, layer.name, top.text, layer.type),
+                matched,
             )
     reason = "not part of phase %s" % net.state.phase
     for layer in net.removed:
@@ -117,7 +119,7 @@ def _selected(name: str, matched: Dict[str, bool]) -> bool:
     return bool(hits)
 
 
-def _add(done: Targets, target: Target, matched: Dict[str, bool]) -> None:
+def _add(done: TensorsToSave, target: TensorToSave, matched: Dict[str, bool]) -> None:
     if not target.name:
         done.skipped.append(
             ("%s:%d" % (target.layer, target.top_index), "neither the layer nor its top has a name")

@@ -23,7 +23,7 @@ from typing import Any, Callable, Dict, List, Sequence
 from ...errors import EnvironmentProblem
 from ...filesystem.atomic_writing import create_new
 from ...filesystem.safe_reading import open_input
-from ..framework_python import child_environment
+from ..child_python import child_environment
 from ..golden_folder import sweep
 from .outcome import Outcome
 from .signals import NotedSignals, deaf

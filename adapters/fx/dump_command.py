@@ -15,7 +15,7 @@ from ...errors import EnvironmentProblem, Interrupted, UsageError
 from ...filesystem.sha256 import sha256_of_file
 from ...naming import printable
 from ..child.parent import OURS, STDERR, Task, run_child
-from ..framework_python import resolve_python, runs
+from ..child_python import resolve_python, runs
 from ..manifest import add_to_manifest
 from ..python_command_line import CODE, FILE, script_of
 from ..pythons import on_path

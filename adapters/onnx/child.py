@@ -27,7 +27,7 @@ from .nonfinite_nodes import Makers
 from .onnxruntime_backend import Onnxruntime, Stop, Stopped
 from .randomness import Randomness
 from .reference_backend import Reference
-from .values_to_save import NOT_NEEDED, Target, find_feed, make_plan
+from .values_to_save import NOT_NEEDED, ValueToSave, find_feed, make_plan
 
 INTERRUPTED = "interrupted before this tensor was saved"
 
@@ -133,7 +133,7 @@ class _Run:
             for tensor, reason in skipped:
                 writer.skip(tensor, reason)
             writer.reserve((target.name, target.index) for target in chosen)
-            saved: Set[Target] = set()
+            saved: Set[ValueToSave] = set()
             try:
                 self._write(writer, additions, chosen, saved)
             except Stopped:
@@ -156,7 +156,11 @@ class _Run:
         self._parent.send(result=self._result(writer, chosen))
 
     def _write(
-        self, writer: GoldenWriter, additions: bytes, chosen: Sequence[Target], saved: Set[Target]
+        self,
+        writer: GoldenWriter,
+        additions: bytes,
+        chosen: Sequence[ValueToSave],
+        saved: Set[ValueToSave],
     ) -> None:
         fed = {each.name: each for each in (*self._inputs, *self._fed_outputs)}
         known = [target for target in chosen if target.value in fed]
@@ -202,10 +206,10 @@ class _Run:
     def _put(
         self,
         writer: GoldenWriter,
-        target: Target,
+        target: ValueToSave,
         array: np.ndarray,
         dtype: str,
-        saved: Set[Target],
+        saved: Set[ValueToSave],
     ) -> None:
         fields: Dict[str, Any] = dict(target.fields)
         if is_narrow(dtype):
@@ -226,7 +230,7 @@ class _Run:
             document["random_seed"] = self._job["seed"]
         return document
 
-    def _result(self, writer: GoldenWriter, chosen: Sequence[Target]) -> Dict[str, Any]:
+    def _result(self, writer: GoldenWriter, chosen: Sequence[ValueToSave]) -> Dict[str, Any]:
         return {
             "backend": self._backend.name,
             "backend_version": self._backend.version,

@@ -19,7 +19,7 @@ from ...system.memory import memory
 from ...text.wording import listed
 from ..child.outcome import Outcome
 from ..child.parent import Task, run_child
-from ..framework_python import resolve_python
+from ..child_python import resolve_python
 from ..golden_folder import golden_files, interrupted, keep_finished, refuse_golden
 from ..golden_names import name_warnings
 from ..manifest import add_to_manifest

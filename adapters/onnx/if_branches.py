@@ -12,7 +12,7 @@ from ...netfiles.onnx_model import OnnxModel, OnnxNode
 from ...netfiles.onnx_names import BRANCHES, NamedGraph
 from .model_additions import inlined, node_of
 from .randomness import Randomness
-from .values_to_save import Plan, Target, is_branch, skipped_branch, skipped_within, targets_of
+from .values_to_save import Plan, ValueToSave, is_branch, skipped_branch, skipped_within, targets_of
 
 _PREFIX = "goldwatch/"
 _If = Tuple[str, OnnxNode, str, Mapping[str, str]]
@@ -20,7 +20,7 @@ _If = Tuple[str, OnnxNode, str, Mapping[str, str]]
 
 def with_branches(
     model: OnnxModel, plan: Plan, backend: Any, randomness: Randomness, tainted: Set[str]
-) -> Tuple[bytes, List[Target], List[Tuple[str, str]]]:
+) -> Tuple[bytes, List[ValueToSave], List[Tuple[str, str]]]:
     """Return what stands behind the graph to compute the branches that are taken, all targets, and
     what is skipped.
 

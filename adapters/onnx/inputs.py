@@ -25,7 +25,7 @@ from ..manifest import FILE_MODE
 from ..read_npy import LOAD_ERRORS, error_text, read_npy
 from .input_files import Item, Shape, check_shape, shown_shape, stems_of
 from .narrow_types import decode, encode, held_as, is_narrow
-from .tensorproto import read_tensorproto
+from .read_tensorproto import read_tensorproto
 
 INPUTS_FOLDER = "inputs"
 

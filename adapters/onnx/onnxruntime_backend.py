@@ -29,12 +29,12 @@ from .inputs import Fed
 from .model_additions import initializer_of, input_of, node_of, output_of, with_additions
 from .narrow_types import decode, held_as, is_narrow
 from .onnxruntime_messages import explained, missing_package
-from .values_to_save import Target
+from .values_to_save import ValueToSave
 
 _SPELLED = {"float": "float32", "double": "float64"}
 _ROUNDED = ("float16", "bfloat16")
 _SIZE = "goldwatch/size/"
-Result = Tuple[Target, Union[np.ndarray, str], str]
+Result = Tuple[ValueToSave, Union[np.ndarray, str], str]
 """A target, its values (or the reason why there are none), and the name of the model's type."""
 
 
@@ -194,7 +194,7 @@ class Onnxruntime:
         ]
 
     def results(
-        self, additions: bytes, targets: Sequence[Target], budget_bytes: int
+        self, additions: bytes, targets: Sequence[ValueToSave], budget_bytes: int
     ) -> Iterator[Result]:
         """Load the model and return the targets in order of the slices in which they are computed.
 
@@ -211,7 +211,7 @@ class Onnxruntime:
         session: Any,
         outputs: Mapping[str, _Output],
         additions: bytes,
-        targets: Sequence[Target],
+        targets: Sequence[ValueToSave],
         budget_bytes: int,
     ) -> Iterator[Result]:
         usable = [target for target in targets if outputs[target.value].type is not None]
@@ -253,7 +253,7 @@ class Onnxruntime:
                 entry = types[target.value]
                 yield target, _array(values.pop(), entry), entry.name
 
-    def _declared(self, targets: Sequence[Target]) -> bytes:
+    def _declared(self, targets: Sequence[ValueToSave]) -> bytes:
         """Return the targets' values as outputs, but for those that the model gives out anyway."""
         present = {value.name for value in self._model.graph.outputs}
         return b"".join(
@@ -372,12 +372,12 @@ def _array(value: Any, entry: Optional[OnnxType]) -> np.ndarray:
 
 
 def sliced(
-    targets: Sequence[Target], sizes: Mapping[str, int], budget_bytes: int
-) -> List[List[Target]]:
+    targets: Sequence[ValueToSave], sizes: Mapping[str, int], budget_bytes: int
+) -> List[List[ValueToSave]]:
     """Return the targets in slices of at most ``budget_bytes``, in order; a larger target is a
     slice by itself.
     """
-    slices: List[List[Target]] = []
+    slices: List[List[ValueToSave]] = []
     left = 0
     for target in targets:
         size = sizes[target.value]

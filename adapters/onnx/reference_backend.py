@@ -16,7 +16,7 @@ from .model_additions import input_of, output_of, with_additions
 from .narrow_types import decode, held_as, is_narrow
 from .onnxruntime_backend import Result, Stop, Stopped
 from .onnxruntime_messages import missing_package
-from .values_to_save import Target
+from .values_to_save import ValueToSave
 
 
 class Reference:
@@ -65,7 +65,7 @@ class Reference:
         return [np.asarray(value) for value in self._run(additions, names)]
 
     def results(
-        self, additions: bytes, targets: Sequence[Target], budget_bytes: int
+        self, additions: bytes, targets: Sequence[ValueToSave], budget_bytes: int
     ) -> Iterator[Result]:
         """Yield the targets; all are computed at once, whatever memory that takes."""
         values = self._run(additions, [target.value for target in targets])

@@ -27,7 +27,7 @@ from ...netfiles.protobuf_file import Span, WireFile, numbers_of
 from ...protowire import VARINT, field
 from ..child.parent import Task
 from ..child.serve import Parent
-from ..framework_python import resolve_python, runs
+from ..child_python import resolve_python, runs
 from ..replaying.child import serve_pieces
 from ..replaying.run import Piece, run_pieces
 from .narrow_types import decode

@@ -20,7 +20,7 @@ Key = Tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Target:
+class ValueToSave:
     """One output of one node, or a graph input.
 
     Attributes
@@ -89,7 +89,7 @@ class Plan:
 
     model: OnnxModel
     graphs: List[NamedGraph]
-    targets: List[Target] = field(default_factory=list)
+    targets: List[ValueToSave] = field(default_factory=list)
     skipped: List[Tuple[str, str]] = field(default_factory=list)
 
     @property
@@ -112,12 +112,14 @@ def targets_of(
     nodes: Sequence[OnnxNode],
     renamed: Optional[Mapping[str, str]] = None,
     tainted: Iterable[str] = (),
-) -> List[Target]:
+) -> List[ValueToSave]:
     """Return the outputs of a graph's nodes but for Constants and those that are left out."""
     new = renamed or {}
     drawn = set(tainted)
     return [
-        Target(new.get(value, value), name, index, node.op_type, new.get(value, value) in drawn)
+        ValueToSave(
+            new.get(value, value), name, index, node.op_type, new.get(value, value) in drawn
+        )
         for name, node in zip(names, nodes)
         if not is_constant(node)
         for index, value in enumerate(node.outputs)
@@ -152,7 +154,7 @@ def make_plan(
     """
     plan = Plan(model, graphs or name_nodes(model))
     graph = model.graph
-    plan.targets += [Target(value.name, value.name, 0, "Input") for value in graph.data_inputs]
+    plan.targets += [ValueToSave(value.name, value.name, 0, "Input") for value in graph.data_inputs]
     fed = {feed.value for feed in feeds}
     fed_nodes = {id(feed.node) for feed in feeds}
     nodes = dict(zip(plan.main.names, graph.nodes))

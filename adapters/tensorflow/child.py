@@ -27,7 +27,7 @@ OWN_ERROR = 70
 _CHILD_S = 0.5
 
 
-class Report:
+class StateSender:
     """What is known so far; the parent is told whenever that changes, and the last it heard counts
     even when this process dies.
 
@@ -64,7 +64,7 @@ class Report:
         self.send()
 
     def note_foreign(self) -> None:
-        """Report, from a process that the script forked, that it makes runs."""
+        """Tell, from a process that the script forked, that it makes runs."""
         with contextlib.suppress(OSError):
             self._parent.send(foreign=True)
 
@@ -107,41 +107,41 @@ def work(job: Dict[str, Any], parent: Parent) -> None:
     _restore_environment(job)
     if job.get("without_npu"):
         install()
-    report = Report(parent, job["folder"])
-    report.send()
+    sender = StateSender(parent, job["folder"])
+    sender.send()
     after_import({C_API: forget_unmade})
     if job["action"] == "graph":
         from .dump_graph import dump_graph
 
-        dump_graph(job, report)
+        dump_graph(job, sender)
     elif job["action"] == "drive":
         from .tfdbg_driver import Driver
 
-        driver = Driver(job, report.folder)
-        driver.on_change = report.note_recorder
-        after_import(driver.actions(), lambda name, error: _note_import_error(report, name, error))
-        _run_script(job, report, driver)
+        driver = Driver(job, sender.folder)
+        driver.on_change = sender.note_recorder
+        after_import(driver.actions(), lambda name, error: _note_import_error(sender, name, error))
+        _run_script(job, sender, driver)
     else:
-        recorder = _recorder(job, report)
+        recorder = _recorder(job, sender)
         activate(recorder)
         actions = session_actions(optimiser_off=True)
         actions["tensorflow"] = lambda module: None
-        after_import(actions, lambda name, error: _note_import_error(report, name, error))
-        _run_script(job, report, recorder)
+        after_import(actions, lambda name, error: _note_import_error(sender, name, error))
+        _run_script(job, sender, recorder)
 
 
-def _recorder(job: Dict[str, Any], report: Report) -> Recorder:
+def _recorder(job: Dict[str, Any], sender: StateSender) -> Recorder:
     return Recorder(
         {int(number): out for number, out in job["folders"].items()},
         force=job["force"],
         source=job["source"],
         extra=job["extra"],
         monitored_only=job.get("estimator", False),
-        scratch=report.folder,
-        on_change=report.note_recorder,
+        scratch=sender.folder,
+        on_change=sender.note_recorder,
         provisional=True,
         listing=job.get("listing", False),
-        on_foreign=report.note_foreign,
+        on_foreign=sender.note_foreign,
     )
 
 
@@ -159,9 +159,9 @@ def _restore_environment(job: Dict[str, Any]) -> None:
     ).strip()
 
 
-def _note_import_error(report: Report, name: str, error: BaseException) -> None:
+def _note_import_error(sender: StateSender, name: str, error: BaseException) -> None:
     text = (str(error).strip().splitlines() or [""])[0]
-    report.state["import_error"] = "%s: %s" % (type(error).__name__, text)
+    sender.state["import_error"] = "%s: %s" % (type(error).__name__, text)
     if name == "tensorflow":
         hint = (
             PROTOBUF_HINT
@@ -170,13 +170,13 @@ def _note_import_error(report: Report, name: str, error: BaseException) -> None:
         )
         message = "TensorFlow cannot be imported by %s: %s" % (
             sys.executable,
-            report.state["import_error"],
+            sender.state["import_error"],
         )
-        report.note_error(EnvironmentProblem(message, hint))
-    report.send()
+        sender.note_error(EnvironmentProblem(message, hint))
+    sender.send()
 
 
-def _run_script(job: Dict[str, Any], report: Report, recorder: Any) -> None:
+def _run_script(job: Dict[str, Any], sender: StateSender, recorder: Any) -> None:
     code: Any = 0
     try:
         run_as_main(job["kind"], job["target"], job["arguments"])
@@ -190,13 +190,13 @@ def _run_script(job: Dict[str, Any], report: Report, recorder: Any) -> None:
         if isinstance(error, _MADE_OF_INTERRUPTS) and caused_by_interrupt(error):
             sys.exit(EXIT_INTERRUPTED)
         missing = str(getattr(error, "name", None) or "").partition(".")[0]
-        report.state["npu_missing"] = isinstance(error, ImportError) and missing in PACKAGES
+        sender.state["npu_missing"] = isinstance(error, ImportError) and missing in PACKAGES
         # As python prints it: without the frames of the launcher.
         shown = error.with_traceback(_script_part(error))
         sys.excepthook(type(shown), shown, shown.__traceback__)
         code = 1
     finally:
-        report.note_recorder(recorder)
+        sender.note_recorder(recorder)
     if code:
         sys.exit(code)
 

@@ -32,7 +32,7 @@ FREEZE_HINT = (
 )
 
 
-def dump_graph(job: Dict[str, Any], report: Any) -> None:
+def dump_graph(job: Dict[str, Any], sender: Any) -> None:
     """Load the model of ``job``, feed it, run it once and convert the dump.
 
     Parameters
@@ -40,8 +40,8 @@ def dump_graph(job: Dict[str, Any], report: Any) -> None:
     job
         ``model`` (``pb`` or ``saved_model``), ``path``, ``tags``, ``signature``, ``inputs``
         (``[[name, file]]``), ``outputs`` (names), ``out``, ``force``, ``source`` and ``extra``.
-    report
-        The :class:`~.child.Report` to note the result in.
+    sender
+        The :class:`~.child.StateSender` to note the result in.
     """
     v1 = tensorflow_v1()
     v1.logging.set_verbosity(v1.logging.ERROR)
@@ -63,7 +63,7 @@ def dump_graph(job: Dict[str, Any], report: Any) -> None:
                 "this graph trains: " + TF2_TRAINING % version,
                 hint="use TensorFlow 1.15 (Python 3.7; `python=PATH`)",
             )
-        root = tempfile.mkdtemp(prefix="tfdbg-", dir=report.folder)
+        root = tempfile.mkdtemp(prefix="tfdbg-", dir=sender.folder)
         try:
             missing = _run(session, graph, fetches, feeds, root)
             extra = dict(
@@ -84,14 +84,14 @@ def dump_graph(job: Dict[str, Any], report: Any) -> None:
                 extra,
                 missing,
                 provisional=True,
-                progress=report.progress,
+                progress=sender.progress,
             )
         finally:
             shutil.rmtree(root, ignore_errors=True)
     done.update(run=0, optimiser=GRAPPLER_OFF)
     add_notes(done)
-    report.state.update(runs=1, done=[done])
-    report.send()
+    sender.state.update(runs=1, done=[done])
+    sender.send()
 
 
 def tensorflow_v1() -> Any:

@@ -13,7 +13,7 @@ from typing import Dict, List, Optional
 
 from ...errors import EnvironmentProblem
 from ...naming import printable
-from ..framework_python import resolve_python
+from ..child_python import resolve_python
 from ..pythons import in_environments, on_path
 
 _PROBE_TIMEOUT_S = 60

@@ -8,7 +8,7 @@ from typing import Optional, Tuple
 
 import click
 
-from ..convert.convert_files import REPORT_FILE, Report, convert_files
+from ..convert.convert_files import RESULT_FILE, Conversion, convert_files
 from ..convert.options import DUMP, FORMS, NPY, ConvertOptions, known_dtype, known_layout
 from ..convert.sources import find_sources
 from ..errors import EXIT_BAD_INPUT, EXIT_INCOMPLETE, EXIT_PASS, UsageError
@@ -129,7 +129,7 @@ def convert(arguments: _Arguments) -> int:
     )
     sources = find_sources(arguments.inputs)
     with ProgressBar("converting", quiet) as bar:
-        report = convert_files(
+        result = convert_files(
             sources,
             out,
             options,
@@ -137,23 +137,23 @@ def convert(arguments: _Arguments) -> int:
             lambda done: bar.update(done, len(sources)),
         )
     if arguments.output_format == "json":
-        print_json(report.document())
+        print_json(result.document())
     else:
-        _print_report(report, out, quiet)
-    return EXIT_PASS if not report.failed else EXIT_INCOMPLETE if report.files else EXIT_BAD_INPUT
+        _print_result(result, out, quiet)
+    return EXIT_PASS if not result.failed else EXIT_INCOMPLETE if result.files else EXIT_BAD_INPUT
 
 
-def _print_report(report: Report, out: str, quiet: bool) -> None:
-    for failed in report.failed[:_MOST]:
+def _print_result(result: Conversion, out: str, quiet: bool) -> None:
+    for failed in result.failed[:_MOST]:
         say("%s: %s" % (failed["source"], failed["reason"]))
-    if len(report.failed) > _MOST:
-        say("… and %d more, see %s" % (len(report.failed) - _MOST, REPORT_FILE))
-    for entry in report.files[:_MOST]:
+    if len(result.failed) > _MOST:
+        say("… and %d more, see %s" % (len(result.failed) - _MOST, RESULT_FILE))
+    for entry in result.files[:_MOST]:
         for note in entry["notes"]:
             say("note: %s: %s" % (entry["file"], note), quiet)
     say(
         "%s: %d files written, %d inputs or tensors failed"
-        % (out, len(report.files), len(report.failed)),
+        % (out, len(result.files), len(result.failed)),
         quiet,
     )
 

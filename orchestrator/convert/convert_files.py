@@ -37,14 +37,14 @@ from .convert_tensor import Converted, convert_tensor, foreign_order
 from .options import BIN, CONTAINERS, DUMP, NPY, TXT, ConvertOptions
 from .sources import Source, require_own_names
 
-REPORT_FILE = "convert.json"
+RESULT_FILE = "convert.json"
 _PLAIN_NPY_LAYOUT = "ND"
 
 Document = Dict[str, Any]
 
 
 @dataclass
-class Report:
+class Conversion:
     """The result of a conversion.
 
     Attributes
@@ -74,8 +74,8 @@ def convert_files(
     options: ConvertOptions,
     jobs: int = 1,
     on_file: Optional[Callable[[int], None]] = None,
-) -> Report:
-    """Convert files; those that cannot be converted are listed in the report.
+) -> Conversion:
+    """Convert files; those that cannot be converted are listed in the result.
 
     Parameters
     ----------
@@ -102,28 +102,28 @@ def convert_files(
             % (len(sources), options.op_name)
         )
     os.makedirs(out, exist_ok=True)
-    report = Report()
+    result = Conversion()
     with contextlib.closing(_results(sources, out, options, min(jobs, len(sources)))) as parts:
         for done, part in enumerate(parts, 1):
-            report.files += part.files
-            report.failed += part.failed
-            report.names += part.names
+            result.files += part.files
+            result.failed += part.failed
+            result.names += part.names
             if on_file is not None:
                 on_file(done)
     order = {source.path: number for number, source in enumerate(sources)}
-    report.files.sort(key=lambda entry: (order[entry["source"]], entry["file"]))
-    report.failed.sort(key=lambda entry: order[entry["source"]])
-    _write_mappings(out, report.names)
+    result.files.sort(key=lambda entry: (order[entry["source"]], entry["file"]))
+    result.failed.sort(key=lambda entry: order[entry["source"]])
+    _write_mappings(out, result.names)
     write_atomically(
-        os.path.join(out, REPORT_FILE),
-        (json.dumps(report.document(), indent=1) + "\n").encode("utf-8", "surrogateescape"),
+        os.path.join(out, RESULT_FILE),
+        (json.dumps(result.document(), indent=1) + "\n").encode("utf-8", "surrogateescape"),
     )
-    return report
+    return result
 
 
 def _results(
     sources: Sequence[Source], out: str, options: ConvertOptions, jobs: int
-) -> Generator[Report, None, None]:
+) -> Generator[Conversion, None, None]:
     if jobs <= 1:
         for source in sources:
             yield convert_file(source, out, options)
@@ -141,7 +141,7 @@ def _results(
             except ProcessDied as error:
                 source = futures[future]
                 remove_leftovers(os.path.join(out, source.folder), error.pid)
-                yield Report(
+                yield Conversion(
                     failed=[
                         {
                             "source": source.path,
@@ -178,11 +178,11 @@ def _write_mappings(out: str, names: Sequence[Tuple[str, str, str]]) -> None:
         write_atomically(path, b"".join(dict.fromkeys(known_lines + made)))
 
 
-def convert_file(source: Source, out: str, options: ConvertOptions) -> Report:
-    """Convert the selected tensors of one file; failures are listed in the report."""
-    report = Report()
+def convert_file(source: Source, out: str, options: ConvertOptions) -> Conversion:
+    """Convert the selected tensors of one file; failures are listed in the result."""
+    result = Conversion()
     os.makedirs(os.path.join(out, source.folder), exist_ok=True)
-    job = _Job(source, out, options, report)
+    job = _Job(source, out, options, result)
     try:
         if source.name.endswith(".npy"):
             job.npy()
@@ -190,7 +190,7 @@ def convert_file(source: Source, out: str, options: ConvertOptions) -> Report:
             job.dump()
     except (GoldwatchError, OSError, MemoryError, ValueError) as error:
         job.fail(_text_of(error))
-    return report
+    return result
 
 
 def _text_of(error: Exception) -> str:
@@ -210,14 +210,16 @@ def _error_text(error: Exception, info: TensorInfo, path: str) -> str:
 class _Job:
     """The conversion of one file."""
 
-    def __init__(self, source: Source, out: str, options: ConvertOptions, report: Report) -> None:
-        self.source, self.out, self.options, self.report = source, out, options, report
+    def __init__(
+        self, source: Source, out: str, options: ConvertOptions, result: Conversion
+    ) -> None:
+        self.source, self.out, self.options, self.result = source, out, options, result
         self.user = UserConversions(options.custom)
 
     def fail(self, reason: str) -> None:
         for prefix in (self.source.path + ": ", self.source.path + " "):
             reason = reason[len(prefix) :] if reason.startswith(prefix) else reason
-        self.report.failed.append({"source": self.source.path, "reason": reason})
+        self.result.failed.append({"source": self.source.path, "reason": reason})
 
     def npy(self) -> None:
         tensor = open_npy(self.source.path).in_c_order()
@@ -401,7 +403,7 @@ class _Job:
             "",
         )
         short = hash_digits(name) + suffix
-        self.report.names.append((self.source.folder, short, name))
+        self.result.names.append((self.source.folder, short, name))
         return short
 
     def _path(self, name: str) -> str:
@@ -436,4 +438,4 @@ class _Job:
             shape=None if shape is None else list(shape),
             notes=list(notes),
         )
-        self.report.files.append(entry)
+        self.result.files.append(entry)

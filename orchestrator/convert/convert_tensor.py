@@ -9,8 +9,8 @@ import numpy as np
 from ..errors import GoldwatchError, NotComparable, UsageError
 from ..tensors.dtypes import Array, DType, decode, dtype_by_code, dtype_by_numpy
 from ..tensors.geometry import match_layouts
-from ..tensors.layout_axes import unpack
 from ..tensors.layout_conversion import convert
+from ..tensors.storage_layouts import unpack
 from ..tensors.tensor import Tensor
 from ..tensors.user_conversions import UserConversions
 from .encode_elements import encode

@@ -40,7 +40,7 @@ from ..reports.row_json import row_document
 from ..store.json_numbers import plain_tree
 from ..tensors.geometry import Geometry
 from ..tensors.golden_order_windows import ordered_windows
-from ..tensors.layout_axes import Layout, layout_of, plain_letters
+from ..tensors.storage_layouts import Layout, layout_of, plain_letters
 from ..tensors.tensor import Tensor
 from .axes_swapped import reordered
 from .better_golden import Probe, best_other

@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from ..adapters.framework_python import runs
+from ..adapters.child_python import runs
 from ..adapters.pythons import on_path
 from ..errors import InputError, UsageError
 from ..model.atc_options import BATCH, DIMS, SHAPE, Dynamic

@@ -21,7 +21,7 @@ from typing import (
 )
 
 from ..adapters.caffe.choose_backend import ModulePaths, choose_backend
-from ..adapters.framework_python import resolve_python, runs
+from ..adapters.child_python import resolve_python, runs
 from ..adapters.golden_folder import golden_files
 from ..adapters.pythons import in_environments, on_path
 from ..adapters.tensorflow.pythons import find_tensorflow_python

@@ -27,7 +27,7 @@ from ..element_types import element_count
 from ..errors import NotComparable
 from ..tensors.dtypes import Array, DType, decode, dtype_by_numpy
 from ..tensors.geometry import is_stored_alike
-from ..tensors.layout_axes import OUTER, layout_of
+from ..tensors.storage_layouts import OUTER, layout_of
 from ..tensors.tensor import Tensor
 from ..text.wording import plural
 from .pair_task import PairTask

@@ -14,7 +14,7 @@ from ..filesystem.safe_reading import prefetch
 from ..statistics_dumps.tensor_statistics import StatisticsSource
 from ..tensors.dtypes import nbytes
 from ..tensors.geometry import Geometry
-from ..tensors.layout_axes import plain_letters
+from ..tensors.storage_layouts import plain_letters
 from ..tensors.tensor import PIECE_BYTES, Tensor
 from .accumulator import DIVERGENCE, Accumulator, overflow
 from .bitwise import compare_bits

@@ -9,7 +9,7 @@ import numpy as np
 from ..element_types import element_count
 from ..tensors.dtypes import decode, nbytes
 from ..tensors.geometry import Geometry, match_layouts
-from ..tensors.layout_axes import layout_of, unpack
+from ..tensors.storage_layouts import layout_of, unpack
 from .input_feeds import Feed, original_shape, original_values
 from .output_error import floats
 from .piece import rounded

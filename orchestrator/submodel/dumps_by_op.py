@@ -19,8 +19,8 @@ from ..metrics.overwriting_and_cancellation import keeps_values, same_bytes
 from ..model.op_node import OpNode
 from ..naming import run_name, sanitise_device, whole_name
 from ..tensors.dtypes import Array
-from ..tensors.layout_axes import layout_of
 from ..tensors.layout_conversion import plain_tensor
+from ..tensors.storage_layouts import layout_of
 from ..tensors.tensor import Tensor
 
 Shape = Tuple[int, ...]

@@ -17,7 +17,7 @@ from ..model.op_node import OpNode
 from ..naming import printable
 from ..netfiles.onnx_ranks import fitted_to_dims
 from ..tensors.dtypes import Array
-from ..tensors.layout_axes import layout_of, plain_shape
+from ..tensors.storage_layouts import layout_of, plain_shape
 from .cut_definition import Cut, CutInput, Shape
 from .device_ops import DeviceOps
 from .dumps_by_op import DumpsByOp, input_that_came_in, recorded_array, recorded_shape

@@ -17,7 +17,7 @@ import numpy as np
 from ..element_types import element_count
 from .dtypes import Array, decode, require_decodable
 from .geometry import Geometry, match_layouts, match_stored
-from .layout_axes import unpack
+from .storage_layouts import unpack
 from .strided_boxes import Box, Ints, boxes, padding_boxes, steps
 from .tensor import WINDOW_BYTES, Tensor
 

@@ -15,7 +15,7 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple, Union
 from ..element_types import element_count
 from ..errors import FormatError, NotComparable
 from ..fast_dataclasses import fast_init
-from .layout_axes import Dims, Layout, layout_of, padded_dims, plain_letters
+from .storage_layouts import Dims, Layout, layout_of, padded_dims, plain_letters
 from .tensor import Tensor
 
 Shape = Tuple[int, ...]

@@ -15,7 +15,7 @@ from ..element_types import element_count
 from .aligned_blocks import element_bytes, fetch
 from .dtypes import Array, require_decodable
 from .geometry import Geometry
-from .layout_axes import unpack
+from .storage_layouts import unpack
 from .strided_boxes import boxes_within, steps
 from .tensor import Tensor
 

@@ -13,7 +13,8 @@ from ..element_types import element_count
 from ..errors import FormatError, NotComparable, UsageError
 from .dtypes import Array, nbytes
 from .geometry import match_layouts
-from .layout_axes import (
+from .layout_names import format_code
+from .storage_layouts import (
     Dims,
     Layout,
     default_c0,
@@ -23,7 +24,6 @@ from .layout_axes import (
     padded_dims,
     unpack,
 )
-from .layout_names import format_code
 from .tensor import MemorySource, Tensor
 
 

@@ -12,7 +12,7 @@ from itertools import product
 from typing import Dict, FrozenSet, Iterator, List, Tuple
 
 from .geometry import Geometry
-from .layout_axes import INNER, OUTER, Dims, GroupedFilter, Layout
+from .storage_layouts import INNER, OUTER, Dims, GroupedFilter, Layout
 
 Ints = Tuple[int, ...]
 

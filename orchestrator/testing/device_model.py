@@ -14,8 +14,8 @@ from ..dumps.write import TensorData
 from ..element_types import BY_NAME, element_count
 from ..errors import UsageError
 from ..tensors.dtypes import dtype_by_numpy
-from ..tensors.layout_axes import device_shape
 from ..tensors.layout_conversion import convert
+from ..tensors.storage_layouts import device_shape
 from .device_dump import DeviceDump, Place, dump_name, write_files
 from .ffts_slices import sliced
 from .graph_text import graph_text

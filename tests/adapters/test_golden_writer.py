@@ -17,7 +17,7 @@ import jsonschema
 import numpy as np
 import pytest
 
-from goldwatch.adapters.framework_python import child_environment, resolve_python, runs
+from goldwatch.adapters.child_python import child_environment, resolve_python, runs
 from goldwatch.adapters.golden_writer import GoldenWriter
 from goldwatch.adapters.manifest import read_manifest
 from goldwatch.errors import EnvironmentProblem, InputError, UsageError

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from goldwatch.adapters.framework_python import runs
+from goldwatch.adapters.child_python import runs
 from goldwatch.doctor import packages
 from goldwatch.launch.user_commands import run_golden_command
 from goldwatch.processes.pool import Child, ProcessDied

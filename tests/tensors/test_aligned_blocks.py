@@ -12,7 +12,7 @@ from goldwatch.errors import FormatError, NotComparable
 from goldwatch.tensors import aligned_blocks as module
 from goldwatch.tensors.aligned_blocks import aligned_blocks, match_layouts, placed_blocks
 from goldwatch.tensors.dtypes import dtype_by_code, dtype_by_numpy
-from goldwatch.tensors.layout_axes import device_shape
+from goldwatch.tensors.storage_layouts import device_shape
 from goldwatch.tensors.tensor import MemorySource, Tensor
 
 from .conftest import slow_pack

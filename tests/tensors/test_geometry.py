@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goldwatch.errors import NotComparable
-from goldwatch.tensors import geometry, layout_axes
+from goldwatch.tensors import geometry, storage_layouts
 from goldwatch.tensors.aligned_blocks import aligned_blocks, match_layouts, match_stored
 from goldwatch.tensors.dtypes import dtype_by_code
 from goldwatch.tensors.layout_conversion import convert
@@ -228,8 +228,8 @@ UNSUPPORTED = frozenset(
 
 @pytest.mark.parametrize("name", sorted(set(FORMATS.values()) - UNSUPPORTED))
 def test_a_supported_layout_of_another_shape_is_refused_by_its_shape(name):
-    ranks = {"FRACTAL_NZ": 4, **{name: len(name) for name in layout_axes._LETTERED}}
-    ranks.update((name, len(sizes)) for name, (_, sizes) in layout_axes._SPLIT.items())
+    ranks = {"FRACTAL_NZ": 4, **{name: len(name) for name in storage_layouts._LETTERED}}
+    ranks.update((name, len(sizes)) for name, (_, sizes) in storage_layouts._SPLIT.items())
     shape = (16,) * ranks.get(name, 2)
     with pytest.raises(NotComparable, match="differs in shape"):
         match(name, shape, (3, 5, 7), None)

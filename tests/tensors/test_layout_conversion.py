@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from goldwatch.errors import FormatError, UsageError
 from goldwatch.tensors.dtypes import dtype_by_code
-from goldwatch.tensors.layout_axes import device_shape, plain_shape
 from goldwatch.tensors.layout_conversion import convert
+from goldwatch.tensors.storage_layouts import device_shape, plain_shape
 
 from .conftest import slow_pack
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...tensors.aligned_blocks import aligned_blocks
 from ...tensors.geometry import Geometry
-from ...tensors.layout_axes import unpack
+from ...tensors.storage_layouts import unpack
 from ...tensors.tensor import Tensor
 
 Array = Any

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...tensors.geometry import Geometry
 from ...tensors.golden_order_windows import Window
-from ...tensors.layout_axes import INNER
+from ...tensors.storage_layouts import INNER
 from ...tensors.type_precision import rounding_of
 from .aligned_pair import AlignedPair
 from .difference import BY_CHANCE

@@ -231,7 +231,7 @@ def job(made, model, inputs, **options):
 def test_a_graph_that_cannot_be_run_is_refused_with_the_reason(
     made, tmp_path, monkeypatch, model, inputs, options, text
 ):
-    from goldwatch.adapters.tensorflow.child import Report
+    from goldwatch.adapters.tensorflow.child import StateSender
     from goldwatch.adapters.tensorflow.dump_graph import dump_graph
     from goldwatch.errors import InputError
 
@@ -240,7 +240,7 @@ def test_a_graph_that_cannot_be_run_is_refused_with_the_reason(
     with pytest.raises(InputError) as caught:
         dump_graph(
             job(made, model, inputs, **dict(options, out=str(tmp_path / "g"))),
-            Report(None, str(tmp_path)),
+            StateSender(None, str(tmp_path)),
         )
     assert re.search(text, "%s %s" % (caught.value.message, caught.value.hint))
     assert not [name for name in os.listdir(str(tmp_path)) if not name.startswith("tfdbg-")]
