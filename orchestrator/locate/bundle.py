@@ -18,6 +18,7 @@ import numpy
 
 from .. import __version__
 from ..filesystem.atomic_writing import atomic_writer
+from ..filesystem.safe_reading import open_input
 from ..model.om_interface import OmInterface
 from .narrowing import Narrowed, read_export
 from .search import ACL, DUMP, INPUTS, JSON, OUTPUTS, PAGE, RUN
@@ -54,7 +55,7 @@ def write_bundle(path: str, cut: Narrowed, interface: OmInterface, runner: str) 
         for name, file in _files(cut, document):
             names.append(name)
             if name.endswith(_TEXTS):
-                with open(file, "rb") as text_stream:
+                with open_input(file) as text_stream:
                     data = _without_folders(text_stream.read(), cut)
                 _add(archive, name, data, os.stat(file).st_mtime)
                 continue
