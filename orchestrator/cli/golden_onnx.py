@@ -178,7 +178,7 @@ def _from_om(paths: Collection[str], everything: bool) -> Dict[str, Any]:
 def _decode(path: str, shape: Optional[Tuple[int, ...]], npy: str) -> None:
     import numpy as np
 
-    from ..convert.dumped_output import dumped_output
+    from ..convert.convert_tensor import dumped_output
 
     try:
         array = dumped_output(path, shape)

@@ -18,8 +18,9 @@ from ..launch.atc import Atc
 from ..launch.runners import RUNNERS
 from ..locate.bundle import is_bundle, write_bundle
 from ..locate.cure_rounds import Curing, Round
+from ..locate.make_plan import make_plan
 from ..locate.narrowing import Narrowing, smallest_failing
-from ..locate.resolved_request import Plan, Request, make_plan, out_of, require_place
+from ..locate.plan import Plan, Request, out_of, require_place
 from ..locate.resumable_steps import Step, Steps
 from ..locate.search import GOLDEN_JSON, JSON, RUN, CaseResult, Search
 from ..run.watch_options import KEEP_ALL, KEEP_FAILED, KEEP_NONE
@@ -286,9 +287,9 @@ def locate(arguments: _Arguments) -> int:
         raise
     search = Search(plan, steps, messages.execute, messages.line)
     search.refuse_others()
-    messages.is_one_of_many = len(plan.cases) > 1
+    messages.is_one_of_many = len(plan.runs) > 1
     results: List[CaseResult] = []
-    for case in plan.cases:
+    for case in plan.runs:
         results.append(search.do(case, arguments.until))
         if results[-1].was_stopped:
             search.notes.append(
@@ -387,7 +388,7 @@ def _show_plan(arguments: _Arguments, request: Request, folder: str, messages: "
     planned = (
         []
         if plan.problems
-        else [entry for case in plan.cases for entry in search.planned_steps(case)]
+        else [entry for case in plan.runs for entry in search.planned_steps(case)]
     )
     commands = [(list(step.command), was_done) for step, was_done in planned]
     if plan.atc is not None and plan.made_json and plan.interface is not None:

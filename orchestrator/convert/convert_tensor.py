@@ -6,6 +6,7 @@ from typing import NamedTuple, Optional, Tuple
 
 import numpy as np
 
+from ..dumps.dump_file import DumpFile
 from ..errors import GoldwatchError, NotComparable, UsageError
 from ..tensors.dtypes import Array, DType, decode, dtype_by_code, dtype_by_numpy
 from ..tensors.geometry import match_layouts
@@ -86,6 +87,25 @@ def convert_tensor(tensor: Tensor, options: ConvertOptions, user: UserConversion
         "%d of %d elements %s" % (count, values.size, what) for count, what in lost if count
     )
     return Converted(_units(encoded.raw, options.dtype, values.shape), options.dtype, layout, notes)
+
+
+def dumped_output(path: str, shape: Optional[Tuple[int, ...]] = None) -> Array:
+    """Return the first output of a dump file.
+
+    Parameters
+    ----------
+    shape
+        In the original model; None: the shape in the file.
+
+    Raises
+    ------
+    MissingPath, FormatError, NotComparable
+        There is no such file or output, it is damaged, or it cannot be brought to that shape.
+    """
+    tensor = DumpFile.open(path).tensor("output", 0)
+    return convert_tensor(
+        tensor, ConvertOptions(layout=ORIGINAL, shape=shape), UserConversions()
+    ).numbers()
 
 
 def foreign_order(dtype: DType) -> bool:

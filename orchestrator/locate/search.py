@@ -20,7 +20,7 @@ from ..run.compare_final_outputs import holds_outputs
 from ..run.result import RunResult, stored_result
 from .input_pairs import InputPair
 from .input_values import input_files, write_inputs
-from .resolved_request import OmRun, Plan
+from .plan import OmRun, Plan
 from .resumable_steps import Step, Steps
 from .shape_combinations import shapes_text
 
@@ -188,9 +188,7 @@ class Search:
 
     def refuse_others(self) -> None:
         """Raise UsageError where OUT holds a search of something else."""
-        self.steps.refuse_others(
-            [step for case in self.plan.cases for step in self.all_steps(case)]
-        )
+        self.steps.refuse_others([step for case in self.plan.runs for step in self.all_steps(case)])
 
     def all_steps(self, case: OmRun) -> Iterator[Step]:
         """Yield the steps of a case in their order."""

@@ -1,24 +1,12 @@
-"""What is decided before anything runs: who makes golden data, what runs the om, which inputs; all
-that is missing, at once.
+"""Decides before anything runs who makes golden data, what runs the om and with which inputs; finds
+all that is missing, at once.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, field
-from typing import (
-    Callable,
-    List,
-    Mapping,
-    NamedTuple,
-    NoReturn,
-    Optional,
-    Sequence,
-    Tuple,
-    Type,
-    TypeVar,
-)
+from typing import Callable, List, NoReturn, Optional, Sequence, Tuple, TypeVar
 
 from ..adapters.caffe.choose_backend import ModulePaths, choose_backend
 from ..adapters.child_python import resolve_python, runs
@@ -28,23 +16,22 @@ from ..adapters.tensorflow.pythons import find_tensorflow_python
 from ..config.dump_size_rules import acl_size
 from ..config.models import Models
 from ..config.path_rules import forbidden_characters
-from ..errors import GoldwatchError, InputError, MissingPath, UsageError
+from ..errors import GoldwatchError, InputError, UsageError
 from ..filesystem.free_space import free_bytes, nearest_folder
 from ..kinds import kind as kinds
 from ..kinds.files import kind_of_file
 from ..launch.atc import Atc, find_atc, toolkit_problem
-from ..launch.runners import PROGRAM, Runner, find_runners, runner_of_program
+from ..launch.runners import Runner, find_runners, runner_of_program
 from ..launch.user_commands import require_program
-from ..model.atc_options import SHAPE
 from ..model.graph import ModelGraph
 from ..model.om_interface import OmInterface, read_om_interface
 from ..model.read_model import load_model
-from ..naming import printable
 from ..processes.pool import default_jobs
 from ..submodel.device_ops import computing_ops, held_nodes
 from ..submodel.read_original import read_original as read_nodes
-from ..text.wording import listed, plural, size_text
-from .input_pairs import InputPair, Paired, named_files, pair_inputs, shown_model
+from ..text.wording import listed, size_text
+from .input_pairs import named_files
+from .om_runs import add_runs
 from .original_model import (
     CAFFE,
     OM,
@@ -55,180 +42,13 @@ from .original_model import (
     OriginalModel,
     read_original,
 )
-from .shape_combinations import Shapes, folder_name, parse_shapes, shapes_text
+from .plan import Plan, Problem, Request
+from .shape_combinations import parse_shapes
 
 T = TypeVar("T")
 # Measured: docs/design/scale.md.
 _BYTES_PER_S, _SECONDS_PER_PAIR = 0.55e9, 0.0006
 _OMS = (kinds.OM, kinds.OM_JSON)
-
-
-@dataclass(frozen=True)
-class Request:
-    """What the user asks for.
-
-    Attributes
-    ----------
-    model, om
-        The original model (or a second om) and the om, or the om's json where a program is given.
-    out
-        The folder for all that is made.
-    inputs
-        ``NAME=FILE``.
-    om_json
-        The om's json, where it is not to be made with atc.
-    shapes
-        Of a dynamic om the shapes to try (:func:`.shape_combinations.parse_shapes`).
-    runner
-        The runner that is to be taken; None: the first that is there.
-    words
-        A program of the user's own, with ``{om}`` and so on in its words.
-    python, runner_python
-        The Python that has the framework, and the one that has the runner; None: they are looked
-        for.
-    keep
-        Which dumps stay after their comparison.
-    golden
-        Golden data of the very inputs; None: they are made.
-    converting
-        Options that convert the model, or a part of it, again: ``--narrow``, ``--cure``.
-    """
-
-    model: str
-    om: str
-    out: str
-    inputs: Sequence[str] = ()
-    weights: Optional[str] = None
-    om_json: Optional[str] = None
-    seed: int = 0
-    shapes: Optional[str] = None
-    device: int = 0
-    runner: Optional[str] = None
-    words: Sequence[str] = ()
-    python: Optional[str] = None
-    runner_python: Optional[str] = None
-    atc: Optional[str] = None
-    keep: str = "failed"
-    golden: Optional[str] = None
-    converting: Sequence[str] = ()
-
-
-class Problem(NamedTuple):
-    """Something that is missing or wrong, and what to do; ``is_usage``: an option's value is."""
-
-    message: str
-    hint: Optional[str] = None
-    is_usage: bool = False
-
-    @property
-    def text(self) -> str:
-        """Both in one sentence."""
-        return self.message if not self.hint else "%s (%s)" % (self.message, self.hint)
-
-
-@dataclass
-class OmRun:
-    """One run: of a dynamic om one of several.
-
-    Attributes
-    ----------
-    shapes
-        What ``--shapes`` says of it.
-    name
-        Of its folder below OUT; empty where it is the only one.
-    """
-
-    shapes: Shapes
-    name: str
-    paired: Paired
-
-    @property
-    def pairs(self) -> List[InputPair]:
-        """Its inputs, in the om's order."""
-        return self.paired.pairs
-
-
-@dataclass
-class Plan:
-    """What is decided.
-
-    Attributes
-    ----------
-    atc
-        None where there is none, or none is needed.
-    made_json
-        Whether atc makes the om's json, and nobody gave it.
-    interface, golden_om
-        What the json of the om says; of a second om the same of it.
-    golden_python
-        The Python that has the framework, where another than the running one.
-    framework
-        What makes the golden data, for people.
-    """
-
-    request: Request
-    original: Optional[OriginalModel] = None
-    atc: Optional[Atc] = None
-    made_json: bool = False
-    interface: Optional[OmInterface] = None
-    golden_om: Optional[OmInterface] = None
-    runner: Optional[Runner] = None
-    golden_python: Optional[str] = None
-    framework: str = ""
-    cases: List[OmRun] = field(default_factory=list)
-    problems: List[Problem] = field(default_factory=list)
-    notes: List[str] = field(default_factory=list)
-    dump: str = ""
-    time: str = ""
-
-    def lines(self) -> List[str]:
-        """Return the plan for people."""
-        request = self.request
-        lines = []
-        if self.original is not None:
-            lines.append("model    %s (%s)" % (request.model, self.original.framework))
-        if self.framework:
-            lines.append("golden   %s" % self.framework)
-        if self.interface is not None:
-            chip = (
-                ", made for %s" % self.interface.soc_version if self.interface.soc_version else ""
-            )
-            made = " by %s" % self.atc.path if self.atc is not None and self.made_json else ""
-            lines.append(
-                "om       %s%s; its json: %s%s" % (request.om, chip, self.interface.path, made)
-            )
-        if self.runner is not None:
-            shown = (
-                " ".join(self.runner.words)
-                if self.runner.name == PROGRAM
-                else "%s of %s" % (self.runner.name, self.runner.where)
-            )
-            lines.append("runner   %s, device %d" % (printable(shown), request.device))
-        for case in self.cases:
-            lines.append(
-                "inputs   %s" % (shapes_text(case.shapes) if case.shapes else "model | om | values")
-            )
-            lines += ["  " + _input_line(pair, request.seed) for pair in case.pairs]
-        if self.dump:
-            lines.append("dump     %s" % self.dump)
-        if self.time:
-            lines.append("time     %s" % self.time)
-        return lines + ["note: " + note for note in self.notes]
-
-    def refuse(self, already_said: bool = False) -> None:
-        """Raise InputError where anything is missing or wrong, UsageError where values of options
-        alone are; ``already_said``: each was said already.
-        """
-        is_usage = all(problem.is_usage for problem in self.problems)
-        kind: Type[GoldwatchError] = UsageError if is_usage else InputError
-        if len(self.problems) == 1:
-            raise kind(self.problems[0].message, hint=self.problems[0].hint)
-        if self.problems:
-            texts = [
-                "%d) %s" % (number, problem.text) for number, problem in enumerate(self.problems, 1)
-            ]
-            message = "nothing was started: %d things are missing or wrong" % len(texts)
-            raise kind(message + ("" if already_said else ": " + "; ".join(texts)))
 
 
 Make = Callable[[str, str, Atc], str]
@@ -284,7 +104,7 @@ def make_plan(request: Request, make_json: Make) -> Plan:
     ):
         graph = load_model(plan.interface.path)
         _check_kinship(plan, plan.original, graph)
-        _find_cases(plan, plan.original, plan.interface, files, combinations)
+        add_runs(plan, plan.original, plan.interface, files, combinations)
         _estimate(plan, graph)
     return plan
 
@@ -516,87 +336,10 @@ def _find_framework(plan: Plan, original: OriginalModel) -> None:
             plan.golden_python = python
 
 
-def _find_cases(
-    plan: Plan,
-    original: OriginalModel,
-    interface: OmInterface,
-    files: Mapping[str, str],
-    combinations: Sequence[Shapes],
-) -> None:
-    """Find the runs: the requested ones, each gear of a dynamic om, or the only one."""
-    chosen = _chosen_shapes(plan, interface, combinations)
-    if plan.request.golden is not None:
-        missing = [each.name for each in original.inputs if each.name not in files]
-        if missing or len(chosen) > 1:
-            problem = "that of %s is missing" % listed(missing, 4) if missing else "of one shape"
-            plan.problems.append(
-                Problem(
-                    "--golden: golden data are of one run: give the very inputs, %s" % problem,
-                    "-i NAME=FILE",
-                )
-            )
-    names = [folder_name(shapes) for shapes in chosen]
-    for number, shapes in enumerate(chosen or [{}]):
-        paired = pair_inputs(original, interface.inputs, files, shapes)
-        name = names[number] if len(chosen) > 1 else ""
-        if name and names.index(name) != number:
-            name = "%s_%d" % (name, number)
-        plan.cases.append(OmRun(dict(shapes), name, paired))
-    texts = [
-        text for case in plan.cases for text in [*case.paired.wrong_shapes, *case.paired.problems]
-    ]
-    of_shapes = {text for case in plan.cases for text in case.paired.wrong_shapes}
-    plan.problems += [Problem(text, is_usage=text in of_shapes) for text in dict.fromkeys(texts)]
-    plan.notes += dict.fromkeys(text for case in plan.cases for text in case.paired.notes)
-
-
-def _chosen_shapes(
-    plan: Plan, interface: OmInterface, combinations: Sequence[Shapes]
-) -> List[Shapes]:
-    dynamic = interface.dynamic
-    chosen: List[Shapes] = list(combinations)
-    if dynamic is not None and not chosen and dynamic.kind != SHAPE:
-        chosen = [
-            {
-                name: shape
-                for name, shape in dynamic.shapes_in_gear(gear).items()
-                if -1 in dynamic.shapes[name]
-            }
-            for gear in dynamic.gears
-        ]
-        plan.notes.append(
-            "the om's %s is dynamic: each of its %s is run; --shapes chooses"
-            % (dynamic.kind, plural(len(chosen), "gear"))
-        )
-    if dynamic is not None and dynamic.kind != SHAPE:
-        known = {name: dynamic.shapes.get(name) for shapes in chosen for name in shapes}
-        for shapes in chosen:
-            if dynamic.gear_of(shapes) is None and all(
-                shape is not None for shape in known.values()
-            ):
-                plan.problems.append(
-                    Problem(
-                        "the om has no gear of %s" % shapes_text(shapes),
-                        "its gears: %s" % _gears(dynamic.gears),
-                        is_usage=True,
-                    )
-                )
-    if dynamic is None and chosen:
-        for shapes in chosen[:1]:
-            plan.notes.append(
-                "the om's shapes are fixed: --shapes %s must be just these" % shapes_text(shapes)
-            )
-    return chosen
-
-
-def _gears(gears: Sequence[Tuple[int, ...]]) -> str:
-    return listed([",".join(map(str, gear)) for gear in gears], 8, "; ")
-
-
 def _estimate(plan: Plan, graph: ModelGraph) -> None:
     """Estimate the size of the dump, and how long comparing it takes."""
     size = acl_size({"dump": {"dump_mode": "all", "dump_list": [{}]}}, Models([graph]))
-    runs_ = len(plan.cases)
+    runs_ = len(plan.runs)
     free = free_bytes(nearest_folder(plan.request.out) or os.curdir)
     plan.dump = "all inputs and outputs: %s%s%s; %s" % (
         size.text(), " in each of %d runs" % runs_ if runs_ > 1 else "",
@@ -624,40 +367,3 @@ def _estimate(plan: Plan, graph: ModelGraph) -> None:
 
 def _duration(seconds: float) -> str:
     return "%d s" % max(1, round(seconds)) if seconds < 90 else "%d min" % round(seconds / 60)
-
-
-def _input_line(pair: InputPair, seed: int) -> str:
-    values = pair.file if pair.file is not None else "random (seed %d)" % seed
-    layout = " " + pair.om.layout if len(pair.om_shape) == 4 else ""
-    name = (
-        pair.model.name
-        if pair.model.name == pair.om.name
-        else "%s (om: %s)" % (pair.model.name, pair.om.name)
-    )
-    om = (
-        "%s %s%s" % (pair.om.dtype, list(pair.om_shape), layout)
-        if pair.image is None
-        else "image %s" % pair.image
-    )
-    extra = "; ".join(note for note in pair.notes if not note.startswith("an image"))
-    return "%s: %s | %s | %s%s" % (
-        printable(name),
-        shown_model(pair.model),
-        om,
-        printable(values),
-        "; " + extra if extra else "",
-    )
-
-
-def out_of(om: str) -> str:
-    """Return the folder that is taken where the user names none: beside nothing of hers, in the
-    current folder.
-    """
-    stem = os.path.splitext(os.path.basename(om))[0] or "model"
-    return stem + "_located"
-
-
-def require_place(out: str) -> None:
-    """Raise MissingPath unless OUT can be a folder."""
-    if os.path.lexists(out) and not os.path.isdir(out):
-        raise MissingPath("-o: %s is not a folder" % out, hint="name a folder, existing or new")
