@@ -10,7 +10,7 @@ import types
 
 import pytest
 
-from goldwatch.adapters.tensorflow.npu_dump_settings import (
+from goldwatch.adapters.tensorflow.npu import (
     apply_to_session_config,
     to_dump_config,
 )
@@ -82,7 +82,7 @@ def test_plans_that_only_acl_json_can_hold_are_refused():
 
 def test_importing_the_npu_adapter_loads_no_heavy_modules():
     code = (
-        "import sys, goldwatch.adapters.tensorflow.npu_dump_settings\n"
+        "import sys, goldwatch.adapters.tensorflow.npu\n"
         "heavy = {'click', 'jsonschema', 'watchdog', 'google.protobuf', 'tensorflow', "
         "'goldwatch.schemas'} & set(sys.modules)\n"
         "assert not heavy, heavy"
