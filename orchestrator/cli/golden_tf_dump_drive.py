@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any, Dict, List, Optional, Tuple
 
 import click
@@ -185,25 +186,17 @@ def dump(
         _refuse_script_options(
             words, pb, saved_model, run_index, steps, estimator or without_npu, signature
         )
-        with golden_words(), ProgressBar("tensors", quiet) as bar:
-
-            def above(text: str) -> None:
-                bar.clear()
-                say(text, quiet)
-
-            common["say"] = above
-            job = GraphJob(
-                out,
-                pb or saved_model or "",
-                pb is None,
-                inputs,
-                list(outputs),
-                tags.split(","),
-                signature,
-                progress=bar.update,
-                **common,
-            )
-            result = dump_graph(job, twice)
+        job = GraphJob(
+            out,
+            pb or saved_model or "",
+            pb is None,
+            inputs,
+            list(outputs),
+            tags.split(","),
+            signature,
+            **common,
+        )
+        result = _dump_with_bar(job, twice, quiet)
     else:
         common["without_npu"] = without_npu
         if inputs or outputs or signature:
@@ -216,6 +209,17 @@ def dump(
         with golden_words():
             result = run_script(ScriptJob(folders, list(words), estimator, **common), "dump", twice)
     return _print_outcome(result, output_format)
+
+
+def _dump_with_bar(job: GraphJob, twice: bool, quiet: bool) -> JobResult:
+    """Run a model and show how many of its tensors are saved."""
+    with golden_words(), ProgressBar("tensors", quiet) as bar:
+
+        def above(text: str) -> None:
+            bar.clear()
+            say(text, quiet)
+
+        return dump_graph(replace(job, say=above, progress=bar.update), twice)
 
 
 def _common(python: Optional[str], force: bool, output_format: str, quiet: bool) -> Dict[str, Any]:
