@@ -19,7 +19,7 @@ from ..metrics.pair_task import PairTask, Settings
 from ..metrics.row import Row
 from ..processes.pool import ProcessDied, Processes
 from ..processes.user_code import stop_user_code
-from .pair_shares import SplitPair, prepare_process
+from .split_pair import SplitPair, prepare_process
 
 _MAX_CRASHES = 3
 _LOST = (

@@ -16,7 +16,7 @@ from goldwatch.metrics import compare_pair as pair_module
 from goldwatch.metrics.compare_pair import compare_pair
 from goldwatch.metrics.pair_task import PairTask, Settings
 from goldwatch.metrics.row import CHANGED, NOT_COMPARED, PASS, Row
-from goldwatch.run import pair_shares
+from goldwatch.run import split_pair
 from goldwatch.tensors.tensor import Tensor
 
 VALUES = np.random.default_rng(5).standard_normal((64, 640)).astype(np.float32)
@@ -93,7 +93,7 @@ def test_a_file_that_changes_while_a_huge_pair_is_split_is_not_compared(
 ) -> None:
     monkeypatch.setattr(pair_module, "SPLIT_BYTES", 1000)
     monkeypatch.setattr(pair_module, "_PART_BYTES", 80000)
-    shares = pair_shares.SplitPair(task, Settings())
+    shares = split_pair.SplitPair(task, Settings())
     while shares.row is None:
         for result in [function(*arguments) for function, *arguments in shares.calls()]:
             shares.take(result)

@@ -17,7 +17,7 @@ from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.metrics.compare_pair import compare_pair, compare_pairs
 from goldwatch.metrics.pair_task import PairTask, Settings
 from goldwatch.metrics.row import NOT_COMPARED, PASS, Row
-from goldwatch.run import pair_shares, workers
+from goldwatch.run import split_pair, workers
 from goldwatch.run.workers import Workers
 from goldwatch.tensors.layout_conversion import convert
 
@@ -82,7 +82,7 @@ def start():
         pool = Workers(jobs, Settings())
         made.append(pool)
         pool.start(most)
-        pool._processes.submit(pair_shares.prepare_process).result(60)
+        pool._processes.submit(split_pair.prepare_process).result(60)
         return pool
 
     yield make
@@ -156,7 +156,7 @@ def test_a_huge_pair_compared_in_shares_gives_the_same_row(pairs, monkeypatch, s
 def test_shares_of_a_huge_pair_give_the_same_bits_in_any_order(pairs, monkeypatch) -> None:
     whole = compare_pair(pairs[0], Settings())
     split_early(monkeypatch)
-    pair = pair_shares.SplitPair(pairs[0], Settings())
+    pair = split_pair.SplitPair(pairs[0], Settings())
     assert pair.parts > 2
     passes = 0
     while pair.row is None:
