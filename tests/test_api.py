@@ -77,7 +77,7 @@ def test_compare_and_open_result_load_no_modules_of_watch():
 def test_processes_that_compare_import_nothing_of_the_verdict():
     """Each would wait for it at its start, a tenth of the time of a small run."""
     code = (
-        "import sys, goldwatch.run.split_pairs, goldwatch.judging.row_judge, "
+        "import sys, goldwatch.run.split_pair, goldwatch.judging.row_judge, "
         "goldwatch.reports.rendered_rows; print(*sys.modules)"
     )
     loaded = subprocess.check_output([sys.executable, "-c", code]).decode().split()
