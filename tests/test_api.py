@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import json
 import os
 import pathlib
 import re
@@ -132,7 +133,7 @@ def test_a_result_gives_rows_summary_files_and_a_page(folder):
     for name in ("summary", "exit_code", "sentence", "files", "notes", "left_out"):
         assert getattr(again, name) == getattr(result, name), name
     with open(again.files[-1], encoding="utf-8") as stream:
-        assert stream.read() == "".join(again.document())
+        assert len(json.load(stream)["rows"]) == result.summary.rows
     assert repr(result) == "RunResult(fail, %d rows, %r)" % (result.summary.rows, out)
     page = result._repr_html_()
     assert "op_2:output:0" in page and "fail" in page
