@@ -180,8 +180,9 @@ def _checked(
     Returns
     -------
     dict
-        ``backend``, ``told`` (one line), and ``runs`` as :func:`.checking.compare_runs` returns
-        them; without them ``refused``, the reason why it did not run.
+        ``backend``, ``told`` (one line), and ``runs`` as
+        :func:`.backends_compared.compare_runs` returns them; without them ``refused``, the reason
+        why it did not run.
     """
     backend = str(options.check_backend)
     out = os.path.join(folder, "check")

@@ -42,7 +42,7 @@ class Fed:
         As the model reads it.
     array
         Its values, in numpy's own byte order and C order; a type that numpy lacks as
-        :func:`.narrow.held_as` says, but only values that the type has.
+        :func:`.narrow_types.held_as` says, but only values that the type has.
     origin
         SHA-256 of the file, or ``random``.
     overflowed

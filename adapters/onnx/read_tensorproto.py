@@ -29,8 +29,8 @@ _VARINTS = {"int64": 7, "uint32": 11, "uint64": 11}
 
 
 def read_tensorproto(path: str) -> Tuple[np.ndarray, str]:
-    """Return the values (of a type that numpy lacks, as :func:`.narrow.held_as` says) and the name
-    of their type.
+    """Return the values (of a type that numpy lacks, as :func:`.narrow_types.held_as` says) and the
+    name of their type.
 
     Raises
     ------

@@ -49,7 +49,7 @@ class Dump:
         The event file; empty where ``value`` was fetched instead.
     inputs, attributes
         The tensors that its op reads, and those of its attributes that
-        :data:`~.unwritten.ATTRIBUTES` names, as far as they are known.
+        :data:`~.uninitialised_outputs.ATTRIBUTES` names, as far as they are known.
     """
 
     node: str

@@ -2,8 +2,8 @@
 
 Their memory holds what an earlier op left there. Found by running ops of TensorFlow 1.15 with two
 fillings of fresh memory (glibc's MALLOC_PERTURB_): 222 of its op types made of random constants,
-and 120 calls made by hand; ``tests/adapters/tensorflow/test_unwritten.py`` does so with those named
-here.
+and 120 calls made by hand; ``tests/adapters/tensorflow/test_uninitialised_outputs.py`` does so with
+those named here.
 """
 
 from __future__ import annotations

@@ -11,9 +11,7 @@ from ..judging.limits import DEFAULTS
 from ..metrics.row import FAIL
 from ..naming import printable
 from ..run.comparison_options import AUTO, ComparisonOptions
-from ..run.run_status import stored_options
 from ..statistics_dumps.tensor_statistics import MEASURES
-from ..store.store import RunStore
 from .shell_words import command_words, shell_word
 
 if TYPE_CHECKING:
@@ -41,6 +39,10 @@ def next_command(result: RunResult) -> Tuple[str, List[str]]:
         return "next:", _next_words(result)
     host = first.place.host
     if host is not None:
+        # Few runs are merges: all others print their rows sooner without these.
+        from ..run.run_status import stored_options
+        from ..store.store import RunStore
+
         folders = {entry["host"]: entry["folder"] for entry in result.summary.hosts or ()}
         try:
             with RunStore.open(folders[host]) as store:

@@ -230,7 +230,8 @@ def difference_of(
         earlier, later = _RunRows(first, before, host), _RunRows(second, after, host)
         match = PlaceMatch(earlier.places(), later.places(), host, results)
         notes = _notes(before, after, match, host)
-        total = len(earlier) + len(later)
+        first_rows = len(earlier)
+        total = first_rows + len(later)
         waiting = {
             key: _side(row)
             for key, row in earlier.keyed(lambda place: place, lambda done: progress(done, total))
@@ -241,7 +242,7 @@ def difference_of(
             (earlier.unstored, later.unstored),
             {match.of(place): place for place in later.unstored.places},
         )
-        for key, row in later.keyed(match.of, lambda done: progress(len(earlier) + done, total)):
+        for key, row in later.keyed(match.of, lambda done: progress(first_rows + done, total)):
             join.take(key, row)
         runs = _compared(first, before, earlier.count), _compared(second, after, later.count)
         changed = join.changed()

@@ -354,7 +354,7 @@ def _relative(errors: float, energy: float) -> float:
 
 def _owned(shares: SquaredErrorByIndex, background: float) -> float:
     """Return all of the squared error as a multiple of what has to be explained, see
-    :class:`.finding.Difference`.
+    :class:`.difference.Difference`.
     """
     if not background or not shares.total:
         return 1.0
