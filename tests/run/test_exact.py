@@ -237,5 +237,5 @@ def test_python_compares_exactly_and_continues_an_interrupted_run(tmp_path):
     )
     assert json.loads((tmp_path / "r.json").read_text())["comparison"] == "exact"
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert done.returncode == 0 and "exact comparison of run2: fail" in page
+    assert done.returncode == 0 and "exact comparison of run2 (model net): fail" in page
     assert '<span class="name">b</span> makes other bytes of equal inputs' in page
