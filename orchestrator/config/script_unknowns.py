@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import sys
 from typing import Any, List, Set, Tuple
 
 from .dump_plan import NPU_DEFAULTS
@@ -28,6 +29,8 @@ _MINDSPORE = "MINDSPORE_DUMP_CONFIG"
 _ASKED = ("dump", *NPU_DEFAULTS)
 _MAKERS = ("makedirs", "mkdir", "mkdir_or_exist", "MakeDirs", "makedir_exist_ok")
 _MOST = 20
+#: A text in Python 3.7's syntax tree, and since.
+_CONSTANT = (ast.Str,) if sys.version_info < (3, 8) else (ast.Constant,)
 
 
 class UnknownSettings:
@@ -69,7 +72,7 @@ class UnknownSettings:
                 self._call(node)
             elif isinstance(node, ast.Assign):
                 self._assignment(node)
-            elif getattr(node, "value", getattr(node, "s", None)) == _MINDSPORE:
+            elif isinstance(node, _CONSTANT) and literal(node) == _MINDSPORE:
                 self.add("MindSpore's %s" % _MINDSPORE, node)
 
     def add(self, what: str, node: ast.AST) -> None:

@@ -12,6 +12,7 @@ import threading
 import time
 import traceback
 from functools import lru_cache
+from importlib.machinery import SourceFileLoader
 from typing import TYPE_CHECKING, Any, Callable, List, Set, Tuple
 
 from ..errors import NotComparable
@@ -191,6 +192,15 @@ def run_user(
                 stream.flush()
 
 
+class _Loader(SourceFileLoader):
+    """Compiles the file at each import: Python's cached bytecode is that of an earlier file where
+    both are of one second and of one size.
+    """
+
+    def get_code(self, fullname: str) -> Any:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 @lru_cache(maxsize=None)
 def _module(script: str, changed_ns: int) -> Any:
     """Import a file, again when it has changed; modules it imports may be in its folder or the
@@ -201,7 +211,7 @@ def _module(script: str, changed_ns: int) -> Any:
         if place not in sys.path:
             sys.path.append(place)
     name = "user_" + os.path.splitext(os.path.basename(script))[0]
-    spec = importlib.util.spec_from_file_location(name, script)
+    spec = importlib.util.spec_from_file_location(name, script, loader=_Loader(name, script))
     assert spec is not None and spec.loader is not None
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -105,7 +105,7 @@ def _permuted(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
             and fits
             and helps_most((x - y[near])[moved_there], (x - y)[moved_there], d.noise)
         ):
-            return _permutation_finding(near, other, letters[axis], share)
+            return _permutation_finding(near.tolist(), other, letters[axis], share)
     return None
 
 
@@ -144,7 +144,7 @@ def _permutation_finding(
         "channel-permutation",
         share,
         "%d of %d indices of axis %s are exchanged: %s" % counted,
-        {"axis": axis, "from": [int(index) for index in near]},
+        {"axis": axis, "from": list(near)},
     )
 
 
