@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 import pytest
 
@@ -147,11 +148,9 @@ def test_a_call_ends_even_when_the_guarding_process_is_killed(tmp_path):
 
 def test_a_file_that_changes_within_a_second_is_imported_anew(tmp_path, monkeypatch):
     """Its size is the same too; Python would take the bytecode that it wrote of the first one."""
-    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-    usercode.stop_user_code()
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     script = tmp_path / "own.py"
     for number in (1, 2):
         script.write_text("def value():\n    return %d\n" % number)
         os.utime(str(script), ns=(0, 10**18 + number))
         assert usercode.run_user(str(script), "value") == (True, number)
-    usercode.stop_user_code()
