@@ -13,7 +13,7 @@ from dataclasses import replace
 import jsonschema
 import numpy as np
 import pytest
-from replay_device import culprits, outputs, reasons
+from replay_device import DATA, Device, culprits, outputs, reasons
 
 import goldwatch
 from goldwatch.adapters.caffe.replay import _Runner
@@ -29,6 +29,7 @@ from goldwatch.testing.device_model import DeviceTensor
 STANDIN = os.path.join(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "adapters", "caffe", "standin"
 )
+NET = (".prototxt", ".caffemodel")
 CONV = "res2a_branch2ares2a_branch2a_relu"
 OPS = (
     "conv1conv1_relu pool1 res2a_branch1 %s res2a_branch2b res2ares2a_relu slice sig cat gap fc "
@@ -83,6 +84,19 @@ def test_the_op_with_the_fault_is_the_only_culprit(device, kind) -> None:
         and "has an error of its own: " in result.sentence
     )
     assert result.first_divergence.op == KINDS[kind]
+
+
+def test_an_op_whose_output_the_framework_reproduces_bit_for_bit_is_no_culprit(tmp_path) -> None:
+    """What is computed again takes weights as the matrix unit rounds them; this device does not
+    round them, so a slice of small values of ``fc`` is off there."""
+    random = np.random.RandomState(1031)
+    inputs = {"data": random.standard_normal((2, 3, 16, 16)).astype(np.float32)}
+    device = Device(tmp_path, *(os.path.join(DATA, "resblock" + end) for end in NET), inputs)
+    device.write({"cat": "axis"})
+    result = device.replay()
+    assert culprits(result) == ["cat"]
+    (row,) = [row for row in result.rows() if row.tensor == "fc:output:0"]
+    assert row.verdict == "pass" and row.metrics["RelativeEuclideanDistance"] == 0.0
 
 
 def test_two_faults_are_both_named_with_the_worst_first(device) -> None:
