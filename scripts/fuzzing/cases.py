@@ -477,13 +477,16 @@ def _compare(random, command, *more):
         return "exit code 0 without a row that passes"
     if code == 0 and any(row["verdict"] == "fail" for row in result["rows"]):
         return "exit code 0 with a row that fails"
+    by_tensor = {row["tensor"]: row for row in result["rows"]}
     for row in itertools.islice(passes, 20):
         if row["target_file"] and row["golden_file"]:
+            # An output that was not dumped is judged by what the next op read.
+            read = by_tensor.get(row["reason"].partition(": seen at ")[2], row)
             target, golden = (
-                os.path.join("dump", row["target_file"]),
+                os.path.join("dump", read["target_file"]),
                 os.path.join("golden", row["golden_file"]),
             )
-            found = judge.contradiction(target, row["kind"], row["tensor_index"], golden)
+            found = judge.contradiction(target, read["kind"], read["tensor_index"], golden)
             if found:
                 return "%s: %s" % (row["tensor"], found)
     return None
