@@ -481,7 +481,8 @@ def _compare(random, command, *more):
     for row in itertools.islice(passes, 20):
         if row["target_file"] and row["golden_file"]:
             # An output that was not dumped is judged by what the next op read.
-            read = by_tensor.get(row["reason"].partition(": seen at ")[2], row)
+            place = row["reason"].partition(": seen at ")[2].partition("; ")[0]
+            read = by_tensor.get(place, row)
             target, golden = (
                 os.path.join("dump", read["target_file"]),
                 os.path.join("golden", row["golden_file"]),
