@@ -36,9 +36,8 @@ _MAGICS: Tuple[Tuple[int, bytes, str], ...] = (
 )
 _PICKLE = re.compile(rb"\x80[\x02-\x05][\x95}\]c(\x8a]")
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
-_NUMBERS = re.compile(
-    r"(?:[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+|nan|inf)[\s,;\[\]]*)+\Z", re.IGNORECASE
-)
+_NUMBER = re.compile(r"[-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?|nan|inf)\Z", re.IGNORECASE)
+_BETWEEN_NUMBERS = re.compile(r"[\s,;\[\]]+")
 _CALL = re.compile(r"\.(?:forward|backward)\b")
 _FIELD = re.compile(r"^(\s*)([A-Za-z_]\w*)\s*(?::|\{)", re.MULTILINE)
 _READABLE = re.compile(r"""\s*graph\(\s*["'%]""")
@@ -199,11 +198,16 @@ def _text(descriptor: int, head: bytes, size: int, path: str) -> str:
             return table
     if _READABLE.match(text):
         return kinds.GE_READABLE
-    if _NUMBERS.match(text[: min(len(text), 2000)].rpartition("\n")[0] or text[:2000]):
+    if _is_numbers(text[:2000].rpartition("\n")[0] or text[:2000]):
         return kinds.NUMBERS
     return _text_proto(text) or (
         kinds.SCRIPT if _SCRIPT.match(text) or path.endswith(".py") else kinds.TEXT
     )
+
+
+def _is_numbers(text: str) -> bool:
+    words = [word for word in _BETWEEN_NUMBERS.split(text) if word]
+    return bool(words) and all(_NUMBER.match(word) for word in words)
 
 
 def _table(header: str) -> Optional[str]:

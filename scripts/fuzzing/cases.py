@@ -482,7 +482,7 @@ def _compare(random, command, *more):
         if row["target_file"] and row["golden_file"]:
             # An output that was not dumped is judged by what the next op read.
             place = row["reason"].partition(": seen at ")[2].partition("; ")[0]
-            read = by_tensor.get(place, row)
+            read = by_tensor[place] if place else row
             target, golden = (
                 os.path.join("dump", read["target_file"]),
                 os.path.join("golden", row["golden_file"]),

@@ -233,3 +233,11 @@ def test_a_truncated_model_is_not_taken_for_a_dump(name, data, words, tmp_path):
     done = run_here(["goldwatch", "inspect", tmp_path / name])
     assert (done.returncode, "header length" in done.stdout) == (3, False), done.stdout
     assert "by its name it is %s" % words in done.stdout and "cut short or damaged" in done.stdout
+
+
+@pytest.mark.parametrize("end", [b"<", b"\n1.5 x\n", b"e+"])
+def test_a_long_number_before_other_text_is_looked_at_once(tmp_path, end):
+    """Each digit doubled the time where numbers might follow each other without a separator."""
+    path = tmp_path / "labels.txt"
+    path.write_bytes(b"9" * 1500 + end)
+    assert kind_of_file(str(path)).name == kinds.TEXT
