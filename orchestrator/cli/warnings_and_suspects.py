@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, List, Mapping, Optional
 
 from ..dumps.place import NOWHERE, Place
+from ..store.host_facts import host_sentence
 from ..text.wording import plural
 from .next_commands import closer_words
 from .printing import sentence_lines
@@ -40,7 +41,7 @@ def verdict_lines(result: RunResult, width: Optional[int]) -> List[str]:
     ):
         lines += sentence_lines(text, width)
     for host in summary.hosts or ():
-        lines += sentence_lines(_host(host), width)
+        lines += sentence_lines(host_sentence(host), width)
     if summary.recomputed is not None:
         lines += sentence_lines(_recomputed(summary.recomputed), width)
     for number, suspect in enumerate(summary.suspects[:_MOST_SHOWN], 1):
@@ -86,25 +87,6 @@ def _recomputed(recomputed: Mapping[str, Any]) -> str:
         else ""
     )
     return "computed again from the device's own inputs: %s%s%s%s" % (counts, assumed, why, rest)
-
-
-def _host(host: Mapping[str, Any]) -> str:
-    counts = (
-        (host["passed"], "pass"),
-        (host["failed"], "fail"),
-        (host["not_compared"], "not compared"),
-    )
-    counts_text = ", ".join(
-        "%d %s" % count for count in counts if count[0] or count[1] != "not compared"
-    )
-    state = "" if host["state"] == "finished" else " (%s)" % host["state"]
-    return "host %s%s: %s, %d rows: %s" % (
-        host["host"],
-        state,
-        host["verdict"],
-        host["rows"],
-        counts_text,
-    )
 
 
 def _devices(summary: Summary) -> List[str]:

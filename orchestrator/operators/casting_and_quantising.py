@@ -235,10 +235,8 @@ def _linear(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> _Steps:
     return _Steps(scaled, np.abs(scaled.array) * arithmetic.intermediate, function)
 
 
-def _check_linear(
-    node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]
-) -> List[Optional[Array]]:
-    steps = _linear(node, inputs, arithmetic)
+def _outside(steps: _Steps, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
+    """Return where the first output is no whole number that rounding may make of a value."""
     return [
         wrong_where_reshaped(
             outputs[0],
@@ -246,6 +244,13 @@ def _check_linear(
             steps.scaled.array.shape,
         )
     ]
+
+
+def _check_linear(
+    node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]
+) -> List[Optional[Array]]:
+    steps = _linear(node, inputs, arithmetic)
+    return _outside(steps, outputs)
 
 
 @operator(onnx=("QuantizeLinear",), decides=True, check=_check_linear)
@@ -411,13 +416,7 @@ def _check_ascend_quant(
     node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]
 ) -> List[Optional[Array]]:
     steps = _ascend_steps(node, inputs, arithmetic)
-    return [
-        wrong_where_reshaped(
-            outputs[0],
-            lambda actual: outside_steps(steps.function, steps.scaled, actual, steps.room),
-            steps.scaled.array.shape,
-        )
-    ]
+    return _outside(steps, outputs)
 
 
 @operator(ascend=("AscendQuant",), decides=True, parts=broadcast, check=_check_ascend_quant)

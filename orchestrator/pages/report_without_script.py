@@ -18,6 +18,7 @@ from ..naming import printable
 from ..reports.page_rows import COSINE, FIRST
 from ..reports.report_context import ReportContext
 from ..reports.worst_rows import error_of
+from ..store.host_facts import host_sentence
 from ..text.shortening import shorten_all
 from ..text.wording import plural
 from .html_file import attribute, sentence, text
@@ -127,28 +128,9 @@ def verdict_html(context: ReportContext) -> str:
     if summary.get("hosts"):
         parts.append(
             '<ul class="hosts">%s</ul>'
-            % "".join("<li>%s</li>" % sentence(_host(host)) for host in summary["hosts"])
+            % "".join("<li>%s</li>" % sentence(host_sentence(host)) for host in summary["hosts"])
         )
     return "\n".join(parts)
-
-
-def _host(host: Mapping[str, Any]) -> str:
-    counts = (
-        (host["passed"], "pass"),
-        (host["failed"], "fail"),
-        (host["not_compared"], "not compared"),
-    )
-    counts_text = ", ".join(
-        "%d %s" % count for count in counts if count[0] or count[1] != "not compared"
-    )
-    state = "" if host["state"] == "finished" else " (%s)" % host["state"]
-    return "host %s%s: %s, %s: %s" % (
-        host["host"],
-        state,
-        host["verdict"],
-        plural(host["rows"], "row"),
-        counts_text,
-    )
 
 
 def _verdict_text(verdict: str, finished: bool) -> str:

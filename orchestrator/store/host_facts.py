@@ -4,10 +4,11 @@ table ``host_place``.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
 from ..dumps.place import Place
 from ..metrics.row import FAIL, NOT_COMPARED
+from ..text.wording import plural
 from .row_counts import rows_of
 from .row_schema import from_sql_text
 from .store import RunStore
@@ -79,3 +80,21 @@ def left_out(store: RunStore) -> Dict[str, int]:
         if rows:
             counts[place.host or ""] = counts.get(place.host or "", 0) + rows
     return counts
+
+
+def host_sentence(host: Mapping[str, Any]) -> str:
+    """Return what became of one host of a merge, in one line.
+
+    Parameters
+    ----------
+    host
+        An entry of ``hosts`` in the summary.
+    """
+    counts = ["%d pass" % host["passed"], "%d fail" % host["failed"]]
+    if host["not_compared"]:
+        counts.append("%d not compared" % host["not_compared"])
+    state = "" if host["state"] == "finished" else " (%s)" % host["state"]
+    rows = plural(host["rows"], "row")
+    return "host %s%s: %s, %s: %s" % (
+        host["host"], state, host["verdict"], rows, ", ".join(counts)
+    )  # fmt: skip
