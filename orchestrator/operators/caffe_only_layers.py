@@ -262,7 +262,7 @@ def parameter(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
     return [input_at(inputs, 0)]
 
 
-@operator(caffe=("DenseBlock",), sums=True)
+@operator(caffe=("DenseBlock",), multiplies=True)
 def dense_block(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Append growthRate channels, numTransition times: BatchNorm, ReLU and a 3 x 3 convolution of
     all channels so far.

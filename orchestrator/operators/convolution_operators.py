@@ -171,7 +171,7 @@ def _onnx_window(
     )
 
 
-@operator(onnx=["Conv"], sums=True, parts=_parts)
+@operator(onnx=["Conv"], multiplies=True, parts=_parts)
 def onnx_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX Conv, all opsets."""
     x, w = named_input(inputs, 0, "input"), named_input(inputs, 1, "filter")
@@ -184,7 +184,7 @@ def _of_onnx(node: Node, x: Value, w: Value) -> _Convolution:
     return _Convolution(x, w, "", strides, dilations, pads, int(node.get("group", 1)))
 
 
-@operator(onnx=["ConvTranspose"], sums=True, parts=_parts)
+@operator(onnx=["ConvTranspose"], multiplies=True, parts=_parts)
 def onnx_transposed(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX ConvTranspose: pads from output_shape or auto_pad are split with the odd one behind for
     SAME_UPPER, else before.
@@ -251,7 +251,7 @@ def _caffe_bottoms(node: Node, inputs: Inputs) -> Tuple[List[Value], Value, Opti
 
 @operator(
     caffe=["Convolution", "DepthwiseConvolution", "ConvolutionDepthwise", "Deconvolution"],
-    sums=True,
+    multiplies=True,
     parts=_parts,
 )
 def caffe_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
@@ -321,7 +321,7 @@ def _tensorflow_explicit(node: Node, layout: str) -> Optional[Pads]:
     )
 
 
-@operator(tensorflow=["Conv2D", "Conv3D", "DepthwiseConv2dNative"], sums=True, parts=_parts)
+@operator(tensorflow=["Conv2D", "Conv3D", "DepthwiseConv2dNative"], multiplies=True, parts=_parts)
 def tensorflow_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """TensorFlow's convolutions: filters are [..., C, O] (depthwise: [H, W, C, multiplier]) for
     both data formats.
@@ -366,7 +366,7 @@ def _depthwise_filter(w: Value) -> Tuple[Value, int]:
     return moved(lambda array: array.swapaxes(0, 1).reshape((-1, 1) + array.shape[2:]), w), channels
 
 
-@operator(tensorflow=["Conv2DBackpropInput", "Conv3DBackpropInputV2"], sums=True)
+@operator(tensorflow=["Conv2DBackpropInput", "Conv3DBackpropInputV2"], multiplies=True)
 def tensorflow_transposed(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """TensorFlow's transposed convolutions: (sizes of the output, filter [..., O, C], x); the
     padding is the convolution's.
@@ -442,7 +442,9 @@ def _without_offset(node: Node) -> None:
 
 
 @operator(
-    ascend=["Conv2D", "Conv3D", "DepthwiseConv2D", "DepthwiseConv2DD"], sums=True, parts=_parts
+    ascend=["Conv2D", "Conv3D", "DepthwiseConv2D", "DepthwiseConv2DD"],
+    multiplies=True,
+    parts=_parts,
 )
 def ascend_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR: attributes have one number for each axis of data_format, pads are [top, bottom,
@@ -476,7 +478,7 @@ def _of_ascend(node: Node, x: Value, w: Value) -> _Convolution:
         "Conv2DBackpropInput",
         "Conv2DBackpropInputD",
     ],
-    sums=True,
+    multiplies=True,
 )
 def ascend_transposed(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR's transposed convolutions; the filter is the convolution's of which x is the

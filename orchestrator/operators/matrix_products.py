@@ -24,7 +24,7 @@ def _turned(value: Value, turn: Any) -> Value:
     return moved(lambda array: array.swapaxes(-1, -2), value) if turn else value
 
 
-@operator(onnx=["MatMul", "FusedMatMul"], sums=True, parts=products)
+@operator(onnx=["MatMul", "FusedMatMul"], multiplies=True, parts=products)
 def onnx_matmul(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX MatMul, as numpy's; onnxruntime's fused one swaps the last two axes of factors and
     multiplies by alpha.
@@ -43,7 +43,7 @@ _SECOND = ("transpose_b", "transpose_x2", "adj_y", "adj_x2")
 @operator(
     tensorflow=["MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"],
     ascend=["MatMul", "MatMulV2", "MatMulV3", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"],
-    sums=True,
+    multiplies=True,
     parts=products,
 )
 def matmul(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
@@ -65,7 +65,7 @@ def matmul(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     ]
 
 
-@operator(onnx=["Gemm"], sums=True, parts=products)
+@operator(onnx=["Gemm"], multiplies=True, parts=products)
 def gemm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX Gemm: alpha · A' · B' + beta · C."""
     return [_scaled_product(node, inputs, ("transA", "transB"), arithmetic)]
@@ -119,7 +119,7 @@ def _connected(
     return moved(lambda array: array.reshape(lead + (-1,)), result)
 
 
-@operator(caffe=["InnerProduct"], sums=True, parts=connected)
+@operator(caffe=["InnerProduct"], multiplies=True, parts=connected)
 def inner_product(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Caffe InnerProduct."""
     biased = bool(node.get("bias_term", True))
@@ -139,7 +139,7 @@ def inner_product(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
     ]
 
 
-@operator(ascend=["FullyConnection"], sums=True, parts=connected)
+@operator(ascend=["FullyConnection"], multiplies=True, parts=connected)
 def fully_connection(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR FullyConnection, which is Caffe's InnerProduct; a device's output may have axes of
     one element behind.
@@ -156,7 +156,7 @@ def fully_connection(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List
     ]
 
 
-@operator(ascend=["GEMM"], sums=True)
+@operator(ascend=["GEMM"], multiplies=True)
 def ascend_gemm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR GEMM: alpha · a · b + beta · c, the last two as inputs."""
     alpha, beta = named_input(inputs, 3, "alpha"), named_input(inputs, 4, "beta")
@@ -175,7 +175,7 @@ def ascend_gemm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
     ]
 
 
-@operator(onnx=["Einsum"], tensorflow=["Einsum"], ascend=["Einsum"], sums=True)
+@operator(onnx=["Einsum"], tensorflow=["Einsum"], ascend=["Einsum"], multiplies=True)
 def einsum(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Einsum of one or two inputs, none of which names an axis twice."""
     equation = str(node.get("equation")).replace(" ", "")

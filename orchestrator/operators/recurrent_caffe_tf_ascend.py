@@ -73,7 +73,7 @@ def _with_cont(now: Value, cont: Value, step: int) -> Value:
     return elementwise(np.multiply, now, moved(lambda array: array[step].reshape(-1, 1), cont))
 
 
-@operator(caffe=["LSTM"], sums=True)
+@operator(caffe=["LSTM"], multiplies=True)
 def caffe_lstm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Caffe LSTM: gates stand in the order i, f, o, g; where cont is 0 a sequence begins anew.
 
@@ -101,7 +101,7 @@ def caffe_lstm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value
     return [stacked(steps_made)] + ([stacked([state]) for state in last] if initial else [])
 
 
-@operator(caffe=["RNN"], sums=True)
+@operator(caffe=["RNN"], multiplies=True)
 def caffe_rnn(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Caffe RNN: tanh of the state, and tanh of what is shown of it. Source: rnn_layer.cpp."""
     x, cont, static, initial, weights = _caffe_inputs(node, inputs, 5, 1, arithmetic)
@@ -132,7 +132,7 @@ def _concatenated(x: Value, state: Value) -> Value:
     return Value(result, np.concatenate(errors, 1))
 
 
-@operator(tensorflow=["LSTMBlockCell"], sums=True)
+@operator(tensorflow=["LSTMBlockCell"], multiplies=True)
 def tensorflow_lstm_cell(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """TensorFlow LSTMBlockCell: i, cs, f, o, ci, co, h; gates stand in the order i, ci, f, o.
     Source: lstm_ops.h.
@@ -160,7 +160,7 @@ def tensorflow_lstm_cell(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> 
     return [take, cell, forget, out, candidate, tanh, step.hidden_state(out, cell)]
 
 
-@operator(tensorflow=["GRUBlockCell"], sums=True)
+@operator(tensorflow=["GRUBlockCell"], multiplies=True)
 def tensorflow_gru_cell(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """TensorFlow GRUBlockCell: r, u, c, h. Source: gru_ops.h."""
     x, state, gates, last, of_gates, of_last = (
@@ -247,7 +247,7 @@ def _by_output(of_steps: List[States], backwards: bool) -> List[Value]:
     return [stacked([entry[number] for entry in of_steps]) for number in range(len(of_steps[0]))]
 
 
-@operator(ascend=["DynamicRNN"], sums=True)
+@operator(ascend=["DynamicRNN"], multiplies=True)
 def ascend_dynamic_rnn(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR DynamicRNN, an LSTM: y, output_h, output_c, i, j, f, o, tanhc, each at every step.
 
@@ -289,7 +289,7 @@ def ascend_dynamic_rnn(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Li
     return _by_output(of_steps, backwards)
 
 
-@operator(ascend=["DynamicGRUV2"], sums=True)
+@operator(ascend=["DynamicGRUV2"], multiplies=True)
 def ascend_dynamic_gru(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR DynamicGRUV2 that resets after the product: y, output_h, update, reset, new,
     hidden_new, each at every step.

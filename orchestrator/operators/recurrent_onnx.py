@@ -153,7 +153,7 @@ def _sum(first: Optional[Value], second: Optional[Value]) -> Optional[Value]:
     return None if first is None or second is None else added(first, second)
 
 
-@operator(onnx=["LSTM"], sums=True)
+@operator(onnx=["LSTM"], multiplies=True)
 def onnx_lstm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX LSTM: Y, Y_h, Y_c; gates stand in the order i, o, f, c."""
     layer = _Onnx(node, inputs, 4, ("Sigmoid", "Tanh", "Tanh"))
@@ -208,7 +208,7 @@ def _peephole(peepholes: Value, direction: int, hidden: int) -> List[Value]:
     return [part(peepholes, (direction, slice(n * hidden, (n + 1) * hidden))) for n in range(3)]
 
 
-@operator(onnx=["GRU"], sums=True)
+@operator(onnx=["GRU"], multiplies=True)
 def onnx_gru(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX GRU: Y, Y_h; gates stand in the order z, r, h."""
     layer = _Onnx(node, inputs, 3, ("Sigmoid", "Tanh"))
@@ -259,7 +259,7 @@ def onnx_gru(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     return layer.outputs(of_directions)
 
 
-@operator(onnx=["RNN"], sums=True)
+@operator(onnx=["RNN"], multiplies=True)
 def onnx_rnn(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX RNN: Y, Y_h."""
     layer = _Onnx(node, inputs, 1, ("Tanh",))

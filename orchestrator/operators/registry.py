@@ -91,6 +91,9 @@ class Operator:
     sums
         It adds products or many values (convolutions, MatMul, pooling by average, reductions): its
         error depends on the accumulator.
+    multiplies
+        What it adds are products, whose factors a cube unit may shorten (convolutions, products of
+        matrices, recurrent layers).
     parts
         Along which axes its first output can be computed in parts; None: it is computed whole.
     check
@@ -103,18 +106,10 @@ class Operator:
     moves: bool = False
     decides: bool = False
     sums: bool = False
+    multiplies: bool = False
     parts: Optional[Parting] = None
     check: Optional[Check] = None
 
-    @property
-    def multiplies(self) -> bool:
-        """Whether its sums are of products, whose factors a cube unit may shorten: convolutions,
-        products of matrices, recurrent layers.
-        """
-        return self.sums and self.compute.__module__.rpartition(".")[2] in _OF_PRODUCTS
-
-
-_OF_PRODUCTS = frozenset(("sums", "products", "recurrent", "unrolled"))
 
 _OPERATORS: Dict[Tuple[str, str], Operator] = {}
 
@@ -128,15 +123,25 @@ def operator(
     moves: bool = False,
     decides: bool = False,
     sums: bool = False,
+    multiplies: bool = False,
     parts: Optional[Parting] = None,
     check: Optional[Check] = None,
 ) -> Callable[[Compute], Compute]:
     """Register a function as the computation of operators with these spellings; see
-    :class:`Operator` for the rest.
+    :class:`Operator` for the rest. What multiplies also sums.
     """
 
     def register(function: Compute) -> Compute:
-        entry = Operator(function.__name__, function, moves, decides, sums, parts, check)
+        entry = Operator(
+            function.__name__,
+            function,
+            moves=moves,
+            decides=decides,
+            sums=sums or multiplies,
+            multiplies=multiplies,
+            parts=parts,
+            check=check,
+        )
         for dialect, types in (
             (ONNX, onnx),
             (CAFFE, caffe),

@@ -5,6 +5,7 @@ import json
 import jsonschema
 import numpy as np
 import pytest
+from in_process import run_here
 from precision_scenes import ATC, cancelling, overflow, plain
 
 from goldwatch.cure.run import Budget, cure
@@ -152,3 +153,21 @@ def test_missing_dumps_and_unknown_modes_are_refused(scene, tmp_path):
     (tmp_path / "before_dump").rename(tmp_path / "moved")
     with pytest.raises(InputError, match="not there any more"):
         net.cure()
+
+
+def test_op_precision_names_a_float32_product_whose_factors_were_shortened(scene):
+    net = scene()
+    om = net.compare(
+        "before",
+        kept=("fc1", "relu1", "curve", "fc2", "prob"),
+        command=ATC + " --precision_mode=must_keep_origin_dtype",
+        shortened=("fc1",),
+        options=["--limit", "RelativeEuclideanDistance=3e-5"],
+    )
+    done = run_here(
+        ["goldwatch", "cure", "before", "-f", om, "-o", "cure", "--mode", "op-precision"],
+        net.folder,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    with open(net.path("cure", "op_precision.ini"), encoding="utf-8") as stream:
+        assert stream.read() == "MatMul = enable_float_32_execution\n"

@@ -16,7 +16,7 @@ from goldwatch.netfiles.onnx_names import name_nodes
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
 
 
-def on_device(path, feeds, fused=(), fault=None, kept=()):
+def on_device(path, feeds, fused=(), fault=None, kept=(), shortened=()):
     """Return the network as a :class:`DeviceModel`.
 
     Parameters
@@ -27,6 +27,8 @@ def on_device(path, feeds, fused=(), fault=None, kept=()):
         (node, function of its array): what that node computes wrong.
     kept
         Names of nodes that are computed in float32, without the fault.
+    shortened
+        Those of them whose factors a cube unit shortens to float16.
     """
     proto = onnx.load(path)
     names = name_nodes(OnnxModel(path))[0].names
@@ -60,6 +62,8 @@ def on_device(path, feeds, fused=(), fault=None, kept=()):
                 each if value in values else whole.get(value, each)
                 for value, each in zip(node.input, read)
             ]
+            if name in shortened:
+                read = [each.astype(np.float16).astype(np.float32) for each in read]
         elif kept:
             made = [
                 value in values and each.dtype == np.float32

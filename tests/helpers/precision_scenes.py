@@ -84,16 +84,17 @@ class Scene:
         )
         assert done.returncode == 0, done.stderr
 
-    def compare(self, out, kept=(), command=ATC):
+    def compare(self, out, kept=(), command=ATC, shortened=(), options=()):
         """Dump a run with some nodes in float32, and compare it into the folder ``out``; return the
         om's json.
         """
-        made = on_device(self.model, self.feeds, fault=self.fault, kept=kept)
+        made = on_device(self.model, self.feeds, fault=self.fault, kept=kept, shortened=shortened)
         write_files(str(self.folder / (out + "_dump")), made.dumps())
         om = str(self.folder / (out + ".json"))
         write_model(made, om, command)
         done = run_here(
-            ["goldwatch", "compare", out + "_dump", "golden", "-f", om, "-o", out], self.folder
+            ["goldwatch", "compare", out + "_dump", "golden", "-f", om, "-o", out, *options],
+            self.folder,
         )
         assert done.returncode in (0, 1), done.stderr
         return om
