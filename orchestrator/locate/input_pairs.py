@@ -114,7 +114,7 @@ def pair_inputs(
         Those that the user tells, by either name, as the om has them.
     """
     done = Paired()
-    couples = _couples(original, om_inputs, done)
+    couples = couple_inputs(original, om_inputs, done)
     if couples is None:
         return done
     names = {name for model, om in couples for name in (model.name, om.name)}
@@ -141,37 +141,82 @@ def pair_inputs(
     return done
 
 
-def _couples(
+def couple_inputs(
     original: OriginalModel, om_inputs: Sequence[OmInput], done: Paired
 ) -> Optional[List[Tuple[ModelInput, OmInput]]]:
+    """Return each input of the om with that of the model: by its name, else by its type and shape
+    where these leave no other; None, and a problem, where that is not known.
+    """
     theirs = {each.name: each for each in original.inputs}
     known = {om.name: theirs[om.name] for om in om_inputs if om.name in theirs}
-    if len(known) == len(om_inputs):
-        unused = [name for name in theirs if name not in known]
-        if unused:
-            done.problems.append(
-                "the om has no input %s, which the model has: is it the om of this model?"
-                % _listed(unused)
-            )
-            return None
-        return [(known[om.name], om) for om in om_inputs]
-    if len(theirs) != len(om_inputs):
+    rest = [each for each in original.inputs if each.name not in known]
+    unknown = [om for om in om_inputs if om.name not in known]
+    if rest and not unknown:
+        done.problems.append(
+            "the om has no input %s, which the model has: is it the om of this model?"
+            % _listed([each.name for each in rest])
+        )
+        return None
+    if len(rest) != len(unknown):
         done.problems.append(
             "the model's inputs are %s, the om's are %s: is it the om of this model?"
             % (_listed(list(theirs)), _listed([om.name for om in om_inputs]))
         )
         return None
-    rest = [each for each in original.inputs if each.name not in known]
-    couples = []
-    for om in om_inputs:
-        model = known.get(om.name) or rest.pop(0)
-        if om.name not in known:
+    for om in unknown:
+        # A framework's own name may stand within the om's: serving_default_ids of ids.
+        named = [each for each in rest if each.name in om.name or om.name in each.name]
+        fitting = [each for each in rest if len(rest) == 1 or _may_be(original, each, om)]
+        alike = [
+            other
+            for other in unknown
+            if other.name not in known and _may_be(original, *fitting[:1], other)
+        ]
+        if len(named) == 1:
+            known[om.name] = named[0]
+            rest.remove(named[0])
+        elif len(fitting) == 1 and (len(rest) == 1 or len(alike) == 1):
+            known[om.name] = fitting[0]
+            rest.remove(fitting[0])
             done.notes.append(
-                "the om's input %s is taken for the model's %s, by its place"
-                % (printable(om.name), printable(model.name))
+                "the om's input %s is taken for the model's %s, by its type and shape"
+                % (printable(om.name), printable(fitting[0].name))
             )
-        couples.append((model, om))
-    return couples
+        else:
+            done.problems.append(
+                "the om's input %s (%s %s) %s, of the model's %s"
+                % (
+                    printable(om.name),
+                    om.dtype,
+                    list(om.shape),
+                    "may be any" if fitting else "fits none",
+                    _listed(
+                        ["%s (%s)" % (each.name, shown_model(each)) for each in fitting or rest]
+                    ),
+                )
+            )
+    return None if done.problems else [(known[om.name], om) for om in om_inputs]
+
+
+def _may_be(original: OriginalModel, model: ModelInput, om: OmInput) -> bool:
+    """Return whether an input of the om has a type and shape that the model's may have."""
+    done = Paired()
+    shape = tuple(
+        dim if dim >= 0 or model.shape is None or len(model.shape) != len(om.shape) else known or 1
+        for dim, known in zip(om.shape, model.shape or om.shape)
+    )
+    return _pair(original, model, om, shape, done) is not None
+
+
+def fitting_orders(shape: Shape, declared: Sequence[int]) -> List[Shape]:
+    """Return a shape in those orders of its axes that fit the om's: as it is, NHWC for NCHW and the
+    reverse.
+    """
+    orders = [shape]
+    if len(shape) == 4:
+        orders += [tuple(shape[axis] for axis in axes) for axes in (_TO_LAST, _TO_FIRST)]
+    open_dims = [None if dim < 0 else dim for dim in declared]
+    return [order for order in dict.fromkeys(orders) if _fits(order, open_dims)]
 
 
 def _pair(
@@ -197,8 +242,8 @@ def _pair(
         return None
     if any(dim < 0 for dim in shape):
         done.problems.append(
-            '%s: the om\'s shape %s is told when it runs: give --shapes "%s:…"'
-            % (where, list(om.shape), om.name)
+            "%s: the om's shape %s is told when it runs: give an .npy of that shape with -i, or "
+            '--shapes "%s:…"' % (where, list(om.shape), om.name)
         )
         return None
     kinds = [BY_NAME[dtype].kind if dtype in BY_NAME else "?" for dtype in (model.dtype, om.dtype)]

@@ -4,13 +4,16 @@ all that is missing, at once.
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import shlex
 import sys
-from typing import Callable, List, NoReturn, Optional, Sequence, Tuple, TypeVar
+from typing import Callable, Dict, List, NoReturn, Optional, Sequence, Tuple, TypeVar
 
 from ..adapters.caffe.choose_backend import ModulePaths, choose_backend
 from ..adapters.child_python import resolve_python, runs
 from ..adapters.golden_folder import golden_files
+from ..adapters.manifest import read_manifest
 from ..adapters.pythons import in_environments, on_path
 from ..adapters.tensorflow.pythons import find_tensorflow_python
 from ..config.dump_size_rules import acl_size
@@ -104,8 +107,9 @@ def make_plan(request: Request, make_json: Make) -> Plan:
     ):
         graph = load_model(plan.interface.path)
         _check_kinship(plan, plan.original, graph)
-        add_runs(plan, plan.original, plan.interface, files, combinations)
-        _estimate(plan, graph)
+        if _takes_inner_values(plan, plan.original, plan.interface, files):
+            add_runs(plan, plan.original, plan.interface, files, combinations)
+            _estimate(plan, graph)
     return plan
 
 
@@ -174,6 +178,63 @@ def _check_kinship(plan: Plan, original: OriginalModel, om: ModelGraph) -> None:
                 "convert MODEL with atc, and name that om",
             )
         )
+
+
+def _takes_inner_values(
+    plan: Plan, original: OriginalModel, om: OmInterface, files: Dict[str, str]
+) -> bool:
+    """Have inputs of the om that are values inside of MODEL, where the om holds a part of it, fed
+    with what golden data have for them; return False, and a problem, where that cannot be.
+    """
+    known = {each.name for each in original.inputs}
+    if original.kind not in (CAFFE, ONNX, TENSORFLOW) or all(
+        each.name in known for each in om.inputs
+    ):
+        return True
+    nodes = read_nodes(original.path)
+    # A node's own name is that of its first output where the framework names no values.
+    makers = {name: (name, 0) for name in nodes.names}
+    for name, tensors in zip(nodes.names, nodes.tensors):
+        makers.update((tensor, (name, number)) for number, tensor in enumerate(tensors) if tensor)
+    inner = {
+        om.name: makers[om.name] for om in om.inputs if om.name in makers and om.name not in known
+    }
+    if not inner:
+        return True
+    what = "; ".join("%s, which %s computes" % (name, maker) for name, (maker, _) in inner.items())
+    golden = plan.request.golden
+    if golden is None:
+        command = original.golden_command(files, "golden", plan.request.python)
+        plan.problems.append(
+            Problem(
+                "the om holds a part of MODEL only: its inputs are values inside: %s" % what,
+                "give golden data of the whole model, from which they are taken: %s; then the same "
+                "command with --golden golden instead of -i" % " ".join(map(shlex.quote, command)),
+            )
+        )
+        return False
+    manifest = read_manifest(golden)
+    tensors = {
+        (entry.get("original_name") or entry.get("op"), entry.get("output_index")): entry
+        for entry in (manifest or {}).get("tensors", ())
+    }
+    inputs = [each for each in original.inputs if each.name in {one.name for one in om.inputs}]
+    for name, maker in inner.items():
+        entry = tensors.get(maker)
+        if entry is None:
+            plan.problems.append(
+                Problem(
+                    "the om's input %s is a value inside MODEL, and %s has no golden data of it: "
+                    "output %d of %s" % (name, golden, maker[1], maker[0]),
+                    "make golden data of the whole model",
+                )
+            )
+            return False
+        inputs.append(ModelInput(name, entry["dtype"], tuple(entry["shape"])))
+        files.setdefault(name, os.path.join(golden, entry["file"]))
+    plan.original = dataclasses.replace(original, inputs=tuple(inputs))
+    plan.notes.append("the om holds a part of MODEL: golden data feed %s" % what)
+    return True
 
 
 def _check_out(plan: Plan) -> None:

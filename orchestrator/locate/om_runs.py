@@ -4,15 +4,17 @@ requested shapes.
 
 from __future__ import annotations
 
-from typing import List, Mapping, Sequence, Tuple
+from typing import Dict, List, Mapping, Sequence, Tuple
 
-from ..model.atc_options import SHAPE
+from ..dumps.npy import load_npy_header
+from ..errors import GoldwatchError
+from ..model.atc_options import SHAPE, Dynamic
 from ..model.om_interface import OmInterface
 from ..text.wording import listed, plural
-from .input_pairs import pair_inputs
+from .input_pairs import Paired, couple_inputs, fitting_orders, pair_inputs
 from .original_model import OriginalModel
 from .plan import OmRun, Plan, Problem
-from .shape_combinations import Shapes, folder_name, shapes_text
+from .shape_combinations import Shape, Shapes, folder_name, shapes_text
 
 
 def add_runs(
@@ -22,8 +24,13 @@ def add_runs(
     files: Mapping[str, str],
     combinations: Sequence[Shapes],
 ) -> None:
-    """Add the runs to a plan: the requested ones, each gear of a dynamic om, or the only one."""
-    chosen = _chosen_shapes(plan, interface, combinations)
+    """Add the runs to a plan: the requested ones, of a dynamic om those that the given files fit or
+    each gear, or the only one.
+    """
+    before = len(plan.problems)
+    chosen = _chosen_shapes(plan, original, interface, files, combinations)
+    if not chosen and len(plan.problems) > before:
+        return
     if plan.request.golden is not None:
         missing = [each.name for each in original.inputs if each.name not in files]
         if missing or len(chosen) > 1:
@@ -50,23 +57,20 @@ def add_runs(
 
 
 def _chosen_shapes(
-    plan: Plan, interface: OmInterface, combinations: Sequence[Shapes]
+    plan: Plan,
+    original: OriginalModel,
+    interface: OmInterface,
+    files: Mapping[str, str],
+    combinations: Sequence[Shapes],
 ) -> List[Shapes]:
     dynamic = interface.dynamic
     chosen: List[Shapes] = list(combinations)
-    if dynamic is not None and not chosen and dynamic.kind != SHAPE:
-        chosen = [
-            {
-                name: shape
-                for name, shape in dynamic.shapes_in_gear(gear).items()
-                if -1 in dynamic.shapes[name]
-            }
-            for gear in dynamic.gears
-        ]
-        plan.notes.append(
-            "the om's %s is dynamic: each of its %s is run; --shapes chooses"
-            % (dynamic.kind, plural(len(chosen), "gear"))
-        )
+    if dynamic is not None and not chosen:
+        given = _shapes_of_files(original, interface, dynamic, files)
+        if dynamic.kind != SHAPE:
+            chosen = _gears_to_run(plan, dynamic, given)
+        elif len(given) == sum(-1 in shape for shape in dynamic.shapes.values()):
+            chosen = [{name: orders[0] for name, orders in given.items()}]
     if dynamic is not None and dynamic.kind != SHAPE:
         known = {name: dynamic.shapes.get(name) for shapes in chosen for name in shapes}
         for shapes in chosen:
@@ -90,3 +94,64 @@ def _chosen_shapes(
 
 def _gears(gears: Sequence[Tuple[int, ...]]) -> str:
     return listed([",".join(map(str, gear)) for gear in gears], 8, "; ")
+
+
+def _gears_to_run(plan: Plan, dynamic: Dynamic, given: Mapping[str, List[Shape]]) -> List[Shapes]:
+    """Return the gears that the files fit, all where no file of a dynamic input is given; none,
+    and a problem, where no gear fits them.
+    """
+    gears = [
+        {
+            name: shape
+            for name, shape in dynamic.shapes_in_gear(gear).items()
+            if -1 in dynamic.shapes[name]
+        }
+        for gear in dynamic.gears
+    ]
+    fitting = [
+        gear for gear in gears if all(gear[name] in orders for name, orders in given.items())
+    ]
+    if not fitting:
+        files = ["%s of %s" % (list(orders[-1]), name) for name, orders in given.items()]
+        plan.problems.append(
+            Problem(
+                "the om has no gear of the given file's shape: %s" % listed(files, 4),
+                "its gears: %s" % listed([shapes_text(gear) for gear in gears], 8, " | "),
+            )
+        )
+        return []
+    plan.notes.append(
+        "the om's %s is dynamic: %s; --shapes chooses"
+        % (
+            dynamic.kind,
+            "the given files fit %s of its %s"
+            % (
+                listed([shapes_text(gear) for gear in fitting], 4, " | "),
+                plural(len(gears), "gear"),
+            )
+            if len(fitting) < len(gears)
+            else "each of its %s is run" % plural(len(gears), "gear"),
+        )
+    )
+    return fitting
+
+
+def _shapes_of_files(
+    original: OriginalModel, interface: OmInterface, dynamic: Dynamic, files: Mapping[str, str]
+) -> Dict[str, List[Shape]]:
+    """Return the shapes of the .npy files that are given for dynamic inputs, by the om's names: in
+    every order of the axes that fits the om, the file's own last where none does.
+    """
+    shapes: Dict[str, List[Shape]] = {}
+    for model, om in couple_inputs(original, interface.inputs, Paired()) or ():
+        file = files.get(model.name, files.get(om.name, ""))
+        declared = dynamic.shapes.get(om.name, om.shape)
+        if not file.endswith(".npy") or om.aipp or -1 not in declared:
+            continue
+        try:
+            header = load_npy_header(file)
+        except GoldwatchError:
+            continue  # Reading its values tells why.
+        if header.error is None:
+            shapes[om.name] = fitting_orders(header.shape, declared) or [header.shape]
+    return shapes

@@ -140,12 +140,12 @@ def test_random_inputs_depend_on_the_seed(tmp_path) -> None:
     assert first["b"][0].min() < -50 and first["b"][0].max() > 50
 
 
-def test_inputs_of_other_names_are_matched_by_position() -> None:
+def test_the_only_input_of_another_name_is_taken() -> None:
     paired = pair_inputs(
         model(("image", "float32", (1, 3))), [OmInput("x", "float32", (1, 3))], {}, {}
     )
     assert not paired.problems and paired.notes == [
-        "the om's input x is taken for the model's image, by its place"
+        "the om's input x is taken for the model's image, by its type and shape"
     ]
 
 
@@ -154,7 +154,7 @@ def test_a_dynamic_om_needs_shapes_that_fit() -> None:
     paired = pair_inputs(model(("x", "float32", (None, 3, None))), om, {}, {"x": (2, 3, 5)})
     assert paired.pairs[0].shape == (2, 3, 5)
     assert (
-        "give --shapes"
+        '--shapes "x:'
         in pair_inputs(model(("x", "float32", (None, 3, None))), om, {}, {}).problems[0]
     )
     assert (
@@ -259,3 +259,30 @@ def test_an_empty_npy_input_is_reported_as_such(tmp_path) -> None:
         {},
     )
     assert len(paired.problems) == 1 and "x.npy: no .npy file" in paired.problems[0]
+
+
+def test_inputs_of_other_names_are_matched_by_type_and_shape_alone() -> None:
+    ids, mask = ("ids", "int64", (1, 8)), ("mask", "float32", (1, 8))
+    om = [OmInput("arg1", "float32", (1, 8)), OmInput("arg0", "int64", (1, 8))]
+    paired = pair_inputs(model(ids, mask), om, {}, {})
+    assert [pair.model.name for pair in paired.pairs] == ["mask", "ids"]
+    assert paired.notes == [
+        "the om's input arg1 is taken for the model's mask, by its type and shape",
+        "the om's input arg0 is taken for the model's ids, by its type and shape",
+    ]
+    # A name that holds the other decides among equals.
+    types = ("types", "int64", (1, 8))
+    named = [OmInput("serving_default_" + name, "int64", (1, 8)) for name in ("types", "ids")]
+    paired = pair_inputs(model(ids, types), named, {}, {})
+    assert [pair.model.name for pair in paired.pairs] == ["types", "ids"] and not paired.notes
+
+
+def test_inputs_that_may_be_each_other_are_refused() -> None:
+    inputs = [(name, "int64", (1, 8)) for name in ("ids", "mask")]
+    om = [OmInput(name, "int64", (1, 8)) for name in ("arg0", "arg1")]
+    paired = pair_inputs(model(*inputs), om, {}, {})
+    assert not paired.pairs and len(paired.problems) == 2
+    assert paired.problems[0] == (
+        "the om's input arg0 (int64 [1, 8]) may be any, of the model's ids (int64 [1, 8]), "
+        "mask (int64 [1, 8])"
+    )

@@ -17,6 +17,7 @@ import jsonschema
 import numpy as np
 import onnx
 import pytest
+from in_process import run_here
 from locate_host import FAULT, small
 
 from goldwatch.cli.locate_outcome import Outcome, print_outcome
@@ -500,6 +501,51 @@ def test_a_dry_run_in_another_searchs_folder_is_refused_like_the_search(place) -
     assert place.locate("other.onnx", "other.om", "-o", "out").returncode == 2
 
 
+def test_the_shape_of_a_given_file_chooses_the_gear(place) -> None:
+    small(place.folder / "any.onnx", None)
+    place.atc("any.onnx", "gears.om", "--input_shape=x:-1,32", "--dynamic_batch_size=1,4")
+    place.atc("any.onnx", "open.om", "--input_shape=x:-1,32")
+    for batch in (3, 4):
+        np.save(str(place.folder / ("x%d.npy" % batch)), np.ones((batch, 32), np.float32))
+    for om in ("gears.om", "open.om"):
+        done = place.locate("any.onnx", om, "-o", om + "_4", "-i", "x=x4.npy", "--until", "inputs")
+        assert done.returncode == 0, done.stderr
+        assert np.load(str(place.folder / (om + "_4") / "inputs" / "x.npy")).shape == (4, 32)
+    done = place.locate("any.onnx", "gears.om", "-o", "none", "-i", "x=x3.npy")
+    assert done.returncode == 4 and done.stderr.splitlines()[-2:] == [
+        "goldwatch: the om has no gear of the given file's shape: [3, 32] of x",
+        "  hint: its gears: x:1,32 | x:4,32",
+    ]
+    done = place.locate("any.onnx", "open.om", "-o", "unknown")
+    assert done.returncode == 4 and "give an .npy of that shape with -i, or --shapes" in done.stderr
+
+
+def test_an_om_of_a_part_is_fed_from_golden_data_of_the_whole_model(place) -> None:
+    whole = onnx.load(str(place.folder / "model.onnx"))
+    onnx.utils.extract_model(
+        str(place.folder / "model.onnx"), str(place.folder / "part.onnx"), ["b"], ["y"]
+    )
+    assert [node.name for node in whole.graph.node] == ["first", "relu", "second"]
+    place.host()
+    place.atc("part.onnx", "part.om")
+    np.save(str(place.folder / "x.npy"), np.full((2, 32), 0.5, np.float32))
+    done = place.locate("model.onnx", "part.om", "-o", "out", "-i", "x=x.npy")
+    assert done.returncode == 4
+    message, hint = done.stderr.splitlines()[-2:]
+    assert message.endswith("its inputs are values inside: b, which relu computes")
+    command = "goldwatch golden onnx dump model.onnx -i x=x.npy -o golden"
+    assert command in hint
+    made = run_here(command.split(), place.folder, place.environ)
+    assert made.returncode == 0, made.stderr
+    done = place.locate("model.onnx", "part.om", "-o", "out", "--golden", "golden")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "the om holds a part of MODEL: golden data feed b, which relu computes" in done.stderr
+    # With a fault the part's own operator is named.
+    place.host(FAULT)
+    done = place.locate("model.onnx", "part.om", "-o", "wrong", "--golden", "golden")
+    assert done.returncode == 1 and "culprit: second" in done.stdout
+
+
 def test_each_gear_of_a_dynamic_batch_is_searched_and_summarised(place) -> None:
     small(place.folder / "any.onnx", "N")
     place.atc("any.onnx", "gears.om", "--input_shape=x:-1,32", "--dynamic_batch_size=1,4")
@@ -522,7 +568,7 @@ def test_shapes_within_a_dynamic_range_are_searched(place) -> None:
     small(place.folder / "any.onnx", "N")
     place.atc("any.onnx", "range.om", "--input_shape=x:1~8,32")
     done = place.locate("any.onnx", "range.om", "-o", "none")
-    assert done.returncode == 4 and "is told when it runs: give --shapes" in done.stderr
+    assert done.returncode == 4 and "is told when it runs: give an .npy" in done.stderr
     done = place.locate(
         "any.onnx", "range.om", "-o", "out", "--shapes", "x:1~5~4,32", "--format", "json"
     )
