@@ -27,7 +27,7 @@ def run_node(node: Any, feeds: Dict[str, Array], opset: int) -> List[Array]:
     """Return a node's outputs; its inputs, constants too, are given by name."""
     names = [value for value in dict.fromkeys(node.input) if value]
     outs = [value for value in node.output if value]
-    types = tuple(feeds[name].dtype.str for name in names)
+    types = tuple((feeds[name].dtype.str, feeds[name].ndim) for name in names)
     key = (node.SerializeToString(), types, opset)
     session = _SESSIONS.get(key)
     if session is None:
@@ -46,7 +46,7 @@ def run_node(node: Any, feeds: Dict[str, Array], opset: int) -> List[Array]:
         )
         _SESSIONS[key] = session
     found: List[Array] = session.run(
-        outs, {name: np.ascontiguousarray(feeds[name]) for name in names}
+        outs, {name: np.asarray(feeds[name], order="C") for name in names}
     )
     return found
 
