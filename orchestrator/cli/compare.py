@@ -156,7 +156,8 @@ comparison_options = option_group(
             default="auto",
             show_default=True,
             help="Which operators are computed again from the device's own inputs; auto: those "
-            "that fail or are suspect, and others for half of the time that comparing takes.",
+            "that fail or are suspect, and a sample of the others, for a fifth of the time that "
+            "comparing takes.",
         ),
         click.option(
             "--max-elements",

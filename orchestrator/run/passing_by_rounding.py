@@ -46,7 +46,7 @@ def judge_by_computing(engine: Engine, reader: RunReader) -> None:
     rows = [
         row for row in engine.store.rows(verdict=FAIL) if only_default_limits_missed(row.decided_by)
     ]
-    before = [row for row in engine.store.rows(verdict=PASS) if row.warning == BY_ROUNDING]
+    before = list(engine.store.rows(verdict=PASS, warning=BY_ROUNDING))
     if not rows and not before:
         return
     observed_ops = ObservedOps(engine.store.rows())

@@ -62,9 +62,10 @@ def selection(
     verdict: Optional[str] = None,
     op: Optional[str] = None,
     indexes: Optional[Tuple[int, int]] = None,
+    warning: Optional[str] = None,
 ) -> Tuple[str, List[Any]]:
-    """Return the WHERE clause that chooses rows by place, verdict, op, and first and last Index
-    (None: any), and its values.
+    """Return the WHERE clause that chooses rows by place, verdict, op, first and last Index, and
+    warning (None: any), and its values.
     """
     terms: List[str] = []
     values: List[Any] = []
@@ -77,6 +78,9 @@ def selection(
     if verdict is not None:
         terms.append("verdict = ?")
         values.append(verdict)
+    if warning is not None:
+        terms.append("warning = ?")
+        values.append(warning)
     if op is not None:
         terms.append("op = ?")
         values.append(to_sql_text(op))

@@ -285,6 +285,7 @@ class RunStore:
         verdict: Optional[str] = None,
         op: Optional[str] = None,
         indexes: Optional[Tuple[int, int]] = None,
+        warning: Optional[str] = None,
     ) -> RowsInOrder:
         """Return the rows as an iterable that can be walked again and again, with bounded memory.
 
@@ -293,12 +294,14 @@ class RunStore:
         order
             ``index``: as the result table has them (place, Index, the op's place in its group,
             timestamp, inputs before outputs). ``arrival``: as they came.
-        place, verdict, op
+        place, verdict, op, warning
             Only the rows of this one.
         indexes
             Only the rows with an Index from the first to the second.
         """
-        return RowsInOrder(self.query, self._reader, order, selection(place, verdict, op, indexes))
+        return RowsInOrder(
+            self.query, self._reader, order, selection(place, verdict, op, indexes, warning)
+        )
 
     def table_order(self) -> TableOrder:
         """Return numbers (ids), checksums and verdicts of all rows in the order of the table."""
