@@ -53,8 +53,8 @@ class StateSender:
         self._parent = parent
         self._failed = False
 
-    def note_recorder(self, recorder: Any) -> None:
-        """Send the state of a recorder (or a driver of tfdbg)."""
+    def note_recorder(self, recorder: Recorder) -> None:
+        """Send the state of a recorder."""
         self.state.update(runs=recorder.count, done=recorder.done, raised=recorder.raised)
         self.state.update(
             partial_runs=recorder.partial_runs, children=_children(), listed=recorder.listed
@@ -114,13 +114,6 @@ def work(job: Dict[str, Any], parent: Parent) -> None:
         from .dump_graph import dump_graph
 
         dump_graph(job, sender)
-    elif job["action"] == "drive":
-        from .tfdbg_driver import Driver
-
-        driver = Driver(job, sender.folder)
-        driver.on_change = sender.note_recorder
-        after_import(driver.actions(), lambda name, error: _note_import_error(sender, name, error))
-        _run_script(job, sender, driver)
     else:
         recorder = _recorder(job, sender)
         activate(recorder)
@@ -176,7 +169,7 @@ def _note_import_error(sender: StateSender, name: str, error: BaseException) -> 
     sender.send()
 
 
-def _run_script(job: Dict[str, Any], sender: StateSender, recorder: Any) -> None:
+def _run_script(job: Dict[str, Any], sender: StateSender, recorder: Recorder) -> None:
     code: Any = 0
     try:
         run_as_main(job["kind"], job["target"], job["arguments"])

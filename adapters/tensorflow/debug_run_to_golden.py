@@ -83,7 +83,7 @@ def convert(
         entry = golden_summary(out, writer, refusals, _makers(writer.tensors, dumps))
     return {
         **entry,
-        "fused": sorted({dump.op_type for dump in dumps if is_fused(dump.op_type)}),
+        "fused": sorted({dump.op_type for dump in dumps if _is_fused(dump.op_type)}),
         "calls": sorted({dump.node for dump in dumps if _calls(dump.op_type)}),
         "xla": sorted({dump.node for dump in dumps if is_xla(dump.op_type)}),
     }
@@ -183,7 +183,7 @@ def _calls(op_type: str) -> bool:
     return bool(op_type) and op_def_registry.get(op_type) is None
 
 
-def is_fused(op_type: str) -> bool:
+def _is_fused(op_type: str) -> bool:
     """Tell whether grappler made this op out of several of the graph."""
     return op_type.startswith("_Fused") or op_type == "_UnaryOpsComposition"
 
@@ -253,7 +253,7 @@ def _save(
         return None
     if value is None:
         return reason
-    array, source_dtype = plain_array(value)
+    array, source_dtype = _plain_array(value)
     unwritten = partly_written(
         dump.op_type, dump.slot, array.shape, len(dump.inputs), lambda number: read.of(dump, number)
     )
@@ -271,12 +271,12 @@ def _save(
     return None
 
 
-def plain_array(value: Any) -> Tuple[np.ndarray, Optional[str]]:
+def _plain_array(value: Any) -> Tuple[np.ndarray, Optional[str]]:
     """Return a tensor as an array of numpy's own types, and the name of its type where that had to
     change.
 
     bfloat16 and the 8-bit floats become float32, the quantised integers (qint8 …) their plain
-    integers, int4 becomes int8. numpy reads bfloat16 back as ``|V2``, which is taken for bfloat16.
+    integers, int4 becomes int8.
     """
     array = np.asarray(value)
     if array.dtype.kind in "biufc":
@@ -284,7 +284,4 @@ def plain_array(value: Any) -> Tuple[np.ndarray, Optional[str]]:
     name = str(array.dtype.names[0]) if array.dtype.names else str(array.dtype)
     if array.dtype.names:
         return np.asarray(array[name], order="C"), name
-    if array.dtype.str == "|V2" and array.dtype.type is np.void:
-        bits = np.asarray(array, order="C").view(np.uint16).astype(np.uint32) << np.uint32(16)
-        return np.asarray(bits).view(np.float32), "bfloat16"
     return array.astype(np.int8 if "int" in name else np.float32), name

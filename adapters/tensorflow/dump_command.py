@@ -132,9 +132,8 @@ class JobResult:
         return document
 
 
-def run_script(job: ScriptJob, action: str, twice: bool = False) -> JobResult:
-    """Run the script: ``dump`` watches the chosen runs, ``drive`` those that it wraps for tfdbg;
-    see ``goldwatch golden tf``.
+def run_script(job: ScriptJob, twice: bool = False) -> JobResult:
+    """Run the script and save the chosen runs; see ``goldwatch golden tf dump``.
 
     Raises
     ------
@@ -157,7 +156,7 @@ def run_script(job: ScriptJob, action: str, twice: bool = False) -> JobResult:
     command = {"command": [printable(text) for text in job.words], "python": printable(python.path)}
     with scratch_folder(next(iter(folders.values()))) as scratch:
         document = {
-            "action": action,
+            "action": "dump",
             "kind": kind,
             "target": target,
             "arguments": list(arguments),
@@ -219,7 +218,7 @@ def list_runs(job: ScriptJob) -> JobResult:
     result = _judged(python, outcome, document)
     result.listed = list(outcome.messages["state"]["listed"])
     if result.failure is None and not result.listed:
-        result.failure = never_reached(outcome, [0], job.estimator, False)
+        result.failure = never_reached(outcome, [0], job.estimator)
     return result
 
 
@@ -234,9 +233,7 @@ def _judged(
     failure = script_failure(outcome, what)
     done = sorted(state["done"], key=lambda entry: int(entry["run"]))
     if failure is None:
-        failure = never_reached(
-            outcome, list(document["folders"]), document["estimator"], document["action"] == "drive"
-        )
+        failure = never_reached(outcome, list(document["folders"]), document["estimator"])
     return JobResult(python, version, done, failure)
 
 

@@ -16,10 +16,6 @@ GRAPPLER_ON = (
     "the session was built with graph optimisation on: ops that grappler fused or folded are "
     "missing"
 )
-DRIVE_NOTE = (
-    "tfdbg ran with the optimiser as the script set it: ops that grappler fused or folded are "
-    "missing; dump keeps them"
-)
 
 
 def golden_summary(
@@ -78,10 +74,7 @@ def add_notes(entry: Dict[str, Any]) -> None:
 
 def _notes(entry: Dict[str, Any]) -> List[str]:
     notes: List[str] = not_finite_warnings(entry["not_finite"])
-    if entry.get("drive"):
-        fused = ", ".join(entry["fused"])
-        notes.append(DRIVE_NOTE + (" (fused in this run: %s)" % fused if fused else ""))
-    elif entry["optimiser"] == GRAPPLER_ON:
+    if entry["optimiser"] == GRAPPLER_ON:
         notes.append(GRAPPLER_ON)
     if entry["xla"]:
         notes.append(xla_note(entry))

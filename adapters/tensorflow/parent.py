@@ -168,7 +168,7 @@ def note_program(outcome: Outcome, job: Dict[str, Any], version: str) -> None:
 
 
 def never_reached(
-    outcome: Outcome, requested_runs: Sequence[int], estimator: bool, driven: bool
+    outcome: Outcome, requested_runs: Sequence[int], estimator: bool
 ) -> Optional[InputError]:
     """Return the error about chosen runs that gave nothing, or None."""
     state = outcome.messages["state"]
@@ -212,10 +212,5 @@ def never_reached(
     if state["partial_runs"]:
         made += " and %d calls of partial_run" % state["partial_runs"]
         hint = "partial_run cannot be dumped: make the run with session.run"
-    if runs == 0 and driven:
-        hint = (
-            "the script must wrap its session in LocalCLIDebugWrapperSession or use "
-            "LocalCLIDebugHook; dump needs neither"
-        )
     which = "run %s was" % numbers if len(missing) == 1 else "runs %s were" % numbers
     return InputError("%s never reached: the script made %s%s" % (which, made, kind), hint=hint)

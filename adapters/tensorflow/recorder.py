@@ -163,7 +163,9 @@ class Recorder:
             return None
         version = tensorflow_version()
         if not version.startswith("1.") and trains(graph, fetches):
-            self.fail(training_refusal(number, version))
+            message = "run %d is a training step: %s" % (number, TF2_TRAINING % version)
+            hint = "use TensorFlow 1.15 (Python 3.7), or dump an inference run"
+            self.fail(InputError(message, hint=hint))
             raise Refused()
         root = tempfile.mkdtemp(prefix="tfdbg-", dir=self.scratch)
         extra = dict(
@@ -234,12 +236,6 @@ class Recorder:
         """Return the chosen runs that gave no golden data."""
         done = {entry["run"] for entry in self.done}
         return sorted(number for number in self.folders if number not in done)
-
-
-def training_refusal(number: int, version: str) -> InputError:
-    """Return the error about a chosen run that trains under TensorFlow 2."""
-    message = "run %d is a training step: %s" % (number, TF2_TRAINING % version)
-    return InputError(message, hint="use TensorFlow 1.15 (Python 3.7), or dump an inference run")
 
 
 def tensorflow_version() -> str:

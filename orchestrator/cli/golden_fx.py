@@ -11,7 +11,7 @@ from goldwatch.adapters.fx.dump_command import FxJob, run_fx
 from ..text.wording import plural
 from .command import HelpfulGroup, format_option
 from .golden_messages import golden_words
-from .golden_tf_dump_drive import force_option, out_option, quiet_option, words_argument
+from .golden_tf_dump import force_option, out_option, quiet_option, words_argument
 from .printing import print_json, put, say
 from .step_lists import run_numbers
 

@@ -13,7 +13,7 @@ from .command import LazyGroup
     cls=LazyGroup,
     lazy={
         "dump": (
-            ".golden_tf_dump_drive",
+            ".golden_tf_dump",
             "dump",
             "Run a script, a frozen graph or a SavedModel and save its tensors (recommended).",
         ),
@@ -26,11 +26,6 @@ from .command import LazyGroup
             ".golden_tf_commands_rename",
             "rename",
             "Repair the names of .npy files that tfdbg or handwork left.",
-        ),
-        "drive": (
-            ".golden_tf_dump_drive",
-            "drive",
-            "Drive a script that is wrapped for tfdbg, without anyone typing.",
         ),
     },
 )

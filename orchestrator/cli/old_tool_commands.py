@@ -78,7 +78,7 @@ _COMMANDS = {
     "onnx": "golden onnx",
     "dump": "golden caffe dump, golden tf dump or "
         "golden onnx dump", "deinplace": "golden caffe deinplace",
-    "debug": "compare", "rename": "golden tf rename", "drive": "golden tf drive",
+    "debug": "compare", "rename": "golden tf rename",
     "html": "report --html FILE", "tensorflow": "golden tf", "pytorch": "golden fx",
     "msaccucmp": "compare", "msquickcmp": "locate", "msprobe": "compare", "ait": "locate",
     "msit": "locate",

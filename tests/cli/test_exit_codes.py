@@ -47,7 +47,6 @@ def test_help_names_every_command_without_importing_them() -> None:
         ["golden", "caffe", "dump"],
         ["golden", "tf", "commands"],
         ["golden", "tf", "rename"],
-        ["golden", "tf", "drive"],
         ["golden", "tf", "dump"],
         ["compare"],
         ["watch"],

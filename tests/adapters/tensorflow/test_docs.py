@@ -55,7 +55,7 @@ def run(line, folder):
 @pytest.mark.tensorflow
 def test_every_command_of_the_page_runs(examples, read_golden):
     lines = commands()
-    assert len(lines) >= 9
+    assert len(lines) >= 8
     for line in lines:
         run(line, examples)
     prob = read_golden(examples / "golden_session").one("prob")
@@ -63,7 +63,6 @@ def test_every_command_of_the_page_runs(examples, read_golden):
     assert sorted(os.listdir(str(examples / "golden_estimator"))) == ["0", "3", "5"]
     frozen, saved = read_golden(examples / "golden_frozen"), read_golden(examples / "golden_saved")
     assert frozen.one("prob").tobytes() == saved.one("prob").tobytes()
-    assert read_golden(examples / "golden_driven").one("prob").shape == (1, 3)
     assert os.listdir(str(examples / "saved_by_hand")) == ["bn_1_Const.0.1700000000000000.npy"]
 
 

@@ -111,23 +111,6 @@ def test_twice_ignores_outputs_that_no_kernel_writes(tf, script):
     assert done.code == 0 and "reproducible: both runs gave the same" in done.out, done.out
 
 
-@pytest.mark.tensorflow
-def test_drive_leaves_out_outputs_that_no_kernel_writes(tf, golden, script):
-    text = SCRIPT.replace(
-        "with tf.Session() as session:",
-        "from tensorflow.python import debug as tf_debug\nwith tf.Session() as plain:",
-    ).replace(
-        "    session.run(",
-        "    session = tf_debug.LocalCLIDebugWrapperSession(plain)\n    session.run(",
-    )
-    done = tf("drive", "-o", "g", "--", "python", script(text))
-    assert done.code == 0, done.err
-    reasons = golden("g").reasons()
-    assert "is_training=False" in reasons["infer0:1"] and "compute_uv=False" in reasons["svd:2"] and ("zeros", 0) in {  # noqa: E501
-        (entry["original_name"], entry["output_index"]) for entry in golden("g").tensors
-    }  # fmt: skip
-
-
 def test_only_outputs_known_to_be_unwritten_are_left_out():
     assert (
         never_written("FusedBatchNorm", 1, {"is_training": False})

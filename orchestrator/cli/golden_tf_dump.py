@@ -1,4 +1,4 @@
-"""``goldwatch golden tf dump`` and ``drive``: parse, start the job, show what was done."""
+"""``goldwatch golden tf dump``: parse, start the job, show what was done."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def dump(
             else {run_index or 0: out}
         )
         with golden_words():
-            result = run_script(ScriptJob(folders, list(words), estimator, **common), "dump", twice)
+            result = run_script(ScriptJob(folders, list(words), estimator, **common), twice)
     return _print_outcome(result, output_format)
 
 
@@ -251,44 +251,6 @@ def _refuse_script_options(
         )
     if pb is not None and signature is not None:
         raise UsageError("--signature belongs to --saved-model")
-
-
-@command()
-@out_option
-@click.option(
-    "--run-index",
-    type=click.IntRange(min=0),
-    metavar="N",
-    default=0,
-    show_default=True,
-    help="Which of the script's own runs.",
-)
-@python_option
-@force_option
-@format_option
-@quiet_option
-@words_argument
-def drive(
-    out: str,
-    run_index: int,
-    python: Optional[str],
-    force: bool,
-    output_format: str,
-    quiet: bool,
-    words: Tuple[str, ...],
-) -> int:
-    """Drive a script that wraps its session for tfdbg (LocalCLIDebugWrapperSession or
-    LocalCLIDebugHook), without anyone typing.
-
-    Run, list, save every tensor, check each file, continue all later runs. The optimiser stays as
-    the script set it, so ops that grappler fused are missing; `dump` is the way without this loss.
-
-    Example: goldwatch golden tf drive -o golden -- python debug_infer.py
-    """
-    common = _common(python, force, output_format, quiet)
-    with golden_words():
-        result = run_script(ScriptJob({run_index: out}, list(words), False, **common), "drive")
-    return _print_outcome(result, output_format)
 
 
 def _print_outcome(result: JobResult, output_format: str) -> int:
