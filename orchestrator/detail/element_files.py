@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, BinaryIO, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from ..metrics.patterns.masked_on_both_sides import Masks
 from ..tensors.geometry import Geometry
 from ..tensors.golden_order_windows import Ranges, ordered_windows
 from ..tensors.tensor import Tensor
-from .decimal_text import integers, nine_digits, text_of
 
 Array = Any
 
@@ -23,6 +23,8 @@ MOST_ROWS = 1000000
 _LINES = 1 << 15
 VALUES = ("Left", "Right", "RelativeError", "AbsoluteError")
 NO_RELATIVE = "-"
+_ERROR_DIGITS = 9
+_SPELLED = {"nan": "NaN", "-0": "0"}
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ def write_bad(elements: Elements, paths: Iterator[str], rows: int) -> Iterator[W
         yield Written(path, count)
 
 
-def _bad_pieces(elements: Elements, rows: int) -> Iterator[Tuple[Array, Array, Array]]:
+def _bad_pieces(elements: Elements, rows: int) -> Iterator[Tuple[List[str], Array, Array]]:
     """Yield coordinates and both values of such elements, in pieces that end at the row limit of a
     file."""
     room = rows
@@ -110,7 +112,7 @@ def _bad_pieces(elements: Elements, rows: int) -> Iterator[Tuple[Array, Array, A
         coordinates = _coordinates(window.ranges)
         while bad.size:
             now, bad = bad[:room], bad[room:]
-            yield coordinates[now], x[now], y[now]
+            yield [coordinates[at] for at in now.tolist()], x[now], y[now]
             room = room - now.size or rows
 
 
@@ -122,71 +124,59 @@ def write_chosen(
         stream.write(elements.heading())
         if x is not None and y is not None and positions.size:
             sizes = elements.geometry.sizes or (1,)
-            columns = [
-                _with_comma(integers(column)) for column in np.unravel_index(positions, sizes)
-            ]
-            _put(
-                stream,
-                np.concatenate(columns, axis=1) if elements.letters else _nothing(positions.size),
-                x,
-                y,
-            )
+            indices = np.array(np.unravel_index(positions, sizes))[: len(elements.letters)]
+            _put(stream, ["".join(map("%d,".__mod__, place)) for place in indices.T.tolist()], x, y)
     return Written(path, int(positions.size))
 
 
-def _nothing(count: int) -> Array:
-    return np.zeros((count, 0), np.uint8)
+def _coordinates(ranges: Ranges) -> List[str]:
+    """Return the coordinates of a window's elements, each with a comma behind it."""
+    axes = [["%d," % number for number in range(low, high)] for low, high in ranges]
+    return list(map("".join, itertools.product(*axes)))
 
 
-def _with_comma(texts: Array) -> Array:
-    out = np.empty((texts.shape[0], texts.shape[1] + 1), np.uint8)
-    out[:, :-1], out[:, -1] = texts, ord(",")
-    return out
-
-
-def _coordinates(ranges: Ranges) -> Array:
-    """Return the coordinates of a window's elements, each with a comma behind it, as text in a
-    matrix of bytes.
-    """
-    shape = tuple(high - low for low, high in ranges)
-    tables = [
-        _with_comma(integers(np.arange(low, high, dtype=np.int64))[:, 1:]) for low, high in ranges
-    ]
-    width = sum(table.shape[1] for table in tables)
-    out = np.empty((*shape, width), np.uint8)
-    at = 0
-    for axis, table in enumerate(tables):
-        ends = at + table.shape[1]
-        out[..., at:ends] = table.reshape(
-            tuple(size if index == axis else 1 for index, size in enumerate(shape)) + (-1,)
-        )
-        at = ends
-    return out.reshape(-1, width)
-
-
-def _put(stream: BinaryIO, coordinates: Array, x: Array, y: Array) -> None:
+def _put(stream: BinaryIO, coordinates: Iterable[str], x: Array, y: Array) -> None:
     errors = errors_of(x, y)
+    relative = _float_texts(errors.relative, _ERROR_DIGITS)
+    for position in np.flatnonzero(y == 0).tolist():
+        relative[position] = NO_RELATIVE
     absolute = (
-        integers(errors.absolute)
+        element_texts(errors.absolute)
         if errors.absolute.dtype.kind == "u"
-        else nine_digits(errors.absolute)
+        else _float_texts(errors.absolute, _ERROR_DIGITS)
     )
-    relative = nine_digits(errors.relative)
-    zero = y == 0
-    if zero.any():
-        relative[zero] = 0
-        relative[zero, 0] = ord(NO_RELATIVE)
-    stream.write(_lines(coordinates, [text_of(x), text_of(y), relative, absolute]))
+    values = zip(element_texts(x), element_texts(y), relative, absolute)
+    lines = [place + ",".join(texts) for place, texts in zip(coordinates, values)]
+    stream.write(("\n".join(lines) + "\n").encode("ascii"))
 
 
-def _lines(coordinates: Array, columns: Sequence[Array]) -> bytes:
-    widths: List[int] = [column.shape[1] + 1 for column in columns]
-    out = np.empty((len(coordinates), coordinates.shape[1] + sum(widths)), np.uint8)
-    at = coordinates.shape[1]
-    out[:, :at] = coordinates
-    for column, width in zip(columns, widths):
-        out[:, at : at + width - 1] = column
-        out[:, at + width - 1] = ord(",")
-        at += width
-    out[:, -1] = ord("\n")
-    return out.tobytes().translate(None, b"\0")
+def element_texts(values: Array) -> List[str]:
+    """Return one-dimensional numbers as text that reads back as the same number of their type:
+    float16 with five significant digits, float32 with nine, float64 with seventeen; integers are
+    exact.
+    """
+    kind = values.dtype.kind
+    if kind == "f":
+        return _float_texts(values, {2: 5, 4: 9}.get(values.dtype.itemsize, 17))
+    if kind == "b":
+        values = values.view(np.uint8)
+    shortest = str if kind in "biu" else _shortest_text
+    return list(map(shortest, values.tolist()))
+
+
+def _float_texts(values: Array, digits: int) -> List[str]:
+    # One format for all is a third faster than one for each.
+    texts = (("%%.%dg " % digits) * values.size % tuple(values.tolist())).split()
+    if np.isnan(values).any() or (values == 0).any():
+        texts = [_SPELLED.get(text, text) for text in texts]
+    return texts
+
+
+def _shortest_text(value: Any) -> str:
+    """Return a complex number, or a part of one, as text."""
+    if isinstance(value, complex):
+        imaginary = _shortest_text(value.imag)
+        sign = "" if str(value.imag)[0] in "-+" else "+"
+        return _shortest_text(value.real) + sign + imaginary + "j"
+    text = repr(value)
+    return "NaN" if text == "nan" else text[:-2] if text.endswith(".0") else text
