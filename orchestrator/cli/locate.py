@@ -217,7 +217,7 @@ class _Arguments(PrintArguments):
     click.option(
         "--narrow",
         is_flag=True,
-        help="Then cut the culprit's part out, convert and run it, smaller and smaller.",
+        help="Then cut the suspect's part out, convert and run it, smaller and smaller.",
     ),
     click.option(
         "--bundle",
@@ -287,7 +287,6 @@ def locate(arguments: _Arguments) -> int:
         raise
     search = Search(plan, steps, messages.execute, messages.line)
     search.refuse_others()
-    messages.is_one_of_many = len(plan.runs) > 1
     results: List[CaseResult] = []
     for case in plan.runs:
         results.append(search.do(case, arguments.until))
@@ -436,17 +435,11 @@ class _Messages:
         Say nothing but results and errors.
     as_json
         Only one document is printed on stdout.
-
-    Attributes
-    ----------
-    is_one_of_many
-        There are several runs: each has its results in a folder of its own, one table lists all.
     """
 
     def __init__(self, quiet: bool, as_json: bool) -> None:
         self.quiet = quiet
         self.as_json = as_json
-        self.is_one_of_many = False
 
     def line(self, text: str) -> None:
         """Print a line of progress, or a warning."""
@@ -472,20 +465,20 @@ class _Messages:
             say_escaped(_command_lines(command, is_done, sys.stderr))
 
     def execute(self, words: Sequence[str]) -> int:
-        """Run a command of goldwatch; only the comparison of the dumps may print on stdout."""
+        """Run a command of goldwatch. What a run prints of its rows is in its folder, and what the
+        program prints in its log: the last lines of the search name both.
+        """
         from . import goldwatch
 
         runs, compares = words[0] == "run", words[0] == "compare"
-        silent = self.quiet or compares or (runs and (self.as_json or self.is_one_of_many))
+        silent = self.quiet or compares or runs
         words = list(words)
         more = (["--format", "json"] if self.as_json and runs else []) + (
             ["-q"] if (self.quiet or compares) and "-q" not in words else []
         )
         at = words.index("--") if "--" in words else len(words)
         words[at:at] = more
-        with _stdout(None if silent else sys.stdout if runs else sys.stderr), _program_stderr(
-            self.quiet
-        ):
+        with _stdout(None if silent else sys.stderr), _program_stderr(self.quiet or runs):
             code = goldwatch.main(
                 args=words, prog_name="goldwatch", standalone_mode=False, obj=FINAL_ROWS_ONLY
             )
@@ -514,7 +507,7 @@ def _print_outcome(
     if arguments.until is not None and arguments.until != RUN:
         put_line("%s: done up to the step %s" % (search.plan.request.out, arguments.until))
         return outcome.code
-    print_outcome(outcome, arguments.quiet)
+    print_outcome(outcome)
     return outcome.code
 
 

@@ -5,6 +5,7 @@ and what to do.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence, Tuple
@@ -18,15 +19,24 @@ from ..locate.shape_combinations import shapes_text
 from ..metrics.row import FAIL, PASS
 from ..model.gear_names import without_gear
 from ..naming import printable
+from ..reports.result_json import RESULT_FILE
 from ..run.result import RunResult
 from ..text.wording import listed, plural, size_text
 from .error_handling import report_error
-from .printing import put_line, put_wrapped
+from .printing import columns_of, put_escaped, put_line, put_wrapped
 from .result_text import verdict_line
+from .shell_words import shell_lines, shell_word
 
 _VERDICTS = (EXIT_PASS, EXIT_FAIL, EXIT_INCOMPLETE)
 _OUTPUTS = {PASS: "within limits", FAIL: "outside limits"}
 _MOST_CAUSES, _MOST_NAMES = 3, 4
+_OF_PRECISION = frozenset(["saturation", "overflow", "flush-to-zero", "rounding"])
+"""Explanations of which an operator in float32 is the remedy."""
+_CURE = (
+    "the same command with --cure --force: it raises the operators that contribute most to "
+    "float32, "
+    "converts, runs and judges again"
+)
 
 
 @dataclass
@@ -113,19 +123,15 @@ class Outcome:
         }
 
 
-def print_outcome(outcome: Outcome, is_quiet: bool) -> None:
-    """Print it: each run's verdict, then the culprits, what their errors look like and what to do.
-
-    Parameters
-    ----------
-    is_quiet
-        The comparison itself has printed nothing.
+def print_outcome(outcome: Outcome) -> None:
+    """Print it: each run's verdict, then the culprits, what their errors look like and what to do,
+    last the files that hold the rest.
     """
     results = outcome.results
     if outcome.earlier:
         put_wrapped(outcome.earlier)
     for result in results if len(results) == 1 else ():
-        if result.run is not None and (is_quiet or not result.is_shown):
+        if result.run is not None:
             put_wrapped(verdict_line(result.run))
             put_wrapped(result.run.sentence)
         if result.final is not None:
@@ -165,6 +171,14 @@ def _print_round(number: int, each: Round) -> None:
             each.code, "it is incomplete"
         )
         put_wrapped("  run again: %s (%s)" % (verdict, each.located))
+        put_wrapped("  file: %s" % each.file, "    ")
+        put_escaped(
+            shell_lines(
+                "  $ " + each.command[0],
+                [shell_word(word) for word in each.command[1:]],
+                columns_of(sys.stdout) or 10**9,
+            )
+        )
 
 
 def _print_smallest(smaller: SmallestPart) -> None:
@@ -249,13 +263,12 @@ def _print_end(outcome: Outcome) -> None:
         if result.cleared is not None:
             put_wrapped(
                 "no operator is wrong by itself: each is right on the device's own inputs, "
-                "small errors add up until %s is outside its "
-                "limits; the same command with --cure --force raises those that contribute "
-                "most to float32" % result.cleared
+                "small errors add up until %s is outside its limits" % result.cleared
             )
+            put_wrapped("  next: %s" % _CURE, "    ")
             break
     if any(result.had_other_inputs for result in results):
-        put_wrapped("culprit: none: device and golden data had different inputs")
+        put_wrapped("suspect: none: device and golden data had different inputs")
         advice = (
             "compare OUT/inputs with what the device was fed with, preprocessing (AIPP, mean, "
             "channel order) included"
@@ -276,6 +289,12 @@ def _print_end(outcome: Outcome) -> None:
                 % part.options.out
             )
     for result in results:
+        out = os.path.join(result.folder, RUN)
+        if result.run is not None:
+            put_wrapped(
+                "all rows: %s; what the program printed: %s"
+                % (os.path.join(out, RESULT_FILE), os.path.join(out, LOG_FILE))
+            )
         page = os.path.join(result.folder, PAGE)
         if os.path.isfile(page):
             put_line("page: %s" % page)
@@ -298,11 +317,18 @@ def _tell_culprits(outcome: Outcome) -> None:
     for number, (name, count) in enumerate(counts.items()):
         runs = " in %d of %d runs" % (count, len(results)) if len(results) > 1 else ""
         behind = ", and %d more: %s" % (len(more), _few(more)) if more and not number else ""
-        put_wrapped("culprit: %s%s%s" % (printable(name), runs, behind))
+        put_wrapped("suspect: %s%s%s" % (printable(name), runs, behind))
     for name, cause, next_step in _causes(results)[:_MOST_CAUSES]:
         put_wrapped("  %s: %s" % (printable(name), cause), "    ")
         if next_step:
             put_wrapped("    next: %s" % next_step, "      ")
+    if outcome.rounds is None and any(
+        explanation.kind in _OF_PRECISION
+        for result in results
+        for suspect in result.suspects
+        for explanation in suspect.explanations[:1]
+    ):
+        put_wrapped("  next: %s" % _CURE, "    ")
     in_spite = _why_in_spite(outcome) if counts else ""
     if in_spite:
         put_wrapped("  " + in_spite)

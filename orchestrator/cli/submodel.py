@@ -109,7 +109,7 @@ _STAMP = "%Y-%m-%d %H:%M:%S  "
     click.option(
         "--from-result",
         metavar="OUT",
-        help="Cut what a comparison's first divergence, or a replay's culprit, stands for.",
+        help="Cut what a comparison's first divergence, or a replay's suspect, stands for.",
     ),
     click.option(
         "--ladder",

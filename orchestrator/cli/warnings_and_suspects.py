@@ -53,7 +53,7 @@ def verdict_lines(result: RunResult, width: Optional[int]) -> List[str]:
             "  and %d more suspects, see result.json" % (len(summary.suspects) - _MOST_SHOWN)
         )
     for culprit in (summary.culprits or ())[:_MOST_SHOWN]:
-        lines += sentence_lines("culprit: %s" % culprit["op"], width)
+        lines += sentence_lines("suspect: %s" % culprit["op"], width)
         lines += _closer(result, culprit["op"], NOWHERE, width)
     return lines
 

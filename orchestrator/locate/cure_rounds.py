@@ -41,12 +41,16 @@ class Round:
         The search of the new om; None where nothing was left to raise.
     code
         What its run came to; 3 where there was none.
+    file, command
+        What atc was given, and its whole command; None and empty where nothing was converted.
     """
 
     raised: Sequence[str]
     sentence: str
     located: Optional[str]
     code: int
+    file: Optional[str] = None
+    command: Sequence[str] = ()
 
     def document(self) -> Dict[str, Any]:
         """Return it for programs."""
@@ -55,6 +59,8 @@ class Round:
             "sentence": self.sentence,
             "folder": self.located,
             "exit_code": self.code,
+            "file": self.file,
+            "command": list(self.command),
         }
 
 
@@ -105,8 +111,12 @@ class Curing:
                 break
             raised = [str(entry["name"]) for entry in document["raised"]]
             located = os.path.join(out, "located")
-            code = self._again(number, out, located, document)
-            rounds.append(Round(raised, str(document["sentence"]), located, code))
+            om = os.path.join(out, _OM)
+            command = self._convert(number, om, document)
+            code = self._again(number, om, located)
+            rounds.append(
+                Round(raised, str(document["sentence"]), located, code, str(file), command)
+            )
             if code != EXIT_FAIL:
                 break
             folder, om_json, before = located, os.path.join(located, JSON), text
@@ -148,10 +158,8 @@ class Curing:
         document: Dict[str, Any] = json.loads(read_input(path, _MOST_BYTES).decode("utf-8"))
         return document
 
-    def _again(self, number: int, out: str, located: str, document: Mapping[str, Any]) -> int:
-        """Convert the model as a cure says, run it and judge it."""
-        om = os.path.join(out, _OM)
-        self._convert(number, om, document)
+    def _again(self, number: int, om: str, located: str) -> int:
+        """Run the converted model and judge it."""
         words = ["goldwatch", "locate", self._original.path, om]
         pairs = self._result.case.pairs
         for pair, written in zip(
@@ -195,7 +203,8 @@ class Curing:
             )
         return code
 
-    def _convert(self, number: int, om: str, document: Mapping[str, Any]) -> None:
+    def _convert(self, number: int, om: str, document: Mapping[str, Any]) -> List[str]:
+        """Convert the model as a cure says; return atc's command."""
         words = [
             word
             for word in shlex.split(
@@ -224,6 +233,7 @@ class Curing:
         self._search.steps.run(
             Step(self._name(number, "convert"), converts, command, options, files, [om])
         )
+        return command
 
     def _name(self, number: int, step: str) -> str:
         name = "cure/%d/%s" % (number, step)

@@ -48,8 +48,6 @@ class CaseResult:
         0, 1, 3, or that of a program that failed.
     run, final
         The comparison of the dumps, and that of the outputs; None where there was none.
-    is_shown
-        The comparison of the dumps was made just now, and has printed what it found.
     problem
         Why the program failed, where that is known.
     was_stopped
@@ -63,7 +61,6 @@ class CaseResult:
     code: int
     run: Optional[RunResult] = None
     final: Optional[RunResult] = None
-    is_shown: bool = False
     problem: Optional[Failure] = None
     was_stopped: bool = False
     earlier: Optional[float] = None
@@ -237,7 +234,6 @@ class Search:
                 result.run, result.final = (
                     (opened, result.final) if name == RUN else (result.run, opened)
                 )
-                result.is_shown = result.is_shown or (name == RUN and result.earlier is None)
             if name == RUN and code not in _JUDGED:
                 log = os.path.join(step.leaves[0], LOG_FILE)
                 result.problem = _killed(result.run, log) or failure_of(log)

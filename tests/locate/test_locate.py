@@ -35,10 +35,13 @@ def test_one_command_names_the_culprit(place) -> None:
     done = place.locate_as_user("model.onnx", "model.om", "-o", "out")
     assert done.returncode == 1, done.stderr
     assert (
-        "culprit: second\n" in done.stdout
+        "suspect: second\n" in done.stdout
         and "outputs of the network: outside their limits (1 of 1 tensor)" in done.stdout
     )
     assert run_of(place)["suspects"][0]["op"] == "second"
+    # The answer is the last eight lines; rows and what the program prints are in files.
+    assert len(done.stdout.splitlines()) <= 8 and "[INFO]" not in done.stdout + done.stderr
+    assert "[INFO]" in (place.folder / "out" / "run" / "program.log").read_text()
     # Rows that later ones may still let pass tell nothing beside the last lines.
     assert "watching " in done.stderr and "provisional" not in done.stderr
     assert (
@@ -58,13 +61,16 @@ def test_two_wrong_operators_are_both_named_with_what_to_do_in_the_last_lines(
     place.atc("net.prototxt", "net.om", "--framework=0", "--weight=net.caffemodel")
     done = place.locate("net.prototxt", "net.om", "-o", "out")
     assert done.returncode == 1, done.stderr
-    last = done.stdout[done.stdout.index("culprit: ") :].splitlines()
-    assert last[0] == "culprit: res2a_branch1, and 1 more: res2a_branch2b"
+    last = done.stdout[done.stdout.index("suspect: ") :].splitlines()
+    assert last[0] == "suspect: res2a_branch1, and 1 more: res2a_branch2b"
     assert last[1] == "  res2a_branch1: scale: the target is what is computed x 1.3"
     assert last[2].startswith("    next: compare the operator's scale")
     assert last[3].startswith("  res2a_branch2b: shift: the target holds the computed values")
     assert last[4].startswith("    next: look at the operator's padding")
-    assert last[5:] == ["page: out/report.html"]
+    assert last[5:] == [
+        "all rows: out/run/result.json; what the program printed: out/run/program.log",
+        "page: out/report.html",
+    ]
     with open(str(place.folder / "out" / "locate.json"), encoding="utf-8") as stream:
         assert json.load(stream)["outcome"]["culprits"] == ["res2a_branch1", "res2a_branch2b"]
     again = place.locate("net.prototxt", "net.om", "-o", "out", "--format", "json")
@@ -79,8 +85,8 @@ def test_a_quiet_search_prints_its_last_lines_alone(place) -> None:
     lines = done.stdout.splitlines()
     assert done.returncode == 1 and done.stderr == ""
     assert lines[0].startswith("fail: ") and lines[1].startswith("second (MatMulV2) is the first")
-    assert lines[2].startswith("outputs of the network: outside") and lines[3] == "culprit: second"
-    assert lines[-1] == "page: out/report.html" and len(lines) <= 7
+    assert lines[2].startswith("outputs of the network: outside") and lines[3] == "suspect: second"
+    assert lines[-1] == "page: out/report.html" and len(lines) <= 8
     assert "[INFO]" in (place.folder / "out" / "run" / "program.log").read_text()
     again = place.locate("model.onnx", "model.om", "-o", "out", "-q")
     told, _, rest = again.stdout.partition("\n")
@@ -126,17 +132,17 @@ def test_a_culprit_beside_outputs_within_their_limits_is_explained(place) -> Non
     result.final = SimpleNamespace(summary=summary)
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        print_outcome(Outcome(search, [result]), is_quiet=False)
+        print_outcome(Outcome(search, [result]))
     text = out.getvalue()
     assert "outputs of the network: within their limits (1 tensor)" in text
-    assert "culprit: second\n" in text and "within their limits all the same" in text
+    assert "suspect: second\n" in text and "within their limits all the same" in text
     assert "pass" not in text[text.index("outputs of the network") :]
 
 
 @pytest.mark.parametrize("runner", ["msame", "pyacl"])
 def test_locate_names_the_culprit_with_each_runner(place, runner) -> None:
     done = place.locate("model.onnx", "model.om", "-o", "out", "--runner", runner)
-    assert done.returncode == 1 and "culprit: second\n" in done.stdout, done.stderr
+    assert done.returncode == 1 and "suspect: second\n" in done.stdout, done.stderr
     assert "outputs of the network: outside their limits" in done.stdout
 
 
@@ -153,7 +159,7 @@ def test_a_repeated_locate_does_nothing_twice_and_repeats_the_verdict(place) -> 
     again = place.locate("model.onnx", "model.om", "-o", "out")
     assert (
         again.returncode == 1
-        and "culprit: second\n" in again.stdout
+        and "suspect: second\n" in again.stdout
         and "second (MatMulV2) is the first operator" in again.stdout
     )
     assert place.commands(again) == [] and place.commands(again, "done: ") == place.commands(first)
@@ -310,7 +316,7 @@ def test_a_failed_step_is_reported_and_the_repeated_command_continues(
     before = os.stat(str(place.folder / "out" / "golden" / "manifest.json")).st_mtime_ns
     place.host(FAULT)
     again = place.locate("model.onnx", "model.om", "-o", "out")
-    assert again.returncode == 1 and "culprit: second\n" in again.stdout, again.stderr
+    assert again.returncode == 1 and "suspect: second\n" in again.stdout, again.stderr
     assert os.stat(str(place.folder / "out" / "golden" / "manifest.json")).st_mtime_ns == before
     assert not any("golden onnx" in command for command in place.commands(again))
 
@@ -343,7 +349,7 @@ def test_a_users_program_runs_the_om(place) -> None:
     )
     assert (
         done.returncode == 1
-        and "culprit: second\n" in done.stdout
+        and "suspect: second\n" in done.stdout
         and "outputs of the network: outside their limits" in done.stdout
     ), done.stderr
 
@@ -391,7 +397,7 @@ def test_existing_golden_data_is_used(place) -> None:
         lacking.returncode == 4 and "give the very inputs, that of x is missing" in lacking.stderr
     )
     done = place.locate(*words, "-i", "x=first/inputs/x.npy")
-    assert done.returncode == 1 and "culprit: second\n" in done.stdout, done.stderr
+    assert done.returncode == 1 and "suspect: second\n" in done.stdout, done.stderr
     assert not any(" golden onnx " in command for command in place.commands(done))
 
 
@@ -404,8 +410,8 @@ def test_golden_data_of_another_input_name_no_culprit(place) -> None:
     assert made.returncode == 0, made.stderr
     done = place.locate(*words, "-i", "x=b.npy", "-o", "out", "--golden", "first/golden")
     assert done.returncode == 1, done.stderr
-    last = done.stdout[done.stdout.index("culprit: ") :].splitlines()
-    assert last[0] == "culprit: none: device and golden data had different inputs"
+    last = done.stdout[done.stdout.index("suspect: ") :].splitlines()
+    assert last[0] == "suspect: none: device and golden data had different inputs"
     assert last[1].startswith("  next: give with -i the inputs that the golden data were made with")
     assert last[2:] == ["page: out/report.html"]
     with open(str(place.folder / "out" / "locate.json"), encoding="utf-8") as stream:
@@ -469,7 +475,7 @@ def test_a_run_stopped_by_the_user_is_judged_and_run_again(place) -> None:
     assert not (place.folder / "out" / "narrow").exists()
     place.host(FAULT)
     again = place.locate("model.onnx", "model.om", "-o", "out")
-    assert again.returncode == 1 and "culprit: second\n" in again.stdout
+    assert again.returncode == 1 and "suspect: second\n" in again.stdout
     assert [shlex.split(command)[1] for command in place.commands(again)] == [
         "run",
         "compare",
@@ -543,7 +549,7 @@ def test_an_om_of_a_part_is_fed_from_golden_data_of_the_whole_model(place) -> No
     # With a fault the part's own operator is named.
     place.host(FAULT)
     done = place.locate("model.onnx", "part.om", "-o", "wrong", "--golden", "golden")
-    assert done.returncode == 1 and "culprit: second" in done.stdout
+    assert done.returncode == 1 and "suspect: second" in done.stdout
 
 
 def test_each_gear_of_a_dynamic_batch_is_searched_and_summarised(place) -> None:
@@ -555,7 +561,7 @@ def test_each_gear_of_a_dynamic_batch_is_searched_and_summarised(place) -> None:
         "  x:1,32        fail, outputs outside limits: second_ascend_mbatch_batch_0\n"
         in done.stdout
     )
-    assert "culprit: second in 2 of 2 runs\n" in done.stdout
+    assert "suspect: second in 2 of 2 runs\n" in done.stdout
     other = place.locate("any.onnx", "gears.om", "-o", "other", "--shapes", "x:3,32")
     assert (
         other.returncode == 2
@@ -589,7 +595,7 @@ def test_a_second_om_can_be_golden(place) -> None:
     # The two differ: here by a device that has gone wrong in between.
     place.host(FAULT)
     done = place.locate("golden.om", "model.om", "-o", "out")
-    assert done.returncode == 1 and "culprit: second\n" in done.stdout, done.stderr
+    assert done.returncode == 1 and "suspect: second\n" in done.stdout, done.stderr
     place.host()
     healthy = place.locate("golden.om", "model.om", "-o", "healthy")
     assert healthy.returncode == 0, healthy.stderr
@@ -599,7 +605,7 @@ def test_a_caffe_model_with_weights_is_searched(place, resblock) -> None:
     place.host("op:res2a_branch2b=pad")
     place.atc("net.prototxt", "net.om", "--framework=0", "--weight=net.caffemodel")
     done = place.locate("net.prototxt", "net.om", "-o", "out")
-    assert done.returncode == 1 and "culprit: res2a_branch2b\n" in done.stdout, done.stderr
+    assert done.returncode == 1 and "suspect: res2a_branch2b\n" in done.stdout, done.stderr
 
 
 def test_the_smallest_failing_part_is_found_and_bundled(place) -> None:
@@ -648,7 +654,7 @@ def test_the_smallest_failing_part_is_found_and_bundled(place) -> None:
     )
     place.folder = place.folder / "theirs" / "bundle"
     again = place.locate(*shlex.split(line)[2:])
-    assert again.returncode == 1 and "culprit: second\n" in again.stdout, again.stderr
+    assert again.returncode == 1 and "suspect: second\n" in again.stdout, again.stderr
 
 
 @pytest.mark.parametrize(
@@ -713,7 +719,7 @@ def test_an_om_whose_input_is_an_image_is_searched(place, resblock) -> None:
         "--insert_op_conf=aipp.cfg",
     )
     done = place.locate("net.prototxt", "net.om", "-o", "out")
-    assert done.returncode == 1 and "culprit: res2a_branch2b\n" in done.stdout, done.stderr
+    assert done.returncode == 1 and "suspect: res2a_branch2b\n" in done.stdout, done.stderr
     assert "image RGB888_U8 20x20 | random (seed 0)" in done.stderr
     assert (place.folder / "out" / "inputs" / "data.bin").stat().st_size == 2 * 20 * 20 * 3
     # What the device makes of the image is what golden data were made with: what comes first is

@@ -32,8 +32,8 @@ def test_a_frozen_graph_and_a_saved_model_are_searched(tmp_path) -> None:
     )
     place.atc("net.pb", "net.om", "--framework=3", "--input_shape=x:2,8,8,3")
     done = place.locate("net.pb", "net.om", "-o", "out")
-    assert done.returncode == 1 and "culprit: fc\n" in done.stdout, done.stderr
+    assert done.returncode == 1 and "suspect: fc\n" in done.stdout, done.stderr
     assert "golden   TensorFlow in %s" % sys.executable in done.stderr
     saved = place.locate("saved", "net.om", "-o", "saved_out")
-    assert saved.returncode == 1 and "culprit: fc\n" in saved.stdout, saved.stderr
+    assert saved.returncode == 1 and "suspect: fc\n" in saved.stdout, saved.stderr
     assert "the om's input x is taken for the model's image, by its place" in saved.stderr
