@@ -18,8 +18,7 @@ from .json_text_errors import read_json
 from .model_rules import ModelRules
 from .models import Models, load_models
 from .npu_rules import NPU_ONLY, NpuRules, looks_like_npu
-from .script_reader import check_settings, read_script
-from .script_settings import TORCHAIR
+from .script_reader import TORCHAIR, read_script
 from .script_tree import MAX_SCRIPT_BYTES
 from .torchair_rules import TorchAirRules
 
@@ -207,7 +206,7 @@ class Checker:
             rules = (TorchAirRules if of_torchair else NpuRules)(
                 script_findings, self.cann, self.models
             )
-            values = check_settings(settings, rules)
+            values = settings.check(rules)
             self._npu_models(values, rules, script_findings)
             if os.path.normpath(str(values.get("dump_path"))) in script.made:
                 script_findings.items = [
@@ -217,18 +216,17 @@ class Checker:
                 ]
             findings.items += settings.located(script_findings.items)
         findings.items = _once(findings.items, "container")
-        for what, line, column in script.elsewhere:
-            message = "dump options may be set by %s: not judged" % what
+        findings.items += script.problems
+        for what, named_file, line, column in script.elsewhere:
+            message = "dump options may be set elsewhere, by %s: not judged" % what
             consumer = "what it sets does not stand in this script"
-            findings.note(
-                "not-judged",
-                (),
-                message,
-                consumer,
-                "check the module or file that it takes them from, too",
-            )
+            fix = "check the module or file that it takes them from, too"
+            if named_file:
+                message += "; it names %s" % named_file
+                fix = "goldwatch config check %s" % named_file
+            findings.note("not-judged", (), message, consumer, fix)
             findings.items[-1] = placed(findings.items[-1], line, column)
-        if not script.settings and not script.elsewhere:
+        if not (script.settings or script.elsewhere or script.problems):
             empty = not data.strip()
             rule, message = (
                 ("empty-file", "the file is empty")

@@ -30,8 +30,7 @@ OTHER_SETTINGS: Dict[str, Tuple[Any, ...]] = {
     "enable_exception_dump": (0, 1, 2),
 }
 SWITCHES = ("enable_dump", "enable_dump_debug")
-#: Whether two switches that are both set on are on together: on every way to some statement, on
-# ways that take certain branches, on none.
+#: Whether two switches that are both set on are on together; POSSIBLE is not known from the text.
 CERTAIN, POSSIBLE, NEVER = "certain", "possible", "never"
 
 
@@ -135,7 +134,7 @@ class NpuRules(DumpRules):
                 "the adapter passes both on, GE rejects them together (E10001) and the graph fails"
             )
             message = "enable_dump and enable_dump_debug exclude each other"
-            message += "" if certain else "; they stand in branches that one run might both take"
+            message += "" if certain else "; whether one run sets both is not known from the text"
             fix = "switch one of them off" if certain else "see that no run sets both"
             self.findings.add(
                 ERROR if certain else NOTE,

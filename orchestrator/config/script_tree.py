@@ -10,7 +10,8 @@ import re
 import sys
 import tokenize
 import warnings
-from typing import Any, Iterator, List, Optional, Tuple
+from dataclasses import dataclass
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from .finding import ERROR, Finding, Findings
 from .npu_rules import COMPUTED
@@ -20,7 +21,19 @@ MAX_SCRIPT_BYTES = 2 * 1024 * 1024
 _MAX_BRACKETS = 100
 _AT_THIS_LINE = "correct the script at this line"
 _ELSEWHERE = "put the dump settings into a module of their own"
+_BLOCKS = ("body", "orelse", "finalbody")
+_TRANSPARENT = (
+    ast.Module,
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.Lambda,
+    ast.ClassDef,
+    ast.With,
+    ast.AsyncWith,
+)
 _CONVERTERS = ("as_bytes", "as_text", "as_str", "as_str_any", "bytes", "str")
+#: A name that stands for a name that stands for …
+_MOST_NAMES = 5
 _UNREADABLE = (ValueError, TypeError, SyntaxError, MemoryError, RecursionError)
 
 
@@ -122,18 +135,72 @@ def _shallow(text: str) -> bool:
     return True
 
 
-def walk(tree: ast.AST) -> Iterator[Tuple[ast.AST, int]]:
-    """Yield every node with the number of its function (0: none)."""
-    stack = [(tree, 0)]
+@dataclass(frozen=True, eq=False)
+class Block:
+    """A list of statements.
+
+    Attributes
+    ----------
+    around
+        The block that its statement stands in; None for a function's and for the module's.
+    choice, arm
+        Of an arm of ``if … elif … else``: the whole statement and the arm's number; else None.
+    """
+
+    around: Optional["Block"] = None
+    choice: Optional[ast.AST] = None
+    arm: Optional[int] = None
+
+    def holds(self, other: "Block") -> bool:
+        """Tell whether a block is this one or stands in it."""
+        inner: Optional[Block] = other
+        while inner is not None and inner is not self:
+            inner = inner.around
+        return inner is self
+
+    def excludes(self, other: "Block") -> bool:
+        """Tell whether the two are, or stand in, different arms of one ``if``."""
+        arms = {}
+        inner: Optional[Block] = self
+        while inner is not None:
+            arms[id(inner.choice)] = inner.arm
+            inner = inner.around
+        inner = other
+        while inner is not None:
+            if inner.arm is not None and arms.get(id(inner.choice), inner.arm) != inner.arm:
+                return True
+            inner = inner.around
+        return False
+
+
+def walk(tree: ast.AST) -> Iterator[Tuple[Any, int, Block]]:
+    """Yield every node with the number of its function (0: none) and the block that it stands in;
+    the body of a ``with`` is a part of the block around it.
+    """
+    stack: List[Tuple[Any, int, Block]] = [(tree, 0, Block())]
+    chains = {}
     while stack:
-        node, scope = stack.pop()
-        yield node, scope
-        inner = (
-            id(node)
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
-            else scope
-        )
-        stack.extend((child, inner) for child in ast.iter_child_nodes(node))
+        node, scope, block = stack.pop()
+        yield node, scope, block
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            scope, block = id(node), Block()
+        choice, arm, around = chains.get(id(node), (node, 0, block))
+        for field, value in ast.iter_fields(node):
+            inner = block
+            if isinstance(node, ast.If) and field == "body":
+                inner = Block(around, choice, arm)
+            elif isinstance(node, ast.If) and field == "orelse":
+                # An elif is an If alone in the else: its arms are further ones of the same choice.
+                if len(value) == 1 and isinstance(value[0], ast.If):
+                    chains[id(value[0])] = choice, arm + 1, around
+                inner = Block(around, choice, arm + 1)
+            elif (
+                isinstance(value, list) and field in _BLOCKS and not isinstance(node, _TRANSPARENT)
+            ):
+                inner = Block(block)
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.AST):
+                    stack.append((child, scope, inner))
 
 
 def last_name(node: ast.AST) -> str:
@@ -147,9 +214,62 @@ def last_name(node: ast.AST) -> str:
     )
 
 
-def is_text(node: Any) -> bool:
-    """Tell whether a node is a text as such, not one that is converted."""
-    return not isinstance(node, ast.Call) and isinstance(_raw(node), str)
+def key_of(node: Any) -> str:
+    """Return a text that is the same for the same name or attribute; for other expressions one that
+    no other has.
+    """
+    parts: List[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    parts.append(node.id if isinstance(node, ast.Name) else "<%d>" % id(node))
+    return ".".join(reversed(parts))
+
+
+class Values:
+    """The values that the text shows.
+
+    Parameters
+    ----------
+    assigned
+        What each name is assigned in the whole script; None where a name gets its value in another
+        way (a parameter, a loop, an import).
+    """
+
+    def __init__(self, assigned: Dict[str, List[Optional[ast.expr]]]) -> None:
+        self._assigned = assigned
+
+    def written(self, node: Any) -> Any:
+        """Return the expression that a name stands for, if the script assigns it once; others are
+        returned as they are.
+        """
+        for _ in range(_MOST_NAMES):
+            values = self._assigned.get(node.id, ()) if isinstance(node, ast.Name) else ()
+            if len(values) != 1 or values[0] is None:
+                break
+            node = values[0]
+        return node
+
+    def literal(self, node: Any) -> Any:
+        """Return the value of an expression, conversions to bytes looked through; COMPUTED for
+        what the text does not show.
+        """
+        node = self.written(node)
+        if isinstance(node, ast.Call) and node.args and last_name(node.func) in _CONVERTERS:
+            value = _raw(self.written(node.args[0]))
+            return _as_text(value) if isinstance(value, (str, bytes)) else COMPUTED
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "encode"
+        ):
+            value = _raw(self.written(node.func.value))
+            return value if isinstance(value, str) else COMPUTED
+        return _as_text(_raw(node))
+
+    def is_text(self, node: Any) -> bool:
+        """Tell whether an expression is a text as such, not one that is converted."""
+        return isinstance(_raw(self.written(node)), str)
 
 
 def _raw(node: Any) -> Any:
@@ -157,23 +277,6 @@ def _raw(node: Any) -> Any:
         return ast.literal_eval(node)
     except _UNREADABLE:
         return COMPUTED
-
-
-def literal(node: Any) -> Any:
-    """Return the value that the text shows, looking through conversions to bytes; COMPUTED for
-    everything else.
-    """
-    if isinstance(node, ast.Call) and node.args and last_name(node.func) in _CONVERTERS:
-        value = _raw(node.args[0])
-        return _as_text(value) if isinstance(value, (str, bytes)) else COMPUTED
-    if (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "encode"
-    ):
-        value = _raw(node.func.value)
-        return value if isinstance(value, str) else COMPUTED
-    return _as_text(_raw(node))
 
 
 def _as_text(value: Any) -> Any:

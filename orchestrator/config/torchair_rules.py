@@ -1,17 +1,19 @@
 """Second layer for TorchAir (PyTorch's graph mode): the rules between the options of its
 ``dump_config``.
 
-Options, defaults and checks are those of TorchAir's configs/dump_config.py of 2024 to 2026; what it
-passes on, GE checks again.
+Options, defaults and checks are those of TorchAir's configs/dump_config.py, debug_config.py and
+compiler_config.py of 2024 to 2026; what it passes on, GE checks again.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from typing import Any, Dict
+from typing import Any, Dict, Optional, Sequence
 
-from .finding import ERROR, WARNING
+from .finding import ERROR, WARNING, Path
 from .npu_rules import COMPUTED, NpuRules
+from .path_rules import ELSEWHERE
 
 #: Its options and their defaults.
 TORCHAIR_DEFAULTS: Dict[str, Any] = {
@@ -26,6 +28,13 @@ TORCHAIR_DEFAULTS: Dict[str, Any] = {
     "data_dump_stage": "optimized",
 }
 
+#: Its modes; the first is the default and the one that runs GE.
+TORCHAIR_MODES = ("max-autotune", "reduce-overhead", "npugraph_ex")
+#: What ``type`` of its debug dumps may be.
+DEBUG_TYPES = {"graph_dump": ("txt", "pbtxt", "py"), "data_dump": ("npy",)}
+#: What the modes without GE look at.
+_WITHOUT_GE = ("enable_dump", "dump_path", "data_dump_stage")
+
 _LAYER_SIGN = re.compile(r"[^0-9a-zA-Z_\" /\\.]")
 
 
@@ -34,6 +43,8 @@ class TorchAirRules(NpuRules):
 
     kind = "torchair"
     step_checks = "TorchAir takes it, GE behind it rejects it (E10001)"
+    #: The mode of the CompilerConfig: one of TORCHAIR_MODES, COMPUTED or None for the default.
+    mode: Any = None
 
     def _switched(self, dump_requested: bool) -> None:
         value = self._values.get("enable_dump", False)
@@ -41,7 +52,7 @@ class TorchAirRules(NpuRules):
             value is COMPUTED
             or value is True
             or not isinstance(value, bool)
-            or self._values.get("dump_config_path") is not None
+            or (self._values.get("dump_config_path") is not None and not self._without_ge())
         ):
             return
         severity = ERROR if dump_requested else WARNING
@@ -55,17 +66,56 @@ class TorchAirRules(NpuRules):
             "set enable_dump to True",
         )
 
+    def _without_ge(self) -> bool:
+        return self.mode in TORCHAIR_MODES[1:]
+
     def _others(self) -> None:
+        if self._without_ge():
+            self._without_graph_engine()
+            return
+        if self.mode is not COMPUTED and isinstance(self._values.get("data_dump_stage"), str):
+            message = "data_dump_stage has no effect in mode %s" % TORCHAIR_MODES[0]
+            consumer = "GE dumps the graph that it runs"
+            fix = "leave it out, or set config.mode to one of: " + ", ".join(TORCHAIR_MODES[1:])
+            self.findings.note("idle-setting", ("data_dump_stage",), message, consumer, fix)
         value = self._values.get("dump_config_path")
-        if isinstance(value, str):
+        if not isinstance(value, str):
+            return
+        place = ("dump_config_path",)
+        if not value or not value.endswith(".json"):
+            message = "dump_config_path must be a .json file, it is %r" % value
+            raises = "TorchAir raises %s" % ("FileNotFoundError" if value else "ValueError")
+            self.findings.error("acl-file", place, message, raises, "name an acl.json")
+        elif not os.path.isfile(value):
+            message = "dump_config_path is no file: %s" % value
+            consumer = "TorchAir raises FileNotFoundError"
+            fix = "write the file first; %s" % ELSEWHERE
+            self.findings.environment(ERROR, "acl-file", place, message, consumer, fix)
+        else:
             message = "the dump is configured by %s" % value
-            self.findings.note(
-                "acl-file",
-                ("dump_config_path",),
-                message,
-                "read as an acl.json",
-                "goldwatch config check %s" % value,
+            fix = "goldwatch config check %s" % value
+            self.findings.note("acl-file", place, message, "read as an acl.json", fix)
+
+    def statistics(self, data: Any, place: Path, items: Optional[Sequence[Any]] = None) -> None:
+        """As for the others; without GE there are none."""
+        if not self._without_ge():
+            super().statistics(data, place, items)
+
+    def _without_graph_engine(self) -> None:
+        """Say what counts and what is written where TorchAir runs the graph without GE."""
+        for name, value in self._values.items():
+            if name in TORCHAIR_DEFAULTS and name not in _WITHOUT_GE and value is not COMPUTED:
+                message = "%s has no effect in mode %s" % (name, self.mode)
+                consumer = "this mode looks at %s alone" % ", ".join(_WITHOUT_GE)
+                fix = "leave it out, or leave config.mode at max-autotune"
+                self.findings.warning("idle-setting", (name,), message, consumer, fix)
+        if self._may_be_on("enable_dump"):
+            message = "mode %s writes PyTorch files, not dump files" % self.mode
+            consumer = (
+                "dump_path/worldsize{N}_global_rank{R}/{node}_device_{D}_{k}.pt, outputs alone"
             )
+            fix = "compare takes them as TARGET where PyTorch is installed"
+            self.findings.note("pytorch-files", ("enable_dump",), message, consumer, fix)
 
     def _path(self) -> None:
         if "dump_path" in self._values:

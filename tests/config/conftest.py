@@ -61,6 +61,7 @@ def folder(tmp_path, monkeypatch):
     ):
         (home / name).mkdir(parents=True)
     (home / "file").write_text("")
+    (home / "acl.json").write_text("{}")
     (home / "link").symlink_to(home / "sub")
     (home / "dangling").symlink_to(home / "nothing")
     monkeypatch.chdir(home)
