@@ -34,6 +34,27 @@ serve({}, {}, {})
 """
 
 
+class Refusing:
+    """Cannot be unpickled."""
+
+    def __reduce__(self):
+        return _refuse, ()
+
+
+def _refuse():
+    raise ValueError("not today")
+
+
+def test_a_message_that_cannot_be_unpickled_leaves_later_ones_intact():
+    child = Child()
+    try:
+        with pytest.raises(ValueError, match="not today"):
+            child.call((len, Refusing()))
+        assert child.call((len, "next")) == 4
+    finally:
+        child.close()
+
+
 def test_a_path_object_in_sys_path_is_skipped(monkeypatch):
     """As Python's own imports do."""
     monkeypatch.setattr(sys, "path", [pathlib.Path("modules"), *sys.path])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
+import threading
 
 import pytest
 
@@ -44,9 +46,14 @@ def script(tmp_path):
     return str(path)
 
 
+def started(script):
+    with contextlib.suppress(FileNotFoundError), open(script + ".pids", encoding="ascii") as stream:
+        return stream.read().split()
+    return []
+
+
 def living(script):
-    with open(script + ".pids", encoding="ascii") as stream:
-        pids = stream.read().split()
+    pids = started(script)
     assert len(pids) == 2
     return [pid for pid in pids if os.path.exists("/proc/%s" % pid)]
 
@@ -81,8 +88,18 @@ def test_user_processes_end_when_told_to_stop(script):
         ),
     ],
 )
-def test_user_processes_end_when_the_function_crashes_or_hangs(script, words, said, monkeypatch):
-    monkeypatch.setattr(usercode, "TIMEOUT_S", 2.0)
+def test_user_processes_end_when_the_function_crashes_or_hangs(
+    script, words, said, monkeypatch, until
+):
+    class Timer(threading.Timer):
+        """Its second begins when the function has started its processes, however late that is."""
+
+        def run(self):
+            until(lambda: len(started(script)) == 2)
+            super().run()
+
+    monkeypatch.setattr(usercode, "TIMEOUT_S", 1.0)
+    monkeypatch.setattr(threading, "Timer", Timer)
     with pytest.raises(NotComparable, match=said):
         usercode.call_user(script, start, words)
     assert not living(script)

@@ -385,7 +385,7 @@ def test_tables_are_kept_current_and_the_terminal_shows_progress(net) -> None:
         assert len(stream.readlines()) == 5
     assert process.poll() is None
     net.put(dict(list(net.files().items())[2:]))
-    assert process.wait(30) == 0
+    assert process.wait(60) == 0
     reader.join()
     os.close(master)
     assert b"0 failed, 4 of 4 ops, 8 rows, 0 waiting, 0 queued, " in b"".join(shown)

@@ -108,7 +108,7 @@ def test_stop_on_divergence_ends_and_runs_the_command_with_the_row(make_net, wat
     watcher = watch(net, "--on-divergence", command, "--stop-on-divergence")
     files = net.files()
     net.put(dict(list(files.items())[:2]))
-    assert watcher.wait(20) == 1, watcher.stderr
+    assert watcher.wait() == 1, watcher.stderr
     with open(told) as stream:
         row = json.loads(stream.read())
     assert row["op"] == "op1" and row["verdict"] == "fail"

@@ -267,7 +267,7 @@ def test_one_ctrl_c_stops_the_program_and_compares_what_was_dumped(setup, run, m
     running = run(one.command(mode, "--grace", "1"))
     one.net.until(lambda: one.net.count("verdict = 'pass'") == 8)
     running.signal()
-    assert running.wait(20) == 0, running.stderr
+    assert running.wait() == 0, running.stderr
     ended = "SIGINT ended the program before its own end: what had not been dumped by then is not"
     assert ended in " ".join(running.stdout.split())
     assert (
@@ -279,20 +279,20 @@ def test_one_ctrl_c_stops_the_program_and_compares_what_was_dumped(setup, run, m
 
 def test_a_second_ctrl_c_kills_the_program_and_exits_with_130(setup, run) -> None:
     one = setup()
-    running = run(one.command("deaf", "--grace", "60"))
+    running = run(one.command("deaf", "--grace", "600"))
     one.net.until(lambda: one.net.count("verdict = 'pass'") == 8)
     running.signal()
     running.until_said("stopping the program")
     assert running.process.poll() is None
     running.signal(signal.SIGTERM)
-    assert running.wait(10) == 130
+    assert running.wait() == 130
     assert alive_in_group_of(one.program) == []
 
 
 def test_stop_on_divergence_stops_the_program(setup, run) -> None:
     one = setup(bad=0)
     running = run(one.command("slow", "--stop-on-divergence"))
-    assert running.wait(20) == 1, running.stderr
+    assert running.wait() == 1, running.stderr
     assert one.net.result()["summary"]["program"]["signal"] == "SIGTERM"
 
 
@@ -342,7 +342,7 @@ def test_a_child_that_outlives_the_program_is_waited_for(setup, run, mode) -> No
     running.until_said("what it started still runs")
     assert running.process.poll() is None and len(alive_in_group_of(one.program)) == 1
     open(os.path.join(one.net.folder, "go"), "w").close()
-    assert running.wait(60) == 1, running.stderr
+    assert running.wait() == 1, running.stderr
     assert one.net.verdicts()["op1:output:0"] == "fail"
 
 
@@ -364,7 +364,7 @@ def test_workers_for_users_metrics_are_not_taken_for_the_programs_children(
 ) -> None:
     one = setup()
     running = run(one.command("0", *custom(one), "--jobs", jobs))
-    assert running.wait(60) == 0, running.stderr
+    assert running.wait() == 0, running.stderr
     assert (
         "what it started still runs" not in running.stderr and "left running" not in running.stderr
     )
@@ -378,7 +378,7 @@ def test_only_processes_of_the_program_are_named_as_still_running(setup, run, jo
     running.until_said("what it started still runs")
     (pid,) = alive_in_group_of(one.program)
     open(os.path.join(one.net.folder, "go"), "w").close()
-    assert running.wait(60) == 1, running.stderr
+    assert running.wait() == 1, running.stderr
     (said,) = [line for line in running.stderr.splitlines() if "what it started still runs" in line]
     assert said.count("(pid ") == 1 and said.endswith("(pid %d)" % pid)
 
@@ -387,7 +387,7 @@ def test_an_idle_child_of_the_program_is_left_running(setup, run) -> None:
     one = setup()
     open(os.path.join(one.net.folder, "go"), "w").close()
     running = run(one.command("child-stays", "--until-idle", "1"))
-    assert running.wait(60) == 1, running.stderr
+    assert running.wait() == 1, running.stderr
     (pid,) = alive_in_group_of(one.program)
     assert "left running: " in running.stderr and "(pid %d)" % pid in running.stderr
     log = os.path.join(one.net.out, "program.log")
