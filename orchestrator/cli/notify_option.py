@@ -11,8 +11,8 @@ import click
 
 from ..errors import EXIT_INTERRUPTED, GoldwatchError
 from ..interrupts import caused_by_interrupt
-from ..metrics.row import FAIL, Row
-from ..reports.row_json import row_document
+from ..metrics.row import Row
+from ..run.divergence_hook import divergence_fields
 from ..run.result import RunResult
 from ..store.json_numbers import plain_tree
 from ..url_notifier import DIVERGENCE, END, Notifier, check_url, notification
@@ -44,17 +44,12 @@ class Notify:
         self._ended = False
         self._pid = os.getpid()
 
-    def divergence(self, row: Optional[Row]) -> None:
-        """Post the first failing row that is final; None: there is none so far."""
-        if row is None:
-            return
-        place = row.place.label()
-        text = "%s: first divergence: %s%s" % (
-            os.path.basename(self._out),
-            row.tensor,
-            " (%s)" % place if place else "",
-        )
-        self._send(DIVERGENCE, text, verdict=FAIL, row={**row_document(row), "final": True})
+    @property
+    def on_divergence(self) -> Optional[Callable[[Row], None]]:
+        """What posts the first failing row that is final; None without a URL."""
+        if self._notifier is None:
+            return None
+        return lambda row: self._send(DIVERGENCE, **divergence_fields(self._out, row))
 
     def end(self, result: RunResult, exit_code: Optional[int] = None) -> None:
         """Post the result of the run; ``exit_code`` where it is not that of the result."""

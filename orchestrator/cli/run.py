@@ -206,7 +206,7 @@ def _follow(
     plan = None if arguments.model is None else prepared.plan
     options = _options(prepared.target, arguments, plan)
     waiting = replace(arguments.watch_options(), command="run", left_alone=tuple(prepared.earlier))
-    watch = Watch(options, waiting, jobs, arguments.force, display.say)
+    watch = Watch(options, waiting, jobs, arguments.force, display.say, notify.on_divergence)
     program.ours = watch.own_pids
     with Signals(lambda name: stop(watch, name), program.kill), watch:
         nothing: Optional[InputError] = None
@@ -214,7 +214,6 @@ def _follow(
             with closing(watch.turns(program)) as turns:
                 for turn in turns:
                     display.show_turn(turn)
-                    notify.divergence(turn.divergence)
         except InputError as error:
             if not program.failure():
                 raise InputError(

@@ -104,7 +104,6 @@ class WaitingArguments(ComparisonArguments):
             poll_s=self.poll_s,
             on_divergence=self.on_divergence,
             stop_on_divergence=self.stop_on_divergence,
-            notifies=self.notify is not None,
         )
 
 
@@ -173,13 +172,17 @@ def watch_command(arguments: WatchArguments) -> int:
         arguments.notify, "watch", out, display.say
     ) as notify:
         watch = Watch(
-            options, waiting, arguments.jobs or default_jobs(), arguments.force, display.say
+            options,
+            waiting,
+            arguments.jobs or default_jobs(),
+            arguments.force,
+            display.say,
+            notify.on_divergence,
         )
         with Signals(lambda name: stop(watch, name)), watch:
             with closing(watch.turns()) as turns:
                 for turn in turns:
                     display.show_turn(turn)
-                    notify.divergence(turn.divergence)
             display.clear()
             result = watch.finish(on_stage=display.on_stage)
             display.clear()

@@ -58,7 +58,7 @@ def merge_command(arguments: WatchArguments) -> int:
             display.say,
             display.on_row,
             lambda progress: display.show(_live_line(progress)),
-            None if arguments.notify is None else notify.divergence,
+            notify.on_divergence,
         )
         with Signals(lambda name: stop(merge, name)), merge:
             merge.follow()

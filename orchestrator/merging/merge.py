@@ -85,7 +85,7 @@ class Merge:
     on_progress
         Called several times a second.
     on_divergence
-        Called once per OUT with the first failing row that is final at its host.
+        As for :class:`goldwatch.run.watch.Watch`; rows are final as at their hosts.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Merge:
                 self.say(note if note.startswith("warning") else "note: " + note)
             self._heal()
             self.hook = DivergenceHook(
-                self.options.on_divergence, self.store, self.say, self.on_divergence is not None
+                self.options.on_divergence, self.store, self.say, self.on_divergence
             )
             self._failing = self.store.continued
             self._show_failing()
@@ -261,9 +261,7 @@ class Merge:
         self._showing_s = self._shown_at - began
 
     def _tick_hook(self) -> None:
-        diverged = self.hook.tick()
-        if diverged is not None and self.on_divergence is not None:
-            self.on_divergence(diverged)
+        self.hook.tick()
         if self.options.stop_on_divergence and self.hook.row is not None:
             self.stop("divergence")
 

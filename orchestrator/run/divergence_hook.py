@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ..diagnosis.row_digest import execution_key
 from ..metrics.row import FAIL, Row
@@ -23,7 +23,7 @@ _WAIT_S = 10.0
 
 
 class DivergenceHook:
-    """Runs ``command`` with the first failing row, and hands it out, once per OUT.
+    """Runs ``command`` with the first failing row, and posts it, once per OUT.
 
     The first is that of an output, in the order of execution, of the rows that it is told of before
     it acts; an input's, where no output fails.
@@ -34,8 +34,8 @@ class DivergenceHook:
         For the shell; None: nothing is run.
     say
         Takes sentences for the user.
-    notifies
-        Whether the caller tells somebody of the row that :meth:`tick` returns.
+    post
+        Called with the row, which is committed; None: nobody is to be told of it.
     """
 
     def __init__(
@@ -43,10 +43,10 @@ class DivergenceHook:
         command: Optional[str],
         store: RunStore,
         say: Callable[[str], None],
-        notifies: bool = False,
+        post: Optional[Callable[[Row], None]] = None,
     ) -> None:
         self.command = command
-        self.notifies = notifies
+        self.post = post
         self.store = store
         self.say = say
         self.row: Optional[Row] = None
@@ -64,17 +64,16 @@ class DivergenceHook:
         """Whether the first failing row is known for good."""
         return self._acted
 
-    def tick(self) -> Optional[Row]:
-        """Start the command, if it is time; return the row that is to be told now, which is
-        committed.
-        """
+    def tick(self) -> None:
+        """Start the command and post the row, if it is time."""
         row = self.row
         self._acted = row is not None
         if row is None or self.command is None or not self._first_time(_FLAG, row):
             self._report()
         else:
             self._start(self.command, row)
-        return row if row is not None and self.notifies and self._first_time(_TOLD, row) else None
+        if row is not None and self.post is not None and self._first_time(_TOLD, row):
+            self.post(row)
 
     def _first_time(self, flag: str, row: Row) -> bool:
         """Set a flag in OUT; tell whether it was not set before."""
@@ -143,6 +142,17 @@ class DivergenceHook:
             )
             self._process = None
         self._report()
+
+
+def divergence_fields(out: str, row: Row) -> Dict[str, Any]:
+    """Return what a notification of the first divergence of a run in OUT says of its row."""
+    place = row.place.label()
+    name = os.fsencode(os.path.basename(out)).decode("utf-8", "backslashreplace")
+    return {
+        "text": "%s: first divergence: %s%s" % (name, row.tensor, " (%s)" % place if place else ""),
+        "verdict": FAIL,
+        "row": {**row_document(row), "final": True},
+    }
 
 
 def _order(row: Row) -> Tuple[bool, Tuple[Any, ...]]:

@@ -14,6 +14,7 @@ from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tup
 
 from ..diagnosis.observed_ops import ObservedOp, ObservedOps, executed_repeatedly
 from ..diagnosis.op_input_states import Inputs
+from ..diagnosis.row_digest import execution_key
 from ..dumps.place import Place
 from ..judging.by_limits import only_default_limits_missed
 from ..judging.by_other_rows import BEHIND, passing_row
@@ -91,33 +92,32 @@ def _judge_rows(
     return _JudgedRows([*passing, *faded], inherited, fail)
 
 
-def passing_by_rounding(engine: Engine, place: Place) -> Set[str]:
-    """Return the keys of the failing rows of a place that pass in the end, by what has been dumped
-    so far.
+def passing_by_rounding(engine: Engine, rows: Sequence[Row]) -> Optional[Set[str]]:
+    """Return the keys of the failing rows of a place that are outside their limits by rounding
+    alone, by what has been dumped so far; None where the first of them in order of execution is
+    not: behind an operator that is not right the network diverges.
+
+    Parameters
+    ----------
+    rows
+        All of the place.
     """
-    rows = [
-        row
-        for row in engine.store.rows(place=place, verdict=FAIL)
-        if only_default_limits_missed(row.decided_by)
+    failing = [
+        row for row in rows if row.verdict == FAIL and only_default_limits_missed(row.decided_by)
     ]
     options = engine.options
+    if not failing or options.recompute == NONE or not engine.graphs:
+        return set()
     reader = RunReader(engine, Recomputation(engine, options.recompute, options.original))
-    observed_ops = ObservedOps(engine.store.rows(place=place))
-    judged_rows = _judge_rows(engine, observed_ops, reader, rows, finished=False)
+    observed_ops = ObservedOps(rows)
+    first = min(failing, key=execution_key)
+    correct_ops = _CorrectOps(
+        engine, observed_ops, reader, [(first.place, first.op)], finished=False
+    )
+    if not correct_ops.right(first.place, first.op, first.kind, first.tensor_index or 0):
+        return None
+    judged_rows = _judge_rows(engine, observed_ops, reader, failing, finished=False)
     return {row_key(row) for row in [*judged_rows.rounding, *judged_rows.inherited]}
-
-
-def is_right_so_far(engine: Engine, place: Place, op: str, kind: str, number: int) -> bool:
-    """Tell whether every operator up to a tensor is right, by what has been dumped so far: then its
-    row may pass in the end.
-    """
-    options = engine.options
-    if options.recompute == NONE or engine.graphs.of(place.model) is None:
-        return False
-    reader = RunReader(engine, Recomputation(engine, options.recompute, options.original))
-    observed_ops = ObservedOps(engine.store.rows(place=place))
-    correct_ops = _CorrectOps(engine, observed_ops, reader, [(place, op)], finished=False)
-    return correct_ops.right(place, op, kind, number)
 
 
 def _as_a_whole(row: Row) -> bool:

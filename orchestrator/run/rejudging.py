@@ -51,6 +51,14 @@ Key = Tuple[Place, Optional[str]]
 def judge_by_others(engine: Engine, reader: TensorReader) -> None:
     """Judge failing rows by others, and those that others let pass at an earlier start anew; inside
     a transaction of the store.
+    """
+    engine.put_rows(changed_by_others(engine, reader))
+
+
+def changed_by_others(
+    engine: Engine, reader: TensorReader, place: Optional[Place] = None
+) -> List[Row]:
+    """Return the stored rows, of a place or of all, whose verdicts are others by other rows.
 
     Parameters
     ----------
@@ -62,15 +70,15 @@ def judge_by_others(engine: Engine, reader: TensorReader) -> None:
         row.kind == OUTPUT
         and can_repeat(row.op_type)
         and only_decision_limit_missed(row.decided_by)
-        for row in store.rows(verdict=FAIL)
+        for row in store.rows(place=place, verdict=FAIL)
     )
     if not decided and not store.query(_JUDGING):
-        return
+        return []
     observed_ops = ObservedOps()
     failing: List[Row] = []
     before: Dict[str, Row] = {}
     outputs: Dict[Key, Row] = {}
-    for row in store.rows():
+    for row in store.rows(place=place):
         compared = as_first_judged(row)
         observed_ops.add(row_digest(compared))
         if compared is not row:
@@ -87,16 +95,16 @@ def judge_by_others(engine: Engine, reader: TensorReader) -> None:
     while size != len(failing):
         size = len(failing)
         left: List[Row] = []
-        judge = Judge(observed_ops, Inputs(observed_ops, engine.graphs), outputs, reader)
+        judge = _Judge(observed_ops, Inputs(observed_ops, engine.graphs), outputs, reader)
         for row in failing:
             now = judge.judged(row)
             (left if now is row else passed).append(now)
         failing = left
     again = [row for row in failing if row_key(row) in before]
-    engine.put_rows([row for row in [*passed, *again] if row != before.get(row_key(row))])
+    return [row for row in [*passed, *again] if row != before.get(row_key(row))]
 
 
-class Judge:
+class _Judge:
     """Judges failing rows by others: by those of what feeds their operators, and by their tensors.
 
     Parameters

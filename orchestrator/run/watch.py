@@ -81,14 +81,11 @@ class Turn(NamedTuple):
         That are compared, with the verdicts of their rows.
     progress
         How far the watch is; None where that was told just before.
-    divergence
-        The first failing row that is final, where somebody is to be told of it: once per OUT.
     """
 
     rows: Sequence[Tuple[Row, bool]] = ()
     files: Sequence[Tuple[TargetFile, List[str]]] = ()
     progress: Optional[WatchProgress] = None
-    divergence: Optional[Row] = None
 
 
 class WatchedProgram(Protocol):
@@ -121,6 +118,8 @@ class Watch:
         How files are waited for, and when that ends.
     say
         Takes sentences for the user as soon as they are known, from any thread.
+    on_divergence
+        Called once per OUT with the first failing row that is final; None: nobody is told.
     """
 
     def __init__(
@@ -130,8 +129,10 @@ class Watch:
         jobs: int = 1,
         force: bool = False,
         say: Callable[[str], None] = lambda text: None,
+        on_divergence: Optional[Callable[[Row], None]] = None,
     ) -> None:
         self.options = options = options.of_statistics()
+        self._on_divergence = on_divergence
         self.watch = watch or WatchOptions()
         self.watch.check(options)
         self.say = say
@@ -146,7 +147,6 @@ class Watch:
         self._unseen = False
         self._rows: List[Tuple[Row, bool]] = []
         self._files: List[Tuple[TargetFile, List[str]]] = []
-        self._divergence: Optional[Row] = None
 
     def __enter__(self) -> Watch:
         self.options.require_dumps(to_come=True)
@@ -202,7 +202,7 @@ class Watch:
             self.provisional.see(row)
         self.provisional.settled(at_once=True)
         self.hook = DivergenceHook(
-            self.watch.on_divergence, self.store, self.say, self.watch.notifies
+            self.watch.on_divergence, self.store, self.say, self._on_divergence
         )
         self._find_first_failing()
         self.meter = ProgressMeter(
@@ -378,8 +378,8 @@ class Watch:
 
     def _take_turn(self, last: bool = False) -> Turn:
         """Return what has happened since the last turn."""
-        turn = Turn(self._rows, self._files, self.meter.measure(last), self._divergence)
-        self._rows, self._files, self._divergence = [], [], None
+        turn = Turn(self._rows, self._files, self.meter.measure(last))
+        self._rows, self._files = [], []
         return turn
 
     def _look(self, paths: Sequence[str]) -> None:
@@ -440,7 +440,7 @@ class Watch:
         if self.provisional.settled() or self._unseen:
             self._find_first_failing()
         self._note_provisional()
-        self._divergence = self.hook.tick() or self._divergence
+        self.hook.tick()
 
     def _note_provisional(self) -> None:
         """Note in the store which failing rows are provisional, for those who read it."""
@@ -536,7 +536,7 @@ class Watch:
         self.provisional.close()
         self._note_provisional()
         self._find_first_failing()
-        self._divergence = self.hook.tick() or self._divergence
+        self.hook.tick()
         yield self._take_turn(last=True)
         self.keeper.tick(last=True)
         self._note_left_out(self.run.unpaired())

@@ -43,8 +43,6 @@ class WatchOptions:
         A shell command for the first failing row.
     stop_on_divergence
         End at the first failing row.
-    notifies
-        Whether somebody is told of the first failing row, by whoever takes the turns of the watch.
     command
         ``watch`` or ``run``: an OUT of the one is not continued by the other.
     left_alone
@@ -59,7 +57,6 @@ class WatchOptions:
     poll_s: Optional[float] = None
     on_divergence: Optional[str] = None
     stop_on_divergence: bool = False
-    notifies: bool = False
     command: str = "watch"
     left_alone: Tuple[str, ...] = ()
 

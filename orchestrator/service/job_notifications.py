@@ -7,11 +7,11 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from typing import Any, Dict, Optional, Set, Tuple
+from typing import Any, Optional, Set, Tuple
 
 from ..errors import GoldwatchError
-from ..metrics.row import FAIL
-from ..reports.row_json import row_document
+from ..metrics.row import FAIL, Row
+from ..run.divergence_hook import divergence_fields
 from ..run.run_status import JUDGED
 from ..store.store_reader import StoreReader
 from ..url_notifier import DIVERGENCE, END, Notifier, notification
@@ -91,16 +91,7 @@ class JobNotifier:
         """Notify of the first divergence of a run that is going on."""
         fields = self._run_states.state_of(run).fields
         if fields["state"] == RUNNING and fields["failed"] > fields["provisional"]:
-            row = _first_final(run)
-            if row is not None:
-                self._send(
-                    job,
-                    run,
-                    DIVERGENCE,
-                    _sentence(run, "first divergence: %s" % row["tensor"]),
-                    verdict=FAIL,
-                    row=row,
-                )
+            self._send_divergence(job, run)
 
     def _send_end(self, job: Job, run: Optional[Run]) -> None:
         summary, verdict, sentence = None, None, ""
@@ -109,23 +100,16 @@ class JobNotifier:
             state = self._run_states.state_of(run)
             summary, verdict = state.summary, state.fields["verdict"]
             sentence = _last_sentence(run)
-            row = (
-                _first_final(run)
-                if verdict == FAIL and not job.notified & NOTIFIED_DIVERGENCE
-                else None
-            )
-            if row is not None:
-                self._send(
-                    job,
-                    run,
-                    DIVERGENCE,
-                    _sentence(run, "first divergence: %s" % row["tensor"]),
-                    verdict=FAIL,
-                    row=row,
-                )
+            if verdict == FAIL and not job.notified & NOTIFIED_DIVERGENCE:
+                self._send_divergence(job, run)
         what = "%s: %s" % (verdict, sentence) if verdict else "job %s: %s" % (job.id, job.state)
         text = _sentence(run, what) if run is not None else "%s %s" % (job.command, what)
         self._send(job, run, END, text, verdict=verdict, summary=summary, exit_code=job.exit_code)
+
+    def _send_divergence(self, job: Job, run: Run) -> None:
+        row = _first_final(run)
+        if row is not None:
+            self._send(job, run, DIVERGENCE, **divergence_fields(run.path, row))
 
     def _send(self, job: Job, run: Optional[Run], event: str, text: str, **more: Any) -> None:
         bit = NOTIFIED_DIVERGENCE if event == DIVERGENCE else NOTIFIED_END
@@ -176,8 +160,8 @@ def _last_sentence(run: Run) -> str:
     return str(noted.get("sentence") or "") if isinstance(noted, dict) else ""
 
 
-def _first_final(run: Run) -> Optional[Dict[str, Any]]:
-    """Return the first failing row by arrival that is final, as result.json has it."""
+def _first_final(run: Run) -> Optional[Row]:
+    """Return the first failing row by arrival that is final."""
     try:
         with StoreReader(run.path) as store:
             finality = store.finality()
@@ -186,7 +170,7 @@ def _first_final(run: Run) -> Optional[Dict[str, Any]]:
             ):
                 if finality.holds(int(number), FAIL):
                     rows, _ = store.page(int(number) - 1, 1)
-                    return {**row_document(rows[0].row), "final": True} if rows else None
+                    return rows[0].row if rows else None
     except GoldwatchError:
         return None
     return None

@@ -106,8 +106,7 @@ def test_stop_on_divergence_ends_and_runs_the_command_with_the_row(make_net, wat
     told = os.path.join(net.folder, "told")
     command = "cat >> %s; printf '%%s' \"$GOLDWATCH_ROW\" > %s.env; exit 7" % (told, told)
     watcher = watch(net, "--on-divergence", command, "--stop-on-divergence")
-    files = net.files()
-    net.put(dict(list(files.items())[:2]))
+    net.put(net.files())
     assert watcher.wait() == 1, watcher.stderr
     with open(told) as stream:
         row = json.loads(stream.read())

@@ -57,7 +57,8 @@ class WatchedTraining:
             files = list(self.watch.catalogue.files.values())
             come = sum(len(names) for _, _, names in os.walk(self.target))
             compared = all(file.has_rows and not file.pending for file in files)
-            if len(files) == come and compared and not self.watch.engine.busy:
+            busy = self.watch._busy or self.watch.folders.monitor.listing
+            if len(files) == come and compared and not busy:
                 break
         else:
             pytest.fail("not compared")
