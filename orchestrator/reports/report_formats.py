@@ -24,8 +24,8 @@ class ReportFormat(NamedTuple):
     media_type
         What a service says that its files are.
     served_as
-        The name of the file that a service makes of a run when it is asked for; empty: it makes
-        none.
+        The name of the file that a service makes of a run that is asked for and has none; empty: it
+        makes none.
     """
 
     writer: str
@@ -75,6 +75,7 @@ REPORT_FORMATS: Mapping[str, ReportFormat] = {
         ".json",
         (b'{"summary": ', b'{"comparison": '),
         "application/json",
+        "result.json",
     ),
 }
 """By the name of the option."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from typing import Any, Mapping, Optional
 
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from ..errors import DiskFull, GoldwatchError, MissingPath, UsageError
@@ -41,7 +42,7 @@ KINDS = {
 }
 
 
-class Problem(Exception):
+class Problem(HTTPException):
     """A refused request.
 
     Parameters
@@ -64,17 +65,14 @@ class Problem(Exception):
         kind: str = "",
         headers: Optional[Mapping[str, str]] = None,
     ) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
+        super().__init__(status, message, headers)
         self.hint = hint
         self.kind = kind or KINDS.get(status, "error")
-        self.headers = dict(headers or {})
 
     def answer(self) -> Response:
         """Return the HTTP answer."""
-        error = {"kind": self.kind, "message": self.message, "hint": self.hint}
-        return json_answer({"error": error}, self.status, self.headers)
+        error = {"kind": self.kind, "message": self.detail, "hint": self.hint}
+        return json_answer({"error": error}, self.status_code, self.headers)
 
 
 def problem_of(error: GoldwatchError) -> Problem:

@@ -1,4 +1,4 @@
-"""The application: all routes, and the guard before them."""
+"""The application: all routes, what lies before them, and how refusals are answered."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from typing import Any, List, NamedTuple, Optional, cast
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.authentication import AuthenticationMiddleware
+from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ..errors import GoldwatchError
 from ..filesystem.atomic_writing import is_of_full_disk
-from ..pages.service import problem_page
+from ..pages.service import opening_page, problem_page
 from ..run.write_report import Commands, no_commands
 from .access import Access
 from .answers import PAGE_HEADERS, Problem, disk_full, problem_of
@@ -19,7 +22,7 @@ from .endpoint import Endpoint, Rules
 from .event_routes import EventRoutes
 from .file_and_diff_routes import DiffRoutes, FileRoutes
 from .graph_routes import GraphRoutes
-from .guard import Guard
+from .guard import Admission, Exchanges, TokenBackend
 from .health_and_login_routes import HealthAndLoginRoutes
 from .job_routes import JobRoutes
 from .job_runner import JobRunner
@@ -87,10 +90,9 @@ def make_service(
         # A client that learns of the end of a job can see its run at once.
         job_runner.on_end = runs.look_again
     tails = Tails(run_states)
-    general = HealthAndLoginRoutes(access, runs, run_states, job_runner)
     jobs = JobRoutes(job_runner, runs, access.prefix)
     endpoints = [
-        *general_endpoints(general),
+        *general_endpoints(HealthAndLoginRoutes(access, runs, run_states, job_runner)),
         *run_endpoints(RunRoutes(runs, run_states, commands)),
         *merge_endpoints(MergeMetricsRoutes(runs)),
         *live_endpoints(EventRoutes(runs, tails, access)),
@@ -100,46 +102,56 @@ def make_service(
         *([] if read_only else submitting_endpoints(jobs)),
         *page_endpoints(access.prefix),
     ]
-    handlers: Any = {
-        HTTPException: _refused,
-        Problem: _problem,
-        GoldwatchError: _problem,
-        OSError: _of_a_disk,
-        Exception: _mistake,
-    }
-    app = Starlette(routes=[one.route() for one in endpoints], exception_handlers=handlers)
+    rules = Rules(endpoints)
+
+    async def refused(request: Request, error: Exception) -> Response:
+        return _refusal(request, error, access.prefix, rules.is_opened(request.scope))
+
+    handlers: Any = dict.fromkeys((HTTPException, GoldwatchError, OSError), refused)
+    app = Starlette(
+        routes=[one.route() for one in endpoints],
+        # Starlette's own handlers are behind all of this: what is refused before a route needs
+        # them here too.
+        middleware=[
+            Middleware(Exchanges, access=access),
+            Middleware(ExceptionMiddleware, handlers=handlers),
+            Middleware(Admission, access=access, rules=rules, read_only=read_only),
+            Middleware(AuthenticationMiddleware, backend=TokenBackend(access, rules)),
+        ],
+        exception_handlers=handlers,
+    )
     app.router.redirect_slashes = False
     app.state.endpoints = endpoints
-    guard = Guard(app, access, Rules(endpoints), read_only)
-    general.guard = guard
-    return Service(guard, tails, endpoints)
+    return Service(app, tails, endpoints)
 
 
-async def _refused(request: Request, error: Exception) -> Response:
-    """Answer errors raised by Starlette itself: no such route, or a wrong method."""
-    status = getattr(error, "status_code", 500)
-    message = {404: "there is nothing here", 405: "not by the method %s" % request.method}.get(
-        status, "refused"
-    )
-    hint = "GET /api/v1/openapi.json tells what there is"
-    return Problem(status, message, hint, headers=getattr(error, "headers", None)).answer()
-
-
-async def _problem(request: Request, error: Exception) -> Response:
-    problem = problem_of(error) if isinstance(error, GoldwatchError) else cast(Problem, error)
-    if not request.state.opened:
+def _refusal(request: Request, error: Exception, prefix: str, opened: bool) -> Response:
+    """Answer a refusal: JSON, or a page where a browser opens one; ``error`` is ours, or
+    Starlette's for a path without a route or a wrong method, or of a disk that is too full.
+    """
+    if isinstance(error, GoldwatchError):
+        problem = problem_of(error)
+    elif isinstance(error, OSError):
+        if not is_of_full_disk(error):
+            raise error
+        problem = disk_full()
+    elif isinstance(error, Problem):
+        problem = error
+    else:
+        given = cast(HTTPException, error)
+        message = {404: "there is nothing here", 405: "not by the method %s" % request.method}
+        problem = Problem(
+            given.status_code,
+            message.get(given.status_code, "refused"),
+            "GET /api/v1/openapi.json tells what there is",
+            headers=given.headers,
+        )
+    if not opened:
         return problem.answer()
-    text = problem_page(problem.message, problem.hint, request.state.prefix)
-    return Response(text, problem.status, {**PAGE_HEADERS, **problem.headers})
-
-
-async def _of_a_disk(request: Request, error: Exception) -> Response:
-    """Answer when the disk is too full to make the answer, such as a report."""
-    if not is_of_full_disk(cast(OSError, error)):
-        raise error
-    return disk_full().answer()
-
-
-async def _mistake(request: Request, error: Exception) -> Response:
-    """Answer after an internal error, which the guard logs."""
-    return Problem(500, "the service made a mistake", "its log says more").answer()
+    # The opening page asks for the token, or repeats the request from this origin.
+    text = (
+        opening_page(prefix)
+        if problem.status_code in (401, 403)
+        else problem_page(problem.detail, problem.hint, prefix)
+    )
+    return Response(text, problem.status_code, {**PAGE_HEADERS, **(problem.headers or {})})

@@ -51,7 +51,7 @@ class EventRoutes:
         # No charset: none is needed; X-Accel-Buffering switches off nginx's buffering.
         headers = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
         return StreamingResponse(
-            self._counted(run, last_event_id.strip(), void, request.state.token), headers=headers
+            self._counted(run, last_event_id.strip(), void, request.user), headers=headers
         )
 
     async def _counted(

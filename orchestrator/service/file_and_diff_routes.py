@@ -82,7 +82,13 @@ class FileRoutes:
         """Answer a file as a download."""
         run = await run_in_threadpool(self.runs.find, request.path_params["run"])
         name = request.path_params["name"]
-        if name in MADE:
+        files = await run_in_threadpool(_files, run)
+        file = next((file for file in files if file["name"] == name), None)
+        if file is None:
+            raise Problem(
+                404, "the run has no such file", "GET /api/v1/runs/{run}/files lists them"
+            )
+        if file["size"] is None:
             try:
                 stream = await self._reports.ask(run, name)
             except asyncio.CancelledError:
@@ -90,12 +96,8 @@ class FileRoutes:
                 raise Problem(
                     503, "the service ends", "ask again", headers={"Connection": "close"}
                 ) from None
-        elif name in {file["name"] for file in await run_in_threadpool(_files, run)}:
-            stream = await run_in_threadpool(_opened, run, name)
         else:
-            raise Problem(
-                404, "the run has no such file", "GET /api/v1/runs/{run}/files lists them"
-            )
+            stream = await run_in_threadpool(_opened, run, name)
         size = os.fstat(stream.fileno()).st_size
         headers = {
             "Content-Type": _TYPES.get(os.path.splitext(name)[1], "application/octet-stream"),
@@ -136,7 +138,9 @@ def _files(run: Run) -> List[Dict[str, Any]]:
             continue
         if stat.S_ISREG(status.st_mode):
             files.append({"name": name, "size": status.st_size})
-    return files + [{"name": name, "size": None} for name in MADE]
+    # A run that goes on, or was killed, has no result.json yet.
+    there = {file["name"] for file in files}
+    return files + [{"name": name, "size": None} for name in MADE if name not in there]
 
 
 def _opened(run: Run, name: str) -> BinaryIO:

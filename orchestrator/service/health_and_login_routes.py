@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse, Response
 from .. import __version__
 from .access import Access
 from .answers import Problem, json_answer
-from .guard import Guard
+from .guard import wrong_token
 from .job_queue import STATES
 from .job_runner import JobRunner
 from .openapi import openapi_document
@@ -25,8 +25,6 @@ from .runs import Runs
 
 class HealthAndLoginRoutes:
     """Serves health, metrics, the description of the API, and logins."""
-
-    guard: Guard
 
     def __init__(
         self, access: Access, runs: Runs, run_states: RunStates, job_runner: Optional[JobRunner]
@@ -57,7 +55,7 @@ class HealthAndLoginRoutes:
 
     async def session(self, request: Request) -> Response:
         """Answer the name and role of the client's token, both null where none is needed."""
-        token = request.state.token
+        token = request.user
         return json_answer(
             {
                 "name": token and token.name,
@@ -73,12 +71,15 @@ class HealthAndLoginRoutes:
             raise Problem(403, "this service has no token: nobody needs to log in")
         body = await read_json(request)
         secret = body.get("token") if isinstance(body, dict) else None
-        await self.guard.require_patience(request.scope)
         token = access.find(secret.strip()) if isinstance(secret, str) else None
         if token is None:
-            self.guard.note_failure(request.scope)
-            raise Problem(401, "that is not the token", "it stands in the service's token file")
-        request.state.token = token
+            raise await wrong_token(
+                access,
+                request.scope,
+                "that is not the token",
+                "it stands in the service's token file",
+            )
+        request.scope["user"] = token
         answer = json_answer({"status": "ok"})
         self._set_cookie(answer, access.new_cookie(token))
         return answer

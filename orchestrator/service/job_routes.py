@@ -47,7 +47,7 @@ class JobRoutes:
     async def submit(self, request: Request) -> Response:
         """Put a job into the queue; answer 202 with it."""
         job_runner = self.job_runner
-        document, token = await read_json(request), request.state.token
+        document, token = await read_json(request), request.user
         checked = await run_in_threadpool(job_request, document, job_runner.roots)
         job = await run_in_threadpool(job_runner.add, checked, token and token.name)
         return json_answer(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Awaitable, Callable, List
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from ..dumps.place import Place
 from ..pages.service import jobs_page, list_page, run_page, static_files
@@ -312,7 +312,11 @@ def page_endpoints(prefix: str) -> List[Endpoint]:
 
         return answer
 
+    async def to_the_list(request: Request) -> Response:
+        return RedirectResponse(prefix + "/", 308)
+
     return [
+        *([Endpoint("get", prefix, to_the_list, role=OPEN)] if prefix else []),
         Endpoint("get", "/", page(list_page(prefix)), role=OPEN),
         Endpoint("get", "/jobs", page(jobs_page(prefix)), role=OPEN),
         # Whether the run exists or not: the page's script finds out.

@@ -174,9 +174,8 @@ def test_many_wrong_tokens_are_answered_429(server):
         for number in range(11)
     ]
     assert found == [401] * 10 + [429]
-    # The right one is looked at no more than a wrong one: an answer would tell it from others. Who
-    # is logged in stays so.
-    assert server.ask("/api/v1/runs")[0] == 429 and login(server)[0] == 429
+    # Who has the right one may have guessed nothing: behind one proxy many have one address.
+    assert server.ask("/api/v1/runs")[0] == 200 and login(server)[0] == 200
     assert server.ask("/api/v1/runs", token=False, headers={"Cookie": cookie})[0] == 200
 
 
@@ -523,7 +522,7 @@ def test_a_slow_long_answer_is_not_cut_off():
     assert asyncio.run(look([]))["type"] == "http.request"
     with pytest.raises(Problem) as raised:
         asyncio.run(look([(b"content-length", b"5")]))
-    assert raised.value.status == 408
+    assert raised.value.status_code == 408
 
 
 def test_a_browser_without_login_gets_a_diff_page_without_data(serving, live, row, tmp_path):
