@@ -319,7 +319,7 @@ LAYERS: Dict[str, LayerType] = {
     "Interp": _layer_type(
         "DeepLab, PSPNet",
         "interp_param",
-        "height width zoom_factor shrink_factor pad_beg pad_end interp_type",
+        "height width zoom_factor shrink_factor pad_beg pad_end interp_type use_blob_size",
     ),
     "LRN": _layer_type(BVLC, "lrn_param", "local_size alpha beta norm_region k engine"),
     "LSTM": _layer_type(BVLC, "recurrent_param", _RECURRENT, _recurrent(4, 0)),

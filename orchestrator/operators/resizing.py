@@ -417,8 +417,13 @@ def ascend_upsample(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
 
 def _interp_size(node: Node, name: str, size: int, like: Optional[int]) -> int:
     """Return the output's size along one axis. Sources: interp_layer.cpp of DeepLab v2, and of
-    SegStereo, which knows a second bottom.
+    SegStereo, which knows a second bottom; importers of ICNet's branch, where ``use_blob_size``
+    takes the second bottom's size whatever else is given.
     """
+    if node.get("use_blob_size", False):
+        if like is None:
+            raise CannotCompute("it has use_blob_size and no second input")
+        return like
     factors = {"shrink_factor", "zoom_factor"} & set(node.attributes)
     if name in node.attributes and len(factors) != 1:
         return int(node.get(name))

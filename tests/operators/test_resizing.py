@@ -166,6 +166,8 @@ def test_ascend_upsample_and_caffe_interp_equal_their_definitions():
     right = np.moveaxis(slow(np.moveaxis(x, 1, -1), (7, 9), True, True, False), -1, 1)
     assert_near(arrays(Node("caffe", "Interp", {"zoom_factor": 2}), [x])[0], right)
     assert_near(arrays(Node("caffe", "Interp", {"height": 7, "width": 9}), [x])[0], right)
+    like = Node("caffe", "Interp", {"use_blob_size": True, "zoom_factor": 5})
+    assert_near(arrays(like, [x, np.zeros((1, 1, 7, 9), np.float32)])[0], right)
     cut = np.moveaxis(slow(np.moveaxis(x[:, :, 1:, 1:], 1, -1), (2, 2), True, True, False), -1, 1)
     assert_near(arrays(Node("caffe", "Interp", {"shrink_factor": 2, "pad_beg": -1}), [x])[0], cut)
     with pytest.raises(CannotCompute, match="height"):
