@@ -103,15 +103,15 @@ class JunitFile(ReportFile):
         if not rows:
             return
         op, outcome = rows[0].op, _outcome(rows)
-        suspects = self._suspects.get(op, ())
+        suspects = [
+            suspect
+            for suspect in self._suspects.get(op, ())
+            if Place(**suspect["place"]) == rows[0].place
+        ]
         suspect_lines = _suspect_lines(suspects)
         failing = [(row.tensor, row.reason) for row in rows if row.verdict == FAIL]
         if self._fails_by_suspects:
-            failing += [
-                (suspect["tensor"], "suspect: " + suspect["evidence"])
-                for suspect in suspects
-                if Place(**suspect["place"]) == rows[0].place
-            ]
+            failing += [(each["tensor"], "suspect: " + each["evidence"]) for each in suspects]
         outcome = FAIL if failing else outcome
         self._counts[outcome] += 1
         self._failures += outcome == FAIL
