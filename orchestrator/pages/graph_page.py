@@ -13,7 +13,6 @@ from .network_drawing import Flow, NetworkOp
 from .network_folding import constants_of, network_shown
 from .read_page_model import OM, PageModel
 
-_PLAIN_ROWS = 500
 _STYLES = ("base.css", "graph.css", "graph_page.css")
 _SCRIPTS = (
     "common.js",
@@ -207,47 +206,7 @@ def _body(
         "title": text(title),
         "line": text(line),
         "note": note,
-        "plain": _plain(ops, model.details, verdicts),
     }
-
-
-def _plain(
-    ops: Sequence[NetworkOp], details: Sequence[Dict[str, Any]], verdicts: Dict[str, str]
-) -> str:
-    """Return the ops as a table that needs no script: the bad ones first."""
-    numbers = sorted(range(len(ops)), key=lambda number: verdicts.get(ops[number].name) != "fail")[
-        :_PLAIN_ROWS
-    ]
-    lines = []
-    for number in numbers:
-        op, detail = ops[number], details[number]
-        verdict = verdicts.get(op.name)
-        sign = (
-            '<span class="verdict" data-is="%s">%s</span> ' % (verdict, verdict.replace("_", " "))
-            if verdict
-            else ""
-        )
-        originals = (
-            ", ".join(detail["originals"]) if detail["originals"] not in (None, [op.name]) else ""
-        )
-        cells = (
-            text(op.type),
-            text(originals or op.origins),
-            "<br>".join(text(words) for words in detail["outputs"]),
-        )
-        lines.append(
-            '<tr><td class="name">%s%s</td>%s</tr>'
-            % (sign, text(op.name), "".join("<td>%s</td>" % cell for cell in cells))
-        )
-    more = len(ops) - len(numbers)
-    rest = "<p>%d more ops are shown by the page's script.</p>" % more if more else ""
-    return (
-        "<table><thead><tr><th>op</th><th>type</th><th>from</th><th>gives</th></tr></thead><tbody>%s</tbody></table>%s"
-        % (
-            "\n".join(lines),
-            rest,
-        )
-    )
 
 
 _BODY = """<header>
@@ -284,7 +243,6 @@ _BODY = """<header>
 </section>
 </div>
 </main>
-<main class="plain" id="plain">
-<p>Where scripts run, this page draws the network; these are its ops.</p>
-%(plain)s
+<main id="plain">
+<p>The page's script draws the network.</p>
 </main>"""  # noqa: E501

@@ -170,7 +170,7 @@ async function startReport() {
     showReport(new Rows(found.rows), {...found, graphs: await readData('graphs')});
     await new Promise((done) => requestAnimationFrame(() => done()));
   } catch (error) {
-    document.getElementById('rows-note').append(' The rest cannot be shown: ' + error.message + '.');
+    document.getElementById('rows-note').append(' They cannot be shown here: ' + error.message + '.');
   }
   ready();
 }

@@ -17,7 +17,7 @@ from ..store.row_counts import rows_of
 from .html_file import asset, page, text
 from .read_detail_files import Details
 from .report_graph import report_graphs
-from .report_without_script import PlainRows, rows_html, suspects_html, verdict_html
+from .report_verdict import suspects_html, verdict_html
 from .worst_by_op_and_step import over_devices
 
 STYLES = ("base.css", "graph.css", "report.css")
@@ -41,7 +41,6 @@ class HtmlFile(ReportFile):
         accused = _accused(self.context)
         self._details = Details(self.context.out)
         self._columns = RowColumns(self.context.metrics)
-        self._plain = PlainRows([(op, place) for op, _, place in accused])
         self._decided: Set[str] = set()
         self._details_by_row: Dict[int, Any] = {}
         self._suspect_tensors = {tensor for _, tensor, _ in accused}
@@ -65,7 +64,6 @@ class HtmlFile(ReportFile):
             or row.op not in self._verdicts
         ):
             self._verdicts[row.op] = row.verdict
-        self._plain.add(row)
         self._columns.add(row)
 
     def end(self) -> None:
@@ -96,26 +94,12 @@ class HtmlFile(ReportFile):
 
     def _body(self) -> str:
         context = self.context
-        shown = len(self._plain.rows)
-        total = self._plain.total + sum(
-            sum(counts.values()) for counts in context.unstored.values()
-        )
-        note = "All %d rows." % shown
-        if shown < total:
-            selection = (
-                "those of the suspects, then the worst"
-                if shown < self._plain.total
-                else "a merge stores those that did not pass"
-            )
-            note = "%d of %d rows: %s." % (shown, total, selection)
-        plain = '<p class="quiet" id="rows-note">%s</p>' % note
         return asset("report.html") % {
             "title": text(_title(context)),
             "about": _about(context, self._details.notes),
             "verdict": verdict_html(context),
             "suspects": suspects_html(context, self._numbers),
-            "note": plain,
-            "rows": rows_html(self._plain, context),
+            "note": "The page's script shows the rows; the CSV and result.json have them too.",
         }
 
 

@@ -34,7 +34,6 @@ _NAVIGATION = (
     '<button type="button" id="logout" hidden>log out</button></nav>\n<p id="connection" '
     'role="status"></p>\n'
 )
-_LIVE_ROWS = '<table id="rows" data-shown="0">\n<thead><tr></tr></thead>\n<tbody></tbody>\n</table>'
 
 
 @functools.lru_cache(maxsize=1)
@@ -67,8 +66,7 @@ def run_page(base: str = "") -> str:
         'id="events"></ul>',
         "verdict": '<p class="quiet">Asking the service …</p>',
         "suspects": "",
-        "note": '<p class="quiet" id="rows-note">No rows so far.</p>',
-        "rows": _LIVE_ROWS,
+        "note": "No rows so far.",
     }
     body = report.replace("</header>", _navigation(base) + "</header>", 1)
     return _shell("run", "run", '<div id="live" hidden></div>\n' + body, base)

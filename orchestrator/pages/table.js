@@ -6,7 +6,7 @@ const ROW_WINDOW = 60, PRINTED_ROWS = 1000, PRINTED_METRICS = 4;
 const SHORT_PARTS = [5, 4, 1];
 
 class RowTable {
-  // parts: {view: what scrolls, table: the table with an empty or a plain body, filter: the input, failing: the button "only failing", status}; open(row) shows a row; suspects: names of ops.
+  // parts: {view: what scrolls, table: the table with an empty head and body, filter: the input, failing: the button "only failing", status}; open(row) shows a row; suspects: names of ops.
   constructor(rows, parts, open, suspects) {
     this.rows = rows;
     this.suspects = new Set(suspects);

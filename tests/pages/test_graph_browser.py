@@ -6,7 +6,7 @@ import json
 import sys
 
 import pytest
-from browser import SIDEWAYS, browser, element, resize, show
+from browser import SIDEWAYS, element, resize, show
 from graph_page import HOSTILE, MARKS, OPS, find, mark_op, op, shell_words_of, shown_op
 from in_process import run_here
 
@@ -249,16 +249,6 @@ def test_the_graph_on_a_phone_does_not_scroll_sideways(driver, folder, dark):
         "return getComputedStyle(document.documentElement).backgroundColor"
     )
     assert (paper == "rgb(255, 255, 255)") is not dark
-
-
-def test_without_scripts_the_ops_are_shown_as_a_table(folder):
-    with browser(scripts=False) as plain:
-        show(plain, folder / "om.json.html", scripts=False)
-        text = element(plain, "#plain").text
-        assert (
-            "conv10 Conv2D" in text and "conv1, bn1, relu1" in text and "1,2,8,8,16 NC1HWC0" in text
-        )
-        assert not element(plain, "#workbench").is_displayed()
 
 
 def test_verdicts_of_a_result_are_shown_by_shape_and_colour(driver, tmp_path):

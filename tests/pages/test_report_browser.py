@@ -756,12 +756,12 @@ def test_packed_rows_of_a_large_report_are_drawn(driver, tmp_path):
     assert driver.execute_script(SHOWN) == 5000 and span(driver) == (0, 4999)
 
 
-def test_the_report_is_readable_without_scripts(tmp_path, page):
+def test_verdict_and_suspects_are_readable_without_scripts(tmp_path, page):
     with browser(scripts=False) as blocked:
         show(blocked, page, scripts=False)
         assert blocked.find_element("css selector", "html").get_attribute("data-ready") is None
         assert blocked.find_element("css selector", "#verdict").is_displayed()
-        assert len(blocked.find_elements("css selector", "#rows tbody tr")) == 200
+        assert "script" in blocked.find_element("css selector", "#rows-note").text
         assert "compare-op" in blocked.find_element("css selector", "#suspects").text
         resize(blocked, 390, 844)
         width = blocked.find_element("css selector", "html").get_property("scrollWidth")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 
 import pytest
-from browser import SIDEWAYS, browser, resize, show
+from browser import SIDEWAYS, resize, show
 from report_pages import make_row, network, tensors, write_page
 
 pytestmark = pytest.mark.browser
@@ -168,22 +168,6 @@ def test_failing_rows_of_suspects_are_printed_first(driver, tmp_path):
     )
     driver.execute_script("window.dispatchEvent(new Event('afterprint'))")
     assert len(cells) == 1000 and cells[:320] == ["fail"] * 320 and "fail" not in cells[320:]
-
-
-def test_table_words_are_not_broken_without_scripts(tmp_path):
-    write_page(tmp_path / "page.html", training_rows(), [4])
-    with browser(scripts=False) as blocked:
-        show(blocked, tmp_path / "page.html", scripts=False)
-        resize(blocked, 1280, 900)
-        heads = [
-            cell
-            for cell in blocked.find_elements("css selector", "#rows thead th")
-            if cell.text in ("type", "verdict")
-        ]
-        types = blocked.find_elements("css selector", "#rows tbody td:nth-child(8)")
-        assert len(heads) == 2 and {cell.text for cell in types} >= {"Conv2D", "MatMul"}
-        # A letter is at least so wide; 16 pixels are the cell's padding.
-        assert all(cell.rect["width"] - 16 >= 5.5 * len(cell.text) for cell in heads + types)
 
 
 def test_an_open_row_is_printed_with_all_metrics_and_neighbours(driver, page):

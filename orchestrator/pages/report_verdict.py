@@ -1,10 +1,7 @@
-"""A report without its script: the verdict in words, the suspects as cards, the rows that matter
-first.
-"""
+"""What a report shows without its script: the verdict in words and the suspects as cards."""
 
 from __future__ import annotations
 
-import heapq
 import re
 from typing import Any, Iterable, List, Mapping, Optional, Sequence, Tuple
 
@@ -13,17 +10,11 @@ from ..diagnosis.op_input_states import GOOD
 from ..diagnosis.outputs_summary import OUTPUTS
 from ..dumps.place import Place
 from ..judging.metric_text import metric_number
-from ..metrics.row import FAIL, WORST_SLICE, Row
-from ..naming import printable
-from ..reports.page_rows import COSINE, FIRST
+from ..metrics.row import FAIL
 from ..reports.report_context import ReportContext
-from ..reports.worst_rows import error_of
 from ..store.host_facts import host_sentence
-from ..text.shortening import shorten_all
 from ..text.wording import plural
 from .html_file import attribute, sentence, text
-
-MOST_ROWS = 200
 
 _WORDS = {
     "fail": "outside their limits",
@@ -31,7 +22,6 @@ _WORDS = {
     "pass": "pass",
     "expected_absent": "absent as expected",
 }
-_SHORT = dict(zip(FIRST, ("cosine", "relative distance", "worst slice", "max abs. error")))
 _ORDER = ("fail", "not_compared", "pass", "expected_absent")
 _COUNTS = {
     "fail": "failed",
@@ -40,46 +30,7 @@ _COUNTS = {
     "expected_absent": "expected_absent",
 }
 _OPTION = re.compile(r"(^|\s)(-[\w-]+)(?=\s|$)")
-_NEAR_ONE = 0.01
 _MOST_NOTES = 12
-
-
-class PlainRows:
-    """Keeps the rows that a page shows without its script: those of the suspects, then the worst.
-
-    Parameters
-    ----------
-    suspects
-        (op, place) of each suspect, best first; without a place at any.
-    """
-
-    def __init__(self, suspects: Sequence[Tuple[str, Optional[Place]]]) -> None:
-        self.total = 0
-        self._ranks = {suspect: rank for rank, suspect in reversed(list(enumerate(suspects)))}
-        self._heap: List[Tuple[Tuple[Any, ...], int, Row]] = []
-
-    def add(self, row: Row) -> None:
-        """See one more row, in the order of the table."""
-        rank = min(
-            self._ranks.get((row.op, place), len(self._ranks)) for place in (row.place, None)
-        )
-        # The heap's first entry is the one to leave out next.
-        entry = ((-rank, -_ORDER.index(row.verdict), error_of(row)), -self.total, row)
-        self.total += 1
-        if len(self._heap) < MOST_ROWS:
-            heapq.heappush(self._heap, entry)
-        elif entry[:2] > self._heap[0][:2]:
-            heapq.heapreplace(self._heap, entry)
-
-    @property
-    def rows(self) -> List[Tuple[int, Row]]:
-        """The rows that were kept with their numbers in the table (from 0), in the order in which
-        they are shown.
-        """
-        return [
-            (-number, row)
-            for _, number, row in sorted(self._heap, key=lambda entry: entry[:2], reverse=True)
-        ]
 
 
 def verdict_html(context: ReportContext) -> str:
@@ -279,59 +230,3 @@ def _varying(places: Sequence[Place]) -> List[Tuple[str, str]]:
 def _where(place: Place, varying: Sequence[Tuple[str, str]]) -> str:
     """Return the parts that distinguish a place from the run's others."""
     return ", ".join("%s %s" % (label, getattr(place, name) or "-") for name, label in varying)
-
-
-def rows_html(plain_rows: PlainRows, context: ReportContext) -> str:
-    """Return ``table#rows`` with the rows that were kept."""
-    several = len(context.places) > 1
-    shown = [name for name in FIRST if name in context.metrics or name == WORST_SLICE]
-    heads = ['<th scope="col">%s</th>' % name for name in ["#", "tensor", "verdict"]]
-    heads += [
-        '<th scope="col" class="number" data-metric="%s" aria-sort="none">%s</th>'
-        % (name, _SHORT[name])
-        for name in shown
-    ]
-    heads += ['<th scope="col">%s</th>' % name for name in ["type", *["where"] * several, "why"]]
-    names = shorten_all(printable(row.tensor) for _, row in plain_rows.rows)
-    varying = _varying(context.places) if several else []
-    lines = [_line(number, row, names, shown, varying) for number, row in plain_rows.rows]
-    return ('<table id="rows" '
-        'data-shown="%d">\n<thead><tr>%s</tr></thead>\n<tbody>\n%s\n</tbody>\n</table>') % (
-        len(lines), "".join(heads), "\n".join(lines),
-    )  # fmt: skip
-
-
-def _line(
-    number: int,
-    row: Row,
-    names: Mapping[str, str],
-    shown: Sequence[str],
-    varying: Sequence[Tuple[str, str]],
-) -> str:
-    cells = ['<td class="number">%d</td>' % (number + 1)]
-    cells.append('<td class="name">%s</td>' % text(names[printable(row.tensor)]))
-    cells.append(
-        '<td><span class="verdict" data-is="%s">%s</span></td>'
-        % (row.verdict, row.verdict.replace("_", " "))
-    )
-    cells += ['<td class="number">%s</td>' % _metric(name, row.metrics.get(name)) for name in shown]
-    cells.append("<td>%s</td>" % sentence(row.op_type))
-    cells += ["<td>%s</td>" % text(_where(row.place, varying))] if varying else []
-    cells.append("<td>%s</td>" % sentence(row.reason))
-    return '<tr id="row-%d" data-tensor="%s" data-verdict="%s">%s</tr>' % (
-        number + 1,
-        attribute(row.tensor),
-        row.verdict,
-        "".join(cells),
-    )
-
-
-def _metric(name: str, value: Any) -> str:
-    """Return a metric for the eye; a cosine near 1 as its distance to 1."""
-    if value is None:
-        return ""
-    number = metric_number(value)
-    rest = 1.0 - number
-    if name == COSINE and 0.0 < abs(rest) < _NEAR_ONE:
-        return "1 %s %s" % ("−" if rest > 0 else "+", "%.3g" % abs(rest))
-    return "1" if name == COSINE and rest == 0.0 else "%.4g" % number
