@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from goldwatch import protowire
 from goldwatch.errors import FormatError
 from goldwatch.proto import load_messages
+from goldwatch.protowire import field
 
 
 @given(st.integers(0, 2**64 - 1))
@@ -68,3 +71,34 @@ def test_a_truncated_message_says_how_many_bytes_it_needs(data, needed) -> None:
     with pytest.raises(protowire.CutShort) as caught:
         list(protowire.fields_of(data, 0, len(data)))
     assert caught.value.needed == needed
+
+
+def test_a_message_is_read_by_a_table_of_its_fields(tmp_path):
+    inner = protowire.Fields(key=protowire.text(1), size=protowire.integer(2))
+    table = protowire.Fields(
+        numbers=protowire.each(protowire.integer(1)),
+        name=protowire.text(2),
+        place=protowire.span(3),
+        entries=protowire.each(protowire.message(4, inner)),
+        absent=protowire.message(5, inner),
+        ratio=protowire.floating(6),
+        ratios=protowire.each(protowire.floating(7)),
+    )
+    entry = field(1, b"k\xff") + field(2, (1 << 64) - 2)
+    parts = [
+        *(field(1, 3), field(1, b"\x05\x07"), field(2, b"first"), field(2, b"last")),
+        *(field(9, b"unknown"), field(2, 1), field(3, b"abc"), field(4, entry), field(4, b"")),
+        *(b"\x35" + struct.pack("<f", 0.5), field(7, struct.pack("<2f", 1.0, 2.0))),
+    ]
+    data = b"".join(parts)
+    (tmp_path / "m").write_bytes(b"before" + data)
+    with open(str(tmp_path / "m"), "rb") as stream:
+        window = protowire.Window(stream.fileno(), "m")
+        for source, start in ((data, 0), (window, 6)):
+            found = protowire.read(source, start, start + len(data), table)
+            assert (found.numbers, found.name, found.absent) == ([3, 5, 7], "last", None)
+            assert protowire.piece(source, *found.place) == b"abc"
+            assert [(each.key, each.size) for each in found.entries] == [("k\udcff", -2), ("", 0)]
+            assert (found.ratio, found.ratios) == (0.5, [1.0, 2.0])
+            with pytest.raises(protowire.CutShort):
+                protowire.read(source, start, start + len(data) - 1, table)

@@ -13,6 +13,7 @@ import numpy as np
 from ...errors import EXIT_INTERRUPTED
 from ...filesystem.sha256 import sha256_of_file
 from ...naming import printable
+from ...netfiles.narrow_types import is_narrow
 from ...netfiles.onnx_external_data import check_external
 from ...netfiles.onnx_model import OnnxModel, OnnxNode
 from ..child.serve import Parent
@@ -22,7 +23,6 @@ from ..nonfinite import NOT_FINITE, not_finite_of
 from .if_branches import with_branches
 from .input_files import Item
 from .inputs import floats_of, load_feed, load_inputs, save_inputs
-from .narrow_types import is_narrow
 from .nonfinite_nodes import Makers
 from .onnxruntime_backend import Onnxruntime, Stop, Stopped
 from .randomness import Randomness

@@ -18,13 +18,13 @@ from ...filesystem.atomic_writing import write_atomically
 from ...filesystem.safe_reading import open_input
 from ...filesystem.sha256 import sha256_of_file
 from ...naming import printable
+from ...netfiles.narrow_types import decode, encode, held_as, is_narrow
 from ...netfiles.onnx_model import OnnxGraph
 from ...netfiles.onnx_types import BY_NAME, TYPES, OnnxType, type_name
 from ...netfiles.onnx_value_headers import Dim, OnnxValue
 from ..manifest import FILE_MODE
 from ..read_npy import LOAD_ERRORS, error_text, read_npy
 from .input_files import Item, Shape, check_shape, shown_shape, stems_of
-from .narrow_types import decode, encode, held_as, is_narrow
 from .read_tensorproto import read_tensorproto
 
 INPUTS_FOLDER = "inputs"

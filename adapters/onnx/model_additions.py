@@ -111,11 +111,7 @@ def inlined(
 def _rest(file: WireFile, span: Span, left_out: Collection[int]) -> bytes:
     """Return the fields of a message except those of some numbers."""
     out = io.BytesIO()
-    start = span[0]
-    for number, _, _, last in file.inside(*span):
-        if number not in left_out:
-            file.copy([(start, last)], out)
-        start = last
+    file.copy(file.without(span, left_out), out)
     return out.getvalue()
 
 

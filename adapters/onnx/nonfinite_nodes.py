@@ -8,16 +8,13 @@ from typing import Any, Dict, Iterator, Mapping, Sequence, Set
 
 import numpy as np
 
+from ...netfiles.narrow_types import is_narrow
+from ...netfiles.onnx_arrays import tensor_array
 from ...netfiles.onnx_model import OnnxModel, OnnxNode
 from ...netfiles.onnx_types import TYPES
 from ...netfiles.onnx_value_headers import OnnxTensor
-from ...protowire import BYTES
 from ..nonfinite import NOT_FINITE, count_not_finite
-from .narrow_types import decode, is_narrow
 from .randomness import constants_of
-
-# TensorProto.float_data.
-_FLOATS = 4
 
 
 class Makers:
@@ -71,19 +68,4 @@ class Makers:
         ):
             return True
         with self._model.open() as file:
-            if tensor.raw is None:
-                lists = [
-                    (first, last)
-                    for number, wire, first, last in file.inside(*tensor.span)
-                    if (number, wire) == (_FLOATS, BYTES)
-                ]
-                values = np.frombuffer(b"".join(file.window.piece(*span) for span in lists), "<f4")
-            else:
-                data = np.frombuffer(self._model.tensor_bytes(file, tensor), np.uint8)
-                narrow = is_narrow(entry.name)
-                values = (
-                    decode(data, entry.name, data.size * 8 // entry.bits)
-                    if narrow
-                    else data.view(np.dtype(entry.numpy))
-                )
-        return count_not_finite(values) == (0, 0)
+            return count_not_finite(tensor_array(self._model.path, file, tensor)) == (0, 0)

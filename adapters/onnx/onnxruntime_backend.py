@@ -23,11 +23,11 @@ from typing import (
 import numpy as np
 
 from ...element_types import element_count
+from ...netfiles.narrow_types import decode, held_as, is_narrow
 from ...netfiles.onnx_model import OnnxModel, OnnxNode
 from ...netfiles.onnx_types import BY_NAME, OnnxType
 from .inputs import Fed
 from .model_additions import initializer_of, input_of, node_of, output_of, with_additions
-from .narrow_types import decode, held_as, is_narrow
 from .onnxruntime_messages import explained, missing_package
 from .values_to_save import ValueToSave
 

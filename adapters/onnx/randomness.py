@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Dict, Iterator, List, Sequence, Set, Tuple
 
+from ...netfiles.onnx_arrays import tensor_array
 from ...netfiles.onnx_model import OnnxGraph, OnnxModel, OnnxNode
 from ...netfiles.onnx_value_headers import OnnxTensor
 from ...netfiles.protobuf_file import WireFile
@@ -71,7 +72,7 @@ class Randomness:
         return (
             mode is None
             or mode.external is not None
-            or any(self._model.tensor_bytes(self._file, mode))
+            or bool(tensor_array(self._model.path, self._file, mode).any())
         )
 
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from ...errors import InputError
 from ...naming import printable
+from ...netfiles.narrow_types import decode, held_as, is_narrow
 from ...netfiles.onnx_model import OnnxModel, OnnxNode
 from ...netfiles.onnx_types import BY_NAME
 from .inputs import Fed
 from .model_additions import input_of, output_of, with_additions
-from .narrow_types import decode, held_as, is_narrow
 from .onnxruntime_backend import Result, Stop, Stopped
 from .onnxruntime_messages import missing_package
 from .values_to_save import ValueToSave

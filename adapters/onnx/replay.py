@@ -13,24 +13,22 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 import numpy as np
 
 from ...errors import InputError
-from ...filesystem.safe_reading import open_input
 from ...naming import printable
+from ...netfiles.onnx_arrays import tensor_array
 from ...netfiles.onnx_cut import Border, OnnxCut, Rewriting
-from ...netfiles.onnx_external_data import external_range
-from ...netfiles.onnx_model import OnnxModel
+from ...netfiles.onnx_model import ATTRIBUTE, OnnxModel
 from ...netfiles.onnx_names import name_nodes
 from ...netfiles.onnx_ranks import Ranks, fitted_to_dims
 from ...netfiles.onnx_types import BY_NAME
 from ...netfiles.onnx_value_headers import OnnxTensor, OnnxValue
 from ...netfiles.protobuf_file import Piece as Bytes
-from ...netfiles.protobuf_file import Span, WireFile, numbers_of
-from ...protowire import VARINT, field
+from ...netfiles.protobuf_file import Span, WireFile
+from ...protowire import field
 from ..child.parent import Task
 from ..child.serve import Parent
 from ..child_python import resolve_python, runs
 from ..replaying.child import serve_pieces
 from ..replaying.run import Piece, run_pieces
-from .narrow_types import decode
 from .onnxruntime_messages import explained, missing_package
 
 Array = Any
@@ -165,18 +163,7 @@ class _Widened(Rewriting):
         """Return a tensor of float32."""
         if tensor.dtype not in _HALVES:
             return None
-        if tensor.external is not None:
-            data_range = external_range(self._path, tensor)
-            with open_input(data_range.path) as source:
-                source.seek(data_range.offset)
-                data = source.read(data_range.length)
-        elif tensor.raw is not None:
-            data = file.window.piece(*tensor.raw)
-        else:
-            data = np.array(numbers_of(file, tensor.span, 5), "<u2").tobytes()
-        stored = np.frombuffer(data, np.uint8)
-        name = _HALVES[tensor.dtype]
-        values = decode(stored, name, tensor.elements) if name == "bfloat16" else stored.view("<f2")
+        values = tensor_array(self._path, file, tensor)
         head = (
             b"".join(field(1, dim) for dim in tensor.dims)
             + field(2, _FLOAT)
@@ -184,18 +171,12 @@ class _Widened(Rewriting):
         )
         return [head + field(9, values.astype("<f4").tobytes())]
 
-    def attribute(self, file: WireFile, name: str, span: Span) -> Optional[List[Bytes]]:
+    def attribute(self, file: WireFile, span: Span) -> Optional[List[Bytes]]:
         """Return an attribute that names float32."""
-        code = next(
-            (
-                first
-                for number, wire, first, _ in file.inside(*span)
-                if (number, wire) == (3, VARINT)
-            ),
-            0,
-        )
+        attr = file.read(ATTRIBUTE, *span)
         # Of a field that comes twice the last one counts.
-        return [span, field(3, _FLOAT)] if name in _TYPE_ATTRIBUTES and code in _HALVES else None
+        is_half = attr.name in _TYPE_ATTRIBUTES and attr.integer in _HALVES
+        return [span, field(3, _FLOAT)] if is_half else None
 
     def value(self, file: WireFile, value: OnnxValue) -> Optional[List[Bytes]]:
         """Return a value whose type onnxruntime finds by itself."""

@@ -14,11 +14,11 @@ from ..kinds import kind as kinds
 from ..kinds.files import kind_of_file
 from ..netfiles.caffe_net import Net, initial_state
 from ..netfiles.caffe_v0_upgrade import read_upgraded
-from ..netfiles.graphdef import GraphFile, shape_at
+from ..netfiles.graphdef import SHAPE, GraphFile, shape_of
 from ..netfiles.onnx_model import OnnxModel
 from ..netfiles.onnx_types import type_name
 from ..netfiles.protobuf_file import WireFile
-from ..protowire import BYTES, VARINT
+from ..protowire import BYTES, Fields, each, message, text, unsigned
 from ..submodel.caffemodel_check import find_weights
 
 CAFFE, ONNX, TENSORFLOW, SAVED_MODEL, OM = "caffe", "onnx", "tf", "saved-model", "om"
@@ -201,6 +201,16 @@ def _graph_inputs(path: str) -> Iterator[ModelInput]:
                 )
 
 
+_TENSOR_INFO = Fields(dtype=unsigned(2), shape=message(3, SHAPE))
+_SIGNATURE = Fields(
+    inputs=each(message(1, Fields(key=text(1), value=message(2, _TENSOR_INFO)))),
+)
+_META_GRAPH = Fields(
+    info=message(1, Fields(tags=each(text(4)))),
+    signatures=each(message(5, Fields(key=text(1), value=message(2, _SIGNATURE)))),
+)
+
+
 def _saved_inputs(path: str) -> Iterator[ModelInput]:
     """Yield the inputs of the signature that is served.
 
@@ -212,48 +222,17 @@ def _saved_inputs(path: str) -> Iterator[ModelInput]:
         for record in file.records():
             if record.number != 2 or record.wire != BYTES:
                 continue
-            parts = list(file.inside(record.first, record.last))
-            tags = [
-                file.text(*span) for number, _, first,
-                last in parts if number == 1 for span in _spans(file, first, last, 4)
-            ]  # fmt: skip
-            if _SERVE not in tags:
+            graph = file.read(_META_GRAPH, record.first, record.last)
+            if graph.info is None or _SERVE not in graph.info.tags:
                 continue
-            signatures = {}
-            for number, _, first, last in parts:
-                if number == 5:
-                    name, span = _entry(file, first, last)
-                    signatures[name] = span
+            signatures = {entry.key: entry.value for entry in graph.signatures if entry.value}
             chosen = signatures.get(_DEFAULT_SIGNATURE) or next(iter(signatures.values()), None)
-            for first, last in _spans(file, *chosen, 1) if chosen is not None else ():
-                name, span = _entry(file, first, last)
-                yield _tensor_info(file, name, span)
+            for entry in chosen.inputs if chosen is not None else ():
+                if entry.value is not None:
+                    dtype = _TF_TYPES.get(entry.value.dtype, "float32")
+                    shape = _open_dims(shape_of(entry.value.shape))
+                    yield ModelInput(entry.key, dtype, shape)
             return
-
-
-def _tensor_info(file: WireFile, name: str, span: Tuple[int, int]) -> ModelInput:
-    dtype: str = "float32"
-    shape: Optional[Tuple[int, ...]] = None
-    for number, wire, first, last in file.inside(*span):
-        if number == 2 and wire == VARINT:
-            dtype = _TF_TYPES.get(first, "float32")
-        elif number == 3 and wire == BYTES:
-            shape = shape_at(file, first, last)
-    return ModelInput(name, dtype, _open_dims(shape))
-
-
-def _spans(file: WireFile, first: int, last: int, field: int) -> List[Tuple[int, int]]:
-    return [
-        (begin, end)
-        for number, wire, begin, end in file.inside(first, last)
-        if number == field and wire == BYTES
-    ]
-
-
-def _entry(file: WireFile, first: int, last: int) -> Tuple[str, Tuple[int, int]]:
-    """Return key and value of an entry of a map."""
-    keys, values = _spans(file, first, last, 1), _spans(file, first, last, 2)
-    return (file.text(*keys[0]) if keys else ""), (values[0] if values else (last, last))
 
 
 def _open_dims(shape: Optional[Sequence[int]]) -> Optional[Tuple[Optional[int], ...]]:

@@ -27,14 +27,40 @@ from typing import (
 from ..errors import EnvironmentProblem, FormatError, require_file
 from ..filesystem.atomic_writing import create_new
 from ..filesystem.safe_reading import open_input
-from ..protowire import BYTES, FIXED32, FIXED64, VARINT, field, fields_of, read_varints, varint
-from ..protowire import Buffer as AnyBuffer
+from ..protowire import (
+    BYTES,
+    FIXED32,
+    FIXED64,
+    Fields,
+    each,
+    field,
+    fields_of,
+    fixed,
+    message,
+    read,
+    text,
+    unsigned,
+    varint,
+)
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
-_LAYER, _V1_LAYER, _V0_LAYER = 100, 2, 1
 Shape = Tuple[int, ...]
-_DATA = frozenset([(5, BYTES), (5, FIXED32), (8, BYTES), (8, FIXED64)])
-"""Field and wire type of float and of double data."""
+BLOB = Fields(
+    num=unsigned(1),
+    channels=unsigned(2),
+    height=unsigned(3),
+    width=unsigned(4),
+    floats=fixed(5, FIXED32),
+    shape=message(7, Fields(dims=each(unsigned(1)))),
+    doubles=fixed(8, FIXED64),
+)
+"""BlobProto."""
+_V0_LAYER = Fields(name=text(1), blobs=each(message(50, BLOB)))
+LAYERS = {
+    100: Fields(name=text(1), blobs=each(message(7, BLOB))),
+    2: Fields(name=text(4), blobs=each(message(6, BLOB)), layer=message(1, _V0_LAYER)),
+}
+"""The layers of a NetParameter by field number: LayerParameter, V1LayerParameter."""
 if TYPE_CHECKING:
     # Loaded only where arrays are made: shapes are asked for by commands that need no numpy.
     import numpy as np
@@ -215,11 +241,11 @@ def _layers(data: Buffer, path: str) -> Iterator[Tuple[str, List[_Blob]]]:
     names = set()
     try:
         for number, wire, first, last in fields_of(data, 0, len(data)):
-            if wire == BYTES and number in (_LAYER, _V1_LAYER):
-                name, blobs = _layer(data, first, last, number == _V1_LAYER)
-                if blobs and name not in names:
-                    names.add(name)
-                    yield name, blobs
+            if wire == BYTES and number in LAYERS:
+                layer = of_oldest_form(read(data, first, last, LAYERS[number]))
+                if layer.blobs and layer.name not in names:
+                    names.add(layer.name)
+                    yield layer.name, [_blob(blob) for blob in layer.blobs]
     except FormatError as error:
         raise FormatError(
             "not a .caffemodel (%s)" % error.message,
@@ -228,57 +254,23 @@ def _layers(data: Buffer, path: str) -> Iterator[Tuple[str, List[_Blob]]]:
         ) from error
 
 
-def _layer(data: Buffer, start: int, end: int, is_v1: bool) -> Tuple[str, List[_Blob]]:
-    name_field, blob_field = (4, 6) if is_v1 else (1, 7)
-    for number, wire, first, last in fields_of(data, start, end):
-        if wire == BYTES and is_v1 and number == _V0_LAYER:
-            # A net of the oldest form, which holds its layers in connections.
-            return _fields_of_layer(data, first, last, 1, 50)
-    return _fields_of_layer(data, start, end, name_field, blob_field)
-
-
-def _fields_of_layer(
-    data: Buffer, start: int, end: int, name_field: int, blob_field: int
-) -> Tuple[str, List[_Blob]]:
-    name, blobs = "", []
-    for number, wire, first, last in fields_of(data, start, end):
-        if wire == BYTES and number == name_field:
-            name = bytes(data[first:last]).decode("utf-8", "surrogateescape")
-        elif wire == BYTES and number == blob_field:
-            blobs.append(_blob(data, first, last))
-    return name, blobs
-
-
-def blob_shape(data: AnyBuffer, start: int, end: int) -> Shape:
-    """Return the shape of the BlobProto from byte ``start`` to ``end``; raises FormatError where
-    there is none.
+def of_oldest_form(layer: Any) -> Any:
+    """Return the layer that one read by :data:`LAYERS` connects, in a net of the oldest form; else
+    the layer itself.
     """
-    return _blob(data, start, end).shape
+    return getattr(layer, "layer", None) or layer
 
 
-def _blob(data: AnyBuffer, start: int, end: int) -> _Blob:
-    old = [0, 0, 0, 0]
-    shape: Optional[List[int]] = None
-    spans: Dict[int, List[Tuple[int, int]]] = {5: [], 8: []}
-    for number, wire, first, last in fields_of(data, start, end):
-        if number in (1, 2, 3, 4) and wire == VARINT:
-            old[number - 1] = first
-        elif number == 7 and wire == BYTES:
-            shape = _dims(data, first, last)
-        elif (number, wire) in _DATA:
-            spans[number].append((first, last))
-    wide = bool(spans[8]) and not spans[5]
-    return _Blob(tuple(old if shape is None else shape), spans[8 if wide else 5], wide)
+def blob_shape(blob: Any) -> Shape:
+    """Return the shape of a blob read by :data:`BLOB`; those of four numbers are older."""
+    if blob.shape is not None:
+        return tuple(blob.shape.dims)
+    return (blob.num, blob.channels, blob.height, blob.width)
 
 
-def _dims(data: AnyBuffer, start: int, end: int) -> List[int]:
-    dims: List[int] = []
-    for number, wire, first, last in fields_of(data, start, end):
-        if number == 1 and wire == VARINT:
-            dims.append(first)
-        elif number == 1 and wire == BYTES:
-            dims += read_varints(data, first, last)
-    return dims
+def _blob(blob: Any) -> _Blob:
+    wide = bool(blob.doubles) and not blob.floats
+    return _Blob(blob_shape(blob), blob.doubles if wide else blob.floats, wide)
 
 
 def read_mean(path: str) -> np.ndarray:
@@ -293,7 +285,7 @@ def read_mean(path: str) -> np.ndarray:
     with open_input(path) as stream:
         data = stream.read()
     try:
-        blob = _blob(data, 0, len(data))
+        blob = _blob(read(data, 0, len(data), BLOB))
         blob = blob._replace(shape=tuple(dim for dim in blob.shape if dim))
         mean = blob.array(data)
     except FormatError as error:

@@ -12,10 +12,9 @@ from typing import BinaryIO, Collection, Dict, List, NamedTuple, Tuple
 
 from ..errors import FormatError
 from ..protowire import BYTES
-from .caffemodel import HDF5_MAGIC, blob_shape, hdf5_weights, write_weights
+from .caffemodel import HDF5_MAGIC, LAYERS, blob_shape, hdf5_weights, of_oldest_form, write_weights
 from .protobuf_file import Record, WireFile
 
-_LAYER, _V1_LAYER, _V0_LAYER = 100, 2, 1
 _HINT = "give the binary weights of the net (.caffemodel)"
 Shape = Tuple[int, ...]
 
@@ -64,7 +63,7 @@ class CaffeModel:
                 write_weights(self._file, ((name, "", blobs) for name, blobs in hdf5_weights(path)))
         with WireFile(self._file, "WEIGHTS", _HINT) as file:
             for record in file.records():
-                if record.wire == BYTES and record.number in (_LAYER, _V1_LAYER):
+                if record.wire == BYTES and record.number in LAYERS:
                     self.layers.append(_layer(file, record))
                 else:
                     self.others.append((record.start, record.last))
@@ -98,16 +97,5 @@ class CaffeModel:
 
 
 def _layer(file: WireFile, record: Record) -> LayerRecord:
-    first, last, name_field, blob_field = record.first, record.last, 1, 7
-    if record.number == _V1_LAYER:
-        name_field, blob_field = 4, 6
-        for number, wire, start, end in file.inner(record):
-            if (number, wire) == (_V0_LAYER, BYTES):
-                first, last, name_field, blob_field = start, end, 1, 50
-    name, shapes = "", []
-    for number, wire, start, end in file.inside(first, last):
-        if (number, wire) == (name_field, BYTES):
-            name = file.text(start, end)
-        elif (number, wire) == (blob_field, BYTES):
-            shapes.append(blob_shape(file.window, start, end))
-    return LayerRecord(name, shapes, record.start, record.last)
+    layer = of_oldest_form(file.read(LAYERS[record.number], record.first, record.last))
+    return LayerRecord(layer.name, [*map(blob_shape, layer.blobs)], record.start, record.last)

@@ -8,12 +8,13 @@ function.proto, op_def.proto.
 from __future__ import annotations
 
 import os
-from typing import Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ..errors import FormatError, InputError, MissingPath
-from ..protowire import BYTES, VARINT
-from .protobuf_file import Record, Span, WireFile, numbers_of, signed
-from .tf_op_outputs import OpOutputs, outputs_of_signature
+from ..protowire import BYTES, VARINT, Fields, each, floating, integer, message, text, unsigned
+from ..protowire import span as span_of
+from .protobuf_file import Record, Span, WireFile
+from .tf_op_outputs import DTYPES, OP_DEF, OpOutputs, outputs_of_signature
 
 _NODE, _LIBRARY, _VERSIONS = 1, 2, 4
 _HINT = "give a frozen graph (.pb): freeze_graph makes one"
@@ -23,6 +24,34 @@ _SAVED = (
 )
 _TEXT = "write it once in binary form: tf.io.write_graph(graph_def, folder, name, as_text=False)"
 _LOC = "loc:@"
+_NODE_DEF = Fields(
+    name=text(1),
+    op=text(2),
+    inputs=each(text(3)),
+    attrs=each(message(5, Fields(key=text(1), value=span_of(2)))),
+)
+_LIBRARY_DEF = Fields(functions=each(message(1, Fields(signature=message(1, OP_DEF)))))
+SHAPE = Fields(dims=each(message(2, Fields(size=integer(1)))), unknown_rank=unsigned(3))
+"""TensorShapeProto."""
+TENSOR = Fields(dtype=unsigned(1), shape=message(2, SHAPE), content=span_of(4))
+"""TensorProto without the lists of values."""
+_FUNCTION = Fields(name=text(1))
+_VALUES = {
+    "strings": each(text(2)),
+    "integers": each(integer(3)),
+    "floats": each(floating(4)),
+    "booleans": each(unsigned(5)),
+    "types": each(unsigned(6)),
+    "shapes": each(message(7, SHAPE)),
+    "tensors": each(span_of(8)),
+}
+ATTR_VALUE = Fields(
+    list=message(1, Fields(functions=each(message(9, _FUNCTION)), **_VALUES)),
+    function=message(10, _FUNCTION),
+    placeholder=text(9, None),
+    **_VALUES,
+)
+"""AttrValue; what may stand in its list stands in lists."""
 
 
 class GraphNode:
@@ -87,7 +116,13 @@ class GraphFile:
                 self._refuse_record(record)
                 self.others.append((record.start, record.last))
                 if record.number == _LIBRARY and record.wire == BYTES:
-                    self._read_library(file, record)
+                    library = file.read(_LIBRARY_DEF, record.first, record.last)
+                    signatures = (
+                        function.signature
+                        for function in library.functions
+                        if function.signature is not None
+                    )
+                    self.functions.update(map(outputs_of_signature, signatures))
         if not self.nodes:
             raise FormatError("no node in it: not a frozen graph", path, hint=_HINT)
 
@@ -116,69 +151,35 @@ class GraphFile:
                 hint=_HINT,
             )
 
-    def _read_library(self, file: WireFile, library: Record) -> None:
-        for number, wire, first, last in file.inner(library):
-            if number == 1 and wire == BYTES:
-                for inner, kind, begin, end in file.inside(first, last):
-                    if inner == 1 and kind == BYTES:
-                        name, outputs = outputs_of_signature(file, begin, end)
-                        self.functions[name] = outputs
+    def attr(self, file: WireFile, node: GraphNode, name: str) -> Any:
+        """Return an attribute of a node, read by :data:`ATTR_VALUE`."""
+        return file.read(ATTR_VALUE, *node.attrs.get(name, (0, 0)))
 
     def attr_type(self, file: WireFile, node: GraphNode, name: str) -> Optional[int]:
         """Return a type attribute's number (DataType), or None."""
-        return next(
-            (
-                first
-                for number, wire, first, _ in self._attr(file, node, name)
-                if (number, wire) == (6, VARINT)
-            ),
-            None,
-        )
+        return next(iter(self.attr(file, node, name).types), None)
 
     def attr_int(self, file: WireFile, node: GraphNode, name: str) -> Optional[int]:
         """Return an integer attribute, or None."""
-        return next(
-            (
-                first
-                for number, wire, first, _ in self._attr(file, node, name)
-                if (number, wire) == (3, VARINT)
-            ),
-            None,
-        )
+        return next(iter(self.attr(file, node, name).integers), None)
 
     def attr_types(self, file: WireFile, node: GraphNode, name: str) -> Optional[List[int]]:
         """Return a list of types, or None."""
-        for number, wire, first, last in self._attr(file, node, name):
-            if (number, wire) == (1, BYTES):
-                return numbers_of(file, (first, last), 6)
-        return None
+        listed = self.attr(file, node, name).list
+        return None if listed is None else list(listed.types)
 
     def attr_shape(self, file: WireFile, node: GraphNode, name: str) -> Optional[Tuple[int, ...]]:
         """Return a shape attribute with -1 for unknown dims; None where there is none, or of
         unknown rank.
         """
-        for number, wire, first, last in self._attr(file, node, name):
-            if (number, wire) == (7, BYTES):
-                return shape_at(file, first, last)
-        return None
+        return next(map(shape_of, self.attr(file, node, name).shapes), None)
 
     def colocations(self, file: WireFile, node: GraphNode) -> List[str]:
         """Return the names of the nodes that this one is colocated with (``_class`` entries
         ``loc:@name``)."""
-        names = []
-        for number, wire, first, last in self._attr(file, node, "_class"):
-            if (number, wire) == (1, BYTES):
-                entries = [
-                    file.text(begin, end)
-                    for inner, kind, begin, end in file.inside(first, last)
-                    if (inner, kind) == (2, BYTES)
-                ]
-                names += [entry[len(_LOC) :] for entry in entries if entry.startswith(_LOC)]
-        return names
-
-    def _attr(self, file: WireFile, node: GraphNode, name: str) -> List[Tuple[int, int, int, int]]:
-        span = node.attrs.get(name)
-        return [] if span is None else list(file.inside(*span))
+        listed = self.attr(file, node, "_class").list
+        entries = [] if listed is None else listed.strings
+        return [entry[len(_LOC) :] for entry in entries if entry.startswith(_LOC)]
 
     def open(self) -> WireFile:
         """Open the file again; for :meth:`attr_type` and the others, and for copying."""
@@ -186,43 +187,30 @@ class GraphFile:
 
 
 def _node(file: WireFile, record: Record) -> GraphNode:
-    node = GraphNode(record)
-    for number, wire, first, last in file.inner(record):
-        if wire != BYTES:
-            continue
-        if number == 1:
-            node.name = file.text(first, last)
-        elif number == 2:
-            node.op = file.text(first, last)
-        elif number == 3:
-            node.inputs.append(file.text(first, last))
-        elif number == 5:
-            key, span = "", (first, first)
-            for inner, kind, begin, end in file.inside(first, last):
-                if kind == BYTES and inner == 1:
-                    key = file.text(begin, end)
-                elif kind == BYTES and inner == 2:
-                    span = (begin, end)
-            node.attrs[key] = span
+    node, read = GraphNode(record), file.read(_NODE_DEF, record.first, record.last)
+    node.name, node.op, node.inputs = read.name, read.op, read.inputs
+    node.attrs = {entry.key: entry.value or (0, 0) for entry in read.attrs}
     return node
 
 
-def shape_at(file: WireFile, first: int, last: int) -> Optional[Tuple[int, ...]]:
-    """Return the TensorShapeProto between two bytes, -1 for an unknown dim; None of unknown
-    rank.
+def shape_of(shape: Any) -> Optional[Tuple[int, ...]]:
+    """Return a TensorShapeProto read by :data:`SHAPE`, -1 for an unknown dim; None where there is
+    none, or of unknown rank.
     """
-    dims: List[int] = []
-    for number, wire, begin, end in file.inside(first, last):
-        if number == 3 and wire == VARINT and begin:
-            return None
-        if number == 2 and wire == BYTES:
-            size = next(
-                (
-                    value
-                    for inner, kind, value, _ in file.inside(begin, end)
-                    if (inner, kind) == (1, VARINT)
-                ),
-                0,
-            )
-            dims.append(signed(size))
-    return tuple(dims)
+    return None if shape is None or shape.unknown_rank else tuple(dim.size for dim in shape.dims)
+
+
+def attr_values(values: Any, of_tensor: Callable[[Span], Any]) -> List[Any]:
+    """Return the values of an AttrValue or of its list, read by :data:`ATTR_VALUE`: str, int,
+    float, bool, names of types, shapes as tuples (None: unknown), tensors as ``of_tensor`` returns
+    them; functions are left out.
+    """
+    return [
+        *values.strings,
+        *values.integers,
+        *values.floats,
+        *map(bool, values.booleans),
+        *(DTYPES.get(number % 100, "type %d" % number) for number in values.types),
+        *map(shape_of, values.shapes),
+        *map(of_tensor, values.tensors),
+    ]

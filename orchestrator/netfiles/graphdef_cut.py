@@ -8,14 +8,15 @@ from typing import BinaryIO, Collection, List, Mapping, Sequence, Tuple
 
 from ..errors import InputError
 from ..naming import printable
-from ..protowire import BYTES, field, varint
+from ..protowire import BYTES, Fields, field, text, varint
 from .graphdef import GraphFile, GraphNode
 from .protobuf_file import Piece, Span, WireFile, size_of
 from .tf_op_outputs import DTYPES
 
 Shape = Tuple[int, ...]
 _NUMBERS = {name: number for number, name in DTYPES.items()}
-_LOC = b"loc:@"
+_LOC = "loc:@"
+_ENTRY = Fields(key=text(1))
 
 
 def placeholder(name: str, dtype: str, shape: Shape) -> bytes:
@@ -76,11 +77,12 @@ def write_graph(
                 continue
             file.copy(spans, stream)
             spans = []
-            _write_edited(file, node, renamed, controls, colocations, stream)
+            _write_edited(graph, file, node, renamed, controls, colocations, stream)
         file.copy(spans + graph.others, stream)
 
 
 def _write_edited(
+    graph: GraphFile,
     file: WireFile,
     node: GraphNode,
     renamed: Mapping[str, str],
@@ -92,45 +94,21 @@ def _write_edited(
     byte.
     """
     pieces: List[Piece] = []
-    start = node.record.first
-    for number, wire, first, last in file.inner(node.record):
+    for number, wire, start, first, last in file.inside(node.record.first, node.record.last):
         if number == 3 and wire == BYTES:
-            text = file.text(first, last)
-            if not (text.startswith("^") and (node.name, text[1:]) in controls):
-                pieces.append(field(3, renamed.get(text, text).encode("utf-8", "surrogateescape")))
-        elif number == 5 and wire == BYTES and _is_class(file, first, last):
-            value = _class_without(file, node, colocations)
+            name = file.text(first, last)
+            if not (name.startswith("^") and (node.name, name[1:]) in controls):
+                pieces.append(field(3, renamed.get(name, name).encode("utf-8", "surrogateescape")))
+        elif (number, wire) == (5, BYTES) and file.read(_ENTRY, first, last).key == "_class":
+            dropped = {_LOC + other for name, other in colocations if name == node.name}
+            listed = graph.attr(file, node, "_class").list
+            value = b"".join(
+                field(2, entry.encode("utf-8", "surrogateescape"))
+                for entry in ([] if listed is None else listed.strings)
+                if entry not in dropped
+            )
             if value:
                 pieces.append(field(5, field(1, b"_class") + field(2, field(1, value))))
         else:
             pieces.append((start, last))
-        start = last
     file.write([varint(1 << 3 | BYTES) + varint(size_of(pieces)), *pieces], stream)
-
-
-def _is_class(file: WireFile, first: int, last: int) -> bool:
-    return any(
-        number == 1 and wire == BYTES and file.text(begin, end) == "_class"
-        for number, wire, begin, end in file.inside(first, last)
-    )
-
-
-def _class_without(
-    file: WireFile, node: GraphNode, colocations: Collection[Tuple[str, str]]
-) -> bytes:
-    """Return the list of strings of ``_class`` without those that name a node outside."""
-    entries = []
-    for number, wire, first, last in file.inside(*node.attrs["_class"]):
-        if number == 1 and wire == BYTES:
-            inner = file.inside(first, last)
-            entries += [
-                file.window.piece(begin, end)
-                for inside, kind, begin, end in inner
-                if (inside, kind) == (2, BYTES)
-            ]
-    dropped = {
-        _LOC + other.encode("utf-8", "surrogateescape")
-        for name, other in colocations
-        if name == node.name
-    }
-    return b"".join(field(2, entry) for entry in entries if entry not in dropped)

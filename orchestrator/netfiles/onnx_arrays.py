@@ -5,102 +5,101 @@ Source of the field numbers and of how values are packed: onnx.proto (TensorProt
 
 from __future__ import annotations
 
-import struct
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict
 
 import numpy as np
 
 from ..errors import FormatError
 from ..filesystem.safe_reading import open_input
-from ..protowire import BYTES, FIXED32, FIXED64, VARINT
+from ..protowire import FIXED32, FIXED64, Fields, each, fixed, integer, unsigned
+from .narrow_types import BFLOAT16, decode, held_as, is_narrow, values_of_codes
 from .onnx_external_data import external_range
-from .onnx_model import OnnxModel, OnnxNode
-from .onnx_types import TYPES
+from .onnx_model import ATTRIBUTE, OnnxModel, OnnxNode
+from .onnx_types import BY_NAME, type_name
 from .onnx_value_headers import OnnxTensor, read_tensor
-from .protobuf_file import Span, WireFile, numbers_of, signed
+from .protobuf_file import Span, WireFile
 
 Array = Any
 
-_FLOATS, _INT32S, _INT64S, _DOUBLES, _UINT64S = 4, 5, 7, 10, 11
-_BFLOAT16 = "bfloat16"
+_FLOATS = Fields(values=fixed(4, FIXED32))
+_DOUBLES = Fields(values=fixed(10, FIXED64))
+_INT32S = Fields(values=each(integer(5)))
+_LISTS = {
+    "float32": _FLOATS,
+    "complex64": _FLOATS,
+    "float64": _DOUBLES,
+    "complex128": _DOUBLES,
+    "int64": Fields(values=each(integer(7))),
+    "uint32": Fields(values=each(unsigned(11))),
+    "uint64": Fields(values=each(unsigned(11))),
+}
+# TensorProto.int32_data: types of less than six bits lie there a byte at a time.
+_CODES_IN_BYTES = ("int4", "uint4", "int2", "uint2", "float4e2m1")
 
 
-def tensor_array(model: OnnxModel, file: WireFile, tensor: OnnxTensor) -> Array:
-    """Return the values of a tensor, in its shape; bfloat16 as float32.
+def tensor_array(path: str, file: WireFile, tensor: OnnxTensor) -> Array:
+    """Return the values of a tensor of the model at ``path``, in its shape; of a type that numpy
+    lacks as :func:`.narrow_types.held_as` says.
 
     Raises
     ------
     FormatError, InputError, MissingPath
-        Its type has no numpy type, its data are truncated, or at a forbidden location.
+        It holds no numbers, its data are truncated, or at a forbidden location.
     """
-    kind = TYPES.get(tensor.dtype)
-    if kind is None or (kind.numpy is None and kind.name != _BFLOAT16):
-        name = tensor.name or "in an attribute"
-        raise FormatError(
-            "tensor %s is of type %d, which numpy has not" % (name, tensor.dtype), model.path
-        )
-    if kind.name == _BFLOAT16:
-        bits = _stored(model, file, tensor, np.dtype("<u2"), kind.name)
-        return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32).reshape(tensor.dims)
-    return _stored(model, file, tensor, np.dtype(kind.numpy or "u1"), kind.name).reshape(
-        tensor.dims
-    )
-
-
-def _stored(model: OnnxModel, file: WireFile, tensor: OnnxTensor, dtype: Any, name: str) -> Array:
-    """Return the values as they are stored, [n]."""
-    if tensor.external is not None:
-        place = external_range(model.path, tensor)
-        with open_input(place.path) as stream:
-            stream.seek(place.offset)
-            return _of_bytes(stream.read(place.length), tensor, dtype, model.path)
-    if tensor.raw is not None:
-        return _of_bytes(file.window.piece(*tensor.raw), tensor, dtype, model.path)
-    if name in ("float32", "complex64"):
-        values = _fixed(file, tensor.span, _FLOATS, np.dtype("<f4")).view(dtype)
-    elif name in ("float64", "complex128"):
-        values = _fixed(file, tensor.span, _DOUBLES, np.dtype("<f8")).view(dtype)
-    elif name == "int64":
-        values = np.array(numbers_of(file, tensor.span, _INT64S), np.int64)
-    elif name in ("uint32", "uint64"):
-        values = np.array(
-            [value & 0xFFFFFFFFFFFFFFFF for value in numbers_of(file, tensor.span, _UINT64S)],
-            np.uint64,
-        )
+    name = type_name(tensor.dtype)
+    title = "tensor " + (tensor.name or "in an attribute")
+    if held_as(name) is None:
+        raise FormatError("%s is of type %d, which numpy has not" % (title, tensor.dtype), path)
+    if tensor.external is not None or tensor.raw is not None:
+        if tensor.external is not None:
+            place = external_range(path, tensor)
+            with open_input(place.path) as stream:
+                stream.seek(place.offset)
+                data = stream.read(place.length)
+        else:
+            data = file.window.piece(*(tensor.raw or (0, 0)))
+        if len(data) != tensor.nbytes:
+            raise FormatError(
+                "%s has %d bytes of data, %s of shape %s needs %d"
+                % (title, len(data), name, list(tensor.dims), tensor.nbytes),
+                path,
+            )
+        values = _of_bytes(data, name, tensor.elements)
     else:
-        numbers = np.array(numbers_of(file, tensor.span, _INT32S), np.int64)
-        # 16-bit floats are stored as the numbers that their bits are.
-        values = (
-            numbers.astype(np.uint16).view(dtype) if name in ("float16", _BFLOAT16) else numbers
-        )
+        values = _of_list(file, tensor, name)
     if values.size != tensor.elements:
-        raise _wrong_size(tensor, values.size, model.path)
-    return values.astype(dtype)
+        raise FormatError(
+            "%s has %d values, its shape %s needs %d"
+            % (title, values.size, list(tensor.dims), tensor.elements),
+            path,
+        )
+    return values.reshape(tensor.dims)
 
 
-def _of_bytes(data: bytes, tensor: OnnxTensor, dtype: Any, path: str) -> Array:
-    if len(data) != tensor.elements * dtype.itemsize:
-        raise _wrong_size(tensor, len(data) // dtype.itemsize, path)
-    return np.frombuffer(data, dtype)
+def _of_bytes(data: bytes, name: str, elements: int) -> Array:
+    if is_narrow(name):
+        return decode(np.frombuffer(data, np.uint8), name, elements)
+    return np.frombuffer(data, BY_NAME[name].numpy)
 
 
-def _wrong_size(tensor: OnnxTensor, count: int, path: str) -> FormatError:
-    message = "tensor %s has %d values, its shape %s needs %d"
-    return FormatError(
-        message % (tensor.name or "in an attribute", count, list(tensor.dims), tensor.elements),
-        path,
-    )
-
-
-def _fixed(file: WireFile, span: Span, field: int, dtype: Any) -> Array:
-    """Return the numbers of a repeated field of fixed size, packed or not."""
-    spans = [
-        (first, last)
-        for number, wire, first, last in file.inside(*span)
-        if number == field and wire in (BYTES, FIXED32, FIXED64)
-    ]
-    pieces = [file.window.piece(first, last) for first, last in spans]
-    return np.frombuffer(b"".join(pieces), dtype)
+def _of_list(file: WireFile, tensor: OnnxTensor, name: str) -> Array:
+    """Return the values that lie in one of the lists of a TensorProto."""
+    values = file.read(_LISTS.get(name, _INT32S), *tensor.span).values
+    if name in ("float32", "complex64", "float64", "complex128"):
+        data = b"".join(file.window.piece(*place) for place in values)
+        dtype = np.dtype(BY_NAME[name].numpy)
+        return np.frombuffer(data, dtype, len(data) // dtype.itemsize)
+    # Of narrow types and of float16 the numbers are the stored bits.
+    if name in _CODES_IN_BYTES:
+        return decode(np.array([value & 0xFF for value in values], np.uint8), name, tensor.elements)
+    if name in (BFLOAT16, "float16"):
+        bits = np.array([value & 0xFFFF for value in values], "<u2")
+        return _of_bytes(bits.tobytes(), name, bits.size)
+    if is_narrow(name):
+        codes = (1 << BY_NAME[name].bits) - 1
+        return values_of_codes(np.array([value & codes for value in values], np.intp), name)
+    stored = np.array(values, np.uint64 if name.startswith("uint") and name in _LISTS else np.int64)
+    return stored.astype(BY_NAME[name].numpy)
 
 
 def attributes_of(model: OnnxModel, file: WireFile, node: OnnxNode) -> Dict[str, Any]:
@@ -113,46 +112,22 @@ def attributes_of(model: OnnxModel, file: WireFile, node: OnnxNode) -> Dict[str,
         As of :func:`tensor_array`.
     """
     attributes = {
-        name: _value(model, file, span)
+        name: _value(model.path, file, span)
         for name, span in node.attrs.items()
         if name not in node.graphs
     }
     return {name: value for name, value in attributes.items() if value is not None}
 
 
-_FLOAT, _INT, _STRING, _TENSOR, _MANY_FLOATS, _MANY_INTS, _MANY_STRINGS = 1, 2, 3, 4, 6, 7, 8
-_TYPE_FIELD = 20
-
-
-def _value(model: OnnxModel, file: WireFile, span: Span) -> Any:
-    kind: Optional[int] = None
-    single: Any = None
-    floats: List[float] = []
-    strings: List[str] = []
-    for number, wire, first, last in file.inside(*span):
-        if number == _TYPE_FIELD and wire == VARINT:
-            kind = first
-        elif number == 2 and wire == FIXED32:
-            single = struct.unpack("<f", file.window.piece(first, last))[0]
-        elif number == 3 and wire == VARINT:
-            single = signed(first)
-        elif number == 4 and wire == BYTES:
-            single = file.text(first, last)
-        elif number == 5 and wire == BYTES:
-            single = tensor_array(model, file, read_tensor(file, (first, last)))
-        elif number == 7 and wire in (BYTES, FIXED32):
-            piece = file.window.piece(first, last)
-            floats += struct.unpack("<%df" % (len(piece) // 4), piece)
-        elif number == 9 and wire == BYTES:
-            strings.append(file.text(first, last))
-    if kind == _MANY_FLOATS or (kind is None and floats):
-        return floats
-    if kind == _MANY_STRINGS or (kind is None and strings):
-        return strings
-    ints = numbers_of(file, span, 8)
-    if kind == _MANY_INTS or (kind is None and ints):
-        return ints
-    if single is None and kind in (_FLOAT, _INT, _STRING):
-        # proto3 leaves out what is zero.
-        return {_FLOAT: 0.0, _INT: 0, _STRING: ""}[kind]
-    return single
+def _value(path: str, file: WireFile, span: Span) -> Any:
+    attr = file.read(ATTRIBUTE, *span)
+    for kind, listed in ((6, attr.floats), (7, attr.integers), (8, attr.strings)):
+        if attr.kind == kind or (attr.kind is None and listed):
+            return listed
+    if attr.tensor is not None:
+        return tensor_array(path, file, read_tensor(file, attr.tensor))
+    for value in (attr.string, attr.integer, attr.floating):
+        if value is not None:
+            return value
+    # proto3 leaves out what is zero.
+    return {1: 0.0, 2: 0, 3: ""}.get(attr.kind)

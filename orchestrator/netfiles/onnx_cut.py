@@ -70,7 +70,7 @@ class Rewriting:
         """Return a new TensorProto, or None."""
         return None
 
-    def attribute(self, file: WireFile, name: str, span: Span) -> Optional[List[Piece]]:
+    def attribute(self, file: WireFile, span: Span) -> Optional[List[Piece]]:
         """Return a new AttributeProto for one with neither graph nor tensor, or None."""
         return None
 
@@ -118,7 +118,7 @@ class ExternalData(Rewriting):
         entries_bytes = b"".join(
             field(13, field(1, key.encode()) + field(2, value.encode())) for key, value in entries
         )
-        return [*_fields_but(file, tensor.span, 13), entries_bytes]
+        return [*file.without(tensor.span, (13,)), entries_bytes]
 
     def write(self, stream: BinaryIO) -> None:
         """Write the new file; raises TruncatedFile where one of the model's has become shorter."""
@@ -256,15 +256,7 @@ class OnnxCut:
         inner = _edited(
             file, span, {5: self._tensor, 6: self._body, 10: self._tensor, 11: self._body}
         )
-        name = next(
-            (
-                file.text(first, last)
-                for number, wire, first, last in file.inside(*span)
-                if (number, wire) == (1, BYTES)
-            ),
-            "",
-        )
-        return self._rewriting.attribute(file, name, span) if inner is None else inner
+        return self._rewriting.attribute(file, span) if inner is None else inner
 
     def _tensor(self, file: WireFile, span: Span) -> Optional[List[Piece]]:
         return self._rewriting.tensor(file, read_tensor(file, span))
@@ -284,24 +276,14 @@ def _edited(
 ) -> Optional[List[Piece]]:
     """Return the message at ``span`` with some of its fields edited; None where all stay."""
     pieces: List[Piece] = []
-    at, changed = span[0], False
-    for number, wire, first, last in file.inside(*span):
+    changed = False
+    for number, wire, start, first, last in file.inside(*span):
         edited = (
             editors[number](file, (first, last)) if number in editors and wire == BYTES else None
         )
-        pieces += [(at, last)] if edited is None else _field(number, edited)
+        pieces += [(start, last)] if edited is None else _field(number, edited)
         changed = changed or edited is not None
-        at = last
     return pieces if changed else None
-
-
-def _fields_but(file: WireFile, span: Span, left_out: int) -> Iterator[Span]:
-    """Yield where the fields of a message lie, tags included, without those of one number."""
-    at = span[0]
-    for number, _, _, last in file.inside(*span):
-        if number != left_out:
-            yield at, last
-        at = last
 
 
 def _field(number: int, pieces: Sequence[Piece]) -> List[Piece]:

@@ -11,13 +11,41 @@ import os
 from typing import Dict, Iterator, List, Optional, Tuple
 
 from ..errors import FormatError, InputError, MissingPath
-from ..protowire import BYTES, VARINT
+from ..protowire import BYTES, VARINT, Fields, each, floating, integer, text, unsigned
+from ..protowire import span as span_of
 from .onnx_value_headers import OnnxTensor, OnnxValue, read_tensor, read_value
-from .protobuf_file import Record, Span, WireFile, numbers_of, signed
+from .protobuf_file import Record, Span, WireFile
 
 HINT = "give an .onnx file: torch.onnx.export makes one"
 _GRAPH, _OPSETS, _FUNCTIONS = 7, 8, 25
 _MODEL_FIELDS = (1, 2, 3, 4, 5, 6, _GRAPH, _OPSETS, 14, 20, _FUNCTIONS, 26)
+_OPSET = Fields(domain=text(1), version=unsigned(2))
+_FUNCTION = Fields(name=text(1), domain=text(10))
+_NODE = Fields(
+    inputs=each(text(1)),
+    outputs=each(text(2)),
+    name=text(3),
+    op_type=text(4),
+    attrs=each(span_of(5)),
+    domain=text(7),
+)
+_ATTRIBUTE_HEADER = Fields(name=text(1), tensor=span_of(5), graph=span_of(6))
+ATTRIBUTE = Fields(
+    name=text(1),
+    floating=floating(2),
+    integer=integer(3, None),
+    string=text(4, None),
+    tensor=span_of(5),
+    graph=span_of(6),
+    floats=each(floating(7)),
+    integers=each(integer(8)),
+    strings=each(text(9)),
+    tensors=each(span_of(10)),
+    graphs=each(span_of(11)),
+    kind=unsigned(20, None),
+)
+"""AttributeProto with its values."""
+_SPARSE = Fields(values=span_of(1))
 _MAX_DEPTH = 32
 _OTHERS = (
     (0, b"PK\x03\x04", "a zip file, such as the .pt of PyTorch"),
@@ -205,24 +233,15 @@ class OnnxModel:
         elif record.number in (2, 3):
             self.producer = " ".join((self.producer, file.text(record.first, record.last))).strip()
         elif record.number == _OPSETS:
-            domain, version = "", 0
-            for number, wire, first, last in file.inner(record):
-                if number == 1 and wire == BYTES:
-                    domain = file.text(first, last)
-                elif number == 2 and wire == VARINT:
-                    version = first
-            self.opsets["" if domain == "ai.onnx" else domain] = version
+            opset = file.read(_OPSET, record.first, record.last)
+            self.opsets["" if opset.domain == "ai.onnx" else opset.domain] = opset.version
         elif record.number == _FUNCTIONS:
-            name = domain = ""
-            nodes: List[OnnxNode] = []
-            for inner in _records(file, record.first, record.last):
-                if inner.wire == BYTES and inner.number == 1:
-                    name = file.text(inner.first, inner.last)
-                elif inner.wire == BYTES and inner.number == 10:
-                    domain = file.text(inner.first, inner.last)
-                elif inner.wire == BYTES and inner.number == 7:
-                    nodes.append(_node(file, inner, 0))
-            self.functions[domain, name] = nodes
+            function = file.read(_FUNCTION, record.first, record.last)
+            self.functions[function.domain, function.name] = [
+                _node(file, inner, 0)
+                for inner in file.inside(record.first, record.last)
+                if (inner.number, inner.wire) == (7, BYTES)
+            ]
 
     def open(self) -> WireFile:
         """Open the file again; for :meth:`attr_int`, and for copying."""
@@ -231,32 +250,13 @@ class OnnxModel:
     def attr_int(self, file: WireFile, node: OnnxNode, name: str) -> Optional[int]:
         """Return an integer attribute, or None."""
         span = node.attrs.get(name)
-        fields = [] if span is None else list(file.inside(*span))
-        return next(
-            (signed(first) for number, wire, first, _ in fields if (number, wire) == (3, VARINT)),
-            None,
-        )
-
-    def tensor_bytes(self, file: WireFile, tensor: OnnxTensor) -> bytes:
-        """Return the raw data of a small tensor that lies in the file; of one that is a list of
-        numbers its int32_data, a byte each.
-        """
-        if tensor.raw is not None:
-            return file.window.piece(*tensor.raw)
-        return bytes(value & 0xFF for value in numbers_of(file, tensor.span, 5))
-
-
-def _records(file: WireFile, start: int, end: int) -> Iterator[Record]:
-    """Yield the fields of the message from ``start`` to ``end``."""
-    for number, wire, first, last in file.inside(start, end):
-        yield Record(number, wire, start, first, last)
-        start = last
+        return None if span is None else file.read(ATTRIBUTE, *span).integer
 
 
 def _read_graph(file: WireFile, start: int, end: int, graph: OnnxGraph, depth: int) -> None:
     if depth > _MAX_DEPTH:
         raise FormatError("graphs within graphs, deeper than %d" % _MAX_DEPTH, file.path, hint=HINT)
-    for record in _records(file, start, end):
+    for record in file.inside(start, end):
         number, span = record.number, (record.first, record.last)
         if record.wire != BYTES:
             graph.others.append((record.start, record.last))
@@ -273,53 +273,25 @@ def _read_graph(file: WireFile, start: int, end: int, graph: OnnxGraph, depth: i
             value = read_value(file, span)
             graph.value_info[value.name] = value
         elif number == 15:
-            values = next(
-                (inner[2:] for inner in file.inside(*span) if inner[0] == 1 and inner[1] == BYTES),
-                None,
-            )
-            graph.sparse_initializers["" if values is None else read_tensor(file, values).name] = (
-                span
-            )
+            values = file.read(_SPARSE, *span).values
+            name = "" if values is None else read_tensor(file, values).name
+            graph.sparse_initializers[name] = span
         else:
             graph.others.append((record.start, record.last))
 
 
 def _node(file: WireFile, record: Record, depth: int) -> OnnxNode:
     node = OnnxNode(record)
-    for number, wire, first, last in file.inner(record):
-        if wire != BYTES:
-            continue
-        if number == 1:
-            node.inputs.append(file.text(first, last))
-        elif number == 2:
-            node.outputs.append(file.text(first, last))
-        elif number == 3:
-            node.name = file.text(first, last)
-        elif number == 4:
-            node.op_type = file.text(first, last)
-        elif number == 5:
-            _read_attr(file, node, (first, last), depth)
-        elif number == 7:
-            node.domain = file.text(first, last)
+    read = file.read(_NODE, record.first, record.last)
+    node.name, node.op_type, node.domain = read.name, read.op_type, read.domain
+    node.inputs, node.outputs = read.inputs, read.outputs
+    for span in read.attrs:
+        attr = file.read(_ATTRIBUTE_HEADER, *span)
+        node.attrs[attr.name] = span
+        if attr.tensor is not None:
+            node.tensors[attr.name] = read_tensor(file, attr.tensor)
+        if attr.graph is not None:
+            node.graphs[attr.name] = OnnxGraph()
+            first, last = attr.graph
+            _read_graph(file, first, last, node.graphs[attr.name], depth + 1)
     return node
-
-
-def _read_attr(file: WireFile, node: OnnxNode, span: Span, depth: int) -> None:
-    name = ""
-    graph: Optional[OnnxGraph] = None
-    tensor: Optional[OnnxTensor] = None
-    for number, wire, first, last in file.inside(*span):
-        if wire != BYTES:
-            continue
-        if number == 1:
-            name = file.text(first, last)
-        elif number == 5:
-            tensor = read_tensor(file, (first, last))
-        elif number == 6:
-            graph = graph or OnnxGraph()
-            _read_graph(file, first, last, graph, depth + 1)
-    node.attrs[name] = span
-    if graph is not None:
-        node.graphs[name] = graph
-    if tensor is not None:
-        node.tensors[name] = tensor

@@ -8,8 +8,8 @@ import itertools
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from ..element_types import element_count
-from .onnx_model import OnnxModel, OnnxNode
-from .protobuf_file import WireFile, numbers_of
+from .onnx_model import ATTRIBUTE, OnnxModel, OnnxNode
+from .protobuf_file import WireFile
 
 _LIKE_FIRST = frozenset(
     "Abs Acos Acosh Asin Asinh Atan Atanh AveragePool BatchNormalization Bernoulli BitShift "
@@ -149,7 +149,8 @@ class Ranks:
         if kind == "GatherElements":
             return second
         if kind in ("Squeeze", "Unsqueeze") and first is not None:
-            given_axes = numbers_of(file, node.attrs["axes"], 8) if "axes" in node.attrs else None
+            span = node.attrs.get("axes")
+            given_axes = None if span is None else file.read(ATTRIBUTE, *span).integers
             count = len(given_axes) if given_axes is not None else self._length_of(node, 1)
             return None if count is None else first + (count if kind == "Unsqueeze" else -count)
         return None

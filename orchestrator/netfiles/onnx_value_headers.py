@@ -7,19 +7,37 @@ TensorShapeProto).
 from __future__ import annotations
 
 import re
-from typing import Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, NamedTuple, Optional, Tuple, Union
 
 from ..errors import FormatError
-from ..protowire import BYTES, VARINT, read_varints
+from ..protowire import Fields, each, integer, message, text, unsigned
+from ..protowire import span as span_of
 from .onnx_types import TYPES
-from .protobuf_file import Span, WireFile, signed
+from .protobuf_file import Span, WireFile
 
 Dim = Union[int, str, None]
 # What exporters call dims that they do not know (paddle2onnx, tf2onnx): two of them need not have
 # one size.
 _ANONYMOUS = re.compile(r"\s*(?:\?*|unk__[0-9]+)\s*\Z")
 _EXTERNAL = 1
-_KINDS = {1: "tensor", 4: "sequence", 5: "map", 8: "sparse tensor", 9: "optional"}
+_TENSOR = Fields(
+    dims=each(integer(1)),
+    dtype=unsigned(2),
+    name=text(8),
+    raw=span_of(9),
+    external=each(message(13, Fields(key=text(1), value=text(2)))),
+    location=unsigned(14),
+)
+_SHAPE = Fields(dims=each(message(1, Fields(size=integer(1, None), name=text(2, None)))))
+_TYPE = Fields(
+    tensor=message(1, Fields(dtype=unsigned(1), shape=message(2, _SHAPE))),
+    sequence=span_of(4),
+    map=span_of(5),
+    sparse_tensor=span_of(8),
+    optional=span_of(9),
+)
+_KINDS = tuple(_TYPE.single)
+_VALUE = Fields(name=text(1), type=message(2, _TYPE))
 
 
 class OnnxTensor(NamedTuple):
@@ -99,73 +117,40 @@ class OnnxValue(NamedTuple):
 
 def read_tensor(file: WireFile, span: Span) -> OnnxTensor:
     """Return the header of the TensorProto at ``span``; raises FormatError where there is none."""
-    dims: List[int] = []
-    name, dtype, raw = "", 0, None
-    external: Dict[str, str] = {}
-    is_external = False
-    for number, wire, first, last in file.inside(*span):
-        if number == 1 and wire == VARINT:
-            dims.append(first)
-        elif number == 1 and wire == BYTES:
-            dims += read_varints(file.window, first, last)
-        elif number == 2 and wire == VARINT:
-            dtype = first
-        elif number == 8 and wire == BYTES:
-            name = file.text(first, last)
-        elif number == 9 and wire == BYTES:
-            raw = (first, last)
-        elif number == 13 and wire == BYTES:
-            entry = {
-                inner: file.text(begin, end)
-                for inner, kind, begin, end in file.inside(first, last)
-                if kind == BYTES
-            }
-            external[entry.get(1, "")] = entry.get(2, "")
-        elif number == 14 and wire == VARINT:
-            is_external = first == _EXTERNAL
-    if any(dim >> 63 for dim in dims):
+    tensor = file.read(_TENSOR, *span)
+    if any(dim < 0 for dim in tensor.dims):
         raise FormatError(
-            "tensor %s has a negative dim" % (name or "at byte %d" % span[0]), file.path
+            "tensor %s has a negative dim" % (tensor.name or "at byte %d" % span[0]), file.path
         )
-    return OnnxTensor(name, dtype, tuple(dims), external if is_external else None, raw, span)
+    external = {entry.key: entry.value for entry in tensor.external}
+    return OnnxTensor(
+        tensor.name,
+        tensor.dtype,
+        tuple(tensor.dims),
+        external if tensor.location == _EXTERNAL else None,
+        tensor.raw,
+        span,
+    )
 
 
 def read_value(file: WireFile, span: Span) -> OnnxValue:
     """Return the ValueInfoProto at ``span``; raises FormatError where there is none."""
-    name, kind, dtype = "", "", 0
-    shape: Optional[Tuple[Dim, ...]] = None
-    for number, wire, first, last in file.inside(*span):
-        if number == 1 and wire == BYTES:
-            name = file.text(first, last)
-        elif number == 2 and wire == BYTES:
-            for inner, form, begin, end in file.inside(first, last):
-                if inner in _KINDS and form == BYTES:
-                    kind = _KINDS[inner]
-                    if kind == "tensor":
-                        dtype, shape = _tensor_type(file, begin, end)
-    return OnnxValue(name, kind, dtype, shape, span)
+    value = file.read(_VALUE, *span)
+    kind = next((kind for kind in _KINDS if getattr(value.type, kind, None) is not None), "")
+    if kind != "tensor":
+        return OnnxValue(value.name, kind.replace("_", " "), 0, None, span)
+    shape = value.type.tensor.shape
+    return OnnxValue(
+        value.name,
+        kind,
+        value.type.tensor.dtype,
+        None if shape is None else tuple(_dim(dim) for dim in shape.dims),
+        span,
+    )
 
 
-def _tensor_type(file: WireFile, start: int, end: int) -> Tuple[int, Optional[Tuple[Dim, ...]]]:
-    dtype, shape = 0, None
-    for number, wire, first, last in file.inside(start, end):
-        if number == 1 and wire == VARINT:
-            dtype = first
-        elif number == 2 and wire == BYTES:
-            shape = tuple(
-                _dim(file, begin, stop)
-                for inner, form, begin, stop in file.inside(first, last)
-                if (inner, form) == (1, BYTES)
-            )
-    return dtype, shape
-
-
-def _dim(file: WireFile, start: int, end: int) -> Dim:
-    for number, wire, first, last in file.inside(start, end):
-        if number == 1 and wire == VARINT:
-            # Exporters write -1 for a dim that they do not know.
-            return None if signed(first) < 0 else first
-        if number == 2 and wire == BYTES:
-            name = file.text(first, last)
-            return None if _ANONYMOUS.match(name) else name
-    return None
+def _dim(dim: Any) -> Dim:
+    # Exporters write -1 for a dim that they do not know.
+    if dim.size is not None:
+        return None if dim.size < 0 else int(dim.size)
+    return None if dim.name is None or _ANONYMOUS.match(dim.name) else str(dim.name)

@@ -4,14 +4,14 @@ and shape.
 
 from __future__ import annotations
 
-import struct
-from typing import Callable, Dict, FrozenSet, Iterator, List, Optional, Tuple
+from typing import Any, Dict, FrozenSet, Iterator, List, Sequence, Tuple
 
-from ..protowire import BYTES, VARINT, read_varints
 from .caffe_net import Layer
+from .graphdef import ATTR_VALUE, TENSOR, attr_values, shape_of
+from .onnx_model import ATTRIBUTE
 from .onnx_types import type_name
 from .onnx_value_headers import read_tensor
-from .protobuf_file import Span, WireFile, numbers_of, signed
+from .protobuf_file import Span, WireFile
 from .protobuf_text import Message
 from .tf_op_outputs import DTYPES
 
@@ -51,125 +51,57 @@ def _fields(
 
 def graphdef_parameters(file: WireFile, attrs: Dict[str, Span]) -> Parameters:
     """Return the attributes of a GraphDef's node (attr_value.proto)."""
-    return [(key, shortened(", ".join(_tf_values(file, span)))) for key, span in attrs.items()]
 
+    def tensor_words(span: Span) -> str:
+        tensor = file.read(TENSOR, *span)
+        dtype = DTYPES.get(tensor.dtype, str(tensor.dtype))
+        return "%s %s" % (dtype, _words(shape_of(tensor.shape) or ()))
 
-def _tf_values(file: WireFile, span: Span) -> List[str]:
-    values: List[str] = []
-    for number, wire, first, last in file.inside(*span):
-        if len(values) >= _MOST_ENTRIES:
-            return [*values, "…"]
-        if number == 1 and wire == BYTES:
-            values += ["[%s]" % ", ".join(_tf_values(file, (first, last)))]
-        elif number in (2, 9) and wire == BYTES:
-            values.append(_text(file, first, last))
-        elif number == 3:
-            values += _integers(file, wire, first, last)
-        elif number == 4:
-            values += _floats(file, first, last)
-        elif number == 5 and wire == VARINT:
-            values.append("true" if first else "false")
-        elif number == 6:
-            values += [
-                DTYPES.get(int(value) % 100, value) for value in _integers(file, wire, first, last)
-            ]
-        elif number == 7 and wire == BYTES:
-            values.append(_tf_shape(file, first, last))
-        elif number == 8 and wire == BYTES:
-            values.append(_tf_tensor(file, first, last))
-        elif number == 10 and wire == BYTES:
-            values.append("function " + (_inner_text(file, (first, last), 1) or ""))
-    return values
-
-
-def _tf_tensor(file: WireFile, first: int, last: int) -> str:
-    dtype, shape = "", "scalar"
-    for number, wire, begin, end in file.inside(first, last):
-        if number == 1 and wire == VARINT:
-            dtype = DTYPES.get(begin, str(begin))
-        elif number == 2 and wire == BYTES:
-            shape = _tf_shape(file, begin, end)
-    return "%s %s" % (dtype, shape)
-
-
-def _tf_shape(file: WireFile, first: int, last: int) -> str:
-    dims = []
-    for number, wire, begin, end in file.inside(first, last):
-        if number == 3 and wire == VARINT and begin:
-            return "?"
-        if number == 2 and wire == BYTES:
-            sizes = [
-                signed(value)
-                for inner, kind, value, _ in file.inside(begin, end)
-                if (inner, kind) == (1, VARINT)
-            ]
-            dims.append(str(sizes[0]) if sizes else "0")
-    return ",".join(dims) or "scalar"
+    parameters = []
+    for key, span in attrs.items():
+        attr = file.read(ATTR_VALUE, *span)
+        words = _listed(attr_values(attr, tensor_words))
+        if attr.list is not None:
+            words.append("[%s]" % ", ".join(_listed(attr_values(attr.list, tensor_words))))
+        words += [] if attr.placeholder is None else [attr.placeholder]
+        words += [] if attr.function is None else ["function " + attr.function.name]
+        parameters.append((key, shortened(", ".join(words))))
+    return parameters
 
 
 def onnx_parameters(file: WireFile, attrs: Dict[str, Span]) -> Parameters:
     """Return the attributes of an ONNX node (AttributeProto)."""
-    return [(key, shortened(_onnx_value(file, span))) for key, span in attrs.items()]
+
+    def tensor_words(span: Span) -> str:
+        tensor = read_tensor(file, span)
+        return "%s %s" % (type_name(tensor.dtype), _words(tensor.dims))
+
+    parameters = []
+    for key, span in attrs.items():
+        attr = file.read(ATTRIBUTE, *span)
+        singles = [attr.floating, attr.integer, attr.string]
+        words = _listed([value for value in singles if value is not None])
+        words += [] if attr.tensor is None else [tensor_words(attr.tensor)]
+        words += [] if attr.graph is None else ["a graph"]
+        entries = [*attr.floats, *attr.integers, *attr.strings, *map(tensor_words, attr.tensors)]
+        entries += ["a graph"] * len(attr.graphs)
+        words += ["[%s]" % ", ".join(_listed(entries))] if entries else []
+        parameters.append((key, shortened(", ".join(words))))
+    return parameters
 
 
-def _onnx_value(file: WireFile, span: Span) -> str:
-    singles: Dict[int, Callable[[int, int], str]] = {
-        4: lambda first, last: _text(file, first, last),
-        5: lambda first, last: _onnx_tensor(file, (first, last)),
-        6: lambda first, last: "a graph",
-    }
-    values: List[str] = []
-    listed = False
-    for number, wire, first, last in file.inside(*span):
-        if number == 3 and wire == VARINT:
-            values.append(str(signed(first)))
-        elif number in (2, 7):
-            values += _floats(file, first, last)
-        elif number in singles and wire == BYTES:
-            values.append(singles[number](first, last))
-        elif number in (9, 10, 11) and wire == BYTES:
-            values.append(singles[number - 5](first, last))
-        listed = listed or 7 <= number <= 11
-    ints = numbers_of(file, span, 8)
-    values += [str(value) for value in ints[:_MOST_ENTRIES]] + ["…"] * (len(ints) > _MOST_ENTRIES)
-    return "[%s]" % ", ".join(values) if listed else ", ".join(values)
+def _listed(values: Sequence[Any]) -> List[str]:
+    return [*map(_words, values[:_MOST_ENTRIES])] + ["…"] * (len(values) > _MOST_ENTRIES)
 
 
-def _onnx_tensor(file: WireFile, span: Span) -> str:
-    tensor = read_tensor(file, span)
-    return "%s %s" % (type_name(tensor.dtype), ",".join(map(str, tensor.dims)) or "scalar")
-
-
-def _integers(file: WireFile, wire: int, first: int, last: int) -> List[str]:
-    """Return the varint that a field is, or those that are packed in it."""
-    if wire == VARINT:
-        return [str(signed(first))]
-    integers = []
-    for value in read_varints(file.window, first, last):
-        integers.append(str(signed(value)))
-        if len(integers) == _MOST_ENTRIES:
-            return [*integers, "…"]
-    return integers
-
-
-def _floats(file: WireFile, first: int, last: int) -> List[str]:
-    count = min((last - first) // 4, _MOST_ENTRIES)
-    values = struct.unpack("<%df" % count, file.window.piece(first, first + 4 * count))
-    return ["%.9g" % value for value in values] + ["…"] * ((last - first) // 4 > count)
-
-
-def _text(file: WireFile, first: int, last: int) -> str:
-    """Return a string's beginning; bytes that are no UTF-8 as escapes."""
-    piece = file.window.piece(first, min(last, first + 4 * MOST_LETTERS))
-    return piece.decode("utf-8", "backslashreplace")
-
-
-def _inner_text(file: WireFile, span: Span, field_number: int) -> Optional[str]:
-    return next(
-        (
-            _text(file, first, last)
-            for number, wire, first, last in file.inside(*span)
-            if (number, wire) == (field_number, BYTES)
-        ),
-        None,
-    )
+def _words(value: Any) -> str:
+    if value is None:
+        return "?"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return "%.9g" % value
+    if isinstance(value, tuple):
+        return ",".join(map(str, value)) or "scalar"
+    # Bytes that are no UTF-8 as escapes.
+    return str(value).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

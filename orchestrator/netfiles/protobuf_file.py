@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import BinaryIO, Iterable, Iterator, List, NamedTuple, Tuple, Union
+from typing import Any, BinaryIO, Collection, Iterable, Iterator, NamedTuple, Tuple, Union
 
 from ..errors import FormatError, TruncatedFile, require_file
 from ..filesystem.safe_reading import open_regular, read_at
-from ..protowire import BYTES, VARINT, CutShort, Window, fields_of, read_varints
+from ..protowire import CutShort, Fields, Window, fields_of, read, read_text
 
 _COPY_BYTES = 1 << 20
 _LFS = b"version https://git-lfs"
@@ -111,28 +111,40 @@ class WireFile:
                 "no protobuf message (%s)" % error.message, self.path, hint=self.hint
             ) from error
 
-    def inner(self, record: Record) -> Iterator[Tuple[int, int, int, int]]:
-        """Yield the fields of a record as :func:`goldwatch.protowire.fields_of` does; raises
-        FormatError where it is no message.
-        """
-        yield from self.inside(record.first, record.last)
-
-    def inside(self, first: int, last: int) -> Iterator[Tuple[int, int, int, int]]:
+    def inside(self, first: int, last: int) -> Iterator[Record]:
         """Yield the fields of the message from byte ``first`` to ``last``; raises FormatError where
         there is none.
         """
+        start = first
         try:
-            yield from fields_of(self.window, first, last)
+            for number, wire, begin, end in fields_of(self.window, first, last):
+                yield Record(number, wire, start, begin, end)
+                start = end
         except FormatError as error:
-            raise FormatError(
-                "the message at byte %d is broken (%s)" % (first, error.message),
-                self.path,
-                hint=self.hint,
-            ) from error
+            raise self._broken(first, error) from error
+
+    def read(self, fields: Fields, first: int, last: int) -> Any:
+        """Return the message from byte ``first`` to ``last`` as :func:`goldwatch.protowire.read`
+        does; raises FormatError where there is none.
+        """
+        try:
+            return read(self.window, first, last, fields)
+        except FormatError as error:
+            raise self._broken(first, error) from error
+
+    def _broken(self, first: int, error: FormatError) -> FormatError:
+        message = "the message at byte %d is broken (%s)" % (first, error.message)
+        return FormatError(message, self.path, hint=self.hint)
+
+    def without(self, span: Span, numbers: Collection[int]) -> Iterator[Span]:
+        """Yield where the fields of a message lie, tags included, but for those of some numbers."""
+        for record in self.inside(*span):
+            if record.number not in numbers:
+                yield record.start, record.last
 
     def text(self, first: int, last: int) -> str:
         """Return the bytes of a string; those that are not UTF-8 as surrogates."""
-        return self.window.piece(first, last).decode("utf-8", "surrogateescape")
+        return read_text(self.window, first, last)
 
     def copy(self, spans: Iterable[Span], stream: BinaryIO) -> None:
         """Write byte ranges of the file to a stream, concatenated."""
@@ -158,22 +170,6 @@ class WireFile:
 def size_of(pieces: Iterable[Piece]) -> int:
     """Return how many bytes :meth:`WireFile.write` writes."""
     return sum(len(piece) if isinstance(piece, bytes) else piece[1] - piece[0] for piece in pieces)
-
-
-def signed(value: int) -> int:
-    """Return the number that a varint of 64 bits stands for."""
-    return value - (1 << 64) if value >> 63 else value
-
-
-def numbers_of(file: WireFile, span: Span, field: int) -> List[int]:
-    """Return the numbers of a repeated varint field of a message, packed or not."""
-    numbers: List[int] = []
-    for number, wire, first, last in file.inside(*span):
-        if number == field and wire == VARINT:
-            numbers.append(signed(first))
-        elif number == field and wire == BYTES:
-            numbers += (signed(value) for value in read_varints(file.window, first, last))
-    return numbers
 
 
 def _joined(spans: Iterable[Span]) -> Iterator[Span]:

@@ -12,12 +12,9 @@ from __future__ import annotations
 import json
 import pkgutil
 from functools import lru_cache
-from typing import TYPE_CHECKING, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from ..protowire import BYTES, VARINT
-
-if TYPE_CHECKING:
-    from .protobuf_file import WireFile
+from ..protowire import Fields, each, message, text, unsigned
 
 DTYPES = {
     1: "float32", 2: "float64", 3: "int32", 4: "uint8", 5: "int16", 6: "int8", 7: "string",
@@ -29,6 +26,10 @@ DTYPES = {
 """TensorFlow's DataType numbers and names (types.proto)."""
 
 _REFERENCE = 100
+
+_ARG_DEF = Fields(type=unsigned(3), type_attr=text(4), number_attr=text(5), list_attr=text(6))
+OP_DEF = Fields(name=text(1), outputs=each(message(3, _ARG_DEF)), is_stateful=unsigned(17))
+"""OpDef (op_def.proto)."""
 
 
 class OpOutputs(NamedTuple):
@@ -86,32 +87,13 @@ def output_types(
     return [None if number is None else number % _REFERENCE for number in types]
 
 
-def outputs_of_signature(file: WireFile, first: int, last: int) -> Tuple[str, OpOutputs]:
-    """Return name and outputs of the function whose OpDef is at bytes ``first`` to ``last``."""
-    name, stateful = "", False
-    words: List[str] = []
-    for number, wire, begin, end in file.inside(first, last):
-        if number == 1 and wire == BYTES:
-            name = file.text(begin, end)
-        elif number == 3 and wire == BYTES:
-            words.append(_word(file, begin, end))
-        elif number == 17 and wire == VARINT:
-            stateful = bool(begin)
-    return name, OpOutputs(tuple(words), stateful)
-
-
-def _word(file: WireFile, first: int, last: int) -> str:
-    kind, attr, repeat, listed = 0, "", "", ""
-    for number, wire, begin, end in file.inside(first, last):
-        if number == 3 and wire == VARINT:
-            kind = begin
-        elif wire == BYTES and number in (4, 5, 6):
-            text = file.text(begin, end)
-            attr, repeat, listed = (
-                (text if number == 4 else attr),
-                (text if number == 5 else repeat),
-                (text if number == 6 else listed),
-            )
-    if listed:
-        return "@" + listed
-    return (repeat + "*" if repeat else "") + (attr or str(kind))
+def outputs_of_signature(signature: Any) -> Tuple[str, OpOutputs]:
+    """Return name and outputs of a function whose OpDef was read by :data:`OP_DEF`."""
+    words = []
+    for output in signature.outputs:
+        if output.list_attr:
+            words.append("@" + output.list_attr)
+        else:
+            count = output.number_attr + "*" if output.number_attr else ""
+            words.append(count + (output.type_attr or str(output.type)))
+    return signature.name, OpOutputs(tuple(words), bool(signature.is_stateful))

@@ -70,7 +70,7 @@ class OnnxNodes(Nodes):
         if tensor is None:
             raise NotComputable("the values of %s are not in the model" % name)
         with model.open() as file:
-            return tensor_array(model, file, tensor)
+            return tensor_array(model.path, file, tensor)
 
 
 def _constant(attributes: Dict[str, Any]) -> Array:

@@ -97,7 +97,7 @@ def test_initializers_in_external_files_are_read(tmp_path):
     )
     model = OnnxModel(str(tmp_path / "m.onnx"))
     with model.open() as file:
-        assert np.array_equal(tensor_array(model, file, model.graph.initializers["w"]), values)
+        assert np.array_equal(tensor_array(model.path, file, model.graph.initializers["w"]), values)
 
 
 def test_onnx_attributes_of_every_kind_are_read(tmp_path):
@@ -119,3 +119,23 @@ def test_a_tensor_of_strings_is_refused(tmp_path):
     tensor = TensorProto(data_type=TensorProto.STRING, dims=[1], string_data=[b"a"])
     with pytest.raises(FormatError, match="which numpy has not"):
         attributes(tmp_path / "m.onnx", value=tensor)
+
+
+NARROW = [
+    name
+    for name in "int4 uint4 int2 uint2 float4e2m1 float6e2m3 float6e3m2 float8e5m2".split()
+    if hasattr(TensorProto, name.upper())
+]
+
+
+@pytest.mark.parametrize("name", NARROW)
+@pytest.mark.parametrize("form", ["raw", "field"])
+def test_a_tensor_of_a_type_that_numpy_lacks_is_read_as_onnx_reads_it(tmp_path, name, form):
+    values = [0, 1, 1, 0, 1, 0, 1] if name == "uint2" else [0, 1, -1, -2, 1, 0, -1]
+    values = [abs(value) for value in values] if name.startswith("u") else values
+    tensor = helper.make_tensor("", getattr(TensorProto, name.upper()), [7], values)
+    if form == "raw":
+        tensor = numpy_helper.from_array(numpy_helper.to_array(tensor))
+    assert bool(tensor.raw_data) == (form == "raw")
+    found = attributes(tmp_path / "m.onnx", value=tensor)["value"]
+    assert found.dtype in (np.int8, np.uint8, np.float32) and found.tolist() == values

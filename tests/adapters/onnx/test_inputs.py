@@ -10,8 +10,8 @@ import pytest
 from in_process import run_here
 from onnx import TensorProto, helper, numpy_helper
 
-from goldwatch.adapters.onnx.narrow_types import decode, encode
 from goldwatch.cli.golden_messages import counted
+from goldwatch.netfiles.narrow_types import decode, encode
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
 
 node = helper.make_node

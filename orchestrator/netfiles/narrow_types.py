@@ -1,6 +1,7 @@
 """Element types that numpy lacks: their bits as values that numpy can hold without loss, and back.
 
-Source of the formats: ONNX's float8 and float4 pages; bfloat16 is the upper half of a float32.
+Source of the formats: ONNX's float8 and float4 pages, onnx.proto for float6; bfloat16 is the upper
+half of a float32.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from typing import Dict, NamedTuple, Optional
 
 import numpy as np
 
-from ...errors import InputError
-from ...netfiles.onnx_types import BY_NAME
+from ..errors import InputError
+from .onnx_types import BY_NAME
 
 BFLOAT16 = "bfloat16"
 
@@ -35,9 +36,13 @@ _FLOATS: Dict[str, _Float] = {
     "float8e5m2": _Float(5, 2, 15, infinity=True),
     "float8e5m2fnuz": _Float(5, 2, 16, uz=True),
     "float4e2m1": _Float(2, 1, 1, nan=False),
+    "float6e2m3": _Float(2, 3, 1, nan=False),
+    "float6e3m2": _Float(3, 2, 3, nan=False),
 }
 # Bits and whether the upper half is negative.
 _INTEGERS = {"int4": (4, True), "uint4": (4, False), "int2": (2, True), "uint2": (2, False)}
+# Four elements of six bits lie in three bytes (onnx.proto, TensorProto.raw_data).
+_GROUP_BYTES = {6: 3}
 
 
 def is_narrow(name: str) -> bool:
@@ -99,9 +104,23 @@ def decode(data: np.ndarray, name: str, elements: int) -> np.ndarray:
         upper: np.ndarray = data[: 2 * elements].view("<u2").astype(np.uint32) << np.uint32(16)
         return upper.view(np.float32)
     bits = BY_NAME[name].bits
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    codes = (data[:, np.newaxis] >> shifts) & np.uint8((1 << bits) - 1)
-    values: np.ndarray = _table(name)[codes.reshape(-1)[:elements]]
+    codes = data
+    if bits < 8:
+        width = _GROUP_BYTES.get(bits, 1)
+        group = np.zeros(-(-data.size // width), np.uint32)
+        for byte in range(width):
+            part = data[byte::width]
+            group[: part.size] |= part.astype(np.uint32) << np.uint32(8 * byte)
+        shifts = np.arange(0, 8 * width, bits, dtype=np.uint32)
+        codes = ((group[:, np.newaxis] >> shifts) & np.uint32((1 << bits) - 1)).reshape(-1)
+    return values_of_codes(codes[:elements], name)
+
+
+def values_of_codes(codes: np.ndarray, name: str) -> np.ndarray:
+    """Return the values of a type of at most eight bits, of which each element is given as the
+    number that its bits are.
+    """
+    values: np.ndarray = _table(name)[codes]
     return values
 
 
@@ -124,12 +143,14 @@ def encode(values: np.ndarray, name: str) -> bytes:
     width = BY_NAME[name].bits
     if width == 8:
         return codes.tobytes()
-    per_byte = 8 // width
-    padded = np.zeros(-(-codes.size // per_byte) * per_byte, np.uint8)
+    group_bytes = _GROUP_BYTES.get(width, 1)
+    per_group = 8 * group_bytes // width
+    padded = np.zeros(-(-codes.size // per_group) * per_group, "<u4")
     padded[: codes.size] = codes
-    shifts = np.arange(0, 8, width, dtype=np.uint8)
-    packed: np.ndarray = np.bitwise_or.reduce(padded.reshape(-1, per_byte) << shifts, axis=1)
-    return packed.astype(np.uint8).tobytes()
+    shifts = np.arange(0, 8 * group_bytes, width, dtype="<u4")
+    packed = np.bitwise_or.reduce(padded.reshape(-1, per_group) << shifts, axis=1)
+    stored: np.ndarray = packed.astype("<u4").view(np.uint8).reshape(-1, 4)[:, :group_bytes]
+    return stored.reshape(-1)[: BY_NAME[name].nbytes(codes.size)].tobytes()
 
 
 def _nearest_codes(flat: np.ndarray, name: str) -> np.ndarray:
