@@ -24,7 +24,7 @@ GROUPS = {
         "design/performance", "design/verdict", "design/trials", "design/cure", "design/scale",
         "../CONTRIBUTING", "../CHANGELOG", "../SECURITY",
     ],
-    "简体中文": ["../README.zh", "zh/guide", "zh/migrating", "zh/glossary"],
+    "简体中文": ["../README.zh", "zh/guide", "zh/locate", "zh/cure", "zh/migrating", "zh/glossary"],
 }  # fmt: skip
 """The navigation beside every page. A page that is in no group is an error."""
 
