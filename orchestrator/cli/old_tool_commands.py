@@ -59,14 +59,38 @@ _COMPARE.update({
     "-mp": _TARGET, "--my-path": _TARGET, "--golden-path": _GOLDEN,
     "--target_path": _TARGET, "--golden_path": _GOLDEN,
 })  # fmt: skip
-# Of the tools that ran both models themselves: msquickcmp, ait and msit debug compare.
+# Of the tools that ran both models themselves: msquickcmp, ait, msit debug compare, and msprobe
+# compare with the mode offline_model.
 _MODEL, _OM = ("-gm", "--golden-model"), ("-om", "--om-model", "--offline-model-path")
-_BOTH_MODELS = (*_MODEL, *_OM)
+_BOTH_MODELS = (*_MODEL, *_OM, "offline_model")
+_MODE, _MODE_TARGET, _MODE_GOLDEN = (
+    ("-m", "--mode"),
+    ("-tp", "--target_path"),
+    ("-gp", "--golden_path"),
+)
 _OF_BOTH: Dict[str, str] = {
     "-o": "-o", "--output": "-o", "-w": "--weights", "--weight": "--weights",
     "-s": "--shapes", "--input-shape": "--shapes", "-dr": "--shapes",
     "--dymShape-range": "--shapes", "-d": "--device", "--device": "--device",
+    "-is": "--shapes", "--input_shape": "--shapes", "--dym_shape_range": "--shapes",
+    "--output_path": "-o", "--rank": "--device",
 }  # fmt: skip
+_INPUTS = ("-i", "--input", "--input_data")
+_SINGLE = "goldwatch replay computes each operator alone with the device's own inputs"
+_ALL_NODES = "not needed, golden data have every node"
+_NO_COUNTERPART = {
+    "--fusion-switch-file": "convert the om again with atc --fusion_switch_file=FILE",
+    "-single": _SINGLE, "--single-op": _SINGLE,
+    "-ofs": _ALL_NODES, "--onnx_fusion_switch": _ALL_NODES,
+    "-c": "not needed, CANN is found", "--cann-path": "not needed, CANN is found",
+}  # fmt: skip
+# Of msprobe's comparisons, those of a device's dumps.
+_DUMP_MODES = (["offline_data"], ["torchair"], ["atb"])
+# Of msprobe compare with the mode auto alone (26.2.0).
+_OF_PYTORCH = frozenset(
+    "--xlsx -fm --fuzzy_match -cm --cell_mapping -am --api_mapping -dm --data_mapping -lm "
+    "--layer_mapping -da --diff_analyze -tensor_log --consistent_check".split()
+)
 _PYTORCH = "ptdbg and msprobe, whose dumps are those of PyTorch's functions"
 _OPTIONS = {"compare": _COMPARE, "watch": _COMPARE, "compare-op": _COMPARE, "convert": _CONVERT}
 _COMMANDS = {
@@ -102,18 +126,24 @@ def refuse_old_options(words: Sequence[str]) -> None:
         for before, word in zip(("", *words), words):
             if word == "--":
                 break
+            if word == "offline_model" and before not in _MODE:
+                continue
             if word in _BOTH_MODELS and before not in _VALUED:
                 tool = "the tools that ran both models themselves (msquickcmp, msit debug compare)"
-                raise UsageError("%s is an option of %s" % (word, tool), hint=_located(words))
-    for before, word in zip(words, words[1:]):
-        if word == "--":
-            return
-        if words[0] == "compare" and before == "-i" and word.endswith(".json"):
+                option = "%s %s" % (before, word) if before in _MODE else word
+                raise UsageError("%s is an option of %s" % (option, tool), hint=_located(words))
+    pairs = list(zip(words, [*words[1:], "--"]))
+    pairs = pairs[: [word for _, word in pairs].index("--")]
+    for before, word in pairs if words[0] == "compare" else ():
+        of_pytorch = word in _OF_PYTORCH and before not in _VALUED
+        if of_pytorch or (before == "-i" and word.endswith(".json")):
+            option = word if of_pytorch else "-i " + word
             raise UsageError(
-                "-i %s is an option of %s" % (word, _PYTORCH),
+                "%s is an option of %s" % (option, _PYTORCH),
                 hint="here TARGET and GOLDEN are folders of a device's dumps and of golden data: "
                 "goldwatch compare TARGET GOLDEN -o OUT; of PyTorch's graph mode: docs/torchair.md",
             )
+    for before, word in pairs:
         # A folder may have such a name.
         if len(word) > 2 and word in _OPTIONS.get(words[0], {}) and before not in _VALUED:
             raise UsageError("%s is an option of the older tools" % word)
@@ -121,22 +151,25 @@ def refuse_old_options(words: Sequence[str]) -> None:
 
 def _located(words: Sequence[str]) -> str:
     """Return the search that does what a tool did that ran both models."""
-    operands, others, inputs = ["MODEL", "OM"], [], 0
+    operands, others, inputs, left_out = ["MODEL", "OM"], [], 0, []
+    offline_model = "offline_model" in words
     for word, value in zip(words, [*words[1:], ""]):
-        if word in _MODEL or (word == "-m" and value):
+        if offline_model and word in _MODE:
+            continue
+        if word in _MODEL or (word == "-m" and value) or (offline_model and word in _MODE_GOLDEN):
             operands[0] = value
-        elif word in _OM:
+        elif word in _OM or (offline_model and word in _MODE_TARGET):
             operands[1] = value
         elif word in _OF_BOTH:
             others += [_OF_BOTH[word], value]
-        elif word in ("-i", "--input"):
+        elif word in _INPUTS:
             inputs = len(value.split(","))
+        elif word.startswith("-") and not _NUMBERS.match(word[1:]):
+            left_out.append("%s: %s" % (word, _NO_COUNTERPART.get(word, "has no counterpart here")))
     others += ["-i", "NAME=FILE"] * inputs
     command = " ".join(map(shlex.quote, ["goldwatch", "locate", *operands, *others]))
-    return "here one command does this: %s%s" % (
-        command,
-        " (NAME is an input of the model)" if inputs else "",
-    )
+    named = " (NAME is an input of the model)" if inputs else ""
+    return "; ".join(["here one command does this: " + command + named, *left_out])
 
 
 def new_spelling(words: Sequence[str]) -> Optional[str]:
@@ -149,7 +182,7 @@ def new_spelling(words: Sequence[str]) -> Optional[str]:
         Everything behind ``goldwatch``.
     """
     table = _OPTIONS.get(words[0], {}) if words else {}
-    if words and any(word in _BOTH_MODELS for word in words):
+    if any(word in _BOTH_MODELS or word in _OF_PYTORCH for word in words):
         return None
     if any(before == "-i" and word.endswith(".json") for before, word in zip(words, words[1:])):
         return None
@@ -157,6 +190,7 @@ def new_spelling(words: Sequence[str]) -> Optional[str]:
     others: List[str] = []
     operator: Optional[List[str]] = None
     has_old_option = False
+    with_mode = any(target in words for target in _MODE_TARGET)
     position = 1
     while position < len(words):
         word = words[position]
@@ -165,13 +199,13 @@ def new_spelling(words: Sequence[str]) -> Optional[str]:
             break
         old = _meant(words, position, table)
         position += 1
+        if with_mode and word in _MODE and words[position : position + 1] in _DUMP_MODES:
+            position += 1
+            continue
         if old is None:
             others.append(word)
             continue
         has_old_option = True
-        if word == "-m" and words[position : position + 1] == ["offline_data"] and "-tp" in words:
-            position += 1  # msprobe: which of its comparisons
-            continue
         value = list(words[position : position + 1]) if old.takes else []
         position += len(value)
         if word == _OP:

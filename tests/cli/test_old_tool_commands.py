@@ -32,6 +32,10 @@ from goldwatch.metrics.row import METRICS
             "compare my gold -f f.json -o o",
         ),
         (
+            "compare --mode torchair --target_path my --golden_path gold --output_path o",
+            "compare my gold -o o",
+        ),
+        (
             "compare -tp my -gp gold -cfr u.json -qfr q.json",
             "compare my gold --unfused-om u.json --quant-json q.json",
         ),
@@ -105,6 +109,20 @@ def test_the_translated_command_is_shown_and_nothing_is_written(words, tmp_path)
             "goldwatch locate m.onnx m.om --shapes x:1,3 -i NAME=FILE -i NAME=FILE",
         ),
         ("-m m.onnx -om m.om -o out", "goldwatch locate m.onnx m.om -o out"),
+        (
+            "compare -m offline_model -tp m.om -gp m.onnx --input_shape x:1,3 --rank 2 -o out",
+            "goldwatch locate m.onnx m.om --shapes x:1,3 --device 2 -o out",
+        ),
+        (
+            "compare -gm m.onnx -om m.om -is x:4,32 -single True --output-size 9",
+            "goldwatch locate m.onnx m.om --shapes x:4,32; -single: goldwatch replay computes each "
+            "operator alone with the device's own inputs; --output-size: has no counterpart here",
+        ),
+        (
+            "compare -gm m.onnx -om m.om --fusion-switch-file f.cfg",
+            "goldwatch locate m.onnx m.om; --fusion-switch-file: convert the om again with atc "
+            "--fusion_switch_file=FILE",
+        ),
     ],
 )
 def test_a_command_that_ran_both_models_is_answered_with_the_one_that_does(
@@ -116,9 +134,14 @@ def test_a_command_that_ran_both_models_is_answered_with_the_one_that_does(
     assert os.listdir(str(tmp_path)) == []
 
 
-def test_a_comparison_of_pytorchs_functions_is_told_what_is_compared_here(tmp_path) -> None:
-    done = run_here(["goldwatch", "compare", "-i", "compare.json", "-o", "out", "-s"], tmp_path)
-    assert done.returncode == 2 and "-i compare.json is an option of ptdbg" in done.stderr
+@pytest.mark.parametrize(
+    "line, option", [("-i compare.json -o out -s", "-i compare.json"), ("-tp a -gp b -fm", "-fm")]
+)
+def test_a_comparison_of_pytorchs_functions_is_told_what_is_compared_here(
+    line, option, tmp_path
+) -> None:
+    done = run_here(["goldwatch", "compare", *line.split()], tmp_path)
+    assert done.returncode == 2 and option + " is an option of ptdbg" in done.stderr
     assert "goldwatch compare TARGET GOLDEN -o OUT" in done.stderr
 
 
