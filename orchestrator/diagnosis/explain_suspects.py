@@ -15,6 +15,7 @@ from ..metrics.row import FAIL, PASS
 from ..recomputing.formulas_by_type import is_known_type
 from ..recomputing.formulas_fitted_to_golden import confirms, contradicts
 from ..recomputing.recomputed_output import ComputedPair
+from ..recomputing.variant_search import VariantSearch
 from .explanations import (
     GIVEN,
     GOLDEN,
@@ -29,7 +30,12 @@ from .observed_ops import ObservedOp, ObservedOps
 from .op_input_states import BAD, Inputs, InputState
 from .own_error.estimate import Estimate
 from .pattern_explanations import OtherGolden, Surroundings, background_of, explanations_of
-from .recomputation_explanations import explanations_by_computing, golden_is_wrong, nothing_was_done
+from .recomputation_explanations import (
+    by_variants,
+    explanations_by_computing,
+    golden_is_wrong,
+    nothing_was_done,
+)
 from .recompute_without_model import beside_by_golden, computed_by_golden, follows
 from .row_digest import Observation
 from .suspects import Suspect
@@ -102,6 +108,12 @@ class TensorReader:
         """
         return beside_by_golden(op, output, inputs, self.whole)
 
+    def variants(self, op: ObservedOp, output: Observation) -> Optional[VariantSearch]:
+        """Return what the device may have computed in place of an output that is wrong; None where
+        that cannot be computed.
+        """
+        return None
+
     def golden_follows(self, op: ObservedOp, output: Observation) -> Optional[bool]:
         """Tell whether a golden output follows from the golden inputs of its operator; None where
         that cannot be computed.
@@ -164,7 +176,17 @@ def with_explanations(
         elif number < MOST_READ and estimate.golden_wrong:
             suspect = replace(suspect, explanations=(golden_is_wrong(),))
         elif number < MOST_READ:
-            suspect = _by_tensors(suspect, estimate, observed, inputs, reader)
+            search = (
+                reader.variants(estimate.op, estimate.output)
+                if estimate.computed is not None
+                else None
+            )
+            known = [] if search is None else by_variants(search, estimate.op.name)
+            suspect = (
+                replace(suspect, explanations=tuple(known))
+                if known
+                else _by_tensors(suspect, estimate, observed, inputs, reader)
+            )
         suspects.append(suspect)
     return suspects
 
@@ -174,7 +196,8 @@ def _by_computing(
 ) -> Tuple[Explanation, ...]:
     """Return what explains the error of an output that was computed again."""
     beside = reader.computed(estimate.op, estimate.output, estimate.inputs)
-    explanations = [] if beside is None else explanations_by_computing(estimate, beside)
+    search = reader.variants(estimate.op, estimate.output)
+    explanations = [] if beside is None else explanations_by_computing(estimate, beside, search)
     stale = _stale(estimate, inputs, reader)
     return (*stale, *explanations) if stale and stale[0].share else (*explanations, *stale)
 

@@ -9,9 +9,9 @@ from typing import Any, Dict
 
 KINDS = (
     "saturation", "overflow", "flush-to-zero", "rounding", "layout", "shift", "scale", "bias",
-    "wrong-golden", "other-input", "random",
+    "wrong-golden", "other-input",
     "dequantisation", "stale-dump", "padding", "one-slice", "not-equal", "nan", "did-nothing",
-    "activation", "one-device",
+    "activation", "one-device", "attribute", "other-tensor", "not-written", "unexplained",
 )  # fmt: skip
 """Stable ids, listed in docs/reference/verdict.md."""
 
@@ -43,9 +43,11 @@ _NEXT = {
     "other-input": "compare the input file of the device with that of the golden run, "
     "preprocessing (AIPP, "
     "mean, channel order) included",
-    "random": "run the same input twice on the device and compare the two dumps: an operator "
-    "that reads "
-    "foreign memory gives other values",
+    "unexplained": "compare the operator's attributes and weights in the model's json with the "
+    "original model; run the same input twice on the device: values that differ then were not "
+    "written",
+    "not-written": "look whether the operator ran at all (its task in the compiled model), and run "
+    "the same input twice: what was not written may hold other values then",
     "dequantisation": "look for the scale and offset of the operator in the quantisation's "
     "record: one side is "
     "not dequantised",

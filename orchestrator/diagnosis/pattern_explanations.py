@@ -212,7 +212,7 @@ def _constant(pair: AlignedPair, whole: Optional[Walked]) -> Optional[Explanatio
         "every element of the target is %.6g: the output was not computed, or not written"
         % (value or 0.0)
     )
-    return explanation("random", 1.0, sentence + (_sample_note(pair) if whole is None else ""))
+    return explanation("not-written", 1.0, sentence + (_sample_note(pair) if whole is None else ""))
 
 
 def _sample_note(pair: AlignedPair) -> str:
@@ -451,11 +451,13 @@ def without_pattern(
         )
         sentence = (
             "the values have nothing to do with the golden ones (correlation %.2g%s), and no "
-            "pattern fits" % (correlation, chance_note)
+            "pattern fits: not known what was computed" % (correlation, chance_note)
         )
         sentence += "" if pair is None else _sample_note(pair)
         return [
-            explanation("random", 0.0 if chance_note else 1.0 - correlation * correlation, sentence)
+            explanation(
+                "unexplained", 0.0 if chance_note else 1.0 - correlation * correlation, sentence
+            )
         ]
     rounded = rounding(estimate.output.dtype, estimate.output.rms)
     own_distance = (

@@ -9,11 +9,15 @@ from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
+from ..judging.by_recomputation import excess
 from ..metrics.patterns import MOST_ELEMENTS, AlignedPair, Walked, walk
+from ..operators import Value
 from ..recomputing.recomputed_output import ComputedPair
+from ..recomputing.run_variants import Written, written_instead
+from ..recomputing.variant_search import Output, VariantSearch
 from ..tensors.geometry import match_layouts
 from ..tensors.tensor import Tensor
-from .explanations import Explanation
+from .explanations import Explanation, explanation
 from .own_error.estimate import Estimate
 from .pattern_explanations import (
     NOTHING_AROUND,
@@ -24,16 +28,6 @@ from .pattern_explanations import (
 )
 
 _FITTED = ("scale", "bias")
-_RIGHT = 0.01
-"""Relative distance of what is right beside what was not written."""
-_EMPTY = (
-    "%d of %d indices of axis %d are 0 throughout, the first is %d, and all others are right: "
-    "that part was not written"
-)
-_NEXT_EMPTY = (
-    "look at the operator's tiling in the compiled model, and run the same input twice: what was "
-    "not written may hold other values then"
-)
 Array = Any
 
 _SAME = 1e-3
@@ -45,14 +39,6 @@ _NOTHING = "its output is its input %s: the operator did nothing, or its output 
 _NEXT_NOTHING = (
     "look whether the operator ran at all (its task in the compiled model), and run the same "
     "input twice"
-)
-_ACTIVATION = {
-    True: "its output is what the operator makes with a ReLU that it should not have",
-    False: "its output is what the operator makes without its ReLU",
-}
-_LEFT_OUT = "its output is what the operator makes without its %s"
-_NEXT_ACTIVATION = (
-    "compare what was fused into the operator in the model's json with the original model"
 )
 _OTHER_INPUT = (
     "the first operator is right but for its input, which was not dumped: the device may have "
@@ -73,7 +59,9 @@ _NEXT_OTHER_INPUT = (
 )
 
 
-def explanations_by_computing(estimate: Estimate, recomputed: ComputedPair) -> List[Explanation]:
+def explanations_by_computing(
+    estimate: Estimate, recomputed: ComputedPair, search: Optional[VariantSearch] = None
+) -> List[Explanation]:
     """Return what the error of an output looks like, the likeliest first.
 
     Parameters
@@ -82,10 +70,24 @@ def explanations_by_computing(estimate: Estimate, recomputed: ComputedPair) -> L
         Of an output that was computed again and is wrong.
     recomputed
         The output, and what was computed.
+    search
+        What came of looking for what the device computed instead; None where that could not be.
     """
-    exact = _did_nothing(recomputed) or _without_activation(recomputed)
+    assumed = estimate.computed is not None and estimate.computed.assumed
+    if search is not None and search.explained:
+        return by_variants(search, estimate.op.name, assumed)
+    exact = _did_nothing(recomputed)
     if exact is not None:
         return [exact]
+    searched = search
+    if search is None:
+        # What it computes is known from golden data alone.
+        output = Output((0, 0), recomputed.actual, Value(recomputed.computed), recomputed.dtype)
+        instead, tried = written_instead(Written(output, lambda: (), excess))
+        search = VariantSearch([], tried, 0, instead)
+    known = by_variants(search, estimate.op.name)
+    if known:
+        return known
     pair = AlignedPair(
         recomputed.actual,
         np.asarray(recomputed.computed),
@@ -103,49 +105,60 @@ def explanations_by_computing(estimate: Estimate, recomputed: ComputedPair) -> L
         evidence=None,
     )
     whole = _walked(pair, alone) if pair.total > MOST_ELEMENTS else None
-    unwritten = _not_written(recomputed)
-    if unwritten is not None:
-        return [unwritten]
     explanations = [
-        _of_activation(entry, pair)
+        _of_computed(entry)
         for entry in patterns_of(alone, pair, (), Surroundings(right_behind=True), whole)
+        # Golden data cannot be those of another place here: they were computed.
+        if entry.kind != "wrong-golden"
     ]
     explanations = explanations or [
         entry for entry in (_offset_before_relu(recomputed),) if entry is not None
     ]
-    assumed = estimate.computed is not None and estimate.computed.assumed
     if assumed and not explanations:
         return [Explanation("other-input", 0.0, _OTHER_INPUT, _NEXT_OTHER_INPUT)]
     rest = [_of_computed(entry) for entry in without_pattern(alone, pair, NOTHING_AROUND)]
+    unrelated = [entry for entry in rest if entry.kind == "unexplained"]
+    if searched is not None:
+        rest = [_unexplained(searched), *(entry for entry in rest if entry not in unrelated)]
     # Factors and offsets of each index fit what has nothing to do with each other, too.
-    unrelated = [
-        entry
-        for entry in rest
-        if entry.kind == "random" and explanations and explanations[0].kind in _FITTED
-    ]
-    return [*unrelated, *explanations] or rest
+    if unrelated and (not explanations or explanations[0].kind in _FITTED):
+        return rest
+    return explanations or rest
 
 
-def _without_activation(recomputed: ComputedPair) -> Optional[Explanation]:
-    """Return an explanation where what is computed is a common activation of the output."""
-    if recomputed.actual.dtype.kind != "f":
-        return None
-    x, y = (np.asarray(side, np.float64) for side in (recomputed.actual, recomputed.computed))
-    with np.errstate(all="ignore"):
-        gate, sigmoid = np.clip(x / 6 + 0.5, 0, 1), 1 / (1 + np.exp(-x))
-        curves = (
-            ("HardSwish", x * gate),
-            ("Swish", x * sigmoid),
-            ("Sigmoid", sigmoid),
-            ("Tanh", np.tanh(x)),
+def _unexplained(search: VariantSearch) -> Explanation:
+    """Return that no known variant explains an error, and what was tried."""
+    sentence = "no known variant explains it (tried: %s)" % ", ".join(search.tried)
+    if search.left_out:
+        sentence += "; %d variants were not tried for the time that they take" % search.left_out
+    return explanation("unexplained", 0.0, sentence)
+
+
+def by_variants(search: VariantSearch, op: str, assumed: bool = False) -> List[Explanation]:
+    """Return explanations where what the device computed instead is known.
+
+    Parameters
+    ----------
+    op
+        The device's operator.
+    assumed
+        Its input was not dumped, golden data's was taken for it.
+    """
+    if search.instead is not None:
+        instead = search.instead
+        return [Explanation(instead.kind, 1.0, instead.sentence, instead.next)]
+    explanations = []
+    for entry in search.explained:
+        node = entry.node
+        if assumed and entry.name == "its input":
+            return [Explanation("other-input", 1.0, entry.sentence, _NEXT_OTHER_INPUT)]
+        what = entry.name or "the type and attributes"
+        step = (
+            "compare %s of %s in the om's json (the attributes of its op) with the original "
+            "model's %s %s: %s" % (what, op, node.type, node.name, entry.model)
         )
-        for name, curve in curves:
-            share = _share(x - y, curve - y)
-            if share >= _LEAST and float(np.linalg.norm(curve - y)) <= _RIGHT * float(
-                np.linalg.norm(y)
-            ):
-                return Explanation("activation", share, _LEFT_OUT % name, _NEXT_ACTIVATION)
-    return None
+        explanations.append(Explanation("attribute", 1.0, entry.sentence, step))
+    return explanations
 
 
 def _offset_before_relu(recomputed: ComputedPair) -> Optional[Explanation]:
@@ -201,31 +214,6 @@ def golden_is_wrong() -> Explanation:
     return Explanation("wrong-golden", 1.0, sentence, step)
 
 
-def _not_written(recomputed: ComputedPair) -> Optional[Explanation]:
-    """Return an explanation where some indices of an axis are 0 throughout, though they should not
-    be, and all others are right.
-    """
-    if recomputed.actual.dtype.kind != "f":
-        return None
-    x, y = (np.asarray(side, np.float64) for side in (recomputed.actual, recomputed.computed))
-    for axis in range(x.ndim):
-        other_axes = tuple(number for number in range(x.ndim) if number != axis)
-        if not 1 < x.shape[axis] < x.size:
-            continue
-        empty = ~(x != 0).any(axis=other_axes) & (y != 0).any(axis=other_axes)
-        count = int(np.count_nonzero(empty))
-        if not 0 < count < x.shape[axis]:
-            continue
-        right = np.compress(~empty, x, axis), np.compress(~empty, y, axis)
-        size = float(np.linalg.norm(right[1]))
-        if size and float(np.linalg.norm(right[0] - right[1])) <= _RIGHT * size:
-            first = int(np.argmax(empty))
-            return Explanation(
-                "one-slice", 1.0, _EMPTY % (count, x.shape[axis], axis, first), _NEXT_EMPTY
-            )
-    return None
-
-
 def _walked(pair: AlignedPair, estimate: Estimate) -> Optional[Walked]:
     target, computed = (
         Tensor.from_array(pair.target),
@@ -277,11 +265,3 @@ def _of_computed(entry: Explanation) -> Explanation:
     )
     sentence = sentence.replace("the golden", "what is computed")
     return replace(entry, sentence=sentence)
-
-
-def _of_activation(entry: Explanation, pair: AlignedPair) -> Explanation:
-    """Golden data cannot be those of another place here: they were computed."""
-    if entry.kind != "wrong-golden":
-        return _of_computed(entry)
-    rectified = float(np.min(pair.target, initial=0.0)) >= 0
-    return Explanation("activation", entry.share, _ACTIVATION[rectified], _NEXT_ACTIVATION)

@@ -35,6 +35,9 @@ elements it is noise.
 ENOUGH_OTHERS = 2
 """Other operators of a kind from which on they tell how the device computes."""
 
+_TELLING = 64
+"""Elements of an output from which on it shows how a device computes: of fewer the errors are
+chance."""
 SHOWN = 0.05
 """The share of a coarser arithmetic's error from which on a device shows that it computes by it."""
 
@@ -187,7 +190,10 @@ def _coarse_share(others: List[Recomputed]) -> float:
     An operator of few terms shows nothing of it.
     """
     of_each: Dict[str, float] = {}
-    for other in others:
+    telling = [
+        other for other in others if other.tight is not None and other.tight.elements >= _TELLING
+    ]
+    for other in telling if len({other.op for other in telling}) >= ENOUGH_OTHERS else others:
         if other.tight is not None:
             of_each[other.op] = max(of_each.get(other.op, 0.0), _share(other.tight, other.loose))
     return _second_largest(of_each.values(), 1.0)

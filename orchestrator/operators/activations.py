@@ -27,6 +27,14 @@ from .registry import (
 )
 from .splittable_axes import broadcast, first
 from .value_with_error import FLOAT32_ROUNDING, Arithmetic, Value
+from .variants import (
+    ACTIVATIONS,
+    attribute,
+    changed_input,
+    declare,
+    other_function,
+    other_number,
+)
 
 Array = Any
 
@@ -404,3 +412,47 @@ def _bounds(node: Node, inputs: Inputs) -> List[Array]:
     if node.dialect != ONNX and None in [entry if entry is None else 0 for entry in arrays]:
         raise CannotCompute("its bounds are not known")
     return arrays
+
+
+declare(
+    "Clip",
+    *(
+        other_number(number, name, bounds)
+        for number, name, bounds in (
+            (1, "min", (-np.inf, 0.0, -1.0)),
+            (2, "max", (np.inf, 6.0, 1.0)),
+        )
+    ),
+    attribute("min", (-np.inf, 0.0, -1.0)),
+    attribute("max", (np.inf, 6.0, 1.0)),
+)
+declare("LeakyRelu", attribute("alpha", (0.01, 0.1, 0.2, 0.3, 0.05, 0.25, 0.0, 1.0), 0.01))
+declare("Elu Celu ThresholdedRelu", attribute("alpha", (1.0, 0.1, 0.5, 2.0), 1.0))
+declare(
+    "Selu",
+    attribute("alpha", (1.6732632, 1.0), _SELU_ALPHA),
+    attribute("gamma", (1.0507010, 1.0), _SELU_GAMMA),
+)
+declare(
+    "HardSigmoid", attribute("alpha", (0.2, 1.0 / 6.0), 0.2), attribute("beta", (0.5, 0.0), 0.5)
+)
+declare("Gelu", attribute("approximate", ("none", "tanh"), "none"))
+declare("Swish", attribute("alpha", (1.0, 1.702), 1.0))
+declare("Shrink", attribute("lambd", (0.5, 0.0, 1.0), 0.5), attribute("bias", (0.0, 0.5), 0.0))
+declare(
+    "Relu LeakyRelu PRelu Elu Celu Selu ThresholdedRelu HardSigmoid Sigmoid Tanh Gelu Swish "
+    "QuickGelu HardSwish Mish Softplus Softsign Clip Erf Shrink Identity",
+    other_function(*ACTIVATIONS),
+)
+declare(
+    "PRelu",
+    changed_input(
+        1,
+        "the slope",
+        [
+            ("reversed", lambda array: array.reshape(-1)[::-1].reshape(array.shape)),
+            ("its first value for all", lambda array: np.full_like(array, array.reshape(-1)[0])),
+            ("of the other sign", np.negative),
+        ],
+    ),
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional
+from typing import Any, Iterator, List, Optional
 
 import numpy as np
 
@@ -14,6 +14,15 @@ from .mean_and_variance import centred, mean
 from .registry import CannotCompute, Inputs, Node, channel_axis, operator
 from .splittable_axes import first
 from .value_with_error import FLOAT32_ROUNDING, Arithmetic, Value, joined_errors
+from .variants import (
+    EPSILONS,
+    Reading,
+    Variant,
+    attribute,
+    declare,
+    input_order,
+    missing_input,
+)
 
 Array = Any
 
@@ -251,3 +260,36 @@ def _broadcast_from_axis(value: Value, axis: int, x: Value) -> Value:
     if value.array.ndim == x.array.ndim and axis not in (0, -x.array.ndim):
         return value
     return aligned(value, axis, x.array.ndim)
+
+
+def _of_the_batch(node: Node, inputs: Inputs) -> Iterator[Variant]:
+    x = inputs[0]
+    if x is None or x.array.ndim < 2:
+        return
+    axes = tuple(axis for axis in range(x.array.ndim) if axis != 1)
+
+    def taken(given: List[Optional[Value]]) -> List[Optional[Value]]:
+        values = given[0].array  # type: ignore[union-attr]
+        return [*given[:3], Value(values.mean(axes)), Value(values.var(axes)), *given[5:]]
+
+    yield Variant(
+        "the statistics", "those of the batch (training mode)", "the stored ones", node, taken
+    )
+
+
+def _deviation(node: Node, inputs: Inputs) -> Iterator[Variant]:
+    def taken(given: List[Optional[Value]]) -> List[Optional[Value]]:
+        return [*given[:4], Value(np.square(given[4].array)), *given[5:]]  # type: ignore[union-attr]
+
+    yield Variant("the variance", "taken for the deviation", "the variance", node, taken)
+
+
+declare(
+    "BatchNormalization",
+    attribute("epsilon", EPSILONS, 1e-5),
+    Reading("the statistics", "those of the batch", _of_the_batch),
+    missing_input(2, "the bias"),
+    missing_input(3, "the mean"),
+    input_order(1, 5),
+    Reading("the variance", "taken for the deviation", _deviation),
+)

@@ -27,6 +27,11 @@ from .registry import (
 )
 from .splittable_axes import broadcast, rows
 from .value_with_error import Arithmetic, Value
+from .variants import (
+    attribute,
+    changed_input,
+    declare,
+)
 
 Array = Any
 
@@ -459,3 +464,26 @@ def ascend_dequant(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
         return np.maximum(result, 0.0) if node.get("relu_flag", False) else result
 
     return [elementwise(function, x, steps=arithmetic.intermediate if twice else 0.0)]
+
+
+declare(
+    "QuantizeLinear DequantizeLinear",
+    changed_input(
+        1,
+        "the scale",
+        [
+            ("its first value for all", lambda array: np.full_like(array, array.reshape(-1)[0])),
+            ("its reciprocal", np.reciprocal),
+        ],
+    ),
+    changed_input(
+        2,
+        "the zero point",
+        [
+            ("missing", np.zeros_like),
+            ("one more", lambda array: array + np.ones_like(array)),
+            ("one less", lambda array: array - np.ones_like(array)),
+        ],
+    ),
+    attribute("axis", (0, 1, -1), 1),
+)

@@ -18,6 +18,11 @@ from .elementwise import broadcast_of
 from .registry import ONNX, CannotCompute, Inputs, Node, input_at, operator
 from .splittable_axes import broadcast
 from .value_with_error import Arithmetic, Value
+from .variants import (
+    Function,
+    declare,
+    other_function,
+)
 
 Array = Any
 
@@ -312,3 +317,15 @@ def places(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return the indices of values that are not 0: of ONNX a column each, else a row."""
     indices = np.array(np.nonzero(input_at(inputs, 0).array), np.int64)
     return [Value(indices if node.dialect == ONNX else indices.T)]
+
+
+declare(
+    "Round Floor Ceil", other_function(*(Function(kind) for kind in ("Round", "Floor", "Ceil", "")))
+)
+declare(
+    "Greater GreaterOrEqual Less LessOrEqual Equal",
+    other_function(
+        *(Function(kind) for kind in ("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal")),
+        keeps=True,
+    ),
+)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from dataclasses import replace
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -20,6 +21,16 @@ from .layouts_and_pads import (
 from .registry import CannotCompute, Inputs, Node, operator
 from .splittable_axes import Parts, Shape, Values, Window, filters
 from .value_with_error import Arithmetic, Value
+from .variants import (
+    Reading,
+    Variant,
+    attribute,
+    changed_input,
+    declare,
+    missing_input,
+    other_node,
+    text_of,
+)
 
 Array = Any
 Pads = Tuple[Sequence[int], Sequence[int]]
@@ -544,3 +555,134 @@ def _ascend_sizes(node: Node, inputs: Inputs, at: Any, layout: str) -> List[int]
 
 
 _READ.update(onnx=_of_onnx, caffe=_of_caffe, tensorflow=_of_tensorflow, ascend=_of_ascend)
+
+
+def pads_instead(node: Node, inputs: Inputs) -> List[List[int]]:
+    """begin for end, those of another axis, all at one side, one place earlier or later"""
+    pads = integers(node, "pads", [0] * 2 * max(0, _window_axes(inputs)))
+    axes = len(pads) // 2
+    begin, end = pads[:axes], pads[axes:]
+    both = [first + last for first, last in zip(begin, end)]
+    alternatives = [
+        end + begin,
+        [0] * axes + both,
+        both + [0] * axes,
+        [both[n] // 2 for n in range(axes)] + [-(-both[n] // 2) for n in range(axes)],
+        [-(-both[n] // 2) for n in range(axes)] + [both[n] // 2 for n in range(axes)],
+        begin[::-1] + end[::-1],
+        # Pairs of begin and end for each axis.
+        [pads[n // axes + 2 * (n % axes)] if axes == 2 else pads[n] for n in range(2 * axes)],
+    ]
+    for step in (1, -1):
+        alternatives.append([n + step for n in begin] + [n - step for n in end])
+    return alternatives
+
+
+def _window_axes(inputs: Inputs) -> int:
+    return 0 if inputs[0] is None else inputs[0].array.ndim - 2
+
+
+def _without_pads(node: Node, inputs: Inputs) -> List[int]:
+    return [0] * 2 * _window_axes(inputs)
+
+
+def _other_steps(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:
+    """1 to 4, with pads that keep the output's size"""
+    if str(node.get("auto_pad", "NOTSET")) not in ("NOTSET", ""):
+        return
+    kernel = list(inputs[1].array.shape[2:]) if len(inputs) > 1 and inputs[1] is not None else []
+    axes = len(kernel)
+    own = integers(node, "dilations", [1] * axes)
+    pads = integers(node, "pads", [0] * 2 * axes)
+    for step in (1, 2, 3, 4):
+        more = [(step - one) * (size - 1) for one, size in zip(own, kernel)]
+        if not any(more):
+            continue
+        changed = [pads[n] + more[n] // 2 for n in range(axes)]
+        changed += [pads[axes + n] + more[n] - more[n] // 2 for n in range(axes)]
+        attributes = {**node.attributes, "dilations": [step] * axes, "pads": changed}
+        yield text_of([step] * axes), text_of(own), replace(node, attributes=attributes)
+
+
+def _as_filters(function: Callable[[Array], Array]) -> Callable[[Array], Optional[Array]]:
+    """Return a change of filters that is none where their shape would change."""
+
+    def change(array: Array) -> Optional[Array]:
+        if array.ndim < 3:
+            return None
+        changed = function(array)
+        return changed if changed.shape == array.shape else None
+
+    return change
+
+
+def _half_channels(array: Array) -> Optional[Array]:
+    return array[:, ::-1] if array.ndim > 2 and array.shape[1] > 1 else None
+
+
+def _last_as_channels(array: Array) -> Optional[Array]:
+    """Return [N, C, ...] as it comes out where its memory is read as [N, ..., C]."""
+    if array.ndim < 3:
+        return None
+    shape = (array.shape[0], *array.shape[2:], array.shape[1])
+    return np.ascontiguousarray(np.moveaxis(array.reshape(shape), -1, 1))
+
+
+def _groups_last(node: Node, inputs: Inputs) -> Iterator[Variant]:
+    groups = int(node.get("group", 1))
+    filters = inputs[1].array.shape[0] if len(inputs) > 1 and inputs[1] is not None else 0
+    if groups < 2 or filters % groups or filters == groups:
+        return
+
+    def written(outputs: List[Value]) -> List[Value]:
+        def shuffled(array: Array) -> Array:
+            shape = array.shape
+            parts = array.reshape((shape[0], groups, -1) + shape[2:])
+            return parts.swapaxes(1, 2).reshape(shape)
+
+        return [moved(shuffled, outputs[0])]
+
+    yield Variant(
+        "the order of its output channels", "groups last", "groups first", node, None, written
+    )
+
+
+_FILTERS = changed_input(
+    1,
+    "the filters",
+    (
+        (
+            "flipped along all axes of the window",
+            _as_filters(lambda w: w[(slice(None),) * 2 + (slice(None, None, -1),) * (w.ndim - 2)]),
+        ),
+        ("with the axes of the window exchanged", _as_filters(lambda w: np.swapaxes(w, -1, -2))),
+        ("with input and output channels exchanged", _as_filters(lambda w: np.swapaxes(w, 0, 1))),
+        ("with their input channels reversed", _as_filters(lambda w: w[:, ::-1])),
+        (
+            "read as channels last",
+            _as_filters(
+                lambda w: np.moveaxis(w.reshape((w.shape[0], *w.shape[2:], w.shape[1])), -1, 1)
+            ),
+        ),
+    ),
+)
+_PADS = attribute("pads", pads_instead, _without_pads)
+_AUTO_PAD = attribute("auto_pad", ("SAME_UPPER", "SAME_LOWER", "VALID"))
+declare(
+    "Conv ConvTranspose",
+    _PADS,
+    _AUTO_PAD,
+    missing_input(2, "the bias"),
+    other_node("dilations", _other_steps),
+    _FILTERS,
+    Reading("the order of its output channels", "groups last", _groups_last),
+    changed_input(
+        0,
+        "its input",
+        (
+            ("read as channels last", _last_as_channels),
+            ("with its channels reversed", _half_channels),
+        ),
+    ),
+)
+declare("ConvTranspose", attribute("output_padding", (0, 1)))

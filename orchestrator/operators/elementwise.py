@@ -27,6 +27,16 @@ from .registry import (
 )
 from .splittable_axes import broadcast, first
 from .value_with_error import FLOAT32_ROUNDING, Arithmetic, Value, joined_errors
+from .variants import (
+    EPSILONS,
+    Function,
+    attribute,
+    declare,
+    input_order,
+    missing_input,
+    other_function,
+    other_number,
+)
 
 Array = Any
 
@@ -622,3 +632,29 @@ def _selected(condition: Value, first: Value, second: Value) -> Value:
             where, *(0.0 if value.error is None else value.error for value in (first, second))
         )
     return Value(np.where(where, first.array, second.array), error)
+
+
+_TWO = tuple(Function(kind) for kind in ("Add", "Sub", "Mul", "Div", "Pow"))
+declare("Sub Div Pow Mod", input_order())
+declare("Add Sub Mul Div", other_function(*_TWO, keeps=True))
+declare(
+    "Add",
+    other_number(1, "the constant that it adds (epsilon)", EPSILONS, most=0.1),
+    missing_input(1, "its input 1"),
+    missing_input(0, "its input 0"),
+)
+declare(
+    "Max Min Sum Mean",
+    other_function(Function("Max"), Function("Min"), Function("Sum"), Function("Mean"), keeps=True),
+)
+declare("Where", input_order(1, 3))
+declare("Mod", attribute("fmod", (0, 1), 0))
+declare(
+    "Exp Log Sqrt Reciprocal Abs Neg Erf Sin Cos",
+    other_function(
+        *(
+            Function(kind)
+            for kind in ("", "Exp", "Log", "Sqrt", "Reciprocal", "Abs", "Neg", "Erf", "Sin", "Cos")
+        )
+    ),
+)

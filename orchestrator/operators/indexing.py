@@ -13,6 +13,12 @@ import numpy as np
 from .error_propagation import moved
 from .registry import ONNX, CannotCompute, Inputs, Node, axis_of, input_at, operator, scalar, whole
 from .value_with_error import Arithmetic, Value
+from .variants import (
+    attribute,
+    changed_input,
+    declare,
+    each_axis,
+)
 
 Array = Any
 
@@ -199,3 +205,31 @@ def one_hot(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     axis = axis_of(axis, indices.ndim + 1)
     classes = np.arange(depth).reshape((depth,) + (1,) * (indices.ndim - axis))
     return [Value(np.where(np.expand_dims(indices, axis) == classes, on, off))]
+
+
+_REDUCTION = attribute("reduction", ("none", "add", "mul", "max", "min"), "none")
+_INDICES = changed_input(
+    1,
+    "its indices",
+    [
+        ("one more", lambda array: array + 1),
+        ("one less", lambda array: np.maximum(array - 1, 0)),
+        ("reversed", lambda array: array.reshape(-1)[::-1].reshape(array.shape)),
+        ("all 0", np.zeros_like),
+    ],
+)
+declare("Gather GatherElements", attribute("axis", each_axis, 0), _INDICES)
+declare(
+    "GatherND",
+    attribute("batch_dims", (0, 1, 2), 0),
+    changed_input(
+        1, "its indices", [("with their last axis reversed", lambda array: array[..., ::-1])]
+    ),
+)
+declare("ScatterND", _REDUCTION)
+declare("ScatterElements", attribute("axis", each_axis, 0), _REDUCTION)
+declare(
+    "OneHot",
+    attribute("axis", each_axis, -1),
+    changed_input(2, "its values", [("exchanged", lambda array: array[::-1])]),
+)

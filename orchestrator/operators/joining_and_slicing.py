@@ -6,7 +6,8 @@ Sources: the ONNX operator list of each opset; caffe.proto of BVLC and of the SS
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from itertools import permutations
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -27,6 +28,18 @@ from .registry import (
 )
 from .splittable_axes import Along, Parts, Shape, Values, Window
 from .value_with_error import Arithmetic, Value
+from .variants import (
+    Reading,
+    Variant,
+    attribute,
+    changed_input,
+    declare,
+    each_axis,
+    input_order,
+    other_number,
+    output_order,
+    whole_input,
+)
 
 Array = Any
 
@@ -453,3 +466,106 @@ def mirror_pad(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value
     if mode is None:
         raise CannotCompute("its mode %s is not known" % node.get("mode"))
     return [padded(input_at(inputs, 0), _pairs(whole(inputs, 1), True), mode)]
+
+
+declare("Concat", attribute("axis", each_axis), input_order())
+
+
+def _other_sizes(node: Node, inputs: Inputs) -> List[List[int]]:
+    """in each other order"""
+    own = (
+        node.get("split", ())
+        if "split" in node.attributes
+        else inputs[1].array
+        if len(inputs) > 1 and inputs[1] is not None
+        else ()
+    )
+    sizes = listed(own)
+    return (
+        [list(order) for order in sorted(set(permutations(sizes)))]
+        if len(sizes) <= 4
+        else [sizes[::-1]]
+    )
+
+
+declare(
+    "Split",
+    output_order(),
+    attribute("axis", each_axis, 0),
+    attribute("split", _other_sizes),
+    whole_input(1, "split", _other_sizes),
+)
+
+
+def _other_pads(node: Node, inputs: Inputs) -> List[List[int]]:
+    """begin for end, pairs of an axis, axes reversed"""
+    pads = listed(node.get("pads")) if "pads" in node.attributes else whole(inputs, 1)
+    axes = len(pads) // 2
+    begin, end = pads[:axes], pads[axes:]
+    pairs = [pads[n // axes + 2 * (n % axes)] for n in range(2 * axes)] if axes else []
+    unpaired = [pads[axes * (n % 2) + n // 2] for n in range(2 * axes)]
+    return [end + begin, pairs, unpaired, begin[::-1] + end[::-1], end[::-1] + begin[::-1]]
+
+
+declare(
+    "Pad",
+    attribute("mode", ("constant", "edge", "reflect", "wrap"), "constant"),
+    attribute("pads", _other_pads),
+    whole_input(1, "pads", _other_pads),
+    attribute("value", (0.0, 1.0, -1.0), 0.0),
+    other_number(2, "constant_value", (0.0, 1.0, -1.0)),
+)
+
+
+def _repeated_each(node: Node, inputs: Inputs) -> Iterator[Variant]:
+    repeats = whole(inputs, 1)
+
+    def written(outputs: List[Value]) -> List[Value]:
+        def regrouped(array: Array) -> Array:
+            for axis, times in enumerate(repeats):
+                size = array.shape[axis]
+                order = np.arange(size).reshape(times, -1).T.reshape(-1)
+                array = np.take(array, order, axis)
+            return array
+
+        return [moved(regrouped, outputs[0])]
+
+    yield Variant(
+        "the order of its copies",
+        "each element in a row",
+        "the whole in a row",
+        node,
+        None,
+        written,
+    )
+
+
+declare(
+    "Tile",
+    Reading("the order of its copies", "each element in a row", _repeated_each),
+    whole_input(1, "repeats", lambda node, inputs: [whole(inputs, 1)[::-1]]),
+)
+declare(
+    "Trilu",
+    attribute("upper", (0, 1), 1),
+    changed_input(
+        1,
+        "k",
+        [("one more", lambda array: array + 1), ("one less", lambda array: array - 1)],
+    ),
+)
+
+
+def _starts_moved(node: Node, inputs: Inputs) -> Iterator[Variant]:
+    for step in (1, -1):
+
+        def taken(given: List[Optional[Value]], step: int = step) -> List[Optional[Value]]:
+            moved_bounds = [
+                None if value is None else Value(value.array + step) for value in given[1:3]
+            ]
+            return [given[0], *moved_bounds, *given[3:]]
+
+        yield Variant("starts and ends", "%+d" % step, "as they are", node, taken)
+
+
+declare("Slice", Reading("starts and ends", "one more, one less", _starts_moved))

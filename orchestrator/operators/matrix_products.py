@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any, Dict, List, Optional
 
 import numpy as np
@@ -11,6 +12,13 @@ from .error_propagation import elementwise, moved, sum_of_products
 from .registry import CannotCompute, Inputs, Node, operator
 from .splittable_axes import connected, products
 from .value_with_error import Arithmetic, Value
+from .variants import (
+    attribute,
+    changed_input,
+    declare,
+    input_order,
+    missing_input,
+)
 
 Array = Any
 
@@ -223,3 +231,50 @@ def einsum(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
             arithmetic,
         )
     ]
+
+
+def _square_turned(array: Array) -> Optional[Array]:
+    square = array.ndim > 1 and array.shape[-1] == array.shape[-2]
+    return np.swapaxes(array, -1, -2) if square else None
+
+
+def _stored_turned(array: Array) -> Optional[Array]:
+    """Return a matrix as it comes out where its memory is read as that of the transposed one."""
+    if array.ndim < 2 or array.shape[-1] == array.shape[-2]:
+        return None
+    shape = (*array.shape[:-2], array.shape[-1], array.shape[-2])
+    return np.swapaxes(array.reshape(shape), -1, -2)
+
+
+_MATRIX = (("transposed", _square_turned), ("read as if it were stored transposed", _stored_turned))
+declare(
+    "MatMul FusedMatMul Gemm",
+    changed_input(1, "its input 1 (transB, the weights)", _MATRIX),
+    changed_input(0, "its input 0 (transA)", _MATRIX),
+    input_order(0, 2),
+)
+declare(
+    "Gemm",
+    attribute("transB", (0, 1), 0),
+    attribute("transA", (0, 1), 0),
+    missing_input(2, "the bias C"),
+    attribute("alpha", (1.0,), 1.0),
+    attribute("beta", (1.0, 0.0), 1.0),
+)
+
+
+def _other_equations(node: Node, inputs: Inputs) -> List[str]:
+    """operands exchanged, and the output's axes or those of an operand in each other order"""
+    equation = str(node.get("equation")).replace(" ", "")
+    left, arrow, right = equation.partition("->")
+    operands = left.split(",")
+    instead = [",".join(operands[::-1]) + arrow + right]
+    for place, labels in enumerate([*operands, right]):
+        for order in permutations(labels) if 1 < len(labels) <= 5 and "." not in labels else ():
+            parts = [*operands, right]
+            parts[place] = "".join(order)
+            instead.append(",".join(parts[:-1]) + arrow + parts[-1])
+    return instead
+
+
+declare("Einsum", attribute("equation", _other_equations), input_order())

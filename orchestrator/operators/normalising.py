@@ -4,7 +4,8 @@ dialects.
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence, Tuple
+from dataclasses import replace
+from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -15,6 +16,17 @@ from .mean_and_variance import centred, mean, mean_square, reciprocal_root
 from .registry import CannotCompute, Inputs, Node, operator
 from .splittable_axes import Parts, Shape, Values, Window, along_all_but, rows
 from .value_with_error import Arithmetic, Value
+from .variants import (
+    EPSILONS,
+    Function,
+    Reading,
+    Variant,
+    attribute,
+    declare,
+    each_axis,
+    missing_input,
+    other_function,
+)
 
 Array = Any
 Axes = Tuple[int, ...]
@@ -516,3 +528,66 @@ def local_response_normalization(node: Node, inputs: Inputs, arithmetic: Arithme
     return [
         _local_response(x, [1], ((size - 1) // 2, size // 2), bias, alpha / size, beta, arithmetic)
     ]
+
+
+def _unbiased(node: Node, inputs: Inputs) -> Iterator[Variant]:
+    """Divide the sum of squares by one less than their count: a factor of the scale, and of
+    epsilon."""
+    x = inputs[0]
+    if x is None or len(inputs) < 2:
+        return
+    first = 2 if node.type == "InstanceNormalization" else int(node.get("axis", -1)) % x.array.ndim
+    count = int(np.prod(x.array.shape[first:]))
+    if count < 2:
+        return
+    less = (count - 1.0) / count
+
+    def taken(given: List[Optional[Value]]) -> List[Optional[Value]]:
+        scale = given[1]
+        scaled = None if scale is None else elementwise(lambda array: array * np.sqrt(less), scale)
+        return [given[0], scaled, *given[2:]]
+
+    attributes = {**node.attributes, "epsilon": float(node.get("epsilon", 1e-5)) * less}
+    yield Variant(
+        "the variance",
+        "unbiased (n - 1)",
+        "biased (n)",
+        replace(node, attributes=attributes),
+        taken,
+    )
+
+
+_EPSILON = attribute("epsilon", EPSILONS, 1e-5)
+_SCALE, _OFFSET = missing_input(1, "the scale"), missing_input(2, "the bias")
+declare(
+    "LayerNormalization RMSNormalization SimplifiedLayerNormalization",
+    _EPSILON,
+    attribute("axis", each_axis, -1),
+)
+declare("InstanceNormalization GroupNormalization SkipLayerNormalization", _EPSILON)
+declare(
+    "GroupNormalization",
+    attribute(
+        "num_groups",
+        lambda node, inputs: [
+            n
+            for n in (1, 2, 4, 8, 16, 32)
+            if inputs[0] is not None and inputs[0].array.shape[1] % n == 0
+        ],
+    ),
+)
+declare(
+    "LayerNormalization InstanceNormalization",
+    Reading("the variance", "unbiased (n - 1)", _unbiased),
+)
+declare("LayerNormalization", other_function(Function("RMSNormalization"), keeps=True))
+declare("RMSNormalization", other_function(Function("LayerNormalization"), keeps=True))
+declare("LayerNormalization InstanceNormalization GroupNormalization", _OFFSET)
+declare("LpNormalization", attribute("axis", each_axis, -1), attribute("p", (1, 2), 2))
+declare(
+    "LRN",
+    attribute("size", (3, 5, 7)),
+    attribute("alpha", (1e-4, 1e-3), 1e-4),
+    attribute("beta", (0.75, 0.5), 0.75),
+    attribute("bias", (1.0, 2.0), 1.0),
+)

@@ -14,6 +14,13 @@ from .comparing_and_rounding import is_nan, reach, wrong_where_reshaped
 from .registry import ASCEND, ONNX, CannotCompute, Inputs, Node, axis_of, input_at, operator, whole
 from .splittable_axes import Along, Parts, Shape, Values, Window
 from .value_with_error import Arithmetic, Value
+from .variants import (
+    Function,
+    attribute,
+    declare,
+    each_axis,
+    other_function,
+)
 
 Array = Any
 
@@ -427,3 +434,18 @@ def hardmax(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     ones = np.zeros_like(x.array)
     np.put_along_axis(ones, np.expand_dims(np.argmax(x.array, axis), axis), 1, axis)
     return [Value(ones.reshape(input_at(inputs, 0).array.shape))]
+
+
+declare(
+    "ArgMax ArgMin",
+    attribute("select_last_index", (0, 1), 0),
+    attribute("axis", each_axis, 0),
+    other_function(Function("ArgMax"), Function("ArgMin"), keeps=True),
+)
+declare(
+    "TopK",
+    attribute("largest", (0, 1), 1),
+    attribute("sorted", (0, 1), 1),
+    attribute("axis", each_axis, -1),
+)
+declare("Hardmax", attribute("axis", each_axis, -1))

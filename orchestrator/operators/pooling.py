@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .convolution_operators import caffe_pair, integers, named_input
+from .convolution_operators import caffe_pair, integers, named_input, pads_instead
 from .error_propagation import elementwise, moved
 from .layouts_and_pads import (
     as_given,
@@ -33,6 +33,12 @@ from .recurrent_cells import part, stacked
 from .registry import CannotCompute, Inputs, Node, operator
 from .splittable_axes import Parts, Shape, Values, Window, planes
 from .value_with_error import Arithmetic, Value
+from .variants import (
+    Function,
+    attribute,
+    declare,
+    other_function,
+)
 
 Array = Any
 
@@ -409,3 +415,25 @@ _READ["onnx"] = lambda node, x: (_onnx_windows(node, x), "")
 _READ["caffe"] = lambda node, x: (_caffe_windows(node, x), "")
 _READ["tensorflow"] = lambda node, x: _tensorflow_windows(node, [x])[1:]
 _READ["ascend"] = _of_ascend
+
+
+declare(
+    "AveragePool MaxPool LpPool",
+    attribute("count_include_pad", (0, 1), 0),
+    attribute(
+        "pads", pads_instead, lambda node, inputs: [0] * 2 * len(integers(node, "kernel_shape"))
+    ),
+    attribute("auto_pad", ("SAME_UPPER", "SAME_LOWER", "VALID")),
+    attribute("ceil_mode", (0, 1), 0),
+    attribute(
+        "dilations",
+        lambda node, inputs: [[n] * len(integers(node, "kernel_shape")) for n in (1, 2)],
+        lambda node, inputs: [1] * len(integers(node, "kernel_shape")),
+    ),
+    attribute("p", (1, 2, 3)),
+    other_function(Function("MaxPool"), Function("AveragePool"), keeps=True),
+)
+declare(
+    "GlobalAveragePool GlobalMaxPool",
+    other_function(Function("GlobalAveragePool"), Function("GlobalMaxPool")),
+)

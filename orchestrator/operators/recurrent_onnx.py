@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from itertools import permutations
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -24,6 +25,14 @@ from .recurrent_cells import (
 )
 from .registry import CannotCompute, Inputs, Node, operator
 from .value_with_error import Arithmetic, Value
+from .variants import (
+    Reading,
+    Variant,
+    attribute,
+    declare,
+    missing_input,
+    output_order,
+)
 
 Array = Any
 States = List[Value]
@@ -279,3 +288,98 @@ def onnx_rnn(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
             _run(x, [layer.initial(5, number)], advance, layer.lengths, backwards, arithmetic)
         )
     return layer.outputs(of_directions)
+
+
+def _gate_orders(node: Node, inputs: Inputs) -> Iterator[Variant]:
+    gates = {"LSTM": "iofc", "GRU": "zrh"}[node.type]
+    count = len(gates)
+    for order in permutations(range(count)):
+        if order == tuple(range(count)):
+            continue
+
+        def taken(
+            given: List[Optional[Value]], order: Sequence[int] = order
+        ) -> List[Optional[Value]]:
+            def regrouped(array: Array) -> Array:
+                # W and R hold the gates once, B twice.
+                times = count if array.ndim > 2 else 2 * count
+                parts = np.split(array, times, 1)
+                places = [*order, *(n + count for n in order)][:times]
+                return np.concatenate([parts[place] for place in places], 1)
+
+            weights = [None if value is None else moved(regrouped, value) for value in given[1:4]]
+            return [given[0], *weights, *given[4:]]
+
+        yield Variant(
+            "the order of its gates", "".join(gates[n] for n in order), gates, node, taken
+        )
+
+
+_LAYERS = Reading("the order of its gates", "each other order", _gate_orders)
+
+
+def _other_activations(node: Node, inputs: Inputs) -> List[List[str]]:
+    """Sigmoid, HardSigmoid, Tanh and Relu for each other"""
+    own = [str(name) for name in node.get("activations", _activations_of(node))]
+    names = ("Sigmoid", "HardSigmoid", "Tanh", "Relu", "Softsign")
+    return [
+        [instead if name == which else name for name in own]
+        for which in dict.fromkeys(own)
+        for instead in names
+        if instead != which
+    ]
+
+
+def _activations_of(node: Node, inputs: Inputs = ()) -> List[str]:
+    defaults = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
+    return defaults[node.type] * (1 + (str(node.get("direction", "")) == "bidirectional"))
+
+
+declare("LSTM GRU", _LAYERS)
+declare("GRU", attribute("linear_before_reset", (0, 1), 0))
+declare(
+    "LSTM GRU RNN",
+    attribute("direction", ("forward", "reverse"), "forward"),
+    missing_input(5, "initial_h"),
+    missing_input(6, "initial_c"),
+    missing_input(3, "the bias B"),
+    missing_input(4, "sequence_lens"),
+    output_order(),
+    attribute("activations", _other_activations, _activations_of),
+)
+declare("LSTM", attribute("input_forget", (0, 1), 0))
+
+
+def _exchanged_directions(node: Node, inputs: Inputs) -> Iterator[Variant]:
+    if str(node.get("direction", "forward")) != "bidirectional":
+        return
+
+    def taken(given: List[Optional[Value]]) -> List[Optional[Value]]:
+        weights = [
+            None if value is None else moved(lambda array: array[::-1], value)
+            for value in given[1:4]
+        ]
+        return [given[0], *weights, *given[4:]]
+
+    def written(outputs: List[Value]) -> List[Value]:
+        return [
+            moved(lambda array: array[:, ::-1] if array.ndim == 4 else array[::-1], value)
+            for value in outputs
+        ]
+
+    yield Variant(
+        "the order of its directions", "reverse first (weights)", "forward first", node, taken
+    )
+    yield Variant(
+        "the order of its directions",
+        "reverse first (outputs)",
+        "forward first",
+        node,
+        None,
+        written,
+    )
+
+
+declare(
+    "LSTM GRU RNN", Reading("the order of its directions", "reverse first", _exchanged_directions)
+)

@@ -7,6 +7,7 @@ TensorFlow 1.15's op definitions; the operator prototypes of Ascend IR.
 from __future__ import annotations
 
 import math
+from itertools import combinations
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 import numpy as np
@@ -28,6 +29,14 @@ from .registry import (
 )
 from .splittable_axes import Along, Parts, Shape, Values, Window
 from .value_with_error import Arithmetic, Value, joined_errors
+from .variants import (
+    Function,
+    attribute,
+    declare,
+    each_axis,
+    other_function,
+    whole_input,
+)
 
 Array = Any
 Reduce = Callable[[Value, Arithmetic], Value]
@@ -341,3 +350,36 @@ def _running_squares(partial: Array, axis: int, turned: bool) -> Array:
     squares = np.moveaxis(np.square(partial), axis, -1)
     squares = np.cumsum(squares[..., ::-1] if turned else squares, axis=-1)
     return np.moveaxis(squares[..., ::-1] if turned else squares, -1, axis)
+
+
+def _other_axes(node: Node, inputs: Inputs) -> List[List[int]]:
+    """each other axes"""
+    x, axes = inputs[0], _axes(node, inputs)
+    if x is None or axes is None:
+        return []
+    negative = any(axis < 0 for axis in axes)
+    counts = [*range(len(axes), 0, -1)] if "axes" in node.attributes else [len(axes)]
+    return [
+        [axis - x.array.ndim if negative else axis for axis in chosen]
+        for count in counts
+        for chosen in combinations(range(x.array.ndim), count)
+        if {axis % x.array.ndim for axis in axes} != set(chosen)
+    ]
+
+
+_REDUCTIONS = (
+    "ReduceMean ReduceSum ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum "
+    "ReduceLogSumExp ReduceSumSquare"
+)
+declare(
+    _REDUCTIONS,
+    attribute("axes", _other_axes),
+    whole_input(1, "axes", _other_axes),
+    other_function(*(Function(kind) for kind in _REDUCTIONS.split()), keeps=True),
+)
+declare(
+    "CumSum",
+    attribute("exclusive", (0, 1), 0),
+    attribute("reverse", (0, 1), 0),
+    whole_input(1, "axis", each_axis),
+)

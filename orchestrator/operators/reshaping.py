@@ -7,6 +7,7 @@ Sources: the ONNX operator list of each opset; caffe.proto of BVLC and of the SS
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
@@ -30,6 +31,10 @@ from .registry import (
 )
 from .splittable_axes import Along, Parts, Shape, Values, Window, rows
 from .value_with_error import Arithmetic, Value
+from .variants import (
+    attribute,
+    declare,
+)
 
 Array = Any
 
@@ -331,12 +336,13 @@ def depth_to_space(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
 )
 def space_to_depth(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Gather blocks of places in channels."""
-    size, last, _ = _blocks(node)
+    size, last, outer = _blocks(node)
 
     def function(array: Array) -> Array:
         array = np.moveaxis(array, -1, 1) if last else array
         n, c, h, w = array.shape
-        array = array.reshape(n, c, h // size, size, w // size, size).transpose(0, 3, 5, 1, 2, 4)
+        array = array.reshape(n, c, h // size, size, w // size, size)
+        array = array.transpose((0, 3, 5, 1, 2, 4) if outer else (0, 1, 3, 5, 2, 4))
         array = array.reshape(n, c * size * size, h // size, w // size)
         return np.moveaxis(array, 1, -1) if last else array
 
@@ -392,3 +398,30 @@ def batch_to_space(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
         return array[(slice(None), *cropped)]
 
     return [moved(function, input_at(inputs, 0))]
+
+
+def _other_orders(node: Node, inputs: Inputs) -> List[List[int]]:
+    """each other order, those that keep the output's shape first"""
+    x = inputs[0]
+    ndim = 0 if x is None else x.array.ndim
+    if x is None or not 1 < ndim <= 5:
+        return [list(range(ndim))[::-1], list(range(ndim))]
+    own = listed(node.get("perm", list(range(ndim))[::-1]))
+    shape = [x.array.shape[axis] for axis in own]
+    inverse = [own.index(axis) for axis in range(ndim)]
+    orders = [inverse, *(list(order) for order in permutations(range(ndim)))]
+    return sorted(orders, key=lambda order: [x.array.shape[axis] for axis in order] != shape)
+
+
+declare(
+    "Transpose",
+    attribute(
+        "perm",
+        _other_orders,
+        lambda node, inputs: list(range(inputs[0].array.ndim))[::-1]
+        if inputs[0] is not None
+        else None,
+    ),
+)
+declare("DepthToSpace SpaceToDepth", attribute("mode", ("DCR", "CRD"), "DCR"))
+declare("ReverseSequence", attribute("batch_axis", (0, 1), 1), attribute("time_axis", (0, 1), 0))

@@ -15,6 +15,10 @@ from .layouts_and_pads import is_last
 from .registry import CannotCompute, Inputs, Node, operator
 from .splittable_axes import Shape, Values, along_unchanged_axes
 from .value_with_error import Arithmetic, Value, joined_errors
+from .variants import (
+    attribute,
+    declare,
+)
 
 Array = Any
 
@@ -485,3 +489,22 @@ def caffe_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Val
         weights = np.stack([1 - share, np.where(low + 1 < size, share, 0.0)], 1)
         x = _Taps(np.stack([low, np.minimum(low + 1, size - 1)], 1), weights).apply(x, axis)
     return [x]
+
+
+_COORDINATES = (
+    "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric",
+    "tf_half_pixel_for_nn",
+)  # fmt: skip
+declare(
+    "Resize",
+    attribute(
+        "nearest_mode",
+        ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
+        "round_prefer_floor",
+    ),
+    attribute("coordinate_transformation_mode", _COORDINATES, "half_pixel"),
+    attribute("mode", ("nearest", "linear", "cubic"), "nearest"),
+    attribute("cubic_coeff_a", (-0.75, -0.5), -0.75),
+    attribute("exclude_outside", (0, 1), 0),
+)
+declare("Upsample", attribute("mode", ("nearest", "linear"), "nearest"))

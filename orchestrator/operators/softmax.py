@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Tuple
+from dataclasses import replace
+from typing import Any, Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -11,6 +12,15 @@ from .error_propagation import moved
 from .registry import CannotCompute, Inputs, Node, operator
 from .splittable_axes import along_all_but
 from .value_with_error import Arithmetic, Value, joined_errors
+from .variants import (
+    Function,
+    attribute,
+    declare,
+    each_axis,
+    other_function,
+    other_node,
+    text_of,
+)
 
 Array = Any
 Axes = Tuple[int, ...]
@@ -156,3 +166,32 @@ def other_softmax(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
     """
     x = named_input(inputs, 0, "input")
     return [_softmax_of_dialect(node, x, tuple(_along(node, x.array.ndim)), arithmetic)]
+
+
+def _earlier_meaning(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:
+    """over all axes from it on, as before opset 13, or over it alone"""
+    default = -1 if node.version >= 13 else 1
+    own = int(node.get("axis", default))
+    for axis in dict.fromkeys((own, 1)):
+        attributes = {**node.attributes, "axis": axis}
+        alone = (text_of(axis), "over all axes from %d on" % axis)
+        first, second = (
+            (alone[1], "%d alone" % own)
+            if node.version >= 13
+            else ("%d alone" % axis, "over all axes from %d on" % own)
+        )
+        yield (
+            first,
+            second,
+            replace(node, version=11 if node.version >= 13 else 13, attributes=attributes),
+        )
+
+
+declare(
+    "Softmax LogSoftmax",
+    attribute("axis", each_axis, lambda node, inputs: -1 if node.version >= 13 else 1),
+    other_node("axis", _earlier_meaning),
+    other_function(
+        Function("Softmax"), Function("LogSoftmax"), Function("", words="none"), keeps=True
+    ),
+)

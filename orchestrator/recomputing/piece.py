@@ -4,13 +4,26 @@ original model's weights, whole or in parts.
 
 from __future__ import annotations
 
-from typing import Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+import copy
+from typing import (
+    Dict,
+    FrozenSet,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 import numpy as np
 
 from .. import operators
 from ..operators import Arithmetic, CannotCompute, Node, Value
 from ..operators.splittable_axes import Parts, Window
+from ..operators.variants import Variant, variants_of
 from ..submodel.cut_definition import Cut
 from ..tensors.type_precision import ROUNDING, ulp
 from .original_cuts import NotComputable
@@ -162,6 +175,7 @@ class Piece:
             (number, nodes.call(number)) for number in order if number in inside - kept_nodes
         ]
         self._dtype = dtype
+        self._exchanged: Dict[int, Variant] = {}
         self._constants = set(cut.pulled)
         # What the model holds, as the device has it: by node, input (-1: the node is a constant),
         # and whether with its error.
@@ -242,13 +256,18 @@ class Piece:
         for number, call in self.calls:
             if (number, 0) in values_by_key:
                 continue
-            outputs = operators.compute(
-                call.node, self._inputs(number, call, values_by_key, arithmetic, part), arithmetic
+            inputs = self._inputs(number, call, values_by_key, arithmetic, part)
+            outputs = (
+                self._exchanged[number].compute(inputs, arithmetic)
+                if number in self._exchanged
+                else operators.compute(call.node, inputs, arithmetic)
             )
             for index, value in enumerate(outputs):
                 value = value if part is None or index else part.of_output(number, value)
                 values_by_key[number, index] = (
-                    value if number in self._constants else value.with_step(arithmetic.intermediate)
+                    value
+                    if number in self._constants or self._is(call.node, "moves")
+                    else value.with_step(arithmetic.intermediate)
                 )
         return values_by_key
 
@@ -280,7 +299,32 @@ class Piece:
     ) -> Tuple[Node, List[Optional[Value]]]:
         """Return the last node and its inputs, once all values are computed."""
         number, call = self.calls[-1]
-        return call.node, self._inputs(number, call, values_by_key, Arithmetic(), part)
+        inputs = self._inputs(number, call, values_by_key, Arithmetic(), part)
+        exchanged = self._exchanged.get(number)
+        if exchanged is None:
+            return call.node, inputs
+        return exchanged.node, inputs if exchanged.inputs is None else exchanged.inputs(inputs)
+
+    def variants(self, values_by_key: Mapping[Key, Value]) -> Iterator[Tuple[int, Node, Variant]]:
+        """Yield what its nodes may compute instead, those of the last node first, each with the
+        number of the node and the node.
+
+        Parameters
+        ----------
+        values_by_key
+            All values inside, as :meth:`values` returns them.
+        """
+        for number, call in reversed(self.calls):
+            if call.constant is None and number not in self._constants:
+                inputs = self._inputs(number, call, values_by_key, EXACT, None)
+                for variant in variants_of(call.node, inputs):
+                    yield number, call.node, variant
+
+    def with_variant(self, number: int, variant: Variant) -> Piece:
+        """Return the piece with one of its nodes computed otherwise."""
+        changed = copy.copy(self)
+        changed._exchanged = {number: variant}
+        return changed
 
     def _inputs(
         self,

@@ -5,7 +5,7 @@ device's error.
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from .input_feeds import Feed, NetworkInput, original_values
 from .onnx_nodes import OnnxNodes
 from .original_cuts import NotComputable, Original
 from .original_nodes import Nodes
+from .output_error import OwnError
 from .partwise_comparison import (
     Output,
     OutputComparison,
@@ -53,7 +54,10 @@ from .recomputed_output import (
 )
 from .recorded_tensor import RecordedTensor, widened
 from .replay_plan import PlannedOp, ReplayPlan
+from .run_variants import Written, written_instead
 from .tf_nodes import TfNodes
+from .variant_search import Output as SearchedOutput
+from .variant_search import VariantSearch, search_variants
 
 Array = Any
 
@@ -63,6 +67,8 @@ _BITS = {
     "DT_FLOAT": "float32",
     "DT_DOUBLE": "float64",
 }
+_MOST_OTHERS = 16
+"""Other tensors that an output which is wrong is compared with."""
 _COARSEST_FIRST = ("bfloat16", "float16", "float32", "float64")
 _COARSE = ("float16", "bfloat16")
 """Types whose one rounding is more than all that float32 does inside of most operators."""
@@ -110,6 +116,7 @@ class Recomputer:
     ) -> None:
         self._original = original
         self._plan = plan
+        self._graph = graph
         self._nodes = nodes_of(original, weights)
         self._order = original.model.graph.order()
         self._planned: Dict[str, PlannedOp] = {
@@ -228,6 +235,75 @@ class Recomputer:
             return ComputedPair(actual, value.array, output.tensor.name, input_values)
         except (NotComputable, CannotCompute, GoldwatchError, NotComparable, MemoryError):
             return None
+
+    def search_variants(
+        self, name: str, index: int, judge: Callable[[OwnError, bool], float]
+    ) -> Optional[VariantSearch]:
+        """Return what the device may have computed in place of what the model says, for an output
+        that is wrong; None where it cannot be computed whole.
+
+        Parameters
+        ----------
+        judge
+            Returns by how many times an error exceeds what is allowed, of values that are only
+            moved (True) or not.
+        """
+        planned = self._planned.get(name)
+        if planned is None:
+            return None
+        try:
+            output = next(
+                (output for output, number in self._outputs(planned) if number == index), None
+            )
+            if output is None:
+                return None
+            inputs = self._inputs(planned)
+            require_memory([*inputs.values(), output.tensor])
+            incoming = {value: tensor.wide() for value, tensor in inputs.items()}
+            dtype = compute_type(planned.op)
+            piece = self._piece(planned, dtype)
+            computed = piece.values(incoming, TIGHT.get(dtype, Arithmetic()))[output.value]
+            actual = reshaped_output(output.tensor.whole(), computed.array.shape)
+            searched = SearchedOutput(output.value, actual, computed, output.tensor.name)
+            search = search_variants(piece, incoming, searched, judge, self.cost_s(name))
+            if search.explained:
+                return search
+            instead, tried = written_instead(
+                Written(
+                    searched,
+                    lambda: self._others_of_size(name, index, actual.size),
+                    lambda error: judge(error, piece.moves),
+                )
+            )
+            return search._replace(instead=instead, tried=[*search.tried, *tried])
+        except (NotComputable, CannotCompute, GoldwatchError, NotComparable, MemoryError, KeyError):
+            return None
+
+    def _others_of_size(self, name: str, index: int, size: int) -> Iterator[Tuple[str, Array]]:
+        """Yield other outputs of so many elements by their names, but for those that are made of
+        this one, the nearest in the order of the execution first.
+        """
+        behind = {name}
+        for op in self._graph.ops:
+            if any(source is not None and source[0] in behind for source in op.inputs):
+                behind.add(op.name)
+        names = [other for other in self._planned if other == name or other not in behind]
+        at = names.index(name)
+        near = sorted(range(len(names)), key=lambda place: abs(place - at))
+        left = _MOST_OTHERS
+        for place in near:
+            planned = self._planned[names[place]]
+            for output, number in self._outputs(planned):
+                if (names[place], number) == (name, index) or not left:
+                    continue
+                if output.tensor.shape is None or element_count(output.tensor.shape) == size:
+                    left -= 1
+                    try:
+                        values = output.tensor.whole()
+                    except (NotComputable, GoldwatchError, NotComparable):
+                        continue
+                    if values.size == size:
+                        yield "%s (output %d)" % (names[place], number), values
 
     def outputs_beside_golden(self, name: str, golden: NetworkInput) -> List[OutputBesideGolden]:
         """Return the outputs of an op beside what its original nodes make of its inputs in float32,

@@ -28,7 +28,14 @@ from ..dumps.golden_set import GoldenSet
 from ..dumps.place import Place
 from ..element_types import element_count
 from ..errors import GoldwatchError
-from ..judging.by_recomputation import RIGHT, UNKNOWN, WRONG, RecomputationVerdict, judge_recomputed
+from ..judging.by_recomputation import (
+    RIGHT,
+    UNKNOWN,
+    WRONG,
+    RecomputationVerdict,
+    excess,
+    judge_recomputed,
+)
 from ..model.graph import ModelGraph
 from ..model.op_attributes import attributes_by_name, attributes_by_position
 from ..model.op_node import OpNode
@@ -46,6 +53,7 @@ from ..recomputing.recomputed_output import (
 from ..recomputing.recomputer import Recomputer
 from ..recomputing.recorded_dumps import RecordedStep
 from ..recomputing.replay_plan import ReplayPlan
+from ..recomputing.variant_search import VariantSearch
 from ..tensors.tensor import Tensor
 from .engine import Engine
 from .file_signature import Signature
@@ -242,6 +250,13 @@ class Recomputation:
         """
         recomputer = self._recomputer(place) if self._how != NONE else None
         return None if recomputer is None else recomputer.pair(op, number)
+
+    def search_variants(self, place: Place, op: str, number: int) -> Optional[VariantSearch]:
+        """Return what the device may have computed in place of an output that is wrong; None where
+        that cannot be computed.
+        """
+        recomputer = self._recomputer(place) if self._how != NONE else None
+        return None if recomputer is None else recomputer.search_variants(op, number, excess)
 
     def one(self, place: Place, op: str, number: int) -> Optional[Recomputed]:
         """Return the recomputed output, if there is one so far."""

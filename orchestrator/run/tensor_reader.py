@@ -21,6 +21,7 @@ from ..metrics.pair_task import PairTask
 from ..metrics.patterns import MOST_ELEMENTS, AlignedPair, Walked, align, walk
 from ..recomputing.attributes_and_constants import AttributesAndConstants
 from ..recomputing.recomputed_output import ComputedPair, Recomputed
+from ..recomputing.variant_search import VariantSearch
 from .engine import Engine
 from .file_signature import Signature, look_at
 from .recomputation import Recomputation
@@ -79,6 +80,12 @@ class RunReader(TensorReader):
         return pair or beside_by_golden(
             op, output, inputs, self.whole, self._recomputation.attributes_and_constants(op)
         )
+
+    def variants(self, op: ObservedOp, output: Observation) -> Optional[VariantSearch]:
+        """Return what the device may have computed instead; as :meth:`TensorReader.variants`."""
+        if self._recomputation is None:
+            return None
+        return self._recomputation.search_variants(op.place, op.name, output.number)
 
     def golden_follows(self, op: ObservedOp, output: Observation) -> Optional[bool]:
         """Tell whether a golden output follows from golden inputs; as

@@ -134,14 +134,14 @@ def _zero_tile(op: Op, random: Random) -> Optional[Fault]:
         made[:, at : at + tile] = 0
         return made
 
-    return Fault("tile not written", op.name, ("one-slice",), spoil=spoil)
+    return Fault("tile not written", op.name, ("one-slice", "not-written"), spoil=spoil)
 
 
 def _random(op: Op, random: Random) -> Optional[Fault]:
     return Fault(
         "random output",
         op.name,
-        ("random",),
+        ("unexplained",),
         spoil=lambda x: (random.permutation(x.reshape(-1)).reshape(x.shape)).astype(x.dtype),
     )
 

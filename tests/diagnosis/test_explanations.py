@@ -41,7 +41,7 @@ WRONG = {
     "shift": lambda x: np.roll(x, 1, 1),
     "scale": lambda x: x * 1.3,
     "bias": lambda x: x + np.linspace(-1, 1, 64),
-    "random": lambda x: np.random.RandomState(5).permutation(x.reshape(-1)).reshape(x.shape),
+    "unexplained": lambda x: np.random.RandomState(5).permutation(x.reshape(-1)).reshape(x.shape),
     "dequantisation": lambda x: np.round(x / 0.04),
     "one-slice": lambda x: np.where(np.arange(64) == 7, -x, x),
     "nan": lambda x: np.where(np.arange(64) == 7, np.nan, x),
@@ -61,7 +61,7 @@ def test_each_kind_of_fault_is_explained_by_its_kind(scene, random, kind):
 def test_a_constant_output_is_explained_as_not_computed(scene, random, value):
     one_op(scene, random, lambda x: np.full_like(x, value))
     (found,) = explanations(scene)[0]
-    assert found["kind"] == "random"
+    assert found["kind"] == "not-written"
     assert (
         found["sentence"]
         == "every element of the target is %g: the output was not computed, or not written" % value
@@ -129,7 +129,7 @@ def test_few_unrelated_values_are_called_random_and_correlated_ones_are_not(
         "fc", "MatMulV2", ["data"], golden.reshape(1, 10).astype(np.float32), made.reshape(1, 10)
     )
     found = explanations(scene)[0]
-    assert [entry["kind"] for entry in found] == ([] if correlation > 0.8 else ["random"])
+    assert [entry["kind"] for entry in found] == ([] if correlation > 0.8 else ["unexplained"])
     assert ("as 10 unrelated values may have" in str(found)) == (0.3 < correlation < 0.8)
 
 

@@ -1,0 +1,55 @@
+"""What operators may read otherwise: the declarations fit the formulas, and the page shows them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from goldwatch.operators import ONNX, Arithmetic, Node, Value, find
+from goldwatch.operators.variants import declared, variants_of
+
+SCRIPT = os.path.join(os.path.dirname(__file__), "..", "..", "scripts", "variant_table")
+
+
+def test_each_declared_type_is_computed():
+    assert [key for key in declared() if find(*key) is None] == []
+
+
+def test_the_page_shows_what_is_declared():
+    done = subprocess.run([sys.executable, SCRIPT, "--check"], stderr=subprocess.PIPE)
+    assert done.returncode == 0, done.stderr
+
+
+def variants(node, *arrays):
+    inputs = [Value(np.asarray(array)) for array in arrays]
+    return {
+        (one.name, one.device): one.compute(inputs, Arithmetic())[0].array
+        for one in variants_of(node, inputs)
+        if one.name
+        in ("axis", "the order of its inputs", "perm", "its input 1 (transB, the weights)")
+    }
+
+
+X = np.arange(16.0, dtype=np.float32).reshape(4, 4) / 16
+
+
+@pytest.mark.parametrize(
+    "node, arrays, what, right",
+    [
+        (Node(ONNX, "Sub", {}, "", 17), (X, X.T), ("the order of its inputs", "[1, 0]"), X.T - X),
+        (Node(ONNX, "Gather", {"axis": 0}, "", 17), (X, [2, 0]), ("axis", "1"), X[:, [2, 0]]),
+        (Node(ONNX, "Transpose", {"perm": [1, 0]}, "", 17), (X,), ("perm", "[0, 1]"), X),
+        (
+            Node(ONNX, "MatMul", {}, "", 17),
+            (X, X[::-1]),
+            ("its input 1 (transB, the weights)", "transposed"),
+            X @ X[::-1].T,
+        ),
+    ],
+)
+def test_a_variant_computes_what_it_says(node, arrays, what, right):
+    np.testing.assert_allclose(variants(node, *arrays)[what], right, rtol=1e-6)

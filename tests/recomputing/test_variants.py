@@ -1,0 +1,93 @@
+"""What a device computed instead is named: an attribute, or what was not written."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_models as build
+import pytest
+from onnx.helper import make_node as node
+from onnx_run import OnnxRun
+from scene_networks import only_suspect
+
+SHAPE = (2, 4, 8, 8)
+
+
+@pytest.fixture
+def net(tmp_path):
+    return OnnxRun(tmp_path)
+
+
+def padded(array, value):
+    return np.pad(array, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=value)
+
+
+def pooled(array, function):
+    return function(
+        [
+            array[:, :, row : row + 8, column : column + 8]
+            for row in range(3)
+            for column in range(3)
+        ],
+        0,
+    )
+
+
+def tail(array):
+    made = array.copy().reshape(-1)
+    made[300:] = 0
+    return made.reshape(array.shape)
+
+
+EXCHANGES = {
+    "count_include_pad": (
+        node("AveragePool", ["t"], ["u"], name="op", kernel_shape=[3, 3], pads=[1] * 4),
+        lambda t: pooled(padded(t, 0), np.mean),
+        "AveragePool with count_include_pad 1; the model says 0",
+    ),
+    "alpha": (
+        node("LeakyRelu", ["t"], ["u"], name="op", alpha=0.1),
+        lambda t: np.where(t < 0, np.float32(0.01) * t, t),
+        "LeakyRelu with alpha 0.01; the model says 0.1",
+    ),
+    "function": (
+        node("Sigmoid", ["t"], ["u"], name="op"),
+        lambda t: np.clip(t * np.float32(0.2) + np.float32(0.5), 0, 1),
+        "the device computed HardSigmoid (alpha 0.2, beta 0.5) for Sigmoid",
+    ),
+    "axis": (
+        node("Softmax", ["t"], ["u"], name="op", axis=1),
+        lambda t: np.exp(t) / np.exp(t).sum(3, keepdims=True),
+        "Softmax with axis 3; the model says 1",
+    ),
+    "tail": (
+        node("Tanh", ["t"], ["u"], name="op"),
+        lambda t: tail(np.tanh(t)),
+        "all elements up to 299 are right, all from 300 on hold 0",
+    ),
+    "sample": (
+        node("Tanh", ["t"], ["u"], name="op"),
+        lambda t: np.tanh(np.broadcast_to(t[:1], t.shape)),
+        "all 2 samples hold what is computed of the first one",
+    ),
+    "unknown": (
+        node("Tanh", ["t"], ["u"], name="op"),
+        lambda t: np.random.RandomState(1).permutation(np.tanh(t).reshape(-1)).reshape(t.shape),
+        "no known variant explains it (tried: another function of Tanh, ",
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", ["all", "output"])
+@pytest.mark.parametrize("kind", sorted(EXCHANGES))
+def test_what_the_device_computed_instead_is_named(net, kind, mode):
+    made, wrong, said = EXCHANGES[kind]
+    feeds = {"x": np.random.RandomState(0).standard_normal(SHAPE).astype(np.float16)}
+    feeds = {"x": feeds["x"].astype(np.float32)}
+    nodes = [node("Neg", ["x"], ["t"], name="first"), made, node("Abs", ["u"], ["y"], name="last")]
+    net.prepare(build.model(nodes, [build.value("x", SHAPE)], [build.value("y", SHAPE)], []), feeds)
+    right = -feeds["x"].astype(np.float16).astype(np.float32)
+    net.dump(feeds, (), ("op", lambda array: wrong(right)), mode)
+    suspect = only_suspect(net.compare()[1]["summary"])
+    explanation = suspect["explanations"][0]
+    assert suspect["op"] == "op" and said in explanation["sentence"]
+    assert "foreign memory" not in explanation["next"]
