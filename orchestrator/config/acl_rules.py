@@ -8,7 +8,7 @@ from ..schemas.documents import schema_of
 from .acl_dump_list_rules import ListRules
 from .cann_versions import ACL_SINCE
 from .common_rules import DumpRules
-from .dump_plan import EXCEPTION_SCENES, NPU_DEFAULTS
+from .dump_plan import EXCEPTION_SCENES, EXCEPTIONS_OFF, NPU_DEFAULTS
 from .dump_steps import ACL_LAX, step_problems
 from .finding import ERROR, WARNING, Path
 from .key_rules import OTHER_SECTIONS, KeyRules, asks_for_a_dump, check_since, hidden_section
@@ -223,6 +223,11 @@ class AclRules(DumpRules):
             )
 
     def _exception_scene(self, scene: str) -> None:
+        if scene == EXCEPTIONS_OFF:
+            message = "dump_scene %s switches the exception dump off" % scene
+            consumer = "nothing is dumped, nor when an op fails"
+            fix = "leave it so if that is meant (MindSpore and torch_npu switch it on by default)"
+            self.findings.note("exceptions-off", _DUMP + ("dump_scene",), message, consumer, fix)
         if self._entries():
             consumer = "only exceptions are dumped, dump_list is ignored or rejected by release"
             message = "dump_scene %s cannot be combined with a dump_list" % scene

@@ -9,6 +9,20 @@ from typing import Any, List, Optional, Sequence, Tuple
 from ..errors import FormatError, require_file
 from ..filesystem.free_space import nearest_folder
 from ..filesystem.safe_reading import open_input
+from ..kinds.files import kind_of_file
+from ..kinds.kind import (
+    ACL,
+    EMPTY,
+    JSON,
+    MINDSPORE_CONFIG,
+    MSPROBE_CONFIG,
+    PROTOBUF,
+    RAW,
+    SCRIPT,
+    SHELL,
+    TEXT,
+    Kind,
+)
 from ..schemas.jsontext import MAX_BYTES, JsonText
 from .acl_rules import AclRules
 from .cann_versions import parse_version
@@ -36,6 +50,10 @@ _OTHER_TOOLS = {
     "task": ("dump_path", "msprobe's"),
     "common_dump_settings": ("common_dump_settings", "MindSpore's"),
 }
+
+#: Kinds of files that may be a configuration of a dump, or were meant to be one.
+_MAY_CONFIGURE = (ACL, EMPTY, JSON, MINDSPORE_CONFIG, MSPROBE_CONFIG, PROTOBUF, RAW, TEXT)
+_STARTED = re.compile(r"\bpython[0-9.]*\s+(?:-\w+\s+)*([^\s$]+\.py)\b")
 
 # What a text that cannot be parsed was meant to be: no acl.json has these keys.
 _NPU_TEXT = re.compile(rb"[\"'](?:enable_dump|enable_dump_debug|dump_debug_mode|dump_layer)[\"']")
@@ -76,9 +94,36 @@ def check_file(
         parse_version(cann)
     require_file(path, "FILE")
     loaded = load_models(models, om_names)
+    kind = kind_of_file(path)
+    if kind.name not in _MAY_CONFIGURE and not path.lower().endswith(".py"):
+        return _other_file(path, kind)
     with open_input(path) as stream:
         data = stream.read(MAX_BYTES + 1)
     return Checker(loaded, cann, elsewhere).check(path, data)
+
+
+def _other_file(path: str, kind: Kind) -> Report:
+    """Return the report of a file that configures no dump, by what it is."""
+    fix = "leave it as it is, and check the acl.json, npu settings or script of the dump"
+    if kind.name == SHELL:
+        with open_input(path) as stream:
+            started = _STARTED.search(stream.read(MAX_BYTES).decode("utf-8", "replace"))
+        if started is not None:
+            script = os.path.join(os.path.dirname(path), started.group(1))
+            fix = "check the script that it starts: goldwatch config check %s" % script
+    elif kind.name == SCRIPT:
+        fix = "a script is known by its ending: call it *.py"
+    finding = Finding(
+        "warning",
+        "other-file",
+        (),
+        "this is %s, no configuration of a dump" % kind.words,
+        "aclInit and the adapters find no dump settings in it",
+        fix,
+        line=1,
+        column=1,
+    )
+    return Report(path, "acl", (finding,))
 
 
 class Checker:

@@ -18,11 +18,14 @@ MODES = ("input", "output", "all")
 DATA = ("tensor", "stats")
 STATS = ("Max", "Min", "Avg", "Nan", "Negative Inf", "Positive Inf", "L2norm")
 LEVELS = ("op", "kernel", "all")
+#: Documented by MindSpore's set_context (aclInit's file that it writes): no exception dump.
+EXCEPTIONS_OFF = "lite_exception:disable"
 EXCEPTION_SCENES = (
     "lite_exception",
     "aic_err_brief_dump",
     "aic_err_norm_dump",
     "aic_err_detail_dump",
+    EXCEPTIONS_OFF,
 )
 SCENES = EXCEPTION_SCENES + ("watcher",)
 KERNEL_DATA = ("all", "printf", "tensor", "assert", "timestamp")

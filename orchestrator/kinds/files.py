@@ -42,6 +42,16 @@ _CALL = re.compile(r"\.(?:forward|backward)\b")
 _FIELD = re.compile(r"^(\s*)([A-Za-z_]\w*)\s*(?::|\{)", re.MULTILINE)
 _READABLE = re.compile(r"""\s*graph\(\s*["'%]""")
 _SCRIPT = re.compile(r"\s*(?:#!.*python|(?:import|from) \w|def \w|class \w|\"\"\")")
+_SHELL = re.compile(r"#!.*\b(?:ba|da|z)?sh\b")
+#: Lines of a fusion_switch file as CANN 3 took it.
+_SWITCHES = re.compile(r"(?:\w+\s*:\s*(?:on|off)\s*)+\Z")
+_KEEP_LIST = re.compile(r"^OpType::\w+", re.MULTILINE)
+#: The first section of the converter's file (its public documents).
+_CONVERTER = re.compile(
+    r"\[(?:ascend_context|acl_option_cfg_param|acl_init_options|acl_build_options|registry"
+    r"|common_quant_param|full_quant_param|mixed_bit_weight_quant_param"
+    r"|data_preprocess_param|micro_param|weight_quant_param|dynamic_quant_param)\]\s*\n"
+)
 _LAYER_FIELDS = frozenset(["layer", "layers", "input_shape", "input_dim"])
 _SOLVER_FIELDS = frozenset(
     ["net", "train_net", "base_lr", "lr_policy", "max_iter", "solver_mode", "snapshot_prefix"]
@@ -189,6 +199,8 @@ def _is_node(window: Window, span: Tuple[int, int]) -> bool:
 
 def _text(descriptor: int, head: bytes, size: int, path: str) -> str:
     text = head.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
+    if _CONVERTER.match(text):
+        return kinds.CONVERTER
     if text[:1] in ("{", "["):
         return _json(descriptor, text, size, path)
     line = text.partition("\n")[0]
@@ -200,6 +212,12 @@ def _text(descriptor: int, head: bytes, size: int, path: str) -> str:
         return kinds.GE_READABLE
     if _is_numbers(text[:2000].rpartition("\n")[0] or text[:2000]):
         return kinds.NUMBERS
+    if _SHELL.match(text) or path.endswith(".sh"):
+        return kinds.SHELL
+    if _SWITCHES.match(text):
+        return kinds.FUSION_SWITCH
+    if _KEEP_LIST.search(text):
+        return kinds.KEEP_LIST
     return _text_proto(text) or (
         kinds.SCRIPT if _SCRIPT.match(text) or path.endswith(".py") else kinds.TEXT
     )
@@ -239,6 +257,8 @@ def _text_proto(text: str) -> Optional[str]:
         )
     if "ir_version" in top:
         return kinds.ONNX_TEXT
+    if "aipp_op" in top:
+        return kinds.AIPP
     if ("graph" in top and "op" in names) or ("op" in top and "type" in names):
         return kinds.GE_TEXT
     if top & _LAYER_FIELDS or ("input" in top and "layer" in names):
@@ -277,6 +297,11 @@ def _json_kind(tree: Dict[str, Any]) -> str:
             if isinstance(tree["graph"], dict) and "node" in tree["graph"]
             else kinds.OM_JSON
         )
+    ops = tree.get("op")
+    if isinstance(ops, list) and ops and isinstance(ops[0], dict) and "check_result" in ops[0]:
+        return kinds.CHECK_REPORT
+    if isinstance(ops, str) and keys & {"input_desc", "output_desc"}:
+        return kinds.OP_DESCRIPTION
     if {"backend", "tensors"} <= keys:
         return kinds.MANIFEST
     if {"summary", "rows"} <= keys:

@@ -46,6 +46,14 @@ TORCH, NPZ, PICKLE, SAFETENSORS, HDF5, ZIP, ARCHIVE, IMAGE = (
 )
 ORT, JSON, SQLITE, SCRIPT = "ort", "json", "sqlite", "script"
 MANIFEST, RESULT = "manifest", "result"
+AIPP, KEEP_LIST, CONVERTER, SHELL, CHECK_REPORT, OP_DESCRIPTION = (
+    "aipp",
+    "keep-list",
+    "converter-config",
+    "shell-script",
+    "check-report",
+    "op-description",
+)
 
 ORIGINALS = (PROTOTXT, CAFFEMODEL, ONNX, ONNX_TEXT, GRAPH_DEF, GRAPH_DEF_TEXT, SAVED_MODEL)
 """Original models and their weights."""
@@ -111,6 +119,12 @@ WORDS: Dict[str, str] = {
     MANIFEST: "a manifest of golden data (manifest.json)",
     RESULT: "a result of goldwatch (result.json)",
     SCRIPT: "a Python script",
+    AIPP: "a configuration of AIPP (atc --insert_op_conf)",
+    KEEP_LIST: "a list of operators by name or OpType (atc --keep_dtype, --customize_dtypes)",
+    CONVERTER: "a configuration of MindSpore Lite's converter (config.ini)",
+    SHELL: "a shell script",
+    CHECK_REPORT: "atc's report of what it supports (check_result.json)",
+    OP_DESCRIPTION: "a description of single operators (atc --singleop)",
     GOLDEN: "golden files",
     CONVERTED: "arrays that were converted from dump files",
     MISNAMED: "npy files whose names are not {op}.{output_index}.{timestamp}.npy",

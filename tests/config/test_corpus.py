@@ -11,6 +11,7 @@ from goldwatch.config.check import check_file
 from goldwatch.config.dump_plan import DATA, DEBUG_MODES, KERNEL_DATA, LEVELS, MODES, SCENES, STATS
 from goldwatch.schemas import load_schema
 
+E = "error"
 HERE = os.path.join(os.path.dirname(__file__), "corpus")
 ACL = [
     case
@@ -79,7 +80,7 @@ def test_the_corpus_has_150_cases_and_no_repeated_name():
 
 
 def test_every_enum_value_has_a_good_case():
-    texts = [json.dumps(case[1]) for case in ACL if case[2] == []] + [
+    texts = [json.dumps(case[1]) for case in ACL if not any(E in item for item in case[2])] + [
         json.dumps(case[1]) for case in NPU["JSON_CASES"]
     ]
     for field, values in (

@@ -257,3 +257,52 @@ def test_npu_settings_left_out_of_a_plan_are_reported(folder, tmp_path):
         "quant_dumpable is no part of a plan"
         in CliRunner().invoke(new, ["--plan", str(path), "--for", "acl"]).output
     )
+
+
+@pytest.mark.parametrize(
+    "name, text, words",
+    [
+        ("fusion.cfg", "ConvFusionPass:off\nALL:on\n", "a list of fusions to be switched"),
+        ("fusion.json", '{"Switch": {"GraphFusion": {"ALL": "off"}}}', "a list of fusions"),
+        ("aipp.cfg", "aipp_op {\n  aipp_mode: static\n}\n", "a configuration of AIPP"),
+        ("config.ini", "[acl_option_cfg_param]\nx=1\n", "MindSpore Lite's converter"),
+        ("keep.cfg", "conv1\nOpType::Pow\n", "a list of operators"),
+        ("list.json", '{"gray-list": {"to-add": ["Pow"]}}', "a list of operators for mixed"),
+        ("ops.json", '[{"op": "Add", "input_desc": []}]', "a description of single operators"),
+        ("report.json", '{"op": [{"check_result": "success"}]}', "atc's report"),
+        ("train", "#!/usr/bin/env python3\nimport acl\n", "a Python script"),
+    ],
+)
+def test_a_file_that_configures_no_dump_is_called_what_it_is(tmp_path, name, text, words):
+    (tmp_path / name).write_text(text)
+    result = CliRunner().invoke(check, [str(tmp_path / name)])
+    assert result.exit_code == 0 and "0 errors, 1 warning" in result.output
+    assert words in result.output and "no configuration of a dump [other-file]" in result.output
+
+
+def test_of_a_shell_script_the_script_that_it_starts_is_named(tmp_path):
+    path = tmp_path / "train_1p.sh"
+    path.write_text("#!/bin/bash\n# python3 is 3.7\nnohup python3 -u train.py --x=1 > log 2>&1 &\n")
+    output = CliRunner().invoke(check, [str(path)]).output
+    assert "goldwatch config check %s\n" % (tmp_path / "train.py") in output
+
+
+def test_settings_of_another_module_are_named_with_it(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(
+        "import precision_tool.tf_config as tool\nimport os, mine\n"
+        'os.environ["TORCH_ACL_INIT_CONFIG_PATH"] = "/data/acl.json"\n'
+        "NPURunConfig(dump_config=tool.estimator_dump_config)\n"
+        "NPURunConfig(dump_config=mine.make())\n"
+    )
+    output = CliRunner().invoke(check, [str(path)]).output
+    assert "by estimator_dump_config of module precision_tool.tf_config: not judged" in output
+    assert "by make() of module mine: not judged" in output
+    assert "TORCH_ACL_INIT_CONFIG_PATH: not judged; it names /data/acl.json" in output
+    assert "goldwatch config check /data/acl.json\n" in output
+    assert "sets no dump option" not in output
+
+
+def test_on_another_machine_the_option_for_that_is_proposed(tmp_path):
+    _, text = text_of(tmp_path, {"dump": {"dump_path": "/no/such", "dump_list": [{}]}})
+    assert "make the folder first: mkdir -p /no/such; with --elsewhere, this machine" in text

@@ -54,6 +54,12 @@ FILES = {
     kinds.RESULT_TABLE: b"Index,OpType,NPUDump,DataType,Address,GroundTruth\n0,Relu,a,float16,0,a\n",  # noqa: E501
     kinds.NUMBERS: b"1.5\n-2e-3\nnan\n",
     kinds.SCRIPT: b"#!/usr/bin/env python\nimport acl\n",
+    kinds.SHELL: b"#!/bin/bash\npython3 train.py\n",
+    kinds.AIPP: b"aipp_op {\n  aipp_mode: static\n}\n",
+    kinds.KEEP_LIST: b"OpType::ReduceMean\n/norm/Pow\n",
+    kinds.CONVERTER: b"[ascend_context]\nprecision_mode=enforce_fp32\n",
+    kinds.CHECK_REPORT: b'{"op":[{"check_result":"success","name":"c","type":"Conv"}]}',
+    kinds.OP_DESCRIPTION: b'[{"op": "Add", "input_desc": [], "output_desc": []}]',
     kinds.TEXT: b"some words\nand more of them\n",
     kinds.PROTOTXT: b'# a net\nname: "net"\nlayer {\n  name: "conv"\n  type: "Convolution"\n}\n',
     kinds.SOLVER: b'net: "train.prototxt"\nbase_lr: 0.1\nmax_iter: 5\n',
@@ -127,7 +133,7 @@ def test_a_missing_file_is_reported(tmp_path):
 MODELS = [kinds.OM_JSON, kinds.GE_TEXT, kinds.OM, kinds.EMPTY, kinds.RAW, kinds.TEXT, kinds.JSON]
 
 
-@pytest.mark.parametrize("name", sorted(set(FILES) - {kinds.GE_TEXT, kinds.OM_JSON}))
+@pytest.mark.parametrize("name", sorted(set(FILES) - {kinds.GE_TEXT, kinds.OM_JSON, kinds.CHECK_REPORT}))
 def test_a_file_given_as_model_that_is_none_is_named(tmp_path, name):
     path = tmp_path / "model"
     path.write_bytes(FILES[name])

@@ -43,6 +43,11 @@ ENUMS = (
         )
     ]
     + [
+        (
+            "scene-exceptions-off",
+            {"dump": {"dump_scene": "lite_exception:disable"}},
+            [(N, "exceptions-off", "/dump/dump_scene")],
+        ),
         ("scene-without-path", {"dump": {"dump_scene": "lite_exception"}}, []),
     ]
     + [
