@@ -50,6 +50,13 @@ _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
     is_flag=True,
     help="The configuration is for another machine: rules about this file system are only notes.",
 )
+@click.option(
+    "--devices",
+    type=click.IntRange(1),
+    default=1,
+    metavar="N",
+    help="How many devices dump: the size of all of them is estimated.",
+)
 @format_option
 @verbosity_options
 @click.pass_context
@@ -61,6 +68,7 @@ def check(
     cann: Optional[str],
     strict: bool,
     elsewhere: bool,
+    devices: int,
     output_format: str,
     quiet: bool,
 ) -> None:
@@ -74,7 +82,7 @@ def check(
         raise UsageError("--om-name needs a model", hint="add --om MODEL.json")
     with ProgressBar("checking", quiet) as bar:
         bar.update(0, 0)
-        report = check_file(file, models, cann, elsewhere, om_names)
+        report = check_file(file, models, cann, elsewhere, om_names, devices)
     if output_format == "json":
         # Not indented: a report may hold a hundred thousand findings.
         print_json(report.to_document(), indent=None)
@@ -85,6 +93,8 @@ def check(
             for finding in report.findings
         ):
             say("hint: --om-name NAME says what the .om file is called", quiet)
+        if any(finding.environment and finding.severity == "error" for finding in report.findings):
+            say("hint: --elsewhere, if another machine dumps: its folders are not judged", quiet)
         if any(finding.rule == "unknown-layer" for finding in report.findings):
             say("hint: goldwatch config new --om MODEL --list shows the names of its ops", quiet)
     ctx.exit(EXIT_FAIL if report.errors or (strict and report.warnings) else EXIT_PASS)

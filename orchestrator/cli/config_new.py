@@ -196,6 +196,7 @@ class _Arguments(_PlanArguments, PrintArguments):
     list_only: bool
     cann: Optional[str]
     elsewhere: bool
+    devices: int
 
 
 @command(
@@ -239,6 +240,13 @@ class _Arguments(_PlanArguments, PrintArguments):
     "--elsewhere",
     is_flag=True,
     help="The configuration is for another machine: do not judge this file system.",
+)
+@click.option(
+    "--devices",
+    type=click.IntRange(1),
+    default=1,
+    metavar="N",
+    help="How many devices dump: the size of all of them is estimated.",
 )
 @format_option
 @verbosity_options
@@ -288,6 +296,7 @@ def _request(arguments: _Arguments) -> Request:
             om_names=arguments.om_name,
             cann=arguments.cann,
             elsewhere=arguments.elsewhere,
+            devices=arguments.devices,
         )
     plan = DumpPlan(
         dump_path=arguments.dump_path,
@@ -320,6 +329,7 @@ def _request(arguments: _Arguments) -> Request:
         narrow=arguments.narrow,
         cann=arguments.cann,
         elsewhere=arguments.elsewhere,
+        devices=arguments.devices,
     )
 
 

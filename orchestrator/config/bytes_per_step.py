@@ -33,12 +33,15 @@ class Estimate:
     tensors: int
     unknown: int
 
-    def text(self) -> str:
+    def text(self, per: str = "step") -> str:
         """Return one line for people."""
         counts = "%s, %s" % (plural(self.ops, "op"), plural(self.tensors, "tensor"))
         if self.unknown == self.tensors > 0:
-            return "an unknown size per step (%s; the model does not tell their shapes)" % counts
-        line = "about %s per step (%s)" % (size_text(self.size_bytes), counts)
+            return "an unknown size per %s (%s; the model does not tell their shapes)" % (
+                per,
+                counts,
+            )
+        line = "about %s per %s (%s)" % (size_text(self.size_bytes), per, counts)
         return line + (
             ", without %s of unknown size" % plural(self.unknown, "tensor") if self.unknown else ""
         )

@@ -65,6 +65,7 @@ def check_file(
     cann: Optional[str] = None,
     elsewhere: bool = False,
     om_names: Sequence[str] = (),
+    devices: int = 1,
 ) -> Report:
     """Check a file.
 
@@ -82,6 +83,8 @@ def check_file(
     om_names
         What the .om files of the models are called, which their jsons cannot tell; with or without
         folder and suffix.
+    devices
+        How many devices dump: the size is estimated for all of them.
 
     Raises
     ------
@@ -99,7 +102,7 @@ def check_file(
         return _other_file(path, kind)
     with open_input(path) as stream:
         data = stream.read(MAX_BYTES + 1)
-    return Checker(loaded, cann, elsewhere).check(path, data)
+    return Checker(loaded, cann, elsewhere, devices).check(path, data)
 
 
 def _other_file(path: str, kind: Kind) -> Report:
@@ -135,11 +138,18 @@ class Checker:
         The models to hold names against; may hold none.
     cann
         The version in use, or None.
-    elsewhere
+    elsewhere, devices
         As in :func:`check_file`.
     """
 
-    def __init__(self, models: Models, cann: Optional[str] = None, elsewhere: bool = False) -> None:
+    def __init__(
+        self,
+        models: Models,
+        cann: Optional[str] = None,
+        elsewhere: bool = False,
+        devices: int = 1,
+    ) -> None:
+        self.devices = devices
         self.models = models
         self.cann = cann
         self.elsewhere = elsewhere
@@ -207,6 +217,7 @@ class Checker:
                 document["dump"].get("dump_step"),
                 folder,
                 place,
+                self.devices,
             )
 
     def _npu(self, document: Any, findings: Findings) -> None:
@@ -224,7 +235,12 @@ class Checker:
             place = ("dump_path",) if "dump_path" in values else ()
             folder = self._folder(rules.folder, values.get("dump_path"))
             check_size(
-                findings, npu_size(values, self.models), values.get("dump_step"), folder, place
+                findings,
+                npu_size(values, self.models),
+                values.get("dump_step"),
+                folder,
+                place,
+                self.devices,
             )
 
     def _folder(self, usable: Optional[str], dump_path: Any) -> Optional[str]:

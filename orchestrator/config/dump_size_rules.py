@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ..filesystem.free_space import free_bytes
 from ..model.op_node import OpNode
-from ..text.wording import size_text
+from ..text.wording import plural, size_text
 from .acl_rules import items_of, model_entries, strings_of
 from .bytes_per_step import Estimate, estimate, skipped_positions, step_count
 from .dump_steps import step_problems
@@ -18,9 +18,16 @@ from .ops_of_dump_list import DumpListOps
 
 
 def check_size(
-    findings: Findings, size: Optional[Estimate], step: Any, folder: Optional[str], path: Path
+    findings: Findings,
+    size: Optional[Estimate],
+    step: Any,
+    folder: Optional[str],
+    path: Path,
+    devices: int = 1,
 ) -> None:
-    """Add the estimate of a dump's size, held against the free space of its folder."""
+    """Add the estimate of a dump's size, of one device and step and in all, held against the free
+    space of its folder.
+    """
     if size is None or not size.ops:
         return
     free = free_bytes(folder) if folder else None
@@ -28,14 +35,18 @@ def check_size(
         rule != "step-equal" for rule, _, _ in step_problems(step)
     )
     steps = step_count(step) if valid else None
-    text = size.text() + (
-        "; %d steps: %s" % (steps, size_text(size.size_bytes * steps))
-        if steps and steps > 1
-        else ""
-    )
+    runs = (steps or 1) * devices
+    counts = [plural(devices, "device")] if devices > 1 else []
+    if steps:
+        counts.append(plural(steps, "step"))
+    elif devices > 1:
+        counts.append("each step")
+    text = size.text("device and step")
+    if runs > 1 and size.unknown < size.tensors:
+        text += "; %s: %s" % (", ".join(counts), size_text(size.size_bytes * runs))
     text += "; free: %s" % size_text(free) if free is not None else ""
     consumer = "chunks that do not fit are dropped with a log line; files get holes"
-    if free is not None and size.size_bytes * (steps or 1) > free:
+    if free is not None and size.size_bytes * runs > free:
         fix = "dump fewer layers or steps, or statistics first (dump_data stats)"
         findings.environment(
             WARNING, "disk-space", path, "the dump does not fit: " + text, consumer, fix

@@ -50,7 +50,7 @@ class Request:
         What holds for every model entry.
     narrow
         The output folder of an earlier comparison.
-    cann, elsewhere
+    cann, elsewhere, devices
         As in ``check.check_file``.
     """
 
@@ -67,6 +67,7 @@ class Request:
     narrow: Optional[str] = None
     cann: Optional[str] = None
     elsewhere: bool = False
+    devices: int = 1
 
 
 @dataclass(frozen=True)
@@ -330,7 +331,8 @@ def _checked(request: Request, plan: DumpPlan, text: str, models: Models) -> Rep
     """Check what would be written; raise for what the checker calls an error."""
     name = "config.py" if request.form in CODE_FORMS else "config.json"
     checked = write_plan(plan, "acl") if request.form == "plan" else text
-    report = Checker(models, request.cann, request.elsewhere).check(name, checked.encode("utf-8"))
+    checker = Checker(models, request.cann, request.elsewhere, request.devices)
+    report = checker.check(name, checked.encode("utf-8"))
     errors = [finding for finding in report.findings if finding.severity == ERROR]
     for finding in errors:
         if not finding.environment:

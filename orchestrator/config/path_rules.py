@@ -16,7 +16,6 @@ from ..system.proc_files import text_of
 from .finding import ERROR, NOTE, WARNING, Findings, Path
 
 MAX_ENTRIES = 10000
-ELSEWHERE = "with --elsewhere, this machine's folders do not count"
 _MIN_FREE_BYTES = 1024 * 1024
 
 _ALLOWED = re.compile(r"[A-Za-z0-9\-=\[\];\\,./!@#$%^&*()_+{}:?]")
@@ -215,7 +214,6 @@ def _check_folder(findings: Findings, text: str, path: Path, severity: str, reje
             fix = "make the folder first: mkdir -p %s" % text
             if os.path.isdir(os.path.dirname(os.path.abspath(text))):
                 fix += " (goldwatch run makes it itself)"
-            fix += "; " + ELSEWHERE
     if rule:
         findings.environment(severity, rule, path, message, rejects, fix)
     return not rule

@@ -13,7 +13,6 @@ from typing import Any, Dict, Optional, Sequence
 
 from .finding import ERROR, WARNING, Path
 from .npu_rules import COMPUTED, NpuRules
-from .path_rules import ELSEWHERE
 
 #: Its options and their defaults.
 TORCHAIR_DEFAULTS: Dict[str, Any] = {
@@ -89,7 +88,7 @@ class TorchAirRules(NpuRules):
         elif not os.path.isfile(value):
             message = "dump_config_path is no file: %s" % value
             consumer = "TorchAir raises FileNotFoundError"
-            fix = "write the file first; %s" % ELSEWHERE
+            fix = "write the file first"
             self.findings.environment(ERROR, "acl-file", place, message, consumer, fix)
         else:
             message = "the dump is configured by %s" % value

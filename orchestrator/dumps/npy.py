@@ -58,7 +58,8 @@ def open_npy(path: str) -> Tensor:
     """Return the array of an npy file as a tensor of layout ``ND``; its elements stay in the file.
 
     A Fortran-ordered file gives a tensor of that order, a big-endian one decodes as any other.
-    Two-byte void elements (``|V2``, so tfdbg and numpy write bfloat16) are bfloat16.
+    Two-byte void elements (``|V2``, so tfdbg and numpy write bfloat16) are bfloat16, and so are
+    those of MindSpore 2.10 (``<E2``, which numpy itself cannot read).
 
     Raises
     ------

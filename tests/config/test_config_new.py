@@ -382,7 +382,7 @@ def test_json_output_of_config_new_is_one_document(folder, om, tmp_path):
     assert document["file"] == out and document["for"] == "acl"
     assert json.loads(document["text"]) == json.loads((tmp_path / "acl.json").read_text())
     assert document["plan"]["models"] == [{"name": "net", "layers": ["trans_in"]}]
-    assert "per step" in process.stderr
+    assert "per device and step" in process.stderr
     words[-3:-2] = [str(tmp_path / "no" / "x")]
     process = run_here(["goldwatch", *words])
     assert process.returncode == 4

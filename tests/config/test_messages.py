@@ -303,6 +303,29 @@ def test_settings_of_another_module_are_named_with_it(tmp_path):
     assert "sets no dump option" not in output
 
 
-def test_on_another_machine_the_option_for_that_is_proposed(tmp_path):
-    _, text = text_of(tmp_path, {"dump": {"dump_path": "/no/such", "dump_list": [{}]}})
-    assert "make the folder first: mkdir -p /no/such; with --elsewhere, this machine" in text
+def test_on_another_machine_the_option_for_that_is_proposed(tmp_path, folder):
+    hint = "hint: --elsewhere, if another machine dumps: its folders are not judged\n"
+    assert hint in text_of(tmp_path, {"dump": {"dump_path": "/no/such", "dump_list": [{}]}})[1]
+    assert "hint" not in text_of(tmp_path, {"dump": {"dump_path": folder, "dump_list": [{}]}})[1]
+
+
+@pytest.mark.parametrize(
+    "options, step, expected",
+    [
+        ((), None, "about 2.2 KiB per device and step (1 op, 1 tensor)"),
+        (("--devices", "8"), None, "per device and step (1 op, 1 tensor); 8 devices, each step: "),
+        ((), "0-2", "per device and step (1 op, 1 tensor); 3 steps: 6.8 KiB"),
+        (("--devices", "2"), "0-2", "(1 op, 1 tensor); 2 devices, 3 steps: 13.5 KiB"),
+    ],
+)
+def test_the_size_is_told_for_one_device_and_step_and_in_all(
+    folder, tmp_path, om, options, step, expected
+):
+    dump = {"dump_path": folder, "dump_list": [{"layer": ["pool"]}], "dump_mode": "output"}
+    path = tmp_path / "acl.json"
+    path.write_text(json.dumps({"dump": dict(dump, **({"dump_step": step} if step else {}))}))
+    output = CliRunner().invoke(check, [str(path), "--om", om, *options]).output
+    assert expected in output
+    words = ["--om", om, "--dump-path", folder, "--layers", "pool", "-o", str(tmp_path / "x.json")]
+    result = CliRunner().invoke(new, [*words, *options, *(("--step", step) if step else ())])
+    assert expected in result.output

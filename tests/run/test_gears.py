@@ -97,4 +97,4 @@ def test_config_lists_the_ops_and_estimates_the_size_of_one_gear(network) -> Non
         )
     # The largest: 4 x 4 values of 2 bytes, and a header.
     checked = run_here(["goldwatch", "config", "check", acl, "--om", model])
-    assert "about 288 bytes per step (1 op, 1 tensor)" in checked.stdout
+    assert "about 288 bytes per device and step (1 op, 1 tensor)" in checked.stdout
