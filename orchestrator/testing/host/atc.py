@@ -89,7 +89,14 @@ def _required(options: Dict[str, str], name: str) -> str:
 
 def _json(options: Dict[str, str]) -> None:
     om = read_om(_required(options, "om"))
-    with open(_required(options, "json"), "w", encoding="utf-8") as stream:
+    # As atc's json has it, and as clients of the vendor's rely on.
+    for op in (op for graph in om.document["graph"] for op in graph["op"]):
+        op.setdefault("attr", [])
+        if op["type"] == "Data":
+            op.setdefault("input_desc", op["output_desc"])
+    path = os.path.abspath(_required(options, "json"))
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as stream:
         json.dump(om.document, stream, indent=1)
 
 

@@ -146,6 +146,15 @@ def test_an_unknown_op_and_an_unknown_shape_are_refused(tmp_path, capsys):
     assert "E10018: input x has no fixed shape in the model" in capsys.readouterr().out
 
 
+def test_the_folder_of_the_json_is_made_and_ops_have_what_clients_read(net, tmp_path):
+    """The keys are those of a real om's json."""
+    path = tmp_path / "new" / "below" / "made.json"
+    ops = json_of(compile_onnx(net, tmp_path / "made.om"), path)["graph"][0]["op"]
+    assert {"Const", "Data", "NetOutput"} < {op["type"] for op in ops}
+    assert all("attr" in op for op in ops)
+    assert all(("input_desc" in op) is (op["type"] != "Const") for op in ops)
+
+
 def test_json_output_of_a_file_that_is_no_om_is_refused(net, tmp_path, capsys):
     assert run_atc("--mode=1", "--om=" + net, "--json=%s" % (tmp_path / "x.json")) == 1
     assert "no .om file" in capsys.readouterr().out
