@@ -11,8 +11,8 @@ GROUPS = {
     "Start": ["guide", "locate", "migrating", "glossary", "install", "doctor"],
     "Tasks": [
         "configuration", "caffe", "tensorflow", "onnx", "torchair", "watch", "outputs",
-        "statistics", "exact", "replay", "submodel", "compare-op", "cure", "diff", "graph",
-        "report", "service", "scale", "inspect", "convert",
+        "statistics", "exact", "two-builds", "replay", "submodel", "compare-op", "cure",
+        "diff", "graph", "report", "service", "scale", "inspect", "convert",
     ],
     "Reference": [
         "reference/" + name for name in (

@@ -359,6 +359,7 @@ class Run:
         from ..diagnosis.summary import exit_code
         from .result import RunResult
         from .run_status import keep_judgement
+        from .two_builds import differences_of_builds
 
         options = self.options
         places = self._complete_rows()
@@ -370,6 +371,8 @@ class Run:
             self.store.set(COMPUTED, self.recomputation().stored(named))
             summary = self._with_overlaps(summary)
             sentence = run_sentence(summary, self.unmatched)
+            if self.goldens.kind == "npu" and not summary.unpaired:
+                sentence += " " + differences_of_builds(self.store)
             code = exit_code(summary, strict=options.strict)
             remarks = (
                 tuple(dict.fromkeys([*self.notes, *self.recomputation().notes])),
