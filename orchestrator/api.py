@@ -35,6 +35,7 @@ from .filesystem.safe_reading import AnyPath, path_text
 from .interrupts import caused_by_interrupt, interrupt_state, uninterrupted
 from .metrics.class_and_box_agreement import AGREEMENT_METRICS
 from .metrics.row import METRICS, Row
+from .option_fields import MOST_JOBS
 from .processes.pool import default_jobs
 from .run.compare_final_outputs import compare_outputs
 from .run.compare_folders import compare_folders
@@ -52,8 +53,6 @@ if TYPE_CHECKING:
     from .run.watch_options import WatchOptions
 
 __all__ = ["WatchedRows", "compare", "open_result", "watch"]
-
-_MOST_JOBS = 1024
 
 OnProgress = Callable[[int, int], None]
 MetricArguments = Mapping[str, Mapping[str, str]]
@@ -263,9 +262,9 @@ def _dump_request_option(path: Optional[AnyPath]) -> Dict[str, Any]:
 def _processes(jobs: Optional[SupportsIndex]) -> int:
     if jobs is None:
         return default_jobs()
-    expected = "a number of processes, 1 to %d (None takes all processors)" % _MOST_JOBS
+    expected = "a number of processes, 1 to %d (None takes all processors)" % MOST_JOBS
     number = _whole("jobs", jobs, expected)
-    if not 1 <= number <= _MOST_JOBS:
+    if not 1 <= number <= MOST_JOBS:
         raise UsageError("jobs=%r: expected %s" % (jobs, expected))
     return number
 

@@ -16,9 +16,8 @@ T = TypeVar("T")
 
 
 def fast_init(cls: Type[T], by_name: bool = False) -> Type[T]:
-    """Class decorator: give a frozen dataclass (without slots and ``__post_init__``) an
-    ``__init__`` that sets all fields at once, and pickle it as the values of its fields, without
-    their names.
+    """Class decorator: give a frozen dataclass (without slots) an ``__init__`` that sets
+    all fields at once, and pickle it as the values of its fields, without their names.
 
     Parameters
     ----------
@@ -41,6 +40,8 @@ def fast_init(cls: Type[T], by_name: bool = False) -> Type[T]:
             )
         parameters.append(parameter)
         lines.append("    fields[%r] = %s" % (name, value))
+    if hasattr(cls, "__post_init__"):
+        lines.append("    self.__post_init__()")
     head = "def __init__(self, %s):\n    fields = self.__dict__\n" % ", ".join(parameters)
     # As dataclasses does: of names that the class itself gives.
     exec(head + "\n".join(lines), globals_of_init)

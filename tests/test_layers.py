@@ -27,6 +27,7 @@ LAYERS = (
         "goldwatch.protowire",
         "goldwatch.element_types",
         "goldwatch.fast_dataclasses",
+        "goldwatch.option_fields",
         "goldwatch.text",
         "goldwatch.service_http",
         "goldwatch.processes",

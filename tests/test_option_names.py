@@ -1,4 +1,4 @@
-"""The library names no command-line options; only cli/ does."""
+"""The library names no command-line options; only cli/ does, and the fields that declare them."""
 
 from __future__ import annotations
 
@@ -51,6 +51,9 @@ def texts(path):
         tree = ast.parse(stream.read())
     # A string that stands alone is documentation.
     alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "option":
+            alone |= {id(inside) for inside in ast.walk(node)}
     for node in ast.walk(tree):
         value = (
             getattr(node, "value", None)

@@ -39,7 +39,13 @@ def planned_replay(
     from ..replay.backends import runner_for
     from ..replay.options import ReplayOptions
 
-    options = ReplayOptions(target, original, model, os.path.join(out, REPLAY_FOLDER), result=out)
+    options = ReplayOptions(
+        target=target,
+        original=original,
+        model=model,
+        out=os.path.join(out, REPLAY_FOLDER),
+        result=out,
+    )
     runner_for(options, Original(original))
     return options
 

@@ -12,6 +12,20 @@ import click
 
 from ..errors import EXIT_USAGE, OptionsError, UsageError
 from ..naming import nearest_names
+from ..option_fields import (
+    CLUSTER,
+    LIMITS,
+    MODEL,
+    MOST_USED,
+    OUTPUT,
+    PROGRAM,
+    SPEED,
+    WAITING,
+    WHAT,
+    Option,
+    options_in,
+    parameters_of,
+)
 from ..system.numpy_threads import importing_unthreaded
 from .error_handling import report_error
 from .old_tool_commands import command_elsewhere
@@ -20,15 +34,6 @@ from .usage_errors import option_name, words_behind_root
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 
-MOST_USED = "Most used"
-WHAT = "What is compared"
-MODEL = "Golden data and model"
-PROGRAM = "The program"
-WAITING = "Waiting for dumps"
-LIMITS = "Limits and verdict"
-OUTPUT = "Output"
-SPEED = "Speed"
-CLUSTER = "Cluster"
 _FIRST = (MOST_USED, PROGRAM, WHAT, MODEL, WAITING)
 _LAST = (LIMITS, OUTPUT, SPEED, CLUSTER)
 """Topics that stand before and behind all others, in this order; an option that names none is in
@@ -66,6 +71,65 @@ def topic(title: str, *decorators: Callable[[Any], Any]) -> Callable[[Any], Any]
         function = option_group(*decorators)(function)
         for parameter in function.__click_params__[before:]:
             parameter.topic = title
+        return function
+
+    return decorate
+
+
+def options_of(*classes: Any, without: Sequence[str] = ()) -> Callable[[Any], Any]:
+    """Return a decorator that adds the options of classes' own fields (see
+    :mod:`goldwatch.option_fields`), in their order, without those of some fields.
+    """
+    return option_group(
+        *(
+            topic(each.topic, _click_option(name, annotation, each))
+            for cls in classes
+            for name, annotation, each in options_in(cls)
+            if name not in without
+        )
+    )
+
+
+def _click_option(name: str, annotation: str, known: Option) -> Callable[[Any], Any]:
+    """Return click's option; its type is the field's, or a text where the field's value is read
+    from it.
+    """
+    annotation = "str" if known.parse is not None else annotation.replace("Optional[", "")
+    settings: Dict[str, Any] = {}
+    if annotation.startswith("bool"):
+        settings["is_flag"] = True
+    elif known.choices:
+        settings["type"] = click.Choice(known.choices)
+    elif annotation.startswith("int"):
+        bounded = known.least is not None or known.most is not None
+        settings["type"] = click.IntRange(known.least, known.most) if bounded else click.INT
+    elif annotation.startswith("float"):
+        settings["type"] = click.FLOAT
+    if known.repeatable or annotation.startswith("Tuple[str, ...]"):
+        settings["multiple"] = True
+    if known.out_folder:
+        # The help of all commands is shown without what this imports.
+        from .output_file_checks import folder_meant
+
+        settings["callback"] = folder_meant
+    if known.required:
+        settings["required"] = True
+    if known.show_default:
+        settings.update(default=known.default, show_default=True)
+    return click.option(*known.flags, name, metavar=known.metavar, help=known.help, **settings)
+
+
+def by_topic(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a decorator that adds options in the order of their topics."""
+
+    def decorate(function: Any) -> Any:
+        behind = list(getattr(function, "__click_params__", ()))
+        function = option_group(*decorators)(function)
+        added = function.__click_params__[len(behind) :]
+        order = (*_FIRST, *_LAST)
+        # Click has them from the last to the first.
+        added.sort(key=lambda each: -order.index(getattr(each, "topic", OUTPUT)))
+        function.__click_params__ = behind + added
         return function
 
     return decorate
@@ -163,9 +227,9 @@ class Command(click.Command):
                 key=lambda option: self.first.index(option.name or ""),
             )
         }
-        for option in options:
-            if option.name not in self.first:
-                topics.setdefault(getattr(option, "topic", OUTPUT), []).append(option)
+        for each in options:
+            if each.name not in self.first:
+                topics.setdefault(getattr(each, "topic", OUTPUT), []).append(each)
         between = [title for title in topics if title not in (*_FIRST, *_LAST)]
         return [(title, topics[title]) for title in (*_FIRST, *between, *_LAST) if title in topics]
 
@@ -189,7 +253,8 @@ class Command(click.Command):
         try:
             if self.arguments is None:
                 return super().invoke(ctx)
-            return ctx.invoke(self.callback or _nothing, self.arguments(**ctx.params))
+            arguments = self.arguments(**parameters_of(self.arguments, ctx.params))
+            return ctx.invoke(self.callback or _nothing, arguments)
         except OptionsError as error:
             names = {each.name or "": option_name(each) for each in self.params}
             raise error.spelled(names) from error

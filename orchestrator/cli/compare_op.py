@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import List, Optional, Sequence
 
 import click
@@ -19,49 +18,104 @@ from ..metrics.pair_task import Settings
 from ..metrics.row import FAIL, MEASURES, METRICS, NOT_COMPARED
 from ..model.row_plan import INPUT, OUTPUT
 from ..naming import printable
+from ..option_fields import LIMITS, MODEL, WHAT, jobs_option, option, options_class
 from ..processes.pool import default_jobs
+from ..run.comparison_options import parse_time
 from ..run.tensors_of_two_files import is_file_pair
 from ..run.torchair_graphs import graphs_beside
 from ..text.wording import listed
 from .command import (
-    LIMITS,
-    MODEL,
-    SPEED,
-    WHAT,
     PrintArguments,
     command,
     format_option,
-    topic,
+    options_of,
     verbosity_options,
 )
-from .limits import LimitArguments, limit_options, read_limits
-from .option_values import parse_time
+from .limits import LimitArguments, read_limits
 from .output_file_checks import out_option
 from .printing import print_json, put_line, put_wrapped, say, say_note
 from .progress import ProgressBar
-from .user_code_options import CustomArguments, custom_options, user_code
+from .user_code_options import CustomArguments, user_code
 
 _MOST_INPUTS = 3
 
 
-@dataclass(frozen=True)
-class _Arguments(CustomArguments, LimitArguments, PrintArguments):
+@options_class
+class _TensorArguments:
+    """Which tensors are looked at, and what is written of each."""
+
+    model: Optional[str] = option(
+        "-f",
+        "--model",
+        metavar="OM.json",
+        topic=MODEL,
+        help="The model: json of an om (atc --mode=1), or GE's text graph; or a folder of them.",
+    )
+    quantisation: Optional[str] = option(
+        "--quant-json",
+        metavar="JSON",
+        topic=MODEL,
+        help="The quantisation json, as compare takes it.",
+    )
+    unfused: Optional[str] = option(
+        "--unfused-om",
+        metavar="JSON",
+        topic=MODEL,
+        help="The model of a build without fusion, as compare takes it.",
+    )
+    input_index: Optional[int] = option(
+        "--input", least=0, metavar="I", topic=WHAT, help="Only this input."
+    )
+    output_index: Optional[int] = option(
+        "--output", least=0, metavar="I", topic=WHAT, help="Only this output."
+    )
+    top: int = option(
+        "--top",
+        least=1,
+        most=MOST,
+        metavar="N",
+        help="Length of the top-n lists.",
+        default=DEFAULT_TOP,
+        show_default=True,
+    )
+    max_rows: int = option(
+        "--max-rows",
+        least=1,
+        most=MOST_ROWS,
+        metavar="N",
+        help="Rows of one element file at most.",
+        default=MOST_ROWS,
+        show_default=True,
+    )
+    rows: str = option(
+        "--rows",
+        choices=(ALL, BAD, NONE),
+        help="Which elements are listed; bad: off by more than the target type's rounding.",
+        default=ALL,
+        show_default=True,
+    )
+    time: Optional[str] = option(
+        "--time",
+        metavar="T|all",
+        topic=WHAT,
+        help="The time folder that counts.  [default: the newest of each device and model]",
+    )
+    jobs: Optional[int] = jobs_option(" that write")
+
+
+@options_class
+class _Arguments(_TensorArguments, CustomArguments, LimitArguments, PrintArguments):
     """The arguments of ``goldwatch compare-op``."""
 
     target: str
     golden: str
     op: Optional[str]
-    model: Optional[str]
-    quantisation: Optional[str]
-    unfused: Optional[str]
-    input_index: Optional[int]
-    output_index: Optional[int]
-    top: int
-    max_rows: int
-    rows: str
-    time: Optional[str]
-    jobs: Optional[int]
-    allow_missing: bool
+    allow_missing: bool = option(
+        "--allow-missing",
+        topic=LIMITS,
+        help="Accept missing golden or dump files.",
+        default=False,
+    )
     out: str
 
 
@@ -73,73 +127,7 @@ class _Arguments(CustomArguments, LimitArguments, PrintArguments):
 @click.argument("target")
 @click.argument("golden")
 @click.argument("op", required=False)
-@topic(
-    MODEL,
-    click.option(
-        "-f",
-        "--model",
-        metavar="OM.json",
-        help="The model: json of an om (atc --mode=1), or GE's text graph; or a folder of them.",
-    ),
-    click.option(
-        "--quant-json",
-        "quantisation",
-        metavar="JSON",
-        help="The quantisation json, as compare takes it.",
-    ),
-    click.option(
-        "--unfused-om",
-        "unfused",
-        metavar="JSON",
-        help="The model of a build without fusion, as compare takes it.",
-    ),
-)
-@topic(
-    WHAT,
-    click.option(
-        "--input", "input_index", type=click.IntRange(0), metavar="I", help="Only this input."
-    ),
-    click.option(
-        "--output", "output_index", type=click.IntRange(0), metavar="I", help="Only this output."
-    ),
-)
-@click.option(
-    "--top",
-    type=click.IntRange(1, MOST),
-    default=DEFAULT_TOP,
-    show_default=True,
-    metavar="N",
-    help="Length of the top-n lists.",
-)
-@click.option("--max-rows", type=click.IntRange(1, MOST_ROWS), default=MOST_ROWS, show_default=True,
-metavar="N",
-              help="Rows of one element file at most.")  # fmt: skip
-@click.option("--rows", type=click.Choice([ALL, BAD, NONE]), default=ALL, show_default=True,
-              help="Which elements are listed; bad: off by more than the target "
-                  "type's rounding.")  # fmt: skip
-@topic(
-    WHAT,
-    click.option(
-        "--time",
-        metavar="T|all",
-        help="The time folder that counts.  [default: the newest of each device and model]",
-    ),
-)
-@topic(
-    SPEED,
-    click.option(
-        "--jobs",
-        type=click.IntRange(1, 1024),
-        metavar="N",
-        help="Processes that write.  [default: all processors]",
-    ),
-)
-@topic(
-    LIMITS,
-    custom_options,
-    limit_options,
-    click.option("--allow-missing", is_flag=True, help="Accept missing golden or dump files."),
-)
+@options_of(_TensorArguments, CustomArguments, LimitArguments, _Arguments)
 @out_option("Folder of the files that are written.", required=True)
 @format_option
 @verbosity_options
@@ -221,7 +209,7 @@ def _pairs(arguments: _Arguments, tensors: TensorChoice) -> OpPairs:
         op,
         arguments.model or graphs_beside(target),
         tensors,
-        parse_time(arguments.time),
+        arguments.time and parse_time(arguments.time),
         *second,
     )
 

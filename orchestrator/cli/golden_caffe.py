@@ -11,7 +11,7 @@ import click
 from ..adapters.caffe.deinplace import Deinplaced, deinplace_file
 from ..adapters.caffe.dump import DumpOptions
 from ..adapters.caffe.dump import dump as run_dump
-from .byte_sizes import parse_size
+from ..option_fields import parse_size
 from .command import HelpfulGroup, format_option, topic, verbosity_options
 from .golden_messages import counted, golden_words
 from .output_file_checks import out_option
@@ -231,7 +231,7 @@ def dump(output_format: str, quiet: bool, max_input: str, **options: Any) -> Non
     with golden_words(), ProgressBar("tensors", quiet) as progress:
         progress.update(0, 0)
         result = run_dump(
-            DumpOptions(max_input_bytes=parse_size(max_input, "--max-input") or 0, **options),
+            DumpOptions(max_input_bytes=parse_size(max_input, "--max-input"), **options),
             progress.update,
         )
     for note in result["notes"]:

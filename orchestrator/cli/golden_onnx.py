@@ -11,7 +11,8 @@ from ..adapters.onnx.dump import BACKENDS, DumpOptions
 from ..adapters.onnx.dump import dump as run_dump
 from ..errors import InputError, NotComparable, UsageError
 from ..model.atc_options import atc_inputs
-from .command import SPEED, HelpfulGroup, format_option, topic, verbosity_options
+from ..option_fields import SPEED
+from .command import HelpfulGroup, format_option, topic, verbosity_options
 from .golden_messages import counted, golden_words
 from .output_file_checks import out_option
 from .printing import print_json, put_wrapped, say

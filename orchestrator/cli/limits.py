@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Optional, Sequence, Tuple
 
 import click
@@ -12,36 +11,31 @@ from ..judging.limit_parsing import OWN_HINT, named_limits, parse_limit
 from ..judging.limits import LIMITED, Limit, Limits, for_statistics, natural_comparison
 from ..metrics.row import MEASURES
 from ..naming import printable
+from ..option_fields import LIMITS, option, options_class
 from ..run.user_code_folder import find_user_code
 from ..statistics_dumps.tensor_statistics import MEASURES as STATISTICS
-from .command import command, format_option, option_group
-from .option_values import NEEDS_CUSTOM
+from .command import command, format_option, options_of
 from .printing import print_json, put, put_wrapped
-
-limit_options = option_group(
-    click.option(
-        "--limit",
-        "limit_texts",
-        multiple=True,
-        metavar="[dtype=T:|type=T:|op=N:]METRIC=VALUE",
-        help="Replace or add a limit; repeatable.",
-    ),
-    click.option(
-        "--limits",
-        "limits_name",
-        metavar="FILE|vendor",
-        help="Limits of a file, or of the vendor's documents.  [default: goldwatch's]",
-    ),
-)
-"""``--limit`` and ``--limits``."""
+from .user_code_options import NEEDS_CUSTOM
 
 
-@dataclass(frozen=True)
+@options_class
 class LimitArguments:
-    """The values of :data:`limit_options`."""
+    """The options that choose the limits."""
 
-    limit_texts: Tuple[str, ...]
-    limits_name: Optional[str]
+    limit_texts: Tuple[str, ...] = option(
+        "--limit",
+        metavar="[dtype=T:|type=T:|op=N:]METRIC=VALUE",
+        topic=LIMITS,
+        help="Replace or add a limit; repeatable.",
+        default=(),
+    )
+    limits_name: Optional[str] = option(
+        "--limits",
+        metavar="FILE|vendor",
+        topic=LIMITS,
+        help="Limits of a file, or of the vendor's documents.  [default: goldwatch's]",
+    )
 
 
 def read_limits(
@@ -97,7 +91,7 @@ def _with_custom(hint: Optional[str]) -> Optional[str]:
 
 
 @command(bare=True)
-@limit_options
+@options_of(LimitArguments)
 @click.option(
     "--custom",
     metavar="DIR",

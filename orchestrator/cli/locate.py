@@ -23,16 +23,9 @@ from ..locate.narrowing import Narrowing, smallest_failing
 from ..locate.plan import Plan, Request, out_of, require_place
 from ..locate.resumable_steps import Step, Steps
 from ..locate.search import GOLDEN_JSON, JSON, RUN, CaseResult, Search
+from ..option_fields import MODEL, PROGRAM
 from ..run.watch_options import KEEP_ALL, KEEP_FAILED, KEEP_NONE
-from .command import (
-    MODEL,
-    PROGRAM,
-    PrintArguments,
-    command,
-    format_option,
-    topic,
-    verbosity_options,
-)
+from .command import PrintArguments, command, format_option, topic, verbosity_options
 from .locate_outcome import Outcome, SmallestPart, print_outcome
 from .output_file_checks import make_room, out_option, refuse_replacing, try_writing
 from .printing import (

@@ -7,8 +7,6 @@ import secrets
 from types import TracebackType
 from typing import Any, Callable, Optional, Type
 
-import click
-
 from ..errors import EXIT_INTERRUPTED, GoldwatchError
 from ..interrupts import caused_by_interrupt
 from ..metrics.row import Row
@@ -16,10 +14,6 @@ from ..run.divergence_hook import divergence_fields
 from ..run.result import RunResult
 from ..store.json_numbers import plain_tree
 from ..url_notifier import DIVERGENCE, END, Notifier, check_url, notification
-
-notify_option = click.option(
-    "--notify", metavar="URL", help="POST the first final divergence and the end there, as JSON."
-)
 
 
 class Notify:

@@ -31,12 +31,12 @@ def out_option(help_text: str, *names: str, **settings: Any) -> Callable[[Any], 
         *(names or ("--out",)),
         metavar=settings.pop("metavar", "OUT"),
         help=help_text,
-        callback=_folder_meant,
+        callback=folder_meant,
         **settings,
     )
 
 
-def _folder_meant(context: click.Context, parameter: click.Parameter, out: Any) -> Any:
+def folder_meant(context: click.Context, parameter: click.Parameter, out: Any) -> Any:
     """Return the output folder; ask back for a name that looks like a file's."""
     stem, ending = os.path.splitext(out or "")
     if context.resilient_parsing or ending.lower() not in _ENDINGS or os.path.isdir(out):

@@ -6,14 +6,12 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple
-
-import click
 
 from ..diagnosis.run_sentence import NO_MODEL
 from ..errors import EXIT_PASS, GoldwatchError
 from ..metrics.row import FAIL, NOT_COMPARED, PASS
+from ..option_fields import option, options_class
 from ..reports.counts_by_place import place_lines, step_lines
 from ..reports.csv_tables import STEP_OP_FILE
 from ..reports.terminal_table import COLOURS, render_table
@@ -56,20 +54,17 @@ _OPTION_HINTS: Tuple[Tuple[str, str], ...] = (
 )  # fmt: skip
 
 
-table_option = click.option(
-    "--table",
-    type=click.Choice([FIRST, ALL, NONE]),
-    default=FIRST,
-    show_default=True,
-    help="The rows to print: the suspects and what is around them, all, or none.",
-)
-
-
-@dataclass(frozen=True)
+@options_class
 class ResultArguments(ReportArguments, PrintArguments):
     """How a command prints the result of its run."""
 
-    table: str
+    table: str = option(
+        "--table",
+        choices=(FIRST, ALL, NONE),
+        help="The rows to print: the suspects and what is around them, all, or none.",
+        default=FIRST,
+        show_default=True,
+    )
 
 
 def print_result(

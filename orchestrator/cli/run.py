@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Optional, Tuple
 
 import click
@@ -24,6 +24,7 @@ from ..launch.prepare_dump_configuration import ACL, NPU, PLAN, Prepared, prepar
 from ..launch.program import LOG_FILE, Program
 from ..launch.user_commands import require_program, run_golden_command
 from ..launch.why_no_dump import why_nothing
+from ..option_fields import MODEL, PROGRAM, option, options_class
 from ..processes.pool import default_jobs
 from ..run.comparison_options import ComparisonOptions
 from ..run.result import RunResult
@@ -31,7 +32,7 @@ from ..run.stop_signals import Signals
 from ..run.watch import Watch
 from ..store.out_folder import make_folder
 from .appended_replay import append_replay, planned_replay
-from .command import MODEL, PROGRAM, command, topic
+from .command import command, options_of
 from .compare import make_options
 from .notify_option import Notify
 from .output_file_checks import out_option
@@ -52,21 +53,69 @@ if TYPE_CHECKING:
     from ..replay.options import ReplayOptions
 
 
-@dataclass(frozen=True)
+@options_class
 class RunArguments(WaitingArguments):
     """The arguments of ``goldwatch run``."""
 
     program: Tuple[str, ...]
-    plan: Optional[str]
-    acl: Optional[str]
-    npu: Optional[str]
-    acl_at: Optional[str]
-    om_name: Optional[str]
-    golden: str
-    golden_run: Optional[str]
-    replay: Optional[str]
-    grace: float
+    acl: Optional[str] = option(
+        "--acl", metavar="ACL.json", topic=PROGRAM, help="The acl.json of the program."
+    )
+    plan: Optional[str] = option(
+        "--plan",
+        metavar="PLAN",
+        topic=PROGRAM,
+        help="Dump plan (config new --for plan); written as acl.json for the program.",
+    )
+    npu: Optional[str] = option(
+        "--npu",
+        metavar="FILE",
+        topic=PROGRAM,
+        help="The program's npu settings: JSON, or the Python script that holds them.",
+    )
+    acl_at: Optional[str] = option(
+        "--acl-at",
+        metavar="FILE",
+        topic=PROGRAM,
+        help="Where the program expects acl.json.  [default: ./acl.json for --plan, else ACL.json "
+        "itself]",
+    )
+    om_name: Optional[str] = option(
+        "--om-name",
+        metavar="NAME",
+        topic=PROGRAM,
+        help="What the model's .om file is called, where the configuration names it so.",
+    )
+    grace: float = option(
+        "--grace",
+        metavar="SECONDS",
+        topic=PROGRAM,
+        help="Time to stop in, before SIGKILL.",
+        default=10.0,
+        show_default=True,
+    )
+    golden: str = option(
+        "--golden", required=True, metavar="GOLDEN", topic=MODEL, help="Golden data."
+    )
+    golden_run: Optional[str] = option(
+        "--golden-run",
+        metavar="CMD",
+        topic=MODEL,
+        help="Make the golden data first, such as 'golden caffe dump … -o GOLDEN'.",
+    )
+    replay: Optional[str] = option(
+        "--replay",
+        metavar="MODEL",
+        topic=MODEL,
+        help="Then replay each op of this original model, into OUT/replay (needs -f).",
+    )
     out: str
+
+    @property
+    def model(self) -> Optional[str]:
+        """The model that was named."""
+        model: Optional[str] = self.comparison.values["model"]
+        return model
 
 
 @command(
@@ -75,53 +124,7 @@ class RunArguments(WaitingArguments):
     context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
 )
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="-- PROGRAM…")
-@topic(
-    PROGRAM,
-    click.option("--acl", metavar="ACL.json", help="The acl.json of the program."),
-    click.option(
-        "--plan",
-        metavar="PLAN",
-        help="Dump plan (config new --for plan); written as acl.json for the program.",
-    ),
-    click.option(
-        "--npu",
-        metavar="FILE",
-        help="The program's npu settings: JSON, or the Python script that holds them.",
-    ),
-    click.option(
-        "--acl-at",
-        metavar="FILE",
-        help="Where the program expects acl.json.  [default: ./acl.json for --plan, else ACL.json "
-        "itself]",
-    ),
-    click.option(
-        "--om-name",
-        metavar="NAME",
-        help="What the model's .om file is called, where the configuration names it so.",
-    ),
-    click.option(
-        "--grace",
-        type=float,
-        default=10.0,
-        show_default=True,
-        metavar="SECONDS",
-        help="Time to stop in, before SIGKILL.",
-    ),
-)
-@topic(
-    MODEL,
-    click.option("--golden", required=True, metavar="GOLDEN", help="Golden data."),
-    click.option(
-        "--golden-run",
-        metavar="CMD",
-        help="Make the golden data first, such as 'golden caffe dump … -o GOLDEN'.",
-    ),
-    click.option(
-        "--replay",
-        metavar="MODEL",
-        help="Then replay each op of this original model, into OUT/replay (needs -f).",
-    ),
-)
+@options_of(RunArguments)
 @out_option("Folder of the store and the result files.", required=True)
 @watch_options
 def run(arguments: RunArguments) -> int:
@@ -140,12 +143,12 @@ def run(arguments: RunArguments) -> int:
     with none_left_on_error(reports):
         kind, path = _configuration(arguments)
         require_grace(arguments.grace)
-        arguments.watch_options().check(_options(".", arguments))
+        arguments.waiting.make().check(_options(".", arguments))
         replaying = planned_replay(arguments.replay, arguments.model, ".", out)
         require_program(arguments.program)
     with no_earlier_reports(reports, out, arguments.force), LiveDisplay(
         arguments.quiet, click.get_current_context().obj == FINAL_ROWS_ONLY
-    ) as display, Notify(arguments.notify, "run", out, display.say) as notify:
+    ) as display, Notify(arguments.waiting.values["notify"], "run", out, display.say) as notify:
         make_folder(out)
         prepared = prepare(
             kind, path, arguments.model, arguments.acl_at, out, display.say, arguments.om_name
@@ -175,7 +178,7 @@ def _options(
     target: str, arguments: RunArguments, plan: Optional[DumpPlan] = None
 ) -> ComparisonOptions:
     options = make_options(target, arguments.golden, arguments.out, arguments, plan)
-    return replace(options, original=arguments.original or arguments.replay)
+    return replace(options, original=options.original or arguments.replay)
 
 
 def _configuration(arguments: RunArguments) -> Tuple[str, str]:
@@ -205,7 +208,7 @@ def _follow(
     jobs, quiet = arguments.jobs or default_jobs(), arguments.quiet
     plan = None if arguments.model is None else prepared.plan
     options = _options(prepared.target, arguments, plan)
-    waiting = replace(arguments.watch_options(), command="run", left_alone=tuple(prepared.earlier))
+    waiting = arguments.waiting.make(command="run", left_alone=tuple(prepared.earlier))
     watch = Watch(options, waiting, jobs, arguments.force, display.say, notify.on_divergence)
     program.ours = watch.own_pids
     with Signals(lambda name: stop(watch, name), program.kill), watch:

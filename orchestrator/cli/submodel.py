@@ -10,13 +10,14 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 import click
 
 from ..errors import EXIT_PASS, UsageError
+from ..option_fields import MODEL
 from ..submodel.cut_proposals import Proposal
 from ..submodel.export_document import contents, document_of, log_lines
 from ..submodel.export_plan import Plan, SubmodelOptions, make_plan, open_sources
 from ..submodel.input_file_plan import BINS, FLOAT16
 from ..submodel.node_listing import ListedNode, list_nodes
 from ..submodel.write_export import write_export
-from .command import MODEL, command, format_option, topic, verbosity_options
+from .command import command, format_option, topic, verbosity_options
 from .output_file_checks import out_option
 from .printing import columns_of, print_json, put, put_cells, say, say_note
 from .progress import ProgressBar

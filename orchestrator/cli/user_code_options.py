@@ -1,40 +1,91 @@
-"""The options for a folder with the user's own metrics and conversions."""
+"""The options for metrics: those shown, and the folder with the user's own and conversions."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Dict, Optional, Tuple
-
-import click
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from ..errors import UsageError
+from ..metrics.row import MEASURES, METRICS
+from ..naming import nearest_names
+from ..option_fields import LIMITS, option, options_class
 from ..run.user_code_folder import UserCode, find_user_code
-from .command import option_group
-from .option_values import parse_metric_args
 
-custom_options = option_group(
-    click.option(
+ALL_METRICS = "all"
+
+NEEDS_CUSTOM = " (one of your own needs --custom DIR, its folder)"
+
+
+def parse_metrics(text: Optional[str], custom_metrics: Sequence[str] = ()) -> Tuple[str, ...]:
+    """Return the metrics of ``--metrics A,B``, in that order, each once; for None and ``all`` the
+    ten standard ones followed by the user's.
+
+    Raises
+    ------
+    UsageError
+        A name is unknown, or there is none.
+    """
+    everything = (*METRICS, *custom_metrics)
+    if text is None:
+        return everything
+    known = (*MEASURES, *custom_metrics)
+    by_lower = {name.lower(): name for name in known}
+    chosen: List[str] = []
+    for word in (word.strip() for word in text.split(",")):
+        name = by_lower.get(word.lower())
+        if name is None and word.lower() != ALL_METRICS:
+            near = nearest_names(word, known, 1, 0.4)
+            hint = "did you mean %s?" % near[0] if near else "metrics: " + ", ".join(known)
+            raise UsageError(
+                "--metrics: unknown metric %r" % word,
+                hint=hint + ("" if custom_metrics else NEEDS_CUSTOM),
+            )
+        chosen += everything if name is None else (name,)
+    return tuple(dict.fromkeys(chosen))
+
+
+def parse_metric_args(texts: Sequence[str]) -> Dict[str, Dict[str, str]]:
+    """Return the options of ``--metric-args 'Name:key=value,key=value'`` by metric; several metrics
+    with ``;`` between them.
+
+    Raises
+    ------
+    UsageError
+        Another form, a key that is no Python name, or one twice.
+    """
+    arguments: Dict[str, Dict[str, str]] = {}
+    for part in (part.strip() for text in texts for part in text.split(";")):
+        name, colon, words = (word.strip() for word in part.partition(":"))
+        for word in words.split(","):
+            key, sign, value = (side.strip() for side in word.partition("="))
+            if not name or not colon or not sign or not key.isidentifier():
+                hint = "write Name:key=value,key=value; a key is a Python name"
+                raise UsageError(
+                    "--metric-args %s: %r is no option of a metric" % (part, word), hint=hint
+                )
+            if key in arguments.setdefault(name, {}):
+                raise UsageError("--metric-args: %s is given twice for %s" % (key, name))
+            arguments[name][key] = value
+    return arguments
+
+
+@options_class
+class CustomArguments:
+    """The options that make the user's own metrics known."""
+
+    custom: Optional[str] = option(
         "--custom",
         metavar="DIR",
+        topic=LIMITS,
         help="Folder with algorithm/alg_NAME.py and format_convert/convert_A_to_B.py of your own; "
         "their code is run.",
-    ),
-    click.option(
+    )
+    metric_args: Tuple[str, ...] = option(
         "--metric-args",
-        multiple=True,
         metavar="NAME:KEY=VALUE,…",
+        topic=LIMITS,
         help="Options of a metric of --custom.",
-    ),
-)
-"""``--custom`` and ``--metric-args``."""
-
-
-@dataclass(frozen=True)
-class CustomArguments:
-    """The values of :data:`custom_options`."""
-
-    custom: Optional[str]
-    metric_args: Tuple[str, ...]
+        default=(),
+    )
 
 
 def user_code(arguments: CustomArguments) -> Tuple[UserCode, Dict[str, Dict[str, str]]]:

@@ -3,119 +3,57 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
-from typing import Optional, Tuple
+from typing import Tuple
 
 import click
 
 from ..errors import UsageError
-from ..merging.options import MOST_ROWS
+from ..merging.options import MergeOptions
+from ..option_fields import HOSTS, Given, given, option, options_class
 from ..processes.pool import default_jobs
 from ..run.stop_signals import Signals
 from ..run.watch import Watch
-from ..run.watch_options import KEEP_ALL, KEEP_FAILED, KEEP_NONE, WatchOptions
-from .byte_sizes import parse_size
-from .command import WAITING, command, option_group, topic
-from .compare import ComparisonArguments, comparison_options, dumped_plan, make_options, plan_option
-from .notify_option import Notify, notify_option
+from ..run.watch_options import WatchOptions
+from .command import command, option_group, options_of
+from .compare import (
+    ComparisonArguments,
+    PlanArguments,
+    comparison_options,
+    dumped_plan,
+    make_options,
+)
+from .notify_option import Notify
 from .output_file_checks import out_option
 from .printing import say
 from .report_files import no_earlier_reports, none_left_on_error, planned_reports
 from .result_text import print_result
 from .watch_display import LiveDisplay, stop
 
-watch_options = option_group(
-    topic(
-        WAITING,
-        click.option(
-            "--until-idle",
-            "until_idle_s",
-            type=float,
-            metavar="SECONDS",
-            help="End when TARGET and GOLDEN have not changed for so long, from the first dump on.",
-        ),
-        click.option(
-            "--pid",
-            type=int,
-            metavar="PID",
-            help="End when this process, which makes the dumps, has ended.",
-        ),
-        click.option(
-            "--expect-all",
-            is_flag=True,
-            help="End when every op of the json that can dump has come (needs -f).",
-        ),
-        click.option(
-            "--stop-on-divergence", is_flag=True, help="End at the first failing row that is final."
-        ),
-        click.option(
-            "--on-divergence",
-            metavar="CMD",
-            help="Run CMD once, with the first final failing row as JSON on its stdin.",
-        ),
-        notify_option,
-        click.option(
-            "--keep",
-            type=click.Choice([KEEP_ALL, KEEP_FAILED, KEEP_NONE]),
-            default=KEEP_ALL,
-            show_default=True,
-            help="Which dumps stay after their comparison.",
-        ),
-        click.option(
-            "--min-free",
-            metavar="SIZE",
-            help="Delete (as --keep says) only while less is free, such as 20G; warn as well.",
-        ),
-        click.option(
-            "--poll",
-            "poll_s",
-            type=float,
-            metavar="SECONDS",
-            help="List the folders at this interval instead of asking the kernel.",
-        ),
-    ),
-    comparison_options,
-)
-"""The options that ``watch`` and ``run`` share, those of ``compare`` behind them."""
 
-
-@dataclass(frozen=True)
+@options_class
 class WaitingArguments(ComparisonArguments):
-    """The values of :data:`watch_options`."""
+    """What ``watch`` and ``run`` are given alike."""
 
-    until_idle_s: Optional[float]
-    pid: Optional[int]
-    expect_all: bool
-    stop_on_divergence: bool
-    on_divergence: Optional[str]
-    notify: Optional[str]
-    keep: str
-    min_free: Optional[str]
-    poll_s: Optional[float]
-
-    def watch_options(self) -> WatchOptions:
-        """Return the options of the wait for files."""
-        return WatchOptions(
-            until_idle_s=self.until_idle_s,
-            pid=self.pid,
-            expect_all=self.expect_all,
-            keep=self.keep,
-            min_free_bytes=parse_size(self.min_free),
-            poll_s=self.poll_s,
-            on_divergence=self.on_divergence,
-            stop_on_divergence=self.stop_on_divergence,
-        )
+    waiting: Given[WatchOptions] = given(WatchOptions)
 
 
-@dataclass(frozen=True)
-class WatchArguments(WaitingArguments):
+watch_options = option_group(options_of(WaitingArguments), comparison_options())
+"""The options of :class:`WaitingArguments`, those of ``compare`` behind them."""
+
+
+@options_class
+class WatchArguments(WaitingArguments, PlanArguments):
     """The arguments of ``goldwatch watch``."""
 
     folders: Tuple[str, ...]
     out: str
-    plan: Optional[str]
-    merge: bool
-    max_rows: Optional[int]
+    merge: bool = option(
+        "--merge",
+        topic=HOSTS,
+        help="Merge the runs in these OUT folders, one a host, while they go on.",
+        default=False,
+    )
+    merging: Given[MergeOptions] = given(MergeOptions)
 
 
 @command(
@@ -126,22 +64,7 @@ class WatchArguments(WaitingArguments):
 @click.argument("folders", nargs=-1, metavar="TARGET GOLDEN")
 @out_option("Folder of the store and the result files.", required=True)
 @watch_options
-@plan_option
-@topic(
-    "Several hosts",
-    click.option(
-        "--merge",
-        is_flag=True,
-        help="Merge the runs in these OUT folders, one a host, while they go on.",
-    ),
-    click.option(
-        "--max-rows",
-        type=click.IntRange(1),
-        metavar="N",
-        help="With --merge: keep at most N of the rows that did not pass.  [default: %d]"
-        % MOST_ROWS,
-    ),
-)
+@options_of(PlanArguments, WatchArguments)
 def watch_command(arguments: WatchArguments) -> int:
     """Compare dumps with golden data as they arrive; or merge what the watches of several hosts
     find.
@@ -162,14 +85,14 @@ def watch_command(arguments: WatchArguments) -> int:
     quiet, out = arguments.quiet, arguments.out
     planned = planned_reports(arguments, out)
     with none_left_on_error(planned):
-        if arguments.max_rows is not None:
+        if arguments.merging.values["max_rows"] is not None:
             raise UsageError("--max-rows is about the rows of several hosts: it needs --merge")
         target, golden = two_folders(arguments.folders)
         options = make_options(target, golden, out, arguments, dumped_plan(arguments.plan))
-        waiting = arguments.watch_options()
+        waiting = arguments.waiting.make()
         waiting.check(options)
     with no_earlier_reports(planned, out, arguments.force), LiveDisplay(quiet) as display, Notify(
-        arguments.notify, "watch", out, display.say
+        waiting.notify, "watch", out, display.say
     ) as notify:
         watch = Watch(
             options,

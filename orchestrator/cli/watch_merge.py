@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import click
 
 from ..errors import UsageError
 from ..merging.merge import Merge, MergeProgress
-from ..merging.options import MOST_ROWS, POLL_S, MergeOptions
+from ..merging.options import MergeOptions
 from ..naming import printable
 from ..reports.report_formats import REPORT_FORMATS
 from ..run.stop_signals import Signals
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from .watch import WatchArguments
 
 TAKEN = {
-    "folders", "out", "merge", "max_rows", "until_idle_s", "poll_s", "on_divergence",
-    "stop_on_divergence", "notify", "strict", "force", "table", "output_format", "quiet",
+    "folders", "merge", "notify", "force", "table", "output_format", "quiet",
+    *(field.name for field in fields(MergeOptions)),
     *(name + "_file" for name in REPORT_FORMATS),
 }  # fmt: skip
 """Of the parameters of ``watch`` those that a merge takes."""
@@ -38,20 +39,17 @@ def merge_command(arguments: WatchArguments) -> int:
     out = arguments.out
     planned = planned_reports(arguments, out)
     with none_left_on_error(planned):
-        _refuse_others(arguments)
-        options = MergeOptions(
+        _refuse_others()
+        given_values = {**arguments.comparison.values, **arguments.waiting.values}
+        names = [field.name for field in fields(MergeOptions) if field.name in given_values]
+        options = arguments.merging.make(
             sources=arguments.folders,
             out=out,
-            max_rows=arguments.max_rows or MOST_ROWS,
-            until_idle_s=arguments.until_idle_s,
-            poll_s=POLL_S if arguments.poll_s is None else arguments.poll_s,
-            strict=arguments.strict,
-            on_divergence=arguments.on_divergence,
-            stop_on_divergence=arguments.stop_on_divergence,
+            **{name: given_values[name] for name in names if given_values[name] is not None},
         )
     with no_earlier_reports(planned, out, arguments.force), LiveDisplay(
         arguments.quiet
-    ) as display, Notify(arguments.notify, "watch", out, display.say) as notify:
+    ) as display, Notify(given_values["notify"], "watch", out, display.say) as notify:
         merge = Merge(
             options,
             arguments.force,
@@ -70,14 +68,14 @@ def merge_command(arguments: WatchArguments) -> int:
             return result.exit_code
 
 
-def _refuse_others(arguments: WatchArguments) -> None:
+def _refuse_others() -> None:
     """Refuse options of a comparison: they belong to the watch of each host."""
     context = click.get_current_context()
     for parameter in context.command.params:
         name = parameter.name or ""
-        if name in TAKEN or not hasattr(arguments, name):
+        if name in TAKEN or name not in context.params:
             continue
-        if getattr(arguments, name) not in (parameter.get_default(context), None, False, ()):
+        if context.params[name] not in (parameter.get_default(context), None, False, ()):
             option = next(text for text in reversed(parameter.opts) if text.startswith("--"))
             raise UsageError(
                 "%s does not go with --merge" % option,

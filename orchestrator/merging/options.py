@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..errors import UsageError
+from ..option_fields import HOSTS, option
 from ..run.watch_options import require_seconds
 
 COMMAND = "merge"
@@ -24,8 +25,6 @@ class MergeOptions:
         Folders of the hosts' runs; they may not be there yet.
     out
         Folder of the store and the result files.
-    max_rows
-        Of the rows that did not pass at most so many are stored.
     until_idle_s
         End when all runs that came have ended and nothing has changed for so many seconds, also
         where none came; None: never.
@@ -41,7 +40,15 @@ class MergeOptions:
 
     sources: Tuple[str, ...]
     out: str
-    max_rows: int = MOST_ROWS
+    max_rows: int = option(
+        "--max-rows",
+        least=1,
+        metavar="N",
+        topic=HOSTS,
+        help="With --merge: keep at most N of the rows that did not pass.  [default: %d]"
+        % MOST_ROWS,
+        default=MOST_ROWS,
+    )
     until_idle_s: Optional[float] = None
     poll_s: float = POLL_S
     strict: bool = False

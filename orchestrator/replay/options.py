@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any, Dict, Optional, Tuple
 
 from ..diagnosis.replay_summary import REPLAY
 from ..errors import UsageError
 from ..judging.limits import Limit
+from ..option_fields import (
+    LIMITS,
+    MODEL,
+    RECORDED_PATH,
+    WHAT,
+    Recorded,
+    option,
+    options_class,
+    recorded_options,
+)
+from ..run.comparison_options import parse_time
 
 AUTO = "auto"
+HOW = "How it is replayed"
 BACKENDS = (AUTO, "caffe", "numpy", "opencv", "tf", "onnxruntime")
 
 
-@dataclass(frozen=True)
+@options_class
 class ReplayOptions:
     """The inputs and options of one replay.
+
+    The help of an option says what it is.
 
     Attributes
     ----------
@@ -24,40 +37,95 @@ class ReplayOptions:
         A dump tree or any folder in it, with one step of one device.
     original
         The original model: a prototxt, a frozen .pb or an .onnx.
-    model
-        The om json.
     out
         Folder of the store, the result files and the values that were computed (``replayed/``).
-    weights
-        Of a prototxt; None: those beside it.
-    backend
-        One of :data:`BACKENDS`.
-    python
-        The Python that has the framework; None: it is looked for.
     ops
         Names or globs of ops; empty: all.
     limits
         Put in the places of the limits for own errors.
-    result
-        The folder of a comparison's results, whose verdict goes into the sentence.
-    time
-        Of several time folders: the newest (None) or this one.
-    layer_files
-        ``TYPE=FILE.py`` each: layer types of a prototxt that the user computes (numpy backend).
     """
 
     target: str
     original: str
-    model: str
-    out: str
-    weights: Optional[str] = None
-    backend: str = AUTO
-    python: Optional[str] = None
-    ops: Tuple[str, ...] = ()
-    limits: Tuple[Limit, ...] = ()
-    result: Optional[str] = None
-    time: Optional[str] = None
-    layer_files: Tuple[str, ...] = ()
+    weights: Optional[str] = option(
+        "--weights",
+        metavar="FILE",
+        topic=MODEL,
+        help="Weights of a prototxt.  [default: the .caffemodel of its name beside it]",
+        recorded=RECORDED_PATH,
+        default=None,
+    )
+    model: str = option(
+        "-f",
+        "--model",
+        required=True,
+        metavar="OM.json",
+        topic=MODEL,
+        help="The json of the om that ran (atc --mode=1), or GE's text graph.",
+    )
+    out: str = option(
+        "-o",
+        "--out",
+        required=True,
+        out_folder=True,
+        metavar="OUT",
+        help="Folder of the store, the result files and the computed values.",
+    )
+    backend: str = option(
+        "--backend",
+        choices=BACKENDS,
+        topic=HOW,
+        help="What runs the original's layers.",
+        default=AUTO,
+        show_default=True,
+        recorded=Recorded(always=True),
+    )
+    python: Optional[str] = option(
+        "--python",
+        metavar="EXE",
+        topic=HOW,
+        help="The Python that has the framework.  [default: it is looked for]",
+        default=None,
+    )
+    layer_files: Tuple[str, ...] = option(
+        "--layer",
+        metavar="TYPE=FILE.py",
+        topic=HOW,
+        help="Compute a prototxt's layers of a type yourself.",
+        default=(),
+        recorded=Recorded(list, key="layers"),
+    )
+    ops: Tuple[str, ...] = option(
+        "--op",
+        metavar="GLOB",
+        topic=WHAT,
+        help="Only these ops; repeatable.",
+        default=(),
+        recorded=Recorded(list),
+    )
+    limits: Tuple[Limit, ...] = option(
+        "--limit",
+        repeatable=True,
+        metavar="[dtype=T:|type=T:|op=N:]METRIC=VALUE",
+        topic=LIMITS,
+        help="Replace a limit; repeatable.",
+        default=(),
+    )
+    result: Optional[str] = option(
+        "--result",
+        metavar="OUT",
+        topic=LIMITS,
+        help="What compare made of the same dumps: whether it fails goes into the last sentence.",
+        default=None,
+    )
+    time: Optional[str] = option(
+        "--time",
+        metavar="T",
+        topic=WHAT,
+        help="The time folder that counts.  [default: the newest]",
+        parse=parse_time,
+        default=None,
+    )
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
@@ -71,15 +139,8 @@ class ReplayOptions:
 
     def identity(self) -> Dict[str, Any]:
         """Return the options that the results depend on, besides those of a comparison."""
-        identity: Dict[str, Any] = {
+        return {
             "comparison": REPLAY,
             "original": os.path.realpath(self.original),
-            "backend": self.backend,
+            **recorded_options(self),
         }
-        if self.weights is not None:
-            identity["weights"] = os.path.realpath(self.weights)
-        if self.layer_files:
-            identity["layers"] = list(self.layer_files)
-        if self.ops:
-            identity["ops"] = list(self.ops)
-        return identity

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
+from typing import Any, Dict, FrozenSet, Mapping, Optional, Sequence, Tuple
 
 from ..config.dump_plan import DumpPlan
-from ..dumps.dump_tree import holds_statistics
+from ..dumps.dump_tree import ALL_TIMES, holds_statistics
 from ..errors import FormatError, OptionsError, UsageError, require_folder
 from ..judging.limit_parsing import limits_from_document, parse_limit
 from ..judging.limits import Limits
@@ -19,11 +20,23 @@ from ..metrics.row import MEASURES, METRICS
 from ..model.graphs_of_run import ModelGraphs, load_models, model_files
 from ..model.names_by_second_model import onto_unfused, through_quantisation
 from ..model.read_model import load_model
+from ..option_fields import (
+    LIMITS,
+    MODEL,
+    OUTPUT,
+    RECORDED_PATH,
+    SPEED,
+    WHAT,
+    Recorded,
+    option,
+    read_recorded,
+    recorded_options,
+)
 from ..reports.csv_cells import Columns
 from ..statistics_dumps.tensor_statistics import MEASURES as STATISTICS
 from .user_code_folder import UserCode, find_user_code
 
-AUTO, ONE, EACH, NONE = "auto", "one", "each", "none"
+AUTO, ONE, EACH, ALL, NONE = "auto", "one", "each", "all", "none"
 
 LEAST_SAMPLE = 1024
 """A sample of fewer elements says too little of a tensor."""
@@ -35,66 +48,99 @@ ASKED_COLUMNS = tuple(
 """The optional columns of the result table that an option of the same name asks for."""
 
 _MODELS_SHOWN = 3
+_SELECT = re.compile(r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?\Z")
 _EXACT_LIMITS = Limits((parse_limit(DECIDED_BY),))
+
+RECORDED_COLUMN = Recorded(bool, bool, always=True)
+_RECORDED_TEXTS = Recorded(list, lambda texts: tuple(map(str, texts)))
+
+
+def parse_range(text: str) -> Tuple[int, int, int]:
+    """Return ``--range START,END[,STEP]`` as numbers (START and END inclusive).
+
+    Raises
+    ------
+    UsageError
+        Another form, a step of 0, or backwards.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) not in (2, 3) or not all(re.match(r"[0-9]{1,9}\Z", part) for part in parts):
+        raise OptionsError(
+            "{op_range} %s: expected START,END[,STEP] in whole numbers" % text,
+            hint="for example {op_range} 10,50,5",
+        )
+    numbers = [int(part) for part in parts] + [1]
+    start, stop, step = numbers[:3]
+    if start > stop:
+        raise OptionsError(
+            "{op_range} %s: runs backwards (%d is larger than %d)" % (text, start, stop)
+        )
+    if step < 1:
+        raise OptionsError("{op_range} %s: the step must be 1 or more" % text)
+    return start, stop, step
+
+
+def parse_select(texts: Sequence[str]) -> Tuple[Tuple[int, int], ...]:
+    """Return ``--select 3,7-9`` as (first, last) pairs.
+
+    Raises
+    ------
+    UsageError
+        Another form, or a range that runs backwards.
+    """
+    pairs = []
+    for part in ",".join(texts).split(","):
+        match = _SELECT.match(part)
+        if match is None:
+            raise OptionsError(
+                "{select} %s: expected whole numbers and ranges" % ",".join(texts),
+                hint="for example {select} 3,7-9",
+            )
+        start = int(match.group(1))
+        stop = int(match.group(2)) if match.group(2) else start
+        if start > stop:
+            raise OptionsError("{select}: %s runs backwards" % part.strip())
+        pairs.append((start, stop))
+    return tuple(pairs)
+
+
+def parse_time(text: str) -> str:
+    """Return ``--time`` unchanged: 14 digits, or ``all``.
+
+    Raises
+    ------
+    UsageError
+        Another form.
+    """
+    if text == ALL_TIMES or re.match(r"[0-9]{14}\Z", text):
+        return text
+    raise OptionsError(
+        "{time} %s: expected the name of a time folder (14 digits), or all" % text,
+        hint="for example {time} 20260102030405",
+    )
 
 
 @dataclass(frozen=True)
 class ComparisonOptions:
     """The inputs and options of one comparison.
 
+    The help of an option says what it is; :mod:`goldwatch.option_fields` reads the table.
+
     Attributes
     ----------
     target, golden, out
         Folders.
-    model
-        om json or GE text graph, that of all dumps; or a folder of them, each for the dumps of its
-        own model_name; or None.
-    quantisation
-        The quantisation json, where the model is quantised and GOLDEN is not; without a model
-        TARGET holds the quantised net's own files.
-    unfused
-        The json of a build without fusion, of which GOLDEN holds the device dumps.
-    metrics
-        The metrics' columns, in this order.
     limits
         What a tensor must keep.
-    op_range
-        (first, last, step): only ops whose OpSequence (the json's id) is first, first + step, … or
-        last; None: all.
-    select
-        (first, last) pairs of OpSequence numbers; None: all.
-    time
-        Of several time folders of one device and model: the newest (None), this one, or ``all``.
-    golden_steps
-        ``one``: the same golden data for all steps. ``each``: step N takes those below GOLDEN/N/.
-        ``auto``: a step takes those of a folder with its number, where GOLDEN has folders with
-        numbers.
-    overflow, mapping
-        The OverFlow column; the mapping table.
-    allow_missing
-        Forgive absent golden and dump files.
-    check_addresses
-        Look for tensors that overlap in memory while both are needed.
-    strict
-        A run that passes but has suspects ends with 1.
     custom
         Folder with the user's own metrics and conversions, whose code is run; None: there are none.
     metric_arguments
         For the names of the user's metrics their options.
-    original
-        The original model, from which operators are computed again; None: the one that golden data
-        were made of, where it is found.
-    recompute
-        Which operators are computed again: ``auto``, ``all`` or ``none``.
-    max_elements
-        Of larger tensors only a sample of at most so many elements is compared; 0: everything is.
     plan
         What the device was asked to dump: what that leaves out is not missing. None: nobody says.
     outputs
-        TARGET holds what a program wrote as outputs of the network: ``NAME=FILE[:DTYPE[:SHAPE]]``,
-        or none where they are to be found. None: TARGET holds dumps.
-    boxes
-        Of ``outputs`` those that hold boxes, ``OUTPUT[=COLUMN,…]``.
+        Not None: TARGET holds what a program wrote as outputs of the network, these or, where none
+        is named, those that are found.
     exact
         Bytes are compared: ``metrics`` and ``limits`` are those of
         :mod:`goldwatch.metrics.bitwise`, whatever is given here.
@@ -103,29 +149,168 @@ class ComparisonOptions:
     target: str
     golden: str
     out: str
-    model: Optional[str] = None
-    metrics: Tuple[str, ...] = METRICS
+    model: Optional[str] = option(
+        "-f",
+        "--model",
+        metavar="OM.json",
+        topic=MODEL,
+        help="The model: json of an om (atc --mode=1), or GE's text graph; or a folder of them, "
+        "one for each model_name.",
+        recorded=Recorded(os.path.realpath, always=True),
+    )
     limits: Limits = Limits()
-    op_range: Optional[Tuple[int, int, int]] = None
-    select: Optional[Tuple[Tuple[int, int], ...]] = None
-    overflow: bool = False
-    mapping: bool = False
-    allow_missing: bool = False
-    strict: bool = False
-    time: Optional[str] = None
-    golden_steps: str = AUTO
-    quantisation: Optional[str] = None
-    unfused: Optional[str] = None
-    check_addresses: bool = False
-    custom: Optional[str] = None
+    outputs: Optional[Tuple[str, ...]] = option(
+        "--outputs",
+        repeatable=True,
+        metavar="NAME=FILE[:DTYPE:SHAPE]",
+        topic=WHAT,
+        help="TARGET holds outputs of the network, no dumps; this file is that of an op, or of a "
+        "number. [default: found by their names]",
+        recorded=_RECORDED_TEXTS,
+    )
+    boxes: Tuple[str, ...] = option(
+        "--boxes",
+        repeatable=True,
+        metavar="OUTPUT[=COLUMN,…]",
+        topic=WHAT,
+        help="An output that holds boxes, and what its columns are: x1,y1,x2,y2 or cx,cy,w,h, "
+        "score, class, _.",
+        default=(),
+    )
+    exact: bool = option(
+        "--exact",
+        topic=WHAT,
+        help="Compare two runs of one model bit for bit: GOLDEN is the other run.",
+        default=False,
+        recorded=Recorded(read=bool),
+    )
+    op_range: Optional[Tuple[int, int, int]] = option(
+        "--range",
+        metavar="START,END[,STEP]",
+        topic=WHAT,
+        help="Only ops with these OpSequence numbers (json ids).",
+        parse=parse_range,
+        recorded=Recorded(list, lambda ids: (ids[0], ids[1], ids[2]), "range", always=True),
+    )
+    select: Optional[Tuple[Tuple[int, int], ...]] = option(
+        "--select",
+        repeatable=True,
+        metavar="3,7-9",
+        topic=WHAT,
+        help="Only ops with these OpSequence numbers.",
+        parse=parse_select,
+        recorded=Recorded(
+            lambda pairs: [list(pair) for pair in pairs],
+            lambda pairs: tuple((first, last) for first, last in pairs),
+            always=True,
+        ),
+    )
+    time: Optional[str] = option(
+        "--time",
+        metavar="T|all",
+        topic=WHAT,
+        help="The time folder that counts.  [default: the newest of each device and model]",
+        parse=parse_time,
+        recorded=Recorded(),
+    )
+    check_addresses: bool = option(
+        "--check-addresses",
+        topic=WHAT,
+        help="Report tensors that overlap in memory while both are needed.",
+        default=False,
+    )
+    golden_steps: str = option(
+        "--golden-steps",
+        choices=(AUTO, ONE, EACH),
+        topic=MODEL,
+        help="One golden set for all steps, or GOLDEN/{step}/ for each; auto: each where the "
+        "folders are numbers.",
+        default=AUTO,
+        show_default=True,
+        recorded=Recorded(),
+    )
+    quantisation: Optional[str] = option(
+        "--quant-json",
+        metavar="JSON",
+        topic=MODEL,
+        help="The quantisation json: a quantised model (without -f: its npy or quant files) "
+        "against the net before.",
+        recorded=RECORDED_PATH,
+    )
+    unfused: Optional[str] = option(
+        "--unfused-om",
+        metavar="JSON",
+        topic=MODEL,
+        help="The model of a build without fusion, whose dumps GOLDEN holds.",
+        recorded=RECORDED_PATH,
+    )
+    original: Optional[str] = option(
+        "--original",
+        metavar="MODEL",
+        topic=MODEL,
+        help="The original model (.prototxt, .pb, .onnx), by which operators are computed again.  "
+        "[default: the one that golden data were made of]",
+    )
+    allow_missing: bool = option(
+        "--allow-missing",
+        topic=LIMITS,
+        help="Accept missing golden or dump files.",
+        default=False,
+    )
+    strict: bool = option(
+        "--strict",
+        topic=LIMITS,
+        help="End with 1 when everything passes but an operator is suspect.",
+        default=False,
+    )
+    metrics: Tuple[str, ...] = option(
+        "--metrics",
+        metavar="NAME,…",
+        topic=LIMITS,
+        help="The metrics to show, in this order; all: the ten, and those of --custom.  "
+        "[default: all]",
+        default=METRICS,
+        # The command knows the names of the user's own.
+        parse=str,
+        recorded=_RECORDED_TEXTS._replace(always=True),
+    )
+    overflow: bool = option(
+        "--overflow",
+        topic=OUTPUT,
+        help="Add the OverFlow column.",
+        default=False,
+        recorded=RECORDED_COLUMN,
+    )
+    mapping: bool = option(
+        "--mapping",
+        topic=OUTPUT,
+        help="Also write the table of files, mapping_{time}.csv.",
+        default=False,
+    )
+    recompute: str = option(
+        "--recompute",
+        choices=(AUTO, ALL, NONE),
+        topic=SPEED,
+        help="Which operators are computed again from the device's own inputs; auto: those that "
+        "fail or are suspect, and a sample of the others, for a fifth of the time that comparing "
+        "takes.",
+        default=AUTO,
+        show_default=True,
+    )
+    max_elements: int = option(
+        "--max-elements",
+        least=LEAST_SAMPLE,
+        metavar="N",
+        topic=SPEED,
+        help="Of larger tensors compare a sample of at most N elements.  [default: all elements]",
+        default=0,
+        recorded=Recorded(read=int),
+    )
+    plan: Optional[DumpPlan] = option(
+        recorded=Recorded(lambda plan: plan.to_document(), DumpPlan.from_document)
+    )
+    custom: Optional[str] = option(recorded=RECORDED_PATH)
     metric_arguments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    max_elements: int = 0
-    original: Optional[str] = None
-    recompute: str = AUTO
-    plan: Optional[DumpPlan] = None
-    exact: bool = False
-    outputs: Optional[Tuple[str, ...]] = None
-    boxes: Tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.exact:
@@ -298,30 +483,12 @@ class ComparisonOptions:
         identity: Dict[str, Any] = {
             "target": os.path.realpath(self.target),
             "golden": os.path.realpath(self.golden),
-            "model": None if self.model is None else os.path.realpath(self.model),
-            "metrics": list(self.metrics),
             "limits": self.limits.document(),
-            "range": None if self.op_range is None else list(self.op_range),
-            "select": None if self.select is None else [list(pair) for pair in self.select],
-            **{name: bool(getattr(self, name)) for name in ASKED_COLUMNS},
+            **recorded_options(self),
         }
-        if self.time is not None:
-            identity["time"] = self.time
-        if self.golden_steps != AUTO:
-            identity["golden_steps"] = self.golden_steps
-        for name, path in (("quantisation", self.quantisation), ("unfused", self.unfused)):
-            if path is not None:
-                identity[name] = os.path.realpath(path)
-        if self.max_elements:
-            identity["max_elements"] = self.max_elements
-        if self.plan is not None:
-            identity["plan"] = self.plan.to_document()
-        if self.exact:
-            identity["exact"] = True
         if self.outputs is not None:
-            identity["outputs"], identity["boxes"] = list(self.outputs), list(self.boxes)
+            identity["boxes"] = list(self.boxes)
         if self.custom is not None:
-            identity["custom"] = os.path.realpath(self.custom)
             identity["user_metrics"] = {
                 name: dict(self.metric_arguments.get(name, {})) for name in self.user_code.names
             }
@@ -338,7 +505,6 @@ class ComparisonOptions:
             The store that it comes from holds something else.
         """
         try:
-            columns: Dict[str, Any] = {name: bool(identity[name]) for name in ASKED_COLUMNS}
             arguments = {
                 str(name): dict(entry) for name, entry in identity.get("user_metrics", {}).items()
             }
@@ -350,29 +516,10 @@ class ComparisonOptions:
                 target=str(identity["target"]),
                 golden=str(identity["golden"]),
                 out=out,
-                model=None if identity["model"] is None else str(identity["model"]),
-                metrics=tuple(str(name) for name in identity["metrics"]),
                 limits=limits_from_document(identity["limits"], known),
-                op_range=None
-                if identity["range"] is None
-                else (identity["range"][0], identity["range"][1], identity["range"][2]),
-                select=None
-                if identity["select"] is None
-                else tuple((first, last) for first, last in identity["select"]),
-                **columns,
-                time=identity.get("time"),
-                golden_steps=identity.get("golden_steps", AUTO),
-                quantisation=identity.get("quantisation"),
-                unfused=identity.get("unfused"),
-                custom=identity.get("custom"),
-                max_elements=int(identity.get("max_elements", 0)),
-                metric_arguments={name: entry for name, entry in arguments.items() if entry},
-                plan=DumpPlan.from_document(identity["plan"]) if "plan" in identity else None,
-                exact=bool(identity.get("exact")),
-                outputs=None
-                if identity.get("outputs") is None
-                else tuple(map(str, identity["outputs"])),
                 boxes=tuple(map(str, identity.get("boxes", ()))),
+                metric_arguments={name: entry for name, entry in arguments.items() if entry},
+                **read_recorded(cls, identity),
             )
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise FormatError(

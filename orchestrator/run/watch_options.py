@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, Optional, Tuple
 
 from ..errors import OptionsError
+from ..option_fields import WAITING, option, parse_size
 from .comparison_options import ComparisonOptions
 
 KEEP_ALL, KEEP_FAILED, KEEP_NONE = "all", "failed", "none"
@@ -22,41 +23,77 @@ def require_seconds(**options: Optional[float]) -> None:
 class WatchOptions:
     """How files are waited for, and when that ends.
 
+    The help of an option says what it is.
+
     Attributes
     ----------
-    until_idle_s
-        End when nothing has changed in TARGET and GOLDEN for so many seconds, counted from the
-        first dump; None: never.
-    pid
-        End when this process has ended; None: no such process.
-    expect_all
-        End when every op of the json that can dump has come, in every place seen.
+    notify
+        Whoever makes the :class:`goldwatch.run.watch.Watch` gives it what posts there.
     keep
-        ``all``, ``failed`` or ``none``: which dumps stay after their comparison.
-    min_free_bytes
-        Delete (as ``keep`` allows) only while less than this is free, and warn; None: delete at
-        once.
-    poll_s
-        List the folders every so many seconds instead of asking the kernel; None: where it is
-        needed.
-    on_divergence
-        A shell command for the first failing row.
-    stop_on_divergence
-        End at the first failing row.
+        Which dumps stay: without ``min_free_bytes`` the others are deleted at once.
     command
         ``watch`` or ``run``: an OUT of the one is not continued by the other.
     left_alone
         Folders below TARGET that are not looked at.
     """
 
-    until_idle_s: Optional[float] = None
-    pid: Optional[int] = None
-    expect_all: bool = False
-    keep: str = KEEP_ALL
-    min_free_bytes: Optional[int] = None
-    poll_s: Optional[float] = None
-    on_divergence: Optional[str] = None
-    stop_on_divergence: bool = False
+    until_idle_s: Optional[float] = option(
+        "--until-idle",
+        metavar="SECONDS",
+        topic=WAITING,
+        help="End when TARGET and GOLDEN have not changed for so long, from the first dump on.",
+    )
+    pid: Optional[int] = option(
+        "--pid",
+        metavar="PID",
+        topic=WAITING,
+        help="End when this process, which makes the dumps, has ended.",
+    )
+    expect_all: bool = option(
+        "--expect-all",
+        topic=WAITING,
+        help="End when every op of the json that can dump has come (needs -f).",
+        default=False,
+    )
+    stop_on_divergence: bool = option(
+        "--stop-on-divergence",
+        topic=WAITING,
+        help="End at the first failing row that is final.",
+        default=False,
+    )
+    on_divergence: Optional[str] = option(
+        "--on-divergence",
+        metavar="CMD",
+        topic=WAITING,
+        help="Run CMD once, with the first final failing row as JSON on its stdin.",
+    )
+    notify: Optional[str] = option(
+        "--notify",
+        metavar="URL",
+        topic=WAITING,
+        help="POST the first final divergence and the end there, as JSON.",
+    )
+    keep: str = option(
+        "--keep",
+        choices=(KEEP_ALL, KEEP_FAILED, KEEP_NONE),
+        topic=WAITING,
+        help="Which dumps stay after their comparison.",
+        default=KEEP_ALL,
+        show_default=True,
+    )
+    min_free_bytes: Optional[int] = option(
+        "--min-free",
+        metavar="SIZE",
+        topic=WAITING,
+        help="Delete (as --keep says) only while less is free, such as 20G; warn as well.",
+        parse=parse_size,
+    )
+    poll_s: Optional[float] = option(
+        "--poll",
+        metavar="SECONDS",
+        topic=WAITING,
+        help="List the folders at this interval instead of asking the kernel.",
+    )
     command: str = "watch"
     left_alone: Tuple[str, ...] = ()
 

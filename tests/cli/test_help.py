@@ -7,7 +7,7 @@ import pytest
 from in_process import run_here
 
 from goldwatch.cli import goldwatch
-from goldwatch.cli.command import CLUSTER, LIMITS, MODEL, MOST_USED, OUTPUT, SPEED, WHAT
+from goldwatch.option_fields import CLUSTER, LIMITS, MODEL, MOST_USED, OUTPUT, SPEED, WHAT
 from goldwatch.testing.commands import program
 
 MANY = 10

@@ -138,7 +138,11 @@ def test_a_replays_errors_can_be_cured(scene):
 
     net = scene(plain, ("curve", coarse))
     om = net.compare("before")
-    replay(ReplayOptions(net.path("before_dump"), net.model, om, net.path("replayed")))
+    replay(
+        ReplayOptions(
+            target=net.path("before_dump"), original=net.model, model=om, out=net.path("replayed")
+        )
+    )
     found = net.cure(out="before", into="a")
     replayed = cure(net.path("replayed"), om, net.path("b"))
     assert found.ops == replayed.ops == ("curve",)

@@ -45,7 +45,15 @@ def run(folder, net, model, mode="all", **options):
     path = net if isinstance(net, str) else build.save(folder / "net.onnx", net)
     write_files(str(folder / "dump"), [dump.only(mode) for dump in model.dumps()])
     om = model.write_json(str(folder / "model.json"))
-    return replay(ReplayOptions(str(folder / "dump"), path, om, str(folder / "out"), **options))
+    return replay(
+        ReplayOptions(
+            target=str(folder / "dump"),
+            original=path,
+            model=om,
+            out=str(folder / "out"),
+            **options,
+        )
+    )
 
 
 def as_onnx(device, dtype=np.float32):

@@ -127,7 +127,15 @@ def device(weights, wrong="", factor=1.05):
 def run(folder, path, model, mode="all", **options):
     write_files(str(folder / "dump"), [dump.only(mode) for dump in model.dumps()])
     om = model.write_json(str(folder / "model.json"))
-    return replay(ReplayOptions(str(folder / "dump"), path, om, str(folder / "out"), **options))
+    return replay(
+        ReplayOptions(
+            target=str(folder / "dump"),
+            original=path,
+            model=om,
+            out=str(folder / "out"),
+            **options,
+        )
+    )
 
 
 @pytest.mark.parametrize("mode", ["all", "output"])
