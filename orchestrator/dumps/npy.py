@@ -6,6 +6,8 @@ Format: NEP 1 and numpy.lib.format, versions 1.0 to 3.0.
 from __future__ import annotations
 
 import os
+import pickletools
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Optional, Tuple
@@ -24,6 +26,11 @@ MAX_ELEMENTS = 2**63 - 1
 _MAGIC = b"\x93NUMPY"
 _BFLOAT16_CODE = 27
 _KINDS = "fiubc"
+_MINDSPORE_BFLOAT16 = ("<E2", "E2")
+#: numpy pickles an array of one None in some 150 bytes.
+_MAX_NONE_BYTES = 1 << 16
+_NONES = re.compile(r"NEW(?:FALSE|TRUE) EMPTY_LIST (?:MARK )?(?:NONE )+APPENDS? TUPLE BUILD STOP\Z")
+_NO_TENSOR_HINT = "TorchAir's FX dump writes such a file for an argument that is no tensor"
 
 
 @dataclass
@@ -144,10 +151,34 @@ def _read_header(descriptor: int, size: int, path: str, header: NpyHeader) -> No
             text, major
         )
     except FormatError as error:
+        length = min(size - header.data_offset, _MAX_NONE_BYTES)
+        none = _no_tensor(text, read_at(descriptor, header.data_offset, length, path))
+        if none is not None:
+            # Whole, and nothing to compare.
+            header.data_bytes = size - header.data_offset
+            raise FormatError(none, path, hint=_NO_TENSOR_HINT) from None
         raise FormatError(error.message, path, hint=error.hint) from None
     except ValueError as error:
         raise FormatError("the npy header cannot be understood: %s" % error, path) from None
     _check_size(header, path)
+
+
+def _no_tensor(text: bytes, data: bytes) -> Optional[str]:
+    """Return what an array without numbers is, if TorchAir's FX dump writes it so for an argument
+    (np.array(None), np.array(str([None, tensor]))); else None. Nothing is unpickled.
+    """
+    descr, _, shape = parse_header(text.decode("latin-1"))
+    if isinstance(descr, str) and descr[:2] == "<U" and shape == ():
+        return "no tensor (text, which stands for an argument that is no tensor)"
+    if descr != "|O":
+        return None
+    try:
+        names = [code.name for code, _, _ in pickletools.genops(data)]
+    except (ValueError, UnicodeDecodeError):
+        return None
+    kept = [name for name in names if name != "MEMOIZE" and not name.endswith("PUT")]
+    # The state of an array ends with its order (True: Fortran's) and the list of its elements.
+    return "no tensor (None)" if _NONES.search(" ".join(kept)) else None
 
 
 @lru_cache(maxsize=512)
@@ -165,6 +196,8 @@ def _element_type(descr: Any) -> Tuple[DType, int]:
         raise FormatError(
             "the array holds records (%s), expected one number per element" % str(descr)[:200]
         )
+    if descr in _MINDSPORE_BFLOAT16:
+        return dtype_by_code(_BFLOAT16_CODE), 2
     dtype = element_dtype(descr)
     if dtype is not None and dtype.hasobject:
         raise FormatError(

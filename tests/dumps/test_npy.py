@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goldwatch.dumps import open_npy
+from goldwatch.dumps.completeness import probe
 from goldwatch.dumps.npyheader import parse_header
 from goldwatch.errors import FormatError, MissingPath, NotComparable, TruncatedFile
 
@@ -75,6 +76,39 @@ def test_two_byte_void_is_read_as_bfloat16(tmp_path: Any) -> None:
     bits = (values.view(np.uint32) >> 16).astype(np.uint16)
     tensor = open_npy(save(tmp_path, npy_bytes(bits.view("V2"))))
     assert tensor.dtype.name == "bfloat16" and np.array_equal(tensor.array(), values)
+
+
+def test_the_bfloat16_of_mindspore_is_read(tmp_path: Any) -> None:
+    values = np.array([1, -2, 0.5, 3e38], np.float32)
+    bits = (values.view(np.uint32) >> 16).astype("<u2")
+    text = "{'descr': '<E2', 'fortran_order': False, 'shape': (4,), }\n"
+    tensor = open_npy(save(tmp_path, with_header(text, bits.tobytes())))
+    expected = (bits.astype(np.uint32) << 16).view(np.float32)
+    assert tensor.dtype.name == "bfloat16" and np.array_equal(tensor.array(), expected)
+
+
+@pytest.mark.parametrize("array", [None, [None, None]])
+def test_none_is_no_tensor_and_no_damage(tmp_path: Any, array: Any) -> None:
+    path = save(tmp_path, npy_bytes(np.array(array), allow_pickle=True))
+    with pytest.raises(FormatError, match=r"no tensor \(None\)"):
+        open_npy(path)
+    assert probe(path).state == "complete"
+
+
+@pytest.mark.parametrize(
+    "array", [np.array(7, object), np.array([None, 1]), np.array([[], None], object)]
+)
+def test_other_objects_are_no_none(tmp_path: Any, array: Any) -> None:
+    path = save(tmp_path, npy_bytes(array, allow_pickle=True))
+    with pytest.raises(FormatError, match="pickled Python objects, which are never loaded"):
+        open_npy(path)
+
+
+def test_text_in_place_of_a_list_with_none_is_no_tensor(tmp_path: Any) -> None:
+    path = save(tmp_path, npy_bytes(np.array(str([None, 1.5]))))
+    with pytest.raises(FormatError, match=r"no tensor \(text"):
+        open_npy(path)
+    assert probe(path).state == "complete"
 
 
 def test_unnamed_npy_types_are_refused_with_what_to_do(tmp_path: Any) -> None:
