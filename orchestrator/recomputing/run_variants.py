@@ -202,7 +202,10 @@ def _explains(written: Written, value: Value) -> bool:
     output = written.output
     if output.actual.dtype.kind != "f":
         return bool(np.array_equal(output.actual, value.array))
-    return written.judge(own_error(output.actual, value, output.dtype)) <= 1.0
+    return (
+        not np.isnan(value.array).any()
+        and written.judge(own_error(output.actual, value, output.dtype)) <= 1.0
+    )
 
 
 def _counts(written: Written, value: Value) -> str:

@@ -37,6 +37,8 @@ _NEARER = 0.7
 """Of the model's distance from the device's output, what a variant's may be to be looked at."""
 _AS_GOOD = 1.5
 """Of the best variant's error, what that of another may be which explains as much."""
+_MOST_AGREE = 0.95
+"""The share of elements that agree with a variant at least: NaN is compared with nothing."""
 _AGREES = 4.0
 """Standard deviations of rounding by which elements that agree may differ."""
 
@@ -244,8 +246,9 @@ def _judged(
             else np.broadcast_to(value.error, value.array.shape).reshape(output.actual.shape),
         )
         error = own_error(output.actual, value, output.dtype)
-        if judge(error, piece.moves) <= 1.0:
-            return error.ratio, int(np.count_nonzero(agreeing(output, value)))
+        agree = int(np.count_nonzero(agreeing(output, value)))
+        if judge(error, piece.moves) <= 1.0 and agree >= _MOST_AGREE * output.actual.size:
+            return error.ratio, agree
     return None
 
 
@@ -261,7 +264,8 @@ def agreeing(output: Output, value: Value) -> Array:
                 np.broadcast_to(value.error, value.array.shape).reshape(computed.shape)
             )
         off = np.subtract(output.actual, computed, dtype=np.float64)
-        return (np.square(off) <= _AGREES**2 * squares) | (output.actual == computed)
+        both = np.isnan(computed) & np.isnan(output.actual)
+        return (np.square(off) <= _AGREES**2 * squares) | (output.actual == computed) | both
 
 
 def _in_words(accepted: Sequence[_Accepted], output: Output, model_agree: int) -> List[Explained]:
