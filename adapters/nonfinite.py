@@ -94,11 +94,19 @@ def not_finite_warnings(entries: Optional[Mapping[str, Any]]) -> List[str]:
         if first["type"]
         else printable(first["tensor"])
     )
-    text = (
-        "the golden run itself comes to NaN or infinite values (%s), first at %s: %s of %s; "
-        "from there on nothing tells whether a device is right: "
-        "check the inputs, and whether the model's types hold its values"
-    )
+    if first["type"] == "Softmax" and first["nan"] < first["elements"]:
+        # 0 divided by 0: each runtime makes something else of it.
+        advice = (
+            "rows that a mask of minus infinity covers completely have no Softmax; only there, and "
+            "in what follows of it, nothing tells whether a device is right: give a mask without "
+            "such rows"
+        )
+    else:
+        advice = (
+            "from there on nothing tells whether a device is right: check the inputs, and whether "
+            "the model's types hold its values"
+        )
+    text = "the golden run itself comes to NaN or infinite values (%s), first at %s: %s of %s; %s"
     return [
         text
         % (
@@ -106,5 +114,6 @@ def not_finite_warnings(entries: Optional[Mapping[str, Any]]) -> List[str]:
             what,
             " and ".join(parts),
             plural(first["elements"], "value"),
+            advice,
         )
     ]

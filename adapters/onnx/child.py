@@ -82,6 +82,12 @@ class _Run:
             self._randomness.mark(
                 [node for node in model.graph.nodes if id(node) not in fed_nodes], self._tainted
             )
+            training = self._randomness.training(model.graph.nodes)
+        self._training = [
+            "%s (%s)" % (printable(name), node.op_type)
+            for name, node, trains in zip(plan.main.names, model.graph.nodes, training)
+            if trains and id(node) not in fed_nodes
+        ]
         self._plan = make_plan(model, self._tainted, feeds, plan.graphs)
         items = {name: Item(*fields) for name, fields in job["items"].items()}
         shapes = {name: tuple(shape) for name, shape in job["shapes"].items()}
@@ -142,7 +148,13 @@ class _Run:
                 for target in chosen:
                     if target not in saved:
                         writer.skip(target.title, INTERRUPTED)
-            not_finite = not_finite_of(writer.tensors, Makers(self._model, writer.tensors))
+            masks = [
+                fed.name
+                for fed in self._inputs
+                if fed.array.dtype.kind == "f"
+                and not np.any(np.isnan(fed.array) | np.isposinf(fed.array))
+            ]
+            not_finite = not_finite_of(writer.tensors, Makers(self._model, writer.tensors, masks))
             if not_finite is not None:
                 writer.extra[NOT_FINITE] = not_finite
             self._sums.join()
@@ -242,6 +254,7 @@ class _Run:
             "nondeterministic": [
                 printable(target.title) for target in chosen if target.nondeterministic
             ],
+            "training": self._training,
             "not_finite": writer.extra.get(NOT_FINITE),
             "inputs": writer.extra.get("inputs", []),
             "overflowed": [

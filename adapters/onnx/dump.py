@@ -115,7 +115,8 @@ def dump(
     -------
     dict
         ``backend``, ``backend_version``, ``out``, ``counts``, ``collisions``, ``too_long``,
-        ``nondeterministic``, ``inputs``, ``overflowed`` (lists of name, number of values and type),
+        ``nondeterministic``, ``training`` (nodes in training mode), ``inputs``, ``overflowed``
+        (lists of name, number of values and type),
         ``not_finite`` (as in the manifest), ``options`` and ``warnings``.
 
     Raises
@@ -378,6 +379,12 @@ def _warnings(result: Mapping[str, Any]) -> List[str]:
     ]
     text = "%s: %d of the values in its file are too large for %s and were fed as infinite"
     out += [text % (printable(name), number, dtype) for name, number, dtype in result["overflowed"]]
+    training = result["training"]
+    if training:
+        out.append(
+            "in training mode: %s; golden data depend on the batch, and an om, which has the "
+            "stored statistics, computes otherwise: export with model.eval()" % listed(training, 3)
+        )
     drawn = result["nondeterministic"]
     if drawn:
         message = "%d tensor%s out of random numbers, from %s on: not compared"

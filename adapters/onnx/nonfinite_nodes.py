@@ -4,7 +4,7 @@ constant holds.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, Mapping, Sequence, Set
+from typing import Any, Collection, Dict, Iterator, Mapping, Sequence, Tuple
 
 import numpy as np
 
@@ -18,37 +18,47 @@ from .randomness import constants_of
 
 
 class Makers:
-    """Tells of the manifest's entries whether their node reads finite values only.
+    """Tells of the manifest's entries whether what is not finite is their node's own.
 
     Parameters
     ----------
     tensors
         All entries.
+    masks
+        The inputs of the model whose infinite values are all negative, and which have no NaN.
     """
 
-    def __init__(self, model: OnnxModel, tensors: Sequence[Mapping[str, Any]]) -> None:
-        self._model = model
-        self._values: Set[str] = {entry["value"] for entry in tensors if NOT_FINITE in entry}
+    def __init__(
+        self, model: OnnxModel, tensors: Sequence[Mapping[str, Any]], masks: Collection[str]
+    ) -> None:
+        self._model, self._masks = model, masks
+        self._found = {e["value"]: e[NOT_FINITE] for e in tensors if NOT_FINITE in e}
         self._nodes: Dict[str, OnnxNode] = {}
-        if self._values:
+        if self._found:
             self._nodes = {
                 name: node
                 for node in model.graph.nodes
                 for name in node.outputs
-                if name in self._values
+                if name in self._found
             }
             self._constants = constants_of(model)
 
     def __call__(self, entry: Mapping[str, Any]) -> bool:
-        """Tell whether what is not finite is the node's own; of a node in a branch of an If that is
-        not known.
+        """Tell whether a node made NaN of values without NaN, such as a Softmax of a row that a
+        mask covers completely, or infinite values of finite ones; of a node in a branch of an If
+        that is not known.
         """
         if entry["type"] == "Input":
-            return True
+            return entry["value"] not in self._masks
         node = self._nodes.get(entry["value"])
-        if node is None or any(name in self._values for name in node.inputs):
+        if node is None:
             return False
-        return all(self._is_finite(tensor) for tensor in self._tensors(node))
+        read = [self._found[name] for name in node.inputs if name in self._found]
+        counts = [(each["nan"], each["inf"]) for each in read]
+        counts += [self._count(tensor) for tensor in self._tensors(node)]
+        if entry[NOT_FINITE]["nan"]:
+            return not any(nan for nan, _ in counts)
+        return not any(nan or infinite for nan, infinite in counts)
 
     def _tensors(self, node: OnnxNode) -> Iterator[OnnxTensor]:
         yield from node.tensors.values()
@@ -56,9 +66,9 @@ class Makers:
             if name in self._constants:
                 yield self._constants[name]
 
-    def _is_finite(self, tensor: OnnxTensor) -> bool:
-        """Tell whether a constant holds finite values; one that lies in another file counts as
-        such.
+    def _count(self, tensor: OnnxTensor) -> Tuple[int, int]:
+        """Return how many values of a constant are NaN, and how many infinite; one that lies in
+        another file counts as finite.
         """
         entry = TYPES.get(tensor.dtype)
         if (
@@ -66,6 +76,6 @@ class Makers:
             or tensor.external is not None
             or not (is_narrow(entry.name) or np.dtype(entry.numpy or "u1").kind == "f")
         ):
-            return True
+            return 0, 0
         with self._model.open() as file:
-            return count_not_finite(tensor_array(self._model.path, file, tensor)) == (0, 0)
+            return count_not_finite(tensor_array(self._model.path, file, tensor))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Callable, List, Match, Optional, Sequence, Tuple
+from typing import Callable, List, Match, Optional, Sequence, Set, Tuple
 
 from ...errors import EnvironmentProblem, GoldwatchError, InputError
 from ...naming import printable
-from ...netfiles.onnx_model import OnnxModel
+from ...netfiles.onnx_model import OnnxModel, OnnxNode
 from ...text.wording import listed
 
 _NEWER = (
@@ -19,6 +19,8 @@ _HEAD = re.compile(
 )
 _PLACE = re.compile(r"/onnxruntime_src/\S+ .*?\)(?: const)? (?=[A-Z])")
 _SHOWN = 3
+# How onnxruntime writes that a kernel has no last version.
+_NO_END = 1000
 
 
 def missing_package(package: str, error: ImportError) -> GoldwatchError:
@@ -134,16 +136,71 @@ def _no_op(
 def _kernel(
     match: Match[str], model: OnnxModel, names: Sequence[str], version: str
 ) -> GoldwatchError:
-    node = (
-        next(
-            (name for name, node in zip(names, model.graph.nodes) if match[3] in (node.name, name)),
-            match[3],
-        )
-        or "NODE"
+    domain, _, op_type = match["op"].rpartition(".")
+    since = int(match["version"])
+    found = [
+        (name, node)
+        for name, node in zip(names, model.graph.nodes)
+        if _holds(model, node, op_type, match["name"])
+    ]
+    what = op_type
+    if found and found[0][1].op_type != op_type:
+        what += " in a body or function of it"
+    text = "%s (%s): onnxruntime %s " % (
+        _shown([name for name, _ in found] or [match["name"]] if found or match["name"] else []),
+        what,
+        version,
     )
-    message = "node %s (%s): onnxruntime %s cannot compute it with these types on the CPU"
-    hint = "use `backend=reference`, or give its output: `feeds=%s=FILE`" % printable(node)
-    return InputError(message % (printable(node), match[1], version), hint=hint)
+    known, hint = _versions_with_kernel(domain, op_type), ""
+    if known is None or since in known:
+        text += "cannot compute it with these types on the CPU"
+    else:
+        text += "has no kernel for version %d of %s on the CPU" % (since, op_type)
+        nearest = [each for each in known if each < since][-1:] or known[:1]
+        if nearest:
+            hint = "export the model with opset %d, which it computes; or " % nearest[0]
+    example = found[0][0] if found else match["name"] or "NODE"
+    hint += "use `backend=reference`, or give its output: `feeds=%s=FILE`" % printable(example)
+    return InputError(text, hint=hint)
+
+
+def _holds(
+    model: OnnxModel,
+    node: OnnxNode,
+    op_type: str,
+    node_name: str,
+    within: Tuple[Tuple[str, str], ...] = (),
+) -> bool:
+    """Return whether a node is the one that onnxruntime speaks of, or has it in a body or in the
+    function that it calls; onnxruntime names what it expands ``_inlfunc_{function}_{node}``.
+    """
+    prefix, call = "_inlfunc_%s_" % node.op_type, (node.domain, node.op_type)
+    if node_name.startswith(prefix) or (node.op_type, node.name) == (op_type, node_name):
+        return True
+    inner = [each for graph in node.graphs.values() for each in graph.nodes]
+    if call not in within:
+        inner += model.functions.get(call, [])
+    return any(_holds(model, each, op_type, node_name, (*within, call)) for each in inner)
+
+
+def _versions_with_kernel(domain: str, op_type: str) -> Optional[List[int]]:
+    """Return the versions of an operator that onnxruntime's kernels for the CPU compute, rising;
+    None where onnxruntime does not tell.
+
+    A kernel without an end is registered for the version that it begins with alone
+    (KernelRegistry::VerifyKernelDef of onnxruntime).
+    """
+    try:
+        from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
+    except ImportError:
+        return None
+    versions: Set[int] = set()
+    for kernel in get_all_opkernel_def():
+        key = kernel.op_name, kernel.domain, kernel.provider
+        if key == (op_type, domain, "CPUExecutionProvider"):
+            first, last = kernel.version_range
+            versions.update(range(first, last + 1) if last < _NO_END else [first])
+    return sorted(versions)
 
 
 def _failed(
@@ -196,7 +253,17 @@ _RULES: Tuple[Tuple["re.Pattern[str]", _Rule], ...] = (
         _no_op,
     ),
     (
-        re.compile(r"Could not find an implementation for (\w+)\((\d+)\) node with name '(.*?)'"),
+        re.compile(
+            r"Could not find an implementation for (?P<op>[\w.]+)\((?P<version>\d+)\) "
+            r"node with name '(?P<name>.*?)'"
+        ),
+        _kernel,
+    ),
+    (
+        re.compile(
+            r"Failed to find kernel for (?P<op>[\w.]+)\((?P<version>\d+)\) "
+            r"\(node:? ?'?(?P<name>.*?)'?(?: ep:.*?)?\)"
+        ),
         _kernel,
     ),
     (

@@ -62,6 +62,22 @@ class Randomness:
             within += (key,)
         return any(self.draws(inner, within) for body in bodies for inner in body)
 
+    def training(self, nodes: Sequence[OnnxNode]) -> List[bool]:
+        """Tell of each node whether it computes as in training: a BatchNormalization with the
+        statistics of the batch, a Dropout that drops.
+        """
+        return [
+            node.domain in ("", "ai.onnx")
+            and (
+                (node.op_type == "Dropout" and self._trains(node))
+                or (
+                    node.op_type == "BatchNormalization"
+                    and bool(self._model.attr_int(self._file, node, "training_mode"))
+                )
+            )
+            for node in nodes
+        ]
+
     def _trains(self, node: OnnxNode) -> bool:
         """Tell whether a Dropout drops: its third input (since opset 12) says so; one that is only
         known later may.

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import InputError
 from ...naming import printable
-from ...netfiles.narrow_types import decode, held_as, is_narrow
+from ...netfiles.narrow_types import decode, encode, held_as, is_narrow
 from ...netfiles.onnx_model import OnnxModel, OnnxNode
 from ...netfiles.onnx_types import BY_NAME
 from .inputs import Fed
@@ -50,7 +50,12 @@ class Reference:
             if each.name not in inputs
         )
         self._feeds = {each.name: self._value(each) for each in fed}
-        self.options: Dict[str, Any] = {"random_ops_seed": seed, "slices": 1}
+        self.options: Dict[str, Any] = {
+            "random_ops_seed": seed,
+            "slices": 1,
+            "arithmetic": "16-bit and 8-bit floats are computed in float32, and rounded to their "
+            "type after each node",
+        }
 
     def _value(self, fed: Fed) -> Any:
         if not is_narrow(fed.type.name):
@@ -92,7 +97,9 @@ class Reference:
             self._onnx.load_external_data_for_model(
                 proto, os.path.dirname(os.path.abspath(self._model.path))
             )
-            arrays = self._onnx.reference.ReferenceEvaluator(proto).run(list(names), self._feeds)
+            evaluator = self._onnx.reference.ReferenceEvaluator(proto)
+            self._compute_in_float32(evaluator.rt_nodes_)
+            arrays = evaluator.run(list(names), self._feeds)
         except Exception as error:
             text = "%s: %s" % (type(error).__name__, " ".join(str(error).split())[:400])
             message = "%s: onnx's reference implementation %s: %s" % (
@@ -105,6 +112,71 @@ class Reference:
         if self._stop.requested:
             raise Stopped
         return list(arrays)
+
+    def _compute_in_float32(self, nodes: Sequence[Any]) -> None:
+        """Make each operator compute in float32 what it has in narrower floats, and round its
+        outputs, in bodies and functions as well.
+
+        The package sums in the type itself: in onnx 1.23.2 the mean of 4,096 bfloat16 ones is
+        0.0625, and a float16 LayerNormalization of values of spread 8 is all zeros.
+        """
+        for node in nodes:
+            inner = [each for each in vars(node).values() if hasattr(each, "rt_nodes_")]
+            for evaluator in inner:
+                if not getattr(evaluator, "computes_in_float32", False):
+                    evaluator.computes_in_float32 = True
+                    self._compute_in_float32(evaluator.rt_nodes_)
+            domain, op_type = node.onnx_node.domain, node.onnx_node.op_type
+            try:
+                opset = node.run_params["opsets"].get(domain, 1)
+                schema = self._onnx.defs.get_schema(op_type, opset, domain)
+            except self._onnx.defs.SchemaError:
+                # A function of the model: its own nodes compute in float32.
+                continue
+            if not any(each.type == each.GRAPH for each in node.onnx_node.attribute):
+                node.run = _in_float32(schema, node.run)
+
+
+def _in_float32(schema: Any, run: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``run`` of an operator that takes those inputs as float32 whose type, by the
+    operator's schema, may be float32 as well, and rounds the outputs of the same type.
+    """
+    widens = {
+        each.type_param_str
+        for each in schema.type_constraints
+        if "tensor(float)" in each.allowed_type_strs
+    }
+
+    def run_in_float32(*inputs: Any, **others: Any) -> Any:
+        given, types = list(inputs), {}
+        for position, value in enumerate(inputs):
+            # The last input of a schema may be there many times.
+            kind = schema.inputs[min(position, len(schema.inputs) - 1)].type_str
+            array, name = plain(value)
+            if kind in widens and (name == "float16" or name == "bfloat16" or name[:6] == "float8"):
+                types[kind] = value.dtype, name
+                given[position] = array.astype(np.float32)
+        outputs = run(*given, **others)
+        if not types:
+            return outputs
+        rounded = []
+        for position, value in enumerate(outputs):
+            kind = schema.outputs[min(position, len(schema.outputs) - 1)].type_str
+            if kind in types and isinstance(value, (np.ndarray, np.generic)):
+                dtype, name = types[kind]
+                wide = np.asarray(value, np.float32)
+                with np.errstate(over="ignore"):
+                    value = (
+                        wide.astype(dtype)
+                        if name == "float16"
+                        else np.frombuffer(encode(wide, name), "<u%d" % dtype.itemsize)
+                        .view(dtype)
+                        .reshape(wide.shape)
+                    )
+            rounded.append(value)
+        return tuple(rounded)
+
+    return run_in_float32
 
 
 def plain(value: Any) -> Tuple[Any, str]:

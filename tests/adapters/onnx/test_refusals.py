@@ -228,6 +228,65 @@ def test_types_that_onnxruntime_does_not_compute_are_refused(tmp_path, refused):
     )
 
 
+def narrow_product(where):
+    """A MatMul of bfloat16 without a name, for which onnxruntime has no kernel: behind another
+    node without a name, in a function, or in a branch.
+    """
+    cast = node("Cast", ["x"], ["n"], to=TensorProto.BFLOAT16)
+    product = node("MatMul", ["n", "n"], ["p"])
+    back = node("Cast", ["p"], ["y"], to=TensorProto.FLOAT)
+    inputs, options = [build.value("x", (3, 3))], {}
+    nodes = [node("Relu", ["x"], ["r"]), cast, product, back]
+    if where == "function":
+        opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my", 1)]
+        body = [cast, product, back]
+        function = helper.make_function("my", "Block", ["x"], ["y"], body, opsets[:1])
+        nodes, options = (
+            [node("Block", ["x"], ["y"], name="blk", domain="my")],
+            {
+                "opset_imports": opsets,
+                "functions": [function],
+            },
+        )
+    if where == "branch":
+        branch = helper.make_graph([cast, product, back], "b", [], [build.value("y", None)])
+        nodes = [node("If", ["c"], ["z"], name="choice", then_branch=branch, else_branch=branch)]
+        inputs.append(build.value("c", (), TensorProto.BOOL))
+        graph = helper.make_graph(nodes, "g", inputs, [build.value("z", None)])
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    graph = helper.make_graph(nodes, "g", inputs, [build.value("y", None)])
+    options.setdefault("opset_imports", [helper.make_opsetid("", 17)])
+    return helper.make_model(graph, ir_version=8, **options)
+
+
+@pytest.mark.parametrize(
+    ("where", "called"),
+    [
+        ("behind", "node MatMul_2 (MatMul): onnxruntime"),
+        ("function", "node blk (MatMul in a body or function of it): onnxruntime"),
+        ("branch", "node choice (MatMul in a body or function of it): onnxruntime"),
+    ],
+)
+def test_a_node_without_a_name_that_onnxruntime_lacks_is_named_by_its_place(
+    tmp_path, refused, where, called
+):
+    path = build.save(tmp_path / "m.onnx", narrow_product(where))
+    text = refused(path, "--random", "1")
+    assert called in text and "cannot compute it with these types" in text
+
+
+def test_a_version_without_a_kernel_is_told_from_types_without_one(tmp_path, refused):
+    nodes = [node("Add", ["x", "x"], ["y"], name="sum")]
+    proto = build.model(nodes, [build.value("x")], [build.value("y", None)], opset=6)
+    text = refused(build.save(tmp_path / "m.onnx", proto), "--random", "1")
+    assert (
+        "node sum (Add): onnxruntime" in text
+        and "has no kernel for version 6 of Add on the CPU" in text
+        and "with these types" not in text
+        and "export the model with opset 7" in text
+    )
+
+
 def test_shapes_that_do_not_fit_within_the_model_name_the_node(tmp_path, refused):
     nodes = [node("MatMul", ["x", "w"], ["y"], name="mm")]
     proto = build.model(

@@ -428,6 +428,60 @@ def test_the_reference_backend_computes_types_that_onnxruntime_lacks(tmp_path, g
     )
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("where", ["graph", "function", "branch"])
+def test_the_reference_backend_sums_narrow_types_in_float32(tmp_path, golden, dtype, where):
+    code = getattr(TensorProto, dtype.upper())
+    wide = np.random.RandomState(0).standard_normal((4, 4096)).astype(np.float32) + 1
+    # Values that both types hold.
+    x = (wide.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32).astype(np.float16)
+    np.save(str(tmp_path / "x.npy"), x.astype(np.float32))
+    body = [
+        node("Cast", ["x"], ["n"], name="narrow", to=code),
+        node("ReduceMean", ["n"], ["m"], name="mean", axes=[1]),
+        node("Softmax", ["n"], ["s"], name="soft"),
+        node("Cast", ["m"], ["mean_out"], name="mean_wide", to=1),
+        node("Cast", ["s"], ["soft_out"], name="soft_wide", to=1),
+    ]
+    inputs = [build.value("x", (4, 4096))]
+    outputs = [build.value("mean_out", None), build.value("soft_out", None)]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my", 1)]
+    functions = []
+    names = [each.name for each in outputs]
+    if where == "function":
+        functions = [helper.make_function("my", "Block", ["x"], names, body, opsets[:1])]
+        body = [node("Block", ["x"], names, name="blk", domain="my")]
+    if where == "branch":
+        branch = helper.make_graph(body, "b", [], outputs)
+        inner = [name + "_of_branch" for name in names]
+        for old, new in zip(outputs, inner):
+            old.name = new
+        body = [
+            node("Constant", [], ["yes"], value=helper.make_tensor("", 9, [], [True])),
+            node("If", ["yes"], inner, name="choice", then_branch=branch, else_branch=branch),
+        ]
+        names = inner
+    graph = helper.make_graph(body, "g", inputs, outputs)
+    proto = helper.make_model(graph, opset_imports=opsets, functions=functions, ir_version=8)
+    path = build.save(tmp_path / "m.onnx", proto)
+    found = golden(path, "--input", "x=x.npy", "--backend", "reference")
+    assert "rounded to their type after each node" in found.manifest["options"]["arithmetic"]
+    by_value = {
+        entry["value"]: found.arrays[entry["original_name"], entry["output_index"]]
+        for entry in found.manifest["tensors"]
+    }
+    exact = x.astype(np.float64)
+    exponents = np.exp(exact - exact.max(axis=1, keepdims=True))
+    step = 2.0**-8 if dtype == "bfloat16" else 2.0**-11
+    for name, expected in zip(
+        names,
+        [exact.mean(axis=1, keepdims=True), exponents / exponents.sum(axis=1, keepdims=True)],
+    ):
+        # Half a step of the type, which near zero is that of float16's smallest values.
+        limit = np.maximum(step * expected, 2.0**-25 if dtype == "float16" else 0)
+        assert np.all(np.abs(by_value[name] - expected) <= 1.01 * limit)
+
+
 def test_external_data_is_read_in_place_and_noted_in_the_manifest(tmp_path, golden, monkeypatch):
     proto = networks.cnn(2)
     inside = golden(build.save(tmp_path / "m.onnx", proto), "--random", "3", out="inside")
@@ -493,6 +547,62 @@ def test_the_first_node_with_values_not_finite_is_named_but_no_mask(tmp_path, go
         and by_name["mask"] == {"nan": 0, "inf": 2}
         and by_name["soft"] is None
     )
+
+
+@pytest.mark.parametrize("kind", ["input", "constant"])
+@pytest.mark.parametrize("covered", [True, False])
+def test_a_row_that_a_mask_covers_is_told_from_values_that_spread(tmp_path, run, kind, covered):
+    mask = np.zeros((3, 4), np.float32)
+    mask[1, 0 if covered else 1 :] = -np.inf
+    nodes = [
+        node("Add", ["x", "m"], ["a"], name="add"),
+        node("Softmax", ["a"], ["s"], name="soft"),
+        node("Mul", ["s", "s"], ["y"], name="square"),
+    ]
+    inputs, initializers = [build.value("x", (3, 4))], [build.weight("m", mask)]
+    if kind == "input":
+        inputs, initializers = [*inputs, build.value("m", (3, 4))], []
+    np.save(str(tmp_path / "m.npy"), mask)
+    path = build.save(
+        tmp_path / "m.onnx",
+        build.model(nodes, inputs, [build.value("y", None)], initializers),
+    )
+    given = ["--input", "m=m.npy"] if kind == "input" else []
+    done = run(path, "--random", "1", *given, "-o", "g")
+    assert done.returncode == 0, done.stderr
+    if not covered:
+        assert "warning" not in done.stderr
+        return
+    text = " ".join(done.stderr.split())
+    assert "first at soft:0 (Softmax): 4 NaN of 12 values" in text
+    assert "rows that a mask of minus infinity covers completely" in text
+    assert "only there, and in what follows of it" in text
+
+
+@pytest.mark.parametrize("trains", [True, False])
+def test_nodes_in_training_mode_are_named(tmp_path, run, trains):
+    nodes = [
+        node(
+            "BatchNormalization",
+            ["x", "one", "zero", "zero", "one"],
+            ["b", "mean", "var"] if trains else ["b"],
+            name="bn",
+            training_mode=int(trains),
+        ),
+        node("Dropout", ["b", "ratio", "mode"], ["y"], name="drop"),
+    ]
+    weights = {
+        "one": np.ones(3, np.float32),
+        "zero": np.zeros(3, np.float32),
+        "ratio": np.float32(0.5),
+        "mode": np.array(trains),
+    }
+    initializers = [build.weight(name, array) for name, array in weights.items()]
+    proto = build.model(nodes, [build.value("x", (2, 3))], [build.value("y", None)], initializers)
+    done = run(build.save(tmp_path / "m.onnx", proto), "--random", "1", "-o", "g")
+    assert done.returncode == 0, done.stderr
+    text = "in training mode: bn (BatchNormalization), drop (Dropout)"
+    assert (text in done.stderr) == trains and ("model.eval()" in done.stderr) == trains
 
 
 def test_an_input_that_is_not_finite_is_named_itself(tmp_path, run):
