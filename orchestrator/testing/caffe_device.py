@@ -9,12 +9,14 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..errors import UsageError
-from ..netfiles.caffe_net import Net, initial_state
+from ..adapters.caffe.numpy_layer_types import own_parameters
+from ..errors import InputError, UsageError
+from ..netfiles.caffe_net import Layer, Net, initial_state
 from ..netfiles.prototxt_edits import read_document
-from .caffe_layers import layer_type, run_layer
+from ..operators import CAFFE, CannotCompute, Node
 from .device_dump import DeviceDump
 from .device_model import DeviceModel, DeviceOp, DeviceTensor
+from .node_arithmetic import NodeArithmetic
 from .op_faults import KINDS, OpFault, parse_op_faults
 
 Array = Any
@@ -48,8 +50,7 @@ def run_on_device(
     Parameters
     ----------
     prototxt
-        Path of the network, of which the layers of phase TEST run; layer types as in
-        :mod:`goldwatch.testing.caffe_layers`.
+        Path of the network, of which the layers of phase TEST run.
     weights
         Layer name to its blobs, float32.
     inputs
@@ -68,10 +69,8 @@ def run_on_device(
     faults = parse_op_faults(op_faults or {})
     network = _Network(DeviceModel(name), weights, faults)
     document = read_document(prototxt)
-    layers = [
-        layer.message for layer in Net(document, initial_state(document, "TEST", None, ())).layers
-    ]
-    for members in _fuse([layer for layer in layers if layer_type(layer) != "Input"]):
+    layers = Net(document, initial_state(document, "TEST", None, ())).layers
+    for members in _fuse([layer for layer in layers if layer.type != "Input"]):
         if not network.started:
             network.start(inputs)
         network.add(members)
@@ -117,23 +116,23 @@ class CaffeNetwork:
         return self.dumps()
 
 
-def _fuse(layers: Sequence[Any]) -> List[List[Any]]:
+def _fuse(layers: Sequence[Layer]) -> List[List[Layer]]:
     """Put each layer together with the in-place ones that are absorbed into it."""
-    groups: List[List[Any]] = []
+    groups: List[List[Layer]] = []
     for layer in layers:
         last = groups[-1] if groups else []
-        in_place = layer.texts("bottom") == layer.texts("top")
-        follows = (
-            last
-            and in_place
-            and last[0].texts("top") == layer.texts("top")
-            and layer_type(last[0]) in _ABSORBING
-        )
-        if follows and layer_type(layer) in _ABSORBED:
+        tops = _texts(layer.tops)
+        in_place = _texts(layer.bottoms) == tops
+        follows = last and in_place and _texts(last[0].tops) == tops and last[0].type in _ABSORBING
+        if follows and layer.type in _ABSORBED:
             last.append(layer)
         else:
             groups.append([layer])
     return groups
+
+
+def _texts(values: Sequence[Any]) -> List[str]:
+    return [value.text for value in values]
 
 
 class _Network:
@@ -143,6 +142,7 @@ class _Network:
         self.model = model
         self.weights = weights
         self.faults = faults
+        self.arithmetic = NodeArithmetic()
         self.names: List[str] = []
         self.started = False
         self.holders: Dict[str, Tuple[str, int]] = {}
@@ -166,51 +166,55 @@ class _Network:
         self.model.add(DeviceOp(name, kind, (source,), (output,), originals=()))
         return name, 0
 
-    def add(self, members: Sequence[Any]) -> None:
+    def add(self, members: Sequence[Layer]) -> None:
         """Add one op made from a layer and what it absorbs."""
         head, last = members[0], members[-1]
-        kind = layer_type(head)
-        sources = [self.holders[blob] for blob in head.texts("bottom")]
-        if kind == "Softmax":
+        sources = [self.holders[blob] for blob in _texts(head.bottoms)]
+        if head.type == "Softmax":
             sources = [self._to_plain(sources[0])]
         tops = [np.asarray(self.model.output(*source).array, np.float32) for source in sources]
-        name = "".join(
-            layer.text("name") for layer in members if layer is head or layer_type(layer) == "ReLU"
-        )
+        name = "".join(layer.name for layer in members if layer is head or layer.type == "ReLU")
         self.names.append(name)
         fault = self.faults.get(name)
         if fault is not None and not fault.concerns(members, self.weights):
-            types = ", ".join(layer_type(layer) for layer in members)
+            types = ", ".join(layer.type for layer in members)
             raise UsageError(
                 "op %s (%s) cannot have the fault %s" % (name, types, fault.kind),
                 hint=KINDS[fault.kind],
             )
         constants: List[Tuple[str, int]] = []
         for layer in members:
-            blobs = [_as_v2(layer, blob) for blob in self.weights.get(layer.text("name"), ())]
-            tops = (
-                fault.run(layer, tops, blobs)
-                if fault is not None
-                else run_layer(layer, tops, blobs)
-            )
+            blobs = self.weights.get(layer.name, ())
+            node = Node(CAFFE, layer.type, own_parameters(layer), layer.name, 0, len(layer.tops))
+            tops = self._computed(node, [*tops, *blobs], fault)
             constants += self._constants(layer, blobs) if layer is head else []
         tops = fault.outputs(tops) if fault is not None else tops
-        outputs = tuple(
-            _output(kind, top, last.text("name"), index) for index, top in enumerate(tops)
-        )
-        originals = tuple(layer.text("name") for layer in members)
-        self.model.add(
-            DeviceOp(
-                name, _OP_TYPES.get(kind, kind), tuple(sources + constants), outputs, originals
-            )
-        )
-        for index, blob in enumerate(head.texts("top")):
+        outputs = tuple(_output(head.type, top, last.name, index) for index, top in enumerate(tops))
+        kind = _OP_TYPES.get(head.type, head.type)
+        originals = tuple(layer.name for layer in members)
+        self.model.add(DeviceOp(name, kind, tuple(sources + constants), outputs, originals))
+        for index, blob in enumerate(_texts(head.tops)):
             self.holders[blob] = (name, index)
 
-    def _constants(self, layer: Any, blobs: Sequence[Array]) -> List[Tuple[str, int]]:
+    def _computed(self, node: Node, inputs: List[Any], fault: Optional[OpFault]) -> List[Array]:
+        compute = self.arithmetic.compute
+        try:
+            if fault is None:
+                return compute(node, inputs)
+            changed, inputs = fault.changed(node, inputs)
+            return fault.after(node, inputs, compute(changed, inputs), compute)
+        except CannotCompute as error:
+            raise InputError(
+                "layer %s (%s): the stand-in of a device cannot compute it: %s"
+                % (node.name, node.type, error)
+            ) from None
+
+    def _constants(self, layer: Layer, blobs: Sequence[Array]) -> List[Tuple[str, int]]:
         sources = []
         for number, blob in enumerate(blobs):
-            name = "%s_%s" % (layer.text("name"), ("weights", "bias", "factor")[number])
+            name = "%s_%s" % (layer.name, ("weights", "bias", "factor")[number])
+            if layer.type == "InnerProduct" and blob.ndim == 4:
+                blob = blob.reshape(blob.shape[-2:])  # old files have [1, 1, M, K]
             values = blob.reshape(blob.shape + (1,) * (4 - blob.ndim)) if number == 0 else blob
             tensor = DeviceTensor(values.astype(np.float16), "FRACTAL_Z" if number == 0 else "ND")
             self.model.add(DeviceOp(name, "Const", (), (tensor,)))
@@ -240,15 +244,6 @@ class _Network:
                 )
                 results.append(self._insert("Cast", source, wide))
         self.model.add(DeviceOp("Node_Output", "NetOutput", tuple(results), (), originals=()))
-
-
-def _as_v2(layer: Any, blob: Array) -> Array:
-    """Return an InnerProduct's weights [M, K] where an old file has them as [1, 1, M, K]."""
-    return (
-        blob.reshape(blob.shape[-2:])
-        if layer_type(layer) == "InnerProduct" and blob.ndim == 4
-        else blob
-    )
 
 
 def _output(kind: str, top: Array, origin: str, index: int) -> DeviceTensor:

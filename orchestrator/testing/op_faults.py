@@ -5,15 +5,14 @@ planted into one op of a network.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..errors import UsageError
-from ..operators import compute
-from .caffe_layers import batch_norm, layer_type, pooled, run_layer
 
 Array = Any
+Compute = Callable[[Any, Sequence[Any]], List[Array]]
 
 KINDS = {
     "scale": "every output times N (1.05)",
@@ -101,28 +100,9 @@ class OpFault:
         """Tell whether the fault can be in an op that is made from these layers."""
         types = _FOR_LAYERS.get(self.kind)
         return types is None or any(
-            layer_type(layer) in types
-            and (self.kind != "no-bias" or len(weights.get(layer.text("name"), ())) > 1)
+            layer.type in types and (self.kind != "no-bias" or len(weights.get(layer.name, ())) > 1)
             for layer in layers
         )
-
-    def run(self, layer: Any, inputs: List[Array], blobs: Sequence[Array]) -> List[Array]:
-        """Run one layer of the op as :func:`goldwatch.testing.caffe_layers.run_layer`, but
-        wrongly where the fault is in such a layer.
-        """
-        if layer_type(layer) not in _FOR_LAYERS.get(self.kind, ()):
-            return run_layer(layer, inputs, blobs)
-        if self.kind == "stale-filter":
-            return run_layer(layer, inputs, [_stale(blobs[0], int(self.number or 0)), *blobs[1:]])
-        if self.kind == "no-bias":
-            return run_layer(layer, inputs, blobs[:1])
-        if self.kind == "epsilon":
-            return [np.asarray(batch_norm(inputs[0], blobs, self.number or 0.0), np.float32)]
-        if self.kind == "pad":
-            return run_layer(layer, [_moved(inputs[0])], blobs)
-        if self.kind == "pooling":
-            return [pooled(layer, inputs[0], short=1)]
-        return [_joined_wrongly(inputs)]
 
     def changed(self, node: Any, inputs: List[Any]) -> Tuple[Any, List[Any]]:
         """Return a node of an original model and its inputs as the op takes them, wrongly where the
@@ -156,9 +136,16 @@ class OpFault:
             given = [value for value in given if value is not None]
         return node, given
 
-    def after(self, node: Any, inputs: List[Any], made: List[Array]) -> List[Array]:
+    def after(
+        self, node: Any, inputs: List[Any], made: List[Array], compute: Compute
+    ) -> List[Array]:
         """Return what a node made, wrongly where the fault is in how it puts its output
         together.
+
+        Parameters
+        ----------
+        compute
+            What computed it, of a node and its inputs.
         """
         if node.type not in _FOR_LAYERS.get(self.kind, ()):
             return made
@@ -167,7 +154,7 @@ class OpFault:
                 np.asarray(part, np.float32) for part in inputs if np.ndim(part) == made[0].ndim
             ]
             return [_joined_wrongly(parts)] if made[0].ndim > 1 else made
-        return [_short_windows(node, inputs, made[0])] if self.kind == "pooling" else made
+        return [_short_windows(node, inputs, made[0], compute)] if self.kind == "pooling" else made
 
     def outputs(self, tops: List[Array]) -> List[Array]:
         """Return the op's outputs, spoiled where the fault is in them."""
@@ -195,16 +182,17 @@ def _stale_along(weights: Array, axis: int, number: int) -> Array:
     return np.moveaxis(_stale(np.moveaxis(weights, axis, 0), number), 0, axis)
 
 
-def _short_windows(node: Any, inputs: List[Any], right: Array) -> Array:
+def _short_windows(node: Any, inputs: List[Any], right: Array, compute: Compute) -> Array:
     """Return a pooling whose windows end one element too early; along axes where nothing comes of
     it, as it is right.
     """
     names = ("kernel_shape", "kernel_size", "kernel_h", "kernel_w", "ksize")
     shorter = {name: _one_less(node.attributes[name]) for name in names if name in node.attributes}
-    made = np.asarray(
-        compute(replace(node, attributes={**node.attributes, **shorter}), inputs)[0].array,
-        np.float32,
-    )
+    if node.attributes.get("global_pooling"):
+        height, width = np.shape(inputs[0])[2:]
+        shorter = {"kernel_h": height - 1, "kernel_w": width - 1, "global_pooling": False}
+    attributes = {**node.attributes, **shorter}
+    made = np.asarray(compute(replace(node, attributes=attributes), inputs)[0], np.float32)
     spoiled = np.array(right, np.float32)
     common = tuple(slice(0, min(sizes)) for sizes in zip(spoiled.shape, made.shape))
     spoiled[common] = made[common]

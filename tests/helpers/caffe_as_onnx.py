@@ -9,8 +9,8 @@ from onnx import TensorProto, helper
 from onnx_graphs import Builder
 
 from goldwatch.netfiles.caffe_net import Net, initial_state
+from goldwatch.netfiles.caffe_v1_types import v1_type
 from goldwatch.netfiles.prototxt_edits import read_document
-from goldwatch.testing.caffe_layers import layer_type
 
 
 class AsOnnx:
@@ -29,7 +29,7 @@ class AsOnnx:
         self.nodes, self._unnamed = {}, 0
         document = read_document(prototxt)
         for layer in Net(document, initial_state(document, "TEST", None, ())).layers:
-            if layer_type(layer.message) != "Input":
+            if layer.type != "Input":
                 self._add(layer.message)
         code = (
             helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
@@ -76,7 +76,7 @@ class AsOnnx:
         return made
 
     def _add(self, message):
-        layer, kind = message.text("name"), layer_type(message)
+        layer, kind = message.text("name"), v1_type(str(message.text("type")))
         values = [self._blobs[blob] for blob in message.texts("bottom")]
         blobs = [np.asarray(blob, np.float64) for blob in self._weights.get(layer, ())]
         arrays = (

@@ -11,9 +11,9 @@ import numpy as np
 from wire_graph import node, typed
 
 from goldwatch.netfiles.caffe_net import Net, initial_state
+from goldwatch.netfiles.caffe_v1_types import v1_type
 from goldwatch.netfiles.prototxt_edits import read_document
 from goldwatch.protowire import field, varint
-from goldwatch.testing.caffe_layers import layer_type
 
 _CODES = {"float32": 1, "int32": 3}
 _T, _INT = typed(1), typed(3)
@@ -46,7 +46,7 @@ class AsTensorflow:
             self._written.append(node(name, "Placeholder", dtype=_T, shape=field(7, dims)))
         document = read_document(prototxt)
         for layer in Net(document, initial_state(document, "TEST", None, ())).layers:
-            if layer_type(layer.message) != "Input":
+            if layer.type != "Input":
                 self._add(layer.message)
         self.graph = b"".join(self._written)
 
@@ -96,7 +96,11 @@ class AsTensorflow:
         return name
 
     def _add(self, message):
-        layer, kind, bottoms = message.text("name"), layer_type(message), message.texts("bottom")
+        layer, kind, bottoms = (
+            message.text("name"),
+            v1_type(str(message.text("type"))),
+            message.texts("bottom"),
+        )
         blobs = [np.asarray(blob, np.float32) for blob in self._weights.get(layer, ())]
         values, sizes = (
             [self._blobs[blob] for blob in bottoms],

@@ -90,8 +90,8 @@ def overflowing_net(path):
 
 
 def odd_net(path):
-    """A model with an op that is not computed here."""
-    nodes = [helper.make_node("Det", ["x"], ["y"], name="odd")]
+    """A model with an op that nothing computes."""
+    nodes = [helper.make_node("NoSuchOperator", ["x"], ["y"], name="odd")]
     return save(path, model(nodes, [value("x", (3, 3))], [value("y", ())], opset=13))
 
 

@@ -13,7 +13,7 @@ from replay_device import culprits, reasons
 from goldwatch.replay.options import ReplayOptions
 from goldwatch.replay.run import replay
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
-from goldwatch.testing.caffe_layers import convolution, softmax
+from goldwatch.testing.caffe_layers import Layer, run_layer
 from goldwatch.testing.device_dump import write_files
 
 pytestmark = pytest.mark.tensorflow
@@ -87,12 +87,9 @@ def device(weights, wrong="", factor=1.05):
 
     model.add(DeviceOp("x", "Data", (), (DeviceTensor(x, "NHWC", "NHWC", "x"),)))
     (moved,) = put("trans_0", "TransData", (("x", 0),), [x], (), "x")
-    planes = convolution(
-        moved.transpose(0, 3, 1, 2),
-        [weights["filter"].transpose(3, 2, 0, 1), weights["bias"]],
-        1,
-        1,
-    )
+    blobs = [weights["filter"].transpose(3, 2, 0, 1), weights["bias"]]
+    layer = Layer("Convolution", {"stride": [1], "pad": [1]}, [moved.transpose(0, 3, 1, 2)], blobs)
+    (planes,) = run_layer(layer)
     model.add(
         DeviceOp("filter", "Const", (), (DeviceTensor(half(weights["filter"]), "ND", "HWCN"),))
     )
@@ -117,7 +114,14 @@ def device(weights, wrong="", factor=1.05):
     model.add(DeviceOp("joined", "ConcatD", (("add", 0), ("split", 0)), made, ("joined",)))
     logits = joined.reshape(2, 128) @ weights["matrix"] + weights["offset"]
     (y,) = put("fc", "MatMul", (("joined", 0),), [logits], ("flat", "fc", "logits"), layout="ND")
-    (y,) = put("prob", "SoftmaxV2", (("fc", 0),), [softmax(y)], ("prob",), layout="ND")
+    (y,) = put(
+        "prob",
+        "SoftmaxV2",
+        (("fc", 0),),
+        run_layer(Layer("Softmax", {}, [y])),
+        ("prob",),
+        layout="ND",
+    )
     label = y.argmax(axis=1).astype(np.int32)
     label = DeviceTensor((label + 1) % 10 if wrong == "label" else label, "ND", "ND", "label")
     model.add(DeviceOp("label", "ArgMaxD", (("prob", 0),), (label,), ("label",)))

@@ -30,7 +30,7 @@ def whitelist(*arguments, **environment):
 def test_no_whitelisted_layer_is_wrong():
     code, lines, error = whitelist("--cases", "8", "--seed", "11")
     assert (code, lines[-1]) == (0, "0 layers are wrong"), lines + [error]
-    assert lines[0] == "reference: numpy, scripts/caffe_layers.py; seed 11"
+    assert lines[0] == "reference: numpy, goldwatch.testing.caffe_layers; seed 11"
     counts = {line.split()[0]: [int(word) for word in line.split()[1:]] for line in lines[2:-1]}
     assert len(counts) == 27 and all(sum(count[:3]) == 8 and count[0] for count in counts.values())
 

@@ -9,11 +9,13 @@ import os
 import numpy as np
 import pytest
 
+from goldwatch.adapters.caffe.numpy_layer_types import own_parameters
 from goldwatch.errors import FormatError, InputError, UsageError
+from goldwatch.netfiles.caffe_net import Net, State
 from goldwatch.netfiles.caffemodel import read_weights
 from goldwatch.netfiles.prototxt_edits import read_document
 from goldwatch.testing.caffe_device import run_on_device
-from goldwatch.testing.caffe_layers import pooling, run_layer
+from goldwatch.testing.caffe_layers import Layer, pool, run_layer
 
 DATA = os.path.join(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "caffe", "resblock"
@@ -56,14 +58,15 @@ def test_every_layer_computes_what_caffe_computed(expected, weights) -> None:
     layer that wrote its blob last.
     """
     writers = {}
-    for layer in read_document(PROTOTXT).root.messages("layer"):
-        name = layer.text("name")
-        if layer.text("type") == "Input":
+    for layer in Net(read_document(PROTOTXT), State()).layers:
+        name = layer.name
+        if layer.type == "Input":
             writers["data"] = "data:0"
             continue
-        inputs = [expected[writers[blob]] for blob in layer.texts("bottom")]
-        outputs = run_layer(layer, inputs, weights.get(name, ()))
-        for index, blob in enumerate(layer.texts("top")):
+        inputs = [expected[writers[blob.text]] for blob in layer.bottoms]
+        blobs, tops = weights.get(name, ()), [value.text for value in layer.tops]
+        outputs = run_layer(Layer(layer.type, own_parameters(layer), inputs, blobs, len(tops)))
+        for index, blob in enumerate(tops):
             want = expected["%s:%d" % (name, index)]
             assert outputs[index].shape == want.shape
             assert np.abs(outputs[index] - want).max() <= 1e-6 * np.abs(want).max(), name
@@ -202,13 +205,13 @@ def test_damaged_weights_are_refused(tmp_path, size) -> None:
         read_weights(path)
 
 
-def test_a_layer_that_the_stand_in_lacks_is_refused() -> None:
-    class Message:
-        def text(self, name):
-            return {"name": "crop1", "type": "Crop"}[name]
-
-    with pytest.raises(InputError, match="crop1"):
-        run_layer(Message(), [], ())
+def test_a_layer_that_the_stand_in_lacks_is_refused(tmp_path) -> None:
+    path = tmp_path / "net.prototxt"
+    path.write_text(
+        'layer { name: "own" type: "NoSuchLayer" bottom: "x" top: "y" }', encoding="ascii"
+    )
+    with pytest.raises(InputError, match=r"layer own \(NoSuchLayer\)"):
+        run_on_device(str(path), {}, {"x": np.ones((1, 1, 2, 2), np.float32)}, "net")
 
 
 def plain_pooling(x, method, kernel, stride, pad):
@@ -240,7 +243,7 @@ def plain_pooling(x, method, kernel, stride, pad):
 def test_pooling_equals_one_window_at_a_time(method, kernel, stride, pad) -> None:
     x = np.random.RandomState(1).standard_normal((2, 2, 7, 6)).astype(np.float32)
     np.testing.assert_allclose(
-        pooling(x, method, kernel, stride, pad),
+        pool(x, [kernel] * 2, [stride] * 2, [pad] * 2, method)[0],
         plain_pooling(x, method, kernel, stride, pad),
         rtol=1e-5,
         atol=1e-6,

@@ -140,3 +140,5 @@ def _convert(options: Dict[str, str], words: Sequence[str]) -> None:
     files: List[str] = network.files()
     path = output if output.endswith(".om") else output + ".om"
     write_om(path, document, kept, model, weights, files)
+    for line in loaded.arithmetic.told():
+        print("stand-in for a device: " + line)

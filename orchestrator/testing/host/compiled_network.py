@@ -21,10 +21,10 @@ from typing import (
 
 import numpy as np
 
-from ... import operators
-from ...operators import Arithmetic, CannotCompute
+from ...operators import CannotCompute
 from ...recomputing.original_cuts import NotComputable
 from ..device_model import DeviceModel, DeviceOp, DeviceTensor
+from ..node_arithmetic import NodeArithmetic
 from ..op_faults import OpFault
 from .aipp import Aipp
 from .ir_types import (
@@ -45,7 +45,6 @@ from .precision_options import HALF, SINGLE, AtcError, Build
 
 Array = Any
 Source = Tuple[str, int]
-_EXACT = Arithmetic(0.0, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -83,6 +82,8 @@ class CompiledNetwork:
         Behind the name of every op: of a gear.
     aipps
         By input what makes it of images.
+    arithmetic
+        What computes its nodes.
     """
 
     def __init__(
@@ -94,7 +95,9 @@ class CompiledNetwork:
         halves: Sequence[str] = (),
         suffix: str = "",
         aipps: Optional[Mapping[str, Aipp]] = None,
+        arithmetic: Optional[NodeArithmetic] = None,
     ) -> None:
+        self.arithmetic = arithmetic or NodeArithmetic()
         self.network, self.build, self.name, self.suffix = network, build, name, suffix
         self._faults = dict(op_faults or {})
         self._halves = set(halves)
@@ -330,7 +333,7 @@ class _Running:
 
     def _compute(self, node: Any, inputs: Sequence[Any]) -> List[Array]:
         try:
-            return [np.asarray(value.array) for value in operators.compute(node, inputs, _EXACT)]
+            return self.compiled.arithmetic.compute(node, inputs)
         except CannotCompute as error:
             text = "No parser is registered for Op [%s, optype [%s]]. %s" % (
                 node.name,
@@ -374,7 +377,7 @@ class _Running:
                 node, inputs = fault.changed(node, inputs)
             made = self._compute(node, inputs)
             if fault is not None:
-                made = fault.after(call.node, inputs, made)
+                made = fault.after(call.node, inputs, made, self._compute)
             inside.update({(number, index): array for index, array in enumerate(made)})
         if fault is not None and (
             fault.kind != "coarse" or (writes == HALF and not self.build.is_precise(kind, names))

@@ -11,6 +11,7 @@ import numpy as np
 from ...element_types import BY_NAME
 from ...model.atc_options import SHAPE, Dynamic, dynamic_of, shapes_from_option
 from ..device_model import DeviceModel, DeviceOp, DeviceTensor
+from ..node_arithmetic import NodeArithmetic
 from ..op_faults import OpFault
 from .aipp import Aipp
 from .compiled_network import CompiledNetwork, NetworkRun
@@ -68,6 +69,8 @@ class LoadedModel:
         What of the inputs is told when it runs; None: nothing.
     inputs, outputs
         In the om's order, the input that tells the gear left out.
+    arithmetic
+        What computes its nodes.
 
     Raises
     ------
@@ -87,6 +90,7 @@ class LoadedModel:
         self.network, self.build, self.name = network, build, name
         self.halves = [text for text in options.get("input_fp16_nodes", "").split(";") if text]
         self._op_faults = op_faults
+        self.arithmetic = NodeArithmetic()
         self.dynamic = self._dynamic(dynamic_of(command), options)
         gear_shapes = self.dynamic.shapes if self.dynamic is not None else {}
         fixed = shapes_from_option(options.get("input_shape", "").strip("\"'"))
@@ -138,8 +142,9 @@ class LoadedModel:
         gear = self.gear_number({name: np.shape(array) for name, array in feeds.items()})
         suffix = GEAR_MARK % gear if gear is not None else ""
         compiled = CompiledNetwork(
-            self.network, self.build, self.name, self._op_faults, self.halves, suffix, self.aipps
-        )
+            self.network, self.build, self.name, self._op_faults, self.halves, suffix,
+            self.aipps, self.arithmetic,
+        )  # fmt: skip
         return compiled.run(feeds, self.shapes)
 
     def gear_number(self, shapes: Mapping[str, Shape]) -> Optional[int]:
