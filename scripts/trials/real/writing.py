@@ -26,6 +26,10 @@ _CODES = {
     "uint8": "DT_UINT8",
     "int8": "DT_INT8",
     "float64": "DT_DOUBLE",
+    "int16": "DT_INT16",
+    "uint16": "DT_UINT16",
+    "uint32": "DT_UINT32",
+    "uint64": "DT_UINT64",
 }
 FIRST_US = 1767323045000000
 PLACE = Place("20260102030405", 0, "net", 1, 0)
