@@ -33,6 +33,7 @@ from . import (  # noqa: F401
     resizing,
     shapes_and_constants,
     softmax,
+    whole_numbers,
 )
 from .registry import (
     ASCEND,

@@ -306,7 +306,7 @@ def reduction_layer(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
 
 
 @operator(
-    onnx=("CumSum",),
+    onnx=("CumSum", "CumProd"),
     tensorflow=("Cumsum", "Cumprod"),
     ascend=("Cumsum", "CumsumD", "Cumprod", "CumprodD"),
     sums=True,
@@ -318,7 +318,7 @@ def running(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     x = input_at(inputs, 0)
     axes = listed(node.get("axis")) if node.type.endswith("D") else whole(inputs, 1)
     axis = axis_of(axes[0], x.array.ndim)
-    turned, product = bool(node.get("reverse", 0)), "prod" in node.type
+    turned, product = bool(node.get("reverse", 0)), "prod" in node.type.lower()
     start = 1 if product else 0
 
     def run(array: Array, function: Callable[..., Array], first: Any) -> Array:
