@@ -30,6 +30,10 @@ from .work_units import Unit, Work
 from .worker_comparison import compare_order
 
 _EACH_THREAD = 4
+"""Batches sent ahead to each thread: 100,000 tasks at once took Dask 35 s to submit, and its client
+1.36 GB.
+"""
+
 _LOOK_S = 1.0
 NOBODY_S = 300.0
 """So long a run waits where no worker is left that could do anything, in seconds."""

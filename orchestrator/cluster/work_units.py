@@ -79,7 +79,9 @@ def _ranges(
     range_of: Dict[Any, int] = {}
     seconds = 0.0
     for file, its in files:
-        together = _together(engine, file)
+        group = engine.places.planner(file.place).l1_group(file.entry())
+        # Files that must be planned together stay in one range.
+        together: Any = group if group is not None else whole_name(file.op_name)[0]
         if together not in range_of:
             if seconds >= most:
                 ranges.append([])
@@ -88,12 +90,6 @@ def _ranges(
             seconds += its
         ranges[range_of[together]].append((file, its))
     return ranges
-
-
-def _together(engine: Engine, file: TargetFile) -> Any:
-    """Return what files have in common that must be planned together."""
-    group = engine.places.planner(file.place).l1_group(file.entry())
-    return group if group is not None else whole_name(file.op_name)[0]
 
 
 class Work:

@@ -233,7 +233,12 @@ class Program:
         self.say(
             "warning: left running: %s; what they still dump is not judged" % _names(self._living())
         )
-        self._end_reading()
+        # The threads that read the program's output end first: cat goes on with it.
+        os.close(self._leave_start)
+        self._leave_start = -1
+        for thread in self._threads:
+            # One that cannot write looks here before it reads again.
+            thread.join(_OUTPUT_WAIT_S)
         for source in (self._process.stdout, self._process.stderr):
             assert self._stream is not None
             subprocess.Popen(
@@ -243,14 +248,6 @@ class Program:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
-
-    def _end_reading(self) -> None:
-        """Stop the threads that read the program's output."""
-        os.close(self._leave_start)
-        self._leave_start = -1
-        for thread in self._threads:
-            # One that cannot write looks here before it reads again.
-            thread.join(_OUTPUT_WAIT_S)
 
     def kill(self) -> None:
         """End its whole group now."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import queue
+import threading
 import time
 from array import array
 from typing import (
@@ -28,7 +30,6 @@ from ..store.opening import STORE_FILE
 from ..store.row_schema import from_sql_text, to_sql_text
 from ..store.store_reader import StoreReader, is_written, signature
 from ..store.stored_networks import SUMMARY
-from .disk_reads_with_timeout import DiskReader, NoAnswer
 
 WAITING, RUNNING, FINISHED, STOPPED, SILENT = "waiting", "running", "finished", "stopped", "silent"
 T = TypeVar("T")
@@ -43,6 +44,84 @@ tells at once.
 NO_ANSWER = "its disk does not answer"
 _FEW = 400
 _NAME_OUT = "name the OUT folder of each host's watch, not its dumps"
+
+PATIENCE_S = 30.0
+"""A disk that does not answer, such as that of an NFS server that is down, holds up who asks for so
+long at first, and nobody for ever: it is asked in a thread of its own.
+"""
+
+
+class NoAnswer(Exception):
+    """The disk does not answer; it may later."""
+
+
+class DiskReader:
+    """Asks one disk, one question at a time. An answer that comes too late is forgotten, and the
+    next question is given twice the time.
+    """
+
+    def __init__(self) -> None:
+        self._patience_s = PATIENCE_S
+        self._questions: queue.Queue[Optional[Tuple[Callable[[], Any], _Answer]]] = queue.Queue()
+        self._thread: Optional[threading.Thread] = None
+        self._late: Optional[_Answer] = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether a question has not been answered yet."""
+        if self._late is not None and self._late.came.is_set():
+            self._late = None
+            self._patience_s *= 2
+        return self._late is not None
+
+    def ask(self, question: Callable[[], T]) -> T:
+        """Return the answer, or raise what the question raises.
+
+        Raises
+        ------
+        NoAnswer
+            There was none in time, or there is none yet to an earlier question.
+        """
+        if self.waits:
+            raise NoAnswer
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=_answer_all, args=(self._questions,), daemon=True
+            )
+            self._thread.start()
+        answer = _Answer()
+        self._questions.put((question, answer))
+        if not answer.came.wait(self._patience_s):
+            self._late = answer
+            raise NoAnswer
+        if answer.error is not None:
+            raise answer.error
+        value: T = answer.values[0]
+        return value
+
+    def close(self) -> None:
+        """Let the thread end once it has answered."""
+        self._questions.put(None)
+
+
+class _Answer:
+    def __init__(self) -> None:
+        self.came = threading.Event()
+        self.values: List[Any] = []
+        self.error: Optional[BaseException] = None
+
+
+def _answer_all(questions: queue.Queue[Optional[Tuple[Callable[[], Any], _Answer]]]) -> None:
+    while True:
+        item = questions.get()
+        if item is None:
+            return
+        question, answer = item
+        try:
+            answer.values.append(question())
+        except BaseException as error:  # noqa: BLE001  who asked is told
+            answer.error = error
+        answer.came.set()
 
 
 class Unreadable(Exception):

@@ -131,7 +131,11 @@ class Merge:
             self.merged = MergedStore(self.store, self.options.max_rows)
             for note in self.store.notes:
                 self.say(note if note.startswith("warning") else "note: " + note)
-            self._heal()
+            damaged = len(self.store.events.all("damaged"))
+            if damaged > self.store.get("damaged_lines", 0):
+                # What a lost line counted cannot be told: all is merged anew.
+                self.merged.start_over()
+                self.store.set("damaged_lines", damaged)
             self.hook = DivergenceHook(
                 self.options.on_divergence, self.store, self.say, self.on_divergence
             )
@@ -144,13 +148,6 @@ class Merge:
             self.store.close()
             raise
         return self
-
-    def _heal(self) -> None:
-        """After damage to the store all is merged anew: what a lost line counted cannot be told."""
-        damaged = len(self.store.events.all("damaged"))
-        if damaged > self.store.get("damaged_lines", 0):
-            self.merged.start_over()
-            self.store.set("damaged_lines", damaged)
 
     def __exit__(
         self,
@@ -400,7 +397,14 @@ class Merge:
         for source in self.sources:
             source.look_again()
         patience = time.monotonic() + _PATIENCE_S
-        while self._turn() or (self._may_come() and time.monotonic() < patience):
+        while self._turn() or (
+            # A host that answers may still send something.
+            any(
+                self._by_host[host].state != SILENT
+                for host in self._batches.hosts | set(self._again_at)
+            )
+            and time.monotonic() < patience
+        ):
             pass
         if not self._batches.hosts:
             self._take_back(at_once=True)
@@ -418,13 +422,6 @@ class Merge:
                 "no run came: there is no store in %s" % names,
                 hint="start a watch on each host with its folder as OUT",
             )
-
-    def _may_come(self) -> bool:
-        """Tell whether a host that answers may still send something."""
-        return any(
-            self._by_host[host].state != SILENT
-            for host in self._batches.hosts | set(self._again_at)
-        )
 
     def _report_progress(self) -> None:
         now = time.monotonic()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Mapping, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 from ..diagnosis.exact_summary import EXACT
 from ..diagnosis.outputs_summary import OUTPUTS
@@ -73,7 +73,12 @@ class HtmlFile(ReportFile):
         data = {
             "rows": dict(
                 self._columns.document(),
-                unstored=[_unstored(*entry) for entry in context.unstored.items()],
+                # Counted and not stored, as rows.js takes them: place, outside their limits,
+                # passed, all.
+                unstored=[
+                    [place_parts(place), counts.get(FAIL, 0), counts.get(PASS, 0), rows_of(counts)]
+                    for place, counts in context.unstored.items()
+                ],
                 over=over_devices(
                     context.over_devices,
                     context.graphs,
@@ -114,13 +119,6 @@ def _accused(context: ReportContext) -> List[Tuple[str, str, Optional[Place]]]:
     return accused + [
         (entry["op"], entry["tensor"], None) for entry in context.summary.get("culprits", ())
     ]
-
-
-def _unstored(place: Place, counts: Mapping[str, int]) -> List[Any]:
-    """Return what rows.js is told of rows that are counted and not stored: [place, outside their
-    limits, passed, all].
-    """
-    return [place_parts(place), counts.get(FAIL, 0), counts.get(PASS, 0), rows_of(counts)]
 
 
 def _title(context: ReportContext) -> str:

@@ -75,7 +75,9 @@ class JobNotifier:
                 and run is not None
                 and not job.notified & NOTIFIED_DIVERGENCE
             ):
-                self._look_at(job, run)
+                fields = self._run_states.state_of(run).fields
+                if fields["state"] == RUNNING and fields["failed"] > fields["provisional"]:
+                    self._send_divergence(job, run)
             elif job.state in (DONE, FAILED, CANCELLED):
                 self._send_end(job, run)
 
@@ -86,12 +88,6 @@ class JobNotifier:
             return self._runs.find(job.run)
         except Problem:
             return None
-
-    def _look_at(self, job: Job, run: Run) -> None:
-        """Notify of the first divergence of a run that is going on."""
-        fields = self._run_states.state_of(run).fields
-        if fields["state"] == RUNNING and fields["failed"] > fields["provisional"]:
-            self._send_divergence(job, run)
 
     def _send_end(self, job: Job, run: Optional[Run]) -> None:
         summary, verdict, sentence = None, None, ""

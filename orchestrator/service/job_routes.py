@@ -8,11 +8,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from .answers import Problem, json_answer, number_of
+from .answers import Problem, json_answer, number_of, read_json
 from .job_queue import CANCELLED, FAILED, KEPT, STATES, Job
 from .job_request import job_request
 from .job_runner import JobRunner
-from .request_bodies import read_json
 from .runs import Runs
 
 _LOG_BYTES = 1 << 20

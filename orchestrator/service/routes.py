@@ -19,8 +19,7 @@ from .job_queue import STATES
 from .job_routes import JobRoutes
 from .merge_metrics_routes import MergeMetricsRoutes
 from .openapi import COUNT, TEXT, list_of, object_of, or_null, ref_to
-from .run_order import ORDERS, SORTS
-from .run_routes import RunRoutes
+from .run_routes import ORDERS, SORTS, RunRoutes
 from .tokens import ROLES
 
 _VALUE = {"type": ["number", "string"], "description": "A number that is not finite is a text."}

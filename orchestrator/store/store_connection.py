@@ -40,6 +40,8 @@ class StoreConnection:
     def close(self) -> None:
         """Close it and give the lock back; a second call does nothing."""
         with self._mutex:
+            # The lock last: whoever waits for it opens the store, and SQLite would refuse to
+            # change its journal under another connection.
             if self._lock is not None:
                 self._leave_one_file()
             self.raw.close()
@@ -114,6 +116,8 @@ class StoreConnection:
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> List[Tuple[Any, ...]]:
         """Return all lines of a query."""
+        # At once: an open cursor keeps SQLite from emptying its WAL (100,000 rows written beside
+        # one gave 869 MB for a store of 33 KB).
         with self.alone():
             return self.raw.execute(sql, values).fetchall()
 

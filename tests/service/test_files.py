@@ -12,8 +12,8 @@ import xml.etree.ElementTree
 import pytest
 from in_process import run_here
 
-from goldwatch.service import reports_on_demand
-from goldwatch.service.reports_on_demand import Reports
+from goldwatch.service import file_and_diff_routes
+from goldwatch.service.file_and_diff_routes import Reports
 from goldwatch.service.runs import Run
 
 
@@ -171,7 +171,7 @@ def test_simultaneous_requests_for_a_report_make_it_once(live, row, tmp_path, mo
             with await reports.ask(run, name) as stream:
                 return os.pread(stream.fileno(), 9, 0)
 
-        monkeypatch.setattr(reports_on_demand, "make_report", make)
+        monkeypatch.setattr(file_and_diff_routes, "make_report", make)
         first = [asyncio.ensure_future(ask("report.html")) for _ in range(5)]
         while not made or reports.pending[0].waiting < 5:
             await asyncio.sleep(0)

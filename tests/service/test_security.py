@@ -220,7 +220,7 @@ def test_request_bodies_are_bounded(server):
     # However long a body of unknown length is, no more is read of it than of any other.
     assert server.raw(
         chunked + b"\r\n" + b"1000\r\n" + (b"x" * 4096 + b"\r\n1000\r\n") * 40
-    ).startswith(b"HTTP/1.1 413")
+    ).startswith(b"HTTP/1.1 411")
     # One that does not end is waited for a moment only, and nothing else is asked on its
     # connection.
     answer = server.raw(chunked + b"\r\n5\r\nhello\r\n")
