@@ -113,7 +113,9 @@ class TorchAirRules(NpuRules):
             consumer = (
                 "dump_path/worldsize{N}_global_rank{R}/{node}_device_{D}_{k}.pt, outputs alone"
             )
-            fix = "compare takes them as TARGET where PyTorch is installed"
+            fix = (
+                "goldwatch compare with that folder names the command that makes npy files of them"
+            )
             self.findings.note("pytorch-files", ("enable_dump",), message, consumer, fix)
 
     def _path(self) -> None:

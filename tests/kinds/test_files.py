@@ -131,13 +131,11 @@ def test_a_missing_file_is_reported(tmp_path):
 
 
 MODELS = [kinds.OM_JSON, kinds.GE_TEXT, kinds.OM, kinds.EMPTY, kinds.RAW, kinds.TEXT, kinds.JSON]
+#: Whose ops are read as those of a graph.
+GRAPHS = {kinds.GE_TEXT, kinds.OM_JSON, kinds.CHECK_REPORT}
 
 
-MODELS = {kinds.GE_TEXT, kinds.OM_JSON, kinds.CHECK_REPORT}
-"""Whose ops are read as those of a graph."""
-
-
-@pytest.mark.parametrize("name", sorted(set(FILES) - MODELS))
+@pytest.mark.parametrize("name", sorted(set(FILES) - GRAPHS))
 def test_a_file_given_as_model_that_is_none_is_named(tmp_path, name):
     path = tmp_path / "model"
     path.write_bytes(FILES[name])
