@@ -88,6 +88,21 @@ class TensorInfo:
     dim_range: Optional[Tuple[Tuple[int, int], ...]] = None
 
 
+_FORM_OF_TENSOR = operator.attrgetter(
+    "dtype.name",
+    "format",
+    "format_code",
+    "sub_format",
+    "shape",
+    "original_shape",
+    "size_bytes",
+    "original_name",
+    "original_index",
+    "problem",
+    "dim_range",
+)
+
+
 @dataclass(frozen=True)
 class RegionInfo:
     """A buffer or workspace: raw bytes of the file."""
@@ -168,6 +183,19 @@ class DumpFile:
             raise header.error
         # The class is frozen for its users.
         self.__dict__.update(_attributes(path, header))
+
+    @property
+    def form(self) -> Tuple[Any, ...]:
+        """All that the header tells of the tensors that is the same in all steps and on all
+        devices; of their addresses only which inputs lie where an output does. Hashable.
+        """
+        addresses = {info.address for info in self.outputs if info.address}
+        return (
+            tuple(map(_FORM_OF_TENSOR, self.inputs)),
+            tuple(map(_FORM_OF_TENSOR, self.outputs)),
+            tuple([info.address in addresses for info in self.inputs]),
+            self.nulls_left_out,
+        )
 
     @classmethod
     def open(cls, path: str, partial: bool = False) -> DumpFile:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Tuple
+from typing import Any, Dict, Tuple
 
+from ..dumps.dump_file import DumpFile
 from ..dumps.dump_header import COMPLETE
-from ..fast_dataclasses import fast_init
+from ..dumps.folder_listing import DumpEntry
+from ..dumps.place import Place
+from ..fast_dataclasses import changed, fast_init
+from ..metrics.overwriting_and_cancellation import beside_of
 from ..metrics.pair_task import PairTask
-from ..metrics.row import Row
+from ..metrics.row import MISSING_CAUSES, Row
+from ..model.row_plan import OP
 
 UNREADABLE = "unreadable"
 
@@ -48,3 +53,48 @@ class FilePlan:
     nulls_left_out: bool = False
     n_inputs: int = 0
     n_outputs: int = 0
+
+    def is_same_elsewhere(self, dump: DumpFile) -> bool:
+        """Tell whether the plan, made of a dump, is that of every file of the same op and form:
+        nothing in it was found in this file alone.
+        """
+        return all(
+            task.golden.path != dump.path
+            and task.target is dump.tensor(task.row.kind, task.row.tensor_index or 0)
+            for task in self.tasks
+        ) and all(
+            not row.cause or row.cause in MISSING_CAUSES for row in (*self.rows, *self.waiting)
+        )
+
+    def at(self, place: Place, entry: DumpEntry, dump: DumpFile) -> FilePlan:
+        """Return the plan of another file of the same op and form."""
+        where = {
+            **place._asdict(),
+            "target_file": entry.rel,
+            "timestamp_us": entry.name.timestamp_us,
+        }
+        tasks = []
+        for task in self.tasks:
+            kind, index = task.row.kind, task.row.tensor_index or 0
+            info = dump.info(kind, index)
+            tasks.append(
+                changed(
+                    task,
+                    row=changed(task.row, address=info.address, **where),
+                    target=dump.tensor(kind, index),
+                    beside=beside_of(dump, info, task.row.op_type),
+                )
+            )
+        return changed(
+            self,
+            tasks=tuple(tasks),
+            rows=tuple(_row_at(row, where, dump) for row in self.rows),
+            waiting=tuple(_row_at(row, where, dump) for row in self.waiting),
+        )
+
+
+def _row_at(row: Row, where: Dict[str, Any], dump: DumpFile) -> Row:
+    infos = () if row.kind == OP else dump.outputs if row.kind == "output" else dump.inputs
+    index = row.tensor_index or 0
+    address = infos[index].address if index < len(infos) else None
+    return changed(row, address=address, **where)

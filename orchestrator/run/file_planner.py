@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from typing import (
+    Any,
     Collection,
     Dict,
     FrozenSet,
@@ -20,9 +21,11 @@ from typing import (
 )
 
 from ..dumps.any_dump import AnyDump, open_dump
-from ..dumps.dump_header import HEADERLESS, SHORT
+from ..dumps.dump_file import DumpFile
+from ..dumps.dump_header import COMPLETE, HEADERLESS, SHORT
 from ..dumps.folder_listing import DumpEntry
 from ..dumps.golden_set import GoldenSet
+from ..dumps.manifest_entries import unfit_golden
 from ..dumps.place import Place
 from ..errors import GoldwatchError, MissingPath, TruncatedFile
 from ..metrics.compare_pair import refuse
@@ -54,6 +57,9 @@ from ..naming import sanitise_golden, whole_name
 from .file_plan import UNREADABLE, FilePlan
 from .tensor_planner import OpenedDump, PlanParts, TensorPlanner, is_of_one_build
 
+PlanKey = Tuple[Any, ...]
+_MOST_PLANS = 8192
+
 _NEEDS_MODEL = "where an input comes from is not known without the model's json"
 
 
@@ -82,6 +88,9 @@ class Planner:
     neighbours
         Knows the other dumps of the place, where outputs are seen of a dump that holds inputs only.
         None: they are not seen.
+    plans
+        Plans that are the same at all places, for the planners of a run to share; they are made
+        once for each op and form of its header. None: none are kept.
     """
 
     def __init__(
@@ -95,8 +104,10 @@ class Planner:
         known: Optional[CounterpartCache] = None,
         requested: DumpRequest = EVERYTHING,
         neighbours: Optional[OtherDumps] = None,
+        plans: Optional[Dict[PlanKey, FilePlan]] = None,
     ) -> None:
         self.place = place
+        self._plans = plans
         self._neighbours = neighbours
         self.golden = golden
         self.graph = graph
@@ -271,6 +282,16 @@ class Planner:
                 state=UNREADABLE,
             )
         dumped = dumped_op(entry, dump)
+        plans = self._plans if iteration is None and slices is None else None
+        form = None if plans is None else self._form(dumped, dump)
+        known = None if plans is None or form is None else plans.get(form)
+        if (
+            known is not None
+            and isinstance(dump, DumpFile)
+            # While golden data come, a manifest may say so later.
+            and not any(unfit_golden(task.golden.path) for task in known.tasks)
+        ):
+            return known.at(self.place, entry, dump)
         opened = OpenedDump(entry, dump, dumped, self._read_there(entry, dumped, dump), iteration)
         parts = PlanParts([], [], [])
         omitted: List[Tuple[str, str]] = []
@@ -283,7 +304,7 @@ class Planner:
                 parts.rows.append(self._row(plan, entry))
             else:
                 self._tensors.plan(plan, opened, parts)
-        return FilePlan(
+        plan_of_file = FilePlan(
             tuple(parts.tasks),
             tuple(parts.rows),
             tuple(parts.waiting),
@@ -293,6 +314,35 @@ class Planner:
             dump.nulls_left_out,
             len(dump.inputs),
             len(dump.outputs),
+        )
+        if plans is not None and form is not None and isinstance(dump, DumpFile):
+            if len(plans) >= _MOST_PLANS:
+                plans.clear()
+            if plan_of_file.is_same_elsewhere(dump):
+                plans[form] = plan_of_file
+        return plan_of_file
+
+    def _form(self, dumped: DumpedOp, dump: AnyDump) -> Optional[PlanKey]:
+        """Return all that decides a dump's plan, whatever its place; None where more does."""
+        if (
+            not isinstance(dump, DumpFile)
+            or dump.state != COMPLETE
+            or not dump.outputs
+            or self.overflow
+            or self.two_dumps
+            or self.golden.kind not in ("npy", "container")
+            or not self.knows(dumped.op_name)
+        ):
+            return None
+        return (
+            self.graph,
+            self.place.model,
+            self.golden,
+            self.golden.revision,
+            dumped.op_type,
+            dumped.op_name,
+            dumped.slice,
+            dump.form,
         )
 
     def _read_there(

@@ -18,7 +18,7 @@ from ..naming import sanitise_device
 from .comparison_options import ComparisonOptions
 from .dump_catalogue import Catalogue
 from .file_plan import FilePlan
-from .file_planner import Planner
+from .file_planner import PlanKey, Planner
 from .golden_files import Goldens
 from .target_file import HELD, PLANNED, TargetFile
 
@@ -51,6 +51,7 @@ class Places:
         self.selection = options.selection(graphs)
         self._planners: Dict[Place, Planner] = {}
         self._known = CounterpartCache()
+        self._plans: Dict[PlanKey, FilePlan] = {}
         self._requests: Dict[Optional[str], DumpRequest] = {}
 
     def __iter__(self) -> Iterator[Place]:
@@ -68,6 +69,8 @@ class Places:
             unfused = unfused or (graph is not None and graph.unfused)
             requested = self._request_of(graph, place.model)
             more = (self.selection, self._options.overflow, unfused, self._known, requested, self)
+            # Of one place nothing is the same at others.
+            more += (self._plans if self._planners else None,)
             planner = self._planners[place] = Planner(place, golden, graph, *more)
         planner.refresh(golden)
         return planner
