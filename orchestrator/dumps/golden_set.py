@@ -33,7 +33,7 @@ from .dump_tree import tree_of
 from .folder_listing import DumpEntry, FolderListing, GoldenFile, full_name_of, walk
 from .golden_dumps import GoldenDumps, Like
 from .manifest_entries import MANIFEST_FILE, original_name
-from .npy import open_npy
+from .npy import open_npy, open_npy_once
 from .place import Place
 from .statistics_dump import StatisticsDump, is_statistics
 
@@ -514,7 +514,7 @@ def open_golden(entry: GoldenEntry) -> Tuple[Tensor, Optional[int]]:
         The container has no such tensor, or it cannot be read.
     """
     if entry.kind == "npy":
-        return open_npy(entry.path), None
+        return open_npy_once(entry.path), None
     if entry.kind == "npu" and is_statistics(entry.path):
         return StatisticsDump(entry.path).tensor(entry.io, entry.index), None
     dump = DumpFile.open(entry.path)

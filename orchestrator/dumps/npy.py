@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import pickletools
 import re
+import time
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Optional, Tuple
@@ -25,6 +26,9 @@ MAX_RANK = 32
 MAX_ELEMENTS = 2**63 - 1
 _MAGIC = b"\x93NUMPY"
 _BFLOAT16_CODE = 27
+_SMALL_BYTES = 1024
+"""The elements of a file of this size are kept in memory, whatever its header has."""
+_YOUNG_NS = 1000000000
 _KINDS = "fiubc"
 _MINDSPORE_BFLOAT16 = ("<E2", "E2")
 #: numpy pickles an array of one None in some 150 bytes.
@@ -86,6 +90,26 @@ def open_npy(path: str) -> Tensor:
     # With one dim longer than 1 both orders are the same.
     fortran = header.fortran_order and sum(dim > 1 for dim in header.shape) > 1
     return Tensor(header.dtype, header.shape, "ND", source, order="F" if fortran else "C")
+
+
+def open_npy_once(path: str) -> Tensor:
+    """Return :func:`open_npy` of a file; a small one, which a training compares with the dumps of
+    each device and step, is read once as long as it stays as it is.
+    """
+    try:
+        status = os.stat(path)
+    except OSError:
+        return open_npy(path)
+    # Of what was written a moment ago the time may be that of another content, too. The time of
+    # the last change of its status, which nobody can set.
+    if status.st_size > _SMALL_BYTES or time.time_ns() - status.st_ctime_ns < _YOUNG_NS:
+        return open_npy(path)
+    return _open_small(path, status.st_size, status.st_ctime_ns, status.st_ino)
+
+
+@lru_cache(maxsize=4096)
+def _open_small(path: str, _size_bytes: int, _ctime_ns: int, _inode: int) -> Tensor:
+    return open_npy(path)
 
 
 def load_npy_header(path: str) -> NpyHeader:

@@ -9,13 +9,13 @@ import json
 import math
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any, Dict, Mapping, Optional, Sequence
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 from ..fast_dataclasses import cached_last
 from ..metrics.row import METRICS, Row
 from ..store.json_numbers import plain_number
 from ..store.row_schema import FIELDS, PLACE_COLUMNS, ROW_COLUMNS, quoted
-from ..store.row_sql import spread_text
+from ..store.row_sql import spread_text, texts_in_json
 
 FIRST_ROW, NEXT_ROW = "\n", ",\n"
 
@@ -68,9 +68,15 @@ def _place_text(host: Optional[str], *names: Optional[str]) -> str:
 @cached_last
 def _metrics_text(metrics: Mapping[str, Any], always: Sequence[str]) -> str:
     names = (*always, *(name for name in metrics if name not in always))
-    return "{%s}" % ", ".join(
-        ["%s: %s" % (quoted(name), _metric_text(name, metrics.get(name))) for name in names]
+    texts = texts_in_json(metrics)
+    return _metrics_form(names) % tuple(
+        [texts.get(name) or _metric_text(name, metrics.get(name)) for name in names]
     )
+
+
+@lru_cache(maxsize=64)
+def _metrics_form(names: Tuple[str, ...]) -> str:
+    return "{%s}" % ", ".join([quoted(name).replace("%", "%%") + ": %s" for name in names])
 
 
 def _metric_text(name: str, value: Any) -> str:

@@ -18,12 +18,15 @@ from ..metrics.row import Row
 from ..metrics.unchanged_files import FileStates, file_states, unless_changed
 from ..metrics.user_metrics import with_user_metrics
 
+RARE_COLLECTIONS = (200000, 10, 10)
+"""How often cycles of garbage are looked for, as gc's thresholds."""
+
 
 def prepare_process() -> None:
     """Prepare a comparing process; called first: imports everything it needs, and makes garbage
     collection rare, since pairs and rows are never in a cycle.
     """
-    gc.set_threshold(200000, 10, 10)
+    gc.set_threshold(*RARE_COLLECTIONS)
 
 
 def first_pass(task: PairTask, settings: Settings, part: Part) -> Tuple[int, Accumulator]:

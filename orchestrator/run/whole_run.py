@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import threading
@@ -13,7 +12,6 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Collection,
-    Iterator,
     List,
     Mapping,
     Optional,
@@ -40,6 +38,7 @@ from .golden_files import Goldens
 from .mismatch_warnings import mismatch_warnings, steps_without_golden
 from .overflows import note_overflows, overflow_files
 from .progress import OnProgress, OnStage, Progress
+from .split_pair import RARE_COLLECTIONS
 from .workers import Workers
 
 if TYPE_CHECKING:
@@ -161,6 +160,7 @@ class Run:
         self.has_overflow_records = True
         self._store: Optional[RunStore] = None
         self._opened = False
+        self._collected: Tuple[int, ...] = ()
         self._recomputation: Optional[Recomputation] = None
         self._rows_judged = False
 
@@ -197,6 +197,10 @@ class Run:
             OUT holds the results of other inputs or options.
         """
         self.graphs = graphs
+        self._collected = gc.get_threshold()
+        # Many objects are made, hardly one is in a cycle; looking at all of them again and again
+        # costs a tenth of the time.
+        gc.set_threshold(*RARE_COLLECTIONS)
         self.notes += self.graphs.notes
         self.store = self._store = RunStore.begin(self.options.out, self.inputs, self.force)
         self.notes += self.store.notes
@@ -257,6 +261,8 @@ class Run:
                 rows = sum(self.store.counted.all().values()) if self._opened else 0
                 raise self._interrupted(rows)
         finally:
+            if self._collected:
+                gc.set_threshold(*self._collected)
             if self._store is not None:
                 with uninterrupted():
                     self._store.close()
@@ -349,10 +355,6 @@ class Run:
             Called several times a second with what is done, how many of its steps are, and of how
             many (0: not known).
         """
-        with _uncollected():
-            return self._finished(program, on_stage)
-
-    def _finished(self, program: Optional[Mapping[str, Any]], on_stage: OnStage) -> RunResult:
         from ..diagnosis.exact_summary import EXACT
         from ..diagnosis.outputs_summary import OUTPUTS
         from ..diagnosis.run_sentence import run_sentence
@@ -460,17 +462,3 @@ def import_judging() -> None:
     """
     from ..diagnosis import run_sentence, summary  # noqa: F401
     from . import result, tensor_reader  # noqa: F401
-
-
-@contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """Look for no cycles: many objects are made here, none is in one, and looking at all again and
-    again costs a quarter of the time.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

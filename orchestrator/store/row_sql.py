@@ -125,7 +125,7 @@ def row_line(row: Row) -> Line:
         None if value is None else encode(value)
         for value, encode in zip(_BEFORE(values), _ENCODE_BEFORE)
     ]
-    metrics, metrics_text = _metric_values(row.metrics)
+    metrics, metrics_text, _ = _metric_values(row.metrics)
     behind: List[SqlValue] = [
         None if value is None else encode(value)
         for value, encode in zip(_BEHIND(values), _ENCODE_BEHIND)
@@ -139,21 +139,40 @@ def row_line(row: Row) -> Line:
 
 
 @cached_last
-def _metric_values(metrics: Mapping[str, Any]) -> Tuple[List[SqlValue], str]:
-    """Return the values of the metrics' columns, and as :func:`checksum` writes them."""
+def _metric_values(
+    metrics: Mapping[str, Any],
+) -> Tuple[List[SqlValue], str, Dict[str, str]]:
+    """Return the values of the metrics' columns, as :func:`checksum` writes them, and the texts in
+    JSON of those that are finite numbers or spreads.
+    """
     values: List[SqlValue] = []
+    texts: List[str] = []
+    in_json: Dict[str, str] = {}
     for name in MEASURES:
         value = metrics.get(name)
-        values.append(
-            value if type(value) is float and -math.inf < value < math.inf else _to_metric(value)
-        )
+        if type(value) is float and -math.inf < value < math.inf:
+            text = in_json[name] = repr(value)
+        else:
+            is_spread = isinstance(value, dict)
+            value = _to_metric(value)
+            text = ascii(value)
+            if is_spread and name == "StandardDeviation":
+                in_json[name] = str(value)
+        values.append(value)
+        texts.append(text)
     others = None
     if not _KNOWN.issuperset(metrics):
         others = _encode(
             {name: plain_tree(value) for name, value in metrics.items() if name not in _KNOWN}
         )
     values.append(others)
-    return values, ascii(values)[1:-1]
+    texts.append(ascii(others))
+    return values, ", ".join(texts), in_json
+
+
+def texts_in_json(metrics: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the texts in JSON of those metrics that are finite numbers or spreads."""
+    return _metric_values(metrics)[2]
 
 
 def _to_metric(value: Any) -> SqlValue:
