@@ -165,7 +165,7 @@ def _located(words: Sequence[str]) -> str:
         elif word in _INPUTS:
             inputs = len(value.split(","))
         elif word.startswith("-") and not _NUMBERS.match(word[1:]):
-            left_out.append("%s: %s" % (word, _NO_COUNTERPART.get(word, "has no counterpart here")))
+            left_out.append("%s: %s" % (word, _NO_COUNTERPART.get(word, "left out")))
     others += ["-i", "NAME=FILE"] * inputs
     command = " ".join(map(shlex.quote, ["goldwatch", "locate", *operands, *others]))
     named = " (NAME is an input of the model)" if inputs else ""

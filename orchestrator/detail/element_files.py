@@ -166,7 +166,7 @@ def element_texts(values: Array) -> List[str]:
 
 def _float_texts(values: Array, digits: int) -> List[str]:
     # One format for all is a third faster than one for each.
-    texts = (("%%.%dg " % digits) * values.size % tuple(values.tolist())).split()
+    texts: List[str] = (("%%.%dg " % digits) * values.size % tuple(values.tolist())).split()
     if np.isnan(values).any() or (values == 0).any():
         texts = [_SPELLED.get(text, text) for text in texts]
     return texts

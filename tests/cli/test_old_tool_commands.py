@@ -102,6 +102,10 @@ def test_the_translated_command_is_shown_and_nothing_is_written(words, tmp_path)
             "goldwatch locate m.onnx m.om -o out -i NAME=FILE (NAME is an input of the model)",
         ),
         ("compare my gold -om m.om", "goldwatch locate MODEL m.om"),
+        (
+            "compare -gm m.onnx -om m.om -q --vvv x",
+            "goldwatch locate m.onnx m.om; -q: left out; --vvv: left out",
+        ),
         ("compare --golden-model m.onnx -om m.om -d 1", "goldwatch locate m.onnx m.om --device 1"),
         ("compare -gm m.pb my", "goldwatch locate m.pb OM"),
         (
@@ -116,7 +120,7 @@ def test_the_translated_command_is_shown_and_nothing_is_written(words, tmp_path)
         (
             "compare -gm m.onnx -om m.om -is x:4,32 -single True --output-size 9",
             "goldwatch locate m.onnx m.om --shapes x:4,32; -single: goldwatch replay computes each "
-            "operator alone with the device's own inputs; --output-size: has no counterpart here",
+            "operator alone with the device's own inputs; --output-size: left out",
         ),
         (
             "compare -gm m.onnx -om m.om --fusion-switch-file f.cfg",
