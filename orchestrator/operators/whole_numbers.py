@@ -89,7 +89,7 @@ def eye_like(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     if x.ndim != 2:
         raise CannotCompute("its input has %d axes, not 2" % x.ndim)
     dtype = element_type(node, node.get("dtype", x.dtype))
-    return [Value(np.eye(*x.shape, k=int(node.get("k", 0))).astype(_held(dtype)))]
+    return [Value(np.eye(x.shape[0], x.shape[1], int(node.get("k", 0))).astype(_held(dtype)))]
 
 
 def _held(name: str) -> str:

@@ -154,8 +154,14 @@ def of_sibling(at: int) -> Maker:
 
 
 def has(name: str, value: Any) -> str:
-    """Return what tells the value of an attribute: its name, a few other characters, the value."""
-    return r"(%s)[^.;]{0,24}?(?<![\w.])%s(?![\w]|\.\d)" % (name, re.escape(str(value)))
+    """Return what tells the value of an attribute: its name, a few other characters, the value; of
+    an axis also as it is counted from the last of up to four.
+    """
+    values = [value]
+    if "axis" in name and isinstance(value, int):
+        values += [value - rank for rank in (2, 3, 4) if value < rank]
+    told = "|".join(re.escape(str(entry)) for entry in values)
+    return r"(%s)[^.;]{0,24}?(?<![\w.-])(%s)(?![\w]|\.\d)" % (name, told)
 
 
 def _gates(*places: int) -> Maker:
@@ -421,7 +427,12 @@ _add(
     ),
     ("conv-flipped", _CONV, constant(1, _last(2, 3)), "flip"),
     ("conv-weights-transposed", _CONV, constant(1, lambda w: w.swapaxes(0, 1)), _TRANSPOSED),
-    ("conv-kernel-transposed", _CONV, constant(1, lambda w: w.swapaxes(2, 3)), _TRANSPOSED),
+    (
+        "conv-kernel-transposed",
+        _CONV,
+        constant(1, lambda w: w.swapaxes(2, 3)),
+        _TRANSPOSED + "|axes of the window exchanged",
+    ),
     ("conv-bias-missing", _CONV, order(0, 1), "bias", "", ("bias",)),
     ("conv-bias-sibling", _CONV, of_sibling(2), "bias.*sibling|sibling.*bias", "", ("bias",)),
     (
@@ -637,7 +648,12 @@ _add(
         r"\bp\b",
         has(r"\bp\b", 1),
     ),
-    ("globalpool-max", nets.core("GlobalAveragePool"), other("GlobalMaxPool"), r"\bmax"),
+    (
+        "globalpool-max",
+        nets.core("GlobalAveragePool"),
+        other("GlobalMaxPool"),
+        r"\bmax|GlobalMaxPool",
+    ),
     (
         "resize-nearest",
         nets.resize(
@@ -688,8 +704,8 @@ _add(
             nearest_mode="round_prefer_floor",
         ),
         given(coordinate_transformation_mode="asymmetric"),
-        _COORDINATES,
-        "asymmetric",
+        _COORDINATES + "|nearest_mode",
+        "asymmetric|round_prefer_ceil",
         ("shift",),
     ),
     (
@@ -763,7 +779,7 @@ _add(
         nets.quantised,
         constant(2, lambda zero: zero + 1),
         "zero[ _]?point",
-        has("zero[ _]?point", 4),
+        has("zero[ _]?point", 4) + "|one more",
         ("bias",),
     ),
     (
@@ -790,7 +806,7 @@ _add(
         "first-sample",
         nets.conv_core,
         spoilt(lambda scene, out: np.repeat(out[:1], len(out), 0)),
-        "first sample|sample.*repeat|batch",
+        "first (sample|one)|sample.*repeat|batch",
         "",
         ("one-slice",),
     ),
@@ -1176,7 +1192,7 @@ _add(
         "relu-none",
         _curve("Relu"),
         other("Identity"),
-        "without|Identity|did nothing",
+        "without|no activation|Identity|did nothing",
         "",
         ("activation", "did-nothing"),
     ),
