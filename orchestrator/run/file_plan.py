@@ -90,6 +90,8 @@ class FilePlan:
             tasks=tuple(tasks),
             rows=tuple(_row_at(row, where, dump) for row in self.rows),
             waiting=tuple(_row_at(row, where, dump) for row in self.waiting),
+            # Headers of one form differ in length: addresses and times are of few or many bytes.
+            expected_bytes=dump.expected_bytes,
         )
 
 

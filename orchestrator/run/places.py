@@ -68,10 +68,10 @@ class Places:
             graph, unfused = self._graphs.of(place.model), self._options.unfused is not None
             unfused = unfused or (graph is not None and graph.unfused)
             requested = self._request_of(graph, place.model)
+            # Of a single place nothing is kept for others.
+            plans = self._plans if self._planners else None
             more = (self.selection, self._options.overflow, unfused, self._known, requested, self)
-            # Of one place nothing is the same at others.
-            more += (self._plans if self._planners else None,)
-            planner = self._planners[place] = Planner(place, golden, graph, *more)
+            planner = self._planners[place] = Planner(place, golden, graph, *more, plans=plans)
         planner.refresh(golden)
         return planner
 

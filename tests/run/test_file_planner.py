@@ -10,7 +10,7 @@ import pytest
 from goldwatch.dumps.dump_file import DumpFile
 from goldwatch.dumps.dump_tree import DumpTree
 from goldwatch.dumps.golden_set import GoldenSet
-from goldwatch.dumps.write import write_dump
+from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.model.read_model import load_model
 from goldwatch.model.row_plan import dumped_op
 from goldwatch.run.file_planner import Planner
@@ -156,3 +156,40 @@ def test_two_dumps_pair_by_name_and_as_stored(net):
     tasks = both.plan(entries["b"]).tasks
     assert tensors(task.row for task in tasks) == ["b:input:0", "b:output:0"]
     assert all(task.as_stored and task.golden.path == entries["b"].path for task in tasks)
+
+
+def test_a_plan_that_was_made_at_one_place_is_that_of_another_place(net):
+    """What is the same at all places is planned once; what a file tells is that file's."""
+    planner, entries = planner_of(net, plans={})
+    shared = planner._plans
+    assert planner.plan(entries["b"]).tasks and len(shared) == 1
+    other = planner.place._replace(step="7", device="3")
+    again, fresh = (
+        Planner(other, planner.golden, planner.graph, plans=plans) for plans in (shared, None)
+    )
+    half = VALUES.astype(np.float16)
+    for addresses, count in (((64, 4096), 2), ((4096, 4096), 1), ((0, 64), 2)):
+        inputs, outputs = (
+            [TensorData(array, address=address)]
+            for array, address in zip((half + 1, half + 2), addresses)
+        )
+        write_dump(entries["b"].path, inputs, outputs)
+        mine, theirs = again.plan(entries["b"]), fresh.plan(entries["b"])
+        assert len(mine.tasks) == count
+        assert [task.row for task in mine.tasks] == [task.row for task in theirs.tasks]
+        assert (mine.rows, mine.waiting, mine.omitted) == (
+            theirs.rows,
+            theirs.waiting,
+            theirs.omitted,
+        )
+        assert (mine.state, mine.expected_bytes, mine.n_inputs, mine.n_outputs) == (
+            theirs.state,
+            theirs.expected_bytes,
+            theirs.n_inputs,
+            theirs.n_outputs,
+        )
+        for one, two in zip(mine.tasks, theirs.tasks):
+            assert one.row.place == other and one.row.address == two.row.address
+            assert one.golden == two.golden and len(one.beside) == len(two.beside)
+            assert (one.target.array() == two.target.array()).all()
+            assert one.target.array().ravel()[0] in (1, 2)
