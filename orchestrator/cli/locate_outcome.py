@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+from ..diagnosis.op_input_states import UNKNOWN
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
 from ..launch.program import LOG_FILE
 from ..locate.cure_rounds import Round
@@ -32,6 +33,10 @@ _OUTPUTS = {PASS: "within limits", FAIL: "outside limits"}
 _MOST_CAUSES, _MOST_NAMES = 3, 4
 _OF_PRECISION = frozenset(["saturation", "overflow", "flush-to-zero", "rounding"])
 """Explanations of which an operator in float32 is the remedy."""
+_COMPARE_INPUTS = (
+    "compare what the device read with what golden data were made of: the om's inputs and "
+    "preprocessing (AIPP), and whether the om holds the whole model or a part of it"
+)
 _CURE = (
     "the same command with --cure --force: it raises the operators that contribute most to "
     "float32, "
@@ -261,6 +266,15 @@ def _print_end(outcome: Outcome) -> None:
     _tell_culprits(outcome)
     for result in results:
         if result.cleared is not None:
+            first = None if result.run is None else result.run.summary.first
+            if first is not None and first.inputs == UNKNOWN:
+                put_wrapped(
+                    "no operator is wrong by itself: each is right on the device's own inputs; "
+                    "those of %s, the first outside its limits, were not all compared: whose error "
+                    "it is is not known" % result.cleared
+                )
+                put_wrapped("  next: %s" % _COMPARE_INPUTS, "    ")
+                break
             put_wrapped(
                 "no operator is wrong by itself: each is right on the device's own inputs, "
                 "small errors add up until %s is outside its limits" % result.cleared

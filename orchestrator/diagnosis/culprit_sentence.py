@@ -179,6 +179,23 @@ def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
         and not estimate.golden_wrong
         and first.inputs != BAD
     ):
+        if estimate.output.golden_alone:
+            return (
+                "; golden data alone hold NaN or Inf there, and computed again from the device's "
+                "own inputs the device is right: these elements of golden data are undefined, and "
+                "no operator need be wrong."
+            )
+        if first.inputs != GOOD and not estimate.known:
+            return (
+                "; computed again from the device's own inputs it is right, and not all of these "
+                "were compared: whose error it is is not known, nor whether device and golden run "
+                "were fed with the same input (compare it, preprocessing and AIPP included)."
+            )
+        if estimate.decides and first.inputs == GOOD and not estimate.inputs_distance:
+            return (
+                "; its inputs are equal to golden data, and what it decided follows from them as "
+                "well: equal values were taken in another order (select_last_index, sorted)."
+            )
         if estimate.decides:
             return (
                 "; it decides between values, and what it decided follows from the device's own "

@@ -341,12 +341,14 @@ def other_function(*functions: Function, keeps: bool = False) -> Reading:
                 node.outputs,
             )
 
-            def taken(
-                given: List[Optional[Value]], entry: Function = entry
-            ) -> List[Optional[Value]]:
-                return given if keeps and entry.kind else given[:1]
-
-            yield Variant("", entry.text, node.type, instead, taken)
+            first_alone = not (keeps and entry.kind) and len(given_inputs) > 1
+            yield Variant(
+                "",
+                entry.text,
+                node.type,
+                instead,
+                (lambda given: given[:1]) if first_alone else None,
+            )
 
     return Reading("the function", ", ".join(entry.text for entry in functions), variants)
 

@@ -25,7 +25,7 @@ from ..tensors.type_precision import ulp
 from .device_arithmetic import LOOSE, TIGHT
 from .original_cuts import NotComputable
 from .output_error import OwnError, own_error
-from .piece import EXACT, Key, Piece
+from .piece import EXACT, Key, Part, Piece
 
 Array = Any
 
@@ -33,6 +33,8 @@ _BUDGET_S = 0.3
 """What the variants of one operator may take, as :meth:`Recomputer.cost_s` estimates it."""
 _LEAST_TRIED = 12
 """So many are tried in any case, the commonest first."""
+_PART_ELEMENTS = 1 << 17
+"""Elements of an output by which a variant is told not to be the one, before all are computed."""
 _NEARER = 0.7
 """Of the model's distance from the device's output, what a variant's may be to be looked at."""
 _AS_GOOD = 1.5
@@ -155,19 +157,28 @@ def search_variants(
     base = piece.values(incoming, EXACT)
     model_agree = int(np.count_nonzero(agreeing(output, output.computed)))
     model_distance = _distance(output.actual, output.computed.array)
-    most = max(_LEAST_TRIED, int(_BUDGET_S / max(cost_s, 1e-9)))
     accepted: List[_Accepted] = []
     tried: Dict[str, None] = {}
     count = left_out = 0
+    spent_s = 0.0
     before = _values_before(piece, incoming, base)
     for number, node, variant in piece.variants(base):
         tried.setdefault("%s of %s" % (variant.name or "another function", node.type))
-        if count >= most:
+        if count >= _LEAST_TRIED and spent_s > _BUDGET_S:
             left_out += 1
             continue
         count += 1
         changed = piece.with_variant(number, variant)
         try:
+            part = _part_of(changed, variant, incoming, output)
+            if part is not None:
+                shown, given, piece_part = part
+                spent_s += cost_s * shown.actual.size / output.actual.size
+                value = changed.values(given, EXACT, piece_part)[output.value]
+                distance = _distance(shown.actual, shown.computed.array)
+                if not _is_nearer(shown, value, distance):
+                    continue
+            spent_s += cost_s
             value = changed.values(before[number], EXACT)[output.value]
             if not _is_nearer(output, value, model_distance):
                 continue
@@ -179,6 +190,43 @@ def search_variants(
     best = min((entry.ratio for entry in accepted), default=0.0)
     as_good = [entry for entry in accepted if entry.ratio <= _AS_GOOD * best + 0.05]
     return VariantSearch(_in_words(as_good, output, model_agree), list(tried), left_out)
+
+
+def _part_of(
+    piece: Piece, variant: Variant, incoming: Mapping[Key, Array], output: Output
+) -> Optional[Tuple[Output, Dict[Key, Array], Part]]:
+    """Return a part of a large output by which most variants are told to be none, what comes in for
+    it, and what is to be computed; None where it cannot be cut.
+    """
+    size = output.actual.size
+    if size <= _PART_ELEMENTS or variant.inputs is not None or variant.outputs is not None:
+        return None
+    shapes = {value: tuple(array.shape) for value, array in incoming.items()}
+    axis, cuts = max(
+        piece.cuts(output.value, shapes).items(),
+        key=lambda entry: entry[1].length,
+        default=(0, None),
+    )
+    if cuts is None or output.actual.ndim <= axis or output.actual.shape[axis] != cuts.length:
+        return None
+    length = max(1, cuts.length * _PART_ELEMENTS // size)
+    first = (cuts.length - length) // 2
+    part = cuts.part(first, first + length)
+
+    def along(array: Array, cut_axis: Optional[int], begin: int, end: int) -> Array:
+        return (
+            array if cut_axis is None else array[(slice(None),) * cut_axis + (slice(begin, end),)]
+        )
+
+    given = {
+        value: along(array, cuts.inputs.get(value), *part.ranges.get(value, (0, 0)))
+        for value, array in incoming.items()
+    }
+    shown = output._replace(
+        actual=along(output.actual, axis, first, first + length),
+        computed=Value(along(output.computed.array, axis, first, first + length)),
+    )
+    return shown, given, part
 
 
 def _values_before(
