@@ -116,7 +116,7 @@ class ScriptSettings:
     steps: List[Tuple[Block, Any, str, Any]] = field(default_factory=list)
     together: Optional[str] = None
     dump_requested: bool = False
-    mode: Optional[str] = None
+    mode: Any = None
 
     def may_dump(self) -> bool:
         """Tell whether the text leaves it possible that something is dumped."""
@@ -724,7 +724,7 @@ class _Reader:
                 index
                 for index, mode in enumerate(modes)
                 if mode not in TORCHAIR_MODES + (COMPUTED,)
-            ]  # noqa: E501
+            ]
             settings.mode = modes[0] if modes == modes[:1] and not wrong else COMPUTED
             for index in wrong:
                 message = "mode: %r is not allowed" % modes[index]

@@ -178,7 +178,7 @@ def walk(tree: ast.AST) -> Iterator[Tuple[Any, int, Block]]:
     the body of a ``with`` is a part of the block around it.
     """
     stack: List[Tuple[Any, int, Block]] = [(tree, 0, Block())]
-    chains = {}
+    chains: Dict[int, Tuple[ast.AST, int, Block]] = {}
     while stack:
         node, scope, block = stack.pop()
         yield node, scope, block

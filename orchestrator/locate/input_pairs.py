@@ -170,7 +170,7 @@ def couple_inputs(
         alike = [
             other
             for other in unknown
-            if other.name not in known and _may_be(original, *fitting[:1], other)
+            if other.name not in known and fitting and _may_be(original, fitting[0], other)
         ]
         if len(named) == 1:
             known[om.name] = named[0]

@@ -214,13 +214,13 @@ def _takes_inner_values(
         )
         return False
     manifest = read_manifest(golden)
-    tensors = {
+    recorded = {
         (entry.get("original_name") or entry.get("op"), entry.get("output_index")): entry
         for entry in (manifest or {}).get("tensors", ())
     }
     inputs = [each for each in original.inputs if each.name in {one.name for one in om.inputs}]
     for name, maker in inner.items():
-        entry = tensors.get(maker)
+        entry = recorded.get(maker)
         if entry is None:
             plan.problems.append(
                 Problem(
