@@ -337,6 +337,10 @@ def _without_open(off: Array, unit: Array, error: Optional[Array]) -> Tuple[Arra
         return off, unit
     # An odd step, so that it takes no column alone.
     sample = unit.reshape(-1)[:: (unit.size // _SAMPLED) | 1]
+    # Elements that are not finite have none.
+    sample = sample[sample > 0]
+    if not sample.size:
+        return off, unit
     usual = float(np.partition(sample, sample.size // 10)[sample.size // 10])
     if not unit.max() > _OPEN * usual:
         return off, unit
