@@ -171,6 +171,16 @@ class ModelGraphs:
                 candidates = list(self.graphs)
         return candidates[0] if len(candidates) == 1 else None
 
+    def named_among(self, model_names: Iterable[Optional[str]]) -> ModelGraphs:
+        """Return the only model for the dumps of its own name, where it or its file is called as
+        one of several model_name folders: the others are of other models. Else the same models.
+        """
+        names = set(model_names)
+        if self.by_name or len(self.graphs) != 1 or len(names) < 2:
+            return self
+        named = ModelGraphs(self.graphs, self.path, True, self.passed_over)
+        return named if {named.of(name) is None for name in names} == {True, False} else self
+
     def no_model_reason(self) -> str:
         """Return why a model_name has no model, with the skipped files: one may have been its
         graph.

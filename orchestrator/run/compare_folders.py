@@ -84,6 +84,7 @@ class _Listing(Source):
         self.on_progress(Progress(stage="listing TARGET"))
         self.tree = self.comparers.list_target(self.options)
         _require_dumps(self.options, self.tree)
+        graphs = graphs.named_among(folder.place.model for folder in self.tree.step_folders)
         graphs.require(step_folder.place.model for step_folder in self.tree.step_folders)
         if not len(self.golden):
             advice = without_golden(self.options.golden)

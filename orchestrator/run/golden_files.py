@@ -50,6 +50,9 @@ class Goldens:
 
     Attributes
     ----------
+    model_folders
+        Folders GOLDEN/{name}/ that hold a manifest of golden data of their own: those of one model,
+        where its dumps are of that model_name.
     changed
         A file has changed or gone that pairs may have been compared with; whoever plans those
         pairs anew sets it back.
@@ -77,6 +80,7 @@ class Goldens:
         self._of_step: Dict[str, GoldenSet] = {}
         self.fx = FxFolders(target)
         self._own_steps: Set[str] = set()
+        self.model_folders: Set[str] = set()
         self._shared: Set[str] = set()
         self._signatures: Dict[str, Signature] = {}
         self._unwhole: Dict[str, Signature] = {}
@@ -99,6 +103,8 @@ class Goldens:
         """Return the set that a place is compared with."""
         if self.fx and self.steps != ONE:
             return self._set(self.fx.of(place) or "")
+        if place.model in self.model_folders:
+            return self._set(place.model)
         return (
             self._set(place.step)
             if place.step is not None and self.takes_steps_apart
@@ -138,7 +144,9 @@ class Goldens:
         return self._of_step[step]
 
     def _step_of(self, path: str) -> Optional[str]:
-        """Return the step (of an FX dump: the place) whose own a file is; None: it is for all."""
+        """Return the step (of an FX dump: the place) or the model whose own a file is; None: it is
+        for all.
+        """
         above = os.path.join(self.folder, "")
         # Nearly all: relpath asks for the current folder, twice.
         rel = path[len(above) :] if path.startswith(above) else os.path.relpath(path, self.folder)
@@ -148,18 +156,25 @@ class Goldens:
             return self.fx.add(os.path.dirname(path))
         if self.steps == EACH:
             return parts[0] if len(parts) > 1 else None
-        of_step = self.steps != ONE and len(parts) == 2 and is_number(parts[0])
-        return (
-            parts[0]
-            if of_step and (parse_golden_name(name) is not None or is_hash_name(name))
-            else None
-        )
+        if self.steps == ONE or len(parts) != 2:
+            return None
+        is_golden = parse_golden_name(name) is not None or is_hash_name(name)
+        return parts[0] if is_golden and (is_number(parts[0]) or self._is_model(parts[0])) else None
+
+    def _is_model(self, name: str) -> bool:
+        """Tell whether a folder below GOLDEN holds golden data with a manifest of their own."""
+        if name not in self.model_folders and os.path.isfile(
+            os.path.join(self.folder, name, MANIFEST_FILE)
+        ):
+            self.model_folders.add(name)
+        return name in self.model_folders
 
     def _share(self, path: str) -> None:
         """Add a file to the sets of the steps to which it belongs."""
         step = self._step_of(path)
         if step is not None:
-            self._own_steps.add(step)
+            if step not in self.model_folders:
+                self._own_steps.add(step)
             self._set(step).add(path)
         elif self.steps not in (ONE, EACH):
             self._shared.add(path)

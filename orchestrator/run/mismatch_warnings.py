@@ -59,6 +59,7 @@ def mismatch_warnings(run: Run) -> List[str]:
         *foreign,
         *_steps(run),
         *_gears(run),
+        *_models(run),
         *misnamed,
         *_quantisation(run),
         *_two_builds(run),
@@ -270,6 +271,20 @@ def _gears(run: Run) -> List[str]:
                 ran.setdefault(graph, {}).setdefault(gear, place.label())
     several = [gears for gears in ran.values() if len(gears) > 1]
     return [_GEARS % "; ".join("%s in %s" % pair for pair in gears.items()) for gears in several]
+
+
+def _models(run: Run) -> List[str]:
+    """Warn where golden data of several models were taken together for a model of another name."""
+    folders = run.goldens.model_folders
+    names = {place.model for place in run.engine.places if run.engine.places.is_modelled(place)}
+    others = sorted(str(name) for name in names - folders if name is not None)
+    if len(folders) < 2 or not others:
+        return []
+    text = (
+        "GOLDEN holds golden data of several runs, each with its own manifest (%s), and none has "
+        "the name of TARGET's model %s: all were taken together; give the folder of its golden data"
+    )
+    return [text % (listed(sorted(folders), _SHOWN), listed(others, _SHOWN))]
 
 
 def _word(steps: List[str]) -> str:

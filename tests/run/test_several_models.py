@@ -1,0 +1,63 @@
+"""A dump tree of several models: each is compared with its own golden data and its own json."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+from in_process import run_here
+from locate_host import small
+from onnx_device import on_device, write_model
+
+from goldwatch.testing.device_dump import write_files
+
+
+@pytest.fixture
+def models(tmp_path):
+    """Dumps of the models ``image`` and ``text``, whose ops have the same names, json and golden
+    data of each below a folder of its name.
+    """
+    for seed, name in enumerate(("image", "text")):
+        small(tmp_path / "net.onnx", scale=seed + 1.0)
+        feeds = {"x": np.random.RandomState(seed).standard_normal((2, 32)).astype(np.float32)}
+        np.save(str(tmp_path / "x.npy"), feeds["x"])
+        device = on_device(str(tmp_path / "net.onnx"), feeds)
+        write_files(str(tmp_path / "made"), device.dumps())
+        (tmp_path / "js").mkdir(exist_ok=True)
+        write_model(device, str(tmp_path / "js" / (name + ".json")), "")
+        for base, folders, _ in os.walk(str(tmp_path / "made")):
+            if "net" in folders:
+                there = tmp_path / "dump" / "20260102030405" / "0"
+                there.mkdir(parents=True, exist_ok=True)
+                shutil.move(os.path.join(base, "net"), str(there / name))
+                break
+        shutil.rmtree(str(tmp_path / "made"))
+        words = ["golden", "onnx", "dump", "net.onnx", "-i", "x=x.npy", "-o", "golden/" + name]
+        done = run_here(["goldwatch", *words], tmp_path)
+        assert done.returncode == 0, done.stderr
+    return tmp_path
+
+
+def compared(folder, *words):
+    done = run_here(["goldwatch", "compare", "dump", *words, "-o", "out"], folder)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_each_model_is_compared_with_the_golden_folder_of_its_name(models):
+    code, text = compared(models, "golden", "-f", "js")
+    assert code == 0 and "0 fail" in text and "taken together" not in text, text
+
+
+def test_golden_data_of_several_runs_are_not_merged_without_a_word(models):
+    (models / "golden" / "image").rename(models / "golden" / "picture")
+    code, text = compared(models, "golden", "-f", "js")
+    assert "GOLDEN holds golden data of several runs" in text
+    assert "(picture, text), and none has the name of TARGET's model image" in text
+
+
+def test_the_json_of_one_model_judges_that_model_alone(models):
+    code, text = compared(models, "golden/image", "-f", "js/image.json")
+    assert code == 0, text
+    assert "left out model text" in text and "suspect" not in text
