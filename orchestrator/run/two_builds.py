@@ -17,10 +17,15 @@ from ..text.wording import listed, percent, plural
 _SHOWN = 6
 
 
-def differences_of_builds(store: RunStore) -> str:
+def differences_of_builds(store: RunStore, named: Optional[str]) -> str:
     """Return it as sentences, for the end of the run's own.
 
     An operator of which no input was compared is the first as well: what runs before it is equal.
+
+    Parameters
+    ----------
+    named
+        The operator that is outside its limits first, of which all is said already.
     """
     first: Optional[Row] = None
     target_alone: List[str] = []
@@ -41,10 +46,11 @@ def differences_of_builds(store: RunStore) -> str:
         if names
     ]
     if first is None:
-        return " ".join(["All tensors that both dumps have are equal.", *sentences])
-    return " ".join(
-        [_first_difference(first, store.rows(place=first.place, op=first.op))] + sentences
-    )
+        sentences.insert(0, "All tensors that both dumps have are equal.")
+    elif first.op != named or first.kind == "input":
+        rows = store.rows(place=first.place, op=first.op)
+        sentences.insert(0, _first_difference(first, rows))
+    return " ".join(sentences)
 
 
 def _first_difference(first: Row, rows: Iterable[Row]) -> str:

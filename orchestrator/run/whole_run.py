@@ -373,8 +373,10 @@ class Run:
             self.store.set(COMPUTED, self.recomputation().stored(named))
             summary = self._with_overlaps(summary)
             sentence = run_sentence(summary, self.unmatched)
-            if self.goldens.kind == "npu" and not summary.unpaired:
-                sentence += " " + differences_of_builds(self.store)
+            if self.goldens.kind == "npu" and not summary.unpaired and not options.exact:
+                named = None if summary.first is None else summary.first.op
+                more = differences_of_builds(self.store, named)
+                sentence = " ".join(filter(None, [sentence, more]))
             code = exit_code(summary, strict=options.strict)
             remarks = (
                 tuple(dict.fromkeys([*self.notes, *self.recomputation().notes])),
