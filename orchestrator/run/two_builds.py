@@ -47,13 +47,13 @@ def differences_of_builds(store: RunStore, named: Optional[str]) -> str:
     ]
     if first is None:
         sentences.insert(0, "All tensors that both dumps have are equal.")
-    elif first.op != named or first.kind == "input":
+    else:
         rows = store.rows(place=first.place, op=first.op)
-        sentences.insert(0, _first_difference(first, rows))
-    return " ".join(sentences)
+        sentences.insert(0, _first_difference(first, rows, named))
+    return " ".join(filter(None, sentences))
 
 
-def _first_difference(first: Row, rows: Iterable[Row]) -> str:
+def _first_difference(first: Row, rows: Iterable[Row], named: Optional[str]) -> str:
     inputs = [row for row in rows if row.kind == "input" and row.verdict in (PASS, FAIL)]
     unequal = [row for row in inputs if _differs(row)]
     where = "%s (%s)%s" % (printable(first.op), first.op_type, where_words(first.place))
@@ -62,6 +62,8 @@ def _first_difference(first: Row, rows: Iterable[Row]) -> str:
             "The first tensor that differs is an input, %s (%s): the two runs had other inputs, or "
             "what makes it was not compared." % (printable(unequal[0].tensor), _amount(unequal[0]))
         )
+    if first.op == named:
+        return ""
     return "The first difference of the two dumps is in %s: %s, %s differs (%s)." % (
         where,
         "its inputs are equal" if inputs else "what was compared before it is equal",
