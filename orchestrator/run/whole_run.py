@@ -374,8 +374,8 @@ class Run:
             summary = self._with_overlaps(summary)
             sentence = run_sentence(summary, self.unmatched)
             if self.goldens.kind == "npu" and not summary.unpaired and not options.exact:
-                named = None if summary.first is None else summary.first.op
-                more = differences_of_builds(self.store, named)
+                first_op = None if summary.first is None else summary.first.op
+                more = differences_of_builds(self.store, first_op)
                 sentence = " ".join(filter(None, [sentence, more]))
             code = exit_code(summary, strict=options.strict)
             remarks = (
