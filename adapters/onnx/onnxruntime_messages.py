@@ -154,6 +154,8 @@ def _kernel(
     known, hint = _versions_with_kernel(domain, op_type), ""
     if known is None or since in known:
         text += "cannot compute it with these types on the CPU"
+        if known is None:
+            text += ", or has no kernel for version %d of %s" % (since, op_type)
     else:
         text += "has no kernel for version %d of %s on the CPU" % (since, op_type)
         nearest = [each for each in known if each < since][-1:] or known[:1]

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from scene_networks import dense, half, relu
 
+from goldwatch.diagnosis.explanations import KINDS
 from goldwatch.diagnosis.pattern_explanations import Surroundings, _of_pattern
 from goldwatch.dumps import TensorData
 from goldwatch.metrics.patterns import AlignedPair, find_patterns
+from goldwatch.schemas import load_schema
 
 
 def one_op(scene, random, wrong, golden=None, op_type="Mul", dtype=np.float16):
@@ -336,3 +338,9 @@ def test_a_suspect_of_an_unfinished_run_is_explained_by_its_row(scene, random):
     assert [(entry.kind, entry.sentence) for entry in suspect.explanations] == [
         ("nan", "32 elements of the target and 0 of the golden are NaN")
     ]
+
+
+def test_the_schema_of_the_result_lists_every_kind():
+    suspect = load_schema("result")["definitions"]["suspect"]["properties"]
+    kind = suspect["explanations"]["items"]["properties"]["kind"]
+    assert set(kind["enum"]) == set(KINDS)

@@ -12,6 +12,7 @@ import pytest
 from in_process import run_here
 from onnx import TensorProto, helper
 from onnx_golden import Golden, run_unoptimised
+from onnxruntime.capi import onnxruntime_pybind11_state
 
 node = helper.make_node
 
@@ -279,6 +280,10 @@ def test_a_version_without_a_kernel_is_told_from_types_without_one(tmp_path, ref
     nodes = [node("Add", ["x", "x"], ["y"], name="sum")]
     proto = build.model(nodes, [build.value("x")], [build.value("y", None)], opset=6)
     text = refused(build.save(tmp_path / "m.onnx", proto), "--random", "1")
+    if not hasattr(onnxruntime_pybind11_state, "get_all_opkernel_def"):
+        # onnxruntime 1.14, the last for Python 3.7, does not tell its kernels' versions.
+        assert "with these types on the CPU, or has no kernel for version 6 of Add" in text
+        return
     assert (
         "node sum (Add): onnxruntime" in text
         and "has no kernel for version 6 of Add on the CPU" in text

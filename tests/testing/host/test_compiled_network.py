@@ -47,7 +47,10 @@ def test_each_op_of_the_device_rounds_to_float16(overflowing):
         and np.isinf(square[0, 2:]).all()
         and np.isfinite(square[0, :2]).all()
     )
-    assert np.array_equal(made["root"], half(np.sqrt(square.astype(np.float32))))
+    # onnxruntime 1.14, the last for Python 3.7, has NaN for the root of infinity.
+    root = half(np.sqrt(square.astype(np.float32)))
+    assert np.array_equal(made["root"][:, :2], root[:, :2])
+    assert not np.isfinite(made["root"][:, 2:]).any()
 
 
 def test_sums_are_accumulated_in_float32(tmp_path):
@@ -99,7 +102,7 @@ def test_ops_kept_in_float32_are_computed_in_float32(overflowing, build, single)
         # The Cast behind root is the network's, and its values are far within float16's range.
         assert np.allclose(made["root"], X * 400, rtol=2e-3)
     if single == ["square"] and not build.customised:
-        assert np.isinf(made["root"]).any()  # what reads it reads float16 again
+        assert not np.isfinite(made["root"]).all()  # what reads it reads float16 again
 
 
 def test_only_cube_units_read_float16_in_wide_mode(tmp_path):
