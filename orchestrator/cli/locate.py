@@ -64,6 +64,7 @@ class _Arguments(PrintArguments):
     python: Optional[str]
     atc: Optional[str]
     keep: Optional[str]
+    strict: bool
     narrow: bool
     bundle: Optional[str]
     cures: bool
@@ -104,6 +105,7 @@ class _Arguments(PrintArguments):
             python=self.python,
             atc=self.atc,
             keep=self.keeps,
+            strict=self.strict,
             golden=self.golden,
         )
 
@@ -118,7 +120,8 @@ class _Arguments(PrintArguments):
             ("--keep", self.keeps),
         )
         words = [word for name, value in options if value for word in (name, str(value))]
-        return words + (["--again"] if self.again else [])
+        flags = (("--strict", self.strict), ("--again", self.again))
+        return words + [name for name, is_given in flags if is_given]
 
 
 @command(
@@ -205,6 +208,9 @@ class _Arguments(PrintArguments):
 @click.option("--keep", type=click.Choice([KEEP_ALL, KEEP_FAILED, KEEP_NONE]),
               help="Which dumps stay after their comparison.  [default: failed; "
                   "with --cure all]")  # fmt: skip
+@click.option(
+    "--strict", is_flag=True, help="End with 1 when everything passes but an operator is suspect."
+)
 @topic(
     "Afterwards",
     click.option(

@@ -43,6 +43,8 @@ class Request:
         for.
     keep
         Which dumps stay after their comparison.
+    strict
+        An operator that is suspect makes the search fail, though everything passes.
     golden
         Golden data of the very inputs; None: they are made.
     converting
@@ -64,6 +66,7 @@ class Request:
     runner_python: Optional[str] = None
     atc: Optional[str] = None
     keep: str = "failed"
+    strict: bool = False
     golden: Optional[str] = None
     converting: Sequence[str] = ()
 

@@ -440,6 +440,7 @@ class Search:
             "the program": template,
             "device": plan.request.device,
             "--keep": plan.request.keep,
+            "--strict": plan.request.strict,
         }
 
         def is_done(code: int) -> bool:
@@ -477,6 +478,7 @@ class Search:
         if plan.golden_om is not None:
             # Ops that do nothing are dumped by neither: what reads them has no golden data.
             command += ["--unfused-om", plan.golden_om.path, "--allow-missing"]
+        command += ["--strict"] if plan.request.strict else []
         return [*command, "--keep", plan.request.keep, "-o", out, "--", *words]
 
     def _golden_file(self, case: OmRun) -> Dict[str, str]:

@@ -139,6 +139,13 @@ def test_a_culprit_beside_outputs_within_their_limits_is_explained(place) -> Non
     assert "pass" not in text[text.index("outputs of the network") :]
 
 
+def test_a_suspect_within_all_limits_fails_a_strict_search(place) -> None:
+    place.host("op:second=scale:1.01")
+    for words, code in (([], 0), (["--strict"], 1)):
+        done = place.locate("model.onnx", "model.om", "-o", "out%d" % code, *words)
+        assert done.returncode == code and "suspect: second\n" in done.stdout, done.stdout
+
+
 @pytest.mark.parametrize("runner", ["msame", "pyacl"])
 def test_locate_names_the_culprit_with_each_runner(place, runner) -> None:
     done = place.locate("model.onnx", "model.om", "-o", "out", "--runner", runner)
