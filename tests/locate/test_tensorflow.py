@@ -36,4 +36,4 @@ def test_a_frozen_graph_and_a_saved_model_are_searched(tmp_path) -> None:
     assert "golden   TensorFlow in %s" % sys.executable in done.stderr
     saved = place.locate("saved", "net.om", "-o", "saved_out")
     assert saved.returncode == 1 and "suspect: fc\n" in saved.stdout, saved.stderr
-    assert "the om's input x is taken for the model's image, by its place" in saved.stderr
+    assert "the om's input x is taken for the model's image, by its type and shape" in saved.stderr

@@ -36,5 +36,5 @@ def test_replay_names_faults_and_no_culprit_in_healthy_runs(form):
         universal_newlines=True,
     )
     assert (result.returncode, result.stderr) == (0, ""), result.stdout
-    assert "healthy runs with a suspect: 0 of 2" in result.stdout
+    assert "healthy runs with a culprit: 0 of 2" in result.stdout
     assert "| **all** | **11** | **11 (100.0 %)** | **11** | 0 |" in result.stdout
