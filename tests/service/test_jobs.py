@@ -151,7 +151,7 @@ def test_jobs_that_may_not_run_are_refused(tmp_path, change, status):
     with pytest.raises((Problem, GoldwatchError)) as raised:
         job_request({**COMPARE, **change}, roots)
     problem = raised.value if isinstance(raised.value, Problem) else problem_of(raised.value)
-    assert problem.status_code == status and problem.message
+    assert problem.status_code == status and problem.detail
 
 
 @pytest.mark.parametrize(
