@@ -20,7 +20,7 @@ _over = False
 
 _DROPPING = (
     *(("__del__", ""), ("remove", "weakref"), ("_remove", "_weakrefset"), ("__call__", "weakref")),
-    *(("cb", "importlib"), ("_lock_unlock_module", "importlib")),
+    *(("cb", "importlib"), ("remove", "importlib"), ("_lock_unlock_module", "importlib")),
 )
 """Functions, with a part of their file's name, that are called at the end of an object's life, or
 where C code imports a module again.
@@ -35,8 +35,9 @@ def handle_interrupts() -> None:
 
     What is raised at the end of an object's life (``__del__``, a weak reference's callback) is
     printed as "Exception ignored in" and forgotten. The import system ends each module's lock so
-    (``_get_module_lock.<locals>.cb`` of importlib/_bootstrap.py), thousands of times, so one Ctrl-C
-    in a hundred at the start of a program was lost. There the signal is sent again a moment later.
+    (``_get_module_lock.<locals>.cb`` of importlib/_bootstrap.py, from 3.12 on also
+    ``KeyedRef.remove``), thousands of times, so one Ctrl-C in a hundred at the start of a program
+    was lost. There the signal is sent again a moment later.
     A handler installed by other code stays.
     """
     if (

@@ -54,6 +54,7 @@ except (KeyboardInterrupt, SystemExit):
     "where",
     [
         "cb <frozen importlib._bootstrap>",
+        "remove <frozen importlib._bootstrap>",
         "_lock_unlock_module <frozen importlib._bootstrap>",
         "remove lib/weakref.py",
         "__call__ lib/weakref.py",
