@@ -19,8 +19,8 @@ from ..submodel.caffe_original import CaffeOriginal
 from ..submodel.cut_definition import Shape
 from ..submodel.node_graph import Value
 from ..submodel.onnx_original import OnnxOriginal
-from ..submodel.read_original import MODEL_INPUTS, Original
-from ..submodel.tf_original import TfOriginal
+from ..submodel.read_original import Original
+from ..submodel.tf_original import MODEL_INPUTS, TfOriginal
 from .network_drawing import Flow, NetworkOp, weight_words
 
 

@@ -4,14 +4,16 @@ values, and the cut of an op's originals."""
 from __future__ import annotations
 
 import os
-from typing import Iterable, List, Sequence, Set
+from typing import TYPE_CHECKING, Iterable, List, Optional, Sequence, Set, cast
 
 from ..errors import InputError
 from ..submodel.cut_definition import Cut
 from ..submodel.device_ops import KEEPING
 from ..submodel.node_graph import reached
-from ..submodel.onnx_original import OnnxOriginal
 from ..submodel.read_original import Output, outputs_in, read_original
+
+if TYPE_CHECKING:
+    from ..submodel.onnx_original import OnnxOriginal
 
 Value = Output
 _JOINS = ("Exit", "RefExit", "Merge", "RefMerge")
@@ -49,6 +51,9 @@ class Original:
         self.path = path
         self.model = read_original(path)
         self.kind = self.model.kind
+        self._onnx: Optional[OnnxOriginal] = None
+        if self.kind == "onnx":
+            self._onnx = cast("OnnxOriginal", self.model)
         self.node = self.model.noun
         self._values = outputs_in(self.model)
         self._folded: Set[int] = set()
@@ -61,9 +66,9 @@ class Original:
         Nodes that depend on shapes alone are included too, unless the device computes them because
         a shape is unknown before the run.
         """
-        if isinstance(self.model, OnnxOriginal):
+        if self._onnx is not None:
             device_nodes = {number for name in computed for number in self.model.numbers(name)}
-            self.model.compute_on_device(device_nodes)
+            self._onnx.compute_on_device(device_nodes)
             self._folded = {
                 number
                 for number, kind in enumerate(self.model.types)
@@ -156,7 +161,7 @@ class Original:
         )
 
     def _is_weight(self, name: str) -> bool:
-        return isinstance(self.model, OnnxOriginal) and self.model.is_weight(name)
+        return self._onnx is not None and self._onnx.is_weight(name)
 
     def knows(self, name: str) -> bool:
         """Return whether an original of a device op is of this model: a node, one in a body of a
@@ -168,6 +173,6 @@ class Original:
         kind = self.model.types[number]
         if self.kind == "caffe":
             return kind == "DummyData"
-        if isinstance(self.model, OnnxOriginal):
-            return self.model.is_random(number)
+        if self._onnx is not None:
+            return self._onnx.is_random(number)
         return kind.startswith(("Random", "StatelessRandom")) or kind in _RANDOM

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from typing import (
+    TYPE_CHECKING,
     Any,
     Callable,
     Collection,
@@ -50,13 +51,14 @@ from ..recomputing.recomputed_output import (
     OutputBesideGolden,
     Recomputed,
 )
-from ..recomputing.recomputer import Recomputer
 from ..recomputing.recorded_dumps import RecordedStep
-from ..recomputing.replay_plan import ReplayPlan
 from ..recomputing.variant_search import VariantSearch
 from ..tensors.tensor import Tensor
 from .engine import Engine
 from .file_signature import Signature
+
+if TYPE_CHECKING:
+    from ..recomputing.recomputer import Recomputer
 
 AUTO, ALL, NONE = "auto", "all", "none"
 
@@ -467,6 +469,10 @@ class Recomputation:
         if opened is None:
             return None
         original, weights = opened
+        # What cuts a model and computes its parts is needed where there is one.
+        from ..recomputing.recomputer import Recomputer
+        from ..recomputing.replay_plan import ReplayPlan
+
         try:
             golden = self._engine.goldens.of(place)
             shapes = golden_shapes(self._engine.options.golden)

@@ -16,7 +16,8 @@ from ..model.op_node import OpNode
 from ..naming import nearest_names, printable, sanitise_device
 from .culprit_of_result_json import GOOD, UNKNOWN, Outcome
 from .export_plan import Sources
-from .read_original import MODEL_INPUTS, Original
+from .read_original import Original
+from .tf_original import MODEL_INPUTS
 
 _SHOWN = 4
 _RUNGS = (

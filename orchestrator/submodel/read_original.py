@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import os
-from typing import Set, Tuple, Union
+from typing import TYPE_CHECKING, Set, Tuple, Union
 
 from ..errors import require_file
 from ..filesystem.safe_reading import AnyPath, open_input, path_text
-from .caffe_original import CaffeOriginal
-from .onnx_original import OnnxOriginal
-from .tf_original import INPUT_TYPES, TfOriginal
 
-Original = Union[CaffeOriginal, OnnxOriginal, TfOriginal]
+if TYPE_CHECKING:
+    from .caffe_original import CaffeOriginal
+    from .onnx_original import OnnxOriginal
+    from .tf_original import TfOriginal
+
+Original = Union["CaffeOriginal", "OnnxOriginal", "TfOriginal"]
 """Each has ``kind``, ``names``, ``types``, ``tensors``, ``graph``, ``inner``, ``numbers(name)``,
 ``shapes()`` and ``cut(…)``.
 """
 
 Output = Tuple[str, int]
 """A node's name and the number of its output."""
-
-MODEL_INPUTS = INPUT_TYPES | {"Input"}
-"""Types of input nodes; besides Caffe's data layers (``is_data``).
-"""
 
 _LOOK_BYTES = 4096
 
@@ -50,16 +48,32 @@ def read_original(path: AnyPath) -> Original:
         As :class:`CaffeOriginal`, :class:`TfOriginal` and :class:`OnnxOriginal`: it is none of
         them, damaged, a SavedModel, …
     """
+    # A model is of one framework: what reads the others is not loaded.
     path = path_text(path, "MODEL")
-    if path.lower().endswith(".onnx"):
+    kind = _kind_of(path)
+    if kind == "onnx":
+        from .onnx_original import OnnxOriginal
+
         return OnnxOriginal.read(path)
-    if os.path.isdir(path) or path.endswith((".pb", ".pbtxt")):
-        return TfOriginal.read(path)
-    if path.endswith(".prototxt"):
+    if kind == "caffe":
+        from .caffe_original import CaffeOriginal
+
         return CaffeOriginal.read(path)
+    from .tf_original import TfOriginal
+
+    return TfOriginal.read(path)
+
+
+def _kind_of(path: str) -> str:
+    if path.lower().endswith(".onnx"):
+        return "onnx"
+    if os.path.isdir(path) or path.endswith((".pb", ".pbtxt")):
+        return "tensorflow"
+    if path.endswith(".prototxt"):
+        return "caffe"
     require_file(path, "MODEL")
     with open_input(path) as stream:
         start = stream.read(_LOOK_BYTES)
     if start.startswith(b"\x08"):  # the IR version, with which exporters begin
-        return OnnxOriginal.read(path)
-    return TfOriginal.read(path) if any(byte < 9 for byte in start) else CaffeOriginal.read(path)
+        return "onnx"
+    return "tensorflow" if any(byte < 9 for byte in start) else "caffe"

@@ -31,6 +31,8 @@ from .node_graph import NodeGraph, Value, reached
 from .tf_control_flow import CONTROL_FLOW, Flow
 
 INPUT_TYPES = frozenset(["Placeholder", "PlaceholderWithDefault", "PlaceholderV2"])
+MODEL_INPUTS = INPUT_TYPES | {"Input"}
+"""Types of input nodes of any framework; besides Caffe's data layers (``is_data``)."""
 _VARIABLES = frozenset(
     [
         "Variable",

@@ -18,8 +18,8 @@ from ...recomputing.original_nodes import Call
 from ...recomputing.tf_nodes import TfNodes
 from ...submodel.caffe_original import CaffeOriginal
 from ...submodel.onnx_original import OnnxOriginal
-from ...submodel.read_original import MODEL_INPUTS, read_original
-from ...submodel.tf_original import INPUT_TYPES, TfOriginal
+from ...submodel.read_original import read_original
+from ...submodel.tf_original import INPUT_TYPES, MODEL_INPUTS, TfOriginal
 
 Array = Any
 Value = Tuple[int, int]
