@@ -18,7 +18,6 @@ import time
 
 from workload import TREE, Writer
 
-from goldwatch.metrics.row import FAIL, PASS
 from goldwatch.reports.csv_tables import CsvFile
 from goldwatch.reports.junit import JunitFile
 from goldwatch.reports.markdown import MarkdownFile
@@ -59,14 +58,13 @@ def measure(root, out, jobs):
     started = time.monotonic()
     compared = [started]
     planned = []
-
-    def on_row(row):
-        if row.verdict in (PASS, FAIL):
-            compared[0] = time.monotonic()
+    pairs = [0]
 
     def on_progress(progress):
         if not planned and progress.pairs:
             planned.append(time.monotonic())
+        if progress.pairs_done > pairs[0]:
+            pairs[0], compared[0] = progress.pairs_done, time.monotonic()
 
     options = ComparisonOptions(
         os.path.join(root, "dump"),
@@ -74,7 +72,7 @@ def measure(root, out, jobs):
         out,
         os.path.join(root, "model.json"),
     )
-    result = compare_folders(options, jobs, on_row=on_row, on_progress=on_progress)
+    result = compare_folders(options, jobs, on_progress=on_progress)
     ended = time.monotonic()
     return planned[0] - started, ended - started, ended - compared[0], result
 

@@ -37,23 +37,19 @@ print(sum(name.partition(".")[0] == "goldwatch" for name in sys.modules), file=s
 """
 _PHASES = """
 import sys, time
-from goldwatch.metrics.row import FAIL, PASS
 from goldwatch.run.compare_folders import compare_folders
 from goldwatch.run.comparison_options import ComparisonOptions
 root, out, jobs = sys.argv[1:]
-compared = spoken = 0.0
-longest = 0.0
-def on_row(row):
-    global compared
-    if row.verdict in (PASS, FAIL):
-        compared = time.monotonic()
+longest, pairs = 0.0, 0
 def on_progress(progress):
-    global spoken, longest
+    global spoken, longest, compared, pairs
     now = time.monotonic()
     longest, spoken = max(longest, now - spoken), now
-began = spoken = time.monotonic()
+    if progress.pairs_done > pairs:
+        compared, pairs = now, progress.pairs_done
+began = spoken = compared = time.monotonic()
 options = ComparisonOptions(root + "/dump", root + "/golden", out, root + "/model.json")
-compare_folders(options, int(jobs), on_row=on_row, on_progress=on_progress)
+compare_folders(options, int(jobs), on_progress=on_progress)
 ended = time.monotonic()
 print(100 * (ended - compared) / (ended - began), max(longest, ended - spoken))
 """
