@@ -1,8 +1,8 @@
 """The stand-in's ais_bench: ``python3 -m ais_bench`` with the options that its public documentation
-tells.
+tells, and what its module aclruntime tells of an om's inputs.
 
 Source: the public documentation and sources of ais_bench (names of files, words, how inputs are put
-together and outputs parted).
+together and outputs parted), and of mindstudio-probe 26.2.0, which asks aclruntime.
 """
 
 from __future__ import annotations
@@ -11,14 +11,45 @@ import argparse
 import json
 import os
 import time
+from types import SimpleNamespace
 from typing import Any, List, Optional, Sequence
 
 import numpy as np
 
 from .pyacl import Acl
-from .runner_session import RunnerError, RunRequest, Session, error, info, named_shapes, stem
+from .runner_session import (
+    DTYPE_NAMES,
+    RunnerError,
+    RunRequest,
+    Session,
+    error,
+    info,
+    named_shapes,
+    stem,
+)
 
 _PURE = "pure_infer_data"
+
+
+class InferenceSession:
+    """aclruntime's class: an om on a device, asked for its inputs."""
+
+    def __init__(self, acl: Acl, model: str, device: int) -> None:
+        self._session = Session(acl, RunRequest(model, device, None))
+
+    def get_inputs(self) -> List[Any]:
+        """Return name, datatype (with its ``name``) and shape of each."""
+        acl, desc = self._session.acl, self._session.desc
+        inputs = []
+        for number, shape in enumerate(self._session.shapes()):
+            kind = SimpleNamespace(name=DTYPE_NAMES[acl.get_input_data_type(desc, number)])
+            name = acl.get_input_name_by_index(desc, number)
+            inputs.append(SimpleNamespace(name=name, datatype=kind, shape=list(shape)))
+        return inputs
+
+    def free_resource(self) -> None:
+        """Give the device back."""
+        self._session.close()
 
 
 def _parser() -> argparse.ArgumentParser:

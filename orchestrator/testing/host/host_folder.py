@@ -22,8 +22,11 @@ except ImportError:
 _MODULES = {
     "acl": "from goldwatch.testing.host.pyacl import fill_module\n_state = "
     "fill_module(sys.modules[__name__], %r)\n",
-    "aclruntime": '"""Is there, as ais_bench wants it; the stand-in of ais_bench needs nothing of '
-    'it."""\n__version__ = "0.0.2"\n',
+    "aclruntime": "__version__ = '0.0.2'\nsession_options = dict\n\n\n"
+    "def InferenceSession(model, device, options):\n"
+    "    import acl\n"
+    "    from goldwatch.testing.host.ais_bench import InferenceSession\n\n"
+    "    return InferenceSession(acl._state, model, device)\n",
     "ais_bench": '"""A stand-in for ais_bench."""\n__version__ = "0.0.2"\n',
 }
 _MAIN = (

@@ -13,7 +13,7 @@ from ...element_types import BY_NAME
 from .pyacl import DATA_TYPES, Acl
 
 Array = Any
-_NAMES = {code: name for name, code in DATA_TYPES.items()}
+DTYPE_NAMES = {code: name for name, code in DATA_TYPES.items()}
 TO_DEVICE, TO_HOST = 1, 2
 
 
@@ -81,7 +81,7 @@ class Session:
         """Return the bytes of each input in this run."""
         shapes, sizes = self.shapes(), []
         for number in range(self.count):
-            kind = _NAMES[self.acl.get_input_data_type(self.desc, number)]
+            kind = DTYPE_NAMES[self.acl.get_input_data_type(self.desc, number)]
             size = self.acl.get_input_size_by_index(self.desc, number)
             shape = shapes[number]
             file_sizes = (
@@ -144,7 +144,7 @@ class Session:
 
     def _output(self, number: int, address: int) -> Array:
         dims, _ = self.acl.get_cur_output_dims(self.desc, number)
-        kind = _NAMES[self.acl.get_output_data_type(self.desc, number)]
+        kind = DTYPE_NAMES[self.acl.get_output_data_type(self.desc, number)]
         shape = tuple(dims["dims"])
         array = np.empty(shape, np.dtype(BY_NAME[kind].storage or "u1"))
         self.need(

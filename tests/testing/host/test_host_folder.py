@@ -45,7 +45,7 @@ def test_programs_of_the_host_folder_run_in_a_shell(folder):
     done = shell(
         folder,
         "atc --framework=5 --model=net.onnx --output=net --soc_version=Ascend310P3",
-        "atc --mode=1 --om=net.om --json=net.json",
+        "atc --mode=1 --om=net.om --json=json/net.json",
         "python3 -m ais_bench --model net.om --input x.bin --output out --warmup_count 0 "
         "--acl_json_path acl.json",
         "mkdir -p other && cp acl.json other && cd other && msame --model=../net.om "
@@ -54,7 +54,28 @@ def test_programs_of_the_host_folder_run_in_a_shell(folder):
     )
     assert done.returncode == 0, done.stdout
     assert "0 0 Ascend310P3" in done.stdout and len(dump_names(folder / "dump")) == 20
-    assert json.loads((folder / "net.json").read_text())["name"] == "net"
+    assert json.loads((folder / "json" / "net.json").read_text())["name"] == "net"
+
+
+def test_aclruntime_tells_the_inputs_of_an_om_each_time(folder):
+    assert host(folder).returncode == 0
+    host_models.dynamic_net(folder / "dynamic.onnx")
+    (folder / "ask.py").write_text(
+        "import aclruntime\n"
+        "for om in ('net.om', 'gears.om'):\n"
+        "    session = aclruntime.InferenceSession(om, 0, aclruntime.session_options())\n"
+        "    print([(x.name, x.datatype.name, x.shape) for x in session.get_inputs()])\n"
+        "    session.free_resource()\n"
+    )
+    atc = "atc --framework=5 --soc_version=Ascend310P3 --model="
+    gears = (
+        "dynamic.onnx --output=gears '--input_shape=x:-1,3,8,8;y0:-1,10' --dynamic_batch_size=1,2"
+    )
+    done = shell(folder, atc + "net.onnx --output=net", atc + gears, "python3 ask.py")
+    assert done.returncode == 0, done.stdout
+    told = [line for line in done.stdout.splitlines() if line.startswith("[(")]
+    assert told[0] == "[('x', 'float32', [1, 3, 8, 8])]"
+    assert told[1].startswith("[('x', 'float32', [-1, 3, 8, 8]), ('y0', 'float32', [-1, 10])")
 
 
 def test_a_planted_crash_ends_by_a_signal(folder):
