@@ -365,6 +365,8 @@ def _observe(row: Row) -> Observation:
         _held(_number(metrics.get(DISTANCE))),
         _held(_number(metrics.get(SLICE_DISTANCE))),
     )
+    if row.verdict == PASS and (row.warning == NOTHING_FINITE or 0 in (row.shape or ())):
+        distance = slices = 0.0  # alike, element by element, or without elements
     count, cosine = _number(metrics.get(DIFFERENT)), _number(metrics.get(COSINE))
     (target, _), (rms, deviation) = _spreads(metrics.get(SPREAD))
     nan, inf = _counts(row.nan), _counts(row.inf)

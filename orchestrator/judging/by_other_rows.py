@@ -24,13 +24,21 @@ BEHIND = (
     "otherwise near a tie"
 )
 """Remark on an output that passes though it is another than the golden one."""
+DEQUANTISED = (
+    "it is inherited: its inputs were decided otherwise near a tie, and what is dequantised of it "
+    "is within its limits"
+)
+"""Remark on quantised numbers that pass though they are others than golden ones: their operator
+could not be computed again.
+"""
 AS_OUTPUT = "judged like the output that it is: "
 """How the remark begins on an input that passes because its producer's output does; that one's
 follows.
 """
 
 _REMARKS = tuple(
-    re.compile("(?:^|; )" + re.escape(remark)) for remark in (FOLLOWS, BEHIND, AS_OUTPUT)
+    re.compile("(?:^|; )" + re.escape(remark))
+    for remark in (FOLLOWS, BEHIND, DEQUANTISED, AS_OUTPUT)
 )
 _CANCELLED = CANCELLED.partition("%s")[2]
 _DIFFER = re.compile(r"\d+ of \d+ elements differ [^;]*")
@@ -71,7 +79,7 @@ def judged_like_output(row: Row, output: Row) -> Row:
     remarks = [
         part
         for part in output.reason.split("; ")
-        if part in (FOLLOWS, BEHIND) or _CANCELLED in part
+        if part in (FOLLOWS, BEHIND, DEQUANTISED) or _CANCELLED in part
     ]
     return passing_row(row, AS_OUTPUT + "; ".join(remarks), output.warning)
 

@@ -212,7 +212,7 @@ def _broadcast_along(value: Value, x: Value, axis: int) -> Value:
     return aligned(value, axis, x.array.ndim)
 
 
-class _Steps(NamedTuple):
+class QuantisedSteps(NamedTuple):
     """Values in units of the scale, how far roundings inside may move them, and what makes whole
     numbers of them.
     """
@@ -221,8 +221,16 @@ class _Steps(NamedTuple):
     room: Array
     function: Callable[[Array], Array]
 
+    @classmethod
+    def of(cls, scaled: Value, roundings: float, name: str, zero: Array) -> QuantisedSteps:
+        """Return the steps of a type of whole numbers, of scaled values with so large a relative
+        error.
+        """
+        function = _to_whole(name, lambda array: np.rint(array) + zero)
+        return cls(scaled, np.abs(scaled.array) * roundings, function)
 
-def _linear(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> _Steps:
+
+def _linear(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> QuantisedSteps:
     if node.get("block_size", 0):
         raise CannotCompute("scales of blocks are not known")
     x, axis = input_at(inputs, 0), int(node.get("axis", 1))
@@ -236,11 +244,12 @@ def _linear(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> _Steps:
     if name not in ("int4",) and np.dtype(name).kind not in "iu":
         raise CannotCompute("it makes %s, which are no whole numbers" % name)
     scaled = elementwise(lambda a, b: np.asarray(a, np.float64) / b, x, scale)
-    function = _to_whole(name, lambda array: np.rint(array) + zero)
-    return _Steps(scaled, np.abs(scaled.array) * arithmetic.intermediate, function)
+    return QuantisedSteps.of(scaled, arithmetic.intermediate, name, zero)
 
 
-def _outside(steps: _Steps, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
+def outside_quantised(
+    steps: QuantisedSteps, outputs: Sequence[Optional[Array]]
+) -> List[Optional[Array]]:
     """Return where the first output is no whole number that rounding may make of a value."""
     return [
         wrong_where_reshaped(
@@ -255,7 +264,7 @@ def _check_linear(
     node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]
 ) -> List[Optional[Array]]:
     steps = _linear(node, inputs, arithmetic)
-    return _outside(steps, outputs)
+    return outside_quantised(steps, outputs)
 
 
 @operator(onnx=("QuantizeLinear",), decides=True, check=_check_linear)
@@ -399,7 +408,7 @@ _ROUNDINGS: Mapping[str, Callable[[Array], Array]] = {
 }  # fmt: skip
 
 
-def _ascend_steps(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> _Steps:
+def _ascend_steps(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> QuantisedSteps:
     scale, offset = float(node.get("scale")), float(node.get("offset"))
     scale = scale * scale if node.get("sqrt_mode", False) else scale
     rounding = _ROUNDINGS.get(str(node.get("round_mode", "Round")).lower())
@@ -410,7 +419,7 @@ def _ascend_steps(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> _Steps:
         raise CannotCompute("how it makes %s is not known" % name)
     scaled = elementwise(lambda x: np.asarray(x, np.float64) * scale + offset, input_at(inputs, 0))
     times = np.abs(scaled.array - offset) * (2.0 if node.get("sqrt_mode", False) else 1.0)
-    return _Steps(
+    return QuantisedSteps(
         scaled,
         arithmetic.intermediate * (times + (np.abs(scaled.array) if offset else 0.0)),
         _to_whole(name, rounding),
@@ -421,7 +430,7 @@ def _check_ascend_quant(
     node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]
 ) -> List[Optional[Array]]:
     steps = _ascend_steps(node, inputs, arithmetic)
-    return _outside(steps, outputs)
+    return outside_quantised(steps, outputs)
 
 
 @operator(ascend=("AscendQuant",), decides=True, parts=broadcast, check=_check_ascend_quant)

@@ -1,5 +1,5 @@
 """Operators of whole numbers and bits, whose results are exact: products of quantised tensors,
-bits, choices by a mask.
+bits, choices by a mask; and what is quantised of such products.
 
 Source: the ONNX operator list of each opset.
 """
@@ -10,7 +10,8 @@ from typing import Any, List
 
 import numpy as np
 
-from .casting_and_quantising import element_type
+from .casting_and_quantising import QuantisedSteps, element_type, outside_quantised
+from .comparing_and_rounding import stepped
 from .convolution_operators import onnx_convolution
 from .registry import CannotCompute, Inputs, Node, axis_of, input_at, operator
 from .splittable_axes import broadcast
@@ -66,6 +67,79 @@ def integer_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> L
     x, w = _without_zero(inputs, 0, 2, 1), _without_zero(inputs, 1, 3, 0)
     (made,) = onnx_convolution(node, [x, w], _EXACT)
     return [Value(np.rint(made.array).astype(np.int32))]
+
+
+def _requantised(
+    inputs: Inputs, arithmetic: Arithmetic, product: Array, channels: int
+) -> QuantisedSteps:
+    """Return the steps of whole sums of products, whose factors have their scales at 1 and 4, and
+    which are quantised by the scale at 6 with the zero point at 7. The scale of the second factor
+    lies along an axis of the sums, where it is none for all.
+    """
+    scales = [np.asarray(input_at(inputs, at).array, np.float64) for at in (1, 4, 6)]
+    for number, scale in enumerate(scales):
+        if scale.size == 1:
+            scales[number] = scale.reshape(())
+        elif number == 1 and scale.ndim == 1 and scale.size == product.shape[channels]:
+            shape = [1] * product.ndim
+            shape[channels] = scale.size
+            scales[number] = scale.reshape(shape)
+        else:
+            raise CannotCompute("scales of the shape %s are not known" % (scale.shape,))
+    zero = input_at(inputs, 7).array
+    if zero.size != 1 or zero.dtype.kind not in "iu":
+        raise CannotCompute("its output's zero point is no single whole number")
+    scaled = Value(product * (scales[0] * scales[1] / scales[2]))
+    # Of the scales' product and quotient, and of the sum by it: in float32 at best.
+    roundings = 3.0 * max(arithmetic.intermediate, 2.0**-24)
+    return QuantisedSteps.of(scaled, roundings, zero.dtype.name, int(zero.reshape(())))
+
+
+def _quantised_product(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> QuantisedSteps:
+    first, second = _without_zero(inputs, 0, 2, -2), _without_zero(inputs, 3, 5, -1)
+    product = np.matmul(first.array, second.array)
+    return _requantised(inputs, arithmetic, product, -1)
+
+
+@operator(
+    onnx=("QLinearMatMul",),
+    decides=True,
+    check=lambda node, inputs, arithmetic, outputs: outside_quantised(
+        _quantised_product(node, inputs, arithmetic), outputs
+    ),
+)
+def quantised_product(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Multiply matrices without their zero points, and quantise the sums by the scale and the zero
+    point of the output.
+    """
+    steps = _quantised_product(node, inputs, arithmetic)
+    return [stepped(steps.function, steps.scaled)]
+
+
+def _quantised_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> QuantisedSteps:
+    x, w = _without_zero(inputs, 0, 2, 1), _without_zero(inputs, 3, 5, 0)
+    (made,) = onnx_convolution(node, [x, w], _EXACT)
+    sums = np.rint(made.array)
+    if len(inputs) > 8 and inputs[8] is not None:
+        # The bias is of the sums' own scale.
+        bias = np.asarray(input_at(inputs, 8).array, np.float64)
+        sums = sums + bias.reshape((-1,) + (1,) * (sums.ndim - 2))
+    return _requantised(inputs, arithmetic, sums, 1)
+
+
+@operator(
+    onnx=("QLinearConv",),
+    decides=True,
+    check=lambda node, inputs, arithmetic, outputs: outside_quantised(
+        _quantised_convolution(node, inputs, arithmetic), outputs
+    ),
+)
+def quantised_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Convolve without the zero points, and quantise the sums by the scale and the zero point of
+    the output.
+    """
+    steps = _quantised_convolution(node, inputs, arithmetic)
+    return [stepped(steps.function, steps.scaled)]
 
 
 @operator(onnx=("Compress",), moves=True)

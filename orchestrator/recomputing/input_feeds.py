@@ -232,8 +232,8 @@ class Feeder:
             return producer_feed
         if own_feed is not None:
             raise NotComputable(
-                "its input %d lies in the memory of its output, and what came in was not recorded"
-                % source.number
+                "its input %d is equal to its output or lies in its memory, and what came in was "
+                "not recorded" % source.number
             )
         if source.root.type in INPUT_TYPES:
             network_tensor = self._network_input(entry.producer, entry.output_index)

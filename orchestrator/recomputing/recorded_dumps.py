@@ -14,6 +14,7 @@ from ..dumps.slices import by_number
 from ..errors import GoldwatchError, InputError, NotComparable
 from ..metrics.overwriting_and_cancellation import keeps_values, same_bytes
 from ..model.graph import ModelGraph
+from ..model.never_dumped import INPUT_TYPES
 from ..model.op_node import OpNode
 from ..model.outputs_in_readers import ListedDumps, OutputsInReaders
 from ..model.pairing import Pairing
@@ -51,7 +52,7 @@ class RecordedStep:
     """
 
     def __init__(self, step_folder: StepFolder, graph: ModelGraph, pairing: Pairing) -> None:
-        self._pairing = pairing
+        self._pairing, self._graph = pairing, graph
         self._neighbours = ListedDumps(step_folder.files)
         newest = {
             op_key(entry.name): entry
@@ -117,8 +118,9 @@ class RecordedStep:
     def input(self, op: OpNode, index: int) -> Tuple[Optional[Tensor], bool]:
         """Return input ``index`` of an op as its own dump holds it, and whether it is what came in.
 
-        An op that works in place leaves its output there: the tensor is then not what came in. None
-        where the dump does not hold it.
+        An op that works in place leaves its output there: the tensor is then not what came in. An
+        input of the network lies in the caller's memory, into which no op writes: its bytes equal
+        an output's only where its values do. None where the dump does not hold it.
         """
         op_dump = self.of(op)
         if op_dump is None or op_dump.dump is None:
@@ -136,6 +138,10 @@ class RecordedStep:
         info = dump.inputs[place]
         if is_overwritten(dump, info) or (elsewhere is not None and elsewhere.overwrites(info)):
             return tensor, False
+        source = op.inputs[index]
+        producer = self._graph.producer(op, source[0]) if source is not None else None
+        if producer is not None and producer.type in INPUT_TYPES:
+            return tensor, True
         return tensor, not self._equals_output(op, dump, info, tensor)
 
     def _equals_output(self, op: OpNode, dump: AnyDump, info: TensorInfo, tensor: Tensor) -> bool:

@@ -3,8 +3,8 @@ the device's own inputs, and is right.
 
 What no operator did wrong is judged as a whole: the limit of the worst slice is for operators that
 leave out a part, which computing has shown they did not. And what fades again, so that the
-network's outputs are within their limits, is no failure; nor is what lies behind a decision that is
-another than golden data's near a tie.
+network's outputs are within their limits, is no failure; nor is a decision that follows from inputs
+within their limits, and what lies behind one that is another than golden data's near a tie.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tup
 
 from ..diagnosis.observed_ops import ObservedOp, ObservedOps, executed_repeatedly
 from ..diagnosis.op_input_states import Inputs
-from ..diagnosis.row_digest import execution_key
+from ..diagnosis.row_digest import execution_key, row_digest
 from ..dumps.place import Place
-from ..judging.by_limits import only_default_limits_missed
-from ..judging.by_other_rows import BEHIND, passing_row
-from ..judging.by_recomputation import RIGHT, RecomputationVerdict
+from ..judging.by_limits import only_decision_limit_missed, only_default_limits_missed
+from ..judging.by_other_rows import AS_OUTPUT, BEHIND, DEQUANTISED, FOLLOWS, passing_row
+from ..judging.by_recomputation import RIGHT, WRONG, RecomputationVerdict
 from ..metrics.row import BY_ROUNDING, FAIL, PASS, WORST_SLICE, Row
 from ..model.graph import ModelGraph
 from ..model.never_dumped import no_dump_reason
 from ..model.op_node import OpNode
+from ..model.row_plan import INPUT, OUTPUT
 from ..store.row_sql import row_key
 from .engine import Engine
 from .recomputation import NONE, Recomputation
@@ -54,13 +55,13 @@ def judge_by_computing(engine: Engine, reader: RunReader) -> None:
     judged_rows = _judge_rows(engine, observed_ops, reader, [*rows, *before])
     changed = [_failing(row) for row in judged_rows.fail if row.verdict == PASS]
     changed += [_passing(row) for row in judged_rows.rounding if row.verdict == FAIL]
-    changed += [passing_row(_failing(row), BEHIND) for row in judged_rows.inherited]
+    changed += judged_rows.inherited
     engine.put_rows(changed)
 
 
 class _JudgedRows(NamedTuple):
-    """Rows that are outside their limits by rounding alone, those behind a decision that is another
-    than golden data's, and those that fail.
+    """Rows that are outside their limits by rounding alone, those that pass as decisions that are
+    others than golden data's or lie behind such, and those that fail.
     """
 
     rounding: List[Row]
@@ -87,8 +88,20 @@ def _judge_rows(
     rest = [row for row in proven if row not in passing and row not in inherited]
     within = {(row.place, row.tensor) for row in [*passing, *inherited]}
     faded = [row for row in rest if correct_ops.outputs_pass(row.place, within)]
-    fail = [row for row, is_right in zip(rows, right) if not is_right]
-    fail += [row for row in rest if row not in faded]
+    # Each after what feeds its operator, an op's inputs before its outputs.
+    left = sorted(
+        (row for row in rows if not any(row in some for some in (passing, inherited, faded))),
+        key=lambda row: (execution_key(row)[:-2], row.kind == OUTPUT),
+    )
+    inherited = [passing_row(_failing(row), BEHIND) for row in inherited]
+    fail = []
+    for row in left:
+        remark = correct_ops.decided_otherwise(_failing(row), row in proven)
+        if remark:
+            inherited.append(passing_row(_failing(row), remark))
+            observed_ops.add(row_digest(inherited[-1]))
+        else:
+            fail.append(row)
     return _JudgedRows([*passing, *faded], inherited, fail)
 
 
@@ -224,6 +237,56 @@ class _CorrectOps:
         observed = self._observed_ops.find(row.place, row.op)
         before = self._inputs.before(observed) if observed is not None else []
         return any(output.otherwise for op in before for output in op.outputs.values())
+
+    def decided_otherwise(self, row: Row, right: bool) -> str:
+        """Return why a failing row passes behind rows that do: as a decision, as what follows from
+        one, or as an input that is such an output; empty where it fails.
+
+        Parameters
+        ----------
+        right
+            Whether the operator that made the tensor, and all before it, are right.
+        """
+        graph = self._engine.graphs.of(row.place.model)
+        node = next(iter(graph.ops_named(row.op)), None) if graph is not None else None
+        observed, number = self._observed_ops.find(row.place, row.op), row.tensor_index or 0
+        if graph is None or node is None or observed is None:
+            return ""
+        if row.kind == INPUT:
+            source = node.inputs[number] if number < len(node.inputs) else None
+            producer = graph.producer(node, source[0]) if source is not None else None
+            if source is None or producer is None:
+                return ""
+            made = self._observed_ops.find(row.place, producer.name)
+            output = made.outputs.get(source[1]) if made is not None else None
+            return (
+                AS_OUTPUT + BEHIND
+                if output is not None
+                and output.otherwise
+                and self._as_written(row.place, node, number, producer, source[1])
+                else ""
+            )
+        if not only_decision_limit_missed(row.decided_by) or any(
+            state.verdict == FAIL for state in observed.inputs.values()
+        ):
+            return BEHIND if right and self.behind_a_decision(row) else ""
+        if right:
+            return BEHIND if self.behind_a_decision(row) else FOLLOWS
+        judged = self._judged.get((row.place, row.op, number))
+        if (judged is not None and judged.state == WRONG) or not self.behind_a_decision(row):
+            return ""
+        readers = graph.consumers(node, number)
+        numbers = [
+            output
+            for reader in readers
+            for op in [self._observed_ops.find(row.place, reader.name)]
+            if "dequant" in reader.type.lower() and op is not None
+            for output in op.outputs.values()
+        ]
+        dequantised = len(numbers) == len(readers) > 0 and all(
+            output.verdict == PASS and not output.whole for output in numbers
+        )
+        return DEQUANTISED if dequantised else ""
 
     def outputs_pass(self, place: Place, passing: Set[Tuple[Place, str]]) -> bool:
         """Tell whether all compared outputs of a place that no other operator reads are within

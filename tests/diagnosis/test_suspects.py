@@ -380,3 +380,17 @@ def test_a_batch_normalisation_may_cancel_but_a_wrong_one_is_the_suspect(scene, 
     scene.op("bn", "BNInference", ["wide"], *outputs)
     _, summary, _ = scene.compare(*(["--limit", "WorstSliceDistance=0.02"] if wrong else []))
     assert [one["op"] for one in summary["suspects"]] == (["bn"] if wrong else [])
+
+
+@pytest.mark.parametrize(
+    "other", [np.zeros((32, 0), np.float32), np.full((32, 64), -np.inf, np.float32)]
+)
+def test_an_input_without_elements_or_finite_values_explains_no_error(scene, random, other):
+    chain(scene, random, 2)
+    scene.data(other, "past")
+    golden = np.tanh(scene.golden["relu1"])
+    scene.op("attn", "FusedInferAttention", ["relu1", "past"], golden, golden * np.float32(1.05))
+    relu(scene, "out", "attn")
+    code, summary, text = scene.compare()
+    assert (code, only_suspect(summary)["op"]) == (1, "attn")
+    assert "so the error is its own" in text and "million" not in text

@@ -111,7 +111,7 @@ def _run(node, arrays, proto):
     arrays = [each.astype(np.float32) if each.dtype == np.float16 else each for each in arrays]
     inputs = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(each.dtype), each.shape)
-        for name, each in zip(node.input, arrays)
+        for name, each in dict(zip(node.input, arrays)).items()
     ]
     graph = helper.make_graph([node], "one", inputs, [onnx.ValueInfoProto(name=node.output[0])])
     single = helper.make_model(graph, opset_imports=proto.opset_import, ir_version=proto.ir_version)

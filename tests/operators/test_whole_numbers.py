@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from goldwatch.operators import ONNX, Node, compute
+from goldwatch.operators import ONNX, Node, check, compute
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -93,3 +93,42 @@ def test_a_running_product_is_the_loops(exclusive, reverse):
             for other in taken:
                 right[row, at] *= x[row, other]
     np.testing.assert_allclose(made.array, right, rtol=1e-6)
+
+
+SCALES = [np.array(value, np.float32) for value in (0.03, 0.013, 0.9)]
+
+
+@pytest.mark.parametrize(
+    "kind, x, w, point, scales, more, given",
+    [
+        ("QLinearMatMul", BYTES[0], BYTES[1].T, POINT, SCALES[1], [], {}),
+        (
+            "QLinearMatMul",
+            BYTES[0],
+            BYTES[1].T,
+            np.array([3, 250, 118], np.uint8),
+            np.float32([0.01, 0.2, 0.05]),
+            [],
+            {},
+        ),
+        ("QLinearConv", IMAGE, FILTERS, POINT, SCALES[1], [], {"group": 2, "pads": [1, 0, 2, 1]}),
+        (
+            "QLinearConv",
+            IMAGE,
+            FILTERS,
+            np.full(6, 131, np.uint8),
+            np.linspace(0.01, 0.03, 6, dtype=np.float32),
+            [whole(-9000, 9000, (6,), np.int32)],
+            {"group": 2, "strides": [2, 1]},
+        ),
+    ],
+)
+def test_quantised_products_are_those_of_onnxruntime(kind, x, w, point, scales, more, given):
+    inputs = [x, SCALES[0], POINT, w, scales, point, SCALES[2], np.array(97, np.uint8), *more]
+    node = Node(ONNX, kind, given, "n", 10)
+    (made,) = compute(node, inputs)
+    right = of_runtime(kind, 10, inputs, given)
+    assert made.array.dtype == right.dtype == np.uint8 and len(np.unique(right)) > 3
+    np.testing.assert_array_equal(made.array, right)
+    assert not check(node, inputs, [right])[0].any()
+    assert check(node, inputs, [right ^ 1])[0].all()

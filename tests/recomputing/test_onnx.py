@@ -551,6 +551,62 @@ def test_a_wrong_operator_behind_a_decision_near_a_tie_is_named(net, op):
     )
 
 
+def quantised(net, known=True, fault=None):
+    """Values that float16 rounds are quantised, multiplied as whole numbers, and dequantised; the
+    quantised product is of an operator that goldwatch can compute, or of one of onnxruntime's own.
+    """
+    state = np.random.RandomState(6)
+    weights = {
+        "s": np.array(15 / 512, np.float32),  # float16 holds it
+        "z": np.array(128, np.uint8),
+        "w": state.randint(0, 255, (32, 32)).astype(np.uint8),
+        "t": np.array(7 / 64, np.float32),
+    }
+    product = ("QLinearMatMul", ["q", "s", "z", "w", "s", "z", "t", "z"], "", "mul")
+    if not known:
+        product = ("QLinearAdd", ["q", "s", "z", "w", "s", "z", "t", "z"], "com.microsoft", "mul")
+    kind, inputs, domain, name = product
+    nodes = [
+        node("QuantizeLinear", ["x", "s", "z"], ["q"], name="quantise"),
+        node(kind, inputs, ["p"], name=name, domain=domain),
+        node("MatMulInteger", ["q", "w", "z", "z"], ["i"], name="whole"),
+        node("DequantizeLinear", ["p", "t", "z"], ["y"], name="back"),
+    ]
+    outputs = [build.value("y", (32, 32)), helper.make_tensor_value_info("i", 6, (32, 32))]
+    proto = build.model(
+        nodes,
+        [build.value("x", (32, 32))],
+        outputs,
+        [build.weight(name, array) for name, array in weights.items()],
+    )
+    proto.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    feeds = {"x": state.standard_normal((32, 32)).astype(np.float32)}
+    return net.prepare(proto, feeds, fault=fault)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_healthy_quantiser_and_what_is_behind_it_passes(net, known):
+    quantised(net, known)
+    assert verdicts(net.compare("--recompute", "none")[1])["quantise:output:0"] == "fail"
+    for force in (True, False):  # the second goes on with the store of the first
+        code, result, text = net.compare(force=force)
+        assert (code, set(verdicts(result).values())) == (0, {"pass", "expected_absent"}), text
+        assert result["summary"]["recomputed"]["wrong"] == 0
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("op", ["quantise", "mul", "whole"])
+def test_a_wrong_operator_among_whole_numbers_fails(net, known, op):
+    quantised(
+        net, known, (op, lambda array: array + np.ones_like(array) * (9 if op == "mul" else 1))
+    )
+    code, result, text = net.compare()
+    assert (code, verdicts(result)[op + ":output:0"]) == (1, "fail"), text
+    assert result["summary"]["first_divergence"]["op"] == op
+    if known or op != "mul":
+        assert only_suspect(result["summary"])["op"] == op
+
+
 def test_rows_excused_by_rounding_fail_again_behind_a_wrong_dump(net):
     cancelling(net)
     assert verdicts(net.compare("--recompute", "none")[1])["cancel:output:0"] == "fail"

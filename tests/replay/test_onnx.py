@@ -403,3 +403,32 @@ def test_a_failing_onnx_comparison_prints_the_replay_command(device, tmp_path) -
     assert (
         last.startswith("2 operators have an error of their own") and "cat" in last and "fc" in last
     )
+
+
+@pytest.mark.parametrize("kind", ["Mul", "Concat", "Relu", "Max"])
+def test_an_op_that_gives_out_an_input_of_the_network_is_replayed(tmp_path, kind):
+    """Equal bytes of input and output are no proof that it works in place."""
+    x = half(np.abs(np.random.RandomState(0).standard_normal((2, 4))))
+    more = {"Mul": np.float32(1), "Max": np.float32(-9), "Concat": np.zeros((2, 0), np.float32)}
+    weights = [build.weight("k", more[kind])] if kind in more else []
+    nodes = [
+        helper.make_node(
+            kind,
+            ["x", "k"][: 1 + len(weights)],
+            ["a"],
+            "first",
+            **{"axis": 1} if kind == "Concat" else {},
+        ),
+        helper.make_node("Sigmoid", ["a"], ["y"], "sig"),
+    ]
+    net = build.model(nodes, [build.value("x", (2, 4))], [build.value("y", (2, 4))], weights)
+    made = {"x": x, "first": x, "sig": half(1 / (1 + np.exp(-x.astype(np.float32))))}
+    model = DeviceModel("net")
+    model.add(DeviceOp("x", "Data", outputs=(DeviceTensor(x, origin_name="x"),)))
+    for name, op_type, source in (("first", kind, "x"), ("sig", "Sigmoid", "first")):
+        tensor = DeviceTensor(made[name], "ND", origin_name=name)
+        model.add(
+            DeviceOp(name, op_type, inputs=((source, 0),), outputs=(tensor,), originals=(name,))
+        )
+    result = run(tmp_path, net, model)
+    assert (reasons(result), culprits(result), result.exit_code) == ({}, [], 0)
