@@ -4,7 +4,7 @@ each part fits the cache.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -314,8 +314,17 @@ def reshaped_output(values: Array, shape: Tuple[int, ...]) -> Array:
     return values.reshape(shape)
 
 
-def copied_error(source: RecordedTensor, output: RecordedTensor) -> OwnError:
+def copied_error(
+    source: RecordedTensor,
+    output: RecordedTensor,
+    cast: Callable[[Array], Array] = lambda values: values,
+) -> OwnError:
     """Return the error of an output that is its input but for type and layout.
+
+    Parameters
+    ----------
+    cast
+        What the original model makes of the values.
 
     Raises
     ------
@@ -351,7 +360,7 @@ def copied_error(source: RecordedTensor, output: RecordedTensor) -> OwnError:
             )
         measure.add(
             actual.reshape(expected.shape),
-            Value(widened(expected)),
+            Value(cast(widened(expected))),
             tuple(first * (n == axis) for n in range(len(whole))),
         )
     return measure.result()

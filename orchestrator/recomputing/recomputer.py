@@ -17,7 +17,7 @@ from ..model.op_groups import FOLLOWING_TYPES
 from ..model.op_node import OpNode, TensorDesc, desc_at
 from ..model.row_plan import RowPlan
 from ..netfiles.onnx_ranks import fitted_to_dims
-from ..operators import Arithmetic, CannotCompute, Value
+from ..operators import Arithmetic, CannotCompute, Value, compute
 from ..submodel.caffe_original import CaffeOriginal
 from ..submodel.caffemodel_check import find_weights
 from ..submodel.cut_definition import CutInput
@@ -560,18 +560,33 @@ class Recomputer:
             feed, output = self._plan.feeder.copied(op), self._plan.recorded.output(op, 0)
             if feed is None or output is None:
                 raise NotComputable("its input or its output was not dumped")
-            own_error = copied_error(
-                RecordedTensor(feed), RecordedTensor(Feed(output, desc_at(op.output_descs, 0)))
+            tensors = (
+                RecordedTensor(feed),
+                RecordedTensor(Feed(output, desc_at(op.output_descs, 0))),
             )
+            own_error = copied_error(*tensors)
+            cast = self._original_cast(op)
+            if own_error.worst > 1.0 and cast is not None:
+                # To a narrower type than the device's, whose steps it then has.
+                own_error = min(own_error, copied_error(*tensors, cast), key=lambda e: e.worst)
             return [
                 Recomputed(
                     op.name, op.type, 0, MOVE, output.dtype.name, own_error, assumed=feed.assumed
                 )
             ]
-        except NotComputable as error:
+        except (NotComputable, CannotCompute) as error:
             return [Recomputed(op.name, op.type, 0, reason=str(error))]
         except (GoldwatchError, NotComparable) as error:
             return [Recomputed(op.name, op.type, 0, reason=error.message)]
+
+    def _original_cast(self, op: OpNode) -> Optional[Callable[[Array], Array]]:
+        """Return what the Cast of the original model does that an op was made from; None where it
+        was made from none.
+        """
+        numbers = [number for name in op.originals for number in self._original.model.numbers(name)]
+        nodes = [self._nodes.call(number).node for number in numbers]
+        node = next((node for node in nodes if node.type == op.type), None)
+        return None if node is None else lambda values: compute(node, [values])[0].array
 
     def _refused(self, planned: PlannedOp, reason: str) -> List[Recomputed]:
         return [

@@ -19,6 +19,12 @@ _EXACT = Arithmetic(0.0, 0.0, 0.0, 0.0)
 _SESSIONS: Dict[Tuple[Any, ...], Any] = {}
 _IR_VERSION = 8
 """Old enough for onnxruntime 1.14; later ones run any opset with it."""
+_TYPES_OF_NUMPY = frozenset(
+    "tensor(%s)" % name
+    for name in "float float16 double bool string int8 int16 int32 int64 uint8 uint16 uint32 "
+    "uint64".split()
+)
+"""What onnxruntime hands over as arrays: of bfloat16 and narrower types it refuses to."""
 
 
 class NodeArithmetic:
@@ -110,7 +116,7 @@ def _by_onnxruntime(node: Node, inputs: Sequence[Any]) -> Tuple[str, Optional[Li
         except Exception:  # its errors share no class: no such kernel, or no such opset
             _SESSIONS[key] = None
     session = _SESSIONS[key]
-    if session is None:
+    if session is None or any(made.type not in _TYPES_OF_NUMPY for made in session.get_outputs()):
         return "", None
     try:
         return "onnxruntime " + onnxruntime.__version__, list(session.run(None, feeds))

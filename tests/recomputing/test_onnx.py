@@ -607,6 +607,32 @@ def test_a_wrong_operator_among_whole_numbers_fails(net, known, op):
         assert only_suspect(result["summary"])["op"] == op
 
 
+NARROW = np.random.RandomState(2).standard_normal((32, 32)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    "made, culprits",
+    [
+        (lambda array: array, []),
+        (lambda array: (NARROW.astype(np.float16) * np.float16(1.5)).astype(np.float32), []),
+        (lambda array: array * np.float32(1.02), ["to_bf16"]),
+    ],
+    ids=["rounded", "as it is", "wrong"],
+)
+def test_a_cast_to_bfloat16_that_the_device_holds_as_float16(net, made, culprits):
+    nodes = [
+        node("Mul", ["x", "k"], ["m"], name="mul"),
+        node("Cast", ["m"], ["c"], name="to_bf16", to=16),
+        node("Cast", ["c"], ["d"], name="back", to=1),
+        node("Relu", ["d"], ["y"], name="relu"),
+    ]
+    weights = [build.weight("k", np.array(1.5, np.float32))]
+    proto = build.model(nodes, [build.value("x", (32, 32))], [build.value("y", (32, 32))], weights)
+    net.prepare(proto, {"x": NARROW}, fault=("to_bf16", made))
+    _, result, text = net.compare()
+    assert [suspect["op"] for suspect in result["summary"]["suspects"]] == culprits, text
+
+
 def test_rows_excused_by_rounding_fail_again_behind_a_wrong_dump(net):
     cancelling(net)
     assert verdicts(net.compare("--recompute", "none")[1])["cancel:output:0"] == "fail"
