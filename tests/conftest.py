@@ -47,6 +47,13 @@ def pytest_addoption(parser):
         metavar="DIR",
         help="folder with real files (without it: those tests are deselected)",
     )
+    parser.addoption(
+        "--few-cases",
+        type=int,
+        default=None,
+        metavar="N",
+        help="of a test with many parameter sets run N, from the first to the last",
+    )
 
 
 def pytest_configure(config):
@@ -67,9 +74,22 @@ def pytest_collection_modifyitems(config, items):
         unwanted |= {item for item in items if item.get_closest_marker("docs")}
     if axe_file() is None:
         unwanted |= {item for item in items if item.get_closest_marker("axe")}
+    if config.getoption("--few-cases"):
+        cases = {}
+        for item in items:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        for of_test in cases.values():
+            unwanted |= set(of_test) - set(_spread(of_test, config.getoption("--few-cases")))
     if unwanted:
         items[:] = [item for item in items if item not in unwanted]
         config.hook.pytest_deselected(items=list(unwanted))
+
+
+def _spread(items, count):
+    """Return ``count`` items at equal distances, the first and the last among them."""
+    if len(items) <= count:
+        return items
+    return [items[number * (len(items) - 1) // max(1, count - 1)] for number in range(count)]
 
 
 def pytest_report_header():
