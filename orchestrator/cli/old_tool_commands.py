@@ -20,54 +20,62 @@ class Old(NamedTuple):
     takes
         Whether a value follows it.
     new
-        The option here; empty where none is needed.
+        The option here; empty where it has none.
+    why
+        Why it has none, or what its value is here.
     first, second
         Whether its value is the first or the second argument here.
     """
 
     takes: bool = True
     new: str = ""
+    why: str = ""
     first: bool = False
     second: bool = False
 
 
-_TARGET, _GOLDEN, _NOTHING = Old(first=True), Old(second=True), Old(False)
+_TARGET, _GOLDEN = Old(first=True), Old(second=True)
+_BY_CONTENT = Old(why="seen in the file itself")
 _OP = "-op"
 _COMPARE: Dict[str, Old] = {
     "-m": _TARGET, "-l": _TARGET, "-tp": _TARGET, "-g": _GOLDEN, "-gp": _GOLDEN, "-r": _GOLDEN,
     "-q": Old(new="--quant-json"), "-cf": Old(new="--unfused-om"), "-out": Old(new="-o"),
     "-alg": Old(new="--metrics"),
     "-a": Old(new="--metric-args"), "-c": Old(new="--custom"), "-map": Old(False, "--mapping"),
-    "-csv": _NOTHING, "-advisor": _NOTHING,
+    "-csv": Old(False, why="always written"),
+    "-advisor": Old(False, why="suspects are always named"),
+    "-p": Old(why="of PyTorch's dumps alone"),
+    "-ffts": Old(False, why="slices of two dumps are compared one by one"),
     "-fr": Old(new="-f"), "-cfr": Old(new="--unfused-om"), "-qfr": Old(new="--quant-json"),
     "-n": Old(new="--top"), "-ml": Old(new="--max-rows"), "-ai": Old(False, "--rows none"),
-    _OP: Old(), "-s": Old(new="--select"), "-max": Old(new="--jobs"),
+    "--ignore_single_op_result": Old(False, "--rows none"), _OP: Old(), "-s": Old(new="--select"),
+    "-max": Old(why="all elements are compared; --max-elements N takes a sample"),
     "-overflow_detection": Old(False, "--overflow"),
 }  # fmt: skip
 _CONVERT: Dict[str, Old] = {
     "-d": _TARGET, "-out": Old(new="-o"), "-t": Old(new="--to"), "-target": Old(new="--to"),
-    "-type": Old(),
+    "-type": _BY_CONTENT,
     "-f": Old(new="--layout"), "-format": Old(new="--layout"), "-s": Old(new="--shape"),
     "-c": Old(new="--custom"),
+    # Of shape_conversion.py.
+    "-tensor": Old(), "-shape": Old(new="--shape"), "-custom": Old(new="--custom"),
 }  # fmt: skip
-_COMPARE.update({
-    # The long names of msaccucmp, and those of msprobe and msit llm.
-    "--my_dump_path": _TARGET, "--golden_dump_path": _GOLDEN, "--fusion_rule_file": Old(new="-f"),
-    "--quant_fusion_rule_file": Old(new="--quant-json"), "--output_path": Old(new="-o"),
-    "--close_fusion_rule_file": Old(new="--unfused-om"), "--algorithm": Old(new="--metrics"),
-    "--algorithm_options": Old(new="--metric-args"), "--custom_script_path": Old(new="--custom"),
-    "-mp": _TARGET, "--my-path": _TARGET, "--golden-path": _GOLDEN,
-    "--target_path": _TARGET, "--golden_path": _GOLDEN,
-})  # fmt: skip
+# The long names of msaccucmp 26.2.0, of msprobe and of msit llm.
+_SHORT = {
+    "--my_dump_path": "-m", "--golden_dump_path": "-g", "--fusion_rule_file": "-fr",
+    "--quant_fusion_rule_file": "-qfr", "--close_fusion_rule_file": "-cfr",
+    "--output_path": "-out", "--algorithm": "-alg", "--algorithm_options": "-a",
+    "--custom_script_path": "-c", "--max_cmp_size": "-max", "--post_process": "-p",
+    "--op_name": _OP, "--topn": "-n", "--max_line": "-ml", "--dump_file": "-d",
+    "--target_path": "-tp", "--golden_path": "-gp", "-mp": "-m", "--my-path": "-m",
+    "--golden-path": "-g",
+}  # fmt: skip
 # Of the tools that ran both models themselves: msquickcmp, ait, msit debug compare, and msprobe
 # compare with the mode offline_model.
 _MODEL, _OM = ("-gm", "--golden-model"), ("-om", "--om-model", "--offline-model-path")
 _BOTH_MODELS = (*_MODEL, *_OM, "offline_model")
-_MODE, _MODE_TARGET, _MODE_GOLDEN = (
-    ("-m", "--mode"),
-    ("-tp", "--target_path"),
-    ("-gp", "--golden_path"),
-)
+_MODE, _MODE_TARGET = ("-m", "--mode"), ("-tp", "--target_path")
+_MODE_GOLDEN = ("-gp", "--golden_path")
 _OF_BOTH: Dict[str, str] = {
     "-o": "-o", "--output": "-o", "-w": "--weights", "--weight": "--weights",
     "-s": "--shapes", "--input-shape": "--shapes", "-dr": "--shapes",
@@ -80,18 +88,19 @@ _SINGLE = "goldwatch replay computes each operator alone with the device's own i
 _ALL_NODES = "not needed, golden data have every node"
 _NO_COUNTERPART = {
     "--fusion-switch-file": "convert the om again with atc --fusion_switch_file=FILE",
+    "--output_size": "not needed, outputs of unknown size get room",
     "-single": _SINGLE, "--single-op": _SINGLE,
     "-ofs": _ALL_NODES, "--onnx_fusion_switch": _ALL_NODES,
     "-c": "not needed, CANN is found", "--cann-path": "not needed, CANN is found",
 }  # fmt: skip
-# Of msprobe's comparisons, those of a device's dumps.
-_DUMP_MODES = (["offline_data"], ["torchair"], ["atb"])
+# Of msprobe's comparisons, those of a device's dumps, and those of functions.
+_DUMP_MODES, _FUNCTION_MODES = ("offline_data", "torchair"), ("auto", "atb")
 # Of msprobe compare with the mode auto alone (26.2.0).
 _OF_PYTORCH = frozenset(
     "--xlsx -fm --fuzzy_match -cm --cell_mapping -am --api_mapping -dm --data_mapping -lm "
     "--layer_mapping -da --diff_analyze -tensor_log --consistent_check".split()
 )
-_PYTORCH = "ptdbg and msprobe, whose dumps are those of PyTorch's functions"
+_PYTORCH = "ptdbg and msprobe, whose dumps are those of a framework's functions"
 _OPTIONS = {"compare": _COMPARE, "watch": _COMPARE, "compare-op": _COMPARE, "convert": _CONVERT}
 _COMMANDS = {
     "compare_vector": "compare", "accuracy_compare": "compare", "file_compare": "compare-op",
@@ -105,7 +114,7 @@ _COMMANDS = {
     "debug": "compare", "rename": "golden tf rename",
     "html": "report --html FILE", "tensorflow": "golden tf", "pytorch": "golden fx",
     "msaccucmp": "compare", "msquickcmp": "locate", "msprobe": "compare", "ait": "locate",
-    "msit": "locate",
+    "msit": "locate", "parse": "convert", "offline_dump": "locate",
 }  # fmt: skip
 
 
@@ -136,8 +145,8 @@ def refuse_old_options(words: Sequence[str]) -> None:
     pairs = pairs[: [word for _, word in pairs].index("--")]
     for before, word in pairs if words[0] == "compare" else ():
         of_pytorch = word in _OF_PYTORCH and before not in _VALUED
-        if of_pytorch or (before == "-i" and word.endswith(".json")):
-            option = word if of_pytorch else "-i " + word
+        if of_pytorch or _of_functions(before, word):
+            option = word if of_pytorch else "%s %s" % (before, word)
             raise UsageError(
                 "%s is an option of %s" % (option, _PYTORCH),
                 hint="here TARGET and GOLDEN are folders of a device's dumps and of golden data: "
@@ -145,8 +154,16 @@ def refuse_old_options(words: Sequence[str]) -> None:
             )
     for before, word in pairs:
         # A folder may have such a name.
-        if len(word) > 2 and word in _OPTIONS.get(words[0], {}) and before not in _VALUED:
+        table, short = _OPTIONS.get(words[0], {}), _SHORT.get(word, word)
+        if len(word) > 2 and short in table and before not in _VALUED:
             raise UsageError("%s is an option of the older tools" % word)
+
+
+def _of_functions(before: str, word: str) -> bool:
+    """Return whether two words are a comparison of a framework's functions."""
+    return (before == "-i" and word.endswith(".json")) or (
+        before in _MODE and word in _FUNCTION_MODES
+    )
 
 
 def _located(words: Sequence[str]) -> str:
@@ -173,8 +190,8 @@ def _located(words: Sequence[str]) -> str:
 
 
 def new_spelling(words: Sequence[str]) -> Optional[str]:
-    """Return a command line with options of the older tools in our spelling, None where it has
-    none.
+    """Return a command line with options of the older tools in our spelling, and why others have
+    none; None where it has none of theirs.
 
     Parameters
     ----------
@@ -184,30 +201,29 @@ def new_spelling(words: Sequence[str]) -> Optional[str]:
     table = _OPTIONS.get(words[0], {}) if words else {}
     if any(word in _BOTH_MODELS or word in _OF_PYTORCH for word in words):
         return None
-    if any(before == "-i" and word.endswith(".json") for before, word in zip(words, words[1:])):
+    if any(_of_functions(before, word) for before, word in zip(words, words[1:])):
         return None
+    words = _short(words) if table else words
     arguments: Dict[int, str] = {}
     others: List[str] = []
+    left_out: List[str] = []
     operator: Optional[List[str]] = None
     has_old_option = False
-    with_mode = any(target in words for target in _MODE_TARGET)
     position = 1
     while position < len(words):
         word = words[position]
         if word == "--":
-            others.extend(words[position:])
             break
         old = _meant(words, position, table)
         position += 1
-        if with_mode and word in _MODE and words[position : position + 1] in _DUMP_MODES:
-            position += 1
-            continue
         if old is None:
             others.append(word)
             continue
         has_old_option = True
         value = list(words[position : position + 1]) if old.takes else []
         position += len(value)
+        if old.why:
+            left_out.append("%s: %s" % (" ".join([word, *value]), old.why))
         if word == _OP:
             operator = value
         if old.first or old.second:
@@ -215,9 +231,11 @@ def new_spelling(words: Sequence[str]) -> Optional[str]:
         elif old.new:
             if word == "-alg":
                 value = [",".join(map(_metric, part.split(","))) for part in value]
-            others += old.new.split() + value
+            others += old.new.split() + ([] if len(old.new.split()) == 2 else value)
     if not has_old_option:
         return None
+    if "-o" not in others and "--out" not in others:
+        others += ["-o", "OUT"]
     ordered = [words[0], *(arguments[place] for place in sorted(arguments)), *others]
     if operator is not None:
         # Behind TARGET and GOLDEN, whichever way these were given.
@@ -225,7 +243,27 @@ def new_spelling(words: Sequence[str]) -> Optional[str]:
         ordered[len(arguments) + 1 if arguments else len(ordered) :] = operator + (
             others if arguments else []
         )
-    return "goldwatch " + " ".join(map(shlex.quote, ordered))
+    command = " ".join(map(shlex.quote, [*ordered, *words[position:]]))
+    return "; ".join(["goldwatch " + command, *left_out])
+
+
+def _short(words: Sequence[str]) -> List[str]:
+    """Return an older tool's words with its short names, without msprobe's mode, the numbers of a
+    list of metrics joined.
+    """
+    short: List[str] = []
+    by_msprobe = any(target in words for target in _MODE_TARGET)
+    for word in words:
+        word = _SHORT.get(word, word)
+        if short[-1:] and short[-1] in _MODE and word in _DUMP_MODES and by_msprobe:
+            short.pop()
+        elif word.isdigit() and short[-2:-1] == ["-alg"]:
+            short[-1] += "," + word
+        else:
+            short.append(word)
+    if "-tensor" in short and "-index" not in short:
+        short += ["-index", "0"]
+    return short
 
 
 def _metric(name: str) -> str:
@@ -239,12 +277,23 @@ def _meant(words: Sequence[str], position: int, table: Dict[str, Old]) -> Option
     """
     word = words[position]
     follower = words[position + 1] if position + 1 < len(words) else ""
-    if word == "-q" and (not follower.endswith(".json") or words[0] == "convert"):
+    converts = words[0] == "convert"
+    if word == "-q" and (not follower.endswith(".json") or converts):
         return None  # -q is "quiet" here
     if word == "-v" and follower in ("1", "2"):
-        return Old()  # the form of the file, which is recognised by its content
-    if word in ("-o", "-i") and _OP in words and _NUMBERS.match(follower):
+        return _BY_CONTENT
+    if word == "--output" and (words[0] in ("compare", "watch") or (converts and "-d" in words)):
+        return Old(new="-o")
+    of_one_tensor = _OP in words or (converts and "-out" in words)
+    if word in ("-o", "-i") and of_one_tensor and _NUMBERS.match(follower):
         return Old(new="--output" if word == "-o" else "--input")
+    if word == "-i" and converts:
+        return _TARGET
+    if word == "-index" and converts:
+        named = dict(zip(words, words[1:])).get("-tensor", "output")
+        return Old(new="--" + named)
+    if word in ("-t", "-target") and follower in ("pt", "msnpy"):
+        return Old(new="--to npy", why="here npy")
     if word == "-r" and (
         _NUMBERS.match(follower) or any(other in words for other in ("-m", "-g", "-tp", "-gp"))
     ):

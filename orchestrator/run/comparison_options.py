@@ -56,7 +56,7 @@ _RECORDED_TEXTS = Recorded(list, lambda texts: tuple(map(str, texts)))
 
 
 def parse_range(text: str) -> Tuple[int, int, int]:
-    """Return ``--range START,END[,STEP]`` as numbers (START and END inclusive).
+    """Return ``--range START,END[,STEP]`` as numbers (START and END inclusive; END -1: the last).
 
     Raises
     ------
@@ -64,14 +64,14 @@ def parse_range(text: str) -> Tuple[int, int, int]:
         Another form, a step of 0, or backwards.
     """
     parts = [part.strip() for part in text.split(",")]
-    if len(parts) not in (2, 3) or not all(re.match(r"[0-9]{1,9}\Z", part) for part in parts):
+    if not re.match(r"[0-9]{1,9},(-1|[0-9]{1,9})(,[0-9]{1,9})?\Z", ",".join(parts)):
         raise OptionsError(
             "{op_range} %s: expected START,END[,STEP] in whole numbers" % text,
             hint="for example {op_range} 10,50,5",
         )
     numbers = [int(part) for part in parts] + [1]
     start, stop, step = numbers[:3]
-    if start > stop:
+    if start > stop >= 0:
         raise OptionsError(
             "{op_range} %s: runs backwards (%d is larger than %d)" % (text, start, stop)
         )
@@ -188,7 +188,7 @@ class ComparisonOptions:
         "--range",
         metavar="START,END[,STEP]",
         topic=WHAT,
-        help="Only ops with these OpSequence numbers (json ids).",
+        help="Only ops with these OpSequence numbers (json ids), END always; END -1: the last.",
         parse=parse_range,
         recorded=Recorded(list, lambda ids: (ids[0], ids[1], ids[2]), "range", always=True),
     )
@@ -541,7 +541,8 @@ class ComparisonOptions:
         last = max(ids, default=0)
         if self.op_range:
             start, stop, step = self.op_range
-            _check_last(stop, last)
+            stop = last if stop < 0 else stop
+            _check_last(max(start, stop), last)
             selected = {
                 number
                 for number in ids

@@ -18,14 +18,14 @@ from goldwatch.metrics.row import METRICS
         ("compare -m my -g gold -f f.json -out o", "compare my gold -f f.json -o o"),
         (
             "compare -g gold -m my -q q.json -cf c.json",
-            "compare my gold --quant-json q.json --unfused-om c.json",
+            "compare my gold --quant-json q.json --unfused-om c.json -o OUT",
         ),
         ("compare -l my -r gold -o o", "compare my gold -o o"),
-        ("compare -m my -g gold -r 1,5,2", "compare my gold --range 1,5,2"),
+        ("compare -m my -g gold -r 1,5,2", "compare my gold --range 1,5,2 -o OUT"),
         ("compare -tp my -gp gold -o o -q", "compare my gold -o o -q"),
         (
             "compare -m 'a b' -g gold -csv -map -alg A,B -- x",
-            "compare 'a b' gold --mapping --metrics A,B -- x",
+            "compare 'a b' gold --mapping --metrics A,B -o OUT -- x; -csv: always written",
         ),
         (
             "compare -m offline_data -tp my -gp gold -fr f.json -o o",
@@ -37,7 +37,7 @@ from goldwatch.metrics.row import METRICS
         ),
         (
             "compare -tp my -gp gold -cfr u.json -qfr q.json",
-            "compare my gold --unfused-om u.json --quant-json q.json",
+            "compare my gold --unfused-om u.json --quant-json q.json -o OUT",
         ),
         (
             "compare -m my -g gold -f f.json -op conv -o 0 -out o",
@@ -45,15 +45,41 @@ from goldwatch.metrics.row import METRICS
         ),
         (
             "compare my gold -op conv -i 1 -n 20 -ml 9 -ai",
-            "compare-op my gold --input 1 --top 20 --max-rows 9 --rows none conv",
+            "compare-op my gold --input 1 --top 20 --max-rows 9 --rows none -o OUT conv",
         ),
         (
             "compare -m my -g gold -alg 0,Own,3 -a Own:k=1 -v 2",
-            "compare my gold --metrics %s,Own,%s --metric-args Own:k=1" % METRICS[:4:3],
+            "compare my gold --metrics %s,Own,%s --metric-args Own:k=1 -o OUT; -v 2: seen in the "
+            "file itself" % METRICS[:4:3],
         ),
         ("compare my gold -r 1,5,2 -o o", "compare my gold --range 1,5,2 -o o"),
         ("watch -m my -g gold -o o", "watch my gold -o o"),
-        ("convert -d my -out o -v 2", "convert my -o o"),
+        ("convert -d my -out o -v 2", "convert my -o o; -v 2: seen in the file itself"),
+        ("convert -d my -out o -t pt", "convert my -o o --to npy; -t pt: here npy"),
+        ("convert -d my -o 1 -out o", "convert my --output 1 -o o"),
+        (
+            "convert -i my -format NCHW -o o -tensor input -index 1 -shape 1,2 -custom d",
+            "convert my --layout NCHW -o o --input 1 --shape 1,2 --custom d",
+        ),
+        (
+            "convert -i my -format NCHW -o o -tensor input",
+            "convert my --layout NCHW -o o --input 0",
+        ),
+        (
+            "compare -m my -g gold --output o -ffts -max 9 -p 0 -advisor -r 1,-1,2",
+            "compare my gold -o o --range 1,-1,2; -ffts: slices of two dumps are compared one by "
+            "one; -max 9: all elements are compared; --max-elements N takes a sample; -p 0: of "
+            "PyTorch's dumps alone; -advisor: suspects are always named",
+        ),
+        (
+            "compare --my_dump_path my --golden_dump_path gold --op_name x --topn 3 "
+            "--ignore_single_op_result",
+            "compare-op my gold x --top 3 --rows none -o OUT",
+        ),
+        (
+            "compare -m my -g gold -alg 0 3 -out o",
+            "compare my gold --metrics %s,%s -o o" % METRICS[:4:3],
+        ),
         ("convert -d my -out o -t npy -f NCHW", "convert my -o o --to npy --layout NCHW"),
     ],
 )
@@ -139,7 +165,12 @@ def test_a_command_that_ran_both_models_is_answered_with_the_one_that_does(
 
 
 @pytest.mark.parametrize(
-    "line, option", [("-i compare.json -o out -s", "-i compare.json"), ("-tp a -gp b -fm", "-fm")]
+    "line, option",
+    [
+        ("-i compare.json -o out -s", "-i compare.json"),
+        ("-tp a -gp b -fm", "-fm"),
+        ("-m atb -tp a -gp b", "-m atb"),
+    ],
 )
 def test_a_comparison_of_pytorchs_functions_is_told_what_is_compared_here(
     line, option, tmp_path

@@ -179,6 +179,10 @@ def test_a_range_of_ops_includes_its_end(network) -> None:
     network.dump()
     assert network.compare("--range", "1,6,2").returncode == 0
     assert {row["op_sequence"] for row in network.result()["rows"]} == {1, 3, 5, 6}
+    assert network.compare("--range", "2,-1,500", "--force").returncode == 0
+    with open(network.model_path) as stream:
+        ids = [op.get("id", 0) for op in json.load(stream)["graph"][0]["op"]]
+    assert {row["op_sequence"] for row in network.result()["rows"]} == {2, max(ids)}
 
 
 @pytest.mark.parametrize(
@@ -188,6 +192,8 @@ def test_a_range_of_ops_includes_its_end(network) -> None:
         ["--range", "1"],
         ["--range", "1,5,0"],
         ["--range", "1,500"],
+        ["--range", "500,-1"],
+        ["--range", "-1,5"],
         ["--select", "7-3"],
         ["--select", "x"],
         ["--select", "1", "--range", "1,2"],
