@@ -123,11 +123,13 @@ def limits(
             names.index(limit.metric) if not limit.selector else 0,
         ),
     )
+    last = {(limit.metric, limit.key): limit for limit in ordered}
     lines = [
         (
             printable(limit.key) or "every tensor",
             limit.metric,
-            "%s %.9g" % (limit.comparison, limit.value),
+            "%s %.9g" % (limit.comparison, limit.value)
+            + ("" if last[limit.metric, limit.key] is limit else "  (before a Cast only)"),
         )
         for limit in ordered
     ]

@@ -112,6 +112,8 @@ class Limit:
         if not self.selector:
             return True
         name = {"dtype": subject.dtype, "type": subject.op_type, "op": subject.op}[self.selector]
+        if self.selector == "dtype" and subject.behind and self in _DEFAULT_LIMITS:
+            name = subject.behind
         return name == self.pattern or fnmatchcase(name, self.pattern)
 
     @property
@@ -136,12 +138,14 @@ class Limit:
 @dataclass(frozen=True)
 class Subject:
     """What a limit may be restricted to: the target's element type (as in the DataType column), the
-    op's type and name.
+    op's type and name; and the coarsest type that the target's values went through, where that is
+    another, by which default limits are chosen.
     """
 
     dtype: str = ""
     op_type: str = ""
     op: str = ""
+    behind: str = ""
 
 
 ANY = Subject()
@@ -236,6 +240,8 @@ STATISTICAL = (
 they come from: docs/design/trials.md.
 """
 
+_DEFAULT_LIMITS = frozenset((*DEFAULTS, *STATISTICAL))
+
 VENDOR = (
     Limit("CosineSimilarity", LARGER, 0.99),
     Limit("RelativeEuclideanDistance", SMALLER, 0.05),
@@ -252,7 +258,7 @@ class Limits:
     """
 
     entries: Tuple[Limit, ...] = DEFAULTS
-    _by_subject: Dict[Tuple[str, str, str], Tuple[Limit, ...]] = field(
+    _by_subject: Dict[Tuple[str, str, str, str], Tuple[Limit, ...]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
     _by_op: Dict[str, List[Tuple[int, Limit]]] = field(
@@ -289,6 +295,7 @@ class Limits:
             subject.dtype,
             subject.op_type if "type" in self._selectors else "",
             subject.op if "op" in self._selectors else "",
+            subject.behind,
         )
         limits = self._by_subject.get(key)
         if limits is None:
@@ -334,12 +341,13 @@ class Limits:
 
     def replaced(self, limit: Limit) -> Limits:
         """Return the same limits with this one put in the place of any with the same metric and
-        selector, or behind all.
+        selector, or behind all. A default limit of a type stays for values that went through it.
         """
         others = tuple(
             entry
             for entry in self.entries
             if (entry.metric, entry.key) != (limit.metric, limit.key)
+            or (entry != limit and entry.selector == "dtype" and entry in _DEFAULT_LIMITS)
         )
         return Limits(others + (limit,))
 

@@ -50,6 +50,7 @@ class RowJudge:
         """Return the finished row of a pair that could be compared."""
         row, result = measured.row, measured.result
         verdict, outside, decided_by, remarks = self._decided(measured)
+        remarks = [*remarks, *_behind_a_cast(row, measured.limited_as, decided_by)]
         places = _places(measured, decided_by if verdict == FAIL else "")
         reasons = [
             outside,
@@ -82,16 +83,18 @@ class RowJudge:
         """Return the finished row of a tensor of which only statistics are known: what decides may
         give out others by rounding alone.
         """
-        judgement = judge(row.metrics, self.limits, (), Subject(dtype, row.op_type, row.op))
+        judgement = judge(row.metrics, self.limits, (), _subject(row, dtype))
+        remarks = _behind_a_cast(row, dtype, judgement.decided_by)
         if not judgement.text:
-            return row.but(decided_by=judgement.decided_by)
+            reason = "; ".join(filter(None, (row.reason, *remarks)))
+            return row.but(reason=reason, decided_by=judgement.decided_by)
         if whole and row.kind == "output" and decides(row.op_type, dtype):
             return row.but(
                 reason="; ".join(
                     filter(None, (row.reason, judgement.text + _DECIDES % row.op_type))
                 )
             )
-        reason = "; ".join(filter(None, (judgement.text, row.reason)))
+        reason = "; ".join(filter(None, (judgement.text, row.reason, *remarks)))
         return row.but(verdict=FAIL, reason=reason, decided_by=judgement.decided_by, warning="")
 
     def alike(self, row: Row) -> Tuple[Limit, ...]:
@@ -103,9 +106,7 @@ class RowJudge:
     def _judge(self, measured: Measurement, values: Mapping[str, Any]) -> Judgement:
         """Judge metrics of a row; of an op that decides the text says so."""
         row, dtype = measured.row, measured.limited_as
-        judgement = judge(
-            values, self.limits, measured.result.not_applicable, Subject(dtype, row.op_type, row.op)
-        )
+        judgement = judge(values, self.limits, measured.result.not_applicable, _subject(row, dtype))
         if judgement.metric == DIFFERENT and row.kind == "output" and decides(row.op_type, dtype):
             return judgement._replace(
                 text="%s (%s decides: inputs that differ by rounding may change it)"
@@ -171,6 +172,21 @@ class RowJudge:
             return None
         remarks = [outcome.outside + ", but no more than that explains"] * bool(outcome.outside)
         return _Outcome(PASS, "", forgiven.decided_by, [CANCELLED % row.op_type, *remarks])
+
+
+def _subject(row: Row, behind: str) -> Subject:
+    """Return what the limits may tell a row by; ``behind``: the coarsest type that its values went
+    through.
+    """
+    dtype = row.target_dtype or behind
+    return Subject(dtype, row.op_type, row.op, behind if behind != dtype else "")
+
+
+def _behind_a_cast(row: Row, behind: str, decided_by: str) -> List[str]:
+    """Return as a remark that limits of another type than the row's decided."""
+    if behind == row.target_dtype or "dtype=%s:" % behind not in decided_by:
+        return []
+    return ["limits of %s, which its values went through" % behind]
 
 
 def _places(measured: Measurement, missed: str) -> List[str]:

@@ -6,11 +6,12 @@ taken, and the body of a While may never run. An op that only moves tensors in m
 where the compiler places them there from the start.
 
 Source: GE's public sources (``subgraph_name`` holds the graphs that an op runs; its local engine
-runs Reshape and its like without a task).
+runs Reshape and its like without a task; its ONNX parser names the nodes of branches).
 """
 
 from __future__ import annotations
 
+import re
 from typing import (
     Callable,
     Dict,
@@ -29,7 +30,7 @@ from ..text.wording import listed
 from .dump_request import EVERYTHING, DumpRequest
 from .gear_names import gear_named, gear_of
 from .graph import ModelGraph
-from .never_dumped import no_dump_reason
+from .never_dumped import may_lack_dump_reason, no_dump_reason
 from .op_node import OpNode
 
 _BRANCHING = frozenset(["If", "_If", "StatelessIf", "Case", "StatelessCase"])
@@ -50,6 +51,9 @@ _PLACED = (
     "optimised away: its inputs are all there, and the compiler can place them so that nothing is "
     "to do"
 )
+
+_BRANCH_NAME = re.compile(r"(.+)_[01]_(?:then|else)_branch\Z", re.DOTALL)
+"""How GE's ONNX parser begins the names of the nodes in a branch of an If, before a slash."""
 
 _GEAR, _BRANCH, _BODY = "gear", "branch", "body"
 _SHOWN = 3
@@ -121,7 +125,11 @@ class _Parts:
         if any(part.kind == _GEAR for part in above):
             return above
         gear = gear_of(op, self._names[op.graph_index])
-        return above if gear is None else (*above, _Part(_GEAR, _GEAR, gear, ""))
+        if gear is not None:
+            return (*above, _Part(_GEAR, _GEAR, gear, ""))
+        if any(part.kind == _BRANCH for part in above):
+            return above
+        return (*above, *_branches_in_name(op.name))
 
     def _around(self, number: int, visited: Set[int]) -> Tuple[_Part, ...]:
         """Return the parts that all ops of a graph belong to."""
@@ -140,6 +148,19 @@ class _Parts:
             kind = _BODY if place == _LOOP_BODY else ""
             return (*above, _Part(kind, family, name, "%s (%s)" % (owner.name, owner.type)))
         return above
+
+
+def _branches_in_name(name: str) -> Tuple[_Part, ...]:
+    """Return the branches that an op's name tells, the outermost first: of a graph that does not
+    list them.
+    """
+    parts = []
+    for end in (at for at, letter in enumerate(name) if letter == "/"):
+        match = _BRANCH_NAME.match(name[:end])
+        if match is not None:
+            owner = match.group(1)
+            parts.append(_Part(_BRANCH, owner + "/", name[:end], "%s (If)" % owner))
+    return tuple(parts)
 
 
 _parts_by_graph: WeakKeyDictionary[ModelGraph, _Parts] = WeakKeyDictionary()
@@ -207,7 +228,7 @@ class Absence:
 
     def _fixed(self, op: OpNode) -> Optional[str]:
         """Return the reason that does not depend on what ran, or None."""
-        reason = no_dump_reason(op)
+        reason = may_lack_dump_reason(op)
         return self._request.reason if reason is None and self._request.excludes(op) else reason
 
     def _of_parts(self, parts: Sequence[_Part]) -> Optional[str]:

@@ -7,9 +7,8 @@ from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..naming import find_collisions, sanitise_device, sanitise_golden
 from ..text.wording import plural
+from .never_dumped import ITERATOR_TYPES
 from .op_node import OpNode
-
-_ITERATOR_TYPES = frozenset(["IteratorV2", "Iterator", "GetNext"])
 
 
 class ModelGraph:
@@ -156,7 +155,7 @@ class ModelGraph:
         """Whether the graph reads training data (an IteratorV2, Iterator or GetNext op): the one
         whose folder holds a training's dumps.
         """
-        return any(op.type in _ITERATOR_TYPES for op in self.ops)
+        return any(op.type in ITERATOR_TYPES for op in self.ops)
 
     def _producers(self, op: OpNode) -> List[OpNode]:
         producers = [self.producer(op, source[0]) for source in op.inputs if source is not None]

@@ -23,6 +23,7 @@ _NO_OUTPUT = "an op without any output has no dump"
 _NO_TASK = "the compiler gave this op no task on the device, so it has no dump"
 _HOST = "the op runs on the host, so it has no dump"
 _COLLECTIVE = "a collective op is not run by a kernel of its own, so it has no dump"
+_TRAINING_DATA = "an op that hands out training data may run on the host, so it may have no dump"
 _HANDLE = "an op that only hands out a handle (a resource) has no dump"
 
 # As graphs of several years have it: HcomAllReduce, HorovodAllreduce, HvdCallbackAllReduce,
@@ -40,6 +41,9 @@ CONSTANT_TYPES = frozenset(["Const", "Constant", "ConstPlaceHolder", "FileConsta
 
 INPUT_TYPES = frozenset(["Data", "AippData", "RefData", "AnnData"])
 """Types of the model's inputs."""
+
+ITERATOR_TYPES = frozenset(["IteratorV2", "Iterator", "GetNext"])
+"""Types of what hands out training data."""
 
 VARIABLE_TYPES = frozenset(["Variable", "VariableV2", "VarHandleOp"])
 FIXED_TYPES = CONSTANT_TYPES | VARIABLE_TYPES
@@ -94,6 +98,13 @@ def no_dump_reason(op: OpNode) -> Optional[str]:
     if reason is None and _is_handle(op):
         reason = _HANDLE
     return reason
+
+
+def may_lack_dump_reason(op: OpNode) -> Optional[str]:
+    """Return why this op has no dump file where there is none, whatever ran; None when it should
+    have one.
+    """
+    return _TRAINING_DATA if op.type in ITERATOR_TYPES else no_dump_reason(op)
 
 
 def _is_handle(op: OpNode) -> bool:

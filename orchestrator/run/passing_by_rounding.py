@@ -21,7 +21,7 @@ from ..judging.by_other_rows import AS_OUTPUT, BEHIND, DEQUANTISED, FOLLOWS, pas
 from ..judging.by_recomputation import RIGHT, WRONG, RecomputationVerdict
 from ..metrics.row import BY_ROUNDING, FAIL, PASS, WORST_SLICE, Row
 from ..model.graph import ModelGraph
-from ..model.never_dumped import no_dump_reason
+from ..model.never_dumped import may_lack_dump_reason, no_dump_reason
 from ..model.op_node import OpNode
 from ..model.row_plan import INPUT, OUTPUT
 from ..store.row_sql import row_key
@@ -345,10 +345,10 @@ class _CorrectOps:
     def _alone(self, graph: ModelGraph, node: OpNode, place: Place) -> bool:
         observed: Optional[ObservedOp] = self._observed_ops.find(place, node.name)
         if observed is None or (
-            no_dump_reason(node) is not None
+            may_lack_dump_reason(node) is not None
             and not any(row.compared for row in observed.outputs.values())
         ):
-            return no_dump_reason(node) is not None
+            return may_lack_dump_reason(node) is not None
         if (place, node.name) in self._several or self._fed_otherwise(graph, node, observed):
             return False
         if observed.outputs and not any(

@@ -7,6 +7,7 @@ import json
 import jsonschema
 import pytest
 from click.testing import CliRunner
+from in_process import run_here
 
 from goldwatch.cli.limits import limits, read_limits
 from goldwatch.errors import InputError, UsageError
@@ -183,3 +184,12 @@ def test_limits_for_users_metrics_are_shown_and_checked(tmp_path):
     for given in (("--limit", "Bias<1"), ("--limits", path)):
         result = CliRunner().invoke(limits, list(given))
         assert "'Bias'" in result.exception.message and "of your own" in result.exception.hint
+
+
+def test_a_default_limit_of_a_type_that_is_given_holds_before_a_cast_only(tmp_path):
+    given = ["--limit", "dtype=bfloat16:RelativeEuclideanDistance<0.01"]
+    lines = run_here(["goldwatch", "limits", *given], tmp_path).stdout.splitlines()
+    told = [
+        line.split("Distance")[1].strip() for line in lines if "bfloat16  " in line and "Eu" in line
+    ]
+    assert told == ["< 0.2  (before a Cast only)", "< 0.01"]

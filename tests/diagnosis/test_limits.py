@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 
 import jsonschema
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scene_networks import relu
 
 from goldwatch.diagnosis.compare_arrays import as_limits
 from goldwatch.errors import InputError, UsageError
@@ -552,3 +555,31 @@ def test_a_limit_for_a_mistyped_element_type_is_refused_and_not_passed_over(text
     assert caught.value.hint in ("did you mean float32?", "did you mean float16?")
     for known in ("dtype=float*:Mine<1", "dtype=bfloat16:Mine<1", "dtype=unknown(99):Mine<1"):
         assert parse_limit(known, ["Mine"]).selector == "dtype"
+
+
+@pytest.mark.parametrize(
+    "given, verdict",
+    [
+        ([], "pass"),
+        (["dtype=bfloat16:RelativeEuclideanDistance<0.01"], "pass"),
+        (["dtype=float32:RelativeEuclideanDistance<0.05"], "fail"),
+        (["dtype=float*:RelativeEuclideanDistance<0.05"], "fail"),
+        (["RelativeEuclideanDistance<0.05"], "fail"),
+    ],
+)
+def test_only_default_limits_of_a_type_look_behind_a_cast(scene, random, given, verdict):
+    """The values of b went through bfloat16, and it gives out float32."""
+    scene.data(random.standard_normal((32, 64)).astype(np.float32))
+    relu(scene, "a", "data", dtype=np.float32)
+    relu(scene, "b", "a", lambda made: made * np.float32(1.1), dtype=np.float32)
+    for op, dtype in zip(scene.ops[1:], ("DT_BF16", "DT_FLOAT")):
+        op["output_desc"][0]["dtype"] = dtype
+    words = [word for text in given for word in ("--limit", text)]
+    _, _, text = scene.compare("--recompute", "none", *words)
+    with open(os.path.join(scene.out, "result.json"), encoding="utf-8") as stream:
+        rows = {row["tensor"]: row for row in json.load(stream)["rows"]}
+    row = rows["b:output:0"]
+    assert (row["target_dtype"], row["verdict"]) == ("float32", verdict), text
+    looks_behind = "dtype=bfloat16:" in row["decided_by"]
+    assert looks_behind == (verdict == "pass")
+    assert ("limits of bfloat16, which its values went through" in row["reason"]) == looks_behind

@@ -107,6 +107,31 @@ def test_ops_of_a_branch_that_was_not_taken_are_absent_as_expected(model, write,
     assert absent(graph, "y")["b"] == absent(graph, "y")["d"] == (NOT, "no dump file")
 
 
+def test_ops_of_a_branch_that_only_their_names_tell_are_absent_as_expected(model, write) -> None:
+    """The names that GE's ONNX parser makes, in one graph."""
+    inner = "m/If_2_0_then_branch/If_3"
+    names = ["m/If_2_0_then_branch/a", inner + "_0_then_branch/b", inner + "_1_else_branch/c"]
+    graph = model({"net": [write.op(name) for name in [*names, "m/If_2_1_else_branch/d", "y"]]})
+    assert absent(graph, "y", names[0], names[2]) == {
+        names[1]: (ABSENT, "this branch of %s (If) was not taken" % inner),
+        "m/If_2_1_else_branch/d": (ABSENT, "this branch of m/If_2 (If) was not taken"),
+    }
+    not_taken = (ABSENT, "this branch of m/If_2 (If) was not taken")
+    assert absent(graph, "y", "m/If_2_1_else_branch/d") == dict.fromkeys(names, not_taken)
+    assert {status for status, _ in absent(graph, "y").values()} == {NOT}
+    assert run_condition(graph, graph.op(names[0])) == (
+        "the branch m/If_2_0_then_branch of m/If_2 (If) is taken"
+    )
+
+
+@pytest.mark.parametrize("kind", ["IteratorV2", "Iterator", "GetNext"])
+def test_what_hands_out_training_data_need_not_be_dumped(model, write, kind) -> None:
+    graph = model({"net": [write.op("next", kind), write.op("y", inputs=["next:0"])]})
+    reason = "an op that hands out training data may run on the host, so it may have no dump"
+    assert absent(graph, "y") == {"next": (ABSENT, reason)}
+    assert absent(graph, "next", "y") == {}
+
+
 def test_a_branch_that_dumps_nothing_may_have_been_taken(model, write) -> None:
     graph = model(conditional(write, empty=True))
     assert absent(graph, "y")["b"] == (ABSENT, "no branch of if1 (If) that dumps was taken")
