@@ -38,8 +38,7 @@ _COMPARE_INPUTS = (
     "preprocessing (AIPP), and whether the om holds the whole model or a part of it"
 )
 _CURE = (
-    "the same command with --cure --force: it raises the operators that contribute most to "
-    "float32, "
+    "it chooses the operators to compute in float32; this command with --cure --force chooses, "
     "converts, runs and judges again"
 )
 
@@ -279,7 +278,7 @@ def _print_end(outcome: Outcome) -> None:
                 "no operator is wrong by itself: each is right on the device's own inputs, "
                 "small errors add up until %s is outside its limits" % result.cleared
             )
-            put_wrapped("  next: %s" % _CURE, "    ")
+            _tell_cure(outcome.search, result)
             break
     if any(result.had_other_inputs for result in results):
         put_wrapped("suspect: none: device and golden data had different inputs")
@@ -336,16 +335,33 @@ def _tell_culprits(outcome: Outcome) -> None:
         put_wrapped("  %s: %s" % (printable(name), cause), "    ")
         if next_step:
             put_wrapped("    next: %s" % next_step, "      ")
-    if outcome.rounds is None and any(
-        explanation.kind in _OF_PRECISION
-        for result in results
-        for suspect in result.suspects
-        for explanation in suspect.explanations[:1]
-    ):
-        put_wrapped("  next: %s" % _CURE, "    ")
+    of_precision = next(
+        (
+            result
+            for result in results
+            for suspect in result.suspects
+            for explanation in suspect.explanations[:1]
+            if explanation.kind in _OF_PRECISION
+        ),
+        None,
+    )
+    if outcome.rounds is None and of_precision is not None:
+        _tell_cure(outcome.search, of_precision)
     in_spite = _why_in_spite(outcome) if counts else ""
     if in_spite:
         put_wrapped("  " + in_spite)
+
+
+def _tell_cure(search: Search, result: CaseResult) -> None:
+    """Print the command that chooses what to compute in float32."""
+    plan = search.plan
+    words = [os.path.join(result.folder, RUN)]
+    words += [] if plan.interface is None else ["-f", plan.interface.path]
+    words += [] if plan.original is None else ["--original", plan.original.path]
+    words += ["-o", os.path.join(result.folder, "cure")]
+    width = columns_of(sys.stdout) or 10**9
+    put_escaped(shell_lines("  next: goldwatch cure", list(map(shell_word, words)), width))
+    put_wrapped("    (%s)" % _CURE, "     ")
 
 
 def _causes(results: Sequence[CaseResult]) -> List[Tuple[str, str, str]]:

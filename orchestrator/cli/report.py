@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import Tuple
 
 import click
 
@@ -22,11 +23,18 @@ class _Arguments(ReportArguments):
 
     out: str
     quiet: bool
+    about: Tuple[str, ...]
 
 
 @command(arguments=_Arguments)
 @click.argument("out")
 @report_options
+@click.option(
+    "--about",
+    multiple=True,
+    metavar="NAME=TEXT",
+    help='Say this under the page\'s "What was compared", such as build=1234.',
+)
 @verbosity_options
 def report(arguments: _Arguments) -> int:
     """Write files about a run for people and programs, from its store alone.
@@ -43,9 +51,18 @@ def report(arguments: _Arguments) -> int:
             "nothing is asked for",
             hint="name a file with %s" % " or ".join("--" + name for name in REPORT_FORMATS),
         )
+    about = [tuple(entry.split("=", 1)) for entry in arguments.about]
+    for entry, pair in zip(arguments.about, about):
+        if len(pair) < 2 or not all(pair):
+            raise UsageError("--about %s: not NAME=TEXT" % entry)
     with ProgressBar("writing", arguments.quiet) as bar:
         bar.update(0, 0)
-        write_reports(arguments.out, planned, on_progress=bar.update)
+        write_reports(
+            arguments.out,
+            planned,
+            on_progress=bar.update,
+            about=[(name, told) for name, told in about],
+        )
     for path in planned:
         say("%s: %s" % (path, size_text(os.path.getsize(path))), arguments.quiet)
     return 0

@@ -17,6 +17,7 @@ from typing import (
     Iterator,
     Mapping,
     Optional,
+    Sequence,
     Tuple,
     Type,
 )
@@ -170,6 +171,7 @@ def write_reports(
     planned: Reports,
     exit_code: Optional[int] = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
+    about: Sequence[Tuple[str, str]] = (),
 ) -> None:
     """Write the files of a report about the run whose store is in ``out``; raises as
     :func:`goldwatch.run.write_report.write_report`.
@@ -178,10 +180,12 @@ def write_reports(
     ----------
     exit_code
         With which the command ends, where it is another than the store's.
+    about
+        What pages say of the run besides, as names and texts.
     """
     if planned:
         from ..run.write_report import write_report
 
         for path in planned:
             make_room(path)
-        write_report(out, planned, closer_commands, exit_code, on_progress)
+        write_report(out, planned, closer_commands, exit_code, on_progress, about)

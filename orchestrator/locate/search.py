@@ -14,6 +14,7 @@ from ..launch.program import LOG_FILE
 from ..launch.runner_failures import Failure, failure_of
 from ..launch.runners import PROGRAM, Run
 from ..launch.user_commands import run_to_the_end
+from ..metrics.row import FAIL, PASS
 from ..model.om_interface import OmInterface
 from ..model.read_model import load_model
 from ..run.compare_final_outputs import holds_outputs
@@ -28,6 +29,7 @@ JSON, GOLDEN_JSON = "model.json", "golden_model.json"
 INPUTS, GOLDEN, DUMP, OUTPUTS, RUN, FINAL = "inputs", "golden", "dump", "outputs", "run", "final"
 ACL, PAGE = "acl.json", "report.html"
 _LEAST_OUTPUT_BYTES = 1 << 20
+_OUTPUTS_WORDS = {PASS: "within their limits", FAIL: "outside their limits"}
 _JUDGED = (EXIT_PASS, EXIT_FAIL, EXIT_INCOMPLETE)
 DECIDED = (EXIT_PASS, EXIT_FAIL)
 """After these exit codes a comparison is not made again: it is complete."""
@@ -539,6 +541,15 @@ class Search:
     def _page(self, case: OmRun) -> Step:
         out, page = os.path.join(self.folder(case), RUN), os.path.join(self.folder(case), PAGE)
         command = ["goldwatch", "report", out, "--html", page]
+        request, final = self.plan.request, os.path.join(self.folder(case), FINAL)
+        about = {"om": request.om, "original model": request.model}
+        if case.shapes:
+            about["shapes"] = shapes_text(case.shapes)
+        if os.path.isdir(final):
+            verdict = stored_result(final).summary.verdict
+            about["outputs of the network"] = _OUTPUTS_WORDS.get(verdict, verdict)
+        for entry in about.items():
+            command += ["--about", "%s=%s" % entry]
 
         def does(began: bool) -> int:
             return self.execute([*command[1:], "-q"])

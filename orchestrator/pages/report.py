@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List, Optional, Set, Tuple
 
+from .. import __version__
 from ..diagnosis.exact_summary import EXACT
 from ..diagnosis.outputs_summary import OUTPUTS
 from ..diagnosis.replay_summary import REPLAY
@@ -137,13 +138,15 @@ def _title(context: ReportContext) -> str:
 def _about(context: ReportContext, notes: List[str]) -> str:
     """Return what was compared with what, under which limits."""
     facts = [(name, context.inputs.get(name)) for name in ("target", "golden", "model")]
+    facts += context.about
     facts.append(("started", _time(context.started)))
     everywhere = [str(limit) for limit in context.limits.entries if not limit.selector]
     single = [str(limit) for limit in context.limits.entries if limit.selector]
     facts.append(("limits", "; ".join(everywhere) or "none"))
     facts += [("note", note) for note in notes]
+    facts.append(("goldwatch", __version__))
     lines = "".join(
-        '<dt>%s</dt><dd class="name">%s</dd>' % (name, text(value))
+        '<dt>%s</dt><dd class="name">%s</dd>' % (text(name), text(value))
         for name, value in facts
         if value
     )

@@ -57,6 +57,8 @@ class ReportContext:
         For each suspect's op the command that looks closer at it.
     exit_code
         With which the run ended; None where that is not known.
+    about
+        What the user says of it: names and texts, in their order.
     """
 
     out: str
@@ -75,6 +77,7 @@ class ReportContext:
     graphs: Tuple[Mapping[str, Any], ...] = ()
     commands: Mapping[str, str] = field(default_factory=dict)
     exit_code: Optional[int] = None
+    about: Tuple[Tuple[str, str], ...] = ()
 
     @property
     def metrics(self) -> Tuple[str, ...]:

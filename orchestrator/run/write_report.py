@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Callable, Dict, Iterator, Mapping, Optional, Type
+from typing import Callable, Dict, Iterator, Mapping, Optional, Sequence, Tuple, Type
 
 from ..diagnosis.exact_summary import EXACT
 from ..diagnosis.outputs_summary import OUTPUTS
@@ -39,6 +39,7 @@ def write_report(
     commands: Commands = no_commands,
     exit_code: Optional[int] = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
+    about: Sequence[Tuple[str, str]] = (),
 ) -> ReportContext:
     """Write files about the run whose store is in ``out``; return what they tell.
 
@@ -50,6 +51,8 @@ def write_report(
         With which the run ends; None: as its store says.
     on_progress
         Called with how many rows are written, and of how many.
+    about
+        What is to be said of the run besides, as names and texts.
 
     Raises
     ------
@@ -60,6 +63,7 @@ def write_report(
     """
     with RunStore.open(out) as store, store.frozen():
         context = _report_context(out, store, commands, any(kind.draws for kind in files.values()))
+        context = replace(context, about=tuple(about))
         if exit_code is not None:
             context = replace(context, exit_code=exit_code)
         write_files(_counted(store.rows("index"), on_progress), files, context)

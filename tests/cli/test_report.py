@@ -429,3 +429,12 @@ def test_a_long_report_shows_how_many_rows_of_all_are_written(compared) -> None:
         on_progress=lambda done, total: told.append((done, total)),
     )
     assert told == [(0, 5)] and (compared / "r.csv").exists()
+
+
+def test_what_is_said_of_a_run_stands_on_its_page(compared):
+    words = ["goldwatch", "report", "out", "--html", "r.html", "--about"]
+    assert run_here([*words, "build=a<b=c"], compared).returncode == 0
+    page = (compared / "r.html").read_text()
+    assert '<dt>build</dt><dd class="name">a&lt;b=c</dd>' in page
+    refused = run_here([*words, "build="], compared)
+    assert refused.returncode == 2 and "--about build=: not NAME=TEXT" in refused.stderr

@@ -20,6 +20,7 @@ import pytest
 from in_process import run_here
 from locate_host import FAULT, small
 
+from goldwatch import __version__
 from goldwatch.cli.locate_outcome import Outcome, print_outcome
 from goldwatch.locate.search import CaseResult
 from goldwatch.run.result import stored_result
@@ -741,6 +742,21 @@ def test_cure_repeats_until_the_outputs_pass(place) -> None:
     # Products beyond the largest float16.
     small(place.folder / "large.onnx", scale=3000.0)
     place.atc("large.onnx", "large.om", "--precision_mode=force_fp16")
+    found = place.locate("large.onnx", "large.om", "-o", "found")
+    assert found.returncode == 1 and "this command with --cure --force" in found.stdout
+    (line,) = [line for line in found.stdout.splitlines() if "next: goldwatch cure" in line]
+    words = shlex.split(line.split("next: ")[1])
+    chosen = run_here(words, str(place.folder))
+    assert chosen.returncode == 0 and "raise second" in chosen.stdout, chosen.stderr
+    page = (place.folder / "found" / "report.html").read_text()
+    facts = {
+        "om": "large.om",
+        "original model": "large.onnx",
+        "outputs of the network": "outside their limits",
+        "goldwatch": __version__,
+    }
+    for fact in facts.items():
+        assert '<dt>%s</dt><dd class="name">%s</dd>' % fact in page
     done = place.locate("large.onnx", "large.om", "-o", "out", "--cure")
     assert done.returncode == 0, done.stdout + done.stderr
     assert (
