@@ -18,6 +18,7 @@ from typing import Any, Callable, Dict, List, Optional
 from . import __version__
 from .errors import UsageError
 from .system.loopback import is_loopback
+from .text.notes import note
 
 DIVERGENCE, END = "divergence", "end"
 TIMEOUT_S = 10.0
@@ -167,8 +168,7 @@ class Notifier:
     def _give_up(self, waiting: _Waiting) -> None:
         what = "the first divergence" if waiting.document["event"] == DIVERGENCE else "the end"
         about = " of job %s" % waiting.document["job"] if waiting.document["job"] else ""
-        text = "warning: %s was not notified of %s%s: %s; the verdict does not depend on it"
-        self._say(text % (self.shown, what, about, waiting.problem))
+        self._say(note("not-notified", self.shown, what, about, waiting.problem))
         waiting.done()
 
     def _post(self, document: Dict[str, Any]) -> "tuple[str, bool]":

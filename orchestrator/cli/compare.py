@@ -25,7 +25,7 @@ from .command import (
 )
 from .limits import LimitArguments, read_limits
 from .output_file_checks import out_option
-from .printing import say, say_note
+from .printing import say_note
 from .progress import ProgressBar
 from .report_files import (
     Reports,
@@ -217,10 +217,8 @@ def _compare(
             on_progress=lambda progress: bar.show(progress.stage, *progress.steps),
             **elsewhere,
         )
-    for note in result.notes:
-        say_note(note, arguments.quiet)
-    for text in result.left_out:
-        say("warning: " + text)
+    for said in (*result.notes, *result.left_out):
+        say_note(said, arguments.quiet)
     print_result(result, arguments, planned)
     return result.exit_code
 

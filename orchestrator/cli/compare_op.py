@@ -147,8 +147,6 @@ def command_compare_op(arguments: _Arguments) -> int:
     pairs = _pairs(arguments, tensors)
     for note in pairs.notes:
         say_note(note, quiet)
-    for text in pairs.left_out:
-        say("warning: " + text)
     compared = tuple(name for name in MEASURES if name in METRICS or name in limits.metrics)
     compare = Settings(compared, False, RowJudge(limits), code.metrics, code.conversions)
     settings = DetailSettings(

@@ -30,12 +30,15 @@ from .locate_outcome import Outcome, SmallestPart, print_outcome
 from .output_file_checks import make_room, out_option, refuse_replacing, try_writing
 from .printing import (
     columns_of,
+    is_warning,
+    marked,
     print_json,
     put_escaped,
     put_line,
     put_wrapped,
     say,
     say_escaped,
+    say_note,
 )
 from .shell_words import shell_lines, shell_word
 from .watch_display import FINAL_ROWS_ONLY
@@ -442,7 +445,7 @@ class _Messages:
 
     def line(self, text: str) -> None:
         """Print a line of progress, or a warning."""
-        say(text, self.quiet and not text.startswith("warning"))
+        say(marked(text), self.quiet and not is_warning(text))
 
     def plan(self, plan: Plan) -> None:
         """Show the plan."""
@@ -502,7 +505,7 @@ def _print_outcome(
         print_json(outcome.document())
         return outcome.code
     for note in search.notes:
-        say("note: " + note, arguments.quiet and not note.startswith("warning"))
+        say_note(note, arguments.quiet)
     if arguments.until is not None and arguments.until != RUN:
         put_line("%s: done up to the step %s" % (search.plan.request.out, arguments.until))
         return outcome.code

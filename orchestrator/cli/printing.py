@@ -16,6 +16,7 @@ from typing import Any, Iterable, List, Optional
 
 from ..filesystem.safe_reading import open_input
 from ..naming import printable
+from ..text.notes import Note
 from ..text.shortening import shorten_within
 from ..text.terminal_width import cut, width_of, wrap
 
@@ -168,10 +169,21 @@ def put_line(line: str) -> None:
     put_wrapped(line, _hanging_indent(line))
 
 
-def say_note(note: str, quiet: bool = False) -> None:
-    """Print a note on stderr; one that starts with ``warning`` also when the command is quiet."""
-    warning = note.startswith("warning")
-    say(note if warning else "note: " + note, quiet and not warning)
+def is_warning(text: str) -> bool:
+    """Tell whether a message is a warning, which is printed when a command is quiet too."""
+    return isinstance(text, Note) and text.warns
+
+
+def marked(text: str) -> str:
+    """Return a message as it is printed: a note behind what it is."""
+    if not isinstance(text, Note):
+        return text
+    return ("warning: " if text.warns else "note: ") + text
+
+
+def say_note(text: str, quiet: bool = False) -> None:
+    """Print a note on stderr, behind what it is."""
+    say(marked(text) if isinstance(text, Note) else "note: " + text, quiet and not is_warning(text))
 
 
 def say_now(message: str) -> None:

@@ -6,16 +6,14 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Optional, Sequence, Tuple
 
-from ..diagnosis.run_sentence import NO_MODEL
 from ..errors import EXIT_PASS, GoldwatchError
 from ..metrics.row import FAIL, NOT_COMPARED, PASS
 from ..option_fields import option, options_class
 from ..reports.counts_by_place import place_lines, step_lines
 from ..reports.csv_tables import STEP_OP_FILE
 from ..reports.terminal_table import COLOURS, render_table
-from ..run.mismatch_warnings import FEW_LAYERS, QUANTISED, SUPERFLUOUS, TWO_BUILDS
 from .command import PrintArguments
 from .next_commands import next_command
 from .printing import (
@@ -37,21 +35,6 @@ if TYPE_CHECKING:
     from ..run.result import RunResult
 
 FIRST, ALL, NONE = "first", "all", "none"
-
-_OPTION_HINTS: Tuple[Tuple[str, str], ...] = (
-    (NO_MODEL,
-     "give -f MODEL.json (atc --mode=1 --om=MODEL.om --json=MODEL.json makes it; of a "
-         "training GE's ge_proto_*_Build.txt): it tells "
-     "which golden tensor belongs to which fused operator"),
-    (QUANTISED, "give --quant-json JSON, the json that the quantisation tool wrote beside the "
-        "quantised "
-        "model"),
-    (SUPERFLUOUS, "leave --quant-json out"),
-    (TWO_BUILDS, "give -f MODEL.json of TARGET's build and --unfused-om MODEL.json of GOLDEN's"),
-    (FEW_LAYERS, "give --acl acl.json where it chose the layers to be dumped: the others are "
-        "then not "
-        "asked for"),
-)  # fmt: skip
 
 
 @options_class
@@ -137,7 +120,9 @@ def print_end(
     _put_verdict(result, code, width, use_colour(sys.stdout))
     for line in sentence_lines(result.sentence, width, ""):
         put(line)
-    for text in [*([stopped] if stopped else ()), *_option_hints(result)]:
+    # Of a run that passes nothing is missing.
+    options = [said.next for said in result.left_out] if result.exit_code != EXIT_PASS else []
+    for text in filter(None, [stopped, *dict.fromkeys(options)]):
         for line in sentence_lines(text, width):
             put(line)
     head, words = next_command(replayed or result)
@@ -220,14 +205,3 @@ def verdict_line(result: RunResult) -> str:
     )
     counts += "".join("; " + text for text in [suspects_counted(summary.suspects)] if text)
     return "%s: %d ops, %d rows: %s" % (summary.verdict, summary.ops, summary.rows, counts)
-
-
-def _option_hints(result: RunResult) -> List[str]:
-    """Return a sentence for each option that the warnings of a run call for."""
-    if result.exit_code == EXIT_PASS:
-        return []
-    return [
-        hint
-        for about, hint in _OPTION_HINTS
-        if any(text.startswith(about) for text in result.left_out)
-    ]

@@ -10,7 +10,7 @@ from ..dumps.place import NOWHERE, Place
 from ..store.host_facts import host_sentence
 from ..text.wording import plural
 from .next_commands import closer_words
-from .printing import sentence_lines
+from .printing import marked, sentence_lines
 from .shell_words import shell_lines
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def verdict_lines(result: RunResult, width: Optional[int]) -> List[str]:
     summary = result.summary
     lines: List[str] = []
     for warning in [warning for warning in summary.warnings if warning not in result.left_out]:
-        lines += sentence_lines("warning: " + warning, width)
+        lines += sentence_lines(marked(warning), width)
     for text in [model.sentence for model in summary.models if len(summary.models) > 1] + _devices(
         summary
     ):

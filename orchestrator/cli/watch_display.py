@@ -13,7 +13,7 @@ from ..naming import printable
 from ..run.watch_progress import WatchProgress
 from ..text.shortening import shorten_within
 from ..text.terminal_width import cut, shorten, width_of
-from .printing import columns_of, say, say_now, show_status
+from .printing import columns_of, is_warning, marked, say, say_now, show_status
 from .progress import Pace, bar_text, counts_text
 
 if TYPE_CHECKING:
@@ -82,14 +82,14 @@ class LiveDisplay:
 
     def say(self, text: str) -> None:
         """Print one sentence; with ``quiet`` only a warning."""
-        if self.quiet and not text.startswith("warning"):
+        if self.quiet and not is_warning(text):
             return
         with self._lock:
             self.clear()
             if self._unfinished:
                 self._unfinished = False
                 say("")
-            say(text)
+            say(marked(text))
 
     def show_turn(self, turn: Turn) -> None:
         """Show the result of one turn of a watch."""

@@ -21,6 +21,7 @@ from ..store.facts_and_events import FileRecord
 from ..store.row_schema import COLUMNS, from_sql_text
 from ..store.row_sql import row_key
 from ..store.row_transfer import packed, unpacked
+from ..text import notes
 from .address import ClusterAddress
 from .checked_connection import Connection, connected
 from .dispatch import Compared, Dispatcher, Lost
@@ -107,7 +108,7 @@ class Cluster:
 
     def compare(
         self, run: Run, files: Sequence[TargetFile], sizes: Sequence[int], on_progress: OnProgress
-    ) -> List[str]:
+    ) -> List[notes.Note]:
         """Compare all files by the workers, and merge their results."""
         merging = _MergedFindings(run, self._name, tuple(self._eligible.probes), on_progress)
         size_of = dict(zip(files, sizes))

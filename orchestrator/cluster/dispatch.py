@@ -21,6 +21,7 @@ from typing import (
 )
 
 from ..errors import EnvironmentProblem
+from ..text.notes import note
 from .checked_connection import GOES_ON
 from .eligible_workers import EligibleWorkers
 from .file_probes import NotSeen
@@ -154,7 +155,7 @@ class Dispatcher:
                     self._eligible.renew()
                 except EnvironmentProblem as problem:
                     # It hangs: it is asked no more.
-                    self._eligible.say("warning: %s" % problem)
+                    self._eligible.say(note("cluster-silent", problem))
                 except (OSError, KeyError):
                     # It has gone meanwhile.
                     pass
@@ -266,9 +267,7 @@ class Dispatcher:
             )
         elif not self._warned:
             # Not at the first look: a worker that is restarted at once is not reported.
-            self._eligible.say(
-                "warning: no worker is left: waiting for one; Ctrl-C ends, the same command goes on"
-            )
+            self._eligible.say(note("no-worker"))
             self._warned = True
         return True
 

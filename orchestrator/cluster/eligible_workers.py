@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optio
 from ..dumps.dump_tree import DumpTree
 from ..errors import InputError
 from ..run.comparison_options import ComparisonOptions
+from ..text.notes import note
 from ..text.wording import listed
 from .checked_connection import unlike
 from .file_probes import FileProbe, file_probe, first_file, probed, unseen
@@ -101,14 +102,11 @@ class EligibleWorkers:
         """Warn of eligible workers that have gone."""
         for worker in workers:
             if worker not in self._excluded:
-                self.say(
-                    "warning: worker %s has gone (killed, or out of memory?): what it was at "
-                    "is compared again" % worker
-                )
+                self.say(note("worker-gone", worker))
 
     def _warn(self, reasons: Iterable[str]) -> None:
         for reason in reasons:
-            self.say("warning: %s: it gets no work" % reason)
+            self.say(note("worker-unused", reason))
 
 
 def _probes_of_inputs(options: ComparisonOptions) -> Iterator[FileProbe]:

@@ -146,7 +146,7 @@ class _Measuring:
         )
 
     def _notes(self) -> List[str]:
-        notes = list(dict.fromkeys(self._recomputation.notes))
+        notes: List[str] = list(dict.fromkeys(self._recomputation.notes))
         estimated = [one.name for one in self._ops.values() if one.estimated]
         if estimated:
             text = (

@@ -60,8 +60,6 @@ class OpPairs:
         Tensors that cannot, with the reason.
     notes
         What was used and what was assumed.
-    left_out
-        Dumps that were not looked at, as sentences.
     others
         The golden tensors, another of which than its own may be a tensor's right one.
     """
@@ -71,7 +69,6 @@ class OpPairs:
     rows: Tuple[Row, ...] = ()
     notes: Tuple[str, ...] = ()
     others: Any = ()
-    left_out: Tuple[str, ...] = ()
 
 
 def pairs_in_folders(
@@ -141,10 +138,11 @@ def pairs_in_folders(
         tasks += [task for task in plan.tasks if choice.has(task.row)]
         rows += [row for row in (*plan.rows, *plan.waiting) if choice.has(row)]
     _require_some(op, choice, tasks, rows, target)
-    notes = tuple(tree.notes + [task.row.reason for task in tasks if task.row.reason])
+    reasons = [task.row.reason for task in tasks if task.row.reason]
+    notes = (*tree.notes, *reasons, *tree.left_notes)
     other = golden_files(goldens.of(step_folder.place)) if tasks else ()
     op_name = planner.whole_op(entries[0].name.op_name) or entries[0].name.op_name
-    return OpPairs(op_name, tuple(tasks), tuple(rows), notes, tuple(other), tuple(tree.left_notes))
+    return OpPairs(op_name, tuple(tasks), tuple(rows), notes, tuple(other))
 
 
 def _slices(entries: Sequence[DumpEntry], planner: Planner) -> List[Dict[int, DumpEntry]]:

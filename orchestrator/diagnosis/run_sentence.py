@@ -6,16 +6,11 @@ from __future__ import annotations
 
 from typing import Sequence
 
+from ..text.notes import NOT_JUDGED_BY_NAMES, Note
 from .summary import INCOMPLETE, Summary
 
-NO_MODEL = "no model is given"
-"""How the sentence begins that says why names alone prove nothing."""
 
-NOT_JUDGED = ": by names alone no operator is judged"
-"""How it ends where rows were taken back for it."""
-
-
-def run_sentence(summary: Summary, unmatched: Sequence[str] = ()) -> str:
+def run_sentence(summary: Summary, unmatched: Sequence[Note] = ()) -> str:
     """Return the run's last sentences.
 
     Parameters
@@ -33,9 +28,7 @@ def run_sentence(summary: Summary, unmatched: Sequence[str] = ()) -> str:
     if not summary.outputs and summary.first is None:
         return "Incomplete: no output was compared.%s" % _instead(summary)
     by_name = [
-        _ended(text[0].upper() + text[1:])
-        for text in unmatched
-        if text.startswith(NO_MODEL) and text.endswith(NOT_JUDGED)
+        _ended(said[0].upper() + said[1:]) for said in unmatched if said.code == NOT_JUDGED_BY_NAMES
     ]
     sentences = [_incomplete(summary), *(by_name or [summary.sentence]), _forgiven(summary)]
     return " ".join(filter(None, sentences))

@@ -25,6 +25,7 @@ from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..model.graphs_of_run import AnyGraph, ModelGraphs
 from ..naming import nearest_names, run_name
 from ..tensors.dtypes import dtype_by_name
+from ..text.notes import Note, note
 from ..text.wording import listed, plural
 from .culprit_sentence import culprit, culprit_sentence
 from .explain_suspects import TensorReader
@@ -58,6 +59,17 @@ _NOTHING_MATCHES = {
     "type": "no operator of this run is of that type",
     "dtype": "no tensor of this run is of that type",
 }
+_REMARKABLE = {
+    EMPTY: "nothing-finite",
+    WITH_NAN: "equal-nan",
+    GOLDEN_NAN: "golden-nan",
+    GOLDEN_ALONE: "golden-overflow",
+    OTHERWISE: "decided-otherwise",
+    ROUNDED: "by-rounding",
+    STATISTICAL: "by-statistics",
+    SAMPLE: "sampled",
+}
+"""What is said of tensors with a mark: their verdict says less than it seems to."""
 _MOST_UNUSED = 5
 _MOST_SUGGESTED = 3
 _SUBJECT_FIELDS = {"op": "op", "type": "op_type", "dtype": "dtype"}
@@ -140,7 +152,7 @@ class Summary:
     program: Optional[Mapping[str, Any]] = None
     first: Optional[FirstDivergence] = None
     suspects: Tuple[Suspect, ...] = ()
-    warnings: Tuple[str, ...] = ()
+    warnings: Tuple[Note, ...] = ()
     models: Tuple[ModelSummary, ...] = ()
     steps_without_golden: Tuple[str, ...] = ()
     address_overlaps: Optional[Tuple[Mapping[str, Any], ...]] = None
@@ -173,7 +185,7 @@ class Summary:
             "program": None if self.program is None else dict(self.program),
             "first_divergence": None if self.first is None else self.first.document(),
             "suspects": [suspect.document() for suspect in self.suspects],
-            "warnings": list(self.warnings),
+            "warnings": [warning.document() for warning in self.warnings],
             "models": [model.document() for model in self.models],
             "devices_agree": self.devices_agree,
             "steps_without_golden": list(self.steps_without_golden),
@@ -207,7 +219,7 @@ def summarise(
     graph: AnyGraph = None,
     allow_missing: bool = False,
     reader: Optional[TensorReader] = None,
-    warnings: Iterable[str] = (),
+    warnings: Iterable[Note] = (),
     steps_without_golden: Sequence[str] = (),
     whole: Callable[[RowDigest], Row] = only_digest_known,
 ) -> Summary:
@@ -270,8 +282,17 @@ def summarise(
         suspects=tuple(suspects),
         warnings=(
             *warnings,
-            *_without_limits(limits),
-            *_of_tensors(tensors),
+            *([] if limits.metrics else [note("no-limits")]),
+            *(
+                note(
+                    code,
+                    "1 tensor has" if len(names) == 1 else "%d tensors have" % len(names),
+                    listed(names, _SHOWN),
+                )
+                for mark, code in _REMARKABLE.items()
+                for names in [tensors[mark]]
+                if names
+            ),
             *_unused_limits(limits, _names(models.values(), dtypes)),
         ),
         models=tuple(model.summary() for model in models.values()),
@@ -322,17 +343,7 @@ class _Walk:
 
     def __init__(self, rows: Iterable[Union[Row, RowDigest]]) -> None:
         self.models: Dict[Optional[str], ModelVerdict] = {}
-        remarkable = (
-            EMPTY,
-            WITH_NAN,
-            GOLDEN_NAN,
-            GOLDEN_ALONE,
-            SAMPLE,
-            STATISTICAL,
-            OTHERWISE,
-            ROUNDED,
-        )
-        self.tensors: Dict[int, List[str]] = {mark: [] for mark in remarkable}
+        self.tensors: Dict[int, List[str]] = {mark: [] for mark in _REMARKABLE}
         self.dtypes: Set[str] = set()
         self._marks: Dict[int, int] = {}
         last: Optional[Place] = None
@@ -369,58 +380,13 @@ class _Walk:
         return sum(count for marks, count in self._marks.items() if marks & mark)
 
 
-def _of_tensors(tensors: Mapping[int, List[str]]) -> Tuple[str, ...]:
-    """Return the warnings about tensors whose verdict says less than it seems to."""
-    findings = {
-        EMPTY: "no finite element on either side, so that passing says nothing",
-        WITH_NAN: "NaN at the same places on both sides, which were left out",
-        GOLDEN_NAN: "golden data that are NaN throughout, which no device's output fits",
-        GOLDEN_ALONE: "golden data that hold NaN or Inf where the device has numbers: the "
-        "golden run made "
-        "them",
-        OTHERWISE: "other decisions than golden data, near a tie, or values that follow from such: "
-        "inherited",
-        ROUNDED: "left limits by rounding alone: every operator up to there was computed again "
-        "and is "
-        "right",
-        STATISTICAL: "been compared by statistics alone, which do not see an error that leaves "
-        "them as "
-        "they are",
-        SAMPLE: "been compared by a sample of the elements, which misses what lies elsewhere",
-    }
-    return tuple(
-        text for mark, finding in findings.items() for text in _about(tensors[mark], finding)
-    )
-
-
-def _without_limits(limits: Limits) -> Tuple[str, ...]:
-    return (
-        ()
-        if limits.metrics
-        else ("no limit is in force: nothing was judged, whatever the numbers are",)
-    )
-
-
-def _about(tensors: List[str], finding: str) -> Tuple[str, ...]:
-    if not tensors:
-        return ()
-    return (
-        "%s %s: %s"
-        % (
-            "1 tensor has" if len(tensors) == 1 else "%d tensors have" % len(tensors),
-            finding,
-            listed(tensors, _SHOWN),
-        ),
-    )
-
-
-def _unused_limits(limits: Limits, names: Mapping[str, Collection[str]]) -> List[str]:
-    """Return a sentence for each selector of the user's own limits that no row matches, most likely
+def _unused_limits(limits: Limits, names: Mapping[str, Collection[str]]) -> List[Note]:
+    """Return a note for each selector of the user's own limits that no row matches, most likely
     for a typing error; ``names``: what the rows have, by ``op``, ``type`` and ``dtype``.
     """
-    sentences: Dict[str, str] = {}
+    notes: Dict[str, Note] = {}
     for limit in limits.entries:
-        if not limit.selector or limit in DEFAULTS or limit in VENDOR or limit.key in sentences:
+        if not limit.selector or limit in DEFAULTS or limit in VENDOR or limit.key in notes:
             continue
         if limit.selector == "dtype" and dtype_by_name(limit.pattern) is not None:
             continue  # a type that there is, but not in this run
@@ -433,18 +399,15 @@ def _unused_limits(limits: Limits, names: Mapping[str, Collection[str]]) -> List
         near = nearest_names(
             limit.pattern, sorted(filter(None, names_of_run)), _MOST_SUGGESTED, 0.5
         )
-        text = "the limit for %s decided nothing: %s" % (
-            limit.key,
-            _NOTHING_MATCHES[limit.selector],
+        nearest = "; the nearest are %s" % ", ".join(near) if near else ""
+        notes[limit.key] = note(
+            "unused-limit", limit.key, _NOTHING_MATCHES[limit.selector], nearest
         )
-        sentences[limit.key] = text + ("; the nearest are %s" % ", ".join(near) if near else "")
-    texts = list(sentences.values())
-    more = (
-        ["and %d more limits decided nothing" % (len(texts) - _MOST_UNUSED)]
-        if len(texts) > _MOST_UNUSED
-        else []
-    )
-    return texts[:_MOST_UNUSED] + more
+    more = len(notes) - _MOST_UNUSED
+    return [
+        *list(notes.values())[:_MOST_UNUSED],
+        *([note("more-unused-limits", more)] if more > 0 else []),
+    ]
 
 
 def failure_beside_rows(

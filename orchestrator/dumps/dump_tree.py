@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..filesystem.safe_reading import AnyPath, path_text
 from ..naming import DumpName, run_name
+from ..text.notes import Note, note
 from ..text.wording import plural
 from .folder_listing import DumpEntry, FolderListing, listed_statistics, walk
 from .place import Place, name_order, place_of, time_order
@@ -99,7 +100,7 @@ class DumpTree:
         self.step_folders: List[StepFolder] = []
         self.left: List[StepFolder] = []
         self.without_dumps: List[StepFolder] = []
-        self.notes: List[str] = []
+        self.notes: List[Note] = []
         self._passed_over: List[str] = []
         self._why: Dict[Tuple[Optional[str], ...], str] = {}
         self.empty: List[StepFolder] = []
@@ -118,10 +119,9 @@ class DumpTree:
             if listing.dumps:
                 step_folders.append(_step_folder(listing))
                 if listing.golden:
-                    text = (
-                        "%s: %d golden files (npy, pb, quant) lie among the dumps and are no dumps"
+                    self.notes.append(
+                        note("golden-among-dumps", listing.where(), len(listing.golden))
                     )
-                    self.notes.append(text % (listing.where(), len(listing.golden)))
             elif listing.overflow or listing.stats or listing.unresolved:
                 self.without_dumps.append(_step_folder(listing))
             elif _is_empty_step(listing):
@@ -131,19 +131,17 @@ class DumpTree:
         _note_folders_in_use(self)
 
     @property
-    def left_notes(self) -> List[str]:
+    def left_notes(self) -> List[Note]:
         """Notes on what was ignored: special files, and one sentence for each ignored time, device
         and model.
         """
         left_out: Dict[Tuple[Optional[str], ...], List[StepFolder]] = {}
         for step_folder in self.left:
             left_out.setdefault(step_folder.place.run, []).append(step_folder)
-        notes = ["left out: " + text for text in self._passed_over]
+        notes = [note("passed-over", text) for text in self._passed_over]
         for key, (first, *more) in left_out.items():
             where = (first.rel or first.folder) + (" and %d more" % len(more) if more else "")
-            notes.append(
-                "left out %s: time %s of device %s %s" % (where, key[0], key[1], self._why[key])
-            )
+            notes.append(note("other-time", where, key[0], key[1], self._why[key]))
         return notes
 
 
@@ -257,7 +255,7 @@ def _note_folders_in_use(tree: DumpTree) -> None:
     """Add notes on the folders in use; one sentence for places that have nothing else to report."""
     many = len(tree.step_folders) > _MOST_TOLD
     if many:
-        tree.notes.append(_folders_in_use(tree.step_folders))
+        tree.notes.append(note("folders", _folders_in_use(tree.step_folders)))
     for step_folder in tree.step_folders:
         what = "statistics of %d dumps" if tree.statistics else "%d dump files"
         text = "took %s: %s" % (step_folder.label(), what % len(step_folder.files))
@@ -266,11 +264,14 @@ def _note_folders_in_use(tree: DumpTree) -> None:
             text += ", %d of them earlier runs of the same op" % repeated
         text += _other_contents(step_folder)
         if not many or _other_contents(step_folder) or repeated:
-            tree.notes.append(text)
+            tree.notes.append(note("folders", text))
     for step_folder in tree.without_dumps:
         tree.notes.append(
-            "%s: no dump file%s"
-            % (step_folder.rel or step_folder.folder, _other_contents(step_folder))
+            note(
+                "no-dumps-in-folder",
+                step_folder.rel or step_folder.folder,
+                _other_contents(step_folder),
+            )
         )
 
 

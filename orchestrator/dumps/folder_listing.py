@@ -21,6 +21,7 @@ from ..naming import (
     read_mapping,
 )
 from ..statistics_dumps.table_of_ops import is_table_of_ops, table_paths
+from ..text.notes import Note, note
 
 MAX_DEPTH = 100
 GOLDEN_SUFFIXES = (".npy", ".pb", ".quant")
@@ -104,7 +105,7 @@ class FolderListing:
     mapping: Optional[str] = None
     folders: List[str] = field(default_factory=list)
     links: List[str] = field(default_factory=list)
-    notes: List[str] = field(default_factory=list)
+    notes: List[Note] = field(default_factory=list)
     passed_over: List[str] = field(default_factory=list)
     unlisted: str = ""
 
@@ -126,7 +127,7 @@ def list_folder(folder: str, rel: str = "") -> FolderListing:
             in_order = sorted(entries, key=lambda entry: entry.name)
     except OSError as error:
         listing.unlisted = error.strerror or str(error)
-        listing.notes.append("%s cannot be listed: %s" % (listing.where(), listing.unlisted))
+        listing.notes.append(note("unlisted-folder", listing.where(), listing.unlisted))
         return listing
     for entry in in_order:
         _add_file(listing, entry, hashes)
@@ -137,7 +138,7 @@ def list_folder(folder: str, rel: str = "") -> FolderListing:
     return listing
 
 
-def misnamed_notes(files: Sequence[str]) -> List[str]:
+def misnamed_notes(files: Sequence[str]) -> List[Note]:
     """Return notes about files that would be golden files but for some letters or a missing part of
     their names.
     """
@@ -146,9 +147,8 @@ def misnamed_notes(files: Sequence[str]) -> List[str]:
         count = (
             "1 npy file lacks" if len(incomplete) == 1 else "%d npy files lack" % len(incomplete)
         )
-        text = "%s an output index or a time in the name (%s): goldwatch golden tf rename adds it"
         return [
-            text % (count, incomplete[0]),
+            note("incomplete-names", count, incomplete[0]),
             *misnamed_notes([file for file in files if file not in set(incomplete)]),
         ]
     names = ((file, intended_golden_name(os.path.basename(file))) for file in files)
@@ -156,13 +156,8 @@ def misnamed_notes(files: Sequence[str]) -> List[str]:
     if not misnamed:
         return []
     count = "1 file has" if len(misnamed) == 1 else "%d files have" % len(misnamed)
-    text = (
-        "%s the name of golden data but for letters outside A-Z a-z 0-9 _ - in the op's name: "
-        "rename %s to %s"
-    )
-    return [
-        text % (count, *misnamed[0]) + ("" if len(misnamed) == 1 else ", and the others likewise")
-    ]
+    others = "" if len(misnamed) == 1 else ", and the others likewise"
+    return [note("misnamed-golden", count, *misnamed[0], others)]
 
 
 def _add_file(listing: FolderListing, entry: os.DirEntry[str], hashes: List[str]) -> None:
@@ -228,21 +223,21 @@ def _resolve(listing: FolderListing, hashes: List[str]) -> None:
     """Resolve hash names by the folder's mapping.csv."""
     names: Dict[str, str] = {}
     if listing.mapping is None:
-        listing.notes.append(
-            "%s: %d files have hash names, and there is no %s"
-            % (listing.where(), len(hashes), MAPPING_FILE)
-        )
+        listing.notes.append(note("no-mapping", listing.where(), len(hashes), MAPPING_FILE))
     else:
         try:
             names = read_mapping(listing.mapping)
         except FormatError as error:
             listing.notes.append(
-                "%s cannot be used: %s" % (os.path.join(listing.rel, MAPPING_FILE), error.message)
+                note("unusable-mapping", os.path.join(listing.rel, MAPPING_FILE), error.message)
             )
         except OSError as error:
             listing.notes.append(
-                "%s cannot be read: %s"
-                % (os.path.join(listing.rel, MAPPING_FILE), error.strerror or error)
+                note(
+                    "unreadable-mapping",
+                    os.path.join(listing.rel, MAPPING_FILE),
+                    error.strerror or error,
+                )
             )
     for file_name in hashes:
         full_name = full_name_of(file_name, names)
@@ -250,14 +245,12 @@ def _resolve(listing: FolderListing, hashes: List[str]) -> None:
             listing.unresolved.append(file_name)
             if names:
                 listing.notes.append(
-                    "%s is not in %s" % (os.path.join(listing.rel, file_name), MAPPING_FILE)
+                    note("not-in-mapping", os.path.join(listing.rel, file_name), MAPPING_FILE)
                 )
         elif not classify(listing, file_name, full_name, file_name):
             listing.unresolved.append(file_name)
             rel = os.path.join(listing.rel, file_name)
-            listing.notes.append(
-                "%s: %s calls it %s, which is no dump name" % (rel, MAPPING_FILE, full_name)
-            )
+            listing.notes.append(note("no-dump-name", rel, MAPPING_FILE, full_name))
 
 
 def full_name_of(file_name: str, names: Dict[str, str]) -> Optional[str]:
@@ -296,9 +289,9 @@ def walk(root: str, what: str) -> Iterator[FolderListing]:
     links: Deque[Tuple[str, str, int]] = deque()
     while waiting or links:
         folder, rel, depth = waiting.pop() if waiting else links.popleft()
-        note = _first_visit(folder, rel, depth, visited)
-        if note is not None:
-            yield FolderListing(folder, rel, passed_over=[note])
+        why = _first_visit(folder, rel, depth, visited)
+        if why is not None:
+            yield FolderListing(folder, rel, passed_over=[why])
             continue
         listing = list_folder(folder, rel)
         yield listing

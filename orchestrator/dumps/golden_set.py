@@ -27,6 +27,7 @@ from ..naming import (
 )
 from ..statistics_dumps.table_of_ops import is_table_of_ops, table_paths
 from ..tensors.tensor import Tensor
+from ..text.notes import Note, note
 from ..text.wording import listed, plural
 from .dump_file import DumpFile
 from .dump_tree import tree_of
@@ -139,7 +140,7 @@ class GoldenSet:
     def _begin(self, folder: str, listings: List[FolderListing]) -> None:
         self.folder = folder
         self.tree = tree_of(folder, listings)
-        self.notes: List[str] = []
+        self.notes: List[Note] = []
         self.unresolved: List[str] = []
         self._files: Dict[Tuple[str, int], List[GoldenEntry]] = {}
         self.dumps = GoldenDumps()
@@ -157,9 +158,7 @@ class GoldenSet:
                 self._add_dump(dump)
         if self._files:
             tensors = self._tensors()
-            self.notes.append(
-                "golden: %d tensors of %d ops" % (len(tensors), len({op for op, _ in tensors}))
-            )
+            self.notes.append(note("golden-size", len(tensors), len({op for op, _ in tensors})))
 
     @property
     def kind(self) -> str:
@@ -411,10 +410,10 @@ class GoldenSet:
         try:
             names = read_mapping(path)
         except FormatError as error:
-            self.notes.append("%s cannot be used: %s" % (rel, error.message))
+            self.notes.append(note("unusable-mapping", rel, error.message))
             return False
         except OSError as error:
-            self.notes.append("%s cannot be read: %s" % (rel, error.strerror or error))
+            self.notes.append(note("unreadable-mapping", rel, error.strerror or error))
             return False
         added = False
         for waiting_rel in waiting:

@@ -26,6 +26,7 @@ from typing import (
 from ..errors import InputError
 from ..filesystem.atomic_writing import create_new, raise_write_error
 from ..interrupts import signal_name
+from ..text.notes import note
 from .process_family import Family, Member
 
 LOG_FILE = "program.log"
@@ -230,9 +231,7 @@ class Program:
         if self._left:
             return
         self._left = True
-        self.say(
-            "warning: left running: %s; what they still dump is not judged" % _names(self._living())
-        )
+        self.say(note("left-running", _names(self._living())))
         # The threads that read the program's output end first: cat goes on with it.
         os.close(self._leave_start)
         self._leave_start = -1

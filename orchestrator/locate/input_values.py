@@ -16,6 +16,7 @@ from ..errors import FormatError, InputError
 from ..filesystem.atomic_writing import atomic_writer
 from ..filesystem.safe_reading import open_input
 from ..naming import printable
+from ..text.notes import note
 
 if TYPE_CHECKING:
     from .input_pairs import InputPair
@@ -189,8 +190,7 @@ def _both_sides(
         lost = int(np.count_nonzero(np.isinf(device) & np.isfinite(values)))
         if lost:
             notes.append(
-                "warning: input %s: %d values are too large for %s (%g) and infinite on both sides"
-                % (printable(pair.model.name), lost, om, _LARGEST_HALF)
+                note("infinite-inputs", printable(pair.model.name), lost, om, _LARGEST_HALF)
             )
     turned = device if pair.order is None else np.ascontiguousarray(device.transpose(pair.order))
     return np.ascontiguousarray(golden), turned

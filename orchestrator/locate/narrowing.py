@@ -14,6 +14,7 @@ from ..filesystem.safe_reading import read_input
 from ..launch.atc import Atc
 from ..schemas.documents import read_document
 from ..submodel.export_document import FILE
+from ..text.notes import Note, note
 from .original_model import CAFFE
 from .resumable_steps import Step
 from .search import DECIDED, DUMP, RUN, CaseResult, Search
@@ -73,7 +74,7 @@ class Narrowed:
     code: int
 
 
-def conversion_options(options: Mapping[str, str]) -> Tuple[Dict[str, str], List[str]]:
+def conversion_options(options: Mapping[str, str]) -> Tuple[Dict[str, str], List[Note]]:
     """Return those of atc's options that decide how operators compute, and what is to be said of
     files that are not here.
     """
@@ -83,10 +84,7 @@ def conversion_options(options: Mapping[str, str]) -> Tuple[Dict[str, str], List
         if name in _OF_THE_MODEL:
             continue
         if name in _FILES and not os.path.isfile(text):
-            warnings.append(
-                "warning: the file of atc's --%s, %s, is not here: the cut is converted without it"
-                % (name, text)
-            )
+            warnings.append(note("no-file-of-atc", name, text))
             continue
         taken_over[name] = text
     return taken_over, warnings
@@ -120,10 +118,7 @@ class Narrowing:
                 break
             cuts.append(self._run(number, export))
             if cuts[-1].code == EXIT_INCOMPLETE:
-                self._search.say(
-                    "warning: the run of %s is incomplete: it tells neither that it fails nor "
-                    "that it passes" % export
-                )
+                self._search.say(note("incomplete-cut", export))
                 break
         return cuts
 

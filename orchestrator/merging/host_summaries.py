@@ -11,6 +11,7 @@ from ..store.host_facts import COMPUTED, HOST_SUMMARIES, JUDGED_BY, PLACE
 from ..store.row_schema import from_sql_text
 from ..store.row_sql import row_key
 from ..store.stored_networks import GRAPHS, SUMMARY
+from ..text.notes import note
 from .host_run_reader import FINISHED, WAITING, HostRun, Unreadable
 from .merged_store import MergedStore
 
@@ -47,22 +48,20 @@ def note_what_hosts_say(merged: MergedStore, sources: Sequence[HostRun]) -> None
         except Unreadable as error:
             by_host.setdefault(source.host, {"folder": source.folder})
             by_host[source.host].update(state=source.state, verdict=None)
-            by_host[source.host]["warnings"] = [] if source.state == WAITING else [error.why]
+            by_host[source.host]["warnings"] = (
+                [] if source.state == WAITING else [note("host-unreadable", error.why).document()]
+            )
             continue
         inputs_of[source.host] = inputs or {}
         for document in documents or ():
             graphs.setdefault(document["model"], document)
         by_host[source.host] = _host_summary(source, summary)
     for host, count in merged.unreadable.items():
-        by_host[host]["warnings"].append(
-            "%d rows of its store are damaged and were left out" % count
-        )
+        by_host[host]["warnings"].append(note("host-rows-damaged", count).document())
         by_host[host]["verdict"] = None
     for host, inputs in inputs_of.items():
         if inputs.get("limits") != next(iter(inputs_of.values())).get("limits"):
-            by_host[host]["warnings"].append(
-                "its rows were judged by other limits than those of host %s" % next(iter(inputs_of))
-            )
+            by_host[host]["warnings"].append(note("host-limits", next(iter(inputs_of))).document())
     with store.transaction():
         store.set(HOST_SUMMARIES, {source.host: by_host[source.host] for source in sources})
         if inputs_of:

@@ -28,6 +28,7 @@ from ..run.run_status import keep_judgement, stored_options
 from ..run.verdict_over_hosts import judge_hosts
 from ..store.row_sql import row_key
 from ..store.store import RunStore
+from ..text.notes import note
 from ..text.wording import listed, plural
 from .host_run_reader import (
     NO_ANSWER,
@@ -129,8 +130,8 @@ class Merge:
         )
         try:
             self.merged = MergedStore(self.store, self.options.max_rows)
-            for note in self.store.notes:
-                self.say(note if note.startswith("warning") else "note: " + note)
+            for known in self.store.notes:
+                self.say(known)
             damaged = len(self.store.events.all("damaged"))
             if damaged > self.store.get("damaged_lines", 0):
                 # What a lost line counted cannot be told: all is merged anew.
@@ -185,8 +186,11 @@ class Merge:
         absent = [source.folder for source in self.sources if source.state == WAITING]
         if absent:
             self.say(
-                "warning: there is no run yet in %s: waiting for %s"
-                % (listed(absent, _NAMED), "it" if len(absent) == 1 else "them")
+                note(
+                    "no-host-run",
+                    listed(absent, _NAMED),
+                    "it" if len(absent) == 1 else "them",
+                )
             )
         while not self._at_end():
             if not self._turn():
@@ -301,7 +305,7 @@ class Merge:
         if self._troubles.get(error.host) != error.why:
             self._troubles[error.host] = error.why
             if error.why != NO_ANSWER:
-                self.say("warning: %s" % error)
+                self.say(note("host-trouble", error))
 
     def _begin_batch(self) -> bool:
         parts: Dict[str, RowRange] = {}

@@ -6,6 +6,7 @@ from collections import deque
 from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..naming import find_collisions, sanitise_device, sanitise_golden
+from ..text.notes import Note, note
 from ..text.wording import plural
 from .never_dumped import ITERATOR_TYPES
 from .op_node import OpNode
@@ -42,7 +43,7 @@ class ModelGraph:
         name: str,
         graph_names: Sequence[str],
         ops: Sequence[OpNode],
-        notes: Sequence[str] = (),
+        notes: Sequence[Note] = (),
         path: Optional[str] = None,
         command: str = "",
         fx: bool = False,
@@ -64,7 +65,11 @@ class ModelGraph:
         for op in self.ops:
             self._in_graph.setdefault((op.graph_index, op.name), op)
         self._consumers: Optional[Dict[Tuple[int, Optional[int]], List[OpNode]]] = None
-        self.notes = tuple(notes) + tuple(_repeated(self._by_name))
+        self.notes = tuple(notes)
+        repeated = [name for name, ops in self._by_name.items() if len(ops) > 1]
+        if repeated:
+            shown = ", ".join(repeated[:5]) + (" …" if len(repeated) > 5 else "")
+            self.notes += (note("repeated-names", len(repeated), shown),)
 
     def __repr__(self) -> str:
         return "ModelGraph(%r, %s)" % (self.name, plural(len(self.ops), "op"))
@@ -193,17 +198,6 @@ def _index(
             if key:
                 table.setdefault(key, []).append(op)
     return table
-
-
-def _repeated(by_name: Dict[str, List[OpNode]]) -> List[str]:
-    repeated = [name for name, ops in by_name.items() if len(ops) > 1]
-    if not repeated:
-        return []
-    shown = ", ".join(repeated[:5]) + (" …" if len(repeated) > 5 else "")
-    return [
-        "%d op names occur more than once (%s); a dump of such a name belongs to the first op "
-        "of its type" % (len(repeated), shown)
-    ]
 
 
 def computational_graphs(models: Iterable[ModelGraph]) -> List[ModelGraph]:

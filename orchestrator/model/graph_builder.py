@@ -11,6 +11,7 @@ from sys import intern
 from typing import Any, Dict, List, Match, Optional, Tuple
 
 from ..errors import FormatError
+from ..text.notes import Note, note
 from .omjson import json_type
 from .op_node import QUANT_TYPE, OpNode, TensorDesc
 from .torchair_graph import fx_origin, with_fx_names
@@ -26,22 +27,20 @@ _INDEX = re.compile(r"-?[0-9]{1,9}\Z")
 class Notes:
     """Oddities that were tolerated; after a hundred they are only counted."""
 
-    def __init__(self, first: List[str]) -> None:
+    def __init__(self, first: List[Note]) -> None:
         self._lines = list(first)
         self._more = 0
 
     def add(self, pointer: str, text: str) -> None:
         """Add one line about the place that the JSON pointer names."""
         if len(self._lines) < _MAX_NOTES:
-            self._lines.append("%s: %s" % (pointer, text))
+            self._lines.append(note("odd-model", pointer, text))
         else:
             self._more += 1
 
-    def lines(self) -> Tuple[str, ...]:
+    def lines(self) -> Tuple[Note, ...]:
         """Return the notes."""
-        return tuple(
-            self._lines + (["%d more notes like these" % self._more] if self._more else [])
-        )
+        return tuple(self._lines + ([note("more-oddities", self._more)] if self._more else []))
 
 
 class GraphBuilder:

@@ -10,6 +10,7 @@ from ..dumps.place import Place
 from ..errors import InputError
 from ..filesystem.safe_reading import AnyPath, path_text
 from ..naming import graph_of_run, run_name, sanitise_device
+from ..text.notes import Note, note
 from ..text.wording import listed
 from .graph import ModelGraph
 from .read_model import load_model
@@ -49,7 +50,7 @@ class ModelGraphs:
         self.path = path
         self.by_name = by_name
         self.passed_over = dict(passed_over or {})
-        self._notes = tuple("no model, passed over: %s" % why for why in self.passed_over.values())
+        self._notes = tuple(note("no-model-file", why) for why in self.passed_over.values())
         self._named: Dict[str, ModelGraph] = {}
         self._of_file: Dict[str, ModelGraph] = {}
         for graph in graphs:
@@ -85,9 +86,7 @@ class ModelGraphs:
             self._named[key] = graph
         if before is not None:
             left = before if self._named[key] is graph else graph
-            self._notes += (
-                "%s: left out, %s is of %s too" % (left.path, self._named[key].path, graph.name),
-            )
+            self._notes += (note("same-model", left.path, self._named[key].path, graph.name),)
 
     def __len__(self) -> int:
         return len(self.graphs)
@@ -101,14 +100,14 @@ class ModelGraphs:
         return result
 
     @property
-    def notes(self) -> List[str]:
+    def notes(self) -> List[Note]:
         """Notes about the files and oddities in them."""
         return [
             *self._notes,
             *(
-                "%s: %s" % (graph.path or self.path, note)
+                odd.behind("%s: " % (graph.path or self.path))
                 for graph in self.graphs
-                for note in graph.notes
+                for odd in graph.notes
             ),
         ]
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
 
 from ..errors import FormatError
+from ..text.notes import Note, note
 
 MAX_DEPTH = 100
 MAX_BYTES = 1 << 30
@@ -74,7 +75,7 @@ KEPT_ATTRS = OP_ATTRS | DESC_ATTRS | MODEL_ATTRS | AIPP_ATTRS | INPUT_ATTRS
 _ENTRY = frozenset(["key", "value"])
 
 
-def decode_text(data: bytes) -> Tuple[str, List[str]]:
+def decode_text(data: bytes) -> Tuple[str, List[Note]]:
     """Return the text of ``data`` and notes on oddities.
 
     UTF-8 with or without a byte order mark. Bytes that are not UTF-8 become lone surrogates (GE
@@ -83,15 +84,12 @@ def decode_text(data: bytes) -> Tuple[str, List[str]]:
     try:
         text, notes = data.decode("utf-8"), []
     except UnicodeDecodeError as error:
-        note = "not UTF-8: byte 0x%02x at offset %d; such bytes are kept as \\xNN" % (
-            data[error.start],
-            error.start,
-        )
-        text, notes = data.decode("utf-8", "surrogateescape"), [note]
+        text = data.decode("utf-8", "surrogateescape")
+        notes = [note("not-utf-8", data[error.start], error.start)]
     return (text[1:] if text.startswith("\ufeff") else text), notes
 
 
-def parse_json(data: bytes, path: str, every: bool = False) -> Tuple[Dict[str, Any], List[str]]:
+def parse_json(data: bytes, path: str, every: bool = False) -> Tuple[Dict[str, Any], List[Note]]:
     """Parse a model json; returns the tree and notes. Attributes that no
     :class:`~goldwatch.model.graph.ModelGraph` needs are None in it.
 
@@ -139,14 +137,14 @@ def json_type(value: Any) -> str:
     return next((name for kind, name in names if isinstance(value, kind)), "a number")
 
 
-def _broken_json(error: json.JSONDecodeError, notes: List[str]) -> str:
+def _broken_json(error: json.JSONDecodeError, notes: Sequence[str]) -> str:
     message = "not json: line %d column %d (character %d): %s" % (
         error.lineno,
         error.colno,
         error.pos,
         error.msg,
     )
-    return "; ".join([message] + notes)
+    return "; ".join([message, *notes])
 
 
 def _drop_attrs(node: Dict[str, Any]) -> Any:

@@ -59,9 +59,9 @@ def verdict_html(context: ReportContext) -> str:
         '<p class="counts">%s: %s</p>' % (total, " · ".join(counts) or "nothing was compared")
     )
     warnings = [
-        warning
+        warning["sentence"]
         for warning in summary["warnings"]
-        if warning.rstrip(".").lower() not in context.sentence.lower()
+        if warning["sentence"].rstrip(".").lower() not in context.sentence.lower()
     ]
     if warnings:
         shown = "".join("<li>%s</li>" % sentence(warning) for warning in warnings[:_MOST_NOTES])

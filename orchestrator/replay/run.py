@@ -37,6 +37,7 @@ from ..run.workers import Workers
 from ..store.store import RunStore
 from ..store.stored_networks import GRAPHS, network_document
 from ..tensors.type_precision import rounding_of
+from ..text.notes import Note, note
 from .backends import runner_for
 from .earlier_comparison import dump_request_of, golden_fails
 from .model_pieces import Pieces
@@ -129,7 +130,7 @@ def replay(
             if not options.limits:
                 with store.transaction():
                     engine.put_rows(_judged_rows(store.rows(), recomputer))
-        all_notes = (*notes, *runner.notes, *store.notes)
+        all_notes = (*notes, *(note("replayed", text) for text in runner.notes), *store.notes)
         return _finish(store, compared, graph, fails, bool(options.ops), all_notes)
 
 
@@ -139,7 +140,7 @@ def _finish(
     graph: ModelGraph,
     earlier_failed: bool,
     some_ops: bool,
-    notes: Tuple[str, ...],
+    notes: Tuple[Note, ...],
 ) -> RunResult:
     """Judge the operators and write all result files.
 
@@ -172,7 +173,7 @@ def _finish(
     )
 
 
-def _step(options: ReplayOptions) -> Tuple[StepFolder, List[str]]:
+def _step(options: ReplayOptions) -> Tuple[StepFolder, List[Note]]:
     """Return the only step in TARGET."""
     require_folder(options.target, "TARGET")
     tree = DumpTree(options.target, time=options.time)

@@ -43,7 +43,9 @@ class JunitFile(ReportFile):
         for suspect in self.context.summary["suspects"]:
             self._suspects.setdefault(suspect["op"], []).append(suspect)
         self._unstored = dict(self.context.unstored)
-        self._warnings = "\n".join(map(xml_text, self.context.summary["warnings"]))
+        self._warnings = "\n".join(
+            xml_text(warning["sentence"]) for warning in self.context.summary["warnings"]
+        )
         self._place: Optional[Place] = None
         self._case: List[Row] = []
         self._counts = {PASS: 0, FAIL: 0, NOT_COMPARED: 0}

@@ -78,7 +78,7 @@ class MarkdownFile(ReportFile):
         self._fold(
             "Warnings",
             "warnings",
-            ["- %s\n" % plain(text) for text in self.context.summary["warnings"]],
+            ["- %s\n" % plain(said["sentence"]) for said in self.context.summary["warnings"]],
         )
         self.stream.write("\n".join(self._parts))
         if self._left:

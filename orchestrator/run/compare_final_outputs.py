@@ -35,6 +35,7 @@ from ..model.op_node import OpNode, TensorDesc, desc_at
 from ..model.pairing import Pairing
 from ..model.row_plan import OUTPUT, PAIR, DumpedOp, RowPlan
 from ..naming import is_hash_name, parse_dump_name
+from ..text.notes import Note, note
 from ..text.wording import listed, plural
 from .compare_given_pairs import begin_given_pairs, compare_given_pairs
 from .comparison_options import ComparisonOptions
@@ -130,7 +131,7 @@ class _FinalOutputs(Source):
                 % self.options.golden
             )
             raise InputError("; ".join(filter(None, (text, advice.words))), hint=advice.hint)
-        self.notes: List[str] = []
+        self.notes: List[Note] = []
         outputs = [_Output(parse_output(text)) for text in self.options.outputs or ()] or list(
             self._found_files()
         )
@@ -167,9 +168,7 @@ class _FinalOutputs(Source):
             raise InputError(text, hint="name them: NAME=FILE")
         newest = max(folders)
         if len(folders) > 1:
-            self.notes.append(
-                "took %s, the last of %s with outputs" % (newest, plural(len(folders), "folder"))
-            )
+            self.notes.append(note("last-outputs", newest, plural(len(folders), "folder")))
         samples = folders[newest]
         if len(samples) > 1:
             raise InputError(
@@ -187,11 +186,7 @@ class _FinalOutputs(Source):
         """Compare the outputs."""
         planned = self.planned
         begin_given_pairs(run, self.golden, planned.tasks)
-        run.notes += [
-            "TARGET holds the outputs of a network, no dumps: nothing is told about single ops",
-            *self.notes,
-            *planned.notes,
-        ]
+        run.notes += [note("network-outputs"), *self.notes]
         compare_given_pairs(
             run.engine,
             planned.tasks,
@@ -214,7 +209,6 @@ class _OutputPlan:
     ) -> None:
         self.tasks: List[PairTask] = []
         self.rows: List[Row] = []
-        self.notes: List[str] = []
         self.looks: Dict[str, Optional[Signature]] = {}
         self._options, self._graph, self._golden = options, graph, golden
         self._precision = Precision(graph) if graph is not None else None

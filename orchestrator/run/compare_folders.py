@@ -14,6 +14,7 @@ from ..errors import InputError, UsageError
 from ..kinds.wrong_kind_advice import without_dumps, without_golden
 from ..model.graphs_of_run import ModelGraphs
 from ..store.facts_and_events import EXPECTED
+from ..text.notes import Note, note
 from .comparison_options import ComparisonOptions
 from .comparison_session import Comparers, LocalProcesses, note_signature
 from .mismatch_warnings import shown
@@ -27,11 +28,6 @@ if TYPE_CHECKING:
     from .result import RunResult
 
 _MOST_NOTES = 3
-BY_STATISTICS = (
-    "TARGET holds statistics (dump_data is stats): rows are judged by max, min, mean and, "
-    "where it was dumped, l2 norm; "
-    "an error that leaves these as they are is not seen"
-)
 
 
 def compare_folders(
@@ -112,7 +108,7 @@ class _Listing(Source):
         run.goldens.take(self.golden)
         run.prepare_rows()
         run.notes += self.tree.notes + _golden_notes(run)
-        run.notes += [BY_STATISTICS] if self.tree.statistics else []
+        run.notes += [note("statistics")] if self.tree.statistics else []
         run.left_out += self.tree.left_notes
         run.catalogue.left = {step_folder.place.run for step_folder in self.tree.left}
         engine.places.settled = True
@@ -164,38 +160,21 @@ def no_dumps(target: str, golden: str, tree: DumpTree) -> InputError:
     )
 
 
-def _golden_notes(run: Run) -> List[str]:
+def _golden_notes(run: Run) -> List[Note]:
     golden = run.goldens.every
-    notes = ["GOLDEN: " + note if golden.kind == "npu" else note for note in golden.notes]
+    notes = [known.behind("GOLDEN: ") if golden.kind == "npu" else known for known in golden.notes]
     if run.goldens.fx and run.goldens.step_names:
-        tokens = shown(run.goldens.step_names)
-        notes.append(
-            "GOLDEN is an FX dump of TorchAir: each step is compared with the token of its "
-            "number (%s)" % tokens
-        )
+        notes.append(note("golden-tokens", shown(run.goldens.step_names)))
     elif run.goldens.step_names:
-        notes.append(
-            "GOLDEN's folders are numbers: each holds the golden data of that step (%s)"
-            % shown(run.goldens.step_names)
-        )
+        notes.append(note("golden-steps", shown(run.goldens.step_names)))
     for collision in golden.collisions[:10]:
         notes.append(
-            "golden files collide: %s all stand for %s:%d"
-            % (", ".join(collision.files), collision.key, collision.index)
+            note("golden-collision", ", ".join(collision.files), collision.key, collision.index)
         )
     if golden.kind == "npu":
-        notes.append(
-            "GOLDEN holds device dumps: tensors are paired by op name and compared as stored "
-            "on the device"
-        )
+        notes.append(note("golden-is-device"))
         if golden.dumps.several_places:
-            notes.append(
-                "GOLDEN holds several devices, models or steps: each is compared with "
-                "TARGET's of the same name"
-            )
+            notes.append(note("golden-places"))
     elif not run.graphs:
-        notes.append(
-            "no model is given: outputs are paired with golden files of the op's own name, "
-            "inputs are not compared"
-        )
+        notes.append(note("paired-by-name"))
     return notes

@@ -29,6 +29,7 @@ from ..model.pairing import Pairing
 from ..model.row_plan import OMITTED, OP, PAIR, DumpedOp, RowPlan
 from ..naming import sanitise_golden
 from ..tensors.tensor import Tensor
+from ..text.notes import note
 from .compare_given_pairs import begin_given_pairs, compare_given_pairs
 from .comparison_options import ComparisonOptions
 from .file_signature import Signature, look_at
@@ -81,7 +82,16 @@ class _QuantisedFiles(Source):
         """Compare all files."""
         planned = _Planned(run.graphs.graphs[0], self.target, self.golden)
         begin_given_pairs(run, self.golden, planned.tasks)
-        run.notes += _notes(self.target, self.golden)
+        run.notes += [
+            note("quantised-files"),
+            *(known.behind("TARGET: ") for known in self.target.notes),
+            *self.golden.notes,
+        ]
+        for side, files in (("TARGET's", self.target), ("golden", self.golden)):
+            run.notes += [
+                note("files-collide", side, ", ".join(collision.files))
+                for collision in files.collisions[:10]
+            ]
         compare_given_pairs(
             run.engine,
             planned.tasks,
@@ -101,19 +111,6 @@ def _files(path: str, what: str) -> GoldenSet:
             hint="a quantised model's dumps need the om json besides the quantisation json",
         )
     return golden
-
-
-def _notes(target: GoldenSet, golden: GoldenSet) -> List[str]:
-    notes = [
-        "TARGET holds the files of a quantised net, not a device's dumps: outputs only are compared"
-    ]
-    notes += ["TARGET: " + note for note in target.notes] + golden.notes
-    for side, files in (("TARGET's", target), ("golden", golden)):
-        notes += [
-            "%s files collide: %s" % (side, ", ".join(collision.files))
-            for collision in files.collisions[:10]
-        ]
-    return notes
 
 
 class _Planned:

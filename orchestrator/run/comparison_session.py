@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Dict, List, Sequence
 from ..dumps.dump_tree import DumpTree
 from ..dumps.file_source import START_BYTES
 from ..filesystem.safe_reading import prefetch
+from ..text.notes import Note
 from .comparison_options import ComparisonOptions
 from .engine import Engine
 from .file_signature import look_at
@@ -122,7 +123,7 @@ class Comparers(Protocol):
 
     def compare(
         self, run: Run, files: Sequence[TargetFile], sizes: Sequence[int], on_progress: OnProgress
-    ) -> List[str]:
+    ) -> List[Note]:
         """Store the rows of all files, in the order of the execution, and what is known of each;
         ``sizes`` in bytes.
 
@@ -139,7 +140,7 @@ class LocalProcesses:
 
     def compare(
         self, run: Run, files: Sequence[TargetFile], sizes: Sequence[int], on_progress: OnProgress
-    ) -> List[str]:
+    ) -> List[Note]:
         """Compare everything in one session; processes are started where there is enough to do."""
         size_bytes = sum(sizes)
         if len(files) > _FEW or size_bytes > _LITTLE_BYTES:

@@ -15,6 +15,7 @@ from ..dumps.slices import by_number
 from ..errors import FormatError
 from ..metrics.row import Row
 from ..naming import MAPPING_FILE, is_hash_name, parse_dump_name, read_mapping, whole_name
+from ..text.notes import Note, note
 from .file_signature import Signature, look_at
 from .target_file import DELETED, EARLIER, GONE, FileFolder, TargetFile
 
@@ -224,11 +225,10 @@ class Catalogue:
             self._came.add(place.run)
         return True
 
-    def came_and_left(self) -> List[str]:
+    def came_and_left(self) -> List[Note]:
         """Name the runs that came since, of another time than the one that counts, as sentences."""
-        text = "left out time %s of device %s, which came meanwhile: it is not %s"
         return [
-            text % (time, device, self.only_time)
+            note("time-came", time, device, self.only_time)
             for time, device in sorted({(str(key[0]), str(key[1])) for key in self._came})
         ]
 

@@ -10,6 +10,7 @@ from typing import Callable, Deque, List, Optional, Set, Tuple
 
 from ..filesystem.free_space import free_bytes
 from ..metrics.row import EXPECTED_ABSENT, FAIL, PASS
+from ..text.notes import note
 from .engine import Engine
 from .file_signature import DELETED_PREFIX, Signature, look_at
 from .memory_overlaps import note_regions
@@ -158,11 +159,7 @@ class DumpDeleter:
         self._free = free_bytes(self.catalogue.root)
         short = self._free is not None and self._free < least
         if short and not self._warned and not (self._queue or self._uncomputed):
-            self.say(
-                "warning: only %d bytes are free where TARGET is, fewer than %d, and no "
-                "compared dump may be deleted (kept: %s)"
-                % (self._free or 0, least, self.options.keep)
-            )
+            self.say(note("low-disk", self._free or 0, least, self.options.keep))
         self._warned = short if not self._queue else self._warned
 
     def _delete(self, file: TargetFile) -> int:

@@ -16,6 +16,7 @@ from ..model.graphs_of_run import ModelGraphs
 from ..reports.rendered_rows import PreparedRow, Preparer, RenderedRowCache, Renderer
 from ..store.row_sql import row_key, row_line
 from ..store.store import RunStore
+from ..text.notes import Note
 from .comparison_options import ComparisonOptions
 from .dump_catalogue import Catalogue
 from .file_plan import FilePlan
@@ -102,7 +103,7 @@ class Engine:
         self.progress = Progress()
         self.closing = False
         self.overflow_seen = False
-        self.misfit = ""
+        self.misfit: List[Note] = []
         self.changed_places: Set[Place] = set()
         self.come: Dict[Place, Set[str]] = {}
         self.places = Places(options, graphs, goldens, catalogue)

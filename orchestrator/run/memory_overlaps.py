@@ -17,6 +17,7 @@ from ..model.graphs_of_run import ModelGraphs
 from ..model.never_dumped import VARIABLE_TYPES
 from ..model.op_node import OpNode, execution_key
 from ..model.row_plan import OUTPUT
+from ..text.notes import Note, note
 from .dump_catalogue import Catalogue
 from .target_file import DELETED, EARLIER, Region, TargetFile
 
@@ -119,7 +120,7 @@ def _regions(path: str) -> Optional[Tuple[Region, ...]]:
     )
 
 
-def find_overlaps(catalogue: Catalogue, graphs: ModelGraphs) -> Tuple[List[Overlap], List[str]]:
+def find_overlaps(catalogue: Catalogue, graphs: ModelGraphs) -> Tuple[List[Overlap], List[Note]]:
     """Return the memory faults that the dumps show, in the order of the execution, and what could
     not be looked at, as sentences.
 
@@ -140,8 +141,9 @@ def find_overlaps(catalogue: Catalogue, graphs: ModelGraphs) -> Tuple[List[Overl
             for lived, is_output in _tensors(regions or (), file.dumped().op_name, graph):
                 (written if is_output else taken)[lived.tensor] = lived
         overlaps += _sweep(place, list({**taken, **written}.values()))
-    text = "%d dump%s been deleted before this start: where their tensors lay is not known"
-    return overlaps, [text % (deleted, " has" if deleted == 1 else "s have")] if deleted else []
+    return overlaps, [note("deleted-dumps", deleted, " has" if deleted == 1 else "s have")] * bool(
+        deleted
+    )
 
 
 def _tensors(

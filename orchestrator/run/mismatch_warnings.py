@@ -22,26 +22,17 @@ from ..naming import (
     parse_golden_name,
     sanitise_golden,
 )
+from ..text.notes import Note, note
 from ..text.wording import listed, plural
 
 if TYPE_CHECKING:
     from .whole_run import Run
 
-QUANTISED = "the model is quantised"
-SUPERFLUOUS = "the quantisation json is superfluous"
-TWO_BUILDS = "TARGET and GOLDEN are dumps of two builds"
-FEW_LAYERS = "most operators have no dump"
-"""How sentences begin that say what was not given, or too much."""
-
 _SHOWN = 3
-_GEARS = (
-    "dumps of several gears are there (%s): golden data of one input shape fit one of them; "
-    "give those of each step below GOLDEN/{step}/"
-)
 _STEPS_SHOWN = 8
 
 
-def mismatch_warnings(run: Run) -> List[str]:
+def mismatch_warnings(run: Run) -> List[Note]:
     """Say it, a sentence each, where the dumped ops are not the model's, golden data lack steps, or
     nothing has golden data at all.
     """
@@ -51,7 +42,6 @@ def mismatch_warnings(run: Run) -> List[str]:
     ) + _to_rename(run)
     dumped = _dumped_ops(run)
     foreign = [text for graph, names in dumped.items() for text in _unknown_ops(graph, names)]
-    by_name = [run.engine.misfit] if run.engine.misfit else []
     layers = (
         [] if foreign else _few_layers(run, {name for names in dumped.values() for name in names})
     )
@@ -70,13 +60,13 @@ def mismatch_warnings(run: Run) -> List[str]:
         if advice is not None:
             return [
                 *warnings,
-                "GOLDEN: %s: %s; %s" % (run.goldens.folder, advice.words, advice.hint),
+                note("foreign-golden", run.goldens.folder, advice.words, advice.hint),
             ]
         warnings += _without_golden(run)
-    return warnings + by_name
+    return warnings + run.engine.misfit
 
 
-def _quantisation(run: Run) -> List[str]:
+def _quantisation(run: Run) -> List[Note]:
     """Warn where the quantisation json is missing, or maps names that GOLDEN has already."""
     if not run.graphs or run.goldens.kind == "npu" or run.options.unfused is not None:
         return []
@@ -87,24 +77,18 @@ def _quantisation(run: Run) -> List[str]:
     if run.options.quantisation is None:
         if not missing or not quants:
             return []
-        text = (
-            "%s (AscendQuant %s), and GOLDEN has no data under the quantised net's names (%s): is "
-            "it of the net before quantisation?"
-        )
-        return [
-            text
-            % (QUANTISED, listed(quants, _SHOWN), listed([row.golden for row in missing], _SHOWN))
-        ]
+        without = listed([row.golden for row in missing], _SHOWN)
+        return [note("quantised", listed(quants, _SHOWN), without)]
     ours = set(run.goldens.every.op_names())
     named = [op for row in missing for graph in run.graphs.graphs for op in graph.ops_named(row.op)]
     ops = [
         name for op in named for name in op.file_originals or () if sanitise_golden(name) in ours
     ]
-    text = "%s: GOLDEN holds the quantised net's own data (%s)"
-    return [text % (SUPERFLUOUS, listed(list(dict.fromkeys(ops)), _SHOWN))] if ops else []
+    shown_ops = listed(list(dict.fromkeys(ops)), _SHOWN)
+    return [note("superfluous-quantisation", shown_ops)] if ops else []
 
 
-def _two_builds(run: Run) -> List[str]:
+def _two_builds(run: Run) -> List[Note]:
     """Warn if most tensors of two dumps differ in layout or lack a counterpart: one build fused
     what the other did not.
     """
@@ -121,14 +105,10 @@ def _two_builds(run: Run) -> List[str]:
     alone += theirs if alone else 0
     if apart + alone <= compared:
         return []
-    text = (
-        "%s: of %s %d differ in layout or shape, %d have no counterpart of that name; the models "
-        "of both tell which belong together"
-    )
-    return [text % (TWO_BUILDS, plural(compared + apart + alone, "tensor"), apart, alone)]
+    return [note("two-builds", plural(compared + apart + alone, "tensor"), apart, alone)]
 
 
-def _to_rename(run: Run) -> List[str]:
+def _to_rename(run: Run) -> List[Note]:
     """Name the files of GOLDEN that would hold what is missing if they were called as golden files
     are.
     """
@@ -152,11 +132,7 @@ def _to_rename(run: Run) -> List[str]:
         if step.action == RENAME and not _is_misnamed(step.old)
     ]
     old_names = [step.old for step in plan if (step.new or "").split(".")[0] in op_names]
-    text = (
-        "GOLDEN: %s: not named as golden data are ({op}.{output_index}.{timestamp}.npy), which "
-        "goldwatch golden tf rename repairs"
-    )
-    return [text % listed(old_names, _SHOWN)] if old_names else []
+    return [note("to-rename", listed(old_names, _SHOWN))] if old_names else []
 
 
 def _is_misnamed(name: str) -> bool:
@@ -164,7 +140,7 @@ def _is_misnamed(name: str) -> bool:
     return lacks_name_part(name) or intended_golden_name(name) is not None
 
 
-def _few_layers(run: Run, dumped: Set[str]) -> List[str]:
+def _few_layers(run: Run, dumped: Set[str]) -> List[Note]:
     """Warn where most ops have no dump and no configuration tells which were requested."""
     if run.options.plan is not None or not run.graphs or run.goldens.kind == "npu":
         return []
@@ -175,10 +151,7 @@ def _few_layers(run: Run, dumped: Set[str]) -> List[str]:
     }
     if len(lost) <= len(dumped):
         return []
-    return [
-        "%s (%d of %d): were only chosen layers asked for?"
-        % (FEW_LAYERS, len(lost), len(lost) + len(dumped))
-    ]
+    return [note("few-layers", len(lost), len(lost) + len(dumped))]
 
 
 def _dumped_ops(run: Run) -> Dict[ModelGraph, Dict[str, bool]]:
@@ -200,7 +173,7 @@ def _dumped_ops(run: Run) -> Dict[ModelGraph, Dict[str, bool]]:
     return dumped
 
 
-def _unknown_ops(graph: ModelGraph, names: Dict[str, bool]) -> List[str]:
+def _unknown_ops(graph: ModelGraph, names: Dict[str, bool]) -> List[Note]:
     unknown = [name for name, known in names.items() if not known]
     if 2 * len(unknown) <= len(names):
         return []
@@ -209,34 +182,26 @@ def _unknown_ops(graph: ModelGraph, names: Dict[str, bool]) -> List[str]:
         if len(unknown) == len(names)
         else "%d of TARGET's %d ops are not" % (len(unknown), len(names))
     )
-    warning = "%s in %s: is it the json of the model that was dumped?" % (none, graph.path)
+    connections = ""
     if not any(op.inputs for op in graph.ops):
-        warning += (
+        connections = (
             " It has no connections, as a quantisation json, which goes with the model's and not "
             "in its place."
         )
     near = nearest_names(unknown[0], (op.name for op in graph.ops), _SHOWN)
-    return [
-        warning
-        + (
-            " (%s; the model has %s)" % (unknown[0], ", ".join(near))
-            if near
-            else " (%s is not)" % unknown[0]
-        )
-    ]
+    named = unknown[0] + ("; the model has %s" % ", ".join(near) if near else " is not")
+    return [note("unknown-ops", none, graph.path, connections, named)]
 
 
-def _steps(run: Run) -> List[str]:
+def _steps(run: Run) -> List[Note]:
     without, names = steps_without_golden(run), run.goldens.step_names
     warnings = []
     if without:
-        text = "GOLDEN's folders are steps (%s): there is none for %s %s, and no row"
-        warnings.append(text % (shown(names) or "none", _word(without), shown(without)))
+        listed_names = shown(names) or "none"
+        warnings.append(note("steps-without-golden", listed_names, _word(without), shown(without)))
     never = _steps_without_dump(run, names)
     if never:
-        warnings.append(
-            "GOLDEN has data of %s %s, of which TARGET holds no dump" % (_word(never), shown(never))
-        )
+        warnings.append(note("steps-without-dump", _word(never), shown(never)))
     return warnings
 
 
@@ -255,7 +220,7 @@ def _steps_without_dump(run: Run, names: List[str]) -> List[str]:
     )
 
 
-def _gears(run: Run) -> List[str]:
+def _gears(run: Run) -> List[Note]:
     """Warn which gears of a model ran where, if golden data of one input shape are for several."""
     if run.goldens.takes_steps_apart:
         return []
@@ -270,21 +235,21 @@ def _gears(run: Run) -> List[str]:
             if gear is not None:
                 ran.setdefault(graph, {}).setdefault(gear, place.label())
     several = [gears for gears in ran.values() if len(gears) > 1]
-    return [_GEARS % "; ".join("%s in %s" % pair for pair in gears.items()) for gears in several]
+    return [
+        note("several-gears", "; ".join("%s in %s" % pair for pair in gears.items()))
+        for gears in several
+    ]
 
 
-def _models(run: Run) -> List[str]:
+def _models(run: Run) -> List[Note]:
     """Warn where golden data of several models were taken together for a model of another name."""
     folders = run.goldens.model_folders
     names = {place.model for place in run.engine.places if run.engine.places.is_modelled(place)}
     others = sorted(str(name) for name in names - folders if name is not None)
     if len(folders) < 2 or not others:
         return []
-    text = (
-        "GOLDEN holds golden data of several runs, each with its own manifest (%s), and none has "
-        "the name of TARGET's model %s: all were taken together; give the folder of its golden data"
-    )
-    return [text % (listed(sorted(folders), _SHOWN), listed(others, _SHOWN))]
+    every = listed(sorted(folders), _SHOWN)
+    return [note("several-golden-models", every, listed(others, _SHOWN))]
 
 
 def _word(steps: List[str]) -> str:
@@ -305,23 +270,22 @@ def shown(names: List[str]) -> str:
     return listed(names, _STEPS_SHOWN)
 
 
-def _without_golden(run: Run) -> List[str]:
+def _without_golden(run: Run) -> List[Note]:
     """Name the golden names that are nearest to the first ops without golden data."""
-    warnings: List[str] = []
+    warnings: List[Note] = []
     unmatched_rows = [
         row for row in run.store.rows("index", verdict=NOT_COMPARED) if row.cause == GOLDEN_MISSING
     ]
     for row in unmatched_rows[:_SHOWN]:
         near = run.goldens.every.nearest(row.golden.split(",")[-1] if row.golden != "*" else row.op)
         if near:
-            warnings.append(
-                "no golden data matched %s; the nearest golden names are %s"
-                % (row.tensor, ", ".join(near))
-            )
+            warnings.append(note("unmatched", row.tensor, ", ".join(near)))
     if unmatched_rows and not warnings:
         names = sorted(run.goldens.every.op_names())[:_SHOWN]
         warnings.append(
-            "no golden data matched any op; GOLDEN holds %s"
-            % ("for example " + ", ".join(names) if names else "no golden data")
+            note(
+                "nothing-matched",
+                "for example " + ", ".join(names) if names else "no golden data",
+            )
         )
     return warnings

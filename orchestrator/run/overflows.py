@@ -11,6 +11,7 @@ from ..dumps.place import place_of
 from ..errors import GoldwatchError
 from ..model.row_plan import OUTPUT
 from ..naming import parse_dump_name
+from ..text.notes import Note, note
 from ..text.wording import listed
 from .dump_catalogue import Catalogue
 from .engine import Engine
@@ -40,7 +41,7 @@ class OverflowFile(NamedTuple):
     problem: Optional[str]
 
 
-def note_overflows(engine: Engine, files: Iterable[OverflowFile]) -> List[str]:
+def note_overflows(engine: Engine, files: Iterable[OverflowFile]) -> List[Note]:
     """Set OverFlow in the output rows of the ops that records name, and return what is to be said.
 
     Must be called inside a transaction of the store.
@@ -51,7 +52,7 @@ def note_overflows(engine: Engine, files: Iterable[OverflowFile]) -> List[str]:
         Those in the folders of the dumps and above them, up to TARGET, by their names; others are
         passed over.
     """
-    notes: List[str] = []
+    notes: List[Note] = []
     folders, root = record_folders(engine.catalogue), engine.catalogue.root
     records = [
         record for record in files if os.path.dirname(os.path.join(root, record.rel)) in folders
@@ -62,7 +63,7 @@ def note_overflows(engine: Engine, files: Iterable[OverflowFile]) -> List[str]:
     overflowing: Dict[str, TargetFile] = {}
     for record in records:
         if record.problem is not None:
-            notes.append("overflow record %s: %s" % (record.rel, record.problem))
+            notes.append(note("overflow-record", record.rel, record.problem))
         place = place_of(os.path.dirname(os.path.join(root, record.rel)), set())
         for task in record.tasks:
             for key in op_tasks(*task):
@@ -72,7 +73,7 @@ def note_overflows(engine: Engine, files: Iterable[OverflowFile]) -> List[str]:
     marked = _mark(engine, set(overflowing))
     if overflowing:
         names = list(dict.fromkeys(file.op_name for file in overflowing.values()))
-        notes.append("overflow records name %s" % listed(names, _SHOWN))
+        notes.append(note("overflows", listed(names, _SHOWN)))
     engine.overflow_seen = engine.overflow_seen or bool(marked)
     return notes
 

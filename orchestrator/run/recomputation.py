@@ -54,6 +54,7 @@ from ..recomputing.recomputed_output import (
 from ..recomputing.recorded_dumps import RecordedStep
 from ..recomputing.variant_search import VariantSearch
 from ..tensors.tensor import Tensor
+from ..text.notes import Note, note
 from .engine import Engine
 from .file_signature import Signature
 
@@ -122,7 +123,7 @@ class Recomputation:
         self._golden_follows: Dict[Key, Optional[bool]] = {}
         self._known: Set[Tuple[Place, str]] = set()
         self._not_computable: Set[str] = set()
-        self.notes: List[str] = []
+        self.notes: List[Note] = []
 
     def recompute(
         self, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp], by_golden: ByGolden
@@ -479,13 +480,9 @@ class Recomputation:
             plan = ReplayPlan(step_folder, graph, original, names, partial(_golden, golden))
             return Recomputer(plan, graph, original, shapes, weights)
         except NotComputable as error:
-            self.notes.append(
-                "operators are not computed again by their original model: %s" % error
-            )
+            self.notes.append(note("without-original", error))
         except GoldwatchError as error:
-            self.notes.append(
-                "operators are not computed again by their original model: %s" % error.message
-            )
+            self.notes.append(note("without-original", error.message))
         return None
 
     def _step_folder(self, place: Place) -> Optional[StepFolder]:
@@ -508,9 +505,7 @@ class Recomputation:
         if self._original_path is None and model:
             near = find_original_model(model, self._engine.options.golden)
         if near.note:
-            self.notes.append(
-                "operators are not computed again by their original model: " + near.note
-            )
+            self.notes.append(note("without-original", near.note))
         if near.path is None:
             return None
         if near.path not in self._originals:
@@ -519,9 +514,7 @@ class Recomputation:
             except GoldwatchError as error:
                 if self._original_path is not None:
                     raise
-                self.notes.append(
-                    "operators are not computed again by their original model: " + error.message
-                )
+                self.notes.append(note("without-original", error.message))
                 self._originals[near.path] = None
         original = self._originals[near.path]
         return None if original is None else (original, near.weights)

@@ -15,7 +15,6 @@ from ..diagnosis.observed_ops import ObservedOps
 from ..diagnosis.op_input_states import Inputs
 from ..diagnosis.recompute_without_model import made_of_inputs
 from ..diagnosis.row_digest import execution_key, row_digest
-from ..diagnosis.run_sentence import NO_MODEL, NOT_JUDGED
 from ..dumps.place import Place
 from ..judging.by_limits import only_decision_limit_missed, only_default_limits_missed
 from ..judging.by_other_rows import (
@@ -32,6 +31,7 @@ from ..naming import sanitise_golden
 from ..recomputing.formulas_by_type import is_known_type
 from ..recomputing.repeated_decisions import can_repeat, near_ties
 from ..store.row_sql import row_key
+from ..text.notes import NOT_JUDGED_BY_NAMES, Note, note
 from ..text.wording import plural
 from .engine import Engine
 
@@ -174,7 +174,7 @@ class _Judge:
         return passing_row(row, BEHIND if behind else FOLLOWS)
 
 
-def judge_by_names(engine: Engine) -> str:
+def judge_by_names(engine: Engine) -> List[Note]:
     """Take back what fails by its name alone where names do not fit one to one; return why they do
     not, empty where all is well.
 
@@ -187,7 +187,7 @@ def judge_by_names(engine: Engine) -> str:
     Must be called once all rows are stored, inside a transaction of the store.
     """
     if engine.graphs or engine.goldens.kind == "npu":
-        return ""
+        return []
     why, taken_back = _misfit(engine), False
     for row in engine.store.rows():
         if why and row.verdict == FAIL:
@@ -199,13 +199,13 @@ def judge_by_names(engine: Engine) -> str:
             taken_back = True
         elif not why and row.cause == BY_NAME:
             engine.put_rows([row.but(verdict=FAIL, reason=row.reason[: -len(_BEHIND)], cause="")])
-    return why + NOT_JUDGED if taken_back else why
+    if not why:
+        return []
+    return [note(NOT_JUDGED_BY_NAMES if taken_back else "names-do-not-fit", why)]
 
 
 def _misfit(engine: Engine) -> str:
-    """Return how dumped and golden operators differ, as a sentence; empty where they fit one to
-    one.
-    """
+    """Return how dumped and golden operators differ, in words; empty where they fit one to one."""
     dumped: Set[str] = set()
     matched: Set[str] = set()
     alone: Set[str] = set()
@@ -224,5 +224,4 @@ def _misfit(engine: Engine) -> str:
     counts = (
         "of %s %d without golden data of that name and shape, of the golden ones %d without a dump"
     )
-    described = counts % (plural(len(dumped), "dumped operator"), len(alone), len(left))
-    return "%s, and names do not fit one to one (%s)" % (NO_MODEL, described)
+    return counts % (plural(len(dumped), "dumped operator"), len(alone), len(left))

@@ -19,6 +19,7 @@ from ..reports.csv_tables import STEP_OP_FILE, noted_tables
 from ..reports.result_json import RESULT_FILE
 from ..reports.row_json import row_document
 from ..store.store import RunStore
+from ..text.notes import Note
 from ..text.wording import plural
 from .comparison_options import ComparisonOptions
 from .run_status import run_status, stored_options
@@ -67,8 +68,8 @@ class RunResult:
     exit_code: int
     sentence: str
     files: Tuple[str, ...] = ()
-    notes: Tuple[str, ...] = ()
-    left_out: Tuple[str, ...] = ()
+    notes: Tuple[Note, ...] = ()
+    left_out: Tuple[Note, ...] = ()
     shown: Tuple[Tuple[Row, ...], ...] = ()
     places: Tuple[PlaceCounts, ...] = ()
     finished: bool = True

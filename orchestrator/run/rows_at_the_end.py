@@ -13,21 +13,21 @@ from ..metrics.compare_pair import refuse
 from ..metrics.row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, NOT_COMPARED, Row
 from ..model.row_plan import MISSING_OUTPUT, ONLY_INPUTS, OUTPUT
 from ..store.row_sql import row_key
+from ..text.notes import Note, note
 from ..text.wording import listed, plural
 from .engine import Engine
 from .target_file import EARLIER, GONE, HELD, PLANNED, WAITING, TargetFile
 
-_EARLIER = "left out %s of %s: golden data hold another number of runs, and the last dump counts"
 _STANDS_FOR_IT = "another op of its L1 fusion group stands for it"
 
 
-def settle(engine: Engine) -> List[str]:
+def settle(engine: Engine) -> List[Note]:
     """Plan what waited for the end: cut and damaged files, L1 fusion groups, loops, tensors without
     golden data. Their pairs are queued.
 
     Returns
     -------
-    list of str
+    list of Note
         What was left out, as sentences.
     """
     engine.places.settled = engine.closing = True
@@ -59,7 +59,7 @@ def settle_files(engine: Engine) -> Dict[str, int]:
     return earlier
 
 
-def left_out_notes(engine: Engine, earlier: Mapping[str, int]) -> List[str]:
+def left_out_notes(engine: Engine, earlier: Mapping[str, int]) -> List[Note]:
     """Return, and note in the store, what was left out, as sentences.
 
     Parameters
@@ -77,14 +77,18 @@ def left_out_notes(engine: Engine, earlier: Mapping[str, int]) -> List[str]:
     notes = _left_out(engine, places)
     if earlier:
         notes.append(
-            _EARLIER % (plural(sum(earlier.values()), "earlier dump"), listed(sorted(earlier), 3))
+            note(
+                "earlier-dumps",
+                plural(sum(earlier.values()), "earlier dump"),
+                listed(sorted(earlier), 3),
+            )
         )
     for text in notes:
         engine.store.events.add("left out", None, text)
     return notes
 
 
-def _left_out(engine: Engine, places: Mapping[Place, Sequence[TargetFile]]) -> List[str]:
+def _left_out(engine: Engine, places: Mapping[Place, Sequence[TargetFile]]) -> List[Note]:
     """Name each model that is not compared once, however many devices and steps have dumps of
     it.
     """
@@ -105,7 +109,7 @@ def _left_out(engine: Engine, places: Mapping[Place, Sequence[TargetFile]]) -> L
             if engine.graphs.by_name
             else "none of its ops is in %s" % engine.options.model
         )
-        notes.append("left out %s (%s): %s" % (of, shown, why))
+        notes.append(note("left-out-model", of, shown, why))
     return notes
 
 

@@ -33,6 +33,7 @@ from ..store.host_facts import COMPUTED, JUDGED_BY
 from ..store.json_numbers import plain_tree
 from ..store.store import RunStore
 from ..store.stored_networks import GRAPHS, SUMMARY, stored_networks
+from ..text.notes import Note, note, stored_notes
 from .comparison_options import NONE, ComparisonOptions
 from .verdict_over_hosts import ComputedByHosts, judge_hosts
 
@@ -43,13 +44,6 @@ counterpart at large, its last sentence.
 
 _WHOLE = "whole_summary"
 
-_UNFINISHED = (
-    "this run goes on or was stopped before its end: the verdict is about the %d rows that it has "
-    "so far"
-)
-_WITHOUT_ROWS = (
-    "this run has no rows: it found nothing to compare, was stopped before its end, or goes on"
-)
 _NOT_COMPUTED = ", and no operator was computed again, which may clear those that it names"
 
 
@@ -69,8 +63,8 @@ class RunStatus(NamedTuple):
     summary: Summary
     exit_code: int
     sentence: str
-    notes: Tuple[str, ...] = ()
-    left_out: Tuple[str, ...] = ()
+    notes: Tuple[Note, ...] = ()
+    left_out: Tuple[Note, ...] = ()
 
 
 def keep_judgement(
@@ -79,8 +73,8 @@ def keep_judgement(
     summary: Summary,
     code: int,
     sentence: str,
-    notes: Sequence[str],
-    left_out: Sequence[str] = (),
+    notes: Sequence[Note],
+    left_out: Sequence[Note] = (),
 ) -> None:
     """Note in a store what its run came to, and how it was judged; it counts from when
     :data:`goldwatch.store.stored_networks.SUMMARY` is there.
@@ -94,8 +88,8 @@ def keep_judgement(
     judgement = {
         "sentence": sentence,
         "exit_code": code,
-        "notes": list(notes),
-        "left_out": list(left_out),
+        "notes": [said.document() for said in notes],
+        "left_out": [said.document() for said in left_out],
     }
     store.set(JUDGED, {**how, **judgement})
     store.set(_WHOLE, summary_tree(summary))
@@ -134,33 +128,32 @@ def run_status(store: RunStore, options: ComparisonOptions) -> RunStatus:
         summary,
         int(code),
         str(sentence),
-        tuple(judged.get("notes", ())),
-        tuple(judged.get("left_out", ())),
+        stored_notes(judged.get("notes", ())),
+        stored_notes(judged.get("left_out", ())),
     )
 
 
 def _so_far(store: RunStore, options: ComparisonOptions) -> RunStatus:
     """Judge the rows so far; ops are those that have rows."""
     summary, sentence = _judged_anew(store, options)
-    note = _UNFINISHED % summary.rows if summary.rows else _WITHOUT_ROWS
+    computed = ""
     if (
         options.recompute != NONE
         and not store.has_hosts
         and (summary.suspects or (summary.first is not None and summary.culprits is None))
     ):
-        summary, note = (
-            replace(summary, suspects=provisional_suspects(summary.suspects)),
-            note + _NOT_COMPUTED,
-        )
+        summary = replace(summary, suspects=provisional_suspects(summary.suspects))
+        computed = _NOT_COMPUTED
+    said = note("unfinished", summary.rows, computed) if summary.rows else note("no-rows", computed)
     verdict = INCOMPLETE if summary.verdict == PASS else summary.verdict
     summary = replace(
         summary,
         ops=summary.ops if store.has_hosts else store.op_count(),
         verdict=verdict,
-        warnings=(note, *summary.warnings),
+        warnings=(said, *summary.warnings),
     )
     return RunStatus(
-        False, summary, EXIT_INCOMPLETE, "%s. %s" % (note[0].upper() + note[1:], sentence)
+        False, summary, EXIT_INCOMPLETE, "%s. %s" % (said[0].upper() + said[1:], sentence)
     )
 
 
@@ -173,7 +166,8 @@ def _judged_anew(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, 
     graphs = stored_networks(store.get(GRAPHS) or ())
     ops = graphs.op_count(store.places()) if graphs else store.op_count()
     judged = store.get(JUDGED) or {}
-    unmatched, without_golden = judged.get("unmatched", []), judged.get("steps_without_golden", [])
+    unmatched = stored_notes(judged.get("unmatched", ()))
+    without_golden = judged.get("steps_without_golden", [])
     arguments = (options.limits, store.get("program"), graphs, bool(judged.get("allow_missing")))
     # What an earlier end computed is of the files that were there then.
     computed = (
@@ -220,6 +214,8 @@ def _tree(value: Any) -> Any:
         return {str(key): _tree(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
         return [_tree(entry) for entry in value]
+    if isinstance(value, Note):
+        return value.document()
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -227,6 +223,8 @@ def _value_of(kind: Any, tree: Any) -> Any:
     """Return a value of a type as an annotation names it; Mappings stay as they are."""
     origin: Any = getattr(kind, "__origin__", None)
     inner: Any = getattr(kind, "__args__", ())
+    if kind is Note:
+        return stored_notes([tree])[0]
     if origin is Union:
         return None if tree is None else _value_of(inner[0], tree)
     if origin is tuple:

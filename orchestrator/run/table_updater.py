@@ -8,6 +8,7 @@ from typing import Callable, Optional, Set
 
 from ..dumps.place import Place
 from ..errors import GoldwatchError
+from ..text.notes import note
 from .whole_run import Run
 
 EVERY_S = 1.0
@@ -59,7 +60,7 @@ class TableUpdater:
             self._failed = places
             if self._problem != error.message:
                 self._problem = error.message
-                self.say("warning: " + error.message)
+                self.say(note("unwritten-tables", error.message))
         cost = time.monotonic() - start
         self._next = time.monotonic() + max(EVERY_S, cost / _SHARE)
 

@@ -31,6 +31,7 @@ from ..store.host_facts import (
 from ..store.row_schema import from_sql_text, to_sql_text
 from ..store.store import RunStore
 from ..store.stored_networks import GRAPHS, stored_networks
+from ..text.notes import Note, note, stored_notes
 from ..text.wording import listed
 from .comparison_options import ComparisonOptions
 
@@ -275,26 +276,21 @@ def _named(hosts: Sequence[str]) -> str:
     return ("host " if len(hosts) == 1 else "hosts ") + listed(hosts, _NAMED)
 
 
-def _warnings(by_host: Mapping[str, Mapping[str, Any]], missing: Mapping[str, int]) -> List[str]:
-    warnings: List[str] = []
-    by_text: Dict[str, List[str]] = {}
+def _warnings(by_host: Mapping[str, Mapping[str, Any]], missing: Mapping[str, int]) -> List[Note]:
+    warnings: List[Note] = []
+    of_hosts: Dict[Note, List[str]] = {}
     for host, about in by_host.items():
         if about.get("state") != FINISHED:
-            warnings.append(
-                "the run of host %s has not finished: it is %s" % (host, about.get("state"))
-            )
-        for text in about.get("warnings", ()):
-            by_text.setdefault(str(text), []).append(host)
+            warnings.append(note("host-unfinished", host, about.get("state")))
+        for said in stored_notes(about.get("warnings", ())):
+            of_hosts.setdefault(said, []).append(host)
     if missing:
         parts = ", ".join(
             "%d of host %s" % (count, host) for host, count in list(missing.items())[:_NAMED]
         )
         total = sum(missing.values())
-        warnings.append(
-            "%d rows that did not pass are counted, but not stored here for want of room (%s)"
-            % (total, parts)
-        )
-    return warnings + ["%s: %s" % (_named(hosts), text) for text, hosts in by_text.items()]
+        warnings.append(note("host-rows-left-out", total, parts))
+    return warnings + [said.behind("%s: " % _named(hosts)) for said, hosts in of_hosts.items()]
 
 
 def _union(sequences: Iterable[Sequence[str]]) -> Tuple[str, ...]:

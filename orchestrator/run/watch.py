@@ -39,8 +39,8 @@ from ..statistics_dumps.table_of_ops import is_statistics_file
 from ..store.facts_and_events import PROVISIONAL
 from ..store.row_schema import to_sql_text
 from ..system.proc_files import Process
+from ..text.notes import Note, note
 from .arriving_files import Arrivals
-from .compare_folders import BY_STATISTICS
 from .comparison_options import ComparisonOptions
 from .divergence_hook import DivergenceHook
 from .dump_deletion import DumpDeleter
@@ -221,14 +221,11 @@ class Watch:
         # Statistics in place of dumps are compared.
         advice = None if holds_statistics(target) else watched_without_dumps(target)
         if advice is not None:
-            self.say("warning: TARGET: %s: no dump file so far: %s; %s" % (target, *advice))
-        for note in self.run.notes:
-            self.say(note if note.startswith("warning") else "note: " + note)
+            self.say(note("no-dumps-yet", target, *advice))
+        for known in self.run.notes:
+            self.say(known)
         if self._process is not None and self._process.ended():
-            self.say(
-                "warning: there is no process %d: what is there is compared and judged"
-                % self._process.pid
-            )
+            self.say(note("no-process", self._process.pid))
 
     def _leave_earlier_times(self) -> None:
         """Of the time folders that are there before the start only the newest counts, besides those
@@ -400,8 +397,9 @@ class Watch:
         """The first file tells that statistics come in place of dumps: these have columns of their
         own.
         """
-        self.say("note: " + BY_STATISTICS)
-        self.run.notes.append(BY_STATISTICS)
+        said = note("statistics")
+        self.say(said)
+        self.run.notes.append(said)
         if self.options.metrics != self.options.of_statistics(known=True).metrics:
             self.options = self.run.options = self.options.of_statistics(known=True)
             self.store.set("inputs", self.watch.identity(self.options))
@@ -567,10 +565,10 @@ class Watch:
         )
         self.run.judge_rows(by_names=True)
 
-    def _note_left_out(self, texts: Sequence[str]) -> None:
-        for text in texts:
-            self.run.left_out.append(text)
-            self.say("warning: " + text)
+    def _note_left_out(self, notes: Sequence[Note]) -> None:
+        for left in notes:
+            self.run.left_out.append(left)
+            self.say(left)
 
     def _compare_queued(self) -> Iterator[Turn]:
         while self.engine.busy:

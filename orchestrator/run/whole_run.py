@@ -31,6 +31,7 @@ from ..store.facts_and_events import PROVISIONAL
 from ..store.host_facts import COMPUTED
 from ..store.store import RunStore
 from ..store.stored_networks import GRAPHS, network_document
+from ..text.notes import Note, note
 from .comparison_options import ComparisonOptions
 from .dump_catalogue import Catalogue
 from .engine import Engine
@@ -151,9 +152,9 @@ class Run:
         self.inputs = inputs if inputs is not None else options.identity()
         self._list_stored = list_stored
         self._wake = wake
-        self.notes: List[str] = []
-        self.left_out: List[str] = []
-        self.unmatched: List[str] = []
+        self.notes: List[Note] = []
+        self.left_out: List[Note] = []
+        self.unmatched: List[Note] = []
         self.steps_without_golden: List[str] = []
         self.tables_when_interrupted = True
         self.reader: Optional[TensorReader] = None
@@ -308,7 +309,7 @@ class Run:
             if by_names:
                 self.engine.misfit = judge_by_names(self.engine)
 
-    def unpaired(self) -> List[str]:
+    def unpaired(self) -> List[Note]:
         """Return, once all is compared, what did not find its counterpart at large, as sentences;
         the summary warns of it too.
         """
@@ -386,7 +387,7 @@ class Run:
             how = {
                 "allow_missing": options.allow_missing,
                 "strict": options.strict,
-                "unmatched": self.unmatched,
+                "unmatched": [left.document() for left in self.unmatched],
                 "steps_without_golden": self.steps_without_golden,
                 "comparison": comparison,
             }
@@ -450,7 +451,7 @@ class Run:
         from .memory_overlaps import find_overlaps
 
         overlaps, unknown = find_overlaps(self.catalogue, self.graphs)
-        warnings = (*(overlap.sentence for overlap in overlaps), *unknown)
+        warnings = (*(note("memory-overlap", one.sentence) for one in overlaps), *unknown)
         return replace(
             summary,
             warnings=summary.warnings + warnings,

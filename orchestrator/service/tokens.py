@@ -15,6 +15,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from ..errors import FormatError, GoldwatchError
 from ..filesystem.safe_reading import read_input
+from ..text.notes import Note, note
 
 log = logging.getLogger("goldwatch.service")
 
@@ -156,17 +157,10 @@ class Tokens:
         return matches[0] if matches else None
 
     @property
-    def warnings(self) -> List[str]:
+    def warnings(self) -> List[Note]:
         """Warnings about the file."""
         mode = os.stat(self._path).st_mode
-        return (
-            [
-                "warning: others than its owner may read %s (mode %03o): chmod 600"
-                % (self._path, mode & 0o777)
-            ]
-            if mode & 0o077
-            else []
-        )
+        return [note("open-tokens", self._path, mode & 0o777)] if mode & 0o077 else []
 
     def _follow(self) -> None:
         while not self._ended.wait(_LOOK_S):

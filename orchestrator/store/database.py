@@ -8,11 +8,12 @@ import contextlib
 import functools
 import os
 import sqlite3
-from typing import Iterator, Optional
+from typing import Iterator, List, Optional
 
 from ..errors import DiskFull, EnvironmentProblem, GoldwatchError
 from ..filesystem.free_space import is_full
 from ..filesystem.mounts import NETWORK_FILE_SYSTEMS, file_system
+from ..text.notes import Note, note
 from .integrity import DamagedStore
 
 BUSY_TIMEOUT_S = 30.0
@@ -37,9 +38,9 @@ def connect_writer(path: str) -> sqlite3.Connection:
         return _tried(path, False)
 
 
-def set_journal(connection: sqlite3.Connection, path: str) -> str:
-    """Choose how the store at ``path`` is kept safe; return why WAL cannot be used (empty when it
-    is).
+def set_journal(connection: sqlite3.Connection, path: str) -> List[Note]:
+    """Choose how the store at ``path`` is kept safe; return a note where WAL cannot
+    be used.
 
     WAL needs memory that readers and the writer share, which a network file system has not; there
     the rollback journal is used.
@@ -58,7 +59,7 @@ def set_journal(connection: sqlite3.Connection, path: str) -> str:
         # A killed process loses nothing in WAL with NORMAL; only a power failure may take the last
         # rows, which are then compared again.
         connection.execute("PRAGMA synchronous=NORMAL")
-    return problem
+    return [note("no-wal", problem)] if problem else []
 
 
 def _try_wal(connection: sqlite3.Connection) -> str:

@@ -9,10 +9,11 @@ import json
 import os
 import time
 import weakref
-from typing import Any, Optional
+from typing import Any, List, Optional
 
 from ..errors import EnvironmentProblem
 from ..filesystem.atomic_writing import require_own_file
+from ..text.notes import Note, note
 
 LOCK_FILE = "run.lock"
 
@@ -45,7 +46,7 @@ class OutLock:
 
     def __init__(self, out: str) -> None:
         self.path = os.path.join(out, LOCK_FILE)
-        self.note = ""
+        self.notes: List[Note] = []
         self._fd: Optional[int] = None
         require_own_file(self.path)
         try:
@@ -68,10 +69,7 @@ class OutLock:
                     "%s: another goldwatch%s is writing here" % (out, holder),
                     hint="wait until it ends, or choose another folder for the results",
                 ) from error
-            self.note = (
-                "this file system has no locks (%s): take care that only one goldwatch writes here"
-                % (error.strerror or error)
-            )
+            self.notes = [note("no-locks", error.strerror or error)]
         self._fd = fd
         with contextlib.suppress(OSError):
             os.ftruncate(fd, 0)

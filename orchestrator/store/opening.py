@@ -7,6 +7,7 @@ import sqlite3
 from typing import Any, Dict, List, Mapping, NamedTuple
 
 from ..errors import GoldwatchError, MissingPath
+from ..text.notes import Note, note
 from ..text.wording import plural
 from .database import connect_reader, connect_writer, set_journal, translated
 from .facts_and_events import read_fact
@@ -34,8 +35,6 @@ class Opened(NamedTuple):
     ----------
     continued
         It was there before. Else a transaction is open that its tables were made in.
-    journal_note
-        Why WAL is not used; empty when it is.
     damaged
         Lines that are not as they were stored.
     facts
@@ -46,10 +45,9 @@ class Opened(NamedTuple):
 
     connection: sqlite3.Connection
     continued: bool
-    journal_note: str
     damaged: List[DamagedLine]
     facts: Dict[str, Any]
-    notes: List[str]
+    notes: List[Note]
 
 
 def open_to_write(path: str, inputs: Mapping[str, Any], hosts: bool = False) -> Opened:
@@ -83,10 +81,9 @@ def open_to_write(path: str, inputs: Mapping[str, Any], hosts: bool = False) -> 
             return Opened(
                 connection,
                 True,
-                set_journal(connection, path),
                 damaged,
                 {},
-                _damage_note(path, damaged),
+                _damage_note(path, damaged) + set_journal(connection, path),
             )
     except BaseException:
         connection.close()
@@ -94,12 +91,12 @@ def open_to_write(path: str, inputs: Mapping[str, Any], hosts: bool = False) -> 
 
 
 def _make(connection: sqlite3.Connection, path: str, hosts: bool) -> Opened:
-    journal_note = set_journal(connection, path)
+    notes = set_journal(connection, path)
     make_tables(connection, hosts)
-    return Opened(connection, False, journal_note, [], {}, [])
+    return Opened(connection, False, [], {}, notes)
 
 
-def _damage_note(path: str, damaged: List[DamagedLine]) -> List[str]:
+def _damage_note(path: str, damaged: List[DamagedLine]) -> List[Note]:
     if not damaged:
         return []
     ops = list(dict.fromkeys(line.about for line in damaged if line.table == "row"))
@@ -108,10 +105,7 @@ def _damage_note(path: str, damaged: List[DamagedLine]) -> List[str]:
     others = len(damaged) - rows
     parts = [plural(rows, "row") + (" (%s)" % named if named else "")] * bool(rows)
     parts += [plural(others, "note") + " of files and events"] * bool(others)
-    return [
-        "warning: %s was damaged: %s dropped; what they were about is compared again"
-        % (path, " and ".join(parts))
-    ]
+    return [note("damaged-store", path, " and ".join(parts))]
 
 
 def open_to_read(path: str) -> sqlite3.Connection:

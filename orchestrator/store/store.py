@@ -17,6 +17,7 @@ from ..dumps.place import Place
 from ..errors import FormatError
 from ..filesystem.atomic_writing import remove_leftovers, require_own_file
 from ..metrics.row import VERDICTS, Row
+from ..text.notes import Note
 from .database import translated
 from .facts_and_events import VOID, EventLog, FileRecord, read_fact, write_fact
 from .integrity import DamagedStore, ForeignStore, has_hosts, may_discard
@@ -84,7 +85,7 @@ class RunStore:
         self.path = connection.path
         self.connection = connection
         self.continued = False
-        self.notes: List[str] = []
+        self.notes: List[Note] = []
         self._reader = RowReader(self.path, has_hosts(connection.raw), checked)
         self.events = EventLog(connection)
         self.table = RowTable(connection, self.events, self._reader.hosts)
@@ -154,7 +155,7 @@ class RunStore:
         store = cls(StoreConnection(path, opened.connection, lock), checked=False)
         try:
             store.continued = opened.continued
-            store.notes = [note for note in (*opened.notes, opened.journal_note, lock.note) if note]
+            store.notes = [*opened.notes, *lock.notes]
             with translated(path):
                 if not opened.continued:
                     facts = {

@@ -98,7 +98,7 @@ def test_reports_of_a_killed_run_say_that_it_is_not_finished(compared):
     )
     document = json.loads(found["json"].decode())
     assert (
-        "the 5 rows that it has so far" in document["summary"]["warnings"][0]
+        "the 5 rows that it has so far" in document["summary"]["warnings"][0]["sentence"]
         and len(document["rows"]) == 5
     )
     assert found["csv"] == contents(str(compared), "out/c.")["csv"]

@@ -71,7 +71,7 @@ def test_golden_data_that_overflowed_are_blamed_and_not_the_device(
     )
     assert text_before_next_command(text).endswith("the golden data are wrong, not the operator.")
     assert "the golden file alone holds them" in text and "error is its own" not in text
-    assert any("the golden run made them: fc2, " in warning for warning in summary["warnings"])
+    assert any("the golden run made them: fc2, " in one["sentence"] for one in summary["warnings"])
 
 
 def test_a_fault_before_overflowed_golden_data_is_still_the_suspect(scene, random):
@@ -82,7 +82,7 @@ def test_a_fault_before_overflowed_golden_data_is_still_the_suspect(scene, rando
         "scale",
     )
     assert "fc1 (MatMulV2) is the first operator outside its limits" in text
-    assert any("the golden run made them: fc2, " in warning for warning in summary["warnings"])
+    assert any("the golden run made them: fc2, " in one["sentence"] for one in summary["warnings"])
 
 
 def test_wrong_values_beside_nan_in_golden_data_are_the_operators_error(scene, random):

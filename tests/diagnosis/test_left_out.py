@@ -77,7 +77,7 @@ def test_golden_steps_without_dumps_are_reported(scene, random, steps):
     assert ("GOLDEN has data of" in text) == (said is not None)
     if said:
         assert "GOLDEN has data of %s, of which TARGET holds no dump" % said in text
-        assert any(said in warning for warning in summary["warnings"])
+        assert any(said in one["sentence"] for one in summary["warnings"])
 
 
 def test_the_folder_of_one_step_reports_no_other_steps(scene, random):

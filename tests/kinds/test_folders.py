@@ -172,7 +172,7 @@ def test_a_watch_says_at_once_that_target_holds_something_else(
 
     (text,) = said(str(tmp_path / "other"))
     assert text.startswith(
-        "warning: TARGET: %s: no dump file so far: it holds %s" % (tmp_path / "other", words)
+        "TARGET: %s: no dump file so far: it holds %s" % (tmp_path / "other", words)
     )
     assert said(dump) == []
 

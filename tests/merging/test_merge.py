@@ -373,7 +373,7 @@ def test_a_run_that_never_appears_is_named_and_waited_for_until_idle(hosts, merg
         merge.follow()
         result = merge.finish()
     folders = (hosts[1].folder, hosts[2].folder)
-    assert "warning: there is no run yet in %s, %s: waiting for them" % folders in said
+    assert "there is no run yet in %s, %s: waiting for them" % folders in said
     assert result.exit_code == 3 and "The runs of hosts b, c have not finished" in result.sentence
 
 

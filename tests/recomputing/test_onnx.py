@@ -643,7 +643,7 @@ def test_rows_excused_by_rounding_fail_again_behind_a_wrong_dump(net):
         [],
     )
     assert any(
-        "left limits by rounding alone" in one and "cancel:output:0" in one
+        one["code"] == "by-rounding" and "cancel:output:0" in one["sentence"]
         for one in result["summary"]["warnings"]
     )
     stale = only_file(net, "dump", "*/*/*/*/*/Add.raise.*")

@@ -27,6 +27,7 @@ from goldwatch.reports.report_formats import REPORT_FORMATS
 from goldwatch.reports.result_json import JsonFile
 from goldwatch.reports.worst_rows import WorstRows
 from goldwatch.store.json_numbers import plain_tree
+from goldwatch.text.notes import note
 
 NAUGHTY = (
     "a|b`c``d<script>&amp;@team #12 \x00\x1b[31m\ud800\udcff\ufffe\u202e*_[x](http://e.x)\n# "
@@ -221,7 +222,7 @@ def test_markdown_is_bounded_and_counts_the_rest(tmp_path, make_row):
     ]
     told = told_of(rows)
     told.summary["suspects"] = [suspect("o" * 5000 + str(number)) for number in range(200)]
-    told.summary["warnings"] = ["w" * 1000] * 3
+    told.summary["warnings"] = [{"code": "folders", "sentence": "w" * 1000}] * 3
     text = write(tmp_path, MarkdownFile, rows, told)
     assert 40000 < len(text) <= MOST_CHARACTERS
     left = dict(re.findall(r"(\d+) ([a-z ]+)", text[text.rindex("Left out") :])[::-1])
@@ -481,7 +482,9 @@ def test_junit_explains_a_suspect_whose_output_was_not_compared(tmp_path, make_r
 def test_junit_warns_of_a_limit_that_decided_nothing(tmp_path, make_row):
     rows = [make_row(0, step=step) for step in "12"]
     limits = parse_limits(["op=opp0:CosineSimilarity>0.9"])
-    summary = plain_tree(summarise(rows, 1, limits, warnings=["a <b> & c\x00"]).document())
+    summary = plain_tree(
+        summarise(rows, 1, limits, warnings=[note("folders", "a <b> & c\x00")]).document()
+    )
     first, second = junit_of(tmp_path, rows, summary=summary)
     said = first.find("system-out").text.split("\n")
     assert said[0] == "a <b> & c\\x00"

@@ -159,7 +159,8 @@ def test_the_command_reports_that_tensors_were_sampled(network, tmp_path) -> Non
     assert document["summary"]["sampled"] == 1
     (said,) = document["summary"]["warnings"]
     assert (
-        said == "1 tensor has been compared by a sample of the elements, which misses what lies "
+        said["sentence"]
+        == "1 tensor has been compared by a sample of the elements, which misses what lies "
         "elsewhere: fc:output:0"
     )
     rows = network.rows()

@@ -1,0 +1,465 @@
+"""What a run says beside its rows and its verdict: one table of all notes and warnings, by code."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, NamedTuple, Sequence, Tuple
+
+
+class Said(NamedTuple):
+    """A kind of note.
+
+    Attributes
+    ----------
+    condition
+        When it is said.
+    sentence
+        Its text; the values of one note go into it by ``%``.
+    next
+        The option or the command that mends it; empty where none does.
+    warns
+        Whether it is printed with ``--quiet`` too, and begins with ``warning`` there.
+    """
+
+    condition: str
+    sentence: str
+    next: str = ""
+    warns: bool = False
+
+
+class Note(str):
+    """A sentence of :data:`NOTES`, perhaps with the side or file that it is about before it.
+
+    Programs recognise it by its code, never by its words.
+    """
+
+    code: str
+
+    def __new__(cls, code: str, text: str) -> Note:
+        """Make the note of a code with this text."""
+        made = super().__new__(cls, text)
+        made.code = code
+        return made
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return Note, (self.code, str(self))
+
+    @property
+    def warns(self) -> bool:
+        """Whether it is a warning."""
+        return NOTES[self.code].warns
+
+    @property
+    def next(self) -> str:
+        """What mends it; may be empty."""
+        return NOTES[self.code].next
+
+    def behind(self, prefix: str) -> Note:
+        """Return it with what it is about before it."""
+        return Note(self.code, prefix + self)
+
+    def document(self) -> Dict[str, str]:
+        """Return its entry in result.json."""
+        more = {"next": self.next} if self.next else {}
+        return {"code": self.code, "sentence": str(self), **more}
+
+
+def note(code: str, *values: Any) -> Note:
+    """Return the note of a code, with its values."""
+    return Note(code, NOTES[code].sentence % values)
+
+
+def stored_notes(documents: Sequence[Dict[str, str]]) -> Tuple[Note, ...]:
+    """Return the notes that :meth:`Note.document` made documents of."""
+    return tuple(Note(entry["code"], entry["sentence"]) for entry in documents)
+
+
+NOT_JUDGED_BY_NAMES = "not-judged-by-names"
+_GIVE_MODEL = (
+    "give -f MODEL.json (atc --mode=1 --om=MODEL.om --json=MODEL.json makes it; of a training GE's "
+    "ge_proto_*_Build.txt): it tells which golden tensor belongs to which fused operator"
+)
+_WITHOUT_ORIGINAL = "operators are not computed again by their original model: %s"
+
+NOTES: Dict[str, Said] = {
+    # The model.
+    "not-utf-8": Said(
+        "the model's json holds bytes that are no UTF-8",
+        "not UTF-8: byte 0x%02x at offset %d; such bytes are kept as \\xNN",
+    ),
+    "odd-model": Said("a field of the model's file is not as GE writes it", "%s: %s"),
+    "more-oddities": Said("there are over a hundred such fields", "%d more notes like these"),
+    "repeated-names": Said(
+        "ops of the model have one name",
+        "%d op names occur more than once (%s); a dump of such a name belongs to the first op of "
+        "its type",
+    ),
+    "no-model-file": Said(
+        "a file of the folder given with -f is no model", "no model, passed over: %s"
+    ),
+    "same-model": Said(
+        "two files of the folder given with -f are of one model",
+        "%s: left out, %s is of %s too",
+    ),
+    # What was found in TARGET and GOLDEN.
+    "unlisted-folder": Said("a folder cannot be read", "%s cannot be listed: %s"),
+    "unusable-mapping": Said(
+        "a mapping.csv is not as the device writes it", "%s cannot be used: %s"
+    ),
+    "unreadable-mapping": Said("a mapping.csv cannot be read", "%s cannot be read: %s"),
+    "no-mapping": Said(
+        "files have hash names without a mapping.csv beside them",
+        "%s: %d files have hash names, and there is no %s",
+    ),
+    "not-in-mapping": Said("a mapping.csv lacks the hash name of a file", "%s is not in %s"),
+    "no-dump-name": Said(
+        "a mapping.csv gives a file a name that no dump has",
+        "%s: %s calls it %s, which is no dump name",
+    ),
+    "incomplete-names": Said(
+        "npy files lack parts of a golden file's name",
+        "%s an output index or a time in the name (%s): goldwatch golden tf rename adds it",
+        warns=True,
+    ),
+    "misnamed-golden": Said(
+        "npy files have other letters than a golden file's name may have",
+        "%s the name of golden data but for letters outside A-Z a-z 0-9 _ - in the op's name: "
+        "rename %s to %s%s",
+        warns=True,
+    ),
+    "golden-among-dumps": Said(
+        "golden files lie among the dumps of TARGET",
+        "%s: %d golden files (npy, pb, quant) lie among the dumps and are no dumps",
+    ),
+    "passed-over": Said("a file or folder of TARGET is not looked at", "left out: %s", warns=True),
+    "other-time": Said(
+        "dumps have another time than the one that counts (--time)",
+        "left out %s: time %s of device %s %s",
+        warns=True,
+    ),
+    "time-came": Said(
+        "dumps of another time came during a watch",
+        "left out time %s of device %s, which came meanwhile: it is not %s",
+        warns=True,
+    ),
+    "folders": Said("always: which folders were taken", "%s"),
+    "no-dumps-in-folder": Said("a folder of TARGET holds no dump", "%s: no dump file%s"),
+    "golden-size": Said("always", "golden: %d tensors of %d ops"),
+    "golden-tokens": Said(
+        "GOLDEN is an FX dump of TorchAir",
+        "GOLDEN is an FX dump of TorchAir: each step is compared with the token of its number (%s)",
+    ),
+    "golden-steps": Said(
+        "the folders of GOLDEN are numbers",
+        "GOLDEN's folders are numbers: each holds the golden data of that step (%s)",
+    ),
+    "golden-collision": Said(
+        "several golden files are of one tensor",
+        "golden files collide: %s all stand for %s:%d",
+    ),
+    "files-collide": Said(
+        "several files of a quantised net are of one tensor", "%s files collide: %s"
+    ),
+    "golden-is-device": Said(
+        "GOLDEN holds device dumps",
+        "GOLDEN holds device dumps: tensors are paired by op name and compared as stored on the "
+        "device",
+    ),
+    "golden-places": Said(
+        "GOLDEN holds dumps of several devices, models or steps",
+        "GOLDEN holds several devices, models or steps: each is compared with TARGET's of the same "
+        "name",
+    ),
+    "paired-by-name": Said(
+        "no model is given",
+        "no model is given: outputs are paired with golden files of the op's own name, inputs are "
+        "not compared",
+    ),
+    "statistics": Said(
+        "TARGET holds statistics in place of tensors",
+        "TARGET holds statistics (dump_data is stats): rows are judged by max, min, mean and, "
+        "where it was dumped, l2 norm; an error that leaves these as they are is not seen",
+    ),
+    "network-outputs": Said(
+        "TARGET holds the outputs of a network",
+        "TARGET holds the outputs of a network, no dumps: nothing is told about single ops",
+    ),
+    "last-outputs": Said(
+        "several folders of TARGET hold outputs", "took %s, the last of %s with outputs"
+    ),
+    "assumed-output": Said("an output's type, shape or layout was assumed", "%s"),
+    "quantised-files": Said(
+        "TARGET holds the files of a quantised net",
+        "TARGET holds the files of a quantised net, not a device's dumps: outputs only are "
+        "compared",
+    ),
+    "overflow-record": Said("an overflow record cannot be read", "overflow record %s: %s"),
+    "overflows": Said("the device wrote overflow records", "overflow records name %s"),
+    "without-original": Said("the original model cannot be used", _WITHOUT_ORIGINAL),
+    "replayed": Said("always of a replay: what ran the model", "%s"),
+    # What has no counterpart.
+    "left-out-model": Said(
+        "dumps are of a model that was not given", "left out %s (%s): %s", warns=True
+    ),
+    "earlier-dumps": Said(
+        "an op was dumped several times and GOLDEN holds another number of runs",
+        "left out %s of %s: golden data hold another number of runs, and the last dump counts",
+        warns=True,
+    ),
+    "foreign-golden": Said("GOLDEN holds another tool's arrays", "GOLDEN: %s: %s; %s", warns=True),
+    "unknown-ops": Said(
+        "over half of the dumped ops are not the model's",
+        "%s in %s: is it the json of the model that was dumped?%s (%s)",
+        warns=True,
+    ),
+    "steps-without-golden": Said(
+        "GOLDEN lacks the folder of a dumped step",
+        "GOLDEN's folders are steps (%s): there is none for %s %s, and no row",
+        warns=True,
+    ),
+    "steps-without-dump": Said(
+        "TARGET lacks a step of GOLDEN",
+        "GOLDEN has data of %s %s, of which TARGET holds no dump",
+        warns=True,
+    ),
+    "several-gears": Said(
+        "gears of a model ran, and GOLDEN is of one input shape",
+        "dumps of several gears are there (%s): golden data of one input shape fit one of them; "
+        "give those of each step below GOLDEN/{step}/",
+        warns=True,
+    ),
+    "several-golden-models": Said(
+        "GOLDEN holds golden data of several models, none of TARGET's name",
+        "GOLDEN holds golden data of several runs, each with its own manifest (%s), and none has "
+        "the name of TARGET's model %s: all were taken together; give the folder of its golden "
+        "data",
+        warns=True,
+    ),
+    "to-rename": Said(
+        "files of GOLDEN would hold what is missing under other names",
+        "GOLDEN: %s: not named as golden data are ({op}.{output_index}.{timestamp}.npy), which "
+        "goldwatch golden tf rename repairs",
+        warns=True,
+    ),
+    "quantised": Said(
+        "the model is quantised, and GOLDEN is of the net before",
+        "the model is quantised (AscendQuant %s), and GOLDEN has no data under the quantised net's "
+        "names (%s): is it of the net before quantisation?",
+        "give --quant-json JSON, the json that the quantisation tool wrote beside the quantised "
+        "model",
+        warns=True,
+    ),
+    "superfluous-quantisation": Said(
+        "GOLDEN holds the names that --quant-json maps away",
+        "the quantisation json is superfluous: GOLDEN holds the quantised net's own data (%s)",
+        "leave --quant-json out",
+        warns=True,
+    ),
+    "two-builds": Said(
+        "most tensors of two dumps differ in layout or lack a counterpart",
+        "TARGET and GOLDEN are dumps of two builds: of %s %d differ in layout or shape, %d have no "
+        "counterpart of that name; the models of both tell which belong together",
+        "give -f MODEL.json of TARGET's build and --unfused-om MODEL.json of GOLDEN's",
+        warns=True,
+    ),
+    "few-layers": Said(
+        "most operators have no dump",
+        "most operators have no dump (%d of %d): were only chosen layers asked for?",
+        "give --acl acl.json where it chose the layers to be dumped: the others are then not asked "
+        "for",
+        warns=True,
+    ),
+    "unmatched": Said(
+        "nothing was compared, and an op has similar names in GOLDEN",
+        "no golden data matched %s; the nearest golden names are %s",
+        warns=True,
+    ),
+    "nothing-matched": Said(
+        "nothing was compared", "no golden data matched any op; GOLDEN holds %s", warns=True
+    ),
+    "names-do-not-fit": Said(
+        "without a model, dumped and golden ops do not fit one to one",
+        "no model is given, and names do not fit one to one (%s)",
+        _GIVE_MODEL,
+        warns=True,
+    ),
+    NOT_JUDGED_BY_NAMES: Said(
+        "the same, and rows would fail",
+        "no model is given, and names do not fit one to one (%s): by names alone no operator is "
+        "judged",
+        _GIVE_MODEL,
+        warns=True,
+    ),
+    # What a verdict says less than it seems to.
+    "unfinished": Said(
+        "the run goes on or was stopped",
+        "this run goes on or was stopped before its end: the verdict is about the %d rows that it "
+        "has so far%s",
+        warns=True,
+    ),
+    "no-rows": Said(
+        "the run has no rows",
+        "this run has no rows: it found nothing to compare, was stopped before its end, or goes on"
+        "%s",
+        warns=True,
+    ),
+    "no-limits": Said(
+        "no limit is in force",
+        "no limit is in force: nothing was judged, whatever the numbers are",
+        warns=True,
+    ),
+    "nothing-finite": Said(
+        "tensors are NaN or Inf throughout on both sides",
+        "%s no finite element on either side, so that passing says nothing: %s",
+        warns=True,
+    ),
+    "equal-nan": Said(
+        "NaN lie at the same places on both sides",
+        "%s NaN at the same places on both sides, which were left out: %s",
+        warns=True,
+    ),
+    "golden-nan": Said(
+        "golden tensors are NaN throughout",
+        "%s golden data that are NaN throughout, which no device's output fits: %s",
+        warns=True,
+    ),
+    "golden-overflow": Said(
+        "golden data hold NaN or Inf alone",
+        "%s golden data that hold NaN or Inf where the device has numbers: the golden run made "
+        "them: %s",
+        warns=True,
+    ),
+    "decided-otherwise": Said(
+        "decisions near a tie are others",
+        "%s other decisions than golden data, near a tie, or values that follow from such: "
+        "inherited: %s",
+        warns=True,
+    ),
+    "by-rounding": Said(
+        "rounding alone left the limits",
+        "%s left limits by rounding alone: every operator up to there was computed again and is "
+        "right: %s",
+        warns=True,
+    ),
+    "by-statistics": Said(
+        "statistics were compared in place of tensors",
+        "%s been compared by statistics alone, which do not see an error that leaves them as they "
+        "are: %s",
+        warns=True,
+    ),
+    "sampled": Said(
+        "a sample of the elements was compared (--sample)",
+        "%s been compared by a sample of the elements, which misses what lies elsewhere: %s",
+        warns=True,
+    ),
+    "unused-limit": Said(
+        "the selector of a limit matches no row",
+        "the limit for %s decided nothing: %s%s",
+        warns=True,
+    ),
+    "more-unused-limits": Said(
+        "there are over five of them", "and %d more limits decided nothing", warns=True
+    ),
+    "memory-overlap": Said(
+        "two tensors of the dump share memory (--check-addresses)", "%s", warns=True
+    ),
+    "deleted-dumps": Said(
+        "dumps were deleted before the watch was started again (--check-addresses)",
+        "%d dump%s been deleted before this start: where their tensors lay is not known",
+        warns=True,
+    ),
+    # Runs of several hosts.
+    "host-unfinished": Said(
+        "the run of a host goes on", "the run of host %s has not finished: it is %s", warns=True
+    ),
+    "host-rows-left-out": Said(
+        "there are more failing rows than --max-rows",
+        "%d rows that did not pass are counted, but not stored here for want of room (%s)",
+        warns=True,
+    ),
+    "host-unreadable": Said("the run of a host cannot be read", "%s", warns=True),
+    "host-rows-damaged": Said(
+        "the store of a host is damaged",
+        "%d rows of its store are damaged and were left out",
+        warns=True,
+    ),
+    "host-limits": Said(
+        "the hosts have different limits",
+        "its rows were judged by other limits than those of host %s",
+        warns=True,
+    ),
+    "no-host-run": Said("a merge waits", "there is no run yet in %s: waiting for %s", warns=True),
+    "host-trouble": Said("a merge tries again", "%s", warns=True),
+    # locate.
+    "no-file-of-atc": Said(
+        "a cut needs a file that the om was made with",
+        "the file of atc's --%s, %s, is not here: the cut is converted without it",
+        warns=True,
+    ),
+    "incomplete-cut": Said(
+        "the run of a cut is incomplete",
+        "the run of %s is incomplete: it tells neither that it fails nor that it passes",
+        warns=True,
+    ),
+    "infinite-inputs": Said(
+        "values of an input exceed float16",
+        "input %s: %d values are too large for %s (%g) and infinite on both sides",
+        warns=True,
+    ),
+    # The machine.
+    "damaged-store": Said(
+        "lines of the store are not as they were stored",
+        "%s was damaged: %s dropped; what they were about is compared again",
+        warns=True,
+    ),
+    "no-wal": Said("SQLite cannot use its write-ahead log", "%s"),
+    "no-locks": Said(
+        "the file system has no locks",
+        "this file system has no locks (%s): take care that only one goldwatch writes here",
+    ),
+    "unwritten-tables": Said("a result table cannot be written yet", "%s", warns=True),
+    "low-disk": Said(
+        "the disk is nearly full and no dump may be deleted",
+        "only %d bytes are free where TARGET is, fewer than %d, and no compared dump may be "
+        "deleted (kept: %s)",
+        warns=True,
+    ),
+    "no-dumps-yet": Said(
+        "a watch finds other files than dumps",
+        "TARGET: %s: no dump file so far: %s; %s",
+        warns=True,
+    ),
+    "no-process": Said(
+        "the process of --pid has ended",
+        "there is no process %d: what is there is compared and judged",
+        warns=True,
+    ),
+    "left-running": Said(
+        "the program left others running",
+        "left running: %s; what they still dump is not judged",
+        warns=True,
+    ),
+    "not-notified": Said(
+        "a URL of --notify did not answer",
+        "%s was not notified of %s%s: %s; the verdict does not depend on it",
+        warns=True,
+    ),
+    "worker-gone": Said(
+        "a worker of a cluster has ended",
+        "worker %s has gone (killed, or out of memory?): what it was at is compared again",
+        warns=True,
+    ),
+    "worker-unused": Said(
+        "a worker of a cluster lacks the files", "%s: it gets no work", warns=True
+    ),
+    "cluster-silent": Said("a cluster does not answer", "%s", warns=True),
+    "no-worker": Said(
+        "a cluster has no worker left",
+        "no worker is left: waiting for one; Ctrl-C ends, the same command goes on",
+        warns=True,
+    ),
+    "open-tokens": Said(
+        "others may read the file of tokens",
+        "others than its owner may read %s (mode %03o): chmod 600",
+        warns=True,
+    ),
+}
