@@ -135,6 +135,12 @@ def jobs_option(what: str) -> Any:
     )
 
 
+def same_option(cls: Any, name: str, **changes: Any) -> Any:
+    """Return the field of an option that another class declares, with some details changed."""
+    known = next(each for found, _, each in options_in(cls) if found == name)._replace(**changes)
+    return dataclasses.field(default=known.default, metadata={"option": known})
+
+
 def given(cls: Type[T]) -> Any:
     """Return the dataclass field, a :class:`Given`, that stands for all options of a class."""
     return dataclasses.field(metadata={"given": cls})

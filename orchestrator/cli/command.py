@@ -90,6 +90,11 @@ def options_of(*classes: Any, without: Sequence[str] = ()) -> Callable[[Any], An
     )
 
 
+def option_of(cls: Any, name: str) -> Callable[[Any], Any]:
+    """Return click's option of one field of a class."""
+    return next(_click_option(*each) for each in options_in(cls) if each[0] == name)
+
+
 def _click_option(name: str, annotation: str, known: Option) -> Callable[[Any], Any]:
     """Return click's option; its type is the field's, or a text where the field's value is read
     from it.
@@ -135,8 +140,11 @@ def by_topic(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return decorate
 
 
+quiet_option = click.option(
+    "-q", "--quiet", is_flag=True, help="No progress, only errors and the result."
+)
 verbosity_options = option_group(
-    click.option("-q", "--quiet", is_flag=True, help="No progress, only errors and the result."),
+    quiet_option,
     click.option("-v", "--verbose", count=True, help="More log on stderr; twice for debugging."),
 )
 """``-q`` and ``-v``, which set up the log; the command gets ``quiet`` (bool)."""

@@ -18,9 +18,9 @@ from ..metrics.pair_task import Settings
 from ..metrics.row import FAIL, MEASURES, METRICS, NOT_COMPARED
 from ..model.row_plan import INPUT, OUTPUT
 from ..naming import printable
-from ..option_fields import LIMITS, MODEL, WHAT, jobs_option, option, options_class
+from ..option_fields import MODEL, WHAT, jobs_option, option, options_class, same_option
 from ..processes.pool import default_jobs
-from ..run.comparison_options import parse_time
+from ..run.comparison_options import ComparisonOptions, parse_time
 from ..run.tensors_of_two_files import is_file_pair
 from ..run.torchair_graphs import graphs_beside
 from ..text.wording import listed
@@ -94,12 +94,7 @@ class _TensorArguments:
         default=ALL,
         show_default=True,
     )
-    time: Optional[str] = option(
-        "--time",
-        metavar="T|all",
-        topic=WHAT,
-        help="The time folder that counts.  [default: the newest of each device and model]",
-    )
+    time: Optional[str] = same_option(ComparisonOptions, "time", parse=None)
     jobs: Optional[int] = jobs_option(" that write")
 
 
@@ -110,12 +105,7 @@ class _Arguments(_TensorArguments, CustomArguments, LimitArguments, PrintArgumen
     target: str
     golden: str
     op: Optional[str]
-    allow_missing: bool = option(
-        "--allow-missing",
-        topic=LIMITS,
-        help="Accept missing golden or dump files.",
-        default=False,
-    )
+    allow_missing: bool = same_option(ComparisonOptions, "allow_missing")
     out: str
 
 

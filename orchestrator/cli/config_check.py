@@ -19,6 +19,14 @@ from .progress import ProgressBar
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
+devices_option = click.option(
+    "--devices",
+    type=click.IntRange(1),
+    default=1,
+    metavar="N",
+    help="How many devices dump: the size of all of them is estimated.",
+)
+
 
 @command(
     epilog="Example: goldwatch config check acl.json --om model.json --cann 8.0.RC1",
@@ -50,13 +58,7 @@ _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
     is_flag=True,
     help="The configuration is for another machine: rules about this file system are only notes.",
 )
-@click.option(
-    "--devices",
-    type=click.IntRange(1),
-    default=1,
-    metavar="N",
-    help="How many devices dump: the size of all of them is estimated.",
-)
+@devices_option
 @format_option
 @verbosity_options
 @click.pass_context

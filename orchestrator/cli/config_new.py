@@ -19,6 +19,7 @@ from ..errors import MissingPath, UsageError, require_file
 from ..filesystem.atomic_writing import atomic_text_writer
 from ..filesystem.safe_reading import read_input
 from .command import PrintArguments, command, format_option, topic, verbosity_options
+from .config_check import devices_option
 from .config_new_values import in_options, parse_list, parse_model, parse_range, parse_skip
 from .printing import print_json, put, put_cells, put_file, say
 from .progress import ProgressBar
@@ -241,13 +242,7 @@ class _Arguments(_PlanArguments, PrintArguments):
     is_flag=True,
     help="The configuration is for another machine: do not judge this file system.",
 )
-@click.option(
-    "--devices",
-    type=click.IntRange(1),
-    default=1,
-    metavar="N",
-    help="How many devices dump: the size of all of them is estimated.",
-)
+@devices_option
 @format_option
 @verbosity_options
 def new(arguments: _Arguments) -> None:

@@ -13,7 +13,13 @@ from ..adapters.caffe.dump import DumpOptions
 from ..adapters.caffe.dump import dump as run_dump
 from ..option_fields import parse_size
 from .command import HelpfulGroup, format_option, topic, verbosity_options
-from .golden_messages import counted, golden_words
+from .golden_messages import (
+    counted,
+    golden_words,
+    input_option,
+    random_option,
+    replace_option,
+)
 from .output_file_checks import out_option
 from .printing import print_json, put, put_wrapped, say
 from .progress import ProgressBar
@@ -25,6 +31,17 @@ def caffe() -> None:
 
     Example: goldwatch golden caffe dump net.prototxt net.caffemodel -i data=input.npy -o golden
     """
+
+
+_level_option = click.option(
+    "--level",
+    type=int,
+    metavar="N",
+    help="The net state's level for min_level and max_level rules.",
+)
+_stage_option = click.option(
+    "--stage", "stages", multiple=True, metavar="S", help="A stage of the net state; repeatable."
+)
 
 
 @caffe.command()
@@ -42,15 +59,8 @@ def caffe() -> None:
     show_default=True,
     help="The phase.",
 )
-@click.option(
-    "--level",
-    type=int,
-    metavar="N",
-    help="The net state's level for min_level and max_level rules.",
-)
-@click.option(
-    "--stage", "stages", multiple=True, metavar="S", help="A stage of the net state; repeatable."
-)
+@_level_option
+@_stage_option
 @click.option(
     "--keep-dropout/--drop-dropout",
     default=True,
@@ -95,14 +105,7 @@ def deinplace(
 @caffe.command(first=("inputs", "out", "backend", "layers", "random_weights"))
 @click.argument("prototxt", type=click.Path(readable=False))
 @click.argument("weights", type=click.Path(readable=False), required=False)
-@click.option(
-    "-i",
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="NAME=FILE",
-    help="An input: see above; repeatable.",
-)
+@input_option
 @out_option(
     "The folder of the golden files.",
     required=True,
@@ -162,29 +165,12 @@ def deinplace(
         metavar="SIZE",
         help="Memory that one input may need, decoded.",
     ),
-    click.option(
-        "--random",
-        "seed",
-        type=click.IntRange(0, 2**32 - 1),
-        metavar="SEED",
-        help="Fill inputs without a file with random numbers.",
-    ),
+    random_option,
 )
 @topic(
     "The net's state",
-    click.option(
-        "--level",
-        type=int,
-        metavar="N",
-        help="The net state's level for min_level and max_level rules.",
-    ),
-    click.option(
-        "--stage",
-        "stages",
-        multiple=True,
-        metavar="S",
-        help="A stage of the net state; repeatable.",
-    ),
+    _level_option,
+    _stage_option,
 )
 @topic(
     "Inputs",
@@ -207,7 +193,7 @@ def deinplace(
     is_flag=True,
     help="The net is quantised: write .quant containers under its own layer names.",
 )
-@click.option("--force", is_flag=True, help="Replace the golden files of an earlier run in OUT.")
+@replace_option
 @format_option
 @verbosity_options
 def dump(output_format: str, quiet: bool, max_input: str, **options: Any) -> None:

@@ -9,9 +9,9 @@ import click
 from goldwatch.adapters.fx.dump_command import FxJob, run_fx
 
 from ..text.wording import plural
-from .command import HelpfulGroup, format_option
+from .command import HelpfulGroup, format_option, quiet_option
 from .golden_messages import golden_words
-from .golden_tf_dump import force_option, out_option, quiet_option, words_argument
+from .golden_tf_dump import force_option, out_option, words_argument
 from .printing import print_json, put, say
 from .step_lists import run_numbers
 

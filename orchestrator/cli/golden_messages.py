@@ -1,4 +1,6 @@
-"""Messages about golden data with the options of the command line, and a line on what was saved."""
+"""What the commands ``golden`` share: options, messages with the options of the command line, and a
+line on what was saved.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,29 @@ import contextlib
 import re
 from typing import Any, Iterator, Mapping, Match
 
+import click
+
 from ..errors import GoldwatchError
 from ..text.wording import plural
+
+input_option = click.option(
+    "-i",
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME=FILE",
+    help="An input: see above; repeatable.",
+)
+random_option = click.option(
+    "--random",
+    "seed",
+    type=click.IntRange(0, 2**32 - 1),
+    metavar="SEED",
+    help="Fill inputs without a file with random numbers.",
+)
+replace_option = click.option(
+    "--force", is_flag=True, help="Replace the golden files of an earlier run in OUT."
+)
 
 # The library names its own parameters: `name`, or `name=value`.
 _OPTIONS = {

@@ -13,7 +13,13 @@ from ..errors import InputError, NotComparable, UsageError
 from ..model.atc_options import atc_inputs
 from ..option_fields import SPEED
 from .command import HelpfulGroup, format_option, topic, verbosity_options
-from .golden_messages import counted, golden_words
+from .golden_messages import (
+    counted,
+    golden_words,
+    input_option,
+    random_option,
+    replace_option,
+)
 from .output_file_checks import out_option
 from .printing import print_json, put_wrapped, say
 from .progress import ProgressBar
@@ -31,14 +37,7 @@ def onnx() -> None:
 @click.argument("model", type=click.Path(readable=False))
 @topic(
     "Inputs",
-    click.option(
-        "-i",
-        "--input",
-        "inputs",
-        multiple=True,
-        metavar="NAME=FILE",
-        help="An input: see above; repeatable.",
-    ),
+    input_option,
     click.option(
         "--inputs",
         "folder",
@@ -46,13 +45,7 @@ def onnx() -> None:
         metavar="FOLDER",
         help="A folder with a file for each input.",
     ),
-    click.option(
-        "--random",
-        "seed",
-        type=click.IntRange(0, 2**32 - 1),
-        metavar="SEED",
-        help="Fill inputs without a file with random numbers.",
-    ),
+    random_option,
     click.option(
         "--shape",
         "shapes",
@@ -118,7 +111,7 @@ def onnx() -> None:
     type=click.Path(readable=False),
     metavar="PATH",
 )
-@click.option("--force", is_flag=True, help="Replace the golden files of an earlier run in OUT.")
+@replace_option
 @format_option
 @verbosity_options
 def dump(

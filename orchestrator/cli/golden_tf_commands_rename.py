@@ -24,7 +24,7 @@ from ..errors import EXIT_INCOMPLETE, InputError, MissingPath, UsageError
 from ..filesystem.atomic_writing import write_atomically
 from ..filesystem.safe_reading import read_input
 from ..naming import MAPPING_FILE, mapping_line, printable, read_mapping
-from .command import command, format_option
+from .command import command, format_option, quiet_option
 from .golden_messages import golden_words
 from .printing import print_json, put, put_file, say
 
@@ -63,7 +63,7 @@ _LISTING_LIMIT_BYTES = 256 * 1024 * 1024
     "--all-dumps", "which", flag_value=ALL, default=ALL, help="Every dump of each tensor (default)."
 )
 @format_option
-@click.option("-q", "--quiet", is_flag=True, help="No progress, only errors and the result.")
+@quiet_option
 def commands(
     listing: str,
     output: Optional[str],
@@ -205,7 +205,7 @@ def _commands_document(plan: CommandPlan, output: Optional[str]) -> Dict[str, An
     "and a missing index or time.",
 )
 @format_option
-@click.option("-q", "--quiet", is_flag=True, help="No progress, only errors and the result.")
+@quiet_option
 def rename(
     folder: str, really: bool, rules: Tuple[Tuple[str, str], ...], output_format: str, quiet: bool
 ) -> int:

@@ -21,7 +21,7 @@ from ..errors import EXIT_FAIL, InputError, UsageError
 from ..naming import printable
 from ..text.wording import listed
 from . import output_file_checks
-from .command import command, format_option, topic
+from .command import command, format_option, quiet_option, topic
 from .golden_messages import golden_words
 from .printing import print_json, put, say
 from .progress import ProgressBar
@@ -46,9 +46,6 @@ without_npu_option = click.option(
     "--without-npu",
     is_flag=True,
     help="Give the script a stand-in for npu_bridge that changes nothing.",
-)
-quiet_option = click.option(
-    "-q", "--quiet", is_flag=True, help="No progress, only errors and the result."
 )
 words_argument = click.argument(
     "words", nargs=-1, type=click.UNPROCESSED, metavar="[-- python SCRIPT ARGS…]"

@@ -24,8 +24,9 @@ from ..locate.plan import Plan, Request, out_of, require_place
 from ..locate.resumable_steps import Step, Steps
 from ..locate.search import GOLDEN_JSON, JSON, RUN, CaseResult, Search
 from ..option_fields import MODEL, PROGRAM
+from ..run.comparison_options import ComparisonOptions
 from ..run.watch_options import KEEP_ALL, KEEP_FAILED, KEEP_NONE
-from .command import PrintArguments, command, format_option, topic, verbosity_options
+from .command import PrintArguments, command, format_option, option_of, topic, verbosity_options
 from .locate_outcome import Outcome, SmallestPart, print_outcome
 from .output_file_checks import make_room, out_option, refuse_replacing, try_writing
 from .printing import (
@@ -211,9 +212,7 @@ class _Arguments(PrintArguments):
 @click.option("--keep", type=click.Choice([KEEP_ALL, KEEP_FAILED, KEEP_NONE]),
               help="Which dumps stay after their comparison.  [default: failed; "
                   "with --cure all]")  # fmt: skip
-@click.option(
-    "--strict", is_flag=True, help="End with 1 when everything passes but an operator is suspect."
-)
+@option_of(ComparisonOptions, "strict")
 @topic(
     "Afterwards",
     click.option(

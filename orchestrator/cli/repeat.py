@@ -20,11 +20,12 @@ from ..processes.pool import default_jobs
 from ..run.repeated_runs import Repeated, RepeatedOp, compare_runs
 from ..store.out_folder import make_folder
 from ..text.shortening import shorten_all
-from .command import PrintArguments, command, format_option, verbosity_options
+from .command import PrintArguments, command, format_option, option_of, verbosity_options
+from .compare import ComparisonArguments
 from .output_file_checks import out_option
 from .printing import columns_of, print_json, put, put_line, put_wrapped, say, sentence_lines
 from .progress import ProgressBar
-from .run import require_grace
+from .run import RunArguments, require_grace
 from .shell_words import command_words, shell_lines, shell_word
 
 _SHOWN = 20
@@ -68,20 +69,8 @@ class _Arguments(PrintArguments):
     help="The model, which tells the order of execution and what feeds each op.",
 )
 @out_option("Folder of the results: one folder for each run, and repeat.json.", required=True)
-@click.option(
-    "--jobs",
-    type=click.IntRange(1, 1024),
-    metavar="N",
-    help="Processes that compare, at most.  [default: all processors]",
-)
-@click.option(
-    "--grace",
-    type=float,
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time to stop in, before SIGKILL.",
-)
+@option_of(ComparisonArguments, "jobs")
+@option_of(RunArguments, "grace")
 @click.option(
     "--force", is_flag=True, help="Discard other results in OUT, and dumps of earlier runs."
 )

@@ -6,11 +6,12 @@ from typing import Optional
 
 import click
 
-from ..option_fields import Given, given, jobs_option, option, options_class
+from ..option_fields import Given, given, options_class, same_option
 from ..processes.pool import default_jobs
 from ..replay.options import ReplayOptions
 from ..replay.run import replay as run_replay
 from .command import command, format_option, options_of, verbosity_options
+from .compare import ComparisonArguments
 from .golden_messages import golden_words
 from .limits import read_limit_texts
 from .printing import say_note
@@ -31,8 +32,8 @@ class _Arguments(ResultArguments):
     target: str
     original: str
     replaying: Given[ReplayOptions] = given(ReplayOptions)
-    jobs: Optional[int] = jobs_option(" that compare, at most")
-    force: bool = option("--force", help="Discard other results in OUT.", default=False)
+    jobs: Optional[int] = same_option(ComparisonArguments, "jobs")
+    force: bool = same_option(ComparisonArguments, "force")
 
 
 @command(arguments=_Arguments, first=("model", "out", "result", "ops", "html_file"))

@@ -91,14 +91,14 @@ def culprit(
             if suspect.op != first.op and not _is_blameless(suspect)
         ]
         return (blamed or [first_op])[0]
-    accused = any(suspect.op == first.op for suspect in suspects) or _says_own(
-        _origin(first, estimate)
+    accused = any(suspect.op == first.op for suspect in suspects) or isinstance(
+        _origin(first, estimate), _Own
     )
     return first_op if accused or not others else others[0]
 
 
-def _says_own(origin: str) -> bool:
-    return origin.endswith(("so the error is its own.", "an error of its own."))
+class _Own(str):
+    """The end of a sentence that says that the error is the operator's own."""
 
 
 def _blamed_instead(first: FirstDivergence, suspects: Sequence[Suspect]) -> str:
@@ -169,7 +169,7 @@ def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
         )
         return again + ", so the error may be its own, or that of other data given to the device."
     if estimate is not None and estimate.computed is not None:
-        return (
+        return _Own(
             "; computed again from the device's own inputs it comes out otherwise, so the error "
             "is its own."
         )
@@ -229,19 +229,19 @@ def _out_of_good(estimate: Optional[Estimate]) -> str:
             "no operator need be wrong."
         )
     if estimate is None or estimate.output.spoiled:
-        return within + ", so the error is its own."
+        return _Own(within + ", so the error is its own.")
     differs = percent(estimate.inputs_distance)
     if estimate.inputs_distance == 0 and not any(
         state.observation is not None and state.observation.different for state in estimate.inputs
     ):
-        return "; its inputs are equal to golden data, so the error is its own."
+        return _Own("; its inputs are equal to golden data, so the error is its own.")
     if estimate.decides and not estimate.suspect:
         return (
             "; it decides between values, and its inputs differ by %s, so the error may be "
             "its own or inherited." % differs
         )
     if estimate.suspect or not 0 < estimate.distance < math.inf:
-        return "%s (they differ by %s), so the error is its own." % (within, differs)
+        return _Own("%s (they differ by %s), so the error is its own." % (within, differs))
     already = "%s, but differ by %s already" % (within, differs)
     if estimate.follows:
         return (
@@ -298,10 +298,8 @@ def _out_of_bad(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
             whose = ": the error is of %s, or of what feeds it." % name
         return "%s; it comes from %s, which was not compared%s" % (already, name, whose)
     if estimate is not None and estimate.suspect:
-        return "%s, but explains %s only: the operator adds an error of its own." % (
-            already,
-            percent(estimate.expected),
-        )
+        text = "%s, but explains %s only: the operator adds an error of its own."
+        return _Own(text % (already, percent(estimate.expected)))
     if estimate is not None and estimate.inputs_distance >= HOPELESS:
         return (
             already + ", so the error is inherited; whether the operator adds to it cannot be told."

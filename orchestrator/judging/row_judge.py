@@ -141,7 +141,7 @@ class RowJudge:
         if result.outcome is None:
             judgement = self._judge(measured, result.deciding)
             outside = judgement.text
-            if result.hides_behind_masks and outside.startswith(DISTANCE):
+            if result.hides_behind_masks and judgement.metric == DISTANCE:
                 outside += " (without the masked elements)"
             return _Outcome(FAIL if outside else PASS, outside, judgement.decided_by)
         decided_by = ""

@@ -11,8 +11,6 @@ from ..dumps.golden_set import GoldenEntry, open_golden
 from ..errors import NotComparable
 from ..statistics_dumps.statistics_csv import Statistics
 from ..statistics_dumps.tensor_statistics import (
-    ALL_ZERO,
-    CONSTANT,
     NOT_FINITE,
     StatisticsSource,
     TensorStatistics,
@@ -191,9 +189,9 @@ def _inconsistencies(
     """Return what is remarkable about a device's values where golden data have none of it, as
     phrases.
     """
-    texts = remarkable_values(statistics, tensor.dtype.name)
-    if golden_known.max == golden_known.min:
-        texts = [text for text in texts if not text.startswith((ALL_ZERO, CONSTANT))]
+    texts = remarkable_values(
+        statistics, tensor.dtype.name, of_constant=golden_known.max == golden_known.min
+    )
     return ["the device has " + ", ".join(texts)] if texts else []
 
 

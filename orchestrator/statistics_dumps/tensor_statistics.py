@@ -25,7 +25,7 @@ LEAST, MEAN, NORM, RANGE, NOT_FINITE = (
 MEASURES = (LEAST, MEAN, NORM, RANGE, NOT_FINITE)
 """The metrics of two tensors' statistics."""
 
-ALL_ZERO, CONSTANT = "nothing but 0", "one value throughout"
+ALL_ZERO = "nothing but 0"
 
 _WINDOW = 1 << 18
 _PRINTED = 5e-6
@@ -299,9 +299,9 @@ def _relative(off: float, scale: float) -> float:
     return off / scale if scale else (math.inf if off else 0.0)
 
 
-def remarkable_values(statistics: Statistics, dtype: str) -> List[str]:
+def remarkable_values(statistics: Statistics, dtype: str, of_constant: bool = False) -> List[str]:
     """Return what is remarkable in a tensor's statistics as phrases, worst first; ``dtype`` as in
-    the DataType column.
+    the DataType column. Of what golden data have as one value, that is nothing remarkable.
 
     NaN, Inf, the largest number of a float type (65504 of float16), all 0, all equal.
     """
@@ -312,6 +312,7 @@ def remarkable_values(statistics: Statistics, dtype: str) -> List[str]:
     parts += ["%s Inf" % (statistics.infinite or "some")] if infinite else []
     if dtype in ROUNDING and any(abs(value) == ROUNDING[dtype].largest for value in ends):
         parts.append("%.6g, the largest number of %s" % (max(ends, key=abs), dtype))
-    if len(ends) == 2 and ends[0] == ends[1] and not infinite and (statistics.elements or 2) > 1:
-        parts.append(CONSTANT + ", %.6g" % ends[0] if ends[0] else ALL_ZERO)
+    several = (statistics.elements or 2) > 1 and not of_constant
+    if len(ends) == 2 and ends[0] == ends[1] and not infinite and several:
+        parts.append("one value throughout, %.6g" % ends[0] if ends[0] else ALL_ZERO)
     return parts
