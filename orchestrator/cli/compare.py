@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional, Seque
 
 import click
 
+from ..dumps.dump_tree import first_dumps
 from ..errors import UsageError
 from ..metrics.class_and_box_agreement import AGREEMENT_METRICS
+from ..naming import parse_dump_name
 from ..option_fields import CLUSTER, MODEL, Given, given, jobs_option, option, options_class
 from ..processes.pool import default_jobs
 from ..run.compare_folders import compare_folders
@@ -184,6 +186,7 @@ def compare(arguments: CompareArguments) -> int:
     planned = planned_reports(arguments, out)
     with none_left_on_error(planned):
         outputs = output_texts(arguments)
+        target, golden = _single_dumps(target, golden)
         plan = dumped_plan(arguments.plan)
         options = make_options(target, golden, out, arguments, plan, outputs)
         cluster = cluster_address(arguments)
@@ -221,6 +224,23 @@ def _compare(
         say_note(said, arguments.quiet)
     print_result(result, arguments, planned)
     return result.exit_code
+
+
+def _single_dumps(target: str, golden: str) -> Tuple[str, str]:
+    """Return the two dump files where two folders hold one each, of ops of other names; else the
+    folders.
+    """
+    if not (os.path.isdir(target) and os.path.isdir(golden)):
+        return target, golden
+    found = [first_dumps(folder) for folder in (target, golden)]
+    if [len(paths) for paths in found] != [1, 1] or any(
+        sum(len(files) for _, _, files in os.walk(folder)) > 1 for folder in (target, golden)
+    ):
+        return target, golden
+    (mine,), (theirs,) = found
+    names = [parse_dump_name(os.path.basename(path)) for path in (mine, theirs)]
+    ops = {name.op_name for name in names if name is not None}
+    return (target, golden) if len(ops) == 1 else (mine, theirs)
 
 
 def output_texts(arguments: CompareArguments) -> Optional[Tuple[str, ...]]:

@@ -7,7 +7,7 @@ from typing import Optional
 
 import click
 
-from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, UsageError
+from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, MissingPath, UsageError
 from ..filesystem.atomic_writing import atomic_text_writer
 from ..naming import printable
 from ..pages.diff_page import diff_page
@@ -17,6 +17,7 @@ from ..reports.difference_words import change_words, counts_words, markdown, pla
 from ..store.integrity import DamagedStore
 from ..text.shortening import shorten_all, shorten_within
 from .command import command, format_option, verbosity_options
+from .next_commands import two_dumps_hint
 from .output_file_checks import make_room, refuse_foreign, refuse_replacing
 from .printing import print_json, put, put_line, say_note
 from .progress import ProgressBar
@@ -80,6 +81,9 @@ def diff(
     with ProgressBar("reading", quiet) as bar:
         try:
             difference = difference_of(run_a, run_b, share, bar.update)
+        except MissingPath as error:
+            error.hint = two_dumps_hint(run_b, run_a) or error.hint
+            raise
         except DamagedStore as error:
             if error.kind == DamagedStore.kind:
                 # Found while it was read. Nothing is to be written here, or to be discarded.

@@ -13,7 +13,7 @@ import click
 
 from ..cure.compiler_precision_options import KEEP_DTYPE, NPU
 from ..cure.compiler_precision_options import MODES as CURES
-from ..errors import EXIT_FAIL, EXIT_PASS, UsageError
+from ..errors import EXIT_FAIL, EXIT_PASS, InputError, UsageError
 from ..launch.atc import Atc
 from ..launch.runners import RUNNERS
 from ..locate.bundle import is_bundle, write_bundle
@@ -28,6 +28,7 @@ from ..run.comparison_options import ComparisonOptions
 from ..run.watch_options import KEEP_ALL, KEEP_FAILED, KEEP_NONE
 from .command import PrintArguments, command, format_option, option_of, topic, verbosity_options
 from .locate_outcome import Outcome, SmallestPart, print_outcome
+from .next_commands import two_dumps_hint
 from .output_file_checks import make_room, out_option, refuse_replacing, try_writing
 from .printing import (
     columns_of,
@@ -262,6 +263,9 @@ def locate(arguments: _Arguments) -> int:
 
     Example: goldwatch locate model.onnx model.om -o out
     """
+    hint = two_dumps_hint(arguments.om, arguments.model)
+    if hint is not None:
+        raise InputError("MODEL and OM are folders of dumps, not two models", hint=hint)
     out = arguments.out if arguments.out is not None else out_of(arguments.om)
     require_place(out)
     if arguments.bundle is not None:

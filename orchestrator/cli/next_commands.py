@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from ..dumps.dump_tree import first_dumps
 from ..dumps.place import Place
 from ..errors import GoldwatchError
 from ..judging.limits import DEFAULTS
@@ -55,6 +56,16 @@ def next_command(result: RunResult) -> Tuple[str, List[str]]:
     if not words:
         return "next:", _report_words(result.options.out)
     return "next:" if host is None else "next on host %s:" % printable(host), words
+
+
+def two_dumps_hint(new: str, old: str) -> Optional[str]:
+    """Return how two folders are compared that hold dumps, where a command wants something else;
+    None where they do not.
+    """
+    if not all(os.path.isdir(path) and first_dumps(path, 1) for path in (new, old)):
+        return None
+    words = " ".join(["goldwatch", "compare", shell_word(new), shell_word(old), "-o", "out"])
+    return "two folders of dumps, of two builds or two runs, are compared by: " + words
 
 
 def _next_words(result: RunResult) -> List[str]:

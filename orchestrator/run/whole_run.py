@@ -287,6 +287,7 @@ class Run:
         from .recomputation import NONE
         from .rejudging import judge_by_names, judge_by_others
         from .tensor_reader import RunReader
+        from .two_builds import pair_across_names
 
         self._rows_judged = True
         if self.options.exact or self.options.outputs is not None:
@@ -298,6 +299,8 @@ class Run:
         if self.options.exact:
             return
         with self.store.transaction():
+            if self.goldens.kind == "npu" and not self.options.unfused:
+                pair_across_names(self.engine)
             if isinstance(self.reader, RunReader):
                 judge_by_others(self.engine, self.reader)
             if (

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+from dataclasses import replace
 
 import numpy as np
+import onnx_models as build
+import pytest
 from in_process import run_here
 from locate_host import small
+from onnx import helper
 from onnx_device import on_device, write_model
 
+from goldwatch.dumps import DumpFile, TensorData, write_dump
 from goldwatch.testing.device_dump import write_files
 
 
@@ -59,3 +66,121 @@ def test_other_inputs_of_the_two_runs_are_no_operators_fault(tmp_path):
     dumped(tmp_path, "new", ("first", lambda array: array * 2), without=["first"])
     code, text = last_sentence(tmp_path)
     assert code != 0 and "The first tensor that differs is an input, relu:input:0" in text
+
+
+def convolution(folder, name, fused, headers, first_name=False, fault=None):
+    """Write the dump of a convolution with BatchNormalization and ReLU, of which some are one op:
+    by its name those of all, or that of the first; headers that name originals or do not.
+    """
+    random = np.random.RandomState(0)
+    sizes = {"w": (8, 3, 3, 3), "s": (8,), "b": (8,), "m": (8,), "v": (8,), "w2": (4, 8, 1, 1)}
+    weights = [
+        build.weight(key, np.abs(random.standard_normal(size)).astype(np.float32) * np.float32(0.3))
+        for key, size in sizes.items()
+    ]
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "conv", pads=[1, 1, 1, 1]),
+        helper.make_node("BatchNormalization", ["c", "s", "b", "m", "v"], ["d"], "bn"),
+        helper.make_node("Relu", ["d"], ["e"], "relu"),
+        helper.make_node("Conv", ["e", "w2"], ["y"], "conv2"),
+    ]
+    values = [[build.value("x", (1, 3, 8, 8))], [build.value("y", (1, 4, 8, 8))]]
+    build.save(folder / "net.onnx", build.model(nodes, *values, weights))
+    feeds = {"x": random.standard_normal((1, 3, 8, 8)).astype(np.float16).astype(np.float32)}
+    model = on_device(str(folder / "net.onnx"), feeds, fused, fault)
+    if first_name:
+        names = {"".join(chain): chain[0] for chain in fused}
+        model.ops = [
+            replace(
+                op,
+                name=names.get(op.name, op.name),
+                inputs=tuple((names.get(source, source), index) for source, index in op.inputs),
+            )
+            for op in model.ops
+        ]
+    write_files(str(folder / name), model.dumps())
+    last = {"".join(chain): chain[-1] for chain in fused}
+    last.update({chain[0]: chain[-1] for chain in fused if first_name})
+    for base, _, files in os.walk(str(folder / name)):
+        for file in files if headers else ():
+            path, op = os.path.join(base, file), file.split(".")[1]
+            dump = DumpFile.open(path)
+            tensors = [
+                [
+                    TensorData(
+                        dump.array(kind, info.index),
+                        info.dtype.name,
+                        info.format,
+                        info.shape,
+                        info.original_shape,
+                        original_name=last.get(op, op) if kind == "output" else None,
+                    )
+                    for info in infos
+                ]
+                for kind, infos in (("input", dump.inputs), ("output", dump.outputs))
+            ]
+            write_dump(path, *tensors)
+
+
+def rows_of(folder):
+    with open(str(folder / "out" / "result.json"), encoding="utf-8") as stream:
+        return {row["tensor"]: row for row in json.load(stream)["rows"]}
+
+
+@pytest.mark.parametrize("headers", [True, False])
+@pytest.mark.parametrize("fused_is_new", [True, False])
+def test_a_fused_op_that_bears_the_first_name_is_compared_with_the_last(
+    tmp_path, headers, fused_is_new
+):
+    for name in ("new", "old"):
+        fused = [("conv", "bn")] if (name == "new") == fused_is_new else []
+        convolution(tmp_path, name, fused, headers, first_name=True)
+    code, text = last_sentence(tmp_path)
+    rows = rows_of(tmp_path)
+    across, other = ("conv", "bn") if fused_is_new else ("bn", "conv")
+    row = rows["%s:output:0" % across]
+    by = "by the original names in the headers" if headers else "by its values"
+    assert (code, row["verdict"]) == (0, "pass"), text
+    assert "paired with %s:output:0 of GOLDEN %s" % (other, by) in row["reason"]
+    gone = rows.get(other) or rows["%s:output:0" % other]
+    assert gone["verdict"] == "expected_absent" and "fused" in gone["reason"]
+    assert "The first difference of the two dumps is in %s" % across in text
+    code, text = last_sentence(tmp_path)  # goes on with the store
+    assert (code, rows_of(tmp_path)) == (0, rows), text
+
+
+@pytest.mark.parametrize("headers", [True, False])
+def test_a_wrong_op_of_another_fusion_is_found_where_headers_tell_its_name(tmp_path, headers):
+    convolution(tmp_path, "old", [("conv", "bn", "relu")], headers)
+    convolution(tmp_path, "new", [], headers, fault=("relu", lambda array: array * 2))
+    code, text = last_sentence(tmp_path)
+    assert code == 1, text
+    if headers:
+        assert "relu (Relu) is the first operator outside its limits" in text
+        assert rows_of(tmp_path)["relu:output:0"]["verdict"] == "fail"
+    else:
+        assert "1 operator in GOLDEN alone: convbnrelu." in text
+
+
+def test_two_folders_with_a_dump_of_other_ops_each_are_two_files(tmp_path):
+    dumped(tmp_path, "made")
+    (path,) = [
+        os.path.join(base, file)
+        for base, _, files in os.walk(str(tmp_path / "made"))
+        for file in files
+        if ".relu." in file
+    ]
+    for name, file in (("new", os.path.basename(path)), ("old", "Relu.fused.1.0.1700000000000000")):
+        (tmp_path / name).mkdir()
+        shutil.copy(path, str(tmp_path / name / file))
+    code, text = last_sentence(tmp_path)
+    assert code == 0 and "pass" in text, text
+
+
+def test_diff_and_locate_of_two_folders_of_dumps_propose_to_compare_them(tmp_path):
+    for name in ("new", "old"):
+        dumped(tmp_path, name)
+    for words in (["diff", "old", "new"], ["locate", "old", "new"]):
+        done = run_here(["goldwatch", *words], tmp_path)
+        assert done.returncode == 4
+        assert "are compared by: goldwatch compare new old -o out" in " ".join(done.stderr.split())
