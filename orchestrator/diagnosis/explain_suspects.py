@@ -35,6 +35,7 @@ from .recomputation_explanations import (
     explanations_by_computing,
     golden_is_wrong,
     nothing_was_done,
+    unexplained,
 )
 from .recompute_without_model import beside_by_golden, computed_by_golden, follows
 from .row_digest import Observation
@@ -53,6 +54,8 @@ _LINEAR = frozenset(
 )
 """Types of operators whose output is wrong wherever an input is, unless their biases rule it."""
 _MOST_COMPARED = 1 << 22
+_OF_FLOATS = frozenset(["scale", "bias", "shift", "layout", "rounding", "unexplained"])
+"""Kinds of explanation that say nothing of decisions."""
 _FITS = 0.1
 _NEARER = 0.5
 """Of a suspect's own distance, what another output may be off its golden tensor where the two are
@@ -182,11 +185,16 @@ def with_explanations(
                 else None
             )
             known = [] if search is None else by_variants(search, estimate.op.name)
-            suspect = (
-                replace(suspect, explanations=tuple(known))
-                if known
-                else _by_tensors(suspect, estimate, observed, inputs, reader)
-            )
+            if not known:
+                suspect = _by_tensors(suspect, estimate, observed, inputs, reader)
+            if not known and search is not None:
+                # Decisions that do not follow: how they differ from golden data says nothing more.
+                known = [
+                    unexplained(search),
+                    *(entry for entry in suspect.explanations if entry.kind not in _OF_FLOATS),
+                ]
+            if known:
+                suspect = replace(suspect, explanations=tuple(known))
         suspects.append(suspect)
     return suspects
 

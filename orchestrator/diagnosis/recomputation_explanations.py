@@ -27,7 +27,10 @@ from .pattern_explanations import (
     without_pattern,
 )
 
-_FITTED = ("scale", "bias")
+_NOT_HERE = ("wrong-golden", "scale", "bias", "shift", "layout")
+"""Patterns that say nothing of an operator that is computed: golden data cannot be those of another
+place, and what it did otherwise was tried.
+"""
 Array = Any
 
 _SAME = 1e-3
@@ -44,15 +47,6 @@ _OTHER_INPUT = (
     "the first operator is right but for its input, which was not dumped: the device may have "
     "been fed with other data"
 )
-_BEFORE_RELU = (
-    "before its ReLU the target is what is computed plus an offset for each index of axis 1, %s "
-    "in the middle"
-)
-_NEXT_BIAS = "look whether the operator's bias (or beta, or zero point) reached the compiled model"
-_LEAST = 0.9
-"""The smallest share of an error that an explanation claims (docs/reference/verdict.md)."""
-_LEAST_ELEMENTS = 8
-"""Of a channel that an offset is fitted to: of fewer any error is one."""
 _NEXT_OTHER_INPUT = (
     "compare the input file of the device with that of the golden run, preprocessing (AIPP, mean, "
     "channel order) included"
@@ -105,28 +99,22 @@ def explanations_by_computing(
         evidence=None,
     )
     whole = _walked(pair, alone) if pair.total > MOST_ELEMENTS else None
+    patterns = patterns_of(alone, pair, (), Surroundings(right_behind=True), whole)
+    if assumed and not patterns:
+        return [Explanation("other-input", 0.0, _OTHER_INPUT, _NEXT_OTHER_INPUT)]
     explanations = [
         _of_computed(entry)
-        for entry in patterns_of(alone, pair, (), Surroundings(right_behind=True), whole)
-        # Golden data cannot be those of another place here: they were computed.
-        if entry.kind != "wrong-golden"
+        for entry in patterns
+        if entry.kind not in (_NOT_HERE if searched is not None else _NOT_HERE[:1])
     ]
-    explanations = explanations or [
-        entry for entry in (_offset_before_relu(recomputed),) if entry is not None
-    ]
-    if assumed and not explanations:
-        return [Explanation("other-input", 0.0, _OTHER_INPUT, _NEXT_OTHER_INPUT)]
     rest = [_of_computed(entry) for entry in without_pattern(alone, pair, NOTHING_AROUND)]
     unrelated = [entry for entry in rest if entry.kind == "unexplained"]
     if searched is not None:
-        rest = [_unexplained(searched), *(entry for entry in rest if entry not in unrelated)]
-    # Factors and offsets of each index fit what has nothing to do with each other, too.
-    if unrelated and (not explanations or explanations[0].kind in _FITTED):
-        return rest
+        rest = [unexplained(searched), *(entry for entry in rest if entry not in unrelated)]
     return explanations or rest
 
 
-def _unexplained(search: VariantSearch) -> Explanation:
+def unexplained(search: VariantSearch) -> Explanation:
     """Return that no known variant explains an error, and what was tried."""
     sentence = "no known variant explains it (tried: %s)" % ", ".join(search.tried)
     if search.left_out:
@@ -144,10 +132,10 @@ def by_variants(search: VariantSearch, op: str, assumed: bool = False) -> List[E
     assumed
         Its input was not dumped, golden data's was taken for it.
     """
-    if search.instead is not None:
-        instead = search.instead
-        return [Explanation(instead.kind, 1.0, instead.sentence, instead.next)]
-    explanations = []
+    instead = search.instead
+    explanations = (
+        [] if instead is None else [Explanation(instead.kind, 1.0, instead.sentence, instead.next)]
+    )
     for entry in search.explained:
         node = entry.node
         if assumed and entry.name == "its input":
@@ -159,44 +147,6 @@ def by_variants(search: VariantSearch, op: str, assumed: bool = False) -> List[E
         )
         explanations.append(Explanation("attribute", 1.0, entry.sentence, step))
     return explanations
-
-
-def _offset_before_relu(recomputed: ComputedPair) -> Optional[Explanation]:
-    """Return an explanation where an offset for each channel was lost before a ReLU, whose zeros
-    hide it in part.
-    """
-    if recomputed.actual.dtype.kind != "f" or recomputed.actual.ndim < 2:
-        return None
-    x, y = (
-        np.moveaxis(np.asarray(side, np.float64), 1, 0).reshape(side.shape[1], -1)
-        for side in (recomputed.actual, recomputed.computed)
-    )
-    if (
-        not (np.isfinite(x).all() and np.isfinite(y).all())
-        or min(x.min(initial=0.0), y.min(initial=0.0)) < 0
-        or (y > 0).all()
-    ):
-        return None
-    both_positive = (x > 0) & (y > 0)
-    offsets = np.zeros(len(x))
-    for index in np.flatnonzero(both_positive.sum(1) >= _LEAST_ELEMENTS):
-        offsets[index] = np.median((x - y)[index][both_positive[index]])
-    # What a ReLU made 0 was anything below: with the offset it is at most the offset.
-    shifted = np.maximum(y + offsets[:, None], 0)
-    fitted = np.where(y > 0, shifted, np.minimum(x, shifted))
-    share = _share(x - y, x - fitted)
-    moved = offsets[offsets != 0]
-    return (
-        Explanation("bias", share, _BEFORE_RELU % ("%.3g" % np.median(moved)), _NEXT_BIAS)
-        if share >= _LEAST and moved.size
-        else None
-    )
-
-
-def _share(error: Array, left: Array) -> float:
-    """Return the explained share of a squared error, by what is left of it; 0 without an error."""
-    whole = float(np.sum(np.square(error)))
-    return 1 - float(np.sum(np.square(left))) / whole if whole > 0 and np.isfinite(whole) else 0.0
 
 
 def golden_is_wrong() -> Explanation:

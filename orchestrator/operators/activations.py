@@ -423,22 +423,30 @@ declare(
             (2, "max", (np.inf, 6.0, 1.0)),
         )
     ),
-    attribute("min", (-np.inf, 0.0, -1.0)),
-    attribute("max", (np.inf, 6.0, 1.0)),
+    attribute("min", (-np.inf, 0.0, -1.0), fitted=True),
+    attribute("max", (np.inf, 6.0, 1.0), fitted=True),
 )
-declare("LeakyRelu", attribute("alpha", (0.01, 0.1, 0.2, 0.3, 0.05, 0.25, 0.0, 1.0), 0.01))
-declare("Elu Celu ThresholdedRelu", attribute("alpha", (1.0, 0.1, 0.5, 2.0), 1.0))
+declare(
+    "LeakyRelu", attribute("alpha", (0.01, 0.1, 0.2, 0.3, 0.05, 0.25, 0.0, 1.0), 0.01, fitted=True)
+)
+declare("Elu Celu ThresholdedRelu", attribute("alpha", (1.0, 0.1, 0.5, 2.0), 1.0, fitted=True))
 declare(
     "Selu",
-    attribute("alpha", (1.6732632, 1.0), _SELU_ALPHA),
-    attribute("gamma", (1.0507010, 1.0), _SELU_GAMMA),
+    attribute("alpha", (1.6732632, 1.0), _SELU_ALPHA, fitted=True),
+    attribute("gamma", (1.0507010, 1.0), _SELU_GAMMA, fitted=True),
 )
 declare(
-    "HardSigmoid", attribute("alpha", (0.2, 1.0 / 6.0), 0.2), attribute("beta", (0.5, 0.0), 0.5)
+    "HardSigmoid",
+    attribute("alpha", (0.2, 1.0 / 6.0), 0.2, fitted=True),
+    attribute("beta", (0.5, 0.0), 0.5, fitted=True),
 )
 declare("Gelu", attribute("approximate", ("none", "tanh"), "none"))
-declare("Swish", attribute("alpha", (1.0, 1.702), 1.0))
-declare("Shrink", attribute("lambd", (0.5, 0.0, 1.0), 0.5), attribute("bias", (0.0, 0.5), 0.0))
+declare("Swish", attribute("alpha", (1.0, 1.702), 1.0, fitted=True))
+declare(
+    "Shrink",
+    attribute("lambd", (0.5, 0.0, 1.0), 0.5, fitted=True),
+    attribute("bias", (0.0, 0.5), 0.0, fitted=True),
+)
 declare(
     "Relu LeakyRelu PRelu Elu Celu Selu ThresholdedRelu HardSigmoid Sigmoid Tanh Gelu Swish "
     "QuickGelu HardSwish Mish Softplus Softsign Clip Erf Shrink Identity",

@@ -286,9 +286,10 @@ def _deviation(node: Node, inputs: Inputs) -> Iterator[Variant]:
 
 declare(
     "BatchNormalization",
-    attribute("epsilon", EPSILONS, 1e-5),
+    attribute("epsilon", EPSILONS, 1e-5, fitted=True),
     Reading("the statistics", "those of the batch", _of_the_batch),
     missing_input(2, "the bias"),
+    missing_input(1, "the scale (gamma)", 1.0),
     missing_input(3, "the mean"),
     input_order(1, 5),
     Reading("the variance", "taken for the deviation", _deviation),

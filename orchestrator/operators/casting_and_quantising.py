@@ -7,11 +7,17 @@ IR and GE's enumeration of data types, which is not that of dump files.
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .comparing_and_rounding import outside_steps, reach, stepped, wrong_where_reshaped
+from .comparing_and_rounding import (
+    other_rounding,
+    outside_steps,
+    reach,
+    stepped,
+    wrong_where_reshaped,
+)
 from .elementwise import aligned
 from .error_propagation import elementwise
 from .registry import (
@@ -28,9 +34,13 @@ from .registry import (
 from .splittable_axes import broadcast, rows
 from .value_with_error import Arithmetic, Value
 from .variants import (
+    Reading,
+    Variant,
     attribute,
     changed_input,
     declare,
+    each_axis,
+    other_number,
 )
 
 Array = Any
@@ -475,13 +485,37 @@ def ascend_dequant(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
     return [elementwise(function, x, steps=arithmetic.intermediate if twice else 0.0)]
 
 
+declare("Cast", other_rounding("truncated (towards zero)"))
+
+
+def _per_tensor(node: Node, inputs: Inputs) -> Iterator[Variant]:
+    for words, zero in (("its first", lambda array: array[:1]), ("missing", np.zeros_like)):
+
+        def taken(
+            given: List[Optional[Value]], zero: Callable[[Array], Array] = zero
+        ) -> List[Optional[Value]]:
+            ones = [
+                None if one is None else Value(np.broadcast_to(change(one.array), one.array.shape))
+                for one, change in zip(given[1:], (lambda array: array[:1], zero))
+            ]
+            return [given[0], *ones]
+
+        if len(inputs) > 2 and all(one is not None and one.array.ndim == 1 for one in inputs[1:3]):
+            words = "per tensor (the first scale for all, the zero point %s)" % words
+            yield Variant("the scale and the zero point", words, "per channel", node, taken)
+
+
 declare(
     "QuantizeLinear DequantizeLinear",
+    Reading("the scale and the zero point", "per tensor", _per_tensor),
     changed_input(
         1,
         "the scale",
         [
-            ("its first value for all", lambda array: np.full_like(array, array.reshape(-1)[0])),
+            (
+                "per tensor (its first value for all)",
+                lambda array: np.full_like(array, array.reshape(-1)[0]),
+            ),
             ("its reciprocal", np.reciprocal),
         ],
     ),
@@ -494,5 +528,7 @@ declare(
             ("one less", lambda array: array - np.ones_like(array)),
         ],
     ),
-    attribute("axis", (0, 1, -1), 1),
+    attribute("axis", lambda node, inputs: each_axis(node, inputs)[::-1], 1),
+    other_number(1, "the scale", ()),
+    other_number(2, "the zero point", ()),
 )

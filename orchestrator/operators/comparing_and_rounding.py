@@ -10,7 +10,7 @@ operator prototypes of Ascend IR.
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from .splittable_axes import broadcast
 from .value_with_error import Arithmetic, Value
 from .variants import (
     Function,
+    Reading,
+    Variant,
     declare,
     other_function,
 )
@@ -319,9 +321,45 @@ def places(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     return [Value(indices if node.dialect == ONNX else indices.T)]
 
 
+ROUNDINGS: Sequence[Tuple[str, Callable[[Array], Array]]] = (
+    ("half to even", np.rint),
+    ("half away from zero", lambda array: np.copysign(np.floor(np.abs(array) + 0.5), array)),
+    ("half up", lambda array: np.floor(array + 0.5)),
+    ("half towards zero", lambda array: np.copysign(np.ceil(np.abs(array) - 0.5), array)),
+    ("floor", np.floor),
+    ("ceil", np.ceil),
+    ("truncated (towards zero)", np.trunc),
+)
+"""Ways to whole numbers."""
+
+
+def other_rounding(own: str) -> Reading:
+    """Declare the rule by which values become whole numbers."""
+
+    def variants(node: Node, inputs: Inputs) -> Iterator[Variant]:
+        value = inputs[0]
+        if value is None or not value.is_float:
+            return
+        for words, rule in ROUNDINGS:
+            if words == own:
+                continue
+
+            def taken(
+                given: List[Optional[Value]], rule: Callable[[Array], Array] = rule
+            ) -> List[Optional[Value]]:
+                return [Value(rule(given[0].array)), *given[1:]]  # type: ignore[union-attr]
+
+            yield Variant("rounding", words, own, node, taken)
+
+    return Reading("rounding", ", ".join(words for words, _ in ROUNDINGS if words != own), variants)
+
+
 declare(
     "Round Floor Ceil", other_function(*(Function(kind) for kind in ("Round", "Floor", "Ceil", "")))
 )
+declare("Round", other_rounding("half to even"))
+declare("Floor", other_rounding("floor"))
+declare("Ceil", other_rounding("ceil"))
 declare(
     "Greater GreaterOrEqual Less LessOrEqual Equal",
     other_function(

@@ -22,6 +22,7 @@ from .registry import CannotCompute, Inputs, Node, operator
 from .splittable_axes import Parts, Shape, Values, Window, filters
 from .value_with_error import Arithmetic, Value
 from .variants import (
+    OTHER_LAYOUT,
     Reading,
     Variant,
     attribute,
@@ -586,11 +587,13 @@ def _without_pads(node: Node, inputs: Inputs) -> List[int]:
     return [0] * 2 * _window_axes(inputs)
 
 
-def _other_steps(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:
+def other_steps(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:
     """1 to 4, with pads that keep the output's size"""
     if str(node.get("auto_pad", "NOTSET")) not in ("NOTSET", ""):
         return
-    kernel = list(inputs[1].array.shape[2:]) if len(inputs) > 1 and inputs[1] is not None else []
+    weights = inputs[1] if len(inputs) > 1 else None
+    shape = [] if weights is None else list(weights.array.shape[2:])
+    kernel = integers(node, "kernel_shape", shape)
     axes = len(kernel)
     own = integers(node, "dilations", [1] * axes)
     pads = integers(node, "pads", [0] * 2 * axes)
@@ -618,14 +621,6 @@ def _as_filters(function: Callable[[Array], Array]) -> Callable[[Array], Optiona
 
 def _half_channels(array: Array) -> Optional[Array]:
     return array[:, ::-1] if array.ndim > 2 and array.shape[1] > 1 else None
-
-
-def _last_as_channels(array: Array) -> Optional[Array]:
-    """Return [N, C, ...] as it comes out where its memory is read as [N, ..., C]."""
-    if array.ndim < 3:
-        return None
-    shape = (array.shape[0], *array.shape[2:], array.shape[1])
-    return np.ascontiguousarray(np.moveaxis(array.reshape(shape), -1, 1))
 
 
 def _groups_last(node: Node, inputs: Inputs) -> Iterator[Variant]:
@@ -656,7 +651,10 @@ _FILTERS = changed_input(
             _as_filters(lambda w: w[(slice(None),) * 2 + (slice(None, None, -1),) * (w.ndim - 2)]),
         ),
         ("with the axes of the window exchanged", _as_filters(lambda w: np.swapaxes(w, -1, -2))),
-        ("with input and output channels exchanged", _as_filters(lambda w: np.swapaxes(w, 0, 1))),
+        (
+            "transposed (input and output channels exchanged)",
+            _as_filters(lambda w: np.swapaxes(w, 0, 1)),
+        ),
         ("with their input channels reversed", _as_filters(lambda w: w[:, ::-1])),
         (
             "read as channels last",
@@ -667,20 +665,20 @@ _FILTERS = changed_input(
     ),
 )
 _PADS = attribute("pads", pads_instead, _without_pads)
-_AUTO_PAD = attribute("auto_pad", ("SAME_UPPER", "SAME_LOWER", "VALID"))
+_AUTO_PAD = attribute("auto_pad", ("SAME_UPPER", "SAME_LOWER", "VALID"), says="pads")
 declare(
     "Conv ConvTranspose",
     _PADS,
     _AUTO_PAD,
     missing_input(2, "the bias"),
-    other_node("dilations", _other_steps),
+    other_node("dilations", other_steps),
     _FILTERS,
     Reading("the order of its output channels", "groups last", _groups_last),
     changed_input(
         0,
         "its input",
         (
-            ("read as channels last", _last_as_channels),
+            *OTHER_LAYOUT,
             ("with its channels reversed", _half_channels),
         ),
     ),

@@ -643,9 +643,17 @@ declare(
     missing_input(1, "its input 1"),
     missing_input(0, "its input 0"),
 )
+declare("Sub", missing_input(1, "its input 1"))
+declare("Mul Div", missing_input(1, "its input 1", 1.0))
+declare("Mul", missing_input(0, "its input 0", 1.0))
 declare(
     "Max Min Sum Mean",
     other_function(Function("Max"), Function("Min"), Function("Sum"), Function("Mean"), keeps=True),
+)
+declare(
+    "Add Sub Mul Div Pow",
+    other_number(1, "its constant", ()),
+    other_number(0, "its constant", ()),
 )
 declare("Where", input_order(1, 3))
 declare("Mod", attribute("fmod", (0, 1), 0))

@@ -228,8 +228,15 @@ declare(
 )
 declare("ScatterND", _REDUCTION)
 declare("ScatterElements", attribute("axis", each_axis, 0), _REDUCTION)
+
+
+def _axes_of_one_hot(node: Node, inputs: Inputs) -> List[int]:
+    """each other axis"""
+    return list(range(0 if inputs[0] is None else inputs[0].array.ndim + 1))
+
+
 declare(
     "OneHot",
-    attribute("axis", each_axis, -1),
+    attribute("axis", _axes_of_one_hot, -1),
     changed_input(2, "its values", [("exchanged", lambda array: array[::-1])]),
 )

@@ -247,6 +247,7 @@ def _stored_turned(array: Array) -> Optional[Array]:
 
 
 _MATRIX = (("transposed", _square_turned), ("read as if it were stored transposed", _stored_turned))
+declare("Gemm", attribute("transB", (0, 1), 0), attribute("transA", (0, 1), 0))
 declare(
     "MatMul FusedMatMul Gemm",
     changed_input(1, "its input 1 (transB, the weights)", _MATRIX),
@@ -255,11 +256,9 @@ declare(
 )
 declare(
     "Gemm",
-    attribute("transB", (0, 1), 0),
-    attribute("transA", (0, 1), 0),
     missing_input(2, "the bias C"),
-    attribute("alpha", (1.0,), 1.0),
-    attribute("beta", (1.0, 0.0), 1.0),
+    attribute("alpha", (1.0,), 1.0, fitted=True),
+    attribute("beta", (1.0, 0.0), 1.0, fitted=True),
 )
 
 

@@ -26,6 +26,7 @@ from .variants import (
     each_axis,
     missing_input,
     other_function,
+    text_of,
 )
 
 Array = Any
@@ -557,7 +558,56 @@ def _unbiased(node: Node, inputs: Inputs) -> Iterator[Variant]:
     )
 
 
-_EPSILON = attribute("epsilon", EPSILONS, 1e-5)
+def _not_divided(node: Node, inputs: Inputs) -> List[float]:
+    """1e-4, 1e-3; not divided by size, or once more"""
+    alpha, size = float(node.get("alpha", 1e-4)), int(node.get("size"))
+    return [1e-4, 1e-3, alpha * size, alpha / size]
+
+
+def _over_other_axis(node: Node, inputs: Inputs) -> Iterator[Variant]:
+    x = inputs[0]
+    if x is None or int(node.get("axis", -1)) % x.array.ndim != x.array.ndim - 1:
+        return
+    for axis in range(x.array.ndim - 1):
+
+        def taken(given: List[Optional[Value]], axis: int = axis) -> List[Optional[Value]]:
+            turned = moved(lambda array: np.swapaxes(array, axis, -1), given[0])  # type: ignore[arg-type]
+            return [turned, Value(np.ones(turned.array.shape[-1], np.float32))]
+
+        def written(outputs: List[Value], axis: int = axis) -> List[Value]:
+            made = moved(lambda array: np.swapaxes(array, axis, -1), outputs[0])
+            for function, value in zip((np.multiply, np.add), inputs[1:3]):
+                made = made if value is None else elementwise(function, made, value)
+            return [made]
+
+        yield Variant(
+            "axis", "%d alone" % axis, text_of(node.get("axis", -1)), node, taken, written
+        )
+
+
+def _by_the_variance(node: Node, inputs: Inputs) -> Iterator[Variant]:
+    x = inputs[0]
+    if x is None:
+        return
+    first = int(node.get("axis", -1)) % x.array.ndim
+    axes = tuple(range(first, x.array.ndim))
+    epsilon = float(node.get("epsilon", 1e-5))
+
+    def written(outputs: List[Value]) -> List[Value]:
+        spread = Value(np.sqrt(x.array.var(axis=axes, keepdims=True) + epsilon))
+        offset = inputs[2] if len(inputs) > 2 else None
+        made = outputs[0]
+        if offset is not None:
+            made = elementwise(np.subtract, made, offset)
+        made = elementwise(np.divide, made, spread)
+        return [made if offset is None else elementwise(np.add, made, offset)]
+
+    yield Variant(
+        "the variance", "taken for the deviation (no root)", "its root", node, None, written
+    )
+
+
+_EPSILON = attribute("epsilon", EPSILONS, 1e-5, fitted=True)
 _SCALE, _OFFSET = missing_input(1, "the scale"), missing_input(2, "the bias")
 declare(
     "LayerNormalization RMSNormalization SimplifiedLayerNormalization",
@@ -582,12 +632,22 @@ declare(
 )
 declare("LayerNormalization", other_function(Function("RMSNormalization"), keeps=True))
 declare("RMSNormalization", other_function(Function("LayerNormalization"), keeps=True))
+declare(
+    "LayerNormalization",
+    Reading("axis", "each other alone", _over_other_axis),
+    Reading("the variance", "taken for the deviation", _by_the_variance),
+)
 declare("LayerNormalization InstanceNormalization GroupNormalization", _OFFSET)
+declare(
+    "LayerNormalization InstanceNormalization GroupNormalization RMSNormalization "
+    "SimplifiedLayerNormalization",
+    missing_input(1, "the scale (gamma)", 1.0),
+)
 declare("LpNormalization", attribute("axis", each_axis, -1), attribute("p", (1, 2), 2))
 declare(
     "LRN",
     attribute("size", (3, 5, 7)),
-    attribute("alpha", (1e-4, 1e-3), 1e-4),
-    attribute("beta", (0.75, 0.5), 0.75),
-    attribute("bias", (1.0, 2.0), 1.0),
+    attribute("alpha", _not_divided, 1e-4, fitted=True),
+    attribute("beta", (0.75, 0.5), 0.75, fitted=True),
+    attribute("bias", (1.0, 2.0), 1.0, fitted=True),
 )

@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .convolution_operators import caffe_pair, integers, named_input, pads_instead
+from .convolution_operators import caffe_pair, integers, named_input, other_steps, pads_instead
 from .error_propagation import elementwise, moved
 from .layouts_and_pads import (
     as_given,
@@ -34,10 +34,13 @@ from .registry import CannotCompute, Inputs, Node, operator
 from .splittable_axes import Parts, Shape, Values, Window, planes
 from .value_with_error import Arithmetic, Value
 from .variants import (
+    OTHER_LAYOUT,
     Function,
     attribute,
+    changed_input,
     declare,
     other_function,
+    other_node,
 )
 
 Array = Any
@@ -423,15 +426,12 @@ declare(
     attribute(
         "pads", pads_instead, lambda node, inputs: [0] * 2 * len(integers(node, "kernel_shape"))
     ),
-    attribute("auto_pad", ("SAME_UPPER", "SAME_LOWER", "VALID")),
+    attribute("auto_pad", ("SAME_UPPER", "SAME_LOWER", "VALID"), says="pads"),
     attribute("ceil_mode", (0, 1), 0),
-    attribute(
-        "dilations",
-        lambda node, inputs: [[n] * len(integers(node, "kernel_shape")) for n in (1, 2)],
-        lambda node, inputs: [1] * len(integers(node, "kernel_shape")),
-    ),
+    other_node("dilations", other_steps),
     attribute("p", (1, 2, 3)),
     other_function(Function("MaxPool"), Function("AveragePool"), keeps=True),
+    changed_input(0, "its input", OTHER_LAYOUT),
 )
 declare(
     "GlobalAveragePool GlobalMaxPool",

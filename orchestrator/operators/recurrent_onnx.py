@@ -323,8 +323,8 @@ def _other_activations(node: Node, inputs: Inputs) -> List[List[str]]:
     own = [str(name) for name in node.get("activations", _activations_of(node))]
     names = ("Sigmoid", "HardSigmoid", "Tanh", "Relu", "Softsign")
     return [
-        [instead if name == which else name for name in own]
-        for which in dict.fromkeys(own)
+        [*own[:at], instead, *own[at + 1 :]]
+        for at, which in enumerate(own)
         for instead in names
         if instead != which
     ]

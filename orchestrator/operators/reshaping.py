@@ -7,8 +7,9 @@ Sources: the ONNX operator list of each opset; caffe.proto of BVLC and of the SS
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -32,8 +33,11 @@ from .registry import (
 from .splittable_axes import Along, Parts, Shape, Values, Window, rows
 from .value_with_error import Arithmetic, Value
 from .variants import (
+    OTHER_LAYOUT,
     attribute,
+    changed_input,
     declare,
+    other_node,
 )
 
 Array = Any
@@ -423,5 +427,20 @@ declare(
         else None,
     ),
 )
+declare(
+    "Reshape Flatten",
+    changed_input(0, "its input", OTHER_LAYOUT),
+)
 declare("DepthToSpace SpaceToDepth", attribute("mode", ("DCR", "CRD"), "DCR"))
-declare("ReverseSequence", attribute("batch_axis", (0, 1), 1), attribute("time_axis", (0, 1), 0))
+
+
+def _other_axes_of_sequence(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:
+    """exchanged"""
+    own = int(node.get("time_axis", 0)), int(node.get("batch_axis", 1))
+    changed = replace(
+        node, attributes={**node.attributes, "time_axis": own[1], "batch_axis": own[0]}
+    )
+    yield "%d and batch_axis %d" % own[::-1], "%d and batch_axis %d" % own, changed
+
+
+declare("ReverseSequence", other_node("time_axis", _other_axes_of_sequence))

@@ -30,6 +30,7 @@ from .registry import ASCEND, ONNX, Inputs, Node, compute
 from .value_with_error import Arithmetic, Value
 
 Array = Any
+_ANY = "; any other number, fitted"
 Alternatives = Union[Sequence[Any], Callable[[Node, Inputs], Iterable[Any]]]
 """The values of an attribute or input that keep the shape of the output, or what tells them."""
 
@@ -67,6 +68,27 @@ class Variant(NamedTuple):
         return outputs if self.outputs is None else self.outputs(outputs)
 
 
+class Fit(NamedTuple):
+    """A number that an operator may have taken otherwise, whatever it was.
+
+    Attributes
+    ----------
+    name
+        What it is.
+    own
+        What the model says.
+    variant
+        Returns the variant that takes another number.
+    whole
+        Only whole numbers can be.
+    """
+
+    name: str
+    own: float
+    variant: Callable[[float], Variant]
+    whole: bool = False
+
+
 class Reading(NamedTuple):
     """What of an operator may be read otherwise.
 
@@ -76,11 +98,14 @@ class Reading(NamedTuple):
         What it is, and its alternatives in words.
     variants
         Yields those of a node.
+    fits
+        Yields the numbers of a node that may be any; None: there are none.
     """
 
     name: str
     shown: str
     variants: Callable[[Node, Inputs], Iterator[Variant]]
+    fits: Optional[Callable[[Node, Inputs], Iterator[Fit]]] = None
 
 
 _READINGS: Dict[Tuple[str, str], Tuple[Reading, ...]] = {}
@@ -104,6 +129,15 @@ def variants_of(node: Node, inputs: Inputs) -> Iterator[Variant]:
     """
     for reading in _READINGS.get((node.dialect, node.type), ()):
         yield from reading.variants(node, inputs)
+
+
+def fits_of(node: Node, inputs: Inputs) -> Iterator[Fit]:
+    """Yield the numbers of a node that may have been any other; parameters as of
+    :func:`variants_of`.
+    """
+    for reading in _READINGS.get((node.dialect, node.type), ()):
+        if reading.fits is not None:
+            yield from reading.fits(node, inputs)
 
 
 def declared() -> Mapping[Tuple[str, str], Sequence[Reading]]:
@@ -132,7 +166,9 @@ def _shown(alternatives: Alternatives) -> str:
     )
 
 
-def attribute(name: str, alternatives: Alternatives, default: Any = None) -> Reading:
+def attribute(
+    name: str, alternatives: Alternatives, default: Any = None, fitted: bool = False, says: str = ""
+) -> Reading:
     """Declare an attribute with alternatives.
 
     Parameters
@@ -140,18 +176,33 @@ def attribute(name: str, alternatives: Alternatives, default: Any = None) -> Rea
     default
         What the dialect takes where it is not there: a value, or a function of node and inputs;
         None: then there is nothing to read otherwise.
+    fitted
+        It is a number that may be any other.
+    says
+        How it is called besides, before its name.
     """
+    called = "%s (%s)" % (says, name) if says else name
+
+    def own_of(node: Node, inputs: Inputs) -> Any:
+        return node.attributes.get(name, default(node, inputs) if callable(default) else default)
+
+    def changed(node: Node, own: Any, value: Any) -> Variant:
+        instead = replace(node, attributes={**node.attributes, name: value})
+        return Variant(called, text_of(value), text_of(own), instead)
 
     def variants(node: Node, inputs: Inputs) -> Iterator[Variant]:
-        own = node.attributes.get(name, default(node, inputs) if callable(default) else default)
-        if own is None:
-            return
-        for value in _alternatives(alternatives, node, inputs):
+        own = own_of(node, inputs)
+        for value in () if own is None else _alternatives(alternatives, node, inputs):
             if text_of(value) != text_of(own):
-                changed = replace(node, attributes={**node.attributes, name: value})
-                yield Variant(name, text_of(value), text_of(own), changed)
+                yield changed(node, own, value)
 
-    return Reading(name, _shown(alternatives), variants)
+    def fits(node: Node, inputs: Inputs) -> Iterator[Fit]:
+        own = own_of(node, inputs)
+        if own is not None:
+            yield Fit(called, float(own), lambda value: changed(node, own, value))
+
+    shown = _shown(alternatives) + (_ANY if fitted else "")
+    return Reading(called, shown, variants, fits if fitted else None)
 
 
 def whole_input(number: int, name: str, alternatives: Callable[[Node, Inputs], Any]) -> Reading:
@@ -205,17 +256,19 @@ def changed_input(
                     error = np.abs(change(np.broadcast_to(own.error, own.array.shape)))
                 return [*given[:number], Value(change(own.array), error), *given[number + 1 :]]
 
-            own_words = (
-                text_of(value.array.reshape(())[()].item()) if value.array.size == 1 else "as it is"
-            )
-            yield Variant(name, words, own_words, node, taken)
+            own_words, shown = "as it is", words
+            if value.array.size == 1 and array.size == 1:
+                own_words, number_text = (text_of(one.reshape(-1)[0].item()) for one in
+                                          (value.array, np.asarray(array)))  # fmt: skip
+                shown = words if words == number_text else "%s (%s)" % (number_text, words)
+            yield Variant(name, shown, own_words, node, taken)
 
     return Reading(name, ", ".join(words for words, _ in changes), variants)
 
 
 def other_number(number: int, name: str, numbers: Sequence[float], most: float = np.inf) -> Reading:
     """Declare an input of one number for all, whose magnitude is at most ``most``, with
-    alternatives.
+    alternatives; it may be any other number, too.
     """
 
     def filled(value: float) -> Callable[[Array], Optional[Array]]:
@@ -225,16 +278,36 @@ def other_number(number: int, name: str, numbers: Sequence[float], most: float =
 
         return change
 
-    return changed_input(number, name, [("%g" % value, filled(value)) for value in numbers])
+    listed = changed_input(number, name, [("%.6g" % value, filled(value)) for value in numbers])
+
+    def fits(node: Node, inputs: Inputs) -> Iterator[Fit]:
+        value = inputs[number] if number < len(inputs) else None
+        if value is None or value.array.size != 1 or abs(float(value.array.reshape(-1)[0])) > most:
+            return
+        own = value.array.reshape(-1)[0].item()
+
+        def variant(instead: float) -> Variant:
+            def taken(given: List[Optional[Value]]) -> List[Optional[Value]]:
+                one = Value(np.full_like(value.array, instead))  # type: ignore[union-attr]
+                return [*given[:number], one, *given[number + 1 :]]
+
+            return Variant(name, text_of(instead), text_of(own), node, taken)
+
+        if np.isfinite(own):
+            yield Fit(name, float(own), variant, value.array.dtype.kind in "iu")
+
+    return listed._replace(shown=listed.shown + _ANY if numbers else _ANY[2:], fits=fits)
 
 
-def missing_input(number: int, name: str) -> Reading:
-    """Declare an optional input (a bias, an initial state) that may be left out."""
+def missing_input(number: int, name: str, neutral: float = 0.0) -> Reading:
+    """Declare an input (a bias, a gain, an initial state) that may be left out: then it is
+    ``neutral``.
+    """
 
     def variants(node: Node, inputs: Inputs) -> Iterator[Variant]:
         value = inputs[number] if number < len(inputs) else None
-        if value is not None and np.any(value.array):
-            nothing = Value(np.zeros_like(value.array))
+        if value is not None and np.any(value.array != neutral):
+            nothing = Value(np.full_like(value.array, neutral))
 
             def taken(given: List[Optional[Value]]) -> List[Optional[Value]]:
                 return [*given[:number], nothing, *given[number + 1 :]]
@@ -242,6 +315,113 @@ def missing_input(number: int, name: str) -> Reading:
             yield Variant(name, "missing", "as it is", node, taken)
 
     return Reading(name, "missing", variants)
+
+
+def _rounded_to(bits: int) -> Callable[[Array], Array]:
+    """Return a function that rounds floats to so many bits behind the first."""
+
+    def rounded(array: Array) -> Array:
+        fraction, exponent = np.frexp(np.asarray(array, np.float64))
+        return np.ldexp(np.rint(np.ldexp(fraction, bits + 1)), exponent - bits - 1)
+
+    return rounded
+
+
+def _int8_by(axes: Optional[Tuple[int, ...]], least: Optional[Array] = None) -> Any:
+    """Return a function that rounds values to 8 bits between their extremes."""
+
+    def rounded(array: Array) -> Array:
+        step = np.abs(array).max(axis=axes, keepdims=axes is not None) / 127.0
+        return np.rint(array / np.where(step > 0, step, 1.0)) * step
+
+    return rounded
+
+
+def coarser_inside(node: Node, inputs: Inputs, held: Sequence[bool]) -> Iterator[Variant]:
+    """Yield a node whose inputs are rounded to narrower types before it computes.
+
+    Parameters
+    ----------
+    held
+        Which inputs the model holds (weights).
+    """
+    ways: List[Tuple[str, Callable[[int, Array], Array]]] = [
+        ("%s inside" % words, lambda at, array, bits=bits: _rounded_to(bits)(array))  # type: ignore[misc]
+        for words, bits in (("float16", 10), ("bfloat16", 7))
+    ]
+    kernels = [
+        at for at, one in enumerate(inputs)
+        if one is not None and one.is_float and one.array.ndim > 1 and held[at]
+    ]  # fmt: skip
+    if kernels:
+        for words, whole_input_too in (("weights", False), ("input and weights", True)):
+            for scales, channel in (("one scale for all", False), ("one for each channel", True)):
+
+                def taken(
+                    at: int, array: Array, every: bool = whole_input_too, each: bool = channel
+                ) -> Array:
+                    if at not in kernels and not (every and at == 0):
+                        return array
+                    first = 0 if node.type in ("Conv", "FusedConv") else array.ndim - 1
+                    axes = tuple(axis for axis in range(array.ndim) if axis != first)
+                    return _int8_by(axes if each and at in kernels else None)(array)  # type: ignore[no-any-return]
+
+                ways.append(("int8 %s (%s)" % (words, scales), taken))
+    for words, rounded in ways:
+
+        def changed(
+            given: List[Optional[Value]], rounded: Callable[[int, Array], Array] = rounded
+        ) -> List[Optional[Value]]:
+            return [
+                Value(np.asarray(rounded(at, one.array), np.float32), one.error)
+                if one is not None and one.is_float
+                else one
+                for at, one in enumerate(given)
+            ]
+
+        yield Variant("the arithmetic", words, "the type of its tensors", node, changed)
+
+
+_INPUT_NAMES = {
+    "Conv ConvTranspose": ("its input", "the weights", "the bias"),
+    "Gemm": ("its input 0", "the weights", "the bias"),
+    "MatMul": ("its input 0", "the weights"),
+    "QuantizeLinear DequantizeLinear": ("its input", "the scale", "the zero point"),
+    "BatchNormalization": ("its input", "the scale", "the bias", "the mean", "the variance"),
+    "LayerNormalization InstanceNormalization GroupNormalization": (
+        "its input", "the scale", "the bias",
+    ),
+    "PRelu": ("its input", "the slope"),
+    "LSTM GRU RNN": (
+        "its input", "the weights W", "the weights R", "the bias B", "sequence_lens", "initial_h",
+        "initial_c", "the peepholes P",
+    ),
+    "Gather GatherElements GatherND": ("its table", "its indices"),
+}  # fmt: skip
+
+
+def input_name(node: Node, number: int) -> str:
+    """Return what an input is called."""
+    for kinds, names in _INPUT_NAMES.items():
+        if node.type in kinds.split() and number < len(names):
+            return names[number]
+    return "its input %d" % number
+
+
+def of_siblings(
+    node: Node, number: int, array: Array, siblings: Iterable[Tuple[str, Array]]
+) -> Iterator[Variant]:
+    """Yield a node that takes constants of other nodes, which are given by name, for its own."""
+    for sibling, other in siblings:
+        if np.array_equal(other, array):
+            continue
+
+        def taken(given: List[Optional[Value]], other: Array = other) -> List[Optional[Value]]:
+            return [*given[:number], Value(other), *given[number + 1 :]]
+
+        yield Variant(
+            input_name(node, number), "of its sibling %s" % sibling, "its own", node, taken
+        )
 
 
 def _orders(count: int) -> Iterator[Tuple[int, ...]]:
@@ -376,8 +556,29 @@ def each_axis(node: Node, inputs: Inputs) -> List[int]:
     return [axis - count if own < 0 else axis for axis in range(count - 1, -1, -1)]
 
 
+def _nhwc_as_nchw(array: Array) -> Optional[Array]:
+    """Return [N, C, ...] as it comes out where its memory is read as [N, ..., C]."""
+    if array.ndim < 3:
+        return None
+    shape = (array.shape[0], *array.shape[2:], array.shape[1])
+    return np.ascontiguousarray(np.moveaxis(array.reshape(shape), -1, 1))
+
+
+def _nchw_as_nhwc(array: Array) -> Optional[Array]:
+    """Return [N, C, ...] as it comes out where memory of [N, ..., C] is read as [N, C, ...]."""
+    if array.ndim < 3:
+        return None
+    return np.ascontiguousarray(np.moveaxis(array, 1, -1)).reshape(array.shape)
+
+
+OTHER_LAYOUT = (
+    ("read as channels last (NHWC)", _nhwc_as_nchw),
+    ("channels last (NHWC) read as channels first", _nchw_as_nhwc),
+)
+"""Changes of an image that is taken in the other of the two usual layouts."""
+
 ACTIVATIONS = (
-    Function("", words="no activation"),
+    Function("", words="no activation (Identity)"),
     Function("Relu"),
     Function("Relu6", dialect=ASCEND),
     Function("LeakyRelu", {"alpha": 0.01}),

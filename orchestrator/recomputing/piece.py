@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 from typing import (
+    Callable,
     Dict,
     FrozenSet,
     Iterator,
@@ -23,7 +24,14 @@ import numpy as np
 from .. import operators
 from ..operators import Arithmetic, CannotCompute, Node, Value
 from ..operators.splittable_axes import Parts, Window
-from ..operators.variants import Variant, variants_of
+from ..operators.variants import (
+    Fit,
+    Variant,
+    coarser_inside,
+    fits_of,
+    of_siblings,
+    variants_of,
+)
 from ..submodel.cut_definition import Cut
 from ..tensors.type_precision import ROUNDING, ulp
 from .original_cuts import NotComputable
@@ -42,6 +50,11 @@ _FACTORS = frozenset(
 
 Key = Tuple[int, int]
 """A value: its node, and which of its outputs."""
+
+
+Siblings = Callable[[Node, int], Iterator[Tuple[str, Array]]]
+"""Yields, for a node and the place of an input, other nodes of its type by name, each with the
+constant that it has there."""
 
 
 class CutCall(NamedTuple):
@@ -318,6 +331,48 @@ class Piece:
             if call.constant is None and number not in self._constants:
                 inputs = self._inputs(number, call, values_by_key, EXACT, None)
                 for variant in variants_of(call.node, inputs):
+                    yield number, call.node, variant
+
+    def fits(self, values_by_key: Mapping[Key, Value]) -> Iterator[Tuple[int, Node, Fit]]:
+        """Yield the numbers that its nodes may have taken otherwise; as :meth:`variants`."""
+        for number, call in reversed(self.calls):
+            if call.constant is None and number not in self._constants:
+                inputs = self._inputs(number, call, values_by_key, EXACT, None)
+                for fit in fits_of(call.node, inputs):
+                    yield number, call.node, fit
+
+    def other_constants(
+        self, values_by_key: Mapping[Key, Value], siblings: Siblings
+    ) -> Iterator[Tuple[int, Node, Variant]]:
+        """Yield its nodes with constants of others of the same type, and with values that are
+        rounded to narrower types; as :meth:`variants`.
+
+        Parameters
+        ----------
+        siblings
+            Yields other nodes of the type by name, each with the constant at the place of an input.
+        """
+        for number, call in reversed(self.calls):
+            if call.constant is not None or number in self._constants:
+                continue
+            inputs = self._inputs(number, call, values_by_key, EXACT, None)
+            held = []
+            for place, (argument, value) in enumerate(zip(call.arguments, inputs)):
+                held.append(
+                    isinstance(argument, np.ndarray)
+                    or (isinstance(argument, tuple) and argument[0] in self._constants)
+                )
+                if held[-1] and value is not None:
+                    as_is = number in self._folds()
+                    others = (
+                        (name, self._as_held(np.asarray(other), as_is, True).array)
+                        for name, other in siblings(call.node, place)
+                        if np.shape(other) == value.array.shape
+                    )
+                    for variant in of_siblings(call.node, place, value.array, others):
+                        yield number, call.node, variant
+            if self._is(call.node, "multiplies") or self._dtype == "float32":
+                for variant in coarser_inside(call.node, inputs, held):
                     yield number, call.node, variant
 
     def with_variant(self, number: int, variant: Variant) -> Piece:

@@ -17,7 +17,7 @@ from ..model.op_groups import FOLLOWING_TYPES
 from ..model.op_node import OpNode, TensorDesc, desc_at
 from ..model.row_plan import RowPlan
 from ..netfiles.onnx_ranks import fitted_to_dims
-from ..operators import Arithmetic, CannotCompute, Value, compute
+from ..operators import Arithmetic, CannotCompute, Node, Value, compute
 from ..submodel.caffe_original import CaffeOriginal
 from ..submodel.caffemodel_check import find_weights
 from ..submodel.cut_definition import CutInput
@@ -54,7 +54,7 @@ from .recomputed_output import (
 )
 from .recorded_tensor import RecordedTensor, widened
 from .replay_plan import PlannedOp, ReplayPlan
-from .run_variants import Written, written_instead
+from .run_variants import OF_ANOTHER, WRITTEN_INSTEAD, Written, written_instead
 from .tf_nodes import TfNodes
 from .variant_search import Output as SearchedOutput
 from .variant_search import VariantSearch, search_variants
@@ -265,19 +265,41 @@ class Recomputer:
             computed = piece.values(incoming, TIGHT.get(dtype, Arithmetic()))[output.value]
             actual = reshaped_output(output.tensor.whole(), computed.array.shape)
             searched = SearchedOutput(output.value, actual, computed, output.tensor.name)
-            search = search_variants(piece, incoming, searched, judge, self.cost_s(name))
-            if search.explained:
+            search = search_variants(
+                piece, incoming, searched, judge, self.cost_s(name), self._siblings
+            )
+            if search.explained and search.explained[0].device != "missing":
                 return search
             instead, tried = written_instead(
                 Written(
                     searched,
                     lambda: self._others_of_size(name, index, actual.size),
                     lambda error: judge(error, piece.moves),
-                )
+                ),
+                WRITTEN_INSTEAD if not search.explained else OF_ANOTHER,
             )
             return search._replace(instead=instead, tried=[*search.tried, *tried])
         except (NotComputable, CannotCompute, GoldwatchError, NotComparable, MemoryError, KeyError):
             return None
+
+    def _siblings(self, node: Node, place: int) -> Iterator[Tuple[str, Array]]:
+        """Yield other nodes of a type by name, the nearest in the order of the execution first,
+        each with the constant that is its input at a place.
+        """
+        names, types = self._original.model.names, self._original.model.types
+        alike = [number for number in self._order if types[number] == node.type]
+        at = next((at for at, number in enumerate(alike) if names[number] == node.name), 0)
+        nearest = sorted(range(len(alike)), key=lambda other: abs(other - at))
+        for number in [alike[other] for other in nearest if other != at][:_MOST_OTHERS]:
+            try:
+                arguments = self._nodes.call(number).arguments
+                argument = arguments[place] if place < len(arguments) else None
+                if isinstance(argument, tuple):
+                    argument = self._nodes.call(argument[0]).constant
+            except NotComputable:
+                continue
+            if isinstance(argument, np.ndarray):
+                yield names[number], argument
 
     def _others_of_size(self, name: str, index: int, size: int) -> Iterator[Tuple[str, Array]]:
         """Yield other outputs of so many elements by their names, but for those that are made of

@@ -1,9 +1,11 @@
 """What a device wrote in place of what an operator computes, whatever the operator: values of
-another tensor, of the first sample, or nothing from some element on.
+another tensor, of the first sample, its own in another order or by a factor, or nothing from some
+element on.
 """
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any, Callable, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -28,7 +30,19 @@ _NEXT_NOT_WRITTEN = (
     "same input twice: what was not written may hold other values then"
 )
 _UNRELATED = 0.5
-"""Relative distance from which on values are others, not worse ones."""
+"""Relative distance from which on values are others, not worse ones; and the correlation."""
+_NEXT_NUMBERS = {
+    "scale": "compare the operator's scale, epsilon, alpha and quantisation factors with those of "
+    "the original model",
+    "bias": "look whether the operator's bias (or beta, or zero point) reached the compiled model",
+}
+_FEW = 0.1
+"""Of the largest change, that of half of the indices where only few of them are wrong."""
+_SHIFTS = (1, -1, 2, -2)
+_SHIFTED = 4
+"""Times a shift, what an axis has at least: what is left over is the border."""
+_MOST_AXES = 4
+"""Of a tensor whose axes are tried in each order."""
 _SAME = 1e-3
 """Relative distance up to which values are those of another tensor: one rounding to float16."""
 
@@ -159,20 +173,26 @@ def _not_written(written: Written) -> Iterator[Instead]:
     ):
         return
     if first and last + 1 < right.size:
-        where, what = "elements %s to %s" % (_count(first), _count(last)), "all others are right"
+        where, what = "elements %d to %d" % (first, last), "all others are right"
     elif first:
         where, what = (
-            "all from %s on" % _count(first),
-            "all elements up to %s are right" % _count(first - 1),
+            "all from %d on" % first,
+            "all elements up to %d are right" % (first - 1),
         )
     else:
         where, what = (
-            "all elements up to %s" % _count(last),
-            "all from %s on are right" % _count(last + 1),
+            "all elements up to %d" % last,
+            "all from %d on are right" % (last + 1),
         )
     values = "0" if not np.any(stretch) else "other values"
     if values != "0" and stretch.size and not np.ptp(np.asarray(stretch, np.float64)):
         values = "%.6g" % float(stretch[0])
+    if values == "other values" and stretch.size >= _FEWEST:
+        with np.errstate(all="ignore"):
+            alike = np.corrcoef(np.asarray(stretch, np.float64), np.asarray(expected, np.float64))
+        if abs(alike[0, 1]) > _UNRELATED:
+            # Written, but otherwise.
+            return
     for name, other in written.others() if values == "other values" else ():
         if _is_same(stretch, np.reshape(other, -1)[first : last + 1]):
             values = "what %s computed" % name
@@ -180,14 +200,201 @@ def _not_written(written: Written) -> Iterator[Instead]:
     holds = "%s, %s hold %s" % (what, where, values)
     yield Instead(
         "not-written",
-        "%s (of %s, in the order of the original layout): that part was not written"
-        % (holds, _count(right.size)),
+        "%s (of %d, in the order of the original layout): that part was not written"
+        % (holds, right.size),
         _NEXT_NOT_WRITTEN,
     )
 
 
-def _count(number: int) -> str:
-    return format(number, ",")
+def _rearranged(written: Written) -> Iterator[Instead]:
+    """Yield where the output holds its own values in another order: its axes, one of them
+    backwards, the indices of one, or all some elements further on.
+    """
+    y = written.output.computed
+    shape, size = y.array.shape, y.array.size
+    if size < _FEWEST or not _is_spread(y.array) or not np.any(written.output.actual):
+        return
+    for order in permutations(range(len(shape))) if len(shape) <= _MOST_AXES else ():
+        long = [axis for axis in order if shape[axis] > 1]
+        if long == sorted(long):
+            continue
+        turned = tuple(shape[axis] for axis in order)
+        memory = "" if turned == shape else " in memory"
+        ways = [lambda array, order=order: array.transpose(order).reshape(shape)]
+        if memory:
+            ways.append(
+                lambda array, order=order, turned=turned: array.reshape(turned).transpose(
+                    np.argsort(order)
+                )
+            )
+        for way in ways:
+            value = _moved(y, way)
+            if _explains(written, value):
+                words = "transposed%s: axes %s" % (memory, list(order))
+                yield _in_other_order(written, value, words)
+                return
+    for axis, length in enumerate(shape):
+        if length < 2:
+            continue
+        value = _moved(y, lambda array, axis=axis: np.flip(array, axis))
+        if _explains(written, value):
+            yield _in_other_order(written, value, "reversed along axis %d" % axis)
+            return
+        if size < _FEWEST * length:
+            continue
+        places = _matching_indices(written.output.actual, y.array, axis)
+        value = _moved(y, lambda array, axis=axis, at=places: np.take(array, at, axis))
+        if sorted(places) == list(range(length)) and _explains(written, value):
+            shown = ", ".join(map(str, places[:12])) + (", ..." if length > 12 else "")
+            yield _in_other_order(
+                written, value, "with the indices of axis %d in the order [%s]" % (axis, shown)
+            )
+            return
+
+
+def _shifted(written: Written) -> Iterator[Instead]:
+    """Yield where the output is the computed one some places further on, along an axis or the last
+    two, but for its border.
+    """
+    output, y = written.output, written.output.computed
+    shape, axes = y.array.shape, y.array.ndim
+    moves: List[Tuple[int, ...]] = []
+    for axis in range(axes):
+        moves += [(0,) * axis + (step,) + (0,) * (axes - axis - 1) for step in _SHIFTS]
+    if axes > 2:
+        moves += [(0,) * (axes - 2) + (down, right) for down in _SHIFTS for right in _SHIFTS]
+    for steps in moves if output.actual.dtype.kind == "f" else ():
+        if any(length < _SHIFTED * abs(step) for length, step in zip(shape, steps)):
+            continue
+        here, there = (
+            tuple(
+                slice(max(0, sign * step), length - max(0, -sign * step))
+                for length, step in zip(shape, steps)
+            )
+            for sign in (1, -1)
+        )
+        error = None if y.error is None else np.broadcast_to(y.error, shape)[there]
+        part = Value(y.array[there], error)
+        if (
+            part.array.size < _FEWEST
+            or not _is_spread(part.array)
+            or not np.isfinite(part.array).all()
+            or written.judge(own_error(output.actual[here], part, output.dtype)) > 1.0
+        ):
+            continue
+        letters = "NCHW" if axes == 4 else "0123456789"
+        moved_along = [letters[axis] for axis, step in enumerate(steps) if step]
+        yield Instead(
+            "shift",
+            "the target holds the computed values shifted by "
+            + " and ".join(
+                "%+d along axis %s" % (step, letters[axis])
+                for axis, step in enumerate(steps)
+                if step
+            ),
+            "look at the order of its channels and weights, and at concat, split and group"
+            if moved_along == ["C"]
+            else "look at the operator's padding, stride and crop attributes in the model's json",
+        )
+        return
+
+
+def _in_other_order(written: Written, value: Value, words: str) -> Instead:
+    return Instead(
+        "layout",
+        "its output is what is computed, %s (%s)" % (words, _counts(written, value)),
+        "compare the operator's formats, and the order of its axes, channels, inputs and outputs, "
+        "in the om's json with the original model",
+    )
+
+
+def _is_spread(array: Array) -> bool:
+    """Tell whether values differ from each other: where they do not, each order is as good."""
+    return bool(array.size and np.ptp(np.asarray(array, np.float64)) > 0)
+
+
+def _matching_indices(actual: Array, computed: Array, axis: int) -> List[int]:
+    """Return which index of an axis of the computed values each of the device's is likest to, told
+    by one random sum of each.
+    """
+    x, y = (
+        np.moveaxis(np.asarray(side, np.float64), axis, 0).reshape(side.shape[axis], -1)
+        for side in (actual, computed)
+    )
+    weights = np.random.RandomState(0).normal(size=x.shape[1])
+    sums, own = x @ weights, y @ weights
+    order = np.argsort(own, kind="stable")
+    at = np.clip(np.searchsorted(own[order], sums), 1, len(own) - 1) if len(own) > 1 else [0]
+    before, after = own[order][at - 1], own[order][at]
+    return [int(n) for n in order[np.where(sums - before < after - sums, at - 1, at)]]
+
+
+def _moved(value: Value, move: Callable[[Array], Array]) -> Value:
+    error = value.error
+    return Value(
+        move(value.array),
+        None if error is None else move(np.broadcast_to(error, value.array.shape)),
+    )
+
+
+def _by_numbers(written: Written) -> Iterator[Instead]:
+    """Yield where the output is what is computed by one factor or with one offset, or by one for
+    each index of an axis.
+    """
+    output = written.output
+    shape = output.computed.array.shape
+    x, y = (np.asarray(side, np.float64) for side in (output.actual, output.computed.array))
+    finite = np.isfinite(x) & np.isfinite(y)
+    if x.size < _FEWEST or not finite.all() or not _is_spread(y):
+        return
+    axes = [axis for axis in (1, len(shape) - 1) if axis < len(shape) and shape[axis] > 1]
+    for axis in (None, *dict.fromkeys(axes)):
+        if axis is not None and x.size < _FEWEST * shape[axis]:
+            continue
+        over = tuple(other for other in range(x.ndim) if other != axis)
+        mean_x, mean_y = (side.mean(over, keepdims=True) for side in (x, y))
+        with np.errstate(all="ignore"):
+            factor = (x * y).sum(over, keepdims=True) / (y * y).sum(over, keepdims=True)
+            slope = ((x - mean_x) * (y - mean_y)).sum(over, keepdims=True) / np.square(
+                y - mean_y
+            ).sum(over, keepdims=True)
+        for kind, a, b in (
+            ("scale", factor, np.zeros(1)),
+            ("bias", np.ones(1), mean_x - mean_y),
+            ("scale", slope, mean_x - slope * mean_y),
+        ):
+            a, b = np.where(np.isfinite(a), a, 1.0), np.where(np.isfinite(b), b, 0.0)
+            if output.actual.dtype.kind != "f":
+                a, b = np.round(a, 6), np.rint(b)
+            fitted = a * y + b
+            error = output.computed.error
+            value = Value(
+                fitted.astype(output.computed.array.dtype)
+                if output.computed.array.dtype.kind != "f"
+                else fitted,
+                None if error is None else np.abs(a) * error,
+            )
+            changes = [np.abs(side - none) for side, none in ((a, 1.0), (b, 0.0)) if side.size > 1]
+            few = all(np.median(side) <= _FEW * np.max(side) for side in changes) and changes
+            if few or not np.any(a) or not _explains(written, value):
+                continue
+            words = " and ".join(
+                text % _span(numbers)
+                for text, numbers, none in (("times %s", a, 1.0), ("plus %s", b, 0.0))
+                if np.any(numbers != none)
+            )
+            each = "" if axis is None else ", one for each index of axis %d" % axis
+            yield Instead(
+                kind,
+                "its output is what is computed %s%s (%s)" % (words, each, _counts(written, value)),
+                _NEXT_NUMBERS[kind],
+            )
+            return
+
+
+def _span(numbers: Array) -> str:
+    least, most = float(np.min(numbers)), float(np.max(numbers))
+    return "%.6g" % least if least == most else "%.6g to %.6g" % (least, most)
 
 
 def _is_same(x: Array, y: Array) -> bool:
@@ -216,20 +423,28 @@ def _counts(written: Written, value: Value) -> str:
     return agreement(agree, model, output.actual.size)
 
 
-WRITTEN_INSTEAD: Sequence[Tuple[str, Callable[[Written], Iterator[Instead]]]] = (
+Search = Tuple[str, Callable[[Written], Iterator[Instead]]]
+
+OF_ANOTHER: Sequence[Search] = (("the output of another operator", _of_another),)
+WRITTEN_INSTEAD: Sequence[Search] = (
     ("the first sample for all", _of_first_sample),
     ("an activation behind it", _with_activation),
-    ("the output of another operator", _of_another),
+    *OF_ANOTHER,
     ("indices that were not written", _indices_not_written),
     ("a part that was not written", _not_written),
+    ("its values some places further on", _shifted),
+    ("its values in another order", _rearranged),
+    ("factors and offsets", _by_numbers),
 )
 """What is looked for, in words, and how."""
 
 
-def written_instead(written: Written) -> Tuple[Optional[Instead], List[str]]:
+def written_instead(
+    written: Written, searches: Sequence[Search] = WRITTEN_INSTEAD
+) -> Tuple[Optional[Instead], List[str]]:
     """Return what was written instead, None where nothing is known; and what was tried."""
     tried = []
-    for words, search in WRITTEN_INSTEAD:
+    for words, search in searches:
         tried.append(words)
         found = next(search(written), None)
         if found is not None:

@@ -8,6 +8,7 @@ from typing import (
     Any,
     Callable,
     Dict,
+    Iterable,
     List,
     Mapping,
     NamedTuple,
@@ -20,12 +21,12 @@ import numpy as np
 
 from .. import operators
 from ..operators import Arithmetic, CannotCompute, Node, Value
-from ..operators.variants import Variant
+from ..operators.variants import Fit, Variant
 from ..tensors.type_precision import ulp
 from .device_arithmetic import LOOSE, TIGHT
 from .original_cuts import NotComputable
 from .output_error import OwnError, own_error
-from .piece import EXACT, Key, Part, Piece
+from .piece import EXACT, Key, Part, Piece, Siblings
 
 Array = Any
 
@@ -43,6 +44,12 @@ _MOST_AGREE = 0.95
 """The share of elements that agree with a variant at least: NaN is compared with nothing."""
 _AGREES = 4.0
 """Standard deviations of rounding by which elements that agree may differ."""
+_STEPS = 8
+"""Of fitting a number; each halves an error many times, or it is no fit."""
+_FIT_DEVIATIONS = 3.0
+"""Standard deviations by which a shorter number may be off the best one."""
+_IMPROVES = 0.999
+"""Of the distance before, what a step of fitting leaves at most."""
 
 
 class Output(NamedTuple):
@@ -77,8 +84,8 @@ class Explained(NamedTuple):
         What was read otherwise (an attribute); empty where it is no attribute.
     node
         The original node that has it.
-    model
-        What the model says, as text.
+    device, model
+        What the device computed and what the model says, as text.
     agree, model_agree, elements
         How many elements agree with it, with the model, and how many there are.
     """
@@ -86,6 +93,7 @@ class Explained(NamedTuple):
     sentence: str
     name: str
     node: Node
+    device: str
     model: str
     agree: int
     model_agree: int
@@ -119,7 +127,7 @@ class Instead(NamedTuple):
     Attributes
     ----------
     kind
-        ``other-tensor``, ``not-written`` or ``activation``.
+        ``other-tensor``, ``not-written``, ``activation``, ``layout``, ``scale`` or ``bias``.
     sentence, next
         What was found, and what to do next.
     """
@@ -142,8 +150,10 @@ def search_variants(
     output: Output,
     judge: Callable[[OwnError, bool], float],
     cost_s: float,
+    siblings: Siblings,
 ) -> VariantSearch:
-    """Compute everything that the nodes of a piece may have read otherwise.
+    """Compute everything that the nodes of a piece may have read otherwise: attributes and orders,
+    constants of others, narrower arithmetic, then numbers that may be any.
 
     Parameters
     ----------
@@ -153,43 +163,135 @@ def search_variants(
         Returns by how many times an error exceeds what is allowed.
     cost_s
         Roughly what computing the piece once takes.
+    siblings
+        As of :meth:`Piece.other_constants`.
     """
+    search = _Search(piece, incoming, output, judge, cost_s)
     base = piece.values(incoming, EXACT)
+    search.try_all(piece.variants(base))
+    if not search.accepted:
+        search.try_all(piece.other_constants(base, siblings))
+    if not search.accepted:
+        for number, node, fit in piece.fits(base):
+            if search.has_time("%s of %s, fitted" % (fit.name, node.type)):
+                search.fit(number, node, fit)
+    best = min((entry.ratio for entry in search.accepted), default=0.0)
+    as_good = [entry for entry in search.accepted if entry.ratio <= _AS_GOOD * best + 0.05]
     model_agree = int(np.count_nonzero(agreeing(output, output.computed)))
-    model_distance = _distance(output.actual, output.computed.array)
-    accepted: List[_Accepted] = []
-    tried: Dict[str, None] = {}
-    count = left_out = 0
-    spent_s = 0.0
-    before = _values_before(piece, incoming, base)
-    for number, node, variant in piece.variants(base):
-        tried.setdefault("%s of %s" % (variant.name or "another function", node.type))
-        if count >= _LEAST_TRIED and spent_s > _BUDGET_S:
-            left_out += 1
-            continue
-        count += 1
-        changed = piece.with_variant(number, variant)
+    return VariantSearch(
+        _in_words(as_good, output, model_agree), list(search.tried), search.left_out
+    )
+
+
+class _Search:
+    """Variants that are tried within a budget; what is accepted, what was tried, what left out.
+
+    Parameters
+    ----------
+    piece, incoming, output, judge, cost_s
+        As of :func:`search_variants`.
+    """
+
+    def __init__(
+        self,
+        piece: Piece,
+        incoming: Mapping[Key, Array],
+        output: Output,
+        judge: Callable[[OwnError, bool], float],
+        cost_s: float,
+    ) -> None:
+        self._piece, self._incoming, self._output = piece, incoming, output
+        self._judge, self._cost_s = judge, cost_s
+        self._before = _values_before(piece, incoming, piece.values(incoming, EXACT))
+        self._model_distance = _distance(output.actual, output.computed.array)
+        self._count, self._spent_s = 0, 0.0
+        self.accepted: List[_Accepted] = []
+        self.tried: Dict[str, None] = {}
+        self.left_out = 0
+
+    def has_time(self, words: str) -> bool:
+        """Tell whether the budget allows for another; in ``words`` what it is."""
+        if self._count >= _LEAST_TRIED and self._spent_s > _BUDGET_S:
+            self.left_out += 1
+            return False
+        self._count += 1
+        self.tried.setdefault(words)
+        return True
+
+    def try_all(self, variants: Iterable[Tuple[int, Node, Variant]]) -> None:
+        """Compute variants as far as the budget allows."""
+        for number, node, variant in variants:
+            if self.has_time("%s of %s" % (variant.name or "another function", node.type)):
+                self._try(number, node, variant)
+
+    def _try(self, number: int, node: Node, variant: Variant) -> None:
+        output, changed = self._output, self._piece.with_variant(number, variant)
         try:
-            part = _part_of(changed, variant, incoming, output)
+            part = _part_of(changed, variant, self._incoming, output)
             if part is not None:
                 shown, given, piece_part = part
-                spent_s += cost_s * shown.actual.size / output.actual.size
+                self._spent_s += self._cost_s * shown.actual.size / output.actual.size
                 value = changed.values(given, EXACT, piece_part)[output.value]
                 distance = _distance(shown.actual, shown.computed.array)
                 if not _is_nearer(shown, value, distance):
-                    continue
-            spent_s += cost_s
-            value = changed.values(before[number], EXACT)[output.value]
-            if not _is_nearer(output, value, model_distance):
-                continue
-            found = _judged(changed, before[number], output, judge)
+                    return
+            self._spent_s += self._cost_s
+            value = changed.values(self._before[number], EXACT)[output.value]
+            if not _is_nearer(output, value, self._model_distance):
+                return
+            found = _judged(changed, self._before[number], output, value, self._judge)
         except (CannotCompute, NotComputable, KeyError):
-            continue
+            return
         if found is not None:
-            accepted.append(_Accepted(found[0], found[1], node, variant))
-    best = min((entry.ratio for entry in accepted), default=0.0)
-    as_good = [entry for entry in accepted if entry.ratio <= _AS_GOOD * best + 0.05]
-    return VariantSearch(_in_words(as_good, output, model_agree), list(tried), left_out)
+            self.accepted.append(_Accepted(found[0], found[1], node, variant))
+
+    def fit(self, number: int, node: Node, fit: Fit) -> None:
+        """Find the number by which a node comes nearest to the output, by Gauss and Newton's steps,
+        and try the shortest one that is as near within what chance makes of it.
+        """
+        actual = np.asarray(self._output.actual, np.float64).reshape(-1)
+
+        def left(value: float) -> Optional[Array]:
+            changed = self._piece.with_variant(number, fit.variant(value))
+            self._spent_s += self._cost_s
+            try:
+                values = changed.values(self._before[number], EXACT)[self._output.value].array
+            except (CannotCompute, NotComputable, KeyError):
+                return None
+            if values.size != actual.size:
+                return None
+            with np.errstate(all="ignore"):
+                off = actual - np.asarray(values, np.float64).reshape(-1)
+            return np.where(np.isfinite(off), off, 0.0)
+
+        at, off, slope = fit.own, left(fit.own), None
+        for _ in range(_STEPS if off is not None else 0):
+            assert off is not None
+            step = max(1.0 if fit.whole else 0.0, 1e-3 * abs(at)) or 1e-3
+            beside = left(at + step)
+            slope = None if beside is None else (off - beside) / step
+            if slope is None or not slope.any() or self._spent_s > 2 * _BUDGET_S:
+                break
+            move, distance = float(slope @ off) / float(slope @ slope), float(off @ off)
+            for _ in range(_STEPS):
+                nearer = left(at + move)
+                if nearer is not None and float(nearer @ nearer) < distance * _IMPROVES:
+                    at, off = at + move, nearer
+                    break
+                move /= 4.0
+            else:
+                break
+        if off is None or slope is None or not slope.any():
+            return
+        least = float(off @ off)
+        granted = least + _FIT_DEVIATIONS**2 * max(least / off.size, 1e-30)
+        for digits in range(1, 8):
+            shorter = float(np.rint(at)) if fit.whole else float("%.*g" % (digits, at))
+            beside = left(shorter)
+            if beside is not None and float(beside @ beside) <= granted:
+                break
+        if shorter != fit.own:
+            self._try(number, node, fit.variant(shorter))
 
 
 def _part_of(
@@ -266,6 +368,7 @@ def _judged(
     piece: Piece,
     incoming: Mapping[Key, Array],
     output: Output,
+    exact: Value,
     judge: Callable[[OwnError, bool], float],
 ) -> Optional[Tuple[float, int]]:
     """Return the error of a variant that the device may have computed, and how many elements agree;
@@ -286,7 +389,11 @@ def _judged(
         *([LOOSE[output.dtype]] if output.dtype in LOOSE else []),
     ]
     for arithmetic in ways:
-        value = piece.values(incoming, arithmetic)[output.value]
+        try:
+            value = piece.values(incoming, arithmetic)[output.value]
+        except CannotCompute:
+            # Errors do not go through it: it has to be the next number then.
+            value = exact
         value = Value(
             value.array.reshape(output.actual.shape),
             None
@@ -294,14 +401,16 @@ def _judged(
             else np.broadcast_to(value.error, value.array.shape).reshape(output.actual.shape),
         )
         error = own_error(output.actual, value, output.dtype)
-        agree = int(np.count_nonzero(agreeing(output, value)))
-        if judge(error, piece.moves) <= 1.0 and agree >= _MOST_AGREE * output.actual.size:
+        if judge(error, piece.moves) > 1.0:
+            continue
+        agree = int(np.count_nonzero(agreeing(output, value, max(1.0, error.ratio))))
+        if agree >= _MOST_AGREE * output.actual.size:
             return error.ratio, agree
     return None
 
 
-def agreeing(output: Output, value: Value) -> Array:
-    """Return which elements agree with a value within rounding."""
+def agreeing(output: Output, value: Value, times: float = 1.0) -> Array:
+    """Return which elements agree with a value within so many times what rounding explains."""
     computed = value.array.reshape(output.actual.shape)
     if output.actual.dtype.kind != "f" or computed.dtype.kind != "f":
         return output.actual == computed
@@ -313,7 +422,11 @@ def agreeing(output: Output, value: Value) -> Array:
             )
         off = np.subtract(output.actual, computed, dtype=np.float64)
         both = np.isnan(computed) & np.isnan(output.actual)
-        return (np.square(off) <= _AGREES**2 * squares) | (output.actual == computed) | both
+        return (
+            (np.square(off) <= (_AGREES * times) ** 2 * squares)
+            | (output.actual == computed)
+            | both
+        )
 
 
 def _in_words(accepted: Sequence[_Accepted], output: Output, model_agree: int) -> List[Explained]:
@@ -340,13 +453,15 @@ def _in_words(accepted: Sequence[_Accepted], output: Output, model_agree: int) -
                 sentence,
                 first.variant.name,
                 first.node,
+                device,
                 first.variant.model,
                 first.agree,
                 model_agree,
                 output.actual.size,
             )
         )
-    return sorted(explained, key=lambda entry: -entry.agree)
+    # That an input is missing is also what an output that is the other input looks like.
+    return sorted(explained, key=lambda entry: (-entry.agree, entry.device == "missing"))
 
 
 def agreement(agree: int, model_agree: int, elements: int) -> str:

@@ -53,16 +53,17 @@ def test_a_healthy_onnx_run_has_no_wrong_operator(net, network, mode):
 
 
 @pytest.mark.parametrize(
-    "op, factor, said", [("/conv2/Conv", 1.01, "1.0 %"), ("/fc/Gemm", 0.99, "1.00 %")]
+    "op, factor, said, kind",
+    [("/conv2/Conv", 1.01, "1.0 %", "scale"), ("/fc/Gemm", 0.99, "1.00 %", "attribute")],
 )
-def test_an_operator_one_percent_off_passes_and_is_a_suspect(net, op, factor, said):
+def test_an_operator_one_percent_off_passes_and_is_a_suspect(net, op, factor, said, kind):
     cnn(net, fault=(op, lambda array: array * np.float32(factor)))
     code, result, text = net.compare()
     suspect = only_suspect(result["summary"])
     assert (code, result["summary"]["failed"]) == (0, 0)
     assert (suspect["op"], explanation_kinds(suspect)[0]) == (
         op,
-        "scale",
+        kind,
     ) and "differs by %s from what is computed" % said in suspect["evidence"]
     assert net.compare("--strict")[0] == 1
 
@@ -200,7 +201,10 @@ def test_an_operator_that_did_nothing_is_explained_so(net):
 
 @pytest.mark.parametrize(
     "curve, said",
-    [("HardSwish", "computed no activation for HardSwish"), ("Relu", "the bias missing")],
+    [
+        ("HardSwish", "computed no activation (Identity) for HardSwish"),
+        ("Relu", "the bias missing"),
+    ],
 )
 def test_an_error_partly_hidden_by_an_activation_is_explained(net, curve, said):
     nodes = [

@@ -175,8 +175,12 @@ class Run(NamedTuple):
             for entry in summary["suspects"]
         ]  # fmt: skip
         found["not_computed"] = summary.get("recomputed", {}).get("not_computed", [])
-        found["excused"] = [line.strip() for line in text.split("\n")
-                            if CORE in line and _EXCUSED.search(line)]  # fmt: skip
+        found["excused"] = [
+            sentence.strip()
+            for line in text.split("\n")
+            for sentence in re.split(r"(?<=[.;]) ", line)
+            if re.search(r"\b%s\b(?!:input)" % CORE, sentence) and _EXCUSED.search(sentence)
+        ]
         found["seconds"] = round(time.monotonic() - started, 2)
         if options.keep:
             self._keep(folder, os.path.join(options.keep, self.text().replace("/", "_")), text)
