@@ -14,7 +14,7 @@ from ..metrics.overwriting_and_cancellation import CANCELLED, OVERWRITTEN, may_c
 from ..metrics.pair_measurement import Measurement
 from ..metrics.rounding_slack import slack_text
 from ..metrics.row import DIFFERENT, EXPECTED_ABSENT, FAIL, PASS, WORST_SLICE, Row
-from ..metrics.worst_slice import BY_CHANCE
+from ..metrics.worst_slice import BY_CHANCE, MUCH_LARGER
 from .by_limits import Judgement, judge, only_decision_limit_missed, only_slice_limit_missed
 from .deciding_ops import decides
 from .limits import Limit, Limits, Subject
@@ -201,7 +201,9 @@ def _places(measured: Measurement, missed: str) -> List[str]:
             place = [index if number == axis else 0 for number in range(len(shape))]
             phrases.append("for its size the element at %s is off most" % place)
         else:
-            phrases.append("the worst slice is %d of axis %d" % (index, axis))
+            times = result.worst_slice.times_smaller
+            size = ", %.3g times smaller than the largest" % times if times > MUCH_LARGER else ""
+            phrases.append("the worst slice is %d of axis %d%s" % (index, axis, size))
     if result.differing:
         phrases.append(
             sentence(

@@ -329,9 +329,11 @@ def slack_of(task: PairTask, golden: Tensor) -> Slack:
 
 def axes_of(task: PairTask, golden: Tensor, geometry: Geometry) -> Tuple[SliceAxis, ...]:
     """Return the axes of the golden along which slices are told apart: its channel axis, else all
-    that are longer than 1.
+    that are longer than 1, as of a final output.
     """
     shape = geometry.shape
+    if task.final:
+        return slice_axes(shape, None, golden.order, by_own_size=True)
     if "C" in geometry.letters:
         # The golden may lack dims of size 1, so axes are counted by those that are longer.
         place = geometry.letters.index("C")
@@ -452,6 +454,7 @@ def _reading(task: PairTask, settings: Settings) -> Tuple[Any, ...]:
         task.as_stored,
         task.row.reason,
         task.limited_as,
+        task.final,
         alike,
         _stored(task.target),
     )

@@ -85,6 +85,9 @@ class PairTask:
     limited_as
         The element type by whose limits and rounding it is judged: the coarsest that its values
         went through; empty: the target's own.
+    final
+        It is an output of the network: slices of every axis are measured by their own size
+        (:class:`goldwatch.metrics.slice_squares.SliceAxis`).
     """
 
     row: Row
@@ -96,6 +99,7 @@ class PairTask:
     beside: Tuple[Tensor, ...] = ()
     reshaped: Optional[Tuple[int, ...]] = None
     limited_as: str = ""
+    final: bool = False
 
     @property
     def nbytes(self) -> int:

@@ -27,11 +27,15 @@ class SliceAxis(NamedTuple):
         Number of slices.
     inner
         Elements from one slice to the next, as the golden is stored.
+    by_own_size
+        Each slice is measured by its own size, not by that of much larger ones: of an output of the
+        network, where pixels and scores may lie side by side.
     """
 
     axis: int
     size: int
     inner: int
+    by_own_size: bool = False
 
 
 class Where(NamedTuple):

@@ -35,7 +35,10 @@ factor at least.
 
 
 def slice_axes(
-    shape: Sequence[int], channel: Optional[int] = None, order: str = "C"
+    shape: Sequence[int],
+    channel: Optional[int] = None,
+    order: str = "C",
+    by_own_size: bool = False,
 ) -> Tuple[SliceAxis, ...]:
     """Return the axes along which a golden of this shape is sliced: the channel axis, or all that
     are longer than 1.
@@ -46,12 +49,14 @@ def slice_axes(
         Number of the channel axis; None where there is none. One of size 1 counts as none.
     order
         ``C`` or ``F``: how the golden is stored.
+    by_own_size
+        As of :class:`goldwatch.metrics.slice_squares.SliceAxis`.
     """
     axis_numbers = range(len(shape)) if channel is None or shape[channel] == 1 else (channel,)
     axes, inner = [], 1
     for axis in range(len(shape)) if order == "F" else reversed(range(len(shape))):
         if axis in axis_numbers and 1 < shape[axis] <= MOST_SLICES:
-            axes.append(SliceAxis(axis, shape[axis], inner))
+            axes.append(SliceAxis(axis, shape[axis], inner, by_own_size))
         inner *= shape[axis]
     return tuple(sorted(axes))
 
@@ -62,6 +67,22 @@ def borders(axes: Sequence[SliceAxis]) -> frozenset[int]:
     """
     return frozenset(stride for axis in axes for stride in (axis.inner, axis.inner * axis.size))
 
+
+MUCH_LARGER = 4.0
+"""Along an axis ``by_own_size``, slices of more than so many times the ‖y‖ of a slice do not hide
+its errors (docs/design/verdict.md).
+"""
+
+_LEAST_SCORE = 1e-3
+"""Root mean square up to which values are those of what is not there: thresholds of scores begin at
+0.001 (evaluation of detectors on COCO). Slices of smaller ones are measured as if they were so
+large: healthy networks have rows of 1e-7 beside others of 0.9, which are off by several times
+themselves (docs/design/verdict.md).
+"""
+
+_LEAST_OF_OWN_SIZE = 16
+"""Slices of fewer elements are not measured by their own size: a single value near 0, as of a class
+that is not there, is off by itself."""
 
 LEFT_TO_CHANCE = 0.1
 """Chance is asked about distances beyond this only: all default limits are."""
@@ -103,12 +124,16 @@ class WorstSlice:
     beyond_chance
         The largest distance along an axis where chance does not explain it (:func:`_by_chance`):
         ``distance`` where slices are large or few, 0 where it explains all.
+    times_smaller
+        How many times larger the ‖y‖ of the largest slice along the axis is, where slices were
+        measured by their own size; else 1.
     """
 
     distance: float
     axis: int
     index: int
     beyond_chance: float
+    times_smaller: float = 1.0
 
 
 class _Side:
@@ -294,8 +319,9 @@ class SliceSums:
         """Return the slice with the largest distance (of several the first), None without axes.
 
         The distance of a slice is ‖x − y‖ over the larger of ‖y‖ and the arithmetic mean of all
-        slices' ‖y‖; infinite where that is 0 and x differs. Slices of which every element is masked
-        or not finite do not count.
+        slices' ‖y‖ (along an axis ``by_own_size``: of those that are not much larger); infinite
+        where that is 0 and x differs. Slices of which every element is masked or not finite do not
+        count.
 
         Parameters
         ----------
@@ -317,7 +343,7 @@ class SliceSums:
             else:
                 y, d = y.plus(self._masked[0]), d.plus(self._masked[1])
         worst_so_far: Optional[Tuple[float, int, int]] = None
-        beyond = 0.0
+        beyond, times_smaller = 0.0, 1.0
         for number, (axis, yy, dd) in enumerate(zip(self.axes, y.sums, d.sums)):
             norms = np.sqrt(yy)
             counted = norms.size - (
@@ -332,22 +358,30 @@ class SliceSums:
                 distances = np.maximum(
                     distances - math.ldexp(slack * math.sqrt(each), -d.unit), 0.0
                 )
+            elements = count / max(1, counted)
+            floors: Any = floor
+            if axis.by_own_size and elements >= _LEAST_OF_OWN_SIZE:
+                least = math.ldexp(_LEAST_SCORE * math.sqrt(elements), -y.unit)
+                floors = _floors_by_own_size(norms, floor, least)
             if floor > 0.0:
-                distances /= np.maximum(norms, floor)
+                distances /= np.maximum(norms, floors)
             else:
                 distances[distances > 0.0] = math.inf
             largest = distances.max()
             index = int((distances >= largest * _TIE).argmax())
             distance = ldexp(float(largest), d.unit - y.unit)
-            elements = count / max(1, counted)
             candidates = (
                 LEFT_TO_CHANCE < distance < math.inf and elements <= _SMALL_SLICE and not sampled
             )
-            if not candidates or largest > _by_chance(distances[norms >= floor * _ABOUT], elements):
+            if not candidates or largest > _by_chance(
+                distances[norms >= floors * _ABOUT], elements
+            ):
                 beyond = max(beyond, distance)
             if worst_so_far is None or distance * _TIE > worst_so_far[0]:
                 worst_so_far = distance, axis.axis, index
-        return None if worst_so_far is None else WorstSlice(*worst_so_far, beyond)
+                own = axis.by_own_size and norms[index] > 0.0
+                times_smaller = float(norms.max() / norms[index]) if own else 1.0
+        return None if worst_so_far is None else WorstSlice(*worst_so_far, beyond, times_smaller)
 
     def _are_masks(self, masks: bool) -> bool:
         """Tell whether what may be a mask is one."""
@@ -361,6 +395,19 @@ class SliceSums:
             return None
         norm, off = (math.sqrt(float(np.add.reduce(side.sums[0]))) for side in (self._y, self._d))
         return math.ldexp(off / norm, self._d.unit - self._y.unit) if norm > 0.0 else None
+
+
+def _floors_by_own_size(norms: np.ndarray, floor: float, least: float) -> np.ndarray:
+    """Return for each slice the mean ‖y‖ of all slices of at most :data:`MUCH_LARGER` times its
+    own, of one of zeros the median of the others; none below ``least`` or above ``floor``.
+    """
+    ordered = np.sort(norms[norms > 0.0])
+    if not ordered.size:
+        return np.zeros(norms.size)
+    counts = np.searchsorted(ordered, norms * MUCH_LARGER, "right")
+    means = np.cumsum(ordered)[counts - 1] / np.maximum(counts, 1)
+    means = np.where(norms > 0.0, means, ordered[ordered.size // 2])
+    return np.minimum(np.maximum(means, least), floor)
 
 
 def _hidden(norms: np.ndarray, hiding: Sequence[np.ndarray]) -> int:

@@ -355,7 +355,13 @@ class _OutputPlan:
             )
             self.tasks.append(
                 PairTask(
-                    row, tensor, entry, plan.origin_format, plan.origin_shape, limited_as=coarser
+                    row,
+                    tensor,
+                    entry,
+                    plan.origin_format,
+                    plan.origin_shape,
+                    limited_as=coarser,
+                    final=True,
                 )
             )
 

@@ -40,6 +40,7 @@ from ..metrics.row import (
 from ..model.coarsest_type import Precision
 from ..model.counterpart import CounterpartCache
 from ..model.dump_request import EVERYTHING, DumpRequest
+from ..model.final_outputs import final_outputs
 from ..model.graph import ModelGraph
 from ..model.outputs_in_readers import OtherDumps, OutputsInReaders
 from ..model.pairing import Pairing
@@ -116,6 +117,7 @@ class Planner:
         self._by_model = by_model
         self._known = known or CounterpartCache()
         self._precision = Precision(graph) if graph is not None else None
+        self._final = final_outputs(graph) if graph is not None else frozenset()
         self._has_l1_groups = graph is not None and any(op.l1_group for op in graph.ops)
         self._left_out: List[DumpedOp] = []
         self.two_dumps = False
@@ -145,7 +147,13 @@ class Planner:
         if self._model is not None and self.graph is not None:
             self._model.use_counterparts(self._known.of(self.graph, golden, self.place))
         self._tensors = TensorPlanner(
-            self.place, golden, self._model, self._precision, self.two_dumps, self.overflow
+            self.place,
+            golden,
+            self._model,
+            self._precision,
+            self._final,
+            self.two_dumps,
+            self.overflow,
         )
 
     def number_unknown_ops(self, op_names: Iterable[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
-from typing import List, NamedTuple, Optional, Tuple
+from typing import FrozenSet, List, NamedTuple, Optional, Tuple
 
 from ..dumps.any_dump import AnyDump, is_overwritten
 from ..dumps.dump_file import DumpFile, TensorInfo
@@ -30,6 +30,7 @@ from ..metrics.row import (
     Row,
 )
 from ..model.coarsest_type import Precision
+from ..model.op_node import OpNode
 from ..model.outputs_in_readers import OutputInReader, OutputsInReaders
 from ..model.pairing import Pairing
 from ..model.row_plan import INPUT, ONLY_INPUTS, OUTPUT, OWN_INPUT, PAIR, DumpedOp, RowPlan
@@ -81,6 +82,8 @@ class TensorPlanner:
         Pairs by the model; None without one.
     precision
         Tells through which types a tensor has gone; None without a model.
+    final
+        The outputs of the network (:func:`goldwatch.model.final_outputs.final_outputs`).
     two_dumps
         GOLDEN is a dump of the same model, too.
     overflow
@@ -93,11 +96,12 @@ class TensorPlanner:
         golden: GoldenSet,
         model: Optional[Pairing],
         precision: Optional[Precision],
+        final: FrozenSet[Tuple[int, int]],
         two_dumps: bool,
         overflow: bool,
     ) -> None:
         self._place, self._golden = place, golden
-        self._model, self._precision = model, precision
+        self._model, self._precision, self._final = model, precision, final
         self._two_dumps, self._overflow = two_dumps, overflow
 
     def plan(self, plan: RowPlan, opened: OpenedDump, parts: PlanParts) -> None:
@@ -240,22 +244,34 @@ class TensorPlanner:
         if beside is None:
             beside = () if self._two_dumps else beside_of(dump, info, plan.op_type)
         origin = (plan.origin_format, plan.origin_shape)
+        op = self._model.find(dumped) if self._model is not None and not self._two_dumps else None
+        limited_as = ""
+        if op is not None and self._precision is not None:
+            # The coarsest type that a float has gone through.
+            limited_as = self._precision.coarser(op, info.kind, info.index, info.dtype.name)
         tasks.append(
             PairTask(
                 row, target, golden, *origin, as_stored=self._two_dumps, beside=beside,
                 reshaped=plan.reshaped,
-                limited_as=self._limited_as(dumped, info),
+                limited_as=limited_as,
+                final=op is not None and self._is_final(op, info),
             )
         )  # fmt: skip
 
-    def _limited_as(self, dumped: DumpedOp, info: TensorInfo) -> str:
-        """Return the coarsest type that a float has gone through, where that is coarser than its
-        own; else nothing.
+    def _is_final(self, op: OpNode, info: TensorInfo) -> bool:
+        """Tell whether a tensor is an output of the network, where it is made or where it is
+        read.
         """
-        op = self._model.find(dumped) if self._model is not None and not self._two_dumps else None
-        if op is None or self._precision is None:
-            return ""
-        return self._precision.coarser(op, info.kind, info.index, info.dtype.name)
+        if info.kind == OUTPUT:
+            return (op.position, info.index) in self._final
+        assert self._model is not None and self._model.graph is not None
+        source = op.inputs[info.index] if info.index < len(op.inputs) else None
+        producer = self._model.graph.producer(op, source[0]) if source is not None else None
+        return (
+            producer is not None
+            and source is not None
+            and (producer.position, source[1]) in self._final
+        )
 
     def golden_of(
         self, plan: RowPlan, dumped: DumpedOp, iteration: Optional[Tuple[int, int]] = None

@@ -90,6 +90,79 @@ def test_output_files_of_each_runner_and_form_are_found_by_name(net, runner, sam
     )
 
 
+def detector(anchors, classes, pixels, seed=0):
+    """Boxes and scores, [anchors, 4 + classes]: of most classes nothing is there."""
+    random = np.random.RandomState(seed)
+    boxes = random.uniform(0, pixels, (anchors, 4))
+    logits = random.normal(-6, 3, (anchors, classes)) - random.uniform(0, 6, classes)
+    logits[random.randint(0, anchors, 5), random.randint(0, classes, 5)] = 1.5
+    return boxes, logits
+
+
+def joined(boxes, logits, turned):
+    both = np.concatenate([boxes, 1 / (1 + np.exp(-logits))], 1)[None].astype(np.float32)
+    return np.ascontiguousarray(both.transpose(0, 2, 1) if turned else both)
+
+
+def compared_detector(folder, device, golden):
+    os.makedirs(str(folder / "golden"))
+    np.save(str(folder / "golden" / "det.0.1700000000000000.npy"), golden)
+    np.save(str(folder / "det_0.npy"), device)
+    return run_here(
+        ["goldwatch", "compare", ".", "golden", "--outputs", "det=det_0.npy", "-o", "out"], folder
+    )
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("anchors, classes", [(400, 20), (60, 3), (2100, 1)])
+@pytest.mark.parametrize("pixels", [1, 20, 640, 4096])
+def test_pixels_hide_no_scores(tmp_path, turned, anchors, classes, pixels):
+    boxes, logits = detector(anchors, classes, pixels)
+    golden, random = joined(boxes, logits, turned), np.random.RandomState(9)
+    # As a device in float16: rounded, and logits off by some steps.
+    healthy = joined(
+        boxes * (1 + 2e-4 * random.standard_normal(boxes.shape)),
+        logits + 0.005 * random.standard_normal(logits.shape),
+        turned,
+    ).astype(np.float16)
+    for kind in (np.float16, np.float32):
+        done = compared_detector(tmp_path / np.dtype(kind).name, healthy.astype(kind), golden)
+        assert done.returncode == 0, done.stdout
+    scores = healthy.astype(np.float32)
+    part = scores[:, 4:] if turned else scores[..., 4:]
+    part *= 0.06
+    done = compared_detector(tmp_path / "wrong", scores, golden)
+    assert done.returncode == 1 and "The network is wrong: its output is outside" in done.stdout
+    assert pixels == 1 or "times smaller than the largest" in done.stdout
+
+
+@pytest.mark.parametrize("kind", ["nan", "zeros", "whole", "one class", "map"])
+def test_other_outputs_are_not_accused_for_small_slices(tmp_path, kind):
+    random = np.random.RandomState(2)
+    boxes, logits = detector(300, 8, 500)
+    golden = joined(boxes, logits, True)
+    device = golden.astype(np.float16)
+    if kind == "nan":
+        golden[0, 5, :7] = np.nan
+        device[0, 5, :7] = np.nan
+    elif kind == "zeros":
+        golden[0, 4:6] = 0
+        device[0, 4:6] = 6e-8
+    elif kind == "whole":
+        golden = golden.astype(np.int32)
+        device = golden.copy()
+    elif kind == "one class":
+        golden = 1 / (1 + np.exp(8 - random.standard_normal((1, 500, 1))))
+        device = golden * (1 + 0.02 * random.standard_normal(golden.shape))
+    else:
+        # Rows in which nothing is hold rounding alone.
+        golden = np.full((1, 1, 40, 60), 1e-7) * random.uniform(0, 1, (1, 1, 40, 60))
+        golden[..., 10:20, :] = random.uniform(0, 1, (10, 60))
+        device = np.where(golden < 1e-6, 2.4e-7, golden)
+    done = compared_detector(tmp_path, device.astype(device.dtype.newbyteorder("=")), golden)
+    assert done.returncode == 0, done.stdout
+
+
 def test_a_wrong_output_blames_the_network_and_no_op(net):
     write_outputs(str(net / "runs"), outputs(scores=SCORES[:, ::-1]))
     done, document = compared(net, "-f", "net.json")
