@@ -53,7 +53,7 @@ class GoldenWriter:
     out
         The folder; made when missing.
     backend, backend_version
-        What computes the tensors, such as ``opencv`` and ``4.14.0``.
+        What computes the tensors, such as ``onnxruntime`` and ``1.20.0``.
     source
         What they are computed from: hexadecimal SHA-256 sums by role.
     force

@@ -2,7 +2,6 @@
 """What scripts/demo does between goldwatch's own commands, on the small ResNet block in
 tests/data/caffe/resblock.
 
-demo_network.py golden OUT               golden files from the outputs that a real Caffe computed (where OpenCV cannot be installed)
 demo_network.py check GOLDEN             compare golden files with the outputs that a real Caffe computed
 demo_network.py device OUT [OP=FAULT…]   run the network on the stand-in of a device: OUT/dump and OUT/model.json
 demo_network.py verdict RESULT.json OP   fail unless exactly this op was found (-: everything passed)
@@ -31,7 +30,6 @@ GOLDEN_LIMIT = 1e-5
 
 def main(words):
     commands = {
-        "golden": (golden, 1),
         "check": (check, 1),
         "device": (device, 1),
         "verdict": (verdict, 2),
@@ -60,25 +58,6 @@ def expected():
             layer, _, index = key.rpartition(":")
             if not layer.endswith("_split"):
                 yield layer, int(index), arrays[key]
-
-
-def golden(out):
-    from goldwatch.filesystem.sha256 import sha256_of_file
-    from goldwatch.naming import compose_golden_name
-
-    os.makedirs(out)
-    for layer, index, values in expected():
-        np.save(os.path.join(out, compose_golden_name(layer, index, 1767323045000000)), values)
-    count = len(os.listdir(out))
-    files = {"model": "resblock.prototxt", "weights": "resblock.caffemodel"}
-    named = {
-        key: {"path": os.path.join(DATA, name), "sha256": sha256_of_file(os.path.join(DATA, name))}
-        for key, name in files.items()
-    }
-    with open(os.path.join(out, "manifest.json"), "w") as stream:
-        json.dump({"tensors": [], "original": dict(named, framework="caffe")}, stream)
-    print("%s: %d golden files from the outputs of a real Caffe" % (out, count))
-    return 0
 
 
 def check(folder):

@@ -8,23 +8,21 @@ import signal
 import sys
 import threading
 import time
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from ...errors import EXIT_INTERRUPTED
 from ...filesystem.sha256 import sha256_of_file
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffe_v0_upgrade import read_upgraded
 from ...netfiles.caffemodel import StoredWeights, write_weights
-from ..child.serve import Parent, leave
+from ..child.serve import Parent
 from ..golden_writer import GoldenWriter
 from ..manifest import original_of
 from .batches import Batches
-from .netinputs import NetInput, net_inputs, with_shapes
-from .opencv_rewrite import normalise
+from .netinputs import net_inputs
 from .save_run import save_run, source_of
 from .tensors_to_save import TensorsToSave, TensorToSave
 from .user_layers import UserLayers
-from .weights_check import check_shapes
 
 
 class _HashThread(threading.Thread):
@@ -56,10 +54,7 @@ def work(job: Dict[str, Any], parent: Parent) -> int:
 
     signal.signal(signal.SIGINT, interrupt)
     _run(job, parent, stop)
-    code = EXIT_INTERRUPTED if stop else 0
-    if job["backend"] == "opencv":
-        leave(code)
-    return code
+    return EXIT_INTERRUPTED if stop else 0
 
 
 def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:
@@ -75,7 +70,7 @@ def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:
     inputs = net_inputs(net, job["backend"] == "numpy", list(job["layer_files"]))
     batches = Batches(job, net, inputs)
     begun = time.perf_counter()
-    backend = _backend(job, net, inputs, batches.shapes)
+    backend = _backend(job, net, batches.shapes)
     load_s = time.perf_counter() - begun
     results: List[Dict[str, Any]] = []
     for number, batch in enumerate(job["batches"]):
@@ -141,21 +136,7 @@ def _writer(
     return writer
 
 
-def _backend(
-    job: Dict[str, Any], net: Net, inputs: Sequence[NetInput], shapes: Dict[str, Tuple[int, ...]]
-) -> Any:
-    if job["backend"] == "opencv":
-        from .opencv_backend import OpencvBackend
-
-        done = normalise(net, with_shapes(inputs, shapes))
-        for layer, bottom in done.weighted:
-            check_shapes(
-                layer,
-                bottom,
-                [tuple(shape) for shape in job["weight_shapes"][layer.name]],
-                job["weights"],
-            )
-        return OpencvBackend(job["weights"] or b"", done, job["folder"])
+def _backend(job: Dict[str, Any], net: Net, shapes: Dict[str, Tuple[int, ...]]) -> Any:
     if job["backend"] == "numpy":
         from .numpy_backend import NumpyBackend
 

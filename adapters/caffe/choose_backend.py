@@ -4,7 +4,6 @@ imported, else our own operators.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from dataclasses import dataclass, field
@@ -32,14 +31,6 @@ BACKENDS = {
         "PYTHONPATH), or use `backend=numpy`",
         # glog's information lines are of no use to the user; errors and fatal messages stay.
         {"GLOG_minloglevel": "2"},
-    ),
-    "opencv": Backend(
-        "import cv2; assert hasattr(cv2.dnn, 'readNetFromCaffe'), 'OpenCV %s has no Caffe "
-        "importer (4.5 to 4.x has)' % cv2.__version__",
-        "pip install 'goldwatch[caffe]' (opencv-python-headless>=4.5,<5)",
-        # Nothing here computes with OpenBLAS, whose threads cost as much as a third of a small
-        # net's forward.
-        {"OPENCV_DNN_DISABLE_MEMORY_OPTIMIZATIONS": "1", "OPENBLAS_NUM_THREADS": "1"},
     ),
     # One thread: matrices are cut into slices that fit a core's cache, and threads only wait for
     # each other there.
@@ -136,7 +127,7 @@ def choose_backend(
     Parameters
     ----------
     backend
-        ``caffe``, ``opencv``, ``numpy``, or ``auto``: caffe where it can be imported, else numpy (a
+        ``caffe``, ``numpy``, or ``auto``: caffe where it can be imported, else numpy (a
         Caffe named by its folder must be there).
     python
         The only Python to look into; else caffe is looked for in this one and in those on PATH.
@@ -146,11 +137,15 @@ def choose_backend(
     Raises
     ------
     UsageError
-        That option, and another backend.
+        There is no such backend; or that option, and another backend.
     EnvironmentProblem
         The backend (or with ``auto``, either) cannot be imported there.
     """
     paths = paths or ModulePaths()
+    if backend != "auto" and backend not in BACKENDS:
+        raise UsageError(
+            "there is no backend %r" % backend, hint="one of auto, " + ", ".join(BACKENDS)
+        )
     if numpy_option is not None and backend not in ("auto", "numpy"):
         raise UsageError(
             "`%s` is for the numpy backend" % numpy_option,
@@ -168,41 +163,27 @@ def choose_backend(
     here = [resolve_python(python)] if python is not None else [sys.executable]
     problems: List[str] = []
     without: List[str] = []
-    names = ["caffe"] if backend == "auto" else [backend]
-    for name in names:
-        for candidate in (
-            here if python is not None or name != "caffe" else here + _system_pythons()
-        ):
-            problem = _problem(name, candidate, paths)
-            if problem is None:
-                sentence = "Caffe is there, in %s" % printable(candidate)
-                return (
-                    Chosen(name, candidate, ["backend caffe: " + sentence], sentence)
-                    if backend == "auto"
-                    else Chosen(name, candidate)
-                )
-            if problem == "ModuleNotFoundError: No module named 'caffe'":
-                without.append(printable(candidate))
-            else:
-                problems.append("%s in %s: %s" % (name, printable(candidate), printable(problem)))
+    for candidate in here if python is not None else here + _system_pythons():
+        code = _PROBE % (paths.before, paths.after, BACKENDS["caffe"].probe)
+        problem = runs(candidate, code)
+        if problem is None:
+            sentence = "Caffe is there, in %s" % printable(candidate)
+            return (
+                Chosen("caffe", candidate, ["backend caffe: " + sentence], sentence)
+                if backend == "auto"
+                else Chosen("caffe", candidate)
+            )
+        if problem == "ModuleNotFoundError: No module named 'caffe'":
+            without.append(printable(candidate))
+        else:
+            problems.append("caffe in %s: %s" % (printable(candidate), printable(problem)))
     problems += ["no module caffe in %s" % " and ".join(without)] if without else []
     if backend == "auto" and not paths.before:
         reason = "Caffe was not used: %s" % "; ".join(problems)
         return Chosen("numpy", sys.executable, ["backend numpy: " + reason], reason)
-    hint = "; or ".join(BACKENDS[name].install for name in reversed(names))
-    raise EnvironmentProblem("no backend to run the model: " + "; ".join(problems), hint=hint)
-
-
-def _problem(name: str, python: str, paths: ModulePaths) -> Optional[str]:
-    """Return why a backend cannot be imported in a Python, or None when it can."""
-    if (
-        name == "opencv"
-        and python == sys.executable
-        and importlib.util.find_spec("cv2") is not None
-    ):
-        # Importing it takes as long as a small net runs: the child will say if that fails.
-        return None
-    return runs(python, _PROBE % (paths.before, paths.after, BACKENDS[name].probe))
+    raise EnvironmentProblem(
+        "no backend to run the model: " + "; ".join(problems), hint=BACKENDS["caffe"].install
+    )
 
 
 def _system_pythons() -> List[str]:

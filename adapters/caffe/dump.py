@@ -8,7 +8,7 @@ import os
 import re
 import tempfile
 from dataclasses import astuple, dataclass, field, replace
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from ...errors import (
     EXIT_INTERRUPTED,
@@ -34,7 +34,6 @@ from .input_plan import DEFAULT_LIMIT_BYTES, Batch, is_image, plan_batches
 from .memory_aliasing import memory_warnings, refused_in_place
 from .netinputs import NetInput, net_inputs
 from .numpy_layer_types import has_weights
-from .opencv_whitelist import refuse_unknown
 from .tensors_to_save import split_globs, targets_of
 from .user_layers import parse_layers, refuse_absent
 from .weights_check import check_names
@@ -134,9 +133,14 @@ def dump(
             "layer %s %s" % (entry["layer"] or "(unnamed)", entry["message"])
             for entry in memory_warnings(job.net)
         ]
-    weights = _check_weights(job, backend)
+    shapes = weight_shapes(options.weights) if options.weights is not None else None
+    if options.weights is not None and shapes is not None:  # None: HDF5, which has no shapes first
+        seeded = options.random_weights is not None
+        job.warnings += check_names(
+            job.net, shapes, options.weights, fills=backend == "caffe", seeded=seeded
+        )
     with tempfile.TemporaryDirectory(prefix="goldwatch-caffe-") as folder:
-        document = dict(_job_document(job, backend, folder, weights), paths=astuple(paths))
+        document = dict(_job_document(job, backend, folder), paths=astuple(paths))
         outs = [_out_of(options.out, batch) for batch in job.batches]
         # What the user's own layers print is the user's to see; a framework's log is shown only
         # when it fails.
@@ -243,8 +247,6 @@ def _check(options: DumpOptions, paths: ModulePaths) -> _Job:
         raise UsageError(
             "`check_backend` is the backend %s itself" % chosen.backend, hint="name another one"
         )
-    if chosen.backend == "opencv":
-        refuse_unknown(net)
     inputs = net_inputs(net, chosen.backend == "numpy", list(parse_layers(options.layer_files)))
     batches = plan_batches(options.inputs, inputs, options.seed is not None)
     if (options.mean, options.scale, options.channel_order) != (None, None, None) and not any(
@@ -269,29 +271,7 @@ def _out_of(out: str, batch: Batch) -> str:
     return out if batch.number is None else os.path.join(out, str(batch.number))
 
 
-def _check_weights(job: _Job, backend: str) -> Dict[str, List[Tuple[int, ...]]]:
-    """Return the shapes of the weights by layer name (empty for HDF5 files) once the names fit the
-    net.
-    """
-    path = job.options.weights
-    if path is None:
-        return {}
-    shapes = weight_shapes(path)
-    if shapes is None:
-        if backend == "opencv":
-            message = "%s: HDF5 weights, which OpenCV cannot read" % printable(path)
-            raise InputError(
-                message, hint="save them as .caffemodel, or use `backend=numpy` or `backend=caffe`"
-            )
-        return {}
-    seeded = job.options.random_weights is not None
-    job.warnings += check_names(job.net, shapes, path, fills=backend == "caffe", seeded=seeded)
-    return shapes
-
-
-def _job_document(
-    job: _Job, backend: str, folder: str, weights: Dict[str, List[Tuple[int, ...]]]
-) -> Dict[str, Any]:
+def _job_document(job: _Job, backend: str, folder: str) -> Dict[str, Any]:
     """Return the child's job; ``folder`` is for its temporary files."""
     options = job.options
     targets = targets_of(job.net, split_globs(job.net, options.layers))
@@ -322,7 +302,6 @@ def _job_document(
         "image_options": [options.mean, options.scale, options.channel_order],
         "max_input_bytes": options.max_input_bytes,
         "folder": folder,
-        "weight_shapes": weights,
     }
     return document
 

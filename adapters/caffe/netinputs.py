@@ -8,7 +8,7 @@ branch for ``resize_param``.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -237,11 +237,6 @@ def dummy(layer: Layer, index: int) -> Optional[Any]:
     if not shape or (fillers and (filler is None or filler.text("type", "constant") != "constant")):
         return None
     return np.full(shape, 0.0 if filler is None else filler.number("value", 0.0), np.float32)
-
-
-def with_shapes(inputs: Sequence[NetInput], shapes: Mapping[str, Shape]) -> List[NetInput]:
-    """Return the inputs with the shapes of the arrays that will be set."""
-    return [replace(entry, shape=shapes.get(entry.blob, entry.shape)) for entry in inputs]
 
 
 def _root_shapes(net: Net) -> List[Shape]:

@@ -24,22 +24,20 @@ from ..replaying.child import serve_pieces
 from ..replaying.run import Piece, run_pieces
 from .child import no_weights
 from .choose_backend import LAYER, Chosen, ModulePaths, choose_backend
-from .netinputs import net_inputs, with_shapes
-from .opencv_rewrite import normalise
 from .tensors_to_save import targets_of
 from .user_layers import UserLayers, parse_layers, refuse_absent
-from .weights_check import check_names, check_shapes, needs_weights
+from .weights_check import check_names
 
 Array = Any
 
 
 class CaffeReplay:
-    """Runs pieces of a net in the user's Caffe, by our own operators, or in OpenCV.
+    """Runs pieces of a net in the user's Caffe or by our own operators.
 
     Parameters
     ----------
     backend
-        ``auto``, ``caffe``, ``numpy`` or ``opencv``.
+        ``auto``, ``caffe`` or ``numpy``.
     python
         The Python that has it; None: this one, or one that is found.
     prototxt, weights
@@ -147,15 +145,12 @@ class _Runner:
         net = Net(document, initial_state(document, "TEST", None, ()))
         path = "the net" if self._model is None else self._model.path
         check_names(net, self._shapes, path, fills=False)
-        names = {layer.name for layer in net.layers}
         if self._backend == "numpy":
-            backend = self._numpy(net, arrays)
+            from .numpy_backend import NumpyBackend
+
+            backend: Any = NumpyBackend(net, self._stored, list(arrays), layers=self._layers)
         else:
-            backend = (
-                self._opencv(net, arrays, names)
-                if self._backend == "opencv"
-                else self._caffe(net, piece["text"], names)
-            )
+            backend = self._caffe(net, piece["text"])
         tops = [(layer, index) for layer, index, _, _ in piece["outputs"]]
         targets = [
             target
@@ -168,39 +163,14 @@ class _Runner:
         }
         return [by_top[key] for key in tops]
 
-    def _numpy(self, net: Net, arrays: Dict[str, Array]) -> Any:
-        from .numpy_backend import NumpyBackend
-
-        return NumpyBackend(net, self._stored, list(arrays), layers=self._layers)
-
-    def _opencv(self, net: Net, arrays: Dict[str, Array], names: Any) -> Any:
-        from .opencv_backend import OpencvBackend
-
-        done = normalise(
-            net, with_shapes(net_inputs(net), {blob: array.shape for blob, array in arrays.items()})
-        )
-        for layer, bottom in done.weighted:
-            check_shapes(
-                layer,
-                bottom,
-                self._shapes[layer.name],
-                "" if self._model is None else self._model.path,
-            )
-        weighted = any(needs_weights(layer) for layer in net.layers)
-        return OpencvBackend(self._records(names) if weighted else b"", done, self._folder)
-
-    def _caffe(self, net: Net, text: str, names: Any) -> Any:
+    def _caffe(self, net: Net, text: str) -> Any:
         from .pycaffe_backend import PycaffeBackend
 
-        files = {"prototxt": encode(text), "weights": self._records(names)}
+        records = io.BytesIO()
+        if self._model is not None:
+            self._model.write({layer.name for layer in net.layers}, records)
+        files = {"prototxt": encode(text), "weights": records.getvalue()}
         paths = {what: os.path.join(self._folder, "piece." + what) for what in files}
         for what, data in files.items():
             write_atomically(paths[what], data)
         return PycaffeBackend(dict(paths, stages=[]), net)
-
-    def _records(self, names: Any) -> bytes:
-        if self._model is None:
-            return b""
-        stream = io.BytesIO()
-        self._model.write(names, stream)
-        return stream.getvalue()

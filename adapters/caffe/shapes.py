@@ -13,7 +13,6 @@ from ...element_types import element_count
 from ...errors import InputError
 from ...netfiles.caffe_net import Layer
 from .layer_params import Params, axis_of
-from .opencv_whitelist import WAY_OUT
 
 Shape = Tuple[int, ...]
 
@@ -89,11 +88,6 @@ def _fail(layer: Layer, problem: str) -> InputError:
     return InputError("layer %s (%s): %s" % (layer.title, layer.type, problem))
 
 
-def _other(layer: Layer, problem: str) -> InputError:
-    message = "the opencv backend does not compute this net as Caffe does: layer %s (%s): %s"
-    return InputError(message % (layer.title, layer.type, problem), hint=WAY_OUT)
-
-
 def _image(layer: Layer, shape: Shape) -> Shape:
     if len(shape) != 4:
         raise _fail(layer, "its bottom must have four axes, got %s" % list(shape))
@@ -129,8 +123,6 @@ def _convolution(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
         extents = [dilation[i] * (kernel[i] - 1) + 1 for i in (0, 1)]
         sizes = [height, width]
         if layer.type == "Deconvolution":
-            if kernel == stride == (1, 1) and any(pad):
-                raise _other(layer, "kernel 1 and stride 1 with pad")
             out = [stride[i] * (sizes[i] - 1) + extents[i] - 2 * pad[i] for i in (0, 1)]
         else:
             out = [(sizes[i] + 2 * pad[i] - extents[i]) // stride[i] + 1 for i in (0, 1)]
@@ -160,8 +152,6 @@ def _pooling(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
         steps = (room // stride[i] if down else -(-room // stride[i])) + 1
         if any(pad) and (steps - 1) * stride[i] >= size + pad[i]:
             steps -= 1
-        if (steps - 1) * stride[i] >= size + pad[i]:
-            raise _other(layer, "its last window lies outside the bottom %s" % list(bottoms[0]))
         out.append(steps)
     return [(n, channels, out[0], out[1])] * len(layer.tops)
 
@@ -306,8 +296,8 @@ def _lrn(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
 
 
 def _mvn(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
-    if len(bottoms[0]) != 4:
-        raise _other(layer, "a bottom of %d axes; only four are computed alike" % len(bottoms[0]))
+    if len(bottoms[0]) > 4:
+        raise _fail(layer, "its bottom must have four axes at most, got %s" % list(bottoms[0]))
     return [bottoms[0]]
 
 

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import traceback
-from typing import Any, Callable, Dict, NoReturn
+from typing import Any, Callable, Dict
 
 from ...errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EnvironmentProblem, GoldwatchError
 from ...filesystem.safe_reading import open_input
@@ -119,18 +119,6 @@ def served(parent: Parent, work: Callable[[], Any]) -> int:
         )
         return RAISED
     return int(code or 0)
-
-
-def leave(code: int) -> NoReturn:
-    """End this process now, when everything is written and sent: freeing a net and its framework
-    costs as much as running a small one.
-
-    Not for a process that runs the user's code, which may have asked for something to be done at
-    the end.
-    """
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
 
 
 def _os_error(error: OSError) -> Dict[str, Any]:

@@ -116,7 +116,7 @@ def deinplace(
     "What runs the model",
     click.option(
         "--backend",
-        type=click.Choice(["auto", "caffe", "numpy", "opencv"]),
+        type=click.Choice(["auto", "caffe", "numpy"]),
         default="auto",
         show_default=True,
         help="What runs the model.",
@@ -136,7 +136,7 @@ def deinplace(
     ),
     click.option(
         "--check-backend",
-        type=click.Choice(["caffe", "numpy", "opencv"]),
+        type=click.Choice(["caffe", "numpy"]),
         help="Run this backend too and tell how far they differ.",
     ),
 )
@@ -148,7 +148,7 @@ def deinplace(
 )
 @topic(
     "What runs the model",
-    click.option("--python", metavar="PATH", help="The Python that has pycaffe (or OpenCV)."),
+    click.option("--python", metavar="PATH", help="The Python that has pycaffe."),
     click.option(
         "--caffe-root",
         type=click.Path(readable=False),
@@ -208,9 +208,8 @@ def dump(output_format: str, quiet: bool, max_input: str, **options: Any) -> Non
       NAME=FOLDER                 one file per batch; batch K goes to OUT/K
 
     Backend caffe runs the original prototxt in a Caffe of yours; numpy needs no Caffe and computes
-    each layer by Caffe's rules; opencv refuses what it does not compute as Caffe does. By default
-    it is caffe where one is found, else numpy. WEIGHTS may be left out with
-    --random-weights.
+    each layer by Caffe's rules. By default it is caffe where one is found, else numpy. WEIGHTS may
+    be left out with --random-weights.
 
     Example: goldwatch golden caffe dump net.prototxt net.caffemodel -i data=input.npy -o golden
     """

@@ -21,7 +21,7 @@ from ..interrupts import signal_name
 
 NEEDED = ("numpy", "google.protobuf", "jsonschema", "watchdog.observers.api", "click", "sqlite3")
 EXTRAS = {
-    "caffe": ("images as inputs of Caffe models, and OpenCV as a second backend for them", ["cv2"]),
+    "caffe": ("images as inputs of Caffe models", ["cv2"]),
     "dask": ("comparing on other machines", ["distributed"]),
     "fx": ("golden data of PyTorch's compiled graphs; Python 3.8 and newer", ["torch"]),
     "onnx": ("golden data of ONNX models", ["onnxruntime"]),

@@ -1,5 +1,5 @@
-"""Who runs the pieces: Caffe, our own operators or OpenCV those of a prototxt, TensorFlow those of
-a graph, onnxruntime those of ONNX.
+"""Who runs the pieces: Caffe or our own operators those of a prototxt, TensorFlow those of a graph,
+onnxruntime those of ONNX.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ Runner = Union[CaffeReplay, OnnxReplay, TensorflowReplay]
 _KINDS = {
     "caffe": "caffe",
     "numpy": "caffe",
-    "opencv": "caffe",
     "tf": "tensorflow",
     "onnxruntime": "onnx",
 }

@@ -22,7 +22,7 @@ from ..run.comparison_options import parse_time
 
 AUTO = "auto"
 HOW = "How it is replayed"
-BACKENDS = (AUTO, "caffe", "numpy", "opencv", "tf", "onnxruntime")
+BACKENDS = (AUTO, "caffe", "numpy", "tf", "onnxruntime")
 
 
 @options_class

@@ -8,7 +8,7 @@ import os
 from typing import List, Optional, Set, Tuple
 
 from ..adapters.caffe.layer_params import Params
-from ..adapters.caffe.opencv_whitelist import RULES
+from ..adapters.caffe.numpy_layer_types import LAYERS
 from ..errors import InputError
 from ..naming import printable
 from ..netfiles.caffemodel_cut import CaffeModel
@@ -17,33 +17,8 @@ from .caffe_original import CaffeOriginal
 
 _SHOWN = 8
 _OTHER = "these are the weights of another net"
-_KNOWN = frozenset(RULES) | frozenset(
-    [
-        "Accuracy",
-        "ArgMax",
-        "BatchReindex",
-        "Bias",
-        "Clip",
-        "ContrastiveLoss",
-        "Embed",
-        "EuclideanLoss",
-        "Filter",
-        "HingeLoss",
-        "Im2col",
-    ]
-    + [
-        "InfogainLoss",
-        "Input",
-        "LSTM",
-        "MultinomialLogisticLoss",
-        "RNN",
-        "Reduction",
-        "SPP",
-        "SigmoidCrossEntropyLoss",
-        "Silence",
-    ]
-    + ["SoftmaxWithLoss", "Threshold", "Tile", "Parameter", "HDF5Output"]
-)
+_WITHOUT = {"HDF5Output", "Input", "Silence"}
+"""Types of BVLC Caffe that compute nothing, and have no weights."""
 
 
 def find_weights(model: str) -> Optional[str]:
@@ -82,7 +57,9 @@ def check_weights(
     custom = [
         number
         for number in layers
-        if original.types[number] not in _KNOWN and original.names[number] not in shapes
+        if original.types[number] not in LAYERS
+        and original.types[number] not in _WITHOUT
+        and original.names[number] not in shapes
     ]
     text = "layer %s (%s): no weights in the file; whether it needs any only its code knows"
     return [

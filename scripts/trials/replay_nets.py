@@ -173,7 +173,7 @@ def resblock(folder):
 NETS = {"lenet": lenet, "resblock": resblock, "inception": inception}
 
 
-BACKENDS = {"caffe": "opencv", "onnx": "onnxruntime", "onnx16": "onnxruntime", "tf": "tf"}
+BACKENDS = {"caffe": "numpy", "onnx": "onnxruntime", "onnx16": "onnxruntime", "tf": "tf"}
 """The forms of a net, and what replays them; onnx16 has its weights in float16."""
 
 

@@ -38,7 +38,7 @@ class Device:
             "model": self.path("model.json"),
             "out": self.path("out"),
         }
-        chosen.update({"backend": "opencv", **options})
+        chosen.update({"backend": "numpy", **options})
         chosen.setdefault(
             "weights", self.weights_file if chosen["original"] == self.prototxt else None
         )

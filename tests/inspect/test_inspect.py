@@ -178,7 +178,7 @@ def test_other_files_are_described_by_kind(tmp_path):
     np.save(str(tmp_path / "a.0.1.npy"), np.arange(6, dtype=np.int64).reshape(2, 3))
     (tmp_path / "mapping.csv").write_text("1,a\n2,b\n")
     (tmp_path / "manifest.json").write_text(
-        json.dumps({"backend": "opencv", "tensors": [{}, {}], "skipped": []})
+        json.dumps({"backend": "numpy", "tensors": [{}, {}], "skipped": []})
     )
     desc = {"dtype": "DT_FLOAT", "layout": "NCHW", "shape": {"dim": [4]}}
     graph = {

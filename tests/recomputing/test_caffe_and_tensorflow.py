@@ -81,7 +81,7 @@ def caffe(tmp_path):
         "resblock.prototxt",
         "resblock.caffemodel",
         "--backend",
-        "opencv",
+        "numpy",
         "--input",
         "data=data.npy",
     ]

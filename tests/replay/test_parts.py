@@ -292,7 +292,7 @@ def test_the_replay_command_writes_results_and_refuses_wrong_options(device) -> 
         "-f",
         device.path("model.json"),
         "--backend",
-        "opencv",
+        "numpy",
     ]
     done = run_here([*words, "-o", device.path("out")])
     assert done.returncode == 1 and done.stdout.splitlines()[-2].startswith(

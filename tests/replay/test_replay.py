@@ -112,24 +112,7 @@ def test_two_faults_are_both_named_with_the_worst_first(device) -> None:
     assert worst["value"] == pytest.approx(0.5, rel=1e-2) and worst["limit"] < 0.02
 
 
-def test_the_numpy_backend_replays_as_opencv_does(device) -> None:
-    device.write({"conv1conv1_relu": "scale:1.04", "cat": "scale:1.5"}, mode="output")
-    result = device.replay(backend="numpy")
-    assert culprits(result) == ["cat", "conv1conv1_relu"]
-    values = {
-        row.op: row.metrics["RelativeEuclideanDistance"] for row in result.rows() if row.metrics
-    }
-    others = {
-        row.op: row.metrics["RelativeEuclideanDistance"]
-        for row in device.replay(out=device.path("other")).rows()
-        if row.metrics
-    }
-    assert values.keys() == others.keys() and len(values) > 8
-    for op, value in values.items():
-        assert value == pytest.approx(others[op], rel=0.02, abs=1e-6)
-
-
-def test_a_layer_that_opencv_refuses_is_replayed_by_numpy(tmp_path) -> None:
+def test_layers_of_branches_are_replayed_by_numpy(tmp_path) -> None:
     text = "".join(
         'layer { name: "%s" type: "Input" top: "%s" input_param { shape { dim: 1 dim: 4 dim: '
         "3 dim: 5 } } }" % (name, name)
@@ -180,7 +163,7 @@ def test_a_type_with_a_users_layer_file_is_replayed(device) -> None:
         result = device.replay(**options, out=device.path("own%s" % factor))
         assert outputs(result)["sig"] == ("fail" if wrong else "pass") and culprits(result) == wrong
     with pytest.raises(UsageError, match="`layer` is for the numpy backend"):
-        device.replay(**dict(options, backend="opencv"), out=device.path("o"))
+        device.replay(**dict(options, backend="caffe"), out=device.path("o"))
 
 
 def test_ops_behind_a_layer_of_unknown_shape_are_replayed(device, tmp_path) -> None:
@@ -481,7 +464,7 @@ def test_inputs_that_do_not_belong_together_are_refused(device, tmp_path) -> Non
     device.write()
     with pytest.raises(UsageError, match="there is no backend 'tensorrt'") as caught:
         device.replay(backend="tensorrt")
-    assert caught.value.hint == "one of auto, caffe, numpy, opencv, tf, onnxruntime"
+    assert caught.value.hint == "one of auto, caffe, numpy, tf, onnxruntime"
     (tmp_path / "net.onnx").write_bytes(b"\x08\x07\x3a\x09")
     with pytest.raises(InputError, match="cut short"):
         device.replay(original=str(tmp_path / "net.onnx"))
@@ -497,7 +480,7 @@ def test_inputs_that_do_not_belong_together_are_refused(device, tmp_path) -> Non
     with pytest.raises(FormatError, match="cut short"):
         device.replay(weights=str(tmp_path / "a.caffemodel"))
     with pytest.raises(EnvironmentProblem, match="does not run as a Python"):
-        device.replay(python="/bin/false")
+        device.replay(backend="caffe", python="/bin/false")
     DeviceModel("other", [DeviceOp("other", "Relu")]).write_json(device.path("model.json"))
     with pytest.raises(InputError, match="16 of TARGET's 16 ops are not in "):
         device.replay()

@@ -246,7 +246,7 @@ def test_a_python_without_tensorflow_is_refused(frozen, tmp_path) -> None:
     with pytest.raises(EnvironmentProblem):
         run(tmp_path, path, device(weights), python="/bin/false")
     with pytest.raises(
-        UsageError, match="the backend opencv does not run a frozen TensorFlow graph"
+        UsageError, match="the backend numpy does not run a frozen TensorFlow graph"
     ):
-        run(tmp_path / "b", path, device(weights), backend="opencv")
+        run(tmp_path / "b", path, device(weights), backend="numpy")
     assert not os.path.exists(str(tmp_path / "out"))

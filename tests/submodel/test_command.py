@@ -257,7 +257,7 @@ def test_the_proposed_commands_run(exported, device_options, device):
         and "--out_nodes=res2a:0" in steps["atc"]
         and "--framework=0" in steps["atc"]
     )
-    done = run_here(steps["golden"] + ["--backend", "opencv"], folder)
+    done = run_here(steps["golden"] + ["--backend", "numpy"], folder)
     assert done.returncode == 0, done.stderr
     feeds = [
         word

@@ -156,7 +156,7 @@ def run_on_device(folder, document, fault):
             *words,
             *faults,
         ],
-        document["next"]["golden"] + ["--backend", "opencv"],
+        document["next"]["golden"] + ["--backend", "numpy"],
     ):
         done = run_here(command, folder)
         assert done.returncode == 0, done.stderr

@@ -90,7 +90,7 @@ def test_dump_writes_layers_with_more_than_ten_tops_and_refuses_a_used_folder(ru
         "-o",
         "out",
         "--backend",
-        "opencv",
+        "numpy",
         "--format",
         "json",
     )
@@ -118,7 +118,7 @@ def test_dump_writes_layers_with_more_than_ten_tops_and_refuses_a_used_folder(ru
         "-o",
         "out",
         "--backend",
-        "opencv",
+        "numpy",
     )
     assert (code, out) == (2, "")
     assert "already holds golden files" in err and "--force" in err
@@ -133,13 +133,13 @@ def test_dump_writes_layers_with_more_than_ten_tops_and_refuses_a_used_folder(ru
         (["--random", "1", "-o", "o", "--mean", "1,2,3"], 2),
         (["--random", "1", "-o", "o", "--layers", "nope"], 2),
         (["--random", "1", "-o", "net.prototxt"], 2),
-        (["--random", "1", "-o", "o", "--python", "/no/such/python"], 2),
+        (["--random", "1", "-o", "o", "--backend", "caffe", "--python", "/no/such/python"], 2),
         (["-i", "nope=x.npy", "-o", "o"], 2),
         (["-i", "data=missing.npy", "-o", "o"], 4),
     ],
 )
 def test_a_refused_dump_leaves_no_files(run, net, words, code):
-    got, out, err = run("dump", "net.prototxt", "net.caffemodel", "--backend", "opencv", *words)
+    got, out, err = run("dump", "net.prototxt", "net.caffemodel", "--backend", "numpy", *words)
     assert (got, out) == (code, "")
     assert err
     assert sorted(os.listdir(str(net))) == ["net.caffemodel", "net.prototxt"]
@@ -147,7 +147,7 @@ def test_a_refused_dump_leaves_no_files(run, net, words, code):
 
 def test_a_refused_layer_is_named_and_the_error_is_one_json_document(run, net):
     (net / "net.prototxt").write_text(
-        NET + 'layer { name: "n1" type: "LRN" bottom: "t0" top: "n1" lrn_param { k: 2 } }'
+        NET + 'layer { name: "n1" type: "LRN" bottom: "t0" top: "n1" lrn_param { size: 2 } }'
     )
     code, out, _ = run(
         "dump",
@@ -158,14 +158,16 @@ def test_a_refused_layer_is_named_and_the_error_is_one_json_document(run, net):
         "-o",
         "o",
         "--backend",
-        "opencv",
+        "numpy",
         "--format",
         "json",
     )
     assert code == 4
     error = json.loads(out)["error"]
-    assert "layer n1 (LRN): parameter lrn_param.k 2" in error["message"]
+    assert "layer n1 (LRN): parameter lrn_param.size" in error["message"]
     assert "--backend caffe" in error["hint"]
+    code, _, err = run("dump", "net.prototxt", "--random", "1", "-o", "o", "--backend", "opencv")
+    assert code == 2 and "'opencv' is not one of 'auto', 'caffe', 'numpy'" in err
 
 
 def test_options_for_the_numpy_backend_are_named_as_on_the_command_line(run, tmp_path, monkeypatch):
@@ -184,7 +186,7 @@ def test_options_for_the_numpy_backend_are_named_as_on_the_command_line(run, tmp
     words = ("dump", model, "--random", "1", "--random-weights", "1", "-o", "o")
     code, _, err = run(*words)
     assert code == 4 and "layer p (Python)" in err and "--layer TYPE=FILE.py" in err
-    code, _, err = run(*words, "--backend", "opencv")
+    code, _, err = run(*words, "--backend", "caffe")
     assert code == 2 and "--random-weights is for the numpy backend" in err
     (tmp_path / "own.py").write_text(
         "def forward(bottoms, blobs, parameters, name):\n    return bottoms[0] * 2\n"

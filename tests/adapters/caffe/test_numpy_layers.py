@@ -43,7 +43,7 @@ def drawing(monkeypatch):
 
 @pytest.mark.parametrize("kind", DRAWN)
 def test_random_layers_compute_what_caffe_defines(drawing, kind):
-    """Shapes, strides, pads, groups and axes are drawn as scripts/caffe_whitelist draws them."""
+    """Shapes, strides, pads, groups and axes are drawn as scripts/caffe_trial draws them."""
     draws, layers = drawing
     compared = 0
 
