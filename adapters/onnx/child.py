@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from typing import Any, Dict, List, Sequence, Set
+from typing import Any, Collection, Dict, Iterator, List, Mapping, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -14,20 +14,188 @@ from ...errors import EXIT_INTERRUPTED
 from ...filesystem.sha256 import sha256_of_file
 from ...naming import printable
 from ...netfiles.narrow_types import is_narrow
+from ...netfiles.onnx_arrays import tensor_array
 from ...netfiles.onnx_external_data import check_external
 from ...netfiles.onnx_model import OnnxModel, OnnxNode
+from ...netfiles.onnx_names import BRANCHES, NamedGraph
+from ...netfiles.onnx_types import TYPES
+from ...netfiles.onnx_value_headers import OnnxTensor
 from ..child.serve import Parent
 from ..golden_writer import GoldenWriter
 from ..manifest import original_of
-from ..nonfinite import NOT_FINITE, not_finite_of
-from .if_branches import with_branches
+from ..nonfinite import NOT_FINITE, count_not_finite, not_finite_of
 from .input_files import Item
 from .inputs import floats_of, load_feed, load_inputs, save_inputs
-from .nonfinite_nodes import Makers
+from .model_additions import inlined, node_of
 from .onnxruntime_backend import Onnxruntime, Stop, Stopped
-from .randomness import Randomness
+from .randomness import Randomness, constants_of
 from .reference_backend import Reference
-from .values_to_save import NOT_NEEDED, ValueToSave, find_feed, make_plan
+from .values_to_save import (
+    NOT_NEEDED,
+    Plan,
+    ValueToSave,
+    find_feed,
+    is_branch,
+    make_plan,
+    skipped_branch,
+    skipped_within,
+    targets_of,
+)
+
+_PREFIX = "goldwatch/"
+_If = Tuple[str, OnnxNode, str, Mapping[str, str]]
+
+
+def with_branches(
+    model: OnnxModel, plan: Plan, backend: Any, randomness: Randomness, tainted: Set[str]
+) -> Tuple[bytes, List[ValueToSave], List[Tuple[str, str]]]:
+    """Return what stands behind the graph to compute the branches that are taken, all targets, and
+    what is skipped.
+
+    An If's condition is computed first; the nodes of the branch that it takes then stand behind the
+    main graph, where their values can be had: the same kernels compute them from the same inputs.
+
+    Parameters
+    ----------
+    plan
+        What is saved of the model.
+    backend
+        Computes the conditions.
+    randomness, tainted
+        What the model's nodes draw, and the values that come out of random numbers: those of the
+        branches are added.
+    """
+    additions, targets, skipped = b"", list(plan.targets), list(plan.skipped)
+    bodies = {named.prefix: named for named in plan.graphs[1:]}
+    waiting = _ifs(plan.main, {})
+    with model.open() as file:
+        while waiting:
+            conditions = [_PREFIX + "condition/%d" % number for number in range(len(waiting))]
+            identities = b"".join(
+                node_of("Identity", [value], [name])
+                for (_, _, value, _), name in zip(waiting, conditions)
+            )
+            taken = backend.fetch(additions + identities, conditions)
+            inner: List[_If] = []
+            for (name, node, _, around), condition in zip(waiting, taken):
+                chosen = (
+                    "then_branch" if bool(np.asarray(condition).reshape(-1)[0]) else "else_branch"
+                )
+                for attr in node.graphs:
+                    if not is_branch(node, attr):
+                        continue
+                    body = bodies["%s_%d_%s/" % (name, BRANCHES[attr], attr)]
+                    if attr != chosen:
+                        skipped += _skipped_whole(body, name, bodies)
+                        continue
+                    data, renamed = inlined(file, body.graph, _PREFIX + body.prefix, around)
+                    additions += data
+                    _mark(randomness, body, renamed, tainted)
+                    targets += targets_of(body.names, body.graph.nodes, renamed, tainted)
+                    skipped += skipped_within(body)
+                    inner += _ifs(body, renamed)
+            waiting = inner
+    return additions, targets, skipped
+
+
+def _ifs(named: NamedGraph, renamed: Mapping[str, str]) -> List[_If]:
+    """Return name, node and condition of the If nodes of a graph, and the new names of the values
+    that their bodies can read.
+    """
+    return [
+        (name, node, renamed.get(node.inputs[0], node.inputs[0]), renamed)
+        for name, node in zip(named.names, named.graph.nodes)
+        if node.inputs and any(is_branch(node, attr) for attr in node.graphs)
+    ]
+
+
+def _mark(
+    randomness: Randomness, body: NamedGraph, renamed: Mapping[str, str], tainted: Set[str]
+) -> None:
+    """Mark the values of a branch that come out of random numbers, under their new names."""
+    inside = {name for name in tainted if name not in renamed} | {
+        name for name, new in renamed.items() if new in tainted
+    }
+    randomness.mark(body.graph.nodes, inside)
+    tainted.update(renamed.get(name, name) for name in inside)
+
+
+def _skipped_whole(
+    body: NamedGraph, if_name: str, bodies: Mapping[str, NamedGraph]
+) -> List[Tuple[str, str]]:
+    skipped = skipped_branch(body, if_name)
+    for name, node in zip(body.names, body.graph.nodes):
+        for attr in node.graphs:
+            if is_branch(node, attr):
+                skipped += _skipped_whole(
+                    bodies["%s_%d_%s/" % (name, BRANCHES[attr], attr)], if_name, bodies
+                )
+    return skipped
+
+
+class Makers:
+    """Tells of the manifest's entries whether what is not finite is their node's own.
+
+    Parameters
+    ----------
+    tensors
+        All entries.
+    masks
+        The inputs of the model whose infinite values are all negative, and which have no NaN.
+    """
+
+    def __init__(
+        self, model: OnnxModel, tensors: Sequence[Mapping[str, Any]], masks: Collection[str]
+    ) -> None:
+        self._model, self._masks = model, masks
+        self._found = {e["value"]: e[NOT_FINITE] for e in tensors if NOT_FINITE in e}
+        self._nodes: Dict[str, OnnxNode] = {}
+        if self._found:
+            self._nodes = {
+                name: node
+                for node in model.graph.nodes
+                for name in node.outputs
+                if name in self._found
+            }
+            self._constants = constants_of(model)
+
+    def __call__(self, entry: Mapping[str, Any]) -> bool:
+        """Tell whether a node made NaN of values without NaN, such as a Softmax of a row that a
+        mask covers completely, or infinite values of finite ones; of a node in a branch of an If
+        that is not known.
+        """
+        if entry["type"] == "Input":
+            return entry["value"] not in self._masks
+        node = self._nodes.get(entry["value"])
+        if node is None:
+            return False
+        read = [self._found[name] for name in node.inputs if name in self._found]
+        counts = [(each["nan"], each["inf"]) for each in read]
+        counts += [self._count(tensor) for tensor in self._tensors(node)]
+        if entry[NOT_FINITE]["nan"]:
+            return not any(nan for nan, _ in counts)
+        return not any(nan or infinite for nan, infinite in counts)
+
+    def _tensors(self, node: OnnxNode) -> Iterator[OnnxTensor]:
+        yield from node.tensors.values()
+        for name in node.inputs:
+            if name in self._constants:
+                yield self._constants[name]
+
+    def _count(self, tensor: OnnxTensor) -> Tuple[int, int]:
+        """Return how many values of a constant are NaN, and how many infinite; one that lies in
+        another file counts as finite.
+        """
+        entry = TYPES.get(tensor.dtype)
+        if (
+            entry is None
+            or tensor.external is not None
+            or not (is_narrow(entry.name) or np.dtype(entry.numpy or "u1").kind == "f")
+        ):
+            return 0, 0
+        with self._model.open() as file:
+            return count_not_finite(tensor_array(self._model.path, file, tensor))
+
 
 INTERRUPTED = "interrupted before this tensor was saved"
 

@@ -19,13 +19,39 @@ from ...filesystem.safe_reading import open_input
 from ...filesystem.sha256 import sha256_of_file
 from ...naming import printable
 from ...netfiles.narrow_types import decode, encode, held_as, is_narrow
+from ...netfiles.onnx_arrays import tensor_array
 from ...netfiles.onnx_model import OnnxGraph
 from ...netfiles.onnx_types import BY_NAME, TYPES, OnnxType, type_name
-from ...netfiles.onnx_value_headers import Dim, OnnxValue
+from ...netfiles.onnx_value_headers import Dim, OnnxValue, read_tensor
+from ...netfiles.protobuf_file import WireFile
 from ..manifest import FILE_MODE
 from ..read_npy import LOAD_ERRORS, error_text, read_npy
 from .input_files import Item, Shape, check_shape, shown_shape, stems_of
-from .read_tensorproto import read_tensorproto
+
+HINT = "give a TensorProto, or an .npy file"
+
+
+def read_tensorproto(path: str) -> Tuple[np.ndarray, str]:
+    """Return the values (of a type that numpy lacks, as :func:`.narrow_types.held_as` says) and the
+    name of their type.
+
+    Raises
+    ------
+    MissingPath, FormatError
+        It is not there, no TensorProto, or damaged.
+    """
+    with WireFile(path, "input", HINT) as file:
+        tensor = read_tensor(file, (0, file.size))
+        if held_as(type_name(tensor.dtype)) is None:
+            raise FormatError(
+                "not a TensorProto of numbers: its element type is %s" % type_name(tensor.dtype),
+                path,
+                hint=HINT,
+            )
+        if tensor.external is not None:
+            raise FormatError("a TensorProto whose data lies in another file", path, hint=HINT)
+        return tensor_array(path, file, tensor), type_name(tensor.dtype)
+
 
 INPUTS_FOLDER = "inputs"
 

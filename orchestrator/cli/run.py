@@ -31,12 +31,13 @@ from ..run.result import RunResult
 from ..run.stop_signals import Signals
 from ..run.watch import Watch
 from ..store.out_folder import make_folder
-from .appended_replay import append_replay, planned_replay
 from .command import command, options_of
 from .compare import make_options
+from .golden_messages import with_options
+from .next_commands import REPLAY_FOLDER, step_folder
 from .notify_option import Notify
 from .output_file_checks import out_option
-from .printing import say
+from .printing import put_wrapped, say
 from .report_files import (
     Reports,
     no_earlier_reports,
@@ -51,6 +52,67 @@ from .watch_display import FINAL_ROWS_ONLY, LiveDisplay, stop
 if TYPE_CHECKING:
     from ..config.dump_plan import DumpPlan
     from ..replay.options import ReplayOptions
+    from ..run.result import RunResult
+
+
+def planned_replay(
+    original: Optional[str], model: Optional[str], target: str, out: str
+) -> Optional[ReplayOptions]:
+    """Return the options of the replay that a run appends, checked before the program starts; None
+    where none was requested.
+
+    Raises
+    ------
+    UsageError
+        There is no om json.
+    GoldwatchError
+        The original cannot be read, or nothing can run it.
+    """
+    if original is None:
+        return None
+    if model is None:
+        raise UsageError(
+            "--replay needs -f: which original layers an op was made from is told by the "
+            "model's json"
+        )
+    from ..recomputing.original_cuts import Original
+    from ..replay.backends import runner_for
+    from ..replay.options import ReplayOptions
+
+    options = ReplayOptions(
+        target=target,
+        original=original,
+        model=model,
+        out=os.path.join(out, REPLAY_FOLDER),
+        result=out,
+    )
+    runner_for(options, Original(original))
+    return options
+
+
+def append_replay(
+    options: ReplayOptions, result: RunResult, jobs: int, quiet: bool, as_json: bool
+) -> Optional[RunResult]:
+    """Replay the step where a run diverges first, print its sentence and return its result; None
+    where it could not be done.
+
+    A replay that is impossible is reported, and leaves the run's own verdict unchanged.
+    """
+    from dataclasses import replace
+
+    from ..replay.run import replay
+
+    try:
+        replayed = replay(replace(options, target=step_folder(result)), jobs, force=True)
+    except GoldwatchError as error:
+        say("warning: no replay: " + with_options(error.message))
+        return None
+    sentence = "replay: %s Results: %s" % (replayed.sentence, replayed.files[-1])
+    if as_json:
+        say(sentence, quiet)
+    else:
+        put_wrapped(sentence)
+    return replayed
 
 
 @options_class

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from dataclasses import replace
@@ -9,21 +10,188 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import click
 
-from ..errors import EXIT_PASS, UsageError
+from ..errors import EXIT_PASS, InputError, MissingPath, UsageError
+from ..filesystem.safe_reading import read_input
+from ..naming import printable
 from ..option_fields import MODEL
-from ..submodel.cut_proposals import Proposal
-from ..submodel.export_document import contents, document_of, log_lines
-from ..submodel.export_plan import Plan, SubmodelOptions, make_plan, open_sources
+from ..schemas.documents import read_document
+from ..submodel.culprit_of_result_json import read_outcome, require_op
+from ..submodel.cut_proposals import Proposal, Searcher
+from ..submodel.export_document import FILE, contents, document_of, log_lines
+from ..submodel.export_plan import Plan, Sources, SubmodelOptions, make_plan, open_sources
+from ..submodel.incoming_values import GOLDEN, TARGET
 from ..submodel.input_file_plan import BINS, FLOAT16
 from ..submodel.node_listing import ListedNode, list_nodes
+from ..submodel.node_names import chosen_nodes
 from ..submodel.write_export import write_export
 from .command import command, format_option, topic, verbosity_options
 from .output_file_checks import out_option
 from .printing import columns_of, print_json, put, put_cells, say, say_note
 from .progress import ProgressBar
-from .shell_words import shell_lines, shell_word
-from .submodel_cuts import chosen_cuts, require_one_choice
-from .submodel_next_commands import next_steps
+from .shell_words import command_words, shell_lines, shell_word
+
+_SOC = "--soc_version=<as before>"
+_FRAMEWORKS = {"caffe": 0, "tensorflow": 3, "onnx": 5}
+# Placeholders for what only the user knows.
+_DEVICE, _WEIGHTS, _INPUT = "DUMP_OF_THE_SUBMODEL", "WEIGHTS.caffemodel", "INPUT.npy"
+_GOLDEN, _OUT, _OM = "golden_of_submodel", "compared", "dump.json"
+
+
+def next_steps(done: Plan) -> Dict[str, Any]:
+    """Return ``{"atc", "golden", "compare", "replay": [words …], "notes": [sentence …]}``, paths
+    relative to the export's folder.
+    """
+    kind, model = done.original.kind, done.original.file_name
+    ends = ";".join(
+        "%s:%d" % (output.op, output.output_index) for output in done.cut.outputs if output.is_end
+    )
+    atc = ["atc", "--framework=%d" % _FRAMEWORKS[kind], "--model=" + model]
+    # atc takes no Caffe model without weights; layers find theirs by name in those of the whole
+    # net, too.
+    weights = [_WEIGHTS if done.weights is None else "dump.caffemodel"] if kind == "caffe" else []
+    atc += ["--weight=" + file for file in weights]
+    atc += ["--output=dump", _SOC]
+    atc += ["--input_format=NHWC"] if kind == "tensorflow" else []
+    atc += ["--input_fp16_nodes=" + ";".join(done.halves)] if done.halves else []
+    # The outputs of an ONNX model already are its ends.
+    atc += ["--out_nodes=" + ends] if ends and kind != "onnx" else []
+    words = []
+    for border, file in done.inputs():
+        name = border.entry.tensor if kind == "caffe" else border.entry.name
+        words += [
+            "-i" if kind != "onnx" else "--input",
+            "%s=%s" % (name, _INPUT if file is None else file.npy),
+        ]
+    golden = {"caffe": ["caffe", model, *weights], "onnx": ["onnx", model], "tensorflow": ["tf"]}[
+        kind
+    ]
+    own_model = ["--pb", model] if kind == "tensorflow" else []
+    own_weights = ["--weights", *weights] if weights else []
+    return {
+        "atc": atc,
+        "golden": command_words(
+            ["goldwatch", "golden", golden[0], "dump"],
+            golden[1:],
+            [*own_model, *words, "-o", _GOLDEN],
+        ),
+        "compare": ["goldwatch", "compare", _DEVICE, _GOLDEN, "-f", _OM, "-o", _OUT],
+        "replay": command_words(
+            ["goldwatch", "replay"], [_DEVICE, model], [*own_weights, "-f", _OM, "-o", "replayed"]
+        ),
+        "notes": _notes(done),
+    }
+
+
+def _notes(done: Plan) -> List[str]:
+    notes = [
+        "options of atc that change numbers (precision_mode, fusion switch, op_precision …) "
+        "must be those of the whole model",
+        "make the json of the new om with: atc --mode=1 --om=dump.om --json=%s" % _OM,
+    ]
+    recorded = [border.entry.name for border in done.borders if border.entry.unchanged]
+    if recorded:
+        names = printable(", ".join(recorded))
+        notes.append(
+            "the sub-model begins at the net's own input %s: if the whole model was converted "
+            "with AIPP (insert_op_conf), do so here too, "
+            "without input_fp16_nodes for it, and feed it what the whole model is fed; else "
+            "leave insert_op_conf out" % names
+        )
+    else:
+        notes.append("the sub-model has no input data layer: no AIPP (leave insert_op_conf out)")
+    if done.halves:
+        notes.append("the .bin files are float16: without input_fp16_nodes the sizes do not match")
+    if any(border.origin == TARGET for border in done.borders):
+        notes.append(
+            "the inputs are what the device recorded: golden data must be made anew with the "
+            "command above; comparing with the original "
+            "golden data would count the error that came in"
+        )
+    if done.borders and all(border.origin == GOLDEN for border in done.borders):
+        notes.append(
+            "the inputs are golden data: the original golden data stay valid for this cut, "
+            "and need not be made anew"
+        )
+    return notes
+
+
+_LIMIT_BYTES = 256 << 20
+
+
+def require_one_choice(
+    options: SubmodelOptions,
+    from_result: Optional[str],
+    ladder: bool,
+    narrow: Optional[str],
+    result: Optional[str],
+) -> None:
+    """Raise UsageError for options that exclude one another."""
+    ways = (
+        ("--start/--end", options.starts or options.ends),
+        ("--from-result", from_result),
+        ("--narrow", narrow),
+    )
+    used = [name for name, value in ways if value]
+    if len(used) > 1:
+        raise UsageError(
+            "%s exclude one another" % " and ".join(used), hint="each says by itself what is cut"
+        )
+    if (narrow is None) != (result is None):
+        raise UsageError(
+            "--narrow and --result belong together",
+            hint="--narrow PREVIOUS_EXPORT --result OUT_OF_ITS_COMPARISON",
+        )
+    if ladder and narrow is not None:
+        raise UsageError("--ladder and --narrow exclude one another")
+
+
+def chosen_cuts(
+    options: SubmodelOptions,
+    sources: Sources,
+    from_result: Optional[str],
+    ladder: bool,
+    narrow: Optional[str],
+    result: Optional[str],
+) -> List[Optional[Proposal]]:
+    """Return the cuts to make, in order; None stands for the one from the given start to the given
+    end.
+    """
+    if narrow is not None and result is not None:
+        return [Searcher(sources).next(_previous(narrow, sources), read_outcome(result))]
+    if from_result is not None:
+        outcome = read_outcome(from_result)
+        op = require_op(outcome, from_result)
+        searcher = Searcher(sources)
+        return (
+            list(searcher.ladder(searcher.nodes_of(op)))
+            if ladder
+            else [searcher.of_outcome(outcome, op)]
+        )
+    if ladder:
+        return list(
+            Searcher(sources).ladder(
+                chosen_nodes(sources.original, options.starts, options.ends)[2]
+            )
+        )
+    return [None]
+
+
+def _previous(folder: str, sources: Sources) -> Dict[str, Any]:
+    """Return the document of an earlier export from the same model."""
+    path = os.path.join(folder, FILE) if os.path.isdir(folder) else folder
+    if not os.path.isfile(path):
+        raise MissingPath(
+            "--narrow %s: no %s there" % (folder, FILE),
+            hint="name the folder of an earlier export, dump_result_…",
+        )
+    document: Dict[str, Any] = read_document(read_input(path, _LIMIT_BYTES), "submodel", path)
+    kind = document["model"]["kind"]
+    if kind != sources.original.kind:
+        raise InputError(
+            "%s is of a %s model, MODEL is of %s" % (path, kind, sources.original.kind)
+        )
+    return document
+
 
 _MOST_DIGITS = 19
 _STAMP = "%Y-%m-%d %H:%M:%S  "

@@ -2,20 +2,242 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from ..dumps.dump_file import DumpFile
 from ..errors import GoldwatchError, NotComparable, UsageError
-from ..tensors.dtypes import Array, DType, decode, dtype_by_code, dtype_by_numpy
+from ..tensors.dtypes import Array, DType, decode, dtype_by_code, dtype_by_numpy, require_decodable
 from ..tensors.geometry import match_layouts
 from ..tensors.layout_conversion import convert
 from ..tensors.storage_layouts import unpack
 from ..tensors.tensor import Tensor
 from ..tensors.user_conversions import UserConversions
-from .encode_elements import encode
 from .options import ORIGINAL, ConvertOptions
+
+_LOW_FIRST = {"int4": True, "int2": True, "uint2": True, "uint1": False}
+
+
+class Encoded(NamedTuple):
+    """Stored elements, and how many the type could not represent.
+
+    Attributes
+    ----------
+    raw
+        Flat uint8: the bytes as a file holds them.
+    overflowed
+        Finite numbers that became infinite or NaN, or that were cut to an integer type's range.
+    vanished
+        Numbers other than zero that became zero.
+    """
+
+    raw: Array
+    overflowed: int
+    vanished: int
+
+
+def encode(values: Array, dtype: DType) -> Encoded:
+    """Return numbers as the stored bytes of an element type.
+
+    Parameters
+    ----------
+    values
+        Any shape, a numeric numpy type; encoded in C order.
+    dtype
+        Floats are rounded to nearest, ties to even; what is beyond a float type's range becomes
+        infinite (NaN where the type has no infinity). To integers, numbers are rounded likewise and
+        cut to the type's range; NaN becomes 0 and counts as overflowed.
+
+    Raises
+    ------
+    NotComparable
+        The type is not known well enough to be written, or complex numbers are to become real.
+    """
+    require_decodable(dtype)
+    flat = np.ascontiguousarray(values).reshape(-1)
+    if flat.dtype.kind == "c" and dtype.kind != "c":
+        raise NotComparable("complex numbers cannot become %s" % dtype.name)
+    stored = _stored(flat, dtype)
+    raw = np.ascontiguousarray(stored).view(np.uint8).reshape(-1)
+    return Encoded(raw, *_losses(flat, decode(raw, dtype, flat.size)))
+
+
+def _stored(flat: Array, dtype: DType) -> Array:
+    """Return the elements in storage units."""
+    if dtype.name in _LOW_FIRST:
+        return _packed(_rounded(flat, *_packed_range(dtype)), dtype)
+    if dtype.name == "bfloat16":
+        return _bfloat16(flat)
+    if dtype.name == "complex32":
+        with np.errstate(over="ignore"):
+            halves: Array = _cast(flat, np.dtype(np.complex64)).view(np.float32).astype("<f2")
+        return halves
+    if dtype.kind == "f" and dtype.bits == 8:
+        return _by_table(flat, dtype)
+    if dtype.kind == "b":
+        truth: Array = (flat != 0).astype(np.uint8)
+        return truth
+    plain = np.dtype(dtype.storage)
+    if plain.kind in "iu":
+        limits = np.iinfo(plain)
+        whole: Array = _rounded(flat, int(limits.min), int(limits.max)).astype(plain)
+        return whole
+    return _cast(flat, plain)
+
+
+def _cast(flat: Array, plain: Any) -> Array:
+    with np.errstate(over="ignore", under="ignore"):
+        cast: Array = flat.astype(plain)
+        return cast
+
+
+def _rounded(flat: Array, low: int, high: int) -> Array:
+    """Return numbers as integers within a range; integers stay exact."""
+    if flat.dtype.kind in "iub":
+        whole = flat.astype(np.uint8) if flat.dtype.kind == "b" else flat
+        bounds = np.iinfo(whole.dtype)
+        clipped: Array = whole.clip(max(low, int(bounds.min)), min(high, int(bounds.max)))
+        return clipped
+    # The largest float64 below 2**63 and 2**64: the limit itself rounds up and would wrap.
+    top = np.nextafter(float(high), 0.0) if float(high) > high else float(high)
+    rounded = np.rint(
+        np.nan_to_num(flat.astype(np.float64), nan=0.0, posinf=float(top), neginf=float(low))
+    )
+    whole = rounded.clip(float(low), float(top)).astype(np.uint64 if low >= 0 else np.int64)
+    exact: Array = np.where(rounded >= float(high), np.asarray(high, whole.dtype), whole)
+    return exact
+
+
+def _bfloat16(flat: Array) -> Array:
+    """Return the upper halves of float32 values, rounded; float64 is rounded once, not by way of
+    float32.
+    """
+    single = _cast(flat, np.dtype(np.float32))
+    if flat.dtype.itemsize > 4:
+        single = _to_odd(flat.astype(np.float64), single)
+    bits = single.view(np.uint32)
+    nan = np.isnan(single)
+    upper = (
+        (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+    ).astype("<u2")
+    upper[nan] = (bits[nan] >> np.uint32(16)).astype("<u2") | np.uint16(0x40)
+    return upper
+
+
+def _to_odd(exact: Array, single: Array) -> Array:
+    """Return float32 values rounded to odd, so that a second rounding to a narrower type is right
+    (Boldo and Melquiond, 2008).
+    """
+    back = single.astype(np.float64)
+    bits = single.view(np.int32).copy()
+    wrong = np.isfinite(exact) & (back != exact) & ((bits & 1) == 0)
+    # One step towards the exact value; the magnitude grows with the bits.
+    step = np.where(np.abs(exact) > np.abs(back), 1, -1).astype(np.int32)
+    bits[wrong] += step[wrong]
+    odd: Array = bits.view(np.float32)
+    return odd
+
+
+def _by_table(flat: Array, dtype: DType) -> Array:
+    """Return the bytes of an 8-bit float: the nearest of its values, of two equally near the one
+    with an even code.
+    """
+    codes = np.arange(256, dtype=np.uint8)
+    with np.errstate(invalid="ignore"):
+        table, number = decode(codes, dtype, 256).astype(np.float64), flat.astype(np.float64)
+    values, order = _finite(table, codes)
+    finite = np.isfinite(number)
+    at = np.searchsorted(values, np.where(finite, number, 0.0)).clip(1, values.size - 1)
+    below, above = values[at - 1], values[at]
+    gap_low, gap_high = number - below, above - number
+    with np.errstate(invalid="ignore"):
+        upper = (gap_high < gap_low) | ((gap_high == gap_low) & ((order[at] & 1) == 0))
+    stored = np.where(upper, order[at], order[at - 1])
+    zero = codes[(table == 0) & (codes < 128)]
+    if zero.size:
+        stored = np.where(
+            np.signbit(number) & (values[np.where(upper, at, at - 1)] == 0) & (table[128] == 0),
+            128,
+            stored,
+        )
+    return _special(stored.astype(np.uint8), number, values, table)
+
+
+def _finite(table: Array, codes: Array) -> Tuple[Array, Array]:
+    """Return the finite values of a table in order, each once, and their codes."""
+    finite = np.isfinite(table)
+    values, first = np.unique(table[finite], return_index=True)
+    return values, codes[finite][first]
+
+
+def _special(stored: Array, number: Array, values: Array, table: Array) -> Array:
+    """Set what is infinite, NaN or beyond the range."""
+    nan_codes, infinities = np.flatnonzero(np.isnan(table)), np.flatnonzero(np.isinf(table))
+    nan = int(nan_codes[0])
+    up = next((int(code) for code in infinities if table[code] > 0), nan)
+    down = next((int(code) for code in infinities if table[code] < 0), nan)
+    half = (values[-1] - values[-2]) / 2
+    negative_half = (values[1] - values[0]) / 2
+    with np.errstate(invalid="ignore"):
+        stored[number >= values[-1] + half] = up
+        if values[0] < 0:
+            stored[number <= values[0] - negative_half] = down
+        else:
+            stored[number < 0] = nan
+    stored[np.isnan(number)] = nan
+    return stored
+
+
+def _packed_range(dtype: DType) -> Tuple[int, int]:
+    return (
+        (-(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1)
+        if dtype.kind == "i"
+        else (0, (1 << dtype.bits) - 1)
+    )
+
+
+def _packed(whole: Array, dtype: DType) -> Array:
+    """Return integers of less than a byte, packed as the device packs them; the last byte is filled
+    with zeros.
+    """
+    per_byte = 8 // dtype.bits
+    units = np.zeros(-(-whole.size // per_byte) * per_byte, np.uint8)
+    units[: whole.size] = (whole.astype(np.int64) & ((1 << dtype.bits) - 1)).astype(np.uint8)
+    shifts = np.arange(0, 8, dtype.bits, dtype=np.uint8)
+    if not _LOW_FIRST[dtype.name]:
+        shifts = shifts[::-1]
+    packed: Array = np.bitwise_or.reduce(units.reshape(-1, per_byte) << shifts, axis=1).astype(
+        np.uint8
+    )
+    return packed
+
+
+def _losses(before: Array, after: Array) -> Tuple[int, int]:
+    """Count what the stored type could not hold."""
+    if after.dtype.kind == "c":
+        # Real numbers become complex ones with an imaginary part of zero.
+        before = before if before.dtype.kind == "c" else before.astype(np.complex128)
+        before, after = before.view(before.real.dtype), after.view(after.real.dtype)
+    vanished = int(np.count_nonzero((before != 0) & (after == 0) & ~_is_nan(before)))
+    if after.dtype.kind == "f":
+        return int(np.count_nonzero(_is_finite(before) & ~np.isfinite(after))), vanished
+    if after.dtype.kind == "b":
+        return 0, vanished
+    with np.errstate(invalid="ignore"):
+        off = np.abs(before.astype(np.float64) - after.astype(np.float64))
+    return int(
+        np.count_nonzero(~(off <= 0.5 + np.abs(after.astype(np.float64)) * 2.0**-52))
+    ), vanished
+
+
+def _is_nan(values: Array) -> Array:
+    return np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
+
+
+def _is_finite(values: Array) -> Array:
+    return np.isfinite(values) if values.dtype.kind == "f" else np.ones(values.shape, bool)
+
 
 _PLAIN = ("NCHW", "NHWC", "HWCN", "CHWN", "NCDHW", "NDHWC", "DHWCN", "DHWNC", "ND", "RESERVED")
 

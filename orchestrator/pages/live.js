@@ -277,7 +277,7 @@ function plural(count, word) {
   return count + ' ' + word + (count === 1 ? '' : 's');
 }
 
-// What a host's run came to, as report_verdict.py says it.
+// What a host's run came to, as report.py says it.
 function hostText(host) {
   const counts = [[host.passed, 'pass'], [host.failed, 'fail'], [host.not_compared, 'not compared']].filter(([count, word]) => count || word !== 'not compared');
   return 'host ' + host.host + (host.state === 'finished' ? '' : ' (' + host.state + ')') + ': ' + host.verdict + ', ' + plural(host.rows, 'row') + ': '
@@ -289,7 +289,7 @@ function modelText(model) {
   return 'model ' + model.model + ': ' + plural(model.rows, 'row') + ', ' + model.failed + ' outside their limits' + agree;
 }
 
-// What is known of a suspect, as report_verdict.py says it.
+// What is known of a suspect, as report.py says it.
 function suspectCard(one, at, link, rows, command) {
   const sentence = (words) => sentenceText(words[0].toUpperCase() + words.slice(1) + (words.endsWith('.') ? '' : '.'));
   const parts = [make('h3', {}, [at + 1 + '. ', link(one.op), ...(one.op_type ? [make('span', {class: 'quiet'}, ' (' + sentenceText(one.op_type) + ')')] : [])])];

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import tempfile
-from typing import Callable, Dict, Iterable, List, Tuple
+from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..diagnosis.own_error.recomputed_estimates import sentence_of
 from ..diagnosis.replay_summary import REPLAY, replay_summary
@@ -13,13 +14,17 @@ from ..diagnosis.summary import exit_code, summarise
 from ..dumps.dump_tree import DumpTree, StepFolder
 from ..errors import InputError, require_folder
 from ..filesystem.atomic_writing import remove_inside
+from ..filesystem.safe_reading import open_input
 from ..judging.by_recomputation import RIGHT, WRONG, judge_recomputed
+from ..judging.limits import AT_MOST, SMALLER, Limit, Limits
 from ..judging.metric_text import metric_number
-from ..metrics.row import FAIL, PASS, WORST_SLICE, Row
+from ..metrics.row import DIFFERENT, FAIL, PASS, WORST_SLICE, Row
+from ..model.dump_request import EVERYTHING, DumpRequest
 from ..model.graph import ModelGraph
 from ..model.graphs_of_run import ModelGraphs, load_models
 from ..model.never_dumped import CONSTANT_TYPES
-from ..naming import parse_golden_name
+from ..model.op_node import OpNode, TensorDesc, desc_at
+from ..naming import parse_golden_name, printable
 from ..recomputing.original_cuts import Original
 from ..recomputing.recomputed_output import Recomputed
 from ..recomputing.recomputer import Recomputer
@@ -34,15 +39,213 @@ from ..run.golden_files import Goldens
 from ..run.result import RunResult
 from ..run.run_status import keep_judgement
 from ..run.workers import Workers
+from ..store.facts_and_events import FileRecord
 from ..store.store import RunStore
-from ..store.stored_networks import GRAPHS, network_document
-from ..tensors.type_precision import rounding_of
+from ..store.stored_networks import GRAPHS, SUMMARY, network_document
+from ..tensors.type_precision import rounding_of, shortened
 from ..text.notes import Note, note
 from .backends import runner_for
-from .earlier_comparison import dump_request_of, golden_fails
 from .model_pieces import Pieces
 from .options import ReplayOptions
-from .own_error_limits import DISTANCE, limits_for
+
+_PIECE_BYTES = 1 << 20
+
+
+def golden_fails(result: Optional[str], step_folder: StepFolder) -> bool:
+    """Tell whether a comparison of a step's dumps fails; False without one.
+
+    Parameters
+    ----------
+    result
+        The folder of its results.
+
+    Raises
+    ------
+    InputError
+        It is a replay's, or of other dumps: no file of the step is in it, or one was another then.
+        Dumps that were moved or copied since are the same.
+    MissingPath, FormatError, EnvironmentProblem
+        There is no result, or it cannot be read.
+    """
+    if result is None:
+        return False
+    with RunStore.open(result) as store:
+        inputs = store.get("inputs") or {}
+        if inputs.get("comparison") == REPLAY:
+            raise InputError(
+                "%s is the result of a replay, not of a comparison with golden data"
+                % printable(result),
+                hint="give that",
+            )
+        _require_same_dumps(store, result, str(inputs.get("target", "")), step_folder)
+        summary = store.get(SUMMARY)
+        return summary["verdict"] == FAIL if summary else bool(store.counted.all().get(FAIL))
+
+
+def dump_request_of(
+    result: Optional[str], graph: ModelGraph, step_folder: StepFolder
+) -> DumpRequest:
+    """Return what the device was asked to dump, as a comparison was told; errors of
+    :func:`golden_fails`.
+    """
+    if result is None:
+        return EVERYTHING
+    with RunStore.open(result) as store:
+        plan = (store.get("inputs") or {}).get("plan")
+    if plan is None:
+        return EVERYTHING
+    # Few runs have a dump request.
+    from ..config.dump_plan import DumpPlan
+    from ..config.ops_of_dump_plan import requested_ops_of
+
+    return requested_ops_of(DumpPlan.from_document(plan), graph, step_folder.place.model)
+
+
+def _require_same_dumps(store: RunStore, result: str, target: str, step_folder: StepFolder) -> None:
+    records, compared = store.files(), _compared(store, target)
+    known = [entry.path for entry in step_folder.files if os.path.basename(entry.path) in compared]
+    differing = [
+        path
+        for path in known
+        if not any(
+            _same(path, then, records.get(then)) for then in compared[os.path.basename(path)]
+        )
+    ]
+    if differing or not known:
+        why = (
+            "%s was another file then" % os.path.basename(differing[0])
+            if differing
+            else "none of its files was compared"
+        )
+        raise InputError(
+            "%s is the comparison of other dumps: of those in %s, while %s is replayed (%s)"
+            % tuple(printable(text) for text in (result, target, step_folder.folder, why)),
+            hint="compare these dumps, and give the result of that",
+        )
+
+
+def _compared(store: RunStore, target: str) -> Dict[str, List[str]]:
+    """Return the paths of the files that were compared, by their names."""
+    compared: Dict[str, List[str]] = {}
+    for rel in store.table.target_files():
+        if rel is not None:
+            compared.setdefault(os.path.basename(rel), []).append(
+                os.path.normpath(os.path.join(target, rel))
+            )
+    return compared
+
+
+def _same(path: str, then: str, record: Optional[FileRecord]) -> bool:
+    """Tell whether a dump is the file that was compared, which was at ``then``."""
+    status = os.stat(path)
+    if record is not None and record.size_bytes and record.size_bytes != status.st_size:
+        return False
+    if os.path.realpath(path) == os.path.realpath(then):
+        return record is None or not record.mtime_ns or record.mtime_ns == status.st_mtime_ns
+    return not os.path.exists(then) or _equal(path, then)
+
+
+def _equal(path: str, other: str) -> bool:
+    with open_input(path) as mine, open_input(other) as theirs:
+        while True:
+            piece = mine.read(_PIECE_BYTES)
+            if piece != theirs.read(_PIECE_BYTES):
+                return False
+            if not piece:
+                return True
+
+
+DISTANCE = "RelativeEuclideanDistance"
+
+_BASE, _GROWTH, _SLICE = 5.0, 0.25, 2.5
+_MOST = {"float16": (0.01, 0.018), "bfloat16": (0.018, 0.019)}
+_FEW = 16
+
+
+def own_error_limits(terms: Iterable[int], dtype: str) -> List[float]:
+    """Return the largest relative distance of the whole, and of a slice, for the largest of some
+    numbers of terms.
+
+    Parameters
+    ----------
+    terms
+        How many products or summands each element is the sum of.
+    dtype
+        The output's element type.
+    """
+    unit = shortened(dtype).half_unit
+    whole, of_slice = _MOST.get(dtype, _MOST["float16"])
+    count = max([1, *terms])
+    distance = unit * (_BASE + (_GROWTH * math.sqrt(count) if count > _FEW else 0.0))
+    return [min(distance, whole), min(_SLICE * distance, of_slice)]
+
+
+def limits_for(graph: ModelGraph, ops: Sequence[OpNode]) -> Limits:
+    """Return the limits for the own errors of some ops: one for each type, and one for each op that
+    sums many terms.
+    """
+    entries = [Limit(DIFFERENT, AT_MOST, 0.0)]
+    for selector, dtype in (("", ""), ("dtype", "bfloat16")):
+        entries += _pair(own_error_limits([], dtype), selector, dtype)
+    for op in ops:
+        count = terms_of(graph, op)
+        if count > _FEW:
+            dtype = (
+                "bfloat16"
+                if any(desc.dtype == "DT_BF16" for desc in op.output_descs)
+                else "float16"
+            )
+            entries += _pair(own_error_limits([count], dtype), "op", op.name)
+    return Limits(tuple(entries))
+
+
+def _pair(values: Sequence[float], selector: str, pattern: str) -> List[Limit]:
+    return [
+        Limit(metric, SMALLER, float("%.3g" % value), selector, pattern)
+        for metric, value in zip((DISTANCE, WORST_SLICE), values)
+    ]
+
+
+def terms_of(graph: ModelGraph, op: OpNode) -> int:
+    """Return how many terms each element of an op's output sums, as far as the om json tells: 1
+    where it sums none.
+
+    A filter or matrix has as many elements for each output channel; where a whole axis is reduced,
+    it is the ratio of the sizes.
+    """
+    output = desc_at(op.output_descs, 0)
+    size = _count(output)
+    most = 1
+    for index, source in enumerate(op.inputs):
+        desc = desc_at(op.input_descs, index)
+        producer = graph.producer(op, source[0]) if source is not None else None
+        fixed = producer is not None and producer.type in CONSTANT_TYPES
+        if fixed and len(desc.origin_shape or ()) >= 2:
+            most = max(most, _count(desc) // max(1, _channels(output)))
+        elif not fixed and size:
+            most = max(most, _count(desc) // size)
+    return most
+
+
+def _count(desc: TensorDesc) -> int:
+    shape = desc.origin_shape if desc.origin_shape is not None else desc.shape
+    total = 1
+    for dim in shape:
+        total *= max(1, dim)
+    return total
+
+
+def _channels(desc: TensorDesc) -> int:
+    shape = desc.origin_shape or desc.shape
+    if len(shape) < 2:
+        return _count(desc)
+    return max(
+        1,
+        shape[1]
+        if desc.origin_format in ("NCHW", "NCDHW", "ND", None) and len(shape) != 3
+        else shape[-1],
+    )
+
 
 FOLDER = "replayed"
 """Where in OUT the computed values are kept, as golden files."""

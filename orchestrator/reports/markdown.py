@@ -4,7 +4,8 @@ and what has no room counted.
 
 from __future__ import annotations
 
-from typing import Any, Iterable, List, Mapping
+import math
+from typing import Any, Iterable, List, Mapping, Tuple
 
 from ..diagnosis.replay_summary import REPLAY
 from ..judging.metric_text import metric_number
@@ -15,7 +16,53 @@ from ..text.terminal_width import shorten
 from .markdown_text import block, code, plain
 from .report_context import ReportFile
 from .terminal_table import shown_metrics
-from .worst_rows import WorstRows, error_of
+
+
+def error_of(row: Row) -> float:
+    """Return how far a row is from golden data: its RelativeEuclideanDistance; infinite where it
+    fails without a number of that.
+    """
+    distance = metric_number(row.metrics.get("RelativeEuclideanDistance"))
+    if math.isnan(distance):
+        return math.inf if row.verdict == FAIL else 0.0
+    return distance
+
+
+class WorstRows:
+    """The worst of the rows that were added, of two alike the earlier one.
+
+    Parameters
+    ----------
+    most
+        Keep at most so many.
+
+    Attributes
+    ----------
+    total
+        How many were added.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.total = 0
+        self._most = most
+        self._worst: List[Tuple[float, int, Row]] = []
+
+    def add(self, row: Row) -> None:
+        """See one more row."""
+        self._worst.append((-error_of(row), self.total, row))
+        self.total += 1
+        if len(self._worst) > 2 * self._most:
+            self._cut()
+
+    def _cut(self) -> None:
+        self._worst = sorted(self._worst, key=lambda entry: entry[:2])[: self._most]
+
+    @property
+    def rows(self) -> List[Row]:
+        """The rows that were kept, the worst first."""
+        self._cut()
+        return [row for _, _, row in self._worst]
+
 
 MOST_CHARACTERS = 60000
 """A comment of GitHub takes 65,536."""

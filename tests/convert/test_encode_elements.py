@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from goldwatch.convert.encode_elements import encode
+from goldwatch.convert.convert_tensor import encode
 from goldwatch.errors import NotComparable
 from goldwatch.tensors.dtypes import decode, dtype_by_name
 

@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from goldwatch.doctor.checks import CHECKS, findings_of
+from goldwatch.doctor.collect_facts import CHECKS, findings_of
 from goldwatch.doctor.packages import NEEDED, name_of
 
 

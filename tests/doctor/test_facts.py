@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from goldwatch.doctor import collect_facts, dump_folder, packages
+from goldwatch.doctor import collect_facts, packages
 from goldwatch.system.memory import cache_room, memory
 
 
@@ -90,7 +90,7 @@ def test_memory_limits_of_control_groups_are_read(tmp_path):
 
 
 def test_the_limit_of_inotify_watches_is_read(tmp_path):
-    assert dump_folder.most_watches(str(tmp_path)) is None
+    assert collect_facts.most_watches(str(tmp_path)) is None
     write(tmp_path, {"proc/sys/fs/inotify/max_user_watches": "8192\n"})
-    assert dump_folder.most_watches(str(tmp_path)) == 8192
-    assert dump_folder.most_watches() > 0 and memory()["total_bytes"] > 0
+    assert collect_facts.most_watches(str(tmp_path)) == 8192
+    assert collect_facts.most_watches() > 0 and memory()["total_bytes"] > 0

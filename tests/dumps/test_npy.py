@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from goldwatch.dumps import open_npy
 from goldwatch.dumps.completeness import probe
-from goldwatch.dumps.npyheader import parse_header
+from goldwatch.dumps.npy import parse_header
 from goldwatch.errors import FormatError, MissingPath, NotComparable, TruncatedFile
 
 

@@ -8,8 +8,7 @@ import numpy as np
 from onnx import TensorProto, helper
 from onnx_graphs import Builder
 
-from goldwatch.netfiles.caffe_net import Net, initial_state
-from goldwatch.netfiles.caffe_v1_types import v1_type
+from goldwatch.netfiles.caffe_net import Net, initial_state, v1_type
 from goldwatch.netfiles.prototxt_edits import read_document
 
 

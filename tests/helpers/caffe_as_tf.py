@@ -10,8 +10,7 @@ from dataclasses import replace
 import numpy as np
 from wire_graph import node, typed
 
-from goldwatch.netfiles.caffe_net import Net, initial_state
-from goldwatch.netfiles.caffe_v1_types import v1_type
+from goldwatch.netfiles.caffe_net import Net, initial_state, v1_type
 from goldwatch.netfiles.prototxt_edits import read_document
 from goldwatch.protowire import field, varint
 

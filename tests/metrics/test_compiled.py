@@ -22,10 +22,10 @@ from in_process import make_dumps, run_here
 from kernels import KERNELS, SETS, rounded, using
 
 from goldwatch.errors import UsageError
+from goldwatch.metrics.accumulator import fused_sums
 from goldwatch.metrics.compare_blocks import compare_blocks
 from goldwatch.metrics.compiled import choice
 from goldwatch.metrics.compiled.binding import Table
-from goldwatch.metrics.compiled_sums import fused_sums
 from goldwatch.metrics.numpy_kernel import as_reals, fast_sums, load, load_limit, pieces, workspace
 from goldwatch.metrics.row import MEASURES
 from goldwatch.metrics.slice_squares import Needs, SliceAxis

@@ -14,8 +14,7 @@ from in_process import run_here
 from goldwatch.pages.graph_page import Commands, graph_page
 from goldwatch.pages.graph_result import GraphResult
 from goldwatch.pages.network_drawing import Flow, NetworkOp
-from goldwatch.pages.original_network import detail, no_choice
-from goldwatch.pages.read_page_model import OM, PageModel
+from goldwatch.pages.read_page_model import OM, PageModel, detail, no_choice
 
 pytestmark = pytest.mark.browser
 LAYERS = 40

@@ -23,7 +23,7 @@ from goldwatch.judging.limit_parsing import parse_limit
 from goldwatch.judging.limits import Limits, Subject
 from goldwatch.metrics.row import Row
 from goldwatch.model.read_model import load_model
-from goldwatch.replay.own_error_limits import limits_for, own_error_limits, terms_of
+from goldwatch.replay.run import limits_for, own_error_limits, terms_of
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
 
 

@@ -22,9 +22,9 @@ NET = os.path.join(DATA, "resblock.prototxt")
 STOPPED = """
 import os, sys
 from goldwatch.cli import main
-from goldwatch.submodel import new_folder
+from goldwatch.submodel import write_export
 number, left = int(sys.argv.pop(1)), [int(sys.argv.pop(1))]
-create = new_folder.NewFolder.create
+create = write_export.NewFolder.create
 def stopped(self, *parts):
     stream = create(self, *parts)
     stream.write(b"half")
@@ -32,7 +32,7 @@ def stopped(self, *parts):
     if not left[0]:
         os.kill(os.getpid(), number)
     return stream
-new_folder.NewFolder.create = stopped
+write_export.NewFolder.create = stopped
 main()
 """
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -21,9 +21,67 @@ from ..op_input_states import GOOD, root_sum_squares
 from ..row_digest import Observation
 from .distance_table import OutputKind
 from .estimate import Estimate, Estimates, TensorEvidence
-from .hidden_by_outliers import is_elementwise, without_largest
 from .normal_error import HOPELESS, PRIOR_SPREAD, SUSPECT_SCORE, rounding, sum_noise
 from .small_output_scatter import independent_values, scatter
+
+ORDINARY = 0.9
+"""The share of the elements, the smallest ones, that is compared."""
+
+_RULE = 5.0
+_LEAST_ELEMENTS = 256
+_ELEMENTWISE = frozenset(
+    """
+    add addv2 addn biasadd bias mul muls eltwise scale gather gatherv2 gatherv2d embedding
+    embeddinglookup cast concat concatd concatv2 concatv2d slice sliced stridedslice stridedsliced
+    split splitd splitv splitvd
+    """.split()
+)
+
+
+class Ordinary(NamedTuple):
+    """A tensor without its largest elements.
+
+    Attributes
+    ----------
+    distance
+        The relative Euclidean distance of the rest; NaN where there is none.
+    rms
+        Root mean square of the rest of the golden elements.
+    hidden
+        The largest elements rule the tensor's norm, so that its own distance says nothing of the
+        rest.
+    """
+
+    distance: float
+    rms: float
+    hidden: bool
+
+
+def is_elementwise(op_type: str) -> bool:
+    """Tell whether each element's error is of its own magnitude in operators of a type: they do not
+    add up elements of different magnitudes.
+    """
+    return op_type.lower() in _ELEMENTWISE
+
+
+def without_largest(pair: AlignedPair) -> Ordinary:
+    """Compare the nine tenths of a tensor's elements that are smallest; those that are 0 or not
+    finite are left out.
+    """
+    x, y = (np.asarray(side, np.float64).reshape(-1) for side in (pair.target, pair.golden))
+    usable = np.isfinite(x) & np.isfinite(y) & (y != 0)
+    x, y = x[usable], y[usable]
+    if y.size < _LEAST_ELEMENTS:
+        return Ordinary(math.nan, math.nan, False)
+    size, place = np.abs(y), int(ORDINARY * y.size)
+    small = size <= np.partition(size, place)[place]
+    usual = _rms(y[small])
+    return Ordinary(_rms((x - y)[small]) / usual, usual, _rms(y) > _RULE * usual)
+
+
+def _rms(values: Any) -> float:
+    return float(np.sqrt(np.mean(np.square(values))))
+
 
 MOST_LOOKED_AT = 64
 """How many outputs are read again: first those outside their limits with all inputs within, then by

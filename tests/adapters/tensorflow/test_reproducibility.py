@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from goldwatch.adapters.tensorflow.reproducibility import Difference, advice, compare_runs
+from goldwatch.adapters.tensorflow.dump_command import Difference, advice, compare_runs
 from goldwatch.errors import InputError
 
 SCRIPT = """

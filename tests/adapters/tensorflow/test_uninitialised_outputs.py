@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from goldwatch.adapters.tensorflow.reproducibility import compare_runs
+from goldwatch.adapters.tensorflow.dump_command import compare_runs
 from goldwatch.adapters.tensorflow.uninitialised_outputs import (
     in_a_listing,
     never_written,

@@ -15,7 +15,7 @@ import sys
 
 import numpy as np
 
-from goldwatch.netfiles.caffe_v1_types import v1_type
+from goldwatch.netfiles.caffe_net import v1_type
 from goldwatch.netfiles.prototxt_edits import read_document
 
 TRAIN, TEST = 0, 1
