@@ -40,6 +40,7 @@ from .processes.pool import default_jobs
 from .run.compare_final_outputs import compare_outputs
 from .run.compare_folders import compare_folders
 from .run.compare_quantised_files import compare_quantised_files
+from .run.compare_torch_files import compare_torch_files, holds_torch_files
 from .run.comparison_options import ComparisonOptions
 from .run.progress import Progress
 from .run.result import RunResult, stored_result
@@ -153,6 +154,7 @@ def compare(
     compare_all = (
         compare_quantised_files if options.quantisation and not options.model else compare_folders
     )
+    compare_all = compare_torch_files if holds_torch_files(options.target) else compare_all
     compare_all = compare_all if named is None else compare_outputs
 
     def report_progress(row: Progress) -> None:

@@ -271,6 +271,10 @@ def _how_to_compare(options: ComparisonOptions, files: bool) -> Callable[..., Ru
         from ..run.compare_two_files import compare_files
 
         return compare_files
+    from ..run.compare_torch_files import compare_torch_files, holds_torch_files
+
+    if holds_torch_files(options.target):
+        return compare_torch_files
     if options.model or not options.quantisation:
         return compare_folders
     from ..run.compare_quantised_files import compare_quantised_files

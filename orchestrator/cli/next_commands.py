@@ -11,6 +11,7 @@ from ..errors import GoldwatchError
 from ..judging.limits import DEFAULTS
 from ..metrics.row import FAIL
 from ..naming import printable
+from ..run.compare_torch_files import holds_torch_files
 from ..run.comparison_options import AUTO, ComparisonOptions
 from ..statistics_dumps.tensor_statistics import MEASURES
 from .shell_words import command_words, shell_word
@@ -79,8 +80,10 @@ def _next_words(result: RunResult) -> List[str]:
     culprits += [(entry.op, entry.place) for entry in summary.suspects]
     if summary.first is not None and result.options.outputs is None:
         culprits.append((summary.first.op, summary.first.place))
+    # compare-op takes two such files, not their folders.
+    exact = result.options.exact and not holds_torch_files(result.options.target)
     for op, place in culprits:
-        words = words or closer_words(result.options, op, place, unmodelled=result.options.exact)
+        words = words or closer_words(result.options, op, place, unmodelled=exact)
     return words or _report_words(result.options.out)
 
 

@@ -110,12 +110,8 @@ class TorchAirRules(NpuRules):
                 self.findings.warning("idle-setting", (name,), message, consumer, fix)
         if self._may_be_on("enable_dump"):
             message = "mode %s writes PyTorch files, not dump files" % self.mode
-            consumer = (
-                "dump_path/worldsize{N}_global_rank{R}/{node}_device_{D}_{k}.pt, outputs alone"
-            )
-            fix = (
-                "goldwatch compare with that folder names the command that makes npy files of them"
-            )
+            consumer = "dump_path/worldsize{N}_global_rank{R}/{node}_device_{D}_{k}.pt"
+            fix = "goldwatch compare DUMP_PATH FX compares them with an FX dump"
             self.findings.note("pytorch-files", ("enable_dump",), message, consumer, fix)
 
     def _path(self) -> None:

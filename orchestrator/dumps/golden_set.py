@@ -37,6 +37,7 @@ from .manifest_entries import MANIFEST_FILE, original_name
 from .npy import open_npy, open_npy_once
 from .place import Place
 from .statistics_dump import StatisticsDump, is_statistics
+from .torch_file import open_torch
 
 if TYPE_CHECKING:
     from typing import SupportsIndex
@@ -61,7 +62,7 @@ class GoldenEntry:
     timestamp_us
         Of the file's name.
     kind
-        ``npy``, ``container`` (pb, quant) or ``npu`` (a device's dump).
+        ``npy``, ``container`` (pb, quant), ``npu`` (a device's dump) or ``torch`` (of torch.save).
     io
         ``output`` or ``input``.
     original
@@ -514,6 +515,11 @@ def open_golden(entry: GoldenEntry) -> Tuple[Tensor, Optional[int]]:
     """
     if entry.kind == "npy":
         return open_npy_once(entry.path), None
+    if entry.kind == "torch":
+        tensors = open_torch(entry.path)
+        if entry.index >= len(tensors):
+            raise NotThere("%s holds %d tensors" % (entry.path, len(tensors)))
+        return tensors[entry.index], None
     if entry.kind == "npu" and is_statistics(entry.path):
         return StatisticsDump(entry.path).tensor(entry.io, entry.index), None
     dump = DumpFile.open(entry.path)

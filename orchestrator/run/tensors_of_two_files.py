@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import replace
 from typing import Iterable, List, NamedTuple, Optional, Tuple
@@ -10,7 +11,8 @@ from ..dumps.dump_file import DumpFile, TensorInfo
 from ..dumps.golden_set import GoldenEntry
 from ..dumps.npy import open_npy
 from ..dumps.place import place_of
-from ..errors import InputError, NotComparable, require_folder
+from ..dumps.torch_file import open_torch
+from ..errors import FormatError, InputError, NotComparable, require_folder
 from ..kinds.wrong_kind_advice import not_a_dump
 from ..metrics.pair_task import PairTask
 from ..metrics.row import NOT_COMPARED, PASS, Row
@@ -48,7 +50,7 @@ def pair_files(
     graphs: Optional[ModelGraphs] = None,
     requested: Optional[Tuple[str, int]] = None,
 ) -> FilePairs:
-    """Return the tensors of two files: dumps, npy, pb or quant.
+    """Return the tensors of two files: dumps, npy, pb, quant, or of torch.save.
 
     Two dumps pair by kind and index. Against a file of one tensor, output 0 of a dump counts unless
     another is wanted.
@@ -119,9 +121,14 @@ class _Side:
         self.path = path
         name = os.path.basename(path)
         dump_name, golden_name = parse_dump_name(name), parse_golden_name(name)
-        self.is_npy = name.endswith(".npy")
-        self.is_dump = not self.is_npy and not name.endswith((".pb", ".quant"))
-        self.dump = None if self.is_npy else DumpFile.open(path)
+        self.saved: List[Tensor] = []
+        if name.endswith((".pt", ".pth")):
+            # What is none of it gets the advice of a file of the wrong kind below.
+            with contextlib.suppress(FormatError):
+                self.saved = open_torch(path)
+        self.is_array = name.endswith(".npy") or bool(self.saved)
+        self.is_dump = not self.is_array and not name.endswith((".pb", ".quant"))
+        self.dump = None if self.is_array else DumpFile.open(path)
         self.op_type, self.timestamp_us, self.number = "", 0, 0
         if dump_name is not None and self.is_dump:
             self.op, self.op_type, self.timestamp_us = (
@@ -136,14 +143,16 @@ class _Side:
                 golden_name.timestamp_us,
             )
         else:
-            self.op = name[: -len(".npy")] if self.is_npy else name
+            self.op = os.path.splitext(name)[0] if self.is_array else name
         # A golden file holds one output, whatever its number in the op.
-        self.single = self.is_npy or (
+        self.single = self.is_array or (
             self.dump is not None and len(self.dump.inputs) + len(self.dump.outputs) == 1
         )
 
     def places(self) -> List[Tuple[str, int]]:
         """Return kind and number of its tensors."""
+        if self.saved:
+            return [(OUTPUT, index) for index in range(len(self.saved))]
         if self.dump is None or not self.is_dump:
             return [(OUTPUT, self.number)]
         infos: Iterable[TensorInfo] = (*self.dump.inputs, *self.dump.outputs)
@@ -155,8 +164,16 @@ class _Side:
             return (OUTPUT, 0) if self.dump.outputs else (INPUT, 0)
         return kind, index
 
+    def _number(self, index: int) -> int:
+        """Return where in a list of torch.save a tensor is: a single one is any."""
+        if len(self.saved) > 1 and index >= len(self.saved):
+            raise NotComparable("%s holds %d tensors" % (self.path, len(self.saved)))
+        return index if len(self.saved) > 1 else 0
+
     def tensor(self, kind: str, index: int) -> Tuple[Tensor, Optional[TensorInfo]]:
         """Return a tensor, and what the dump's header says of it."""
+        if self.saved:
+            return self.saved[self._number(index)], None
         if self.dump is None:
             return open_npy(self.path), None
         place = self._place(kind, index)
@@ -165,7 +182,8 @@ class _Side:
     def entry(self, kind: str, index: int) -> GoldenEntry:
         """Return a tensor as golden data."""
         if self.dump is None:
-            return GoldenEntry(self.path, self.path, self.op, index, self.timestamp_us, "npy")
+            kind, number = ("torch", self._number(index)) if self.saved else ("npy", index)
+            return GoldenEntry(self.path, self.path, self.op, number, self.timestamp_us, kind)
         io, number = self._place(kind, index)
         return GoldenEntry(self.path, self.path, self.op, number, self.timestamp_us, "npu", io)
 

@@ -227,7 +227,7 @@ def test_the_command_that_makes_npy_files_of_torch_files_runs(tmp_path):
     golden = tmp_path / "golden"
     folder.mkdir(parents=True)
     golden.mkdir()
-    with zipfile.ZipFile(str(folder / "add_device_0_0.pt"), "w") as archive:
+    with zipfile.ZipFile(str(folder / "add.pt"), "w") as archive:
         archive.writestr("archive/data.pkl", b"")
     np.save(str(golden / "add.0.1600000000000000.npy"), np.zeros(3, np.float32))
     compare = ["goldwatch", "compare", str(tmp_path / "target"), str(golden)]
@@ -242,6 +242,6 @@ def test_the_command_that_makes_npy_files_of_torch_files_runs(tmp_path):
     words = shlex.split(command)
     assert words[:2] == ["python", "-c"]
     environment = dict(os.environ, PYTHONPATH=str(tmp_path))
-    file = str(folder / "add_device_0_0.pt")
+    file = str(folder / "add.pt")
     subprocess.run([sys.executable, *words[1:], file], check=True, env=environment)
     assert np.load(file + ".npy").tolist() == [0, 1, 2]

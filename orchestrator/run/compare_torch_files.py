@@ -1,0 +1,239 @@
+"""Compares the files of ``torch.save`` that TorchAir's modes without GE (reduce-overhead,
+npugraph_ex) write of each node, with an FX dump or with such files of another run: a source of a
+run.
+
+A file is ``{node}_device_{D}_{k}.pt`` in ``worldsize{N}_global_rank{R}``; k counts the calls of
+the node. There is no compiled graph, so there are no inputs: each file is an output. The order of
+the nodes is that in which the FX dump was written, else the files of TARGET. Source: torch_npu 2.14
+(npu/graphs.py, dynamo/torchair/_acl_concrete_graph/utils.py).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+from ..dumps.fx_dump_folders import fx_place, rank_of
+from ..dumps.golden_set import GoldenEntry, GoldenSet
+from ..dumps.torch_file import open_torch
+from ..errors import GoldwatchError, InputError, UsageError, require_folder
+from ..metrics.compare_pair import refuse
+from ..metrics.pair_task import PairTask
+from ..metrics.row import CORRUPT, EXPECTED_ABSENT, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
+from ..model.graphs_of_run import ModelGraphs
+from ..naming import is_hash_name, parse_dump_name, parse_fx_name
+from .compare_given_pairs import begin_given_pairs, compare_given_pairs
+from .comparison_options import ONE, ComparisonOptions
+from .file_signature import Signature, look_at
+from .progress import OnProgress
+from .result import RunResult
+from .whole_run import Run, Source, compare_from
+
+_FILE = re.compile(r"(?P<node>\w+?)(?:_device_(?P<device>[0-9]{1,9}))?_(?P<call>[0-9]{1,9})\.pt\Z")
+_NAMES_SHOWN = 10
+
+
+class _File(NamedTuple):
+    """A file of one node in one call; ``time`` grows in the order of writing."""
+
+    path: str
+    rank: Optional[str]
+    node: str
+    device: str
+    call: str
+    time: int
+    target: str = ""
+    number: int = 0
+
+
+def holds_torch_files(folder: str) -> bool:
+    """Tell whether a folder holds such files and no dumps; by names alone."""
+    any_file = False
+    for _, _, names in os.walk(folder):
+        if any(parse_dump_name(name) is not None or is_hash_name(name) for name in names):
+            return False
+        any_file = any_file or any(_FILE.match(name) for name in names)
+    return any_file
+
+
+def compare_torch_files(
+    options: ComparisonOptions,
+    jobs: int = 1,
+    force: bool = False,
+    on_progress: Optional[OnProgress] = None,
+) -> RunResult:
+    """Compare such files with golden data and judge them as a run.
+
+    Parameters
+    ----------
+    options
+        ``target`` is a folder of :func:`holds_torch_files`.
+    jobs, force, on_progress
+        As for :func:`goldwatch.run.compare_folders.compare_folders`.
+
+    Raises
+    ------
+    UsageError
+        An option is for dumps alone, or OUT holds the results of other inputs.
+    InputError
+        GOLDEN holds no such data, or none of a node of TARGET.
+    Interrupted
+        By Ctrl-C; what was done stays usable.
+    """
+    wholes = (options.model, options.quantisation, options.unfused, options.plan)
+    if any((options.op_range, options.select, options.time, options.check_addresses, *wholes)):
+        raise UsageError(
+            "TARGET holds files of torch.save: a model, a dump configuration, a range of ops and "
+            "a time are for the dumps of a device"
+        )
+    return compare_from(_TorchFiles(options, on_progress), jobs, force)
+
+
+class _TorchFiles(Source):
+    """The files of the two folders."""
+
+    def look(self, graphs: ModelGraphs) -> ModelGraphs:
+        """Pair the files; raise InputError where nothing can be compared."""
+        self.tasks: List[PairTask] = []
+        self.rows: List[Row] = []
+        self.looks: Dict[str, Optional[Signature]] = {}
+        self.golden: Dict[Tuple[str, str, int], List[_File]] = {}
+        target, golden = _saved_files(self.options.target), _golden_files(self.options.golden)
+        for file in golden:
+            self.golden.setdefault((file.node, file.call, file.number), []).append(file)
+        written = golden if golden[0].target else target
+        order = list(dict.fromkeys(file.node for file in sorted(written, key=lambda one: one.time)))
+        self.number = {node: number for number, node in enumerate(order, 1)}
+        self.nodes = {file.node for file in golden}
+        several = len({file.rank for file in target}) > 1
+        for file in target:
+            self._plan(file, several)
+        self.missing = sorted(self.nodes - {file.node for file in target})
+        if not self.tasks:
+            raise InputError(
+                "GOLDEN: %s: no value of a node of TARGET was found in it" % self.options.golden,
+                hint="TARGET's nodes are those of TorchAir's graph (%s, …); an FX dump (goldwatch "
+                'golden fx dump, or debug.data_dump.type = "npy") or such files of another run '
+                "have the same, with dump_config.data_dump_stage = 'original'" % target[0].node,
+            )
+        return ModelGraphs()
+
+    def _plan(self, file: _File, by_rank: bool) -> None:
+        rel = os.path.relpath(file.path, self.options.target)
+        self.looks[rel] = look_at(file.path)
+        row = Row(
+            index=self.number.get(file.node, 0),
+            op=file.node,
+            op_type="",
+            tensor="%s:output:0" % file.node,
+            kind="output",
+            verdict=PASS,
+            tensor_index=0,
+            group=(file.node,),
+            golden=file.node,
+            device=file.device,
+            model="rank%s" % (file.rank or 0),
+            model_id="0",
+            step=file.call,
+            target_file=rel,
+        )
+        try:
+            tensors = open_torch(file.path)
+        except (GoldwatchError, OSError) as error:
+            self.rows.append(refuse(row, str(error), CORRUPT))
+            return
+        for index, tensor in enumerate(tensors):
+            row = row.but(
+                tensor="%s:output:%d" % (file.node, index),
+                tensor_index=index,
+                shape=tensor.shape,
+                target_dtype=tensor.dtype.name,
+            )
+            found = self.golden.get((file.node, file.call, index), [])
+            if by_rank or len({one.rank for one in found}) > 1:
+                found = [one for one in found if one.rank == file.rank]
+            if len(found) == 1:
+                one = found[0]
+                kind = "torch" if one.path.endswith(".pt") else "npy"
+                where = os.path.relpath(one.path, self.options.golden)
+                entry = GoldenEntry(one.path, where, one.node, index, 0, kind)
+                named = row.but(op_type=one.target, golden_file=where)
+                self.tasks.append(PairTask(named, tensor, entry, None, None))
+            elif found:
+                text = "several files of GOLDEN are of this node and call: %s" % ", ".join(
+                    sorted(os.path.relpath(one.path, self.options.golden) for one in found)[:3]
+                )
+                self.rows.append(row.but(verdict=NOT_COMPARED, reason=text, cause=GOLDEN_MISSING))
+            elif file.node in self.nodes:
+                text = "GOLDEN has this node, but not output %d of call %s" % (index, file.call)
+                self.rows.append(row.but(verdict=NOT_COMPARED, reason=text, cause=GOLDEN_MISSING))
+            else:
+                text = "GOLDEN has no such node: an input of the graph, or one that a pass made"
+                self.rows.append(row.but(verdict=EXPECTED_ABSENT, reason=text))
+
+    def feed(self, run: Run) -> None:
+        """Compare all files."""
+        golden = GoldenSet.empty(self.options.golden)
+        for task in self.tasks:
+            golden.put(task.golden)
+        # The calls were paired above: one without golden data has its rows all the same.
+        run.goldens.steps = ONE
+        begin_given_pairs(run, golden, self.tasks)
+        run.notes.append(
+            "TARGET holds files of torch.save, one for each node and call, not a device's dumps: "
+            "outputs only are compared"
+        )
+        if self.missing:
+            run.notes.append(
+                "%d nodes of GOLDEN have no file in TARGET: %s"
+                % (len(self.missing), ", ".join(self.missing[:_NAMES_SHOWN]))
+            )
+        compare_given_pairs(run.engine, self.tasks, self.rows, self.on_progress, self.looks)
+
+
+def _saved_files(folder: str) -> List[_File]:
+    files = []
+    for base, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            match = _FILE.match(name)
+            if match is not None:
+                call = str(int(match.group("call")))
+                path, device = os.path.join(base, name), match.group("device") or "0"
+                time = os.stat(path).st_mtime_ns
+                files.append(_File(path, rank_of(base), match.group("node"), device, call, time))
+    return files
+
+
+def _golden_files(folder: str) -> List[_File]:
+    """Return the outputs of an FX dump, or such files as TARGET's."""
+    require_folder(folder, "GOLDEN")
+    files = []
+    for base, folders, names in os.walk(folder):
+        folders.sort()
+        place = fx_place(base)
+        for name in sorted(names):
+            fx = parse_fx_name(name)
+            if fx is not None and fx.op_name.endswith(".OUTPUT"):
+                path, call = os.path.join(base, name), str(int(place.token or 0))
+                time = fx.timestamp
+                files.append(_File(path, place.rank, fx.node, "0", call, time, fx.target, fx.index))
+    files = files or [
+        one._replace(number=index)
+        for one in _saved_files(folder)
+        for index in range(_tensors_in(one.path))
+    ]
+    if not files:
+        raise InputError(
+            "GOLDEN: %s: neither an FX dump nor files of torch.save were found in it" % folder,
+            hint="goldwatch golden fx dump makes the FX dump of a script",
+        )
+    return files
+
+
+def _tensors_in(path: str) -> int:
+    try:
+        return len(open_torch(path))
+    except (GoldwatchError, OSError):
+        return 1  # Its row will say so.
