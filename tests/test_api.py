@@ -70,7 +70,7 @@ def test_compare_and_open_result_load_no_modules_of_watch():
         "import sys, goldwatch; goldwatch.compare; goldwatch.open_result; goldwatch.WatchedRows; "
         "print(*sys.modules)"
     )
-    assert not {"watchdog", "goldwatch.run.watch", "goldwatch.run.folder_monitor"} & set(
+    assert not {"watchdog", "goldwatch.run.watch", "goldwatch.run.watched_folders"} & set(
         subprocess.check_output([sys.executable, "-c", code]).decode().split()
     )
 

@@ -18,8 +18,8 @@ import goldwatch
 from goldwatch import api
 from goldwatch.processes.pool import Child
 from goldwatch.run.comparison_options import ComparisonOptions
-from goldwatch.run.folder_monitor import Monitor
 from goldwatch.run.watch import Watch
+from goldwatch.run.watched_folders import Monitor
 from goldwatch.run.whole_run import Run
 from goldwatch.run.workers import Workers
 from goldwatch.store.store import RunStore
@@ -158,7 +158,7 @@ import goldwatch
 from goldwatch import api
 from goldwatch.run.workers import Processes
 from goldwatch.store.store_connection import StoreConnection
-from goldwatch.run.folder_monitor import Monitor
+from goldwatch.run.watched_folders import Monitor
 
 paths = sys.argv[1:]
 ours = os.getpid()

@@ -9,8 +9,7 @@ import click
 
 from ..detail.compare_op import OpDetail, compare_op
 from ..detail.element_files import MOST_ROWS
-from ..detail.largest_errors import MOST
-from ..detail.tensor_detail import ALL, BAD, DEFAULT_TOP, NONE, DetailSettings
+from ..detail.tensor_detail import ALL, BAD, DEFAULT_TOP, MOST, NONE, DetailSettings
 from ..detail.tensor_pairs import OpPairs, TensorChoice, pairs_in_files, pairs_in_folders
 from ..errors import UsageError
 from ..judging.row_judge import RowJudge

@@ -15,8 +15,7 @@ from ..filesystem.safe_reading import read_input
 from ..naming import printable
 from ..option_fields import MODEL
 from ..schemas.documents import read_document
-from ..submodel.culprit_of_result_json import read_outcome, require_op
-from ..submodel.cut_proposals import Proposal, Searcher
+from ..submodel.cut_proposals import Proposal, Searcher, read_outcome, require_op
 from ..submodel.export_document import FILE, contents, document_of, log_lines
 from ..submodel.export_plan import Plan, Sources, SubmodelOptions, make_plan, open_sources
 from ..submodel.incoming_values import GOLDEN, TARGET

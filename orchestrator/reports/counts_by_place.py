@@ -15,8 +15,7 @@ from ..naming import printable
 from ..text.shortening import LONGEST, shorten_all
 from ..text.terminal_width import cut, padded, width_of, wrap
 from ..text.wording import listed, plural
-from .place_names import place_names
-from .terminal_table import COLOURS, WORDS
+from .terminal_table import COLOURS, WORDS, place_names
 
 _MOST_LINES = 100
 _MOST_STEPS = 5

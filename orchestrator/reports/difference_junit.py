@@ -6,7 +6,7 @@ from typing import Dict, List
 
 from .difference import KINDS, WORSE, Change, Difference
 from .difference_words import change_words, counts_words, place_words, unfinished_words
-from .junit_text import xml_attribute, xml_text
+from .junit import xml_attribute, xml_text
 
 NAME = "goldwatch diff"
 

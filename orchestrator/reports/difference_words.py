@@ -15,7 +15,7 @@ from ..metrics.row import PASS
 from ..naming import printable
 from ..text.shortening import shorten_all
 from .difference import BETTER, KINDS, WORSE, Change, ComparedRun, Difference, Side, place_of
-from .markdown_text import code, plain
+from .markdown import code, plain
 from .row_distances import COSINE_DISTANCE
 
 MOST_CHARACTERS = 60000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import Iterable, Iterator, List, Mapping, Optional, Sequence
+from typing import Dict, Iterable, Iterator, List, Mapping, Optional, Sequence
 
 import numpy as np
 
@@ -15,9 +15,41 @@ from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, VERDICTS, R
 from ..naming import printable
 from ..statistics_dumps.tensor_statistics import LEAST, MEAN, NOT_FINITE, RANGE
 from ..text.shortening import LONGEST, shorten_all
-from ..text.terminal_width import broken, cut, padded, width_of, wrap
+from ..text.terminal_width import broken, cut, padded, shorten, width_of, wrap
 from ..text.wording import plural
-from .place_names import place_names
+
+_SHORT_NAME = 11
+_ORDER = ("host", "device", "step", "model", "model_id", "time")
+
+
+def place_names(places: Sequence[Place]) -> Dict[Place, str]:
+    """Return for each place host, device and step, and no more than need be; long names cut where
+    that leaves them different.
+    """
+    labels: List[str] = []
+    for most in (_SHORT_NAME, None):
+        for count in range(3, len(_ORDER) + 1):
+            names = [
+                name
+                for name in _ORDER[:count]
+                if len({getattr(place, name) for place in places}) > 1
+            ]
+            labels = [_label(place, names, most) for place in places]
+            if len(set(labels)) == len(labels):
+                return dict(zip(places, labels))
+    return dict(zip(places, labels))
+
+
+def _label(place: Place, names: Sequence[str], most: Optional[int]) -> str:
+    parts = ((name, getattr(place, name)) for name in names)
+    known = ((name, printable(part)) for name, part in parts if part is not None)
+    return (
+        ", ".join(
+            "%s %s" % (name, part if most is None else shorten(part, most)) for name, part in known
+        )
+        or "no folder of a step"
+    )
+
 
 SHOWN_ROWS = 20
 _METRICS = {

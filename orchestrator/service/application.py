@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Awaitable, Callable, List, NamedTuple, Optional, cast
+import json
+import threading
+from collections import OrderedDict
+from typing import Any, Awaitable, Callable, List, NamedTuple, Optional, Tuple, cast
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.authentication import AuthenticationMiddleware
@@ -13,16 +17,18 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from ..dumps.place import Place
-from ..errors import GoldwatchError
+from ..errors import FormatError, GoldwatchError
 from ..filesystem.atomic_writing import is_of_full_disk
+from ..pages.report_graph import report_graphs
 from ..pages.service import jobs_page, list_page, opening_page, problem_page, run_page, static_files
 from ..run.write_report import Commands, no_commands
+from ..store.store_reader import StoreReader
+from ..store.stored_networks import GRAPHS
 from .access import Access
-from .answers import PAGE_HEADERS, PAGE_POLICY, Problem, disk_full, problem_of
+from .answers import PAGE_HEADERS, PAGE_POLICY, Problem, disk_full, json_text, problem_of
 from .endpoint import OPEN, SUBMIT, Endpoint, Rules
 from .event_routes import EventRoutes
 from .file_and_diff_routes import DiffRoutes, FileRoutes
-from .graph_routes import GraphRoutes
 from .guard import Admission, Exchanges, TokenBackend
 from .health_and_login_routes import HealthAndLoginRoutes
 from .job_queue import STATES
@@ -33,9 +39,62 @@ from .openapi import COUNT, TEXT, list_of, object_of, or_null, ref_to
 from .root_folders import Roots
 from .run_fields import RunStates
 from .run_routes import ORDERS, SORTS, RunRoutes
-from .runs import Runs
+from .runs import Run, Runs
 from .shared_run_tail import Tails
 from .tokens import ROLES
+
+_KEPT = 16
+
+
+class GraphRoutes:
+    """Serves drawings of networks; each is laid out once."""
+
+    def __init__(self, runs: Runs, run_states: RunStates) -> None:
+        self.runs = runs
+        self.run_states = run_states
+        self._mutex = threading.Lock()
+        self._drawings: "OrderedDict[Tuple[Any, ...], str]" = OrderedDict()
+
+    async def graphs(self, request: Request) -> Response:
+        """Answer ``{"graphs"}``: drawings of the nearest ops without verdicts; that of the first
+        suspect first.
+        """
+        run = await run_in_threadpool(self.runs.find, request.path_params["run"])
+        return json_text(await run_in_threadpool(self._graphs, run))
+
+    def _graphs(self, run: Run) -> str:
+        with self._mutex, StoreReader(run.path) as store:
+            focus = self._focus(run, store)
+            # The networks of a run change once, at its end.
+            key = (run.path, store.began_ns(), store.size_of(GRAPHS), focus)
+            if key not in self._drawings:
+                self._drawings[key] = _drawn(store, focus)
+            self._drawings.move_to_end(key)
+            while len(self._drawings) > _KEPT:
+                self._drawings.popitem(last=False)
+            return self._drawings[key]
+
+    def _focus(self, run: Run, store: StoreReader) -> Tuple[str, ...]:
+        summary = self.run_states.state_of(run).summary or {}
+        names = [
+            entry["op"] for name in ("suspects", "culprits") for entry in summary.get(name) or ()
+        ]
+        first = None if names else store.first_failing()
+        return tuple(names if first is None else [first.op])
+
+
+def _drawn(store: StoreReader, focus: Tuple[str, ...]) -> str:
+    try:
+        return json.dumps(
+            {"graphs": report_graphs(store.fact(GRAPHS) or [], {}, focus, whole=False)},
+            ensure_ascii=True,
+            allow_nan=False,
+        )
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise FormatError(
+            "damaged: its networks cannot be read (%s)" % type(error).__name__, store.path
+        ) from None
+
 
 _VALUE = {"type": ["number", "string"], "description": "A number that is not finite is a text."}
 _STEP = object_of(

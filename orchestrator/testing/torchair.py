@@ -14,8 +14,7 @@ import numpy as np
 
 from ..naming import fx_file_name
 from .device_dump import write_files
-from .device_model import FIRST_TIMESTAMP_US, DeviceModel
-from .graph_text import graph_text
+from .device_model import FIRST_TIMESTAMP_US, DeviceModel, graph_text
 
 FX_FORMS = ("newest", "data_dump", "gm")
 

@@ -14,7 +14,7 @@ import pytest
 from dask_clusters import running_process
 from worker_faults import Gate
 
-from goldwatch.cluster import local_cluster
+from goldwatch.cluster import checked_connection
 
 _WAITS = """
 def compare(my_output, ground_truth, args):
@@ -128,7 +128,7 @@ def test_only_unlocked_scratch_folders_of_goldwatch_are_removed(tmp_path, monkey
     for name in ("left", "results", "unmarked"):
         (tmp_path / ("goldwatch-cluster-" + name) / "dask-scratch-space").mkdir(parents=True)
     for name in ("left", "results"):
-        (tmp_path / ("goldwatch-cluster-" + name) / local_cluster._MARK).write_text("")
+        (tmp_path / ("goldwatch-cluster-" + name) / checked_connection._MARK).write_text("")
     (tmp_path / "goldwatch-cluster-results" / "result.json").write_text("{}")
     for name in ("goldwatch-cluster", "goldwatch-other"):
         (tmp_path / name / "below").mkdir(parents=True)
@@ -137,12 +137,12 @@ def test_only_unlocked_scratch_folders_of_goldwatch_are_removed(tmp_path, monkey
     kept = set(os.listdir(str(tmp_path))) - {"goldwatch-cluster-left"}
     mine = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
-    with local_cluster.scratch_folder(str(tmp_path)):
+    with checked_connection.scratch_folder(str(tmp_path)):
         assert (tmp_path / "goldwatch-cluster-left").exists()
     monkeypatch.undo()
-    with local_cluster.scratch_folder(str(tmp_path)) as first, local_cluster.scratch_folder(
+    with checked_connection.scratch_folder(
         str(tmp_path)
-    ) as second:
+    ) as first, checked_connection.scratch_folder(str(tmp_path)) as second:
         assert first != second and {*os.listdir(str(tmp_path))} == {
             *kept,
             os.path.basename(first),
@@ -163,7 +163,7 @@ def test_a_scratch_folder_removed_by_another_process_is_recreated(tmp_path, monk
         return made[-1]
 
     monkeypatch.setattr(tempfile, "mkdtemp", removed_at_once)
-    with local_cluster.scratch_folder(str(tmp_path)) as folder:
+    with checked_connection.scratch_folder(str(tmp_path)) as folder:
         assert folder == made[1] and os.listdir(str(tmp_path)) == [os.path.basename(folder)]
     assert os.listdir(str(tmp_path)) == []
 
@@ -175,6 +175,6 @@ def test_without_file_locks_no_scratch_folder_is_removed(tmp_path, monkeypatch) 
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", none)
-    with local_cluster.scratch_folder(str(tmp_path)) as folder:
+    with checked_connection.scratch_folder(str(tmp_path)) as folder:
         assert os.path.isdir(folder)
     assert os.listdir(str(tmp_path)) == ["goldwatch-cluster-left"]

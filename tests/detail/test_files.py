@@ -13,7 +13,7 @@ import pytest
 
 from goldwatch.detail.element_files import element_texts
 from goldwatch.detail.element_statistics import Histogram
-from goldwatch.detail.largest_errors import Top
+from goldwatch.detail.tensor_detail import Top
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.metrics.patterns.element_errors import errors_of
 from goldwatch.schemas import load_text

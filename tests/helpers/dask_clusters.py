@@ -10,7 +10,7 @@ import subprocess
 import distributed
 import psutil
 
-from goldwatch.cluster import local_cluster
+from goldwatch.cluster import checked_connection
 
 TIME = "20260102030405"
 
@@ -20,7 +20,7 @@ def running_cluster(**options):
     """Yield a client of a cluster whose processes are killed at the end, whatever they hang in."""
     # Multiprocessing's helper, which a lock starts, outlives the cluster.
     multiprocessing.get_context("spawn").Lock()
-    others = local_cluster.children_ids()
+    others = checked_connection.children_ids()
     options = dict(
         {"n_workers": 2, "threads_per_worker": 1, "memory_limit": 0, "dashboard_address": ":0"},
         **options,
@@ -29,7 +29,7 @@ def running_cluster(**options):
         cluster = distributed.LocalCluster(
             host="127.0.0.1", silence_logs=logging.CRITICAL, **options
         )
-        stack.callback(local_cluster.end_cluster, cluster, others, at_once=True)
+        stack.callback(checked_connection.end_cluster, cluster, others, at_once=True)
         client = stack.enter_context(
             distributed.Client(cluster, set_as_default=False, security=cluster.security)
         )

@@ -9,7 +9,7 @@ import pytest
 
 from goldwatch.errors import FormatError
 from goldwatch.model import load_model
-from goldwatch.model.ge_text import parse_text
+from goldwatch.model.read_model import parse_text
 
 
 def test_text_and_json_of_one_model_give_the_same_graph(write, tmp_path):

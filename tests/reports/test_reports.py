@@ -20,8 +20,7 @@ from goldwatch.pages.report import HtmlFile
 from goldwatch.reports.csv_cells import Columns
 from goldwatch.reports.csv_tables import CsvFile
 from goldwatch.reports.junit import JunitFile
-from goldwatch.reports.markdown import MOST_CHARACTERS, MarkdownFile, WorstRows
-from goldwatch.reports.markdown_text import code, plain
+from goldwatch.reports.markdown import MOST_CHARACTERS, MarkdownFile, WorstRows, code, plain
 from goldwatch.reports.report_context import ReportContext, write_files
 from goldwatch.reports.report_formats import REPORT_FORMATS
 from goldwatch.reports.result_json import JsonFile

@@ -12,8 +12,7 @@ import pytest
 from in_process import run_here
 
 from goldwatch.errors import FormatError, InputError
-from goldwatch.submodel.culprit_of_result_json import read_outcome
-from goldwatch.submodel.cut_proposals import Searcher
+from goldwatch.submodel.cut_proposals import Searcher, read_outcome
 from goldwatch.submodel.export_plan import SubmodelOptions, open_sources
 
 DATA = os.path.join(

@@ -18,10 +18,10 @@ from goldwatch.naming import mapping_line
 from goldwatch.option_fields import parse_size
 from goldwatch.run import inotify, whole_run
 from goldwatch.run.comparison_options import ComparisonOptions
-from goldwatch.run.folder_monitor import Mailbox, Monitor, Root
 from goldwatch.run.golden_files import Goldens
 from goldwatch.run.watch import Watch
 from goldwatch.run.watch_options import WatchOptions
+from goldwatch.run.watched_folders import Mailbox, Monitor, Root
 from goldwatch.store.store import RunStore
 
 
@@ -95,7 +95,7 @@ def test_where_inotify_is_exhausted_folders_are_listed(net, monkeypatch, number,
 
 
 def test_folders_on_network_file_systems_are_listed(net, monkeypatch) -> None:
-    monkeypatch.setattr("goldwatch.run.folder_monitor.file_system", lambda path: "nfs4")
+    monkeypatch.setattr("goldwatch.run.watched_folders.file_system", lambda path: "nfs4")
     said, mailbox = [], Mailbox()
     monitor = Monitor(None, said.append)
     root = Root("TARGET", net.golden, mailbox)
