@@ -145,7 +145,11 @@ def by_variants(search: VariantSearch, op: str, assumed: bool = False) -> List[E
             "compare %s of %s in the om's json (the attributes of its op) with the original "
             "model's %s %s: %s" % (what, op, node.type, node.name, entry.model)
         )
-        explanations.append(Explanation("attribute", 1.0, entry.sentence, step))
+        sentence = entry.sentence
+        if instead is not None and entry.device == "missing":
+            # One thing, told from both ends.
+            sentence, explanations = "%s: %s" % (sentence, instead.sentence), []
+        explanations.append(Explanation("attribute", 1.0, sentence, step))
     return explanations
 
 

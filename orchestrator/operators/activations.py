@@ -18,6 +18,7 @@ from .registry import (
     ASCEND,
     CAFFE,
     ONNX,
+    TENSORFLOW,
     CannotCompute,
     Inputs,
     Node,
@@ -464,3 +465,21 @@ declare(
         ],
     ),
 )
+
+declare(
+    "ReLU ReLU6 PReLU ELU Sigmoid TanH BNLL Swish Mish",
+    other_function(*ACTIVATIONS),
+    dialect=CAFFE,
+)
+declare(
+    "ReLU",
+    attribute("negative_slope", (0.0, 0.01, 0.1, 0.2, 1.0), 0.0, fitted=True),
+    dialect=CAFFE,
+)
+declare("ELU", attribute("alpha", (1.0, 0.1, 0.5), 1.0, fitted=True), dialect=CAFFE)
+declare(
+    "Relu Relu6 LeakyRelu Elu Selu Sigmoid Tanh Softplus Softsign",
+    other_function(*ACTIVATIONS),
+    dialect=TENSORFLOW,
+)
+declare("LeakyRelu", attribute("alpha", (0.01, 0.1, 0.2), 0.2, fitted=True), dialect=TENSORFLOW)

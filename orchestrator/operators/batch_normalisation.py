@@ -11,7 +11,15 @@ from .elementwise import aligned
 from .error_propagation import elementwise, moved
 from .layouts_and_pads import of_input
 from .mean_and_variance import centred, mean
-from .registry import CannotCompute, Inputs, Node, channel_axis, operator
+from .registry import (
+    CAFFE,
+    TENSORFLOW,
+    CannotCompute,
+    Inputs,
+    Node,
+    channel_axis,
+    operator,
+)
 from .splittable_axes import first
 from .value_with_error import FLOAT32_ROUNDING, Arithmetic, Value, joined_errors
 from .variants import (
@@ -293,4 +301,21 @@ declare(
     missing_input(3, "the mean"),
     input_order(1, 5),
     Reading("the variance", "taken for the deviation", _deviation),
+)
+
+declare("BatchNorm", attribute("eps", EPSILONS, 1e-5, fitted=True), dialect=CAFFE)
+declare(
+    "Scale",
+    missing_input(2, "the bias"),
+    missing_input(1, "the scale (gamma)", 1.0),
+    dialect=CAFFE,
+)
+declare(
+    "FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3",
+    attribute("epsilon", EPSILONS, 1e-4, fitted=True),
+    missing_input(2, "the bias"),
+    missing_input(1, "the scale (gamma)", 1.0),
+    missing_input(3, "the mean"),
+    Reading("the variance", "taken for the deviation", _deviation),
+    dialect=TENSORFLOW,
 )

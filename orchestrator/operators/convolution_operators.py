@@ -18,7 +18,14 @@ from .layouts_and_pads import (
     spatial,
     window_pads,
 )
-from .registry import CannotCompute, Inputs, Node, operator
+from .registry import (
+    CAFFE,
+    TENSORFLOW,
+    CannotCompute,
+    Inputs,
+    Node,
+    operator,
+)
 from .splittable_axes import Parts, Shape, Values, Window, filters
 from .value_with_error import Arithmetic, Value
 from .variants import (
@@ -559,7 +566,7 @@ _READ.update(onnx=_of_onnx, caffe=_of_caffe, tensorflow=_of_tensorflow, ascend=_
 
 
 def pads_instead(node: Node, inputs: Inputs) -> List[List[int]]:
-    """begin for end, those of another axis, all at one side, one place earlier or later"""
+    """begin for end, those of another axis, all at one side"""
     pads = integers(node, "pads", [0] * 2 * max(0, _window_axes(inputs)))
     axes = len(pads) // 2
     begin, end = pads[:axes], pads[axes:]
@@ -574,9 +581,17 @@ def pads_instead(node: Node, inputs: Inputs) -> List[List[int]]:
         # Pairs of begin and end for each axis.
         [pads[n // axes + 2 * (n % axes)] if axes == 2 else pads[n] for n in range(2 * axes)],
     ]
-    for step in (1, -1):
-        alternatives.append([n + step for n in begin] + [n - step for n in end])
     return alternatives
+
+
+def other_first_position(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:
+    """one place earlier or later"""
+    pads = integers(node, "pads", [0] * 2 * max(0, _window_axes(inputs)))
+    axes = len(pads) // 2
+    for step, words in ((-1, "later"), (1, "earlier")):
+        moved_pads = [n + step for n in pads[:axes]] + [n - step for n in pads[axes:]]
+        changed = replace(node, attributes={**node.attributes, "pads": moved_pads})
+        yield "%s (one place %s)" % (text_of(moved_pads), words), text_of(pads), changed
 
 
 def _window_axes(inputs: Inputs) -> int:
@@ -670,6 +685,7 @@ declare(
     "Conv ConvTranspose",
     _PADS,
     _AUTO_PAD,
+    other_node("the first position of its windows (strides, pads)", other_first_position),
     missing_input(2, "the bias"),
     other_node("dilations", other_steps),
     _FILTERS,
@@ -684,3 +700,29 @@ declare(
     ),
 )
 declare("ConvTranspose", attribute("output_padding", (0, 1)))
+
+declare(
+    "Convolution DepthwiseConvolution ConvolutionDepthwise Deconvolution",
+    missing_input(2, "the bias"),
+    _FILTERS,
+    changed_input(0, "its input", OTHER_LAYOUT),
+    dialect=CAFFE,
+)
+declare(
+    "Conv2D DepthwiseConv2dNative",
+    attribute("padding", ("SAME", "VALID")),
+    changed_input(
+        1,
+        "the filters",
+        (
+            ("flipped along both axes of the window", lambda w: w[::-1, ::-1]),
+            ("with the axes of the window exchanged", _as_filters(lambda w: np.swapaxes(w, 0, 1))),
+            (
+                "transposed (input and output channels exchanged)",
+                _as_filters(lambda w: np.swapaxes(w, -1, -2)),
+            ),
+            ("with their input channels reversed", lambda w: w[:, :, ::-1]),
+        ),
+    ),
+    dialect=TENSORFLOW,
+)

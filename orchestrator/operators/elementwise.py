@@ -666,3 +666,19 @@ declare(
         )
     ),
 )
+
+declare("Eltwise", attribute("operation", ("SUM", "PROD", "MAX"), "SUM"), dialect=CAFFE)
+declare("Sub RealDiv Div Pow FloorDiv FloorMod", input_order(), dialect=TENSORFLOW)
+declare(
+    "Add AddV2 Sub Mul RealDiv Maximum Minimum",
+    other_function(
+        *(
+            Function(kind, dialect=TENSORFLOW)
+            for kind in ("Add", "Sub", "Mul", "RealDiv", "Maximum", "Minimum")
+        ),
+        keeps=True,
+    ),
+    other_number(1, "its constant", ()),
+    dialect=TENSORFLOW,
+)
+declare("Add AddV2 BiasAdd", missing_input(1, "its input 1 (the bias)"), dialect=TENSORFLOW)

@@ -15,6 +15,7 @@ from .error_propagation import moved
 from .registry import (
     CAFFE,
     ONNX,
+    TENSORFLOW,
     CannotCompute,
     Inputs,
     Node,
@@ -569,3 +570,8 @@ def _starts_moved(node: Node, inputs: Inputs) -> Iterator[Variant]:
 
 
 declare("Slice", Reading("starts and ends", "one more, one less", _starts_moved))
+
+declare("Concat", attribute("axis", each_axis, 1), input_order(), dialect=CAFFE)
+declare("ConcatV2 Pack", input_order(), dialect=TENSORFLOW)
+declare("Slice", output_order(), dialect=CAFFE)
+declare("Split SplitV Unpack", output_order(), dialect=TENSORFLOW)

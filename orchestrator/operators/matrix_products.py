@@ -9,7 +9,14 @@ import numpy as np
 
 from .convolution_operators import named_input, optional
 from .error_propagation import elementwise, moved, sum_of_products
-from .registry import CannotCompute, Inputs, Node, operator
+from .registry import (
+    CAFFE,
+    TENSORFLOW,
+    CannotCompute,
+    Inputs,
+    Node,
+    operator,
+)
 from .splittable_axes import connected, products
 from .value_with_error import Arithmetic, Value
 from .variants import (
@@ -277,3 +284,24 @@ def _other_equations(node: Node, inputs: Inputs) -> List[str]:
 
 
 declare("Einsum", attribute("equation", _other_equations), input_order())
+
+declare(
+    "InnerProduct",
+    changed_input(1, "the weights", _MATRIX),
+    missing_input(2, "the bias"),
+    dialect=CAFFE,
+)
+declare(
+    "MatMul",
+    attribute("transpose_b", (False, True), False),
+    attribute("transpose_a", (False, True), False),
+    input_order(0, 2),
+    dialect=TENSORFLOW,
+)
+declare(
+    "BatchMatMul BatchMatMulV2 BatchMatMulV3",
+    attribute("adj_y", (False, True), False),
+    attribute("adj_x", (False, True), False),
+    input_order(0, 2),
+    dialect=TENSORFLOW,
+)

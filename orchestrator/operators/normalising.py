@@ -13,7 +13,14 @@ from .convolution_operators import integers, named_input, optional
 from .error_propagation import elementwise, moved
 from .layouts_and_pads import as_given, channels_first, of_input
 from .mean_and_variance import centred, mean, mean_square, reciprocal_root
-from .registry import CannotCompute, Inputs, Node, operator
+from .registry import (
+    CAFFE,
+    TENSORFLOW,
+    CannotCompute,
+    Inputs,
+    Node,
+    operator,
+)
 from .splittable_axes import Parts, Shape, Values, Window, along_all_but, rows
 from .value_with_error import Arithmetic, Value
 from .variants import (
@@ -650,4 +657,21 @@ declare(
     attribute("alpha", _not_divided, 1e-4, fitted=True),
     attribute("beta", (0.75, 0.5), 0.75, fitted=True),
     attribute("bias", (1.0, 2.0), 1.0, fitted=True),
+)
+
+declare(
+    "LRN",
+    attribute("local_size", (3, 5, 7), 5),
+    attribute("alpha", (1e-4, 1e-3), 1.0, fitted=True),
+    attribute("beta", (0.75, 0.5), 0.75, fitted=True),
+    attribute("k", (1.0, 2.0), 1.0, fitted=True),
+    dialect=CAFFE,
+)
+declare(
+    "LRN",
+    attribute("depth_radius", (1, 2, 3, 5), 5),
+    attribute("alpha", (1e-4, 1e-3), 1.0, fitted=True),
+    attribute("beta", (0.75, 0.5), 0.5, fitted=True),
+    attribute("bias", (1.0, 2.0), 1.0, fitted=True),
+    dialect=TENSORFLOW,
 )

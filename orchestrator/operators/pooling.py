@@ -6,7 +6,14 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .convolution_operators import caffe_pair, integers, named_input, other_steps, pads_instead
+from .convolution_operators import (
+    caffe_pair,
+    integers,
+    named_input,
+    other_first_position,
+    other_steps,
+    pads_instead,
+)
 from .error_propagation import elementwise, moved
 from .layouts_and_pads import (
     as_given,
@@ -30,7 +37,14 @@ from .pooling_windows import (
     windows_of,
 )
 from .recurrent_cells import part, stacked
-from .registry import CannotCompute, Inputs, Node, operator
+from .registry import (
+    CAFFE,
+    TENSORFLOW,
+    CannotCompute,
+    Inputs,
+    Node,
+    operator,
+)
 from .splittable_axes import Parts, Shape, Values, Window, planes
 from .value_with_error import Arithmetic, Value
 from .variants import (
@@ -427,6 +441,7 @@ declare(
         "pads", pads_instead, lambda node, inputs: [0] * 2 * len(integers(node, "kernel_shape"))
     ),
     attribute("auto_pad", ("SAME_UPPER", "SAME_LOWER", "VALID"), says="pads"),
+    other_node("the first position of its windows (strides, pads)", other_first_position),
     attribute("ceil_mode", (0, 1), 0),
     other_node("dilations", other_steps),
     attribute("p", (1, 2, 3)),
@@ -436,4 +451,14 @@ declare(
 declare(
     "GlobalAveragePool GlobalMaxPool",
     other_function(Function("GlobalAveragePool"), Function("GlobalMaxPool")),
+)
+
+declare("Pooling", attribute("pool", ("MAX", "AVE"), "MAX"), dialect=CAFFE)
+declare(
+    "MaxPool AvgPool",
+    attribute("padding", ("SAME", "VALID")),
+    other_function(
+        *(Function(kind, dialect=TENSORFLOW) for kind in ("MaxPool", "AvgPool")), keeps=True
+    ),
+    dialect=TENSORFLOW,
 )

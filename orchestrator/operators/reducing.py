@@ -383,3 +383,19 @@ declare(
     attribute("reverse", (0, 1), 0),
     whole_input(1, "axis", each_axis),
 )
+
+declare(
+    "Mean Sum Max Min Prod",
+    whole_input(1, "axes", _other_axes),
+    other_function(
+        *(Function(kind, dialect=TENSORFLOW) for kind in ("Mean", "Sum", "Max", "Min", "Prod")),
+        keeps=True,
+    ),
+    dialect=TENSORFLOW,
+)
+declare(
+    "Cumsum",
+    attribute("exclusive", (False, True), False),
+    attribute("reverse", (False, True), False),
+    dialect=TENSORFLOW,
+)

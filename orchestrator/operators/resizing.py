@@ -12,12 +12,20 @@ import numpy as np
 
 from .convolution_operators import integers, named_input, optional
 from .layouts_and_pads import is_last
-from .registry import CannotCompute, Inputs, Node, operator
+from .registry import (
+    TENSORFLOW,
+    CannotCompute,
+    Inputs,
+    Node,
+    operator,
+)
 from .splittable_axes import Shape, Values, along_unchanged_axes
 from .value_with_error import Arithmetic, Value, joined_errors
 from .variants import (
+    Function,
     attribute,
     declare,
+    other_function,
 )
 
 Array = Any
@@ -508,3 +516,17 @@ declare(
     attribute("exclude_outside", (0, 1), 0),
 )
 declare("Upsample", attribute("mode", ("nearest", "linear"), "nearest"))
+
+declare(
+    "ResizeBilinear ResizeNearestNeighbor",
+    attribute("half_pixel_centers", (False, True), False),
+    attribute("align_corners", (False, True), False),
+    other_function(
+        *(
+            Function(kind, dialect=TENSORFLOW)
+            for kind in ("ResizeBilinear", "ResizeNearestNeighbor")
+        ),
+        keeps=True,
+    ),
+    dialect=TENSORFLOW,
+)

@@ -9,7 +9,14 @@ import numpy as np
 
 from .convolution_operators import integers, named_input
 from .error_propagation import moved
-from .registry import CannotCompute, Inputs, Node, operator
+from .registry import (
+    CAFFE,
+    TENSORFLOW,
+    CannotCompute,
+    Inputs,
+    Node,
+    operator,
+)
 from .splittable_axes import along_all_but
 from .value_with_error import Arithmetic, Value, joined_errors
 from .variants import (
@@ -194,4 +201,15 @@ declare(
     other_function(
         Function("Softmax"), Function("LogSoftmax"), Function("", words="none"), keeps=True
     ),
+)
+
+declare("Softmax", attribute("axis", each_axis, 1), dialect=CAFFE)
+declare(
+    "Softmax LogSoftmax",
+    other_function(
+        *(Function(kind, dialect=TENSORFLOW) for kind in ("Softmax", "LogSoftmax")),
+        Function("", words="none"),
+        keeps=True,
+    ),
+    dialect=TENSORFLOW,
 )

@@ -81,12 +81,15 @@ class Fit(NamedTuple):
         Returns the variant that takes another number.
     whole
         Only whole numbers can be.
+    least
+        The smallest number that can be.
     """
 
     name: str
     own: float
     variant: Callable[[float], Variant]
     whole: bool = False
+    least: float = -np.inf
 
 
 class Reading(NamedTuple):
@@ -177,7 +180,7 @@ def attribute(
         What the dialect takes where it is not there: a value, or a function of node and inputs;
         None: then there is nothing to read otherwise.
     fitted
-        It is a number that may be any other.
+        It is a number that may be any other, an epsilon none below 0.
     says
         How it is called besides, before its name.
     """
@@ -199,7 +202,8 @@ def attribute(
     def fits(node: Node, inputs: Inputs) -> Iterator[Fit]:
         own = own_of(node, inputs)
         if own is not None:
-            yield Fit(called, float(own), lambda value: changed(node, own, value))
+            least = 0.0 if name.startswith("eps") else -np.inf
+            yield Fit(called, float(own), lambda value: changed(node, own, value), False, least)
 
     shown = _shown(alternatives) + (_ANY if fitted else "")
     return Reading(called, shown, variants, fits if fitted else None)

@@ -290,7 +290,7 @@ class _Search:
             beside = left(shorter)
             if beside is not None and float(beside @ beside) <= granted:
                 break
-        if shorter != fit.own:
+        if shorter != fit.own and shorter >= fit.least:
             self._try(number, node, fit.variant(shorter))
 
 

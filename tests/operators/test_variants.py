@@ -9,8 +9,8 @@ import sys
 import numpy as np
 import pytest
 
-from goldwatch.operators import ONNX, Arithmetic, Node, Value, find
-from goldwatch.operators.variants import declared, variants_of
+from goldwatch.operators import CAFFE, ONNX, TENSORFLOW, Arithmetic, Node, Value, find
+from goldwatch.operators.variants import declared, fits_of, variants_of
 
 SCRIPT = os.path.join(os.path.dirname(__file__), "..", "..", "scripts", "variant_table")
 
@@ -24,13 +24,23 @@ def test_the_page_shows_what_is_declared():
     assert done.returncode == 0, done.stderr
 
 
+NAMES = (
+    "axis",
+    "the order of its inputs",
+    "perm",
+    "its input 1 (transB, the weights)",
+    "negative_slope",
+    "operation",
+    "transpose_b",
+)
+
+
 def variants(node, *arrays):
     inputs = [Value(np.asarray(array)) for array in arrays]
     return {
         (one.name, one.device): one.compute(inputs, Arithmetic())[0].array
         for one in variants_of(node, inputs)
-        if one.name
-        in ("axis", "the order of its inputs", "perm", "its input 1 (transB, the weights)")
+        if one.name in NAMES
     }
 
 
@@ -49,7 +59,35 @@ X = np.arange(16.0, dtype=np.float32).reshape(4, 4) / 16
             ("its input 1 (transB, the weights)", "transposed"),
             X @ X[::-1].T,
         ),
+        (
+            Node(CAFFE, "ReLU", {}),
+            (X - 0.5,),
+            ("negative_slope", "0.1"),
+            np.where(X > 0.5, X - 0.5, 0.1 * (X - 0.5)),
+        ),
+        (Node(CAFFE, "Eltwise", {}), (X, X.T), ("operation", "PROD"), X * X.T),
+        (Node(TENSORFLOW, "MatMul", {}), (X, X[::-1]), ("transpose_b", "True"), X @ X[::-1].T),
+        (Node(TENSORFLOW, "Sub", {}), (X, X.T), ("the order of its inputs", "[1, 0]"), X.T - X),
     ],
 )
 def test_a_variant_computes_what_it_says(node, arrays, what, right):
     np.testing.assert_allclose(variants(node, *arrays)[what], right, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "node, arrays, name, number",
+    [
+        (Node(ONNX, "LeakyRelu", {"alpha": 0.1}, "", 17), (X - 0.5,), "alpha", 0.37),
+        (Node(ONNX, "LayerNormalization", {}, "", 17), (X, np.ones(4, "f")), "epsilon", 0.02),
+        (Node(ONNX, "Mul", {}, "", 17), (X, np.float32([2.0])), "its constant", 2.5),
+    ],
+)
+def test_a_number_may_be_any(node, arrays, name, number):
+    inputs = [Value(np.asarray(array)) for array in arrays]
+    fit = next(fit for fit in fits_of(node, inputs) if fit.name == name)
+    changed = fit.variant(number)
+    assert (changed.device, changed.model) == ("%g" % number, "%.6g" % fit.own)
+    made, own = (
+        one.compute(inputs, Arithmetic())[0].array for one in (changed, fit.variant(fit.own))
+    )
+    assert not np.allclose(made, own)

@@ -49,6 +49,31 @@ EXCHANGES = {
         lambda t: np.where(t < 0, np.float32(0.01) * t, t),
         "LeakyRelu with alpha 0.01; the model says 0.1",
     ),
+    "any alpha": (
+        node("LeakyRelu", ["t"], ["u"], name="op", alpha=0.1),
+        lambda t: np.where(t < 0, np.float32(0.37) * t, t),
+        "LeakyRelu with alpha 0.37; the model says 0.1",
+    ),
+    "factor": (
+        node("Tanh", ["t"], ["u"], name="op"),
+        lambda t: np.float32(1.5) * np.tanh(t),
+        "its output is what is computed times 1.5",
+    ),
+    "shift": (
+        node("Tanh", ["t"], ["u"], name="op"),
+        lambda t: np.roll(np.tanh(t), (1, 1), (2, 3)),
+        "the computed values shifted by +1 along axis H and +1 along axis W",
+    ),
+    "transposed": (
+        node("Tanh", ["t"], ["u"], name="op"),
+        lambda t: np.tanh(t).swapaxes(2, 3),
+        "its output is what is computed, transposed: axes [0, 1, 3, 2]",
+    ),
+    "channels": (
+        node("Tanh", ["t"], ["u"], name="op"),
+        lambda t: np.tanh(t)[:, [2, 0, 3, 1]],
+        "with the indices of axis 1 in the order [2, 0, 3, 1]",
+    ),
     "function": (
         node("Sigmoid", ["t"], ["u"], name="op"),
         lambda t: np.clip(t * np.float32(0.2) + np.float32(0.5), 0, 1),
@@ -91,3 +116,21 @@ def test_what_the_device_computed_instead_is_named(net, kind, mode):
     explanation = suspect["explanations"][0]
     assert suspect["op"] == "op" and said in explanation["sentence"]
     assert "foreign memory" not in explanation["next"]
+
+
+def test_a_siblings_constant_is_named(net):
+    random = np.random.RandomState(0)
+    weights = {name: random.standard_normal(4).astype(np.float32) for name in "ab"}
+    nodes = [
+        node("Mul", ["x", "a"], ["t"], name="sibling"),
+        node("Mul", ["t", "b"], ["y"], name="op"),
+    ]
+    feeds = {"x": random.standard_normal((8, 4)).astype(np.float32)}
+    held = [build.weight(name, array) for name, array in weights.items()]
+    model = build.model(nodes, [build.value("x", (8, 4))], [build.value("y", (8, 4))], held)
+    net.prepare(model, feeds)
+    narrow = weights["a"].astype(np.float16).astype(np.float32)
+    wrong = feeds["x"].astype(np.float16).astype(np.float32) * narrow
+    net.dump(feeds, (), ("op", lambda array: wrong.astype(np.float16) * narrow))
+    explanation = only_suspect(net.compare()[1]["summary"])["explanations"][0]
+    assert "Mul with its input 1 of its sibling sibling" in explanation["sentence"]
