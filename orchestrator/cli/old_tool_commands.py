@@ -280,6 +280,8 @@ def _meant(words: Sequence[str], position: int, table: Dict[str, Old]) -> Option
     converts = words[0] == "convert"
     if word == "-q" and (not follower.endswith(".json") or converts):
         return None  # -q is "quiet" here
+    if word == "-f" and converts and follower.endswith((".json", ".txt", ".prototxt")):
+        return Old(why="no model is needed, a dump's header tells types, layouts and shapes")
     if word == "-v" and follower in ("1", "2"):
         return _BY_CONTENT
     if word == "--output" and (words[0] in ("compare", "watch") or (converts and "-d" in words)):

@@ -10,6 +10,7 @@ programs' public documentation and sources.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from dataclasses import dataclass, replace
@@ -171,6 +172,7 @@ def _shaped(tensor: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 _FILE = re.compile(r"(?P<name>.+)_(?P<number>[0-9]{1,4})\.(?:npy|bin|txt)\Z")
+_MOST_NAMES = 6
 _GIVE = (
     "the json of the om (atc --mode=1) tells which output each is; or name them: NAME=FILE, NAME "
     "as in GOLDEN"
@@ -380,7 +382,11 @@ class _OutputPlan:
                     if self._graph is not None
                     else "which output of the network each file is, is not known"
                 )
-                raise InputError("TARGET: %s: %s" % (self._options.target, what), hint=_GIVE)
+                path = self._path(output.text)
+                raise InputError(
+                    "TARGET: %s: %s" % (self._options.target, what),
+                    hint="%s; %s" % (_GIVE, self._fitting(path)),
+                )
             return None
         name, _, index = output.text.name.rpartition(":")
         if output.text.name.isdigit():
@@ -439,11 +445,7 @@ class _OutputPlan:
     def _plan(
         self, text: OutputText, plan: RowPlan, made: Optional[_NetworkOutput], at: Optional[int]
     ) -> None:
-        path = (
-            text.file
-            if os.path.isabs(text.file) or os.path.exists(text.file)
-            else os.path.join(self._options.target, text.file)
-        )
+        path = self._path(text)
         rel = os.path.relpath(path, self._options.target)
         rel = os.path.abspath(path) if rel.startswith(os.pardir) else rel
         row = _row(plan, at).but(target_file=rel)
@@ -459,7 +461,7 @@ class _OutputPlan:
             else None
         )
         if entry is None:
-            self.rows.append(self._without_golden(plan, row))
+            self.rows.append(self._without_golden(plan, row, path))
             return
         row = row.but(golden_file=entry.rel)
         try:
@@ -490,11 +492,42 @@ class _OutputPlan:
                 )
             )
 
-    def _without_golden(self, plan: RowPlan, row: Row) -> Row:
+    def _path(self, text: OutputText) -> str:
+        return (
+            text.file
+            if os.path.isabs(text.file) or os.path.exists(text.file)
+            else os.path.join(self._options.target, text.file)
+        )
+
+    def _fitting(self, path: str) -> str:
+        """Return which golden outputs an output file fits by its shape, or its size in bytes, as a
+        sentence: those that were made last first.
+        """
+        stamps = self._golden.stamps()
+        names = sorted(self._golden.outputs(), key=lambda name: (-stamps.get(name[0], 0), name[1]))
+        shown = ["%s:%d" % name if name[1] else name[0] for name in names]
+        shape: Optional[Tuple[int, ...]] = None
+        with contextlib.suppress(GoldwatchError, OSError):
+            shape = open_npy(path).shape if path.endswith(".npy") else None
+        fits = []
+        for name, text in zip(names, shown):
+            theirs = self._golden.shape(*name)
+            if theirs is None or path.endswith(".txt"):
+                continue
+            bytes_of = [element_count(theirs) * size for size in (1, 2, 4, 8)]
+            if shape == theirs or (shape is None and os.path.getsize(path) in bytes_of):
+                fits.append(text)
+        if fits:
+            return "%s fits %s" % (os.path.basename(path), listed(fits, _MOST_NAMES))
+        return "GOLDEN has %s" % listed(shown, _MOST_NAMES)
+
+    def _without_golden(self, plan: RowPlan, row: Row, path: str) -> Row:
         """Return the row of an output that has no golden data."""
         near = self._golden.nearest(plan.golden_op or plan.op)
         why = plan.reason or "no golden data of %s:%d" % (plan.golden_op, plan.golden_index or 0)
-        hint = "; did you mean %s?" % near[0] if near and not self._graph else ""
+        hint = ""
+        if not self._graph:
+            hint = "; did you mean %s?" % near[0] if near else "; %s" % self._fitting(path)
         cause = GOLDEN_MISSING if plan.golden_op is not None else ""
         return refuse(row.but(reason=""), why + hint, cause)
 

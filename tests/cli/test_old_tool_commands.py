@@ -56,6 +56,11 @@ from goldwatch.metrics.row import METRICS
         ("watch -m my -g gold -o o", "watch my gold -o o"),
         ("convert -d my -out o -v 2", "convert my -o o; -v 2: seen in the file itself"),
         ("convert -d my -out o -t pt", "convert my -o o --to npy; -t pt: here npy"),
+        (
+            "convert dump -f net.json -o o",
+            "convert dump -o o; -f net.json: no model is needed, a dump's header tells types, "
+            "layouts and shapes",
+        ),
         ("convert -d my -o 1 -out o", "convert my --output 1 -o o"),
         (
             "convert -i my -format NCHW -o o -tensor input -index 1 -shape 1,2 -custom d",

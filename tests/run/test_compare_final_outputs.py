@@ -213,6 +213,7 @@ def test_without_a_model_outputs_must_be_named(net):
     assert (
         done.returncode == 4
         and "which output of the network each file is, is not known" in done.stderr
+        and "pure_infer_data_0.bin fits " in " ".join(done.stderr.split())
     )
     place = "runs/2026_01_02-03_04_05/pure_infer_data_%d.bin"
     done, document = compared(net, "--outputs", "orig/fc=" + place % 1)
@@ -227,6 +228,8 @@ def test_without_a_model_outputs_must_be_named(net):
     )
     assert done.returncode == 3
     assert [row["verdict"] for row in document["rows"]] == ["pass", "not_compared"]
+    reason = document["rows"][1]["reason"]
+    assert reason.startswith("no golden data of nothing:0; pure_infer_data_0.bin fits ")
     done, document = compared(net, "--outputs", "orig/fc=%s:float32:4,20" % (place % 1))
     assert (
         done.returncode == 3
