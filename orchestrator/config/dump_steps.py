@@ -49,6 +49,14 @@ def step_problems(text: str) -> List[Tuple[str, str, str]]:
     return problems
 
 
+def count_steps(text: str) -> int:
+    """Return how many steps a dump_step names; 0 where it names none."""
+    if not text or step_problems(text):
+        return 0
+    bounds = [[int(bound) for bound in part.split("-")] for part in text.split("|")]
+    return len({step for pair in bounds for step in range(pair[0], min(pair[-1], MAX_STEP) + 1)})
+
+
 def step_fix(repaired: str) -> str:
     """Return the correction for people: the repaired text, or an example when no step is left of
     it.

@@ -9,6 +9,7 @@ import time
 from collections import OrderedDict
 from typing import Dict, List, Optional, Tuple
 
+from ..config.dump_steps import count_steps
 from ..dumps.dump_header import COMPLETE, HEADERLESS, LONG
 from ..dumps.place import Place
 from ..naming import MAPPING_FILE
@@ -184,18 +185,29 @@ class Arrivals:
 
     def ops_come(self) -> Optional[Tuple[int, int]]:
         """Return of how many ops the dumps are compared, and of how many they will come, in all
-        places seen; None: no model tells.
+        places seen, and in the steps of each that the dump configuration names; None: no model
+        tells.
 
-        Before the first dump the whole is that of one place.
+        Before the first dump the whole is that of one place, in all its steps.
         """
-        come = [self._come_at(place) for place in self._places()]
+        plan = self.engine.options.plan
+        steps = 1 if plan is None else max(1, count_steps(plan.step or ""))
+        come: Dict[Place, List[Tuple[int, int]]] = {}
+        for place in self._places():
+            come.setdefault(place._replace(step=None), []).append(self._come_at(place))
         if come:
-            return sum(done for done, _ in come), sum(expected for _, expected in come)
+            left = sum(
+                (steps - len(counts)) * max(expected for _, expected in counts)
+                for counts in come.values()
+                if len(counts) < steps
+            )
+            every = [count for counts in come.values() for count in counts]
+            return sum(done for done, _ in every), left + sum(expected for _, expected in every)
         graphs = self.engine.graphs.graphs
         if len(graphs) != 1 or len(self.engine.places):
             return None
         expected = self.engine.places.planner(Place(model=graphs[0].name)).dump_counts(())[1]
-        return (0, expected) if expected else None
+        return (0, steps * expected) if expected else None
 
     def _places(self) -> List[Place]:
         of = self.engine.graphs.of

@@ -10,6 +10,7 @@ import subprocess
 import numpy as np
 import pytest
 
+from goldwatch.config.dump_plan import DumpPlan
 from goldwatch.run.comparison_options import ComparisonOptions
 from goldwatch.run.watch import Watch
 from goldwatch.run.watch_options import WatchOptions
@@ -74,6 +75,23 @@ def test_a_watch_ends_with_the_process_given_by_pid(net, watch, watch_here) -> N
     again = watch(net, "--pid", str(producer.pid), "-q")
     assert again.wait() == 0 and "warning: there is no process %d" % producer.pid in again.stderr
     assert watch_here(net, "--pid", "0").returncode == 2
+
+
+@pytest.mark.parametrize("step, steps", [("0|5-7|6", 4), ("0", 1), (None, 1)])
+def test_progress_counts_the_steps_that_the_dump_configuration_names(
+    net, turn, step, steps
+) -> None:
+    net.write_golden()
+    one = net.files(device=0)
+    options = ComparisonOptions(
+        net.target, net.golden, net.out, net.model_path, plan=DumpPlan(step=step)
+    )
+    with Watch(options, WatchOptions()) as running:
+        assert running.arrivals.ops_come() == (0, steps * len(one))
+        net.put(one)
+        turns = running.turns()
+        turn(turns, lambda: running.arrivals.file_count == len(one) and not running.engine.busy)
+        assert running.arrivals.ops_come() == (len(one), steps * len(one))
 
 
 def test_expect_all_ends_when_every_op_has_arrived(net, watch, turn, monkeypatch, at_end) -> None:
