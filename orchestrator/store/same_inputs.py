@@ -9,8 +9,10 @@ from os.path import commonprefix
 from typing import Any, Mapping, Tuple
 
 from ..errors import UsageError
+from ..text.wording import listed
 
-_MOST_CHARACTERS, _AROUND = 80, 24
+_MOST_CHARACTERS, _AROUND = 40, 16
+_FIRST_SHOWN = ("target", "golden", "model")
 
 
 class OtherResults(UsageError):
@@ -39,17 +41,15 @@ def check_inputs(out: str, before: Any, now: Mapping[str, Any]) -> None:
             commands = [kind.get("command") or "compare" for kind in (before, now)]
             message = "%s was made by %s: %s does not go on with it" % (out, *commands)
         else:
-            changes = (
-                "limits: " + _limit_changes(before[key], now[key])
-                if key == "limits" and isinstance(before.get(key), dict)
-                else "%s was %s, is %s" % (key, *_difference(before.get(key), now.get(key)))
-                for key in different[:4]
+            shown, *others = sorted(different, key=lambda key: (_FIRST_SHOWN + (key,)).index(key))
+            change = (
+                "limits: " + _limit_changes(before[shown], now[shown])
+                if shown == "limits" and isinstance(before.get(shown), dict)
+                else "%s was %s, is %s" % (shown, *_difference(before.get(shown), now.get(shown)))
             )
-            message = "%s holds the results of other inputs or options: %s" % (
-                out,
-                "; ".join(changes),
-            )
-        raise OtherResults(message, hint="choose another folder for the results, or discard those")
+            others_text = "; other, too: %s" % listed(others, 4) if others else ""
+            message = "%s holds other results: %s%s" % (out, change, others_text)
+        raise OtherResults(message, hint="choose another folder, or discard those")
 
 
 def _limit_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
@@ -57,24 +57,16 @@ def _limit_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     0.9999``.
     """
     different = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-    return "; ".join(
-        "%s %s, now %s" % (name, *_entries(before.get(name), now.get(name)))
-        for name in different[:4]
-    )
-
-
-def _entries(*values: Any) -> Tuple[str, ...]:
-    """Return entries of tables of limits as text: of lists what only one has."""
-    lists = [value if isinstance(value, list) else [] for value in values]
-    texts = []
-    for value, other in zip(values, lists[::-1]):
-        if isinstance(value, list):
-            value = [entry for entry in value if entry not in other]
-        if isinstance(value, dict) and all(isinstance(each, float) for each in value.values()):
-            texts.append(" and ".join("%s %.9g" % each for each in value.items()))
-        else:
-            texts.append(canonical(value) if value else "no limit")
-    return tuple(texts)
+    plain = [name for name in different if name != "rules"]
+    if not plain:
+        return "those of single types and ops differ"
+    texts = [
+        " and ".join("%s %.9g" % each for each in (limits.get(plain[0]) or {}).items())
+        or "no limit"
+        for limits in (before, now)
+    ]
+    more = " and %d more" % (len(different) - 1) if len(different) > 1 else ""
+    return "%s %s, now %s%s" % (plain[0], *texts, more)
 
 
 def _difference(before: Any, now: Any) -> Tuple[str, str]:
