@@ -37,7 +37,7 @@ def test_of_many_differences_one_is_shown_and_the_others_are_named() -> None:
     before = {"target": "a", "model": None, "limits": {"CosineSimilarity": {">": 0.99}}}
     now = {"target": "b", "model": "m", "limits": {"CosineSimilarity": {">": 0.9}, "rules": rules}}
     for different, shown in (
-        (now, 'target was "a", is "b"; other, too: limits, model'),
+        (now, 'target was "a", is "b"; other, too: model, limits'),
         ({**before, "limits": now["limits"]}, "CosineSimilarity > 0.99, now > 0.9 and 1 more"),
         (
             {**before, "limits": {**before["limits"], "rules": rules}},
