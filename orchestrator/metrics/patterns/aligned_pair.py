@@ -19,6 +19,8 @@ Array = Any
 MOST_ELEMENTS = 1 << 20
 """Larger tensors are sampled."""
 
+PARTS = "part"
+"""The axis of real and imaginary parts."""
 _SHARES = 16
 _BLOCK = 32768
 _LEAST_PIECE = 8192
@@ -31,7 +33,8 @@ class AlignedPair:
     Attributes
     ----------
     target, golden
-        Arrays of one shape, decoded; one-dimensional where they are a sample.
+        Arrays of one shape, decoded; one-dimensional where they are a sample. Complex numbers are
+        pairs of real ones along a last axis of their own.
     dtype
         The target's element type as the DataType column names it.
     letters
@@ -50,6 +53,19 @@ class AlignedPair:
     letters: Tuple[str, ...] = ()
     total: int = 0
     padded_axis: Optional[int] = None
+
+    def __post_init__(self) -> None:
+        sides = [np.asarray(side) for side in (self.target, self.golden)]
+        if any(side.dtype.kind == "c" for side in sides):
+            # Two numbers each, along a last axis: real and imaginary part. The class is frozen for
+            # its users.
+            parts = [np.stack([side.real, side.imag], -1) for side in sides]
+            if not self.letters:
+                parts = [part.reshape(-1) for part in parts]
+            letters = (*self.letters, PARTS) if self.letters else ()
+            self.__dict__.update(
+                target=parts[0], golden=parts[1], letters=letters, total=2 * self.total
+            )
 
     @property
     def sampled(self) -> bool:

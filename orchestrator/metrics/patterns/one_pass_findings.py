@@ -14,19 +14,16 @@ from ...tensors.geometry import Geometry
 from ...tensors.golden_order_windows import Window
 from ...tensors.storage_layouts import INNER
 from ...tensors.type_precision import rounding_of
-from .aligned_pair import AlignedPair
+from .aligned_pair import PARTS, AlignedPair
 from .difference import BY_CHANCE
 from .element_errors import Errors, is_bad
 from .finding import CLAIMED, Finding
 from .pattern_search import best_of_each, find_patterns, spoiled_sentence
 from .region_patterns import MORE_THAN_OTHERS, chance_of_part, fewest, region_of
-from .squared_error_by_index import SquaredErrorByIndex, reals
+from .squared_error_by_index import SquaredErrorByIndex
 
 FULL_ELEMENTS = 1 << 18
 """Larger tensors are sampled."""
-
-PARTS = "part"
-"""The axis of real and imaginary parts."""
 
 _SAMPLE_ELEMENTS = 1 << 16
 _LEAST = 8
@@ -65,29 +62,8 @@ class Sample:
         self._x[tuple(here)], self._y[tuple(here)] = window.x[chosen], window.y[chosen]
 
     def pair(self, dtype: str, letters: Tuple[str, ...], total: int = 0) -> AlignedPair:
-        """Return the elements side by side; complex ones with their two parts along one more
-        axis.
-        """
-        x, y = _parts(self._x, self._y)
-        return AlignedPair(
-            x,
-            y,
-            dtype,
-            letters if x.ndim == len(self.shape) else (*letters, PARTS),
-            total or x.size,
-        )
-
-
-def _parts(x: Array, y: Array) -> Tuple[Array, Array]:
-    """Return two sides as they are; where one is complex, the real and imaginary parts of both
-    along one more axis.
-    """
-    if "c" not in (x.dtype.kind, y.dtype.kind):
-        return x, y
-    made = [
-        reals(side.astype(np.complex128).reshape(-1)).reshape((*side.shape, 2)) for side in (x, y)
-    ]
-    return made[0], made[1]
+        """Return the elements side by side."""
+        return AlignedPair(self._x, self._y, dtype, letters, total or self._x.size)
 
 
 class EvenSample:
@@ -107,8 +83,7 @@ class EvenSample:
 
     def pair(self, dtype: str, total: int) -> AlignedPair:
         """Return the elements side by side."""
-        x, y = _parts(np.concatenate(self._x), np.concatenate(self._y))
-        return AlignedPair(x.reshape(-1), y.reshape(-1), dtype, (), total * x.ndim)
+        return AlignedPair(np.concatenate(self._x), np.concatenate(self._y), dtype, (), total)
 
 
 def samples_of(sizes: Sequence[int]) -> List[Sample]:

@@ -318,3 +318,14 @@ def test_unrelated_values_show_no_pattern(shape, seed) -> None:
 def test_a_bias_per_channel_in_a_batch_of_2_is_found() -> None:
     golden = golden_of((2, 64))
     assert kinds(golden + golden_of((64,), 5) + 1e-3 * golden_of((2, 64), 6), golden)[0] == "offset"
+
+
+@pytest.mark.filterwarnings("error")
+def test_complex_numbers_are_pairs_of_real_ones():
+    random = np.random.RandomState(5)
+    golden = (random.standard_normal((8, 6)) + 1j * random.standard_normal((8, 6))).astype("c8")
+    pair = AlignedPair(np.conj(golden), golden, "complex64", ("0", "1"), golden.size)
+    assert (pair.golden.shape, pair.letters, pair.total) == ((8, 6, 2), ("0", "1", "part"), 96)
+    np.testing.assert_array_equal(pair.golden[..., 1], -pair.target[..., 1])
+    sample = AlignedPair(golden[0], golden[0], "complex64", (), golden.size)
+    assert (sample.golden.shape, sample.sampled) == ((12,), True)
