@@ -30,7 +30,7 @@ from ..system.numpy_threads import importing_unthreaded
 from .error_handling import report_error
 from .old_tool_commands import command_elsewhere
 from .printing import put_file, say_escaped, set_up_logging
-from .usage_errors import option_name, words_behind_root
+from .usage_errors import all_options_hint, option_name, words_behind_root
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 
@@ -204,10 +204,16 @@ class Command(click.Command):
             "usage",
             "%s: nothing is given%s"
             % (where, ": it needs " + listed_and(missing) if missing else ""),
-            "%s --help shows all options" % ctx.command_path,
+            all_options_hint(ctx),
             False,
         )
         return ctx.exit(EXIT_USAGE)
+
+    def get_params(self, ctx: click.Context) -> List[click.Parameter]:
+        """Return the parameters; where the help is of the most used options alone, with the option
+        that shows all.
+        """
+        return [*super().get_params(ctx), *([_HELP_ALL] if self.first else [])]
 
     def short_help_lines(self, ctx: click.Context) -> List[str]:
         """Return usage, what the command does, its example and the options that matter most."""
@@ -244,12 +250,19 @@ class Command(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options below the titles of their topics."""
         helping = self.get_help_option(ctx)
-        for title, options in self.by_topic():
-            last = [helping] if helping is not None and title in ("Options", OUTPUT) else []
+        topics, every = self.by_topic(), bool(ctx.meta.get(_EVERY))
+        shown = topics if every or not self.first else topics[:1]
+        for title, options in shown:
+            ends = title in ("Options", OUTPUT) if len(shown) == len(topics) else True
+            last = [helping] if helping is not None and ends else []
             records = _records(ctx, [*options, *(each for each in last if each not in options)])
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
+        if len(shown) < len(topics):
+            others = sum(len(options) for _, options in topics[1:])
+            formatter.write_paragraph()
+            formatter.write_text("%s (%d more)" % (all_options_hint(ctx), others))
 
     def invoke(self, ctx: click.Context) -> Any:
         """Set up the log and call the command; parameters in an error are shown as the user typed
@@ -279,6 +292,26 @@ def _is_needed(parameter: click.Parameter) -> bool:
 
 def _nothing(_: Any) -> None:
     """The callback of a command that has none."""
+
+
+_EVERY = "goldwatch.cli.help_all"
+
+
+def _show_all(ctx: click.Context, parameter: click.Parameter, given: bool) -> None:
+    if given and not ctx.resilient_parsing:
+        ctx.meta[_EVERY] = True
+        click.echo(ctx.get_help())
+        ctx.exit()
+
+
+_HELP_ALL = click.Option(
+    ["--help-all"],
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_all,
+    hidden=True,
+)
 
 
 def _records(ctx: click.Context, options: Sequence[click.Option]) -> List[Tuple[str, str]]:

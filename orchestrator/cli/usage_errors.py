@@ -18,13 +18,19 @@ _PLAIN = {
 """Click's names of types, in plain words."""
 
 
+def all_options_hint(context: click.Context) -> str:
+    """Return which words show all options of a command."""
+    option = "--help-all" if getattr(context.command, "first", ()) else "--help"
+    return "%s %s shows all options" % (context.command_path, option)
+
+
 def usage_problem(error: click.ClickException) -> Tuple[str, Optional[str]]:
     """Return message and hint for an error of click."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None:
         return _sentence(error.format_message()), None
     where = words_behind_root(context)
-    every = "%s --help shows all options" % context.command_path
+    every = all_options_hint(context)
     parameter = _parameter(error, context)
     if isinstance(error, click.NoSuchOption):
         near = nearest_names(error.option_name, _options(context.command), 1, _NEAR)

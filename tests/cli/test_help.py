@@ -27,6 +27,10 @@ def all_commands(group, words):
 COMMANDS = list(all_commands(goldwatch, ["goldwatch"]))
 
 
+def named_commands():
+    return [(" ".join(words), command) for words, command in COMMANDS]
+
+
 def named(command):
     return [option for option in command.params if isinstance(option, click.Option)]
 
@@ -54,12 +58,21 @@ def test_help_shows_inputs_before_limits_output_and_speed(name):
 
 
 def test_the_whole_help_has_titles_and_each_option_once(tmp_path):
-    done = run_here(["goldwatch", "compare", "--help"], tmp_path)
+    done = run_here(["goldwatch", "compare", "--help-all"], tmp_path)
     assert done.returncode == 0 and done.stderr == ""
     places = [done.stdout.index("\n%s:\n" % title) for title in (MOST_USED, LIMITS, CLUSTER)]
     assert places == sorted(places)
     starts = [line.split()[0].rstrip(",") for line in done.stdout.splitlines() if line[2:3] == "-"]
     assert len(starts) == len(set(starts)) > 30
+
+
+def test_the_help_has_the_five_most_used_options_and_says_what_shows_the_others(tmp_path):
+    for name, count in (("compare", 5), ("watch", 5), ("locate", 5)):
+        lines = run_here(["goldwatch", name, "--help"], tmp_path).stdout.splitlines()
+        assert len([line for line in lines if line[2:3] == "-"]) == count + 1, lines
+        assert lines[-1].startswith("goldwatch %s --help-all shows all options (" % name)
+    done = run_here(["goldwatch", "limits", "--help"], tmp_path)
+    assert "--help-all" not in done.stdout and done.returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -72,7 +85,8 @@ def test_a_command_without_arguments_shows_its_short_help_and_exits_with_2(words
     assert done.stderr.startswith("Usage: %s " % " ".join(words)) and "Example" in done.stderr
     told = done.stderr.splitlines()[-2:]
     assert told[0].startswith("goldwatch: %s: nothing is given" % " ".join(words[1:]))
-    assert told[1] == "  hint: %s --help shows all options" % " ".join(words)
+    option = "--help-all" if dict(named_commands())[" ".join(words)].first else "--help"
+    assert told[1] == "  hint: %s %s shows all options" % (" ".join(words), option)
     assert len(done.stderr.splitlines()) < 40
 
 

@@ -26,12 +26,12 @@ def refused(words, folder, code=2):
         (
             [*COMPARE, "-o", "out", "--limt", "x"],
             "compare has no option --limt",
-            "did you mean --limit? goldwatch compare --help shows all options",
+            "did you mean --limit? goldwatch compare --help-all shows all options",
         ),
         (
             [*COMPARE, "-o", "out", "--zzzzzzzz"],
             "compare has no option --zzzzzzzz",
-            "goldwatch compare --help shows all options",
+            "goldwatch compare --help-all shows all options",
         ),
         (
             COMPARE,

@@ -432,7 +432,7 @@ def parse(group, words, whole):
     if whole and not isinstance(command, click.Group) and not {"--help", "-h"} & set(words):
         command.make_context("goldwatch", list(words))
         return
-    known = {"--help", "-h", "--version", "-v"}.union(
+    known = {"--help", "--help-all", "-h", "--version", "-v"}.union(
         *[option.opts + option.secondary_opts for option in command.params]
     )
     for word in words:
