@@ -25,7 +25,7 @@ from ..config.dump_plan_formats import FORMS, left_out, read_plan
 from ..config.layer_selection import Selection, list_ops
 from ..config.make_configuration import Configuration, Request, make_configuration, softened
 from ..config.merge_acl_json import merge_dump
-from ..config.models import load_for_writing, require_models
+from ..config.models import load_models, models_to_dump, require_models
 from ..errors import MissingPath, UsageError, require_file
 from ..filesystem.atomic_writing import atomic_text_writer
 from ..filesystem.safe_reading import read_input
@@ -493,7 +493,7 @@ def _list(arguments: _Arguments, output: Optional[str]) -> None:
     """Print the ops of the models, all or those that are chosen."""
     if output is not None:
         raise UsageError("--list prints on stdout; -o has no use")
-    models = load_for_writing(arguments.om, arguments.om_name)
+    models = models_to_dump(load_models(arguments.om, arguments.om_name), arguments.om_name)
     require_models(models, "--list")
     ops = list_ops(models, _selection(arguments))
     if arguments.output_format == "json":

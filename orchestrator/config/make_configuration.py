@@ -12,7 +12,7 @@ from ..diagnosis.row_digest import execution_key
 from ..errors import EnvironmentProblem, InputError, MissingPath
 from ..metrics.row import FAIL, Row
 from ..model.graph import ModelGraph
-from ..model.graphs_of_run import load_models
+from ..model import graphs_of_run
 from ..store.opening import STORE_FILE
 from ..store.store import RunStore
 from .cann_versions import parse_version
@@ -22,7 +22,7 @@ from .dump_plan_formats import CODE_FORMS, NPU_FORMS, write_plan
 from .dump_steps import step_fix, step_problems
 from .finding import ERROR, Finding, Report
 from .layer_selection import Selection, choose, divided, named_ops, resolve_layers
-from .models import Models, load_for_writing, require_models
+from .models import Models, load_models, models_to_dump, require_models
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def _model_json(inputs: object, model_name: Optional[str]) -> Optional[str]:
     if not os.path.isdir(value):
         return value
     try:
-        graph = load_models(value).of(model_name)
+        graph = graphs_of_run.load_models(value).of(model_name)
     except InputError:
         return None
     return None if graph is None else graph.path
@@ -217,11 +217,12 @@ def make_configuration(request: Request) -> Configuration:
     _check_step(request.plan.step)
     divergence = read_divergence(request.narrow) if request.narrow else None
     om = request.om or ((divergence.model_json,) if divergence and divergence.model_json else ())
-    models = load_for_writing(om, request.om_names)
+    every = load_models(om, request.om_names)
+    models = models_to_dump(every, request.om_names)
     maker = _Maker(request, models, divergence)
     plan = maker.plan()
     text = write_plan(plan, request.form)
-    report = _checked(request, plan, text, models)
+    report = _checked(request, plan, text, every)
     return Configuration(text, plan, report, tuple(maker.remarks))
 
 

@@ -161,33 +161,32 @@ def dumpable(ops: Iterable[OpNode]) -> List[OpNode]:
 
 
 def load_models(paths: Sequence[str], om_names: Sequence[str] = ()) -> Models:
-    """Read every named model; a folder stands for the models in it.
+    """Read every named model once; a folder stands for the models in it.
 
     Raises
     ------
     MissingPath, InputError
         A file is missing, or is no model.
     """
-    return Models(_graphs(paths), om_names)
+    graphs = [graph for path in paths for graph in model_graphs.load_models(path).graphs]
+    return Models(list({graph.path: graph for graph in graphs}.values()), om_names)
 
 
-def load_for_writing(paths: Sequence[str], om_names: Sequence[str] = ()) -> Models:
-    """Read the models that a configuration is written for; among several GE graph files only the
+def models_to_dump(every: Models, om_names: Sequence[str] = ()) -> Models:
+    """Return the models that a configuration is written for; among several GE graph files only the
     one that reads training data.
 
     Raises
     ------
     UsageError
         Several GE graph files read training data, or none does.
-    MissingPath, InputError
-        A file is missing, or is no model.
     """
-    graphs = list({graph.path: graph for graph in _graphs(paths)}.values())
+    graphs = every.graphs
     several = [
         graph for graph in graphs if os.path.basename(graph.path or "").startswith("ge_proto")
     ]
     if len(several) < 2:
-        return Models(graphs, om_names)
+        return every
     models = computational_graphs(several)
     if len(models) != 1:
         names = ", ".join(str(graph.path) for graph in models)
@@ -201,10 +200,6 @@ def load_for_writing(paths: Sequence[str], om_names: Sequence[str] = ()) -> Mode
         )
     others = [graph for graph in graphs if graph not in several]
     return Models(others + models, om_names)
-
-
-def _graphs(paths: Sequence[str]) -> List[ModelGraph]:
-    return [graph for path in paths for graph in model_graphs.load_models(path).graphs]
 
 
 def require_models(models: Models, what: str) -> None:

@@ -1,16 +1,26 @@
-"""The size of several entries of dump_list together, against a plain count."""
+"""The size of several entries of dump_list together, against a plain count, and that of a training,
+against its dump.
+"""
 
 from __future__ import annotations
 
+import glob
 import json
+import os
+import struct
+import sys
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from in_process import run_here
 
 import goldwatch.config.models
+from goldwatch.config.bytes_per_step import HEADER_BYTES
 from goldwatch.config.check import check_file
 from goldwatch.config.dump_size_rules import acl_size
 from goldwatch.config.models import load_models
+from goldwatch.dumps.dump_file import DumpFile
 
 NAMES = ["op%d" % number for number in range(12)]
 DESC = {"dtype": "DT_FLOAT", "shape": {"dim": [4]}}
@@ -68,3 +78,26 @@ def test_many_dump_list_entries_do_not_search_the_model_each(tmp_path, folder, m
         check_file(str(path), [om])
         # A walk through the model for every entry would look at 25 million ops.
         assert len(looked_at) < 4 * 5000, entry
+
+
+@pytest.mark.parametrize("form", ["acl", "estimator", "session", "tf2", "npu-json"])
+def test_new_and_check_estimate_what_the_models_of_a_training_dump(form, tmp_path):
+    """Settings of TensorFlow dump all graphs, an acl.json the one that it names."""
+    run_here([sys.executable, "-m", "goldwatch.testing", "train", "run"], tmp_path)
+    payload, tensors = 0, 0
+    pattern = "*_11" if form == "acl" else "*"
+    for path in glob.glob(str(tmp_path / "run/dump/*/0" / pattern / "*/1/*")):
+        dump = DumpFile.open(path)
+        with open(path, "rb") as stream:
+            (header,) = struct.unpack("<Q", stream.read(8))
+        payload += os.path.getsize(path) - 8 - header
+        tensors += len(dump.inputs) + len(dump.outputs)
+    expected = payload + HEADER_BYTES * tensors
+    words = ["--om", "run/graphs", "--devices", "4", "--elsewhere"]
+    new = ["goldwatch", "config", "new", "--for", form, "--mode", "all", "--step", "0-2"]
+    name = "made.json" if form in ("acl", "npu-json") else "made.py"
+    written = run_here([*new, *words, "--dump-path", "/data", "-o", name], tmp_path)
+    checked = run_here(["goldwatch", "config", "check", name, *words], tmp_path)
+    for text in (written.stderr, checked.stdout):
+        assert "about %.1f KiB per device and step (" % (expected / 1024) in text, text
+        assert "4 devices, 3 steps: %.1f KiB" % (12 * expected / 1024) in text
