@@ -11,8 +11,8 @@ from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 from ..diagnosis.row_digest import execution_key
 from ..errors import EnvironmentProblem, InputError, MissingPath
 from ..metrics.row import FAIL, Row
-from ..model.graph import ModelGraph
 from ..model import graphs_of_run
+from ..model.graph import ModelGraph
 from ..store.opening import STORE_FILE
 from ..store.store import RunStore
 from .cann_versions import parse_version

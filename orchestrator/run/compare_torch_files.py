@@ -23,6 +23,8 @@ from ..metrics.pair_task import PairTask
 from ..metrics.row import CORRUPT, EXPECTED_ABSENT, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
 from ..model.graphs_of_run import ModelGraphs
 from ..naming import is_hash_name, parse_dump_name, parse_fx_name
+from ..text.notes import note
+from ..text.wording import plural
 from .compare_given_pairs import begin_given_pairs, compare_given_pairs
 from .comparison_options import ONE, ComparisonOptions
 from .file_signature import Signature, look_at
@@ -180,15 +182,10 @@ class _TorchFiles(Source):
         # The calls were paired above: one without golden data has its rows all the same.
         run.goldens.steps = ONE
         begin_given_pairs(run, golden, self.tasks)
-        run.notes.append(
-            "TARGET holds files of torch.save, one for each node and call, not a device's dumps: "
-            "outputs only are compared"
-        )
+        run.notes.append(note("torch-files"))
         if self.missing:
-            run.notes.append(
-                "%d nodes of GOLDEN have no file in TARGET: %s"
-                % (len(self.missing), ", ".join(self.missing[:_NAMES_SHOWN]))
-            )
+            shown = ", ".join(self.missing[:_NAMES_SHOWN])
+            run.notes.append(note("nodes-without-file", plural(len(self.missing), "node"), shown))
         compare_given_pairs(run.engine, self.tasks, self.rows, self.on_progress, self.looks)
 
 

@@ -187,6 +187,15 @@ NOTES: Dict[str, Said] = {
         "several folders of TARGET hold outputs", "took %s, the last of %s with outputs"
     ),
     "assumed-output": Said("an output's type, shape or layout was assumed", "%s"),
+    "nodes-without-file": Said(
+        "GOLDEN has nodes of which TARGET holds no file of torch.save",
+        "%s of GOLDEN without a file in TARGET: %s",
+    ),
+    "torch-files": Said(
+        "TARGET holds files of torch.save, of TorchAir's modes without GE",
+        "TARGET holds files of torch.save, one for each node and call, not a device's dumps: "
+        "outputs only are compared",
+    ),
     "quantised-files": Said(
         "TARGET holds the files of a quantised net",
         "TARGET holds the files of a quantised net, not a device's dumps: outputs only are "
