@@ -17,6 +17,12 @@ from .own_error.estimate import Estimate
 from .own_error.normal_error import HOPELESS
 from .suspects import Suspect
 
+_IN_TRAINING = (
+    "; the original model has it in training mode (the statistics of the batch, a random mask), "
+    "and an om computes with the stored statistics and without a mask: its golden data say nothing "
+    "of the device, and no operator need be wrong. Export the model with model.eval(), and make "
+    "golden data again."
+)
 _EXPLAINED = 1.5
 _CARRIED = 0.5
 
@@ -81,7 +87,7 @@ def culprit(
     divergence, but where it is outside limits by rounding alone.
     """
     others = [(suspect.op, suspect.place) for suspect in suspects[:1]]
-    if first is None or first.too_strict is not None:
+    if first is None or first.too_strict is not None or _is_in_training(first, estimate):
         return others[0] if others else None
     first_op = (first.op, first.place)
     if _blamed_instead(first, suspects):
@@ -95,6 +101,10 @@ def culprit(
         _origin(first, estimate), _Own
     )
     return first_op if accused or not others else others[0]
+
+
+def _is_in_training(first: FirstDivergence, estimate: Optional[Estimate]) -> bool:
+    return estimate is not None and estimate.in_training and first.inputs != BAD
 
 
 class _Own(str):
@@ -162,6 +172,8 @@ def _by_statistics(first: FirstDivergence) -> str:
 def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
     if first.metric in MEASURES:
         return _by_statistics(first)
+    if _is_in_training(first, estimate):
+        return _IN_TRAINING
     if estimate is not None and estimate.computed is not None and estimate.computed.assumed:
         again = (
             "; computed again from the golden input (the device's was not dumped) it comes out "

@@ -9,7 +9,7 @@ from ..dumps.place import Place
 from ..metrics.row import FAIL, PASS
 from ..model.graph import ModelGraph
 from ..model.graphs_of_run import AnyGraph, ModelGraphs
-from ..model.never_dumped import FIXED_TYPES, INPUT_TYPES
+from ..model.never_dumped import AIPP, FIXED_TYPES, INPUT_TYPES
 from ..model.op_groups import FOLLOWING_TYPES
 from ..model.op_node import OpNode
 from .observed_ops import ObservedOp, ObservedOps, executed_repeatedly
@@ -241,10 +241,10 @@ class Inputs:
 
     def _copied(self, op: ObservedOp, node: OpNode, number: int) -> Sequence[InputState]:
         """Return the input of the network that a Cast or TransData of the compiler's reads, by its
-        output: it changes no value.
+        output: it changes no value. An Aipp's output is the input of the network.
         """
         row = op.outputs.get(0)
-        if node.type not in FOLLOWING_TYPES or row is None or row.verdict not in COMPARED:
+        if node.type not in (*FOLLOWING_TYPES, AIPP) or row is None or row.verdict not in COMPARED:
             return ()
         return [InputState(number, BAD if row.verdict == FAIL else GOOD, row.tensor, row, None, op)]
 
@@ -311,7 +311,7 @@ def _model_op(node: OpNode, graph: ModelGraph) -> _ModelOp:
             kind = producer.type if producer is not None else ""
             name = producer.name if producer is not None else source[0]
             feeds.append(_Source(number, name, source[1], kind in FIXED_TYPES))
-            if kind in INPUT_TYPES:
+            if kind in INPUT_TYPES or kind == AIPP:
                 of_network.append(number)
     return _ModelOp(node, feeds, of_network)
 

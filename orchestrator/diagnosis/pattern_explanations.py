@@ -25,6 +25,7 @@ from .explanations import (
     golden_without_numbers,
     older_dump,
 )
+from .other_preprocessing import changed_image
 from .own_error.estimate import SLICE, Estimate
 from .own_error.normal_error import HOPELESS, rounding, sum_noise
 from .row_digest import Observation
@@ -237,11 +238,17 @@ def _other_input(
         )
         return explanation("wrong-golden", 1.0, sentence)
     differs = " by %s" % percent(estimate.distance) if estimate.distance > 0 else ""
-    return explanation(
-        "other-input",
-        1.0,
-        "the network's input differs%s: device and golden run were fed with other data" % differs,
+    changed = changed_image(pair) if pair is not None else None
+    sentence = "the network's input differs%s: device and golden run were fed with other data"
+    if changed is None:
+        return explanation("other-input", 1.0, sentence % differs)
+    image, settings = changed
+    sentence += " (the device's is the golden one%s)"
+    step = (
+        "compare %s of the AIPP settings, or the device's own preprocessing, with that of golden "
+        "data"
     )
+    return Explanation("other-input", 1.0, sentence % (differs, ", " + image), step % settings)
 
 
 def _golden_alone(estimate: Estimate, pair: Optional[AlignedPair]) -> bool:

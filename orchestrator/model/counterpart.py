@@ -15,7 +15,7 @@ from ..element_types import element_count
 from ..naming import sanitise_golden
 from ..text.wording import listed
 from .graph import ModelGraph
-from .never_dumped import FIXED_TYPES, INPUT_TYPES
+from .never_dumped import AIPP, FIXED_TYPES, INPUT_TYPES
 from .op_groups import FOLLOWING_TYPES, Groups, groups_of
 from .op_node import OpNode, TensorDesc, desc_at
 from .quantised_parts import is_quant, quantised_stretch
@@ -86,6 +86,8 @@ class Counterparts:
                 "golden model"
             )
         if op.type in FOLLOWING_TYPES or op.type in _SOURCE_TYPES or is_quant(op) or op.originals:
+            return None
+        if op.type == AIPP:
             return None
         if op.file_originals:
             names = ", ".join(op.file_originals[:3])
@@ -160,7 +162,8 @@ class Counterparts:
             path.append(key)
             step = (
                 self._step_back(op)
-                if op.type in FOLLOWING_TYPES and op.position not in self._stretch
+                if (op.type in FOLLOWING_TYPES and op.position not in self._stretch)
+                or op.type == AIPP
                 else None
             )
             if step is None:

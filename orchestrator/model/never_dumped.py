@@ -39,6 +39,9 @@ _RESOURCE = "DT_RESOURCE"
 CONSTANT_TYPES = frozenset(["Const", "Constant", "ConstPlaceHolder", "FileConstant"])
 """Types of constants."""
 
+AIPP = "Aipp"
+"""The type that makes the network's input of an image: its output is what the network reads."""
+
 INPUT_TYPES = frozenset(["Data", "AippData", "RefData", "AnnData"])
 """Types of the model's inputs."""
 

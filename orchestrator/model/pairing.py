@@ -16,7 +16,7 @@ from .absent_ops import Absence
 from .counterpart import Counterparts, HasGolden, NoMatchReason, with_reading_shape
 from .dump_request import EVERYTHING, DumpRequest
 from .graph import ModelGraph
-from .never_dumped import never_dumps, no_dump_reason
+from .never_dumped import AIPP, never_dumps, no_dump_reason
 from .op_groups import FOLLOWING_TYPES, Group, ground_truth, groups_of
 from .op_node import OpNode, TensorDesc, desc_at, execution_key
 from .quantised_parts import is_dequant, is_quant
@@ -375,6 +375,10 @@ class Pairing:
     def _counterpart(self, op: OpNode, dumped: DumpedOp, kind: str, index: int) -> Counterpart:
         if kind == OUTPUT:
             return self._of_output(op, index)
+        if op.type == AIPP:
+            return Counterpart(
+                EXPECTED_ABSENT, "the image before AIPP: golden data are of what AIPP makes of it"
+            )
         if is_dequant(op):
             return Counterpart(
                 EXPECTED_ABSENT,
@@ -405,6 +409,9 @@ class Pairing:
                 counterpart.golden_index,
             )
             return with_reading_shape(counterpart, desc_at(op.output_descs, index)).noted(note)
+        if counterpart.status == PAIR and op.type == AIPP:
+            note = "what AIPP makes of an image: compared with the network's golden input %s:%s"
+            return counterpart.noted(note % (counterpart.golden_op, counterpart.golden_index))
         return counterpart
 
     def _of_quantised(self, op: OpNode) -> Counterpart:

@@ -17,6 +17,9 @@ Inputs = Sequence[Optional[Value]]
 Compute = Callable[["Node", Inputs, Arithmetic], List[Value]]
 Check = Callable[["Node", Inputs, Arithmetic, Sequence[Optional[Array]]], List[Optional[Array]]]
 
+IN_TRAINING = "in training mode"
+"""In the reason for an operator that is not computed because it learns: an om has no such one."""
+
 _REQUIRED: Any = object()
 
 

@@ -17,6 +17,7 @@ from .error_propagation import moved
 from .registry import (
     ASCEND,
     CAFFE,
+    IN_TRAINING,
     ONNX,
     TENSORFLOW,
     CannotCompute,
@@ -61,7 +62,7 @@ def dropout(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     if (has_input(inputs, 2) and bool(input_at(inputs, 2).array)) or (
         0 < node.version < 7 and not node.get("is_test", 0)
     ):
-        raise CannotCompute("in training it is random")
+        raise CannotCompute("it is %s, so random" % IN_TRAINING)
     x = input_at(inputs, 0)
     return [x, Value(np.ones(x.array.shape, bool))][: max(1, node.outputs)]
 

@@ -739,3 +739,23 @@ def test_slices_of_an_exchanged_input_are_not_called_wrong(net, fed_otherwise):
         )
     else:
         assert list(suspects) == ["odd_slice"] and suspects["odd_slice"] != ["other-input"]
+
+
+def test_a_batch_normalisation_of_training_mode_is_no_culprit(net):
+    """The device takes the stored statistics, as an om does; golden data those of the batch."""
+    x = float16_values((2, 4, 8, 8)) + np.float32(3)
+    means, variances = np.float32([3, 3, 3, 3.5]), np.float32([1, 2, 3, 1])
+    weights = [np.ones(4, np.float32), np.zeros(4, np.float32), means, variances]
+    nodes = [
+        node("Neg", ["x"], ["n"], name="first"),
+        node("BatchNormalization", [*"ngbmv"], ["u", "m2", "v2"], name="op", training_mode=1),
+        node("Abs", ["u"], ["y"], name="last"),
+    ]
+    inputs, outputs = [build.value("x", x.shape)], [build.value("y", x.shape)]
+    proto = build.model(nodes, inputs, outputs, map(build.weight, "gbmv", weights))
+    stored = (-x - means.reshape(1, 4, 1, 1)) / np.sqrt(variances.reshape(1, 4, 1, 1) + 1e-5)
+    net.prepare(proto, {"x": x}, (), ("op", lambda _: stored))
+    _, result, said = net.compare()
+    assert result["summary"]["suspects"] == []
+    assert "op (BatchNormalization) is the first operator outside its limits" in said
+    assert "in training mode" in said and "Export the model with model.eval()" in said

@@ -84,6 +84,9 @@ class Estimate:
     golden_wrong
         The output is what its operator makes of the device's own inputs, but golden data do not
         follow from golden data.
+    in_training
+        Golden data are of an operator in training mode, which no om computes: nothing is known of
+        the device's.
     """
 
     op: ObservedOp
@@ -104,6 +107,7 @@ class Estimate:
     follows: bool = False
     computed: Optional[RecomputationVerdict] = None
     golden_wrong: bool = False
+    in_training: bool = False
 
     @property
     def suspect(self) -> bool:
