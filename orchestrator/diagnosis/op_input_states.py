@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..dumps.place import Place
 from ..metrics.row import FAIL, PASS
+from ..model.final_outputs import final_outputs
 from ..model.graph import ModelGraph
 from ..model.graphs_of_run import AnyGraph, ModelGraphs
 from ..model.never_dumped import AIPP, FIXED_TYPES, INPUT_TYPES
@@ -86,6 +87,7 @@ class Inputs:
     def __init__(self, observed: ObservedOps, graph: AnyGraph = None) -> None:
         self._observed_ops = observed
         self._graphs = ModelGraphs.of_all(graph)
+        self._final: Dict[ModelGraph, FrozenSet[Tuple[int, int]]] = {}
         self._first: Optional[Dict[Place, ObservedOp]] = None
         self._several: Optional[Set[Tuple[Place, str]]] = None
         self._of: Dict[ObservedOp, Tuple[InputState, ...]] = {}
@@ -97,6 +99,15 @@ class Inputs:
         if self._several is None:
             self._several = executed_repeatedly(self._observed_ops.ops)
         return self._several
+
+    def is_final(self, op: ObservedOp, number: int) -> bool:
+        """Tell whether an output of an operator is one of the network."""
+        graph, node = self._graph(op), self.node(op)
+        if graph is None or node is None:
+            return False
+        if graph not in self._final:
+            self._final[graph] = final_outputs(graph)
+        return (node.position, number) in self._final[graph]
 
     def node(self, op: ObservedOp) -> Optional[OpNode]:
         """Return the model's op that an observed one is."""

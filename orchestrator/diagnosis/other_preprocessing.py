@@ -72,7 +72,9 @@ def _best_order(device: Array, golden: Array, shift: Tuple[int, int] = (0, 0)) -
             factors.append(factor)
             offsets.append(float(y.mean() - factor * x.mean()))
             off += float(np.sum((y - factor * x - offsets[-1]) ** 2))
-        fits.append(_Fit((off + 1e-300) ** 0.5 / size, order, tuple(factors), tuple(offsets), shift))
+        fits.append(
+            _Fit((off + 1e-300) ** 0.5 / size, order, tuple(factors), tuple(offsets), shift)
+        )
     best = min(fits, key=lambda fit: fit.distance)
     return fits[0] if fits[0].distance * _PLAINLY_BETTER <= best.distance else best
 

@@ -361,7 +361,7 @@ class SliceSums:
             elements = count / max(1, counted)
             floors: Any = floor
             if axis.by_own_size and elements >= _LEAST_OF_OWN_SIZE:
-                least = math.ldexp(_LEAST_SCORE * math.sqrt(elements), -y.unit)
+                least = ldexp(_LEAST_SCORE * math.sqrt(elements), -y.unit)
                 floors = _floors_by_own_size(norms, floor, least)
             if floor > 0.0:
                 distances /= np.maximum(norms, floors)

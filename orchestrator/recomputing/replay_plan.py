@@ -19,7 +19,7 @@ from ..metrics.row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, NOT_COMPARED, 
 from ..model.counterpart import Counterparts
 from ..model.dump_request import EVERYTHING, DumpRequest
 from ..model.graph import ModelGraph
-from ..model.never_dumped import CONSTANT_TYPES
+from ..model.never_dumped import AIPP, CONSTANT_TYPES
 from ..model.op_groups import FOLLOWING_TYPES, groups_of
 from ..model.op_node import OpNode
 from ..model.pairing import Pairing
@@ -32,6 +32,7 @@ from .original_cuts import NotComputable, Original
 from .recorded_dumps import OpDump, RecordedStep
 
 _KEEPS = "%s keeps the values of what precedes it: it is not replayed"
+_PREPROCESSES = "AIPP makes the network's input, which no layer computes: it is not replayed"
 _QUANTISED = "in a quantised stretch, which the original model does not have"
 _SHOWN = 5
 
@@ -154,10 +155,9 @@ class ReplayPlan:
                 info = holder[1]
                 row = row.but(target_dtype=info.dtype.name, address=info.address, shape=info.shape)
             reason = None if op is None else self._not_replayable_reason(op, plan)
-            if op is not None and op.type in FOLLOWING_TYPES:
-                self.rows.append(
-                    row.but(verdict=EXPECTED_ABSENT, reason=_KEEPS % op.type, cause="")
-                )
+            if op is not None and op.type in (*FOLLOWING_TYPES, AIPP):
+                why = _PREPROCESSES if op.type == AIPP else _KEEPS % op.type
+                self.rows.append(row.but(verdict=EXPECTED_ABSENT, reason=why, cause=""))
             elif reason is not None:
                 self.rows.append(not_replayed(row, reason))
             elif plan.status == PAIR and op is not None and holder is not None:

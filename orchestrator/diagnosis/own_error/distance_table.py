@@ -152,6 +152,10 @@ class DistanceTable:
     def _measured(self) -> Tuple[Array, Array]:
         """Return the distances of outputs, [n, 3], and their inputs'."""
         distances, rows = _distances_of(self.outputs), _distances_of(self._rows)
+        for number, (op, row) in enumerate(zip(self.ops, self.outputs)):
+            if self._inputs.is_final(op, row.number):
+                # Its slices are measured by their own size, those of its inputs are not.
+                distances[number, 1] = distances[number, 0]
         with np.errstate(all="ignore"):
             input_distances = _distances_together(
                 rows, np.array(self._feeds, np.intp), len(distances)
