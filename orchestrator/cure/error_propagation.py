@@ -27,6 +27,7 @@ _FLOOR = 2.0**-22
 """Relative error of float32 itself: golden data and what is computed are no closer than that."""
 _LARGE = 0.1
 """Errors of inputs up to this pass on as smaller ones do."""
+# How far an input is followed through operators without rows; a bound of the time, no trial.
 _MOST_STEPS_BACK = 32
 
 

@@ -18,7 +18,10 @@ from ..tensors.tensor import Tensor
 Array = Any
 
 MOST_TRIED = 1000
+# Elements by which a candidate is told: eight pieces of 1,024; by their time.
 _PIECES, _PIECE = 8, 1024
+# The cosine of these pieces that makes a candidate, how many candidates are read whole, and what
+# one must explain of the squared error; chosen, no trial.
 _PROMISING, _CHECKED, _CLAIMED = 0.5, 4, 0.9
 
 

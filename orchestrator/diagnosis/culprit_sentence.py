@@ -23,6 +23,9 @@ _IN_TRAINING = (
     "of the device, and no operator need be wrong. Export the model with model.eval(), and make "
     "golden data again."
 )
+# Errors of the inputs explain an error up to so many times what is expected of them; those of
+# which what came in is less than half are its own. Both are chosen, no trial: they word the
+# sentence, the verdict does not use them.
 _EXPLAINED = 1.5
 _CARRIED = 0.5
 

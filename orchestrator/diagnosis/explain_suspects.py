@@ -44,8 +44,12 @@ from .suspects import Suspect
 MOST_READ = 3
 """Suspects of which the tensors are read again."""
 
+# How many tensors are read again, by their time alone.
 _MOST_OTHERS = 8
 _MOST_READERS = 4
+# Of the suspect's distance: all operators that read it are right where they are off by no more
+# than _RIGHT of it; one product that is off by no more than _TELLING contradicts its golden
+# tensor. Both are chosen, no trial.
 _RIGHT = 0.25
 _TELLING = 0.1
 _LINEAR = frozenset(
@@ -56,6 +60,8 @@ _LINEAR = frozenset(
 _MOST_COMPARED = 1 << 22
 _OF_FLOATS = frozenset(["scale", "bias", "shift", "layout", "rounding", "unexplained"])
 """Kinds of explanation that say nothing of decisions."""
+# Two tensors are the same, up to what inputs may be off before they hide what an operator adds
+# (HOPELESS).
 _FITS = 0.1
 _NEARER = 0.5
 """Of a suspect's own distance, what another output may be off its golden tensor where the two are

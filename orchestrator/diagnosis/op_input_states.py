@@ -20,6 +20,7 @@ GOOD = "good"
 BAD = "bad"
 UNKNOWN = "unknown"
 
+# How far an input is followed through operators without rows; a bound of the time, no trial.
 _MOST_STEPS_BACK = 8
 
 

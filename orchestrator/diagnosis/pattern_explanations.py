@@ -38,11 +38,20 @@ _OF_PATTERN = {
     "region": "one-slice", "scale": "scale", "offset": "bias", "coarser-type": "rounding",
 }  # fmt: skip
 _NEXT_FOR_CHANNELS = "look at the order of its channels and weights, and at concat, split and group"
+# A factor at least this far from 1 is a scale of quantisation forgotten or used twice; chosen, no
+# trial.
 _QUANTISED_FACTOR = 4.0
+# Correlation below which values are unrelated; of few values 1.65 / √n, which chance exceeds in
+# 10 % of cases.
 _UNRELATED = 0.3
+# Fewer elements may well be one value, and fewer than 8 may correlate whatever they are; chosen,
+# no trial.
 _ENOUGH_ELEMENTS = 32
 _ENOUGH_TO_CORRELATE = 8
+# Only outputs that are further off than this are compared with what few values reach by chance;
+# chosen, no trial.
 _FAR = 0.5
+# Noise of up to so many roundings is the type's own; chosen, no trial.
 _ROUNDING_TIMES = 4.0
 
 

@@ -43,6 +43,9 @@ _LEAST_DISTANCE = 1e-6
 """Below this distance the cosine's own rounding (some 1e-16 of 1 − d²/2) is no longer small against
 the square of the distance.
 """
+# The worst slice alone makes the whole this many times as far off as it is where large elements
+# (masks) rule the whole's norm; the whole is this many times as far off as the worst slice where
+# such elements differ. Chosen, no trial.
 _MASK_RULES = 5.0
 _MASKS_DIFFER = 2.0
 FACTOR_SHARE = 0.2
@@ -417,6 +420,7 @@ def _is_whole(dtype: Optional[str]) -> bool:
     return dtype is not None and dtype.startswith(("int", "uint", "bool"))
 
 
+# Larger distances are one: squares of them must stay finite in float64.
 _LARGEST = 1e100
 _NONE = (0, 0)
 _NO_SPREADS = ((math.nan, math.nan), (math.nan, math.nan))

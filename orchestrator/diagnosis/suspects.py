@@ -26,6 +26,8 @@ _SAYS = {
     FACTOR: "its output is off by a common factor, about %s",
 }
 _NOT_COMPUTED = "told by statistics alone: operators are computed again when the run ends"
+# A type is wrong as a whole from so many of its operators and this share of them on
+# (docs/design/verdict.md: 3; the share is chosen, no trial).
 _CLUSTER = 3
 _CLUSTER_SHARE = 0.8
 # What an execution has of the highest score where it shows the error as plainly.

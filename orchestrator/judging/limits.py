@@ -200,6 +200,8 @@ def _statistical(mean: float, norm: float, ends: float, *dtypes: str) -> Tuple[L
     )
 
 
+# The largest distances of 106 healthy runs, and what they let through: docs/reference/metrics.md
+# (limits) and docs/design/verdict.md (single tensors).
 DEFAULTS = (
     *_three(0.99, 0.03, 0.15, ""),
     Limit(DIFFERENT, AT_MOST, 0.0),
@@ -242,6 +244,7 @@ they come from: docs/design/trials.md.
 
 _DEFAULT_LIMITS = frozenset((*DEFAULTS, *STATISTICAL))
 
+# Those of the vendor's documents (--limits vendor).
 VENDOR = (
     Limit("CosineSimilarity", LARGER, 0.99),
     Limit("RelativeEuclideanDistance", SMALLER, 0.05),

@@ -129,6 +129,7 @@ DIVERGENCE = "KullbackLeiblerDivergence"
 _RELATIVE = ("AccumulatedRelativeError", "MaxRelativeError", "MeanRelativeError")
 _WHOLE_TYPES = "?bBhHiIlLqQpP"
 _COMPLEX_TYPES = "FDG"
+# The largest number of float16.
 _HALF_MAX = 65504.0
 _NO_VALUES: Dict[str, Any] = {
     name: None if name == "StandardDeviation" else math.nan for name in MEASURES

@@ -48,6 +48,7 @@ order of the tensor's axes, the largest distance in steps, and how many stretche
 DECIDED_BY = "%s<=0" % DIFFERENT
 """The only limit."""
 
+# Fewer elements are told one by one, not as a block or scattered; chosen, no trial.
 LEAST_DESCRIBED = 8
 
 # A whole number of elements of every type, in the cache, and small enough that the memory of the

@@ -26,6 +26,7 @@ from ..tensors.dtypes import Array
 TOP1, TOP5, MATCHED, IOU = "Top1Agreement", "Top5Agreement", "MatchedBoxes", "MeanIoU"
 AGREEMENT_METRICS = (TOP1, TOP5, MATCHED, IOU)
 
+# Two boxes are one from here on, as in the evaluation of PASCAL VOC; chosen, no trial.
 _LEAST_IOU = 0.5
 _COLUMNS = ("x1", "y1", "x2", "y2", "cx", "cy", "w", "h", "score", "class", "_")
 _CORNERS, _CENTRE = ("x1", "y1", "x2", "y2"), ("cx", "cy", "w", "h")

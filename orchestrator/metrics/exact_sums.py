@@ -15,6 +15,9 @@ import numpy as np
 from .numpy_kernel import RELATIVE_FLOOR, dot
 from .pair_sums import Number, PairSums
 
+# Numbers between these powers of 2 are squared and summed as they are: 2**800 leaves room for
+# 2**222 of them below float64's largest, and 2**-800 is above its smallest normal number,
+# 2**-1022.
 _LOW_EXPONENT, _HIGH_EXPONENT = -400, 400
 
 

@@ -20,7 +20,10 @@ from .exact_sums import Split, finite_part
 from .numpy_kernel import BLOCK, KL_FLOOR, Workspace, dot, load
 from .pair_sums import Number, PairSums
 
+# Whole numbers up to this are exact in float64.
 _WIDE = 2**53
+# Of a range between these the reciprocal is a normal float64 as well; beyond, exact sums are
+# taken.
 _SMALL, _BIG = 1e-290, 1e290
 
 

@@ -28,6 +28,7 @@ from .variants import (
 
 Array = Any
 
+# The farthest of n normally distributed errors is beyond the bound this seldom.
 _CHANCE = 1e-6
 
 # Nodes (in standard deviations) and weights of the Gauss-Hermite quadrature of five points, for a

@@ -18,10 +18,13 @@ from .repeated_decisions import broadcast_size
 Array = Any
 Formula = Callable[[Sequence[Value], Arithmetic], Value]
 
+# The opset whose attributes the tables below are written in.
 _VERSION = 13
+# Bounds of a search's time.
 _MOST_RANGES, _MOST_AXES = 12, 4
 _LEAST_ROWS = 4
 """Of fewer rows, the scale and shift of a normalisation could be made to fit anything."""
+# Defaults of LayerNorm in PyTorch and ONNX, RMSNorm of Llama, BERT, Keras, and none.
 _EPSILONS = (1e-5, 1e-6, 1e-12, 1e-3, 0.0)
 
 _ONE: Mapping[str, Sequence[Tuple[str, Mapping[str, Any]]]] = {

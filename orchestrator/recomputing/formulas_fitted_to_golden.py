@@ -35,6 +35,7 @@ Array = Any
 FITS = 1e-5
 """Largest relative distance of a golden output from its formula, in float32.
 """
+# Nothing nearer is looked for: ten times nearer than FITS.
 _EQUAL = 1e-6
 _UNSEEN = 1e-6
 """Of a float32 output's root mean square: healthy operators of PP-OCR (hf32, bare) are up to 0.8 of

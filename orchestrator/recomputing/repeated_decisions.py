@@ -53,12 +53,19 @@ _WAYS: Mapping[str, Sequence[Callable[[Array], Array]]] = {
     "floor": (np.floor,), "ceil": (np.ceil,), "trunc": (np.trunc,), "rint": (np.rint,),
     "round": (np.rint, _STEPS[-1]), "sign": (np.sign,),
 }  # fmt: skip
+# A way to decide is the operator's if golden data follow it this often; chosen, no trial.
 _AGREE = 0.99
+# A tie is as wide as so many units in the last place of the golden values, beside their errors;
+# chosen, no trial.
 _NEAR = 2.0
+# More wrong decisions than so many and this share of all are no matter of ties; chosen, no trial.
 _FEW = 8
 _MOST = 0.25
+# Lower scores are masked: masks of attention are -1e4 or the type's lowest number.
 _MASK = -5000.0
+# The farthest of n normally distributed errors is wider than a tie's width this seldom.
 _CHANCE = 1e-6
+# The default limit of the relative distance (judging/limits.py).
 _USUAL_ERROR = 0.03
 LARGEST_ERROR: Mapping[str, float] = {
     "bfloat16": 0.2, **dict.fromkeys(("hifloat8", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu",

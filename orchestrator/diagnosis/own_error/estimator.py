@@ -183,6 +183,8 @@ class _Normals:
 Array = Any
 Decides = Callable[[str, Optional[str]], bool]
 
+# What only moves values has its input's distance but for the rounding of two sums of squares,
+# which this is far above.
 _ALIKE = 1e-6
 _HALF_A_STEP = math.sqrt(3.0)
 """The most that rounding to the nearest changes, in units of its root mean square."""

@@ -36,6 +36,7 @@ SUSPECT_SCORE = 4.5
 HOPELESS = 0.1
 """The relative distance of inputs that hides whatever an operator adds."""
 
+# Spreads of ln(d / expected): the smallest that healthy networks show (docs/design/verdict.md).
 SMALLEST_SPREAD = 0.15
 SMALLEST_SLICE_SPREAD = 0.2
 RARE_SPREAD = 0.4
@@ -46,13 +47,21 @@ known.
 ENOUGH = 3
 """Other operators of a type from which on the type is judged by itself."""
 
+# How many operators a prior counts as; above so many, one does not move the fit; of more a sample
+# is fitted, by its time. Chosen, no trial.
 _PRIOR_WEIGHT = 4
 _FEW = 40
 _MOST_FITTED = 400
+# What a fit pays for a gain other than 1 and for noise beside rounding, in mean absolute
+# deviations: it decides only where gain and noise explain the same. Chosen, no trial; that of
+# noise had no effect on the networks of scripts/verdict_trial.
 _DEAR_GAIN = 0.01
 _DEAR_NOISE = 0.01
+# Near float32's rounding, 6e-8: the noise's cost is measured by it where outputs round less.
 _LEAST_ROUNDING = 1e-7
+# More than any fit costs: such noise is not chosen.
 _NOT_KNOWN = 1e3
+# Rounding of the gains of the grid below.
 _ROUNDED = 1e-9
 _NEARLY = 3.0
 """Logarithm of the likelihood by which another g and n may fit worse (95 % of chi² with 2 degrees
@@ -60,8 +69,12 @@ of freedom, halved).
 """
 _LEAST_DEVIATION = 0.03
 """Mean absolute deviation of ln(d / expected) of operators that do all alike."""
+# Keeps the logarithm of a zero finite; squares of distances are larger.
 _LEAST_CARRIED = 1e-30
+# Inputs up to so many times the median ones are like those that the type was seen with; chosen,
+# no trial.
 _BEYOND = 3.0
+# The grid of a fit: gains 16 % apart, noises 40 % apart; chosen, no trial.
 _GAINS = np.exp(np.linspace(math.log(0.05), math.log(20.0), 41))
 _NOISES = np.concatenate([[0.0], np.exp(np.linspace(math.log(1e-8), math.log(0.5), 54))])
 # Root mean square of what rounding changes: of a number relatively, of the smallest ones
@@ -70,6 +83,7 @@ _ROUNDINGS = {
     dtype: (2.0**-kind.fraction_bits / math.sqrt(12.0), kind.step / math.sqrt(12.0))
     for dtype, kind in ROUNDING.items()
 }
+# What healthy simulated devices add in sums of products (docs/design/verdict.md).
 _SUM_NOISE = {
     "float16": 1e-3,
     "bfloat16": 4e-3,

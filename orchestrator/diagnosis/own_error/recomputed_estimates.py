@@ -26,6 +26,8 @@ Key = Tuple[Place, str, int]
 
 _CONVICTED = 40.0
 """The lowest score of an output that was computed again and is wrong: above most estimates."""
+# So that a score of 40 rises to the highest, 99, at four decades beyond the limit: it orders the
+# wrong ones, no more.
 _PER_DECADE = 15.0
 _PLAINLY = 0.03
 """From this relative distance on an output is wrong beyond doubt: the default limit of float16."""

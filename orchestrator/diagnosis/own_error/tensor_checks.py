@@ -91,11 +91,18 @@ score.
 Array = Any
 Read = Callable[[ObservedOp, Observation, int], Optional[AlignedPair]]
 
+# Outputs that are nearer are not read again; chosen, no trial.
 _LEAST = 1e-3
+# The score of an output that was rounded to 8 bits, and the most of one whose large elements hid
+# its error: twice and four times a suspect's. They order suspects; chosen.
 _SURE = 2.0 * SUSPECT_SCORE
 _HIGHEST = 2.0 * _SURE
+# An output of so few elements is off by chance more than a type's spread says; chosen, no trial.
 _FEW = 256
+# Steps that show 8 bits, in those of the output's own type (docs/design/verdict.md: without it 3
+# of 10 outputs rounded to int8 are missed).
 _COARSER = 4.0
+# A sample this large is read at once; by its time.
 _ELEMENTS = 32768
 _OF_8_BITS = frozenset(("float16", "float32", "float64"))
 _MADE_OF_INTEGERS = ("quant", "cast")

@@ -23,6 +23,9 @@ from .normal_error import HOPELESS, rounding
 
 Array = Any
 
+# So many operators make a type whose common factor is told, beyond so many standard errors and
+# roundings, if this share of them has it; at most so many are looked at, by their time. All
+# chosen, no trial of each alone (docs/design/verdict.md has that of the suspects).
 ENOUGH = 6
 _DEVIATIONS = 6.0
 _ROUNDINGS = 3.0

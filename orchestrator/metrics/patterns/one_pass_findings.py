@@ -133,8 +133,11 @@ MOST_FEW = 256
 
 SLOTS = "C0"
 _PLACED = ("axis-swap", "axis-flip", "shift", "channel-permutation")
+# How far (times) an error may be from the one that is expected of its kind; chosen, no trial.
 _ALIKE = 4.0
+# Noise of rounding is at most so many units of the last place anywhere; chosen, no trial.
 _FEW_ULPS = 8.0
+# What may be left of the squares of x + y where signs are flipped; chosen, no trial.
 _FLIPPED = 0.01
 # Along an axis more indices are no plain answer; so few elements are told one by one.
 _FEW_INDICES, _FEWEST_ELEMENTS = 5, 2

@@ -12,11 +12,15 @@ from .finding import CLAIMED, Finding, claimed
 
 Array = Any
 
+# As in moved_value_patterns: at most an eighth of the indices is a part; chosen, no trial.
 _SMALL_PART = 8
+# Of fewer indices along an axis no part is told, nor the two at its ends as a border; chosen, no
+# trial.
 _SHORTEST, _SHORTEST_WITH_BORDER = 4, 6
 MORE_THAN_OTHERS = 16.0
 """By how much the relative squared error there is larger than elsewhere."""
 
+# All but the rounding of a sum of shares in float64.
 _ALL = 1.0 - 1e-9
 
 
