@@ -332,7 +332,6 @@ class GoldenWriter:
             stream.write(mapping_line(name, listed).encode("utf-8", "surrogateescape"))
 
     def _settle(self) -> None:
-        """Wait for the hashes and fill them in."""
         self._files.close()
         for entry, future in self._futures:
             entry["sha256"] = future.result()

@@ -39,6 +39,7 @@ def run_as_main(kind: str, target: str, arguments: Sequence[str]) -> None:
     if kind == FILE:
         with open_input(target) as stream:
             source = stream.read()
+        # As Python does: the path of __main__ is absolute from 3.9 on.
         vars(module)["__file__"] = os.path.abspath(target) if sys.version_info >= (3, 9) else target
         vars(module)["__loader__"] = SourceFileLoader("__main__", target)
         sys.path.insert(0, os.path.dirname(os.path.realpath(target)))

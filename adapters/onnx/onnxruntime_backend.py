@@ -269,6 +269,8 @@ class Onnxruntime:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.intra_op_num_threads = self._threads
         options.inter_op_num_threads = 1
+        # The arena may keep memory for later, and each slice runs once; what onnxruntime refuses
+        # comes as an exception, so only fatal errors are logged (4).
         options.enable_cpu_mem_arena = False
         options.log_severity_level = 4
         for name, size in self._dims.items():

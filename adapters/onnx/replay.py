@@ -192,6 +192,8 @@ def _session(model: bytes) -> Any:
 
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    # Fatal errors alone (4): what it refuses comes as an exception. The arena may keep memory for
+    # later, and each piece runs once.
     options.log_severity_level = 4
     options.enable_cpu_mem_arena = False
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])

@@ -44,6 +44,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         if fullname not in self.actions:
             return None
         for finder in sys.meta_path:
+            # Until Python 3.11 a finder, or a loader, may have the calls of PEP 302 alone.
             if finder is self or not hasattr(finder, "find_spec"):
                 continue
             spec = finder.find_spec(fullname, path, target)

@@ -354,6 +354,7 @@ def _calls(op_type: str) -> bool:
         return op_type in _CALLS
     from tensorflow.python.framework import op_def_registry
 
+    # TensorFlow 1; from 2.1 on the registry has `get` in its place.
     if hasattr(op_def_registry, "get_registered_ops"):
         return bool(op_type) and op_type not in op_def_registry.get_registered_ops()
     return bool(op_type) and op_def_registry.get(op_type) is None

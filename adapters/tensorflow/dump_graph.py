@@ -103,6 +103,7 @@ def tensorflow_v1() -> Any:
             "TensorFlow cannot be imported: %s" % error,
             hint="name another Python with `python=PATH`",
         ) from error
+    # protobuf 4 and later: "Descriptors cannot be created directly".
     except TypeError as error:
         raise InputError(
             "TensorFlow cannot be imported: %s" % str(error).splitlines()[0], hint=PROTOBUF_HINT

@@ -105,6 +105,7 @@ def dump_session(
     """
     patch_session(session_module, False)
     patch_monitored(monitored_module)
+    # MonitoredSession wraps the session (`_tf_sess`), and so do tfdbg's wrappers (`_sess`).
     raw = sess._tf_sess() if hasattr(sess, "_tf_sess") else getattr(sess, "_sess", sess)
     recorder = Recorder(
         _run_folders(out, run_index, steps, force), force=force, source=_script_hash(), session=raw

@@ -175,6 +175,7 @@ def _patch_init(base: Any) -> None:
     original = base.__init__
 
     def __init__(self: Any, target: Any = "", graph: Any = None, config: Any = None) -> None:
+        # What is no ConfigProto TensorFlow refuses, in its own words.
         if config is None or hasattr(config, "graph_options"):
             config = golden_config(config)
         original(self, target, graph, config)

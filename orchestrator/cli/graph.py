@@ -125,7 +125,6 @@ def _write(
 def _commands(
     model: PageModel, original: Optional[str], beside: Dict[str, Optional[str]]
 ) -> Commands:
-    """Return the commands that the page completes."""
     path = os.path.abspath(model.path)
     if model.kind != OM:
         if original is not None:

@@ -103,7 +103,6 @@ def _run(client: Client, name: str) -> Dict[str, Any]:
 
 
 def _jobs(client: Client) -> Iterator[Dict[str, Any]]:
-    """Yield all jobs, the newest first."""
     for offset in range(0, _MOST_JOBS, _PAGE):
         jobs = client.get(API + "/jobs?limit=%d&offset=%d" % (_PAGE, offset), {"jobs": [JOB]})[
             "jobs"

@@ -79,7 +79,6 @@ def _options(command: click.Command) -> List[str]:
 
 
 def _parameter(error: click.ClickException, context: click.Context) -> Optional[click.Parameter]:
-    """Return the parameter that an error is about, if any."""
     if isinstance(error, click.BadParameter):
         return error.param
     name = getattr(error, "option_name", None)

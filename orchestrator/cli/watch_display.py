@@ -46,6 +46,7 @@ class LiveDisplay:
         self._line = False
         # Of a program whose output shows on the same terminal.
         self._unfinished = False
+        # Re-entrant: what prints removes the live line first.
         self._lock = threading.RLock()
         self._last = (0.0, 0)
         self._rate = 0.0

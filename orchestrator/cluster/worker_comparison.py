@@ -28,6 +28,7 @@ from .order_and_findings import Findings, Order
 
 _of_thread = threading.local()
 _all: Set[OpenRun] = set()
+# Of `_all`; never held together with an OpenRun's `_state`.
 _lock = threading.Lock()
 
 
@@ -75,6 +76,7 @@ def end_run(run: str) -> None:
     """
     with _lock:
         open_runs = [open_run for open_run in _all if open_run.run == run]
+    # Outside of the lock: closing takes it.
     for open_run in open_runs:
         open_run.end()
 

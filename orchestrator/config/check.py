@@ -106,7 +106,6 @@ def check_file(
 
 
 def _other_file(path: str, kind: Kind) -> Report:
-    """Return the report of a file that configures no dump, by what it is."""
     fix = "leave it as it is, and check the acl.json, npu settings or script of the dump"
     if kind.name == SHELL:
         with open_input(path) as stream:

@@ -105,7 +105,6 @@ def _place(text: JsonText, error: Any) -> Tuple[int, int]:
 
 
 def _unknown_key(error: Any) -> Any:
-    """Return the key that is not allowed where the error stands, or None."""
     if error.validator == "additionalProperties":
         known = error.schema.get("properties", {})
         return next((key for key in error.instance if key not in known), None)

@@ -368,7 +368,6 @@ class _Maker:
         return chosen.names
 
     def _completed(self, entry: ModelDump) -> ModelDump:
-        """Return the entry with what holds for all of them."""
         request = self.request
         graphs = self.models.named(entry.name) if entry.name else self.models.graphs
         return replace(

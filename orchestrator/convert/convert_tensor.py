@@ -338,7 +338,6 @@ def foreign_order(dtype: DType) -> bool:
 
 
 def _units(raw: Array, dtype: DType, shape: Tuple[int, ...]) -> Array:
-    """Return stored bytes as units in a shape."""
     if dtype.bits < 8:
         count = int(np.prod(shape, dtype=np.int64))
         return decode(raw, dtype, count).reshape(shape)

@@ -196,7 +196,6 @@ class ErrorPropagation:
             yield from self._sources(producer, behind, steps + 1)
 
     def _network_input(self, name: str, distance: float) -> int:
-        """Return the number of an input of the network."""
         if (name, -1) not in self._numbers:
             errors = input_errors(distance)
             self._numbers[name, -1] = len(self._tensors)

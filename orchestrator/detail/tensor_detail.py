@@ -100,6 +100,7 @@ class Top:
 
 Array = Any
 
+# Of the squared error, what another order must explain; chosen, no trial.
 _CLAIMED = 0.9
 _WINDOW_ELEMENTS = 1 << 20
 _MOST_AXES = 5

@@ -62,7 +62,6 @@ class DevicesApart:
         )
 
     def _apart(self, estimate: Estimate) -> Optional[_Apart]:
-        """Return the devices, where there are both."""
         number = estimate.output.number
         wrong, right = set(), set()
         for op in self._ops.get((estimate.op.name, estimate.op.place.step), ()):

@@ -306,7 +306,6 @@ def summarise(
 
 
 def _verdict_counts(models: Iterable[ModelVerdict]) -> Dict[str, int]:
-    """Return how many rows of all models have each verdict."""
     counts = dict.fromkeys((PASS, FAIL, NOT_COMPARED, EXPECTED_ABSENT), 0)
     for model in models:
         for verdict in counts:

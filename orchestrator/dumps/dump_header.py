@@ -200,7 +200,6 @@ def regions_of(message: Any) -> Tuple[Tuple[str, Any], ...]:
 
 
 def _judge_size(path: str, size: int, length: int, message: Any) -> Header:
-    """Compare the file's size with the header."""
     payload = sum(region.size for _, regions in regions_of(message) for region in regions)
     expected = LENGTH_BYTES + length + payload
     header = Header(COMPLETE, size, expected, 2, message, length, law_bytes=expected)

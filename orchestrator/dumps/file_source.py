@@ -99,6 +99,8 @@ class FileSource:
             if self._descriptor is None:
                 self._descriptor = open_regular(self.path)[0]
             self._fill(self._descriptor, data, self.offset + offset)
+        # Outside of the lock: it closes other files, each under its own, and two threads that did
+        # so would wait for each other.
         if opened:
             _limit_open_files(self)
         return data

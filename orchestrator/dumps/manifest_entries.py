@@ -34,7 +34,6 @@ def original_name(path: str) -> Optional[str]:
 
 
 def _manifest_entry(path: str, answers: Callable[[str, int, int], Dict[str, str]]) -> Optional[str]:
-    """Return the manifest's entry for one golden file."""
     folder, slash, name = path.rpartition(os.sep)
     manifest = folder + slash + MANIFEST_FILE
     if not os.access(

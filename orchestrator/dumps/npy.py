@@ -361,7 +361,6 @@ def _parsed_header(text: bytes, major: int) -> Tuple[DType, int, bool, Tuple[int
 
 
 def _element_type(descr: Any) -> Tuple[DType, int]:
-    """Return the element type and its bytes in the file."""
     if not isinstance(descr, str):
         raise FormatError(
             "the array holds records (%s), expected one number per element" % str(descr)[:200]
@@ -400,7 +399,6 @@ def _checked_shape(shape: Tuple[int, ...]) -> Tuple[int, ...]:
 
 
 def _check_size(header: NpyHeader, path: str) -> None:
-    """Compare the header with the file's size."""
     count = 1
     for dim in header.shape:
         count *= dim

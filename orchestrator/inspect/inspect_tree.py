@@ -293,7 +293,6 @@ def _unusual(tensors: Sequence[Document], kind: str) -> Dict[str, int]:
 
 
 def _error_text(error: Exception, path: str) -> str:
-    """Return what an error says of a file, without its path."""
     text = getattr(error, "message", None) or str(error)
     return text[len(path) + 2 :] if text.startswith(path + ": ") else text
 

@@ -90,7 +90,6 @@ def _windows(tensor: Tensor) -> Iterator[Array]:
 
 
 def _flat(elements: Array) -> Array:
-    """Return elements as a flat array of real numbers."""
     if elements.dtype.kind == "c":
         parts: Array = np.ascontiguousarray(elements).view(elements.real.dtype)
         return parts

@@ -138,6 +138,8 @@ class Program:
         self._process: Optional[subprocess.Popen[bytes]] = None
         self._threads: List[threading.Thread] = []
         self._stream: Optional[BinaryIO] = None
+        # One chunk at a time goes to the log and the terminal; taken before the display's own
+        # lock (`beside`), under which nothing asks for this one.
         self._lock = threading.Lock()
         self._asked_at: Optional[float] = None
         self._killed = False

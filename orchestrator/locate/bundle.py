@@ -102,7 +102,6 @@ def is_bundle(path: str) -> bool:
 
 
 def _files(cut: Narrowed, document: Mapping[str, Any]) -> Iterator[Tuple[str, str]]:
-    """Yield the files, each with its name in the archive."""
     for name in _MODEL_FILES:
         if os.path.isfile(os.path.join(cut.folder, name)):
             yield name, os.path.join(cut.folder, name)

@@ -160,7 +160,6 @@ class Narrowing:
         return export_in(out)
 
     def _run(self, number: int, export: str) -> Narrowed:
-        """Convert a cut, run it and judge it."""
         document = read_export(export)
         om, located = (
             os.path.join(export, "dump.om"),

@@ -486,7 +486,6 @@ class MergedStore:
                     self.keep(first_failing.but(host=host))
 
     def _first_stored(self) -> Optional[Row]:
-        """Return the first failing row of those that are stored."""
         steps = [
             from_sql_text(step)
             for (step,) in self.store.query(

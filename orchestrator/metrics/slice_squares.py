@@ -259,7 +259,6 @@ def _squares(values: np.ndarray) -> np.ndarray:
 
 
 def _row_squares(values: np.ndarray, length: int) -> np.ndarray:
-    """Return the sum of squares of each row of ``length`` elements."""
     if length > DOT_MAX:
         return np.array([dot(row, row) for row in values.reshape(-1, length)])
     if length < _DOT_ROWS:

@@ -384,7 +384,6 @@ class SliceSums:
         return None if worst_so_far is None else WorstSlice(*worst_so_far, beyond, times_smaller)
 
     def _are_masks(self, masks: bool) -> bool:
-        """Tell whether what may be a mask is one."""
         return masks or 0.0 < self._rest_high * _REST <= self._mask_low
 
     def unmasked_distance(self, masks: bool = False) -> Optional[float]:

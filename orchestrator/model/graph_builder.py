@@ -415,7 +415,6 @@ def _visible(match: Match[str]) -> str:
 
 
 def _plain(value: Any) -> str:
-    """Return a scalar attribute value as text."""
     if isinstance(value, dict) and len(value) == 1:
         value = next(iter(value.values()))
     if value is None or isinstance(value, (dict, list)):

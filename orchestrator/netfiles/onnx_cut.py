@@ -287,12 +287,10 @@ def _edited(
 
 
 def _field(number: int, pieces: Sequence[Piece]) -> List[Piece]:
-    """Return a message as a field of another."""
     return [varint(number << 3 | BYTES) + varint(size_of(pieces)), *pieces]
 
 
 def _value(border: Border, declared: Optional[OnnxValue]) -> List[Piece]:
-    """Return the ValueInfoProto of an input or output."""
     if (
         declared is not None
         and declared.kind == "tensor"

@@ -70,7 +70,6 @@ def _scaled(
 
 
 def _axes_from(axis: int, dimensions: int) -> Axes:
-    """Return all axes from one on."""
     axis = axis + dimensions if axis < 0 else axis
     if not 0 <= axis < dimensions:
         raise CannotCompute("its axis %d does not fit %d axes" % (axis, dimensions))

@@ -171,6 +171,7 @@ class Processes:
         with self._lock:
             self._closed = True
             children = list(self._children)
+        # Outside of the lock: a thread whose process has died takes it to forget the process.
         if now:
             for child in children:
                 child.stop()

@@ -150,7 +150,6 @@ class Part(NamedTuple):
 
 
 def _slice_along(value: Value, axis: int, first: int, last: int) -> Value:
-    """Return a part of a value along an axis."""
     if (first, last) == (0, value.array.shape[axis]):
         return value
     at = (slice(None),) * axis + (slice(first, last),)

@@ -143,7 +143,6 @@ class ResultFiles:
         on_stage("judging", 0, 0)
 
     def _render_missing(self, on_stage: Callable[[str, int, int], None]) -> None:
-        """Render the rows that the cache lacks."""
         missing = np.flatnonzero(self._slots < 0)
         for start in range(0, len(missing), _READ_ROWS):
             on_stage("writing the result files", 0, len(self._order.ids))

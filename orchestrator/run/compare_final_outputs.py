@@ -522,7 +522,6 @@ class _OutputPlan:
         return "GOLDEN has %s" % listed(shown, _MOST_NAMES)
 
     def _without_golden(self, plan: RowPlan, row: Row, path: str) -> Row:
-        """Return the row of an output that has no golden data."""
         near = self._golden.nearest(plan.golden_op or plan.op)
         why = plan.reason or "no golden data of %s:%d" % (plan.golden_op, plan.golden_index or 0)
         hint = ""

@@ -73,6 +73,7 @@ class Inotify:
     def __init__(self) -> None:
         self._fd = _checked(_libc.inotify_init1(_IN_CLOEXEC_NONBLOCK), "inotify")
         self._stop_read, self._stop_write = os.pipe()
+        # Of the descriptors: one that is closed may be another file's when wake writes.
         self._lock = threading.Lock()
         self._closed = False
         self._folders: Dict[int, bytes] = {}

@@ -308,7 +308,6 @@ def _place(op: ObservedOp) -> Place:
 
 
 def _digest(path: str) -> bytes:
-    """Return a digest of the outputs in a dump file."""
     digest = blake2b(digest_size=16)
     dump = DumpFile(path)
     for index in range(len(dump.outputs)):

@@ -120,7 +120,6 @@ class TensorPlanner:
     def _plan_dumped(
         self, plan: RowPlan, opened: OpenedDump, info: TensorInfo, parts: PlanParts
     ) -> None:
-        """Plan a tensor that the dump holds."""
         dump, row = opened.dump, planned_row(plan, self._place, opened.entry, info)
         if dump.state != COMPLETE:
             damage = size_error(dump.path, dump.state, dump.expected_bytes, dump.actual_bytes)

@@ -203,7 +203,6 @@ def _with_those_of_hosts(
 
 
 def _first_failing_place(store: RunStore) -> Optional[Place]:
-    """Return the place of the first failing row that is stored."""
     sql = "SELECT DISTINCT time, device, model, model_id, step, host FROM row WHERE verdict = ?"
     places = [Place(*map(from_sql_text, line)) for line in store.query(sql, (FAIL,))]
     if not places:

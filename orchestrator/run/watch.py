@@ -606,6 +606,5 @@ class Watch:
 
 
 def _is_within(folder: str, others: Sequence[str]) -> bool:
-    """Tell whether a folder is one of others, or below one."""
     path = os.path.realpath(folder) + os.sep
     return any(path.startswith(os.path.realpath(other) + os.sep) for other in others)

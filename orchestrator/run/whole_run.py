@@ -425,7 +425,6 @@ class Run:
     def _summary(
         self, results: ResultFiles, places: List[Place], program: Optional[Mapping[str, Any]]
     ) -> Summary:
-        """Judge the run by its rows."""
         from ..diagnosis.exact_summary import exact_summary
         from ..diagnosis.outputs_summary import outputs_summary
         from ..diagnosis.summary import summarise

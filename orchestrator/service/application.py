@@ -52,6 +52,7 @@ class GraphRoutes:
     def __init__(self, runs: Runs, run_states: RunStates) -> None:
         self.runs = runs
         self.run_states = run_states
+        # Taken before the mutex of a run's memory (`_focus` asks for its state), never under it.
         self._mutex = threading.Lock()
         self._drawings: "OrderedDict[Tuple[Any, ...], str]" = OrderedDict()
 

@@ -104,10 +104,14 @@ class Queue:
         self._lock = OutLock(self.folder)
         self.path = os.path.join(self.folder, _FILE)
         require_own_file(self.path)
+        # Re-entrant: adding counts the jobs that wait. The folder's lock was taken before, and is
+        # given back under it, last.
         self._mutex = threading.RLock()
         try:
             self._connection = connect_writer(self.path)
             with translated(self.path):
+                # Unlike a run's rows, a job that was accepted cannot be made again after a power
+                # failure.
                 self._connection.execute("PRAGMA synchronous = FULL")
                 version = int(self._connection.execute("PRAGMA user_version").fetchone()[0])
                 if version not in (0, _VERSION):

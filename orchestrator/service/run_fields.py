@@ -78,6 +78,8 @@ class RunStates:
 
     def __init__(self) -> None:
         self._memories: Dict[str, _Memory] = {}
+        # Of the table alone: a run is read under its own mutex, so that one that takes long holds
+        # up no other.
         self._mutex = threading.Lock()
 
     def state_of(self, run: Run) -> RunState:

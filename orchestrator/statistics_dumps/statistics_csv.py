@@ -216,7 +216,6 @@ def _meanings(cells: Sequence[str]) -> List[str]:
 
 
 def _fields(header: Sequence[str], cells: List[str]) -> Dict[str, str]:
-    """Return the cells of a row by field."""
     if len(cells) > len(header) and "shape" in header:
         # An unquoted shape with commas.
         at = header.index("shape")

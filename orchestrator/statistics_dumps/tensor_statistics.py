@@ -138,7 +138,6 @@ def statistics_of(tensor: Tensor, dtype: str = "") -> TensorStatistics:
 
 
 def _rounded(values: Array, dtype: str) -> Array:
-    """Return finite floats rounded to the type."""
     if dtype == "float16" and values.dtype != np.float16:
         largest = ROUNDING[dtype].largest
         clipped: Array = np.clip(values, -largest, largest)

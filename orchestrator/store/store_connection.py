@@ -32,6 +32,7 @@ class StoreConnection:
         self.path = path
         self.raw = raw
         self._lock = lock
+        # Re-entrant: write_later begins a transaction.
         self._mutex = threading.RLock()
         self._depth = 0
         self._later: Dict[str, List[Tuple[SqlValue, ...]]] = {}

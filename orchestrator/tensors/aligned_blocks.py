@@ -470,7 +470,6 @@ def _offsets(sizes: Ints, strides: Ints, outer: Ints) -> Iterator[int]:
 
 
 def _gather(tensor: Tensor, firsts: List[int], extent: int, halves: bool) -> Array:
-    """Return ``extent`` elements from each of the places, concatenated."""
     bits = tensor.dtype.bits
     if bits < 8:
         return np.concatenate([tensor.elements(first, first + extent) for first in firsts])

@@ -96,7 +96,6 @@ def ordered_windows(
 
 
 def _all_ranges(sizes: Tuple[int, ...], start: int, stop: int, most: int) -> Iterator[Ranges]:
-    """Yield the ranges of all windows that overlap ``start`` to ``stop``."""
     if start >= stop or 0 in sizes:
         return
     inner, axis = 1, len(sizes)

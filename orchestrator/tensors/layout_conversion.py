@@ -231,7 +231,6 @@ def _target(
 def _dims(
     source: Layout, shape_from: Tuple[int, ...], target: Layout, shape_to: Optional[Sequence[int]]
 ) -> Dims:
-    """Return the logical dims of the tensor."""
     if not source.blocks:
         return dict(zip(source.letters, shape_from))
     if not target.blocks and shape_to is not None:

@@ -297,7 +297,6 @@ class DumpServer:
             self._stopping.wait(self._delay_s)
 
     def _put(self, entry: _Active, chunk: List[memoryview], size: int) -> str:
-        """Write one chunk; return what became of it."""
         if entry.has("drop_chunk"):
             return "dropped"
         free = self._free_bytes()

@@ -27,7 +27,10 @@ from .small_output_scatter import independent_values, scatter
 ORDINARY = 0.9
 """The share of the elements, the smallest ones, that is compared."""
 
+# How many times the others' root mean square the whole's is, where a tenth of the elements hides
+# them: large channels of language models (docs/design/verdict.md).
 _RULE = 5.0
+# Of fewer elements the largest tenth is no kind of its own; chosen, no trial.
 _LEAST_ELEMENTS = 256
 _ELEMENTWISE = frozenset(
     """

@@ -26,6 +26,8 @@ FULL_ELEMENTS = 1 << 18
 """Larger tensors are sampled."""
 
 _SAMPLE_ELEMENTS = 1 << 16
+# An axis of more than twice so many indices is kept whole in a sample of its own; chosen, no
+# trial.
 _LEAST = 8
 
 

@@ -23,10 +23,15 @@ from .value_patterns import (
     softmax_scale,
 )
 
+# Shifts by up to so many are all tried, and so many more that the correlation along the axis
+# favours; chosen, no trial.
 _FARTHEST, _LIKELY = 4, 3
+# The cost of a search: elements that its correlation takes, channels, and comparisons of channel
+# pairs times elements. Chosen by time, no trial.
 _PROFILE_ELEMENTS = 1 << 16
 _MOST_CHANNELS = 4096
 _MOST_WORK = 1 << 28
+# At most an eighth of the indices is a part, more is the whole; chosen, no trial.
 _SMALL_PART = 8
 _PLAINLY_WRONG = 0.01
 """Of the largest error, what shows between which indices a part lies: a rounding elsewhere is

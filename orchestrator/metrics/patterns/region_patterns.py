@@ -12,7 +12,7 @@ from .finding import CLAIMED, Finding, claimed
 
 Array = Any
 
-# As in moved_value_patterns: at most an eighth of the indices is a part; chosen, no trial.
+# As in pattern_search: at most an eighth of the indices is a part; chosen, no trial.
 _SMALL_PART = 8
 # Of fewer indices along an axis no part is told, nor the two at its ends as a border; chosen, no
 # trial.

@@ -194,7 +194,6 @@ class CompiledNetwork:
         yield from sorted(groups, key=lambda group: places[group.numbers[-1]])
 
     def _readers(self, order: Sequence[int]) -> Dict[Value, List[int]]:
-        """Return by value the numbers of the nodes that read it."""
         readers: Dict[Value, List[int]] = {}
         for number in order:
             for value in dict.fromkeys(self._data(number)):
@@ -343,7 +342,6 @@ class _Running:
             raise AtcError("E19010", text) from None
 
     def _value(self, argument: Any) -> Any:
-        """Return what an input of a node is, as the device has it."""
         if argument is None or not isinstance(argument, tuple):
             return None if argument is None else np.asarray(argument)
         base = self.compiled.base(argument)

@@ -601,7 +601,6 @@ class Acl:
         return [tuple(shapes.get(tensor.name, tensor.shape)) for tensor in loaded.inputs]
 
     def _output_shapes(self, loaded: LoadedModel) -> List[List[Tuple[int, ...]]]:
-        """Return the shapes of the outputs in each gear."""
         output_shapes = []
         for gear in loaded.dynamic.gears if loaded.dynamic is not None else ():
             shapes = {
