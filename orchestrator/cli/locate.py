@@ -428,7 +428,7 @@ def _show_plan(arguments: _Arguments, request: Request, folder: str, messages: "
 def _command_lines(words: Sequence[str], was_done: bool, stream: TextIO) -> List[str]:
     """Return the lines of a step's command: to be run, or done before."""
     head = ("done: " if was_done else "$ ") + shell_word(words[0])
-    return shell_lines(head, [shell_word(word) for word in words[1:]], columns_of(stream) or 10**9)
+    return shell_lines(head, words[1:], columns_of(stream) or 10**9)
 
 
 class _Messages:

@@ -26,7 +26,7 @@ from ..text.wording import listed, plural, size_text
 from .error_handling import report_error
 from .printing import columns_of, put_escaped, put_line, put_wrapped
 from .result_text import verdict_line
-from .shell_words import shell_lines, shell_word
+from .shell_words import shell_lines
 
 _VERDICTS = (EXIT_PASS, EXIT_FAIL, EXIT_INCOMPLETE)
 _OUTPUTS = {PASS: "within limits", FAIL: "outside limits"}
@@ -179,7 +179,7 @@ def _print_round(number: int, each: Round) -> None:
         put_escaped(
             shell_lines(
                 "  $ " + each.command[0],
-                [shell_word(word) for word in each.command[1:]],
+                each.command[1:],
                 columns_of(sys.stdout) or 10**9,
             )
         )
@@ -360,7 +360,7 @@ def _tell_cure(search: Search, result: CaseResult) -> None:
     words += [] if plan.original is None else ["--original", plan.original.path]
     words += ["-o", os.path.join(result.folder, "cure")]
     width = columns_of(sys.stdout) or 10**9
-    put_escaped(shell_lines("  next: goldwatch cure", list(map(shell_word, words)), width))
+    put_escaped(shell_lines("  next: goldwatch cure", words, width))
     put_wrapped("    (%s)" % _CURE, "     ")
 
 

@@ -50,12 +50,12 @@ def next_command(result: RunResult) -> Tuple[str, List[str]]:
             with RunStore.open(folders[host]) as store:
                 options = stored_options(folders[host], False, store.get)
         except (GoldwatchError, KeyError):
-            return "next:", _report_words(options.out)
+            return "next:", report_words(options.out)
     words = _narrow_words(options) if by_statistics else []
     if too_strict is not None and not by_statistics:
         words = _default_words(options, too_strict.missed)
     if not words:
-        return "next:", _report_words(result.options.out)
+        return "next:", report_words(result.options.out)
     return "next:" if host is None else "next on host %s:" % printable(host), words
 
 
@@ -84,7 +84,7 @@ def _next_words(result: RunResult) -> List[str]:
     exact = result.options.exact and not holds_torch_files(result.options.target)
     for op, place in culprits:
         words = words or closer_words(result.options, op, place, unmodelled=exact)
-    return words or _report_words(result.options.out)
+    return words or report_words(result.options.out)
 
 
 def _replay_words(result: RunResult) -> List[str]:
@@ -119,10 +119,7 @@ def _replay_words(result: RunResult) -> List[str]:
         "--result",
         options.out,
     ]
-    return [
-        shell_word(word)
-        for word in command_words(["goldwatch", "replay"], [step_folder(result), model], words)
-    ]
+    return command_words(["goldwatch", "replay"], [step_folder(result), model], words)
 
 
 def step_folder(result: RunResult) -> str:
@@ -176,26 +173,17 @@ def closer_words(
         ("--unfused-om", options.unfused),
     )
     model = [word for option, path in named if path for word in (option, path)]
-    words = command_words(
-        ["goldwatch", "compare-op"],
-        operands,
-        [*model, "-o", folder or os.path.join(options.out, "detail")],
-    )
-    return [shell_word(word) for word in words]
+    out = folder or os.path.join(options.out, "detail")
+    return command_words(["goldwatch", "compare-op"], operands, [*model, "-o", out])
 
 
 def _narrow_words(options: ComparisonOptions) -> List[str]:
     """Return the words of the command that writes a configuration which dumps the tensors around
     the first divergence of a comparison of statistics.
     """
+    tensors, acl = options.target.rstrip(os.sep) + "_tensors", os.path.join(options.out, "acl.json")
     words = ["--narrow", options.out, "--radius", str(_NARROW_RADIUS), "--data", "tensor"]
-    words += [
-        "--dump-path",
-        options.target.rstrip(os.sep) + "_tensors",
-        "-o",
-        os.path.join(options.out, "acl.json"),
-    ]
-    return [shell_word(word) for word in command_words(["goldwatch", "config", "new"], [], words)]
+    return ["goldwatch", "config", "new", *words, "--dump-path", tensors, "-o", acl]
 
 
 def _default_words(options: ComparisonOptions, missed: Sequence[str]) -> List[str]:
@@ -223,10 +211,7 @@ def _default_words(options: ComparisonOptions, missed: Sequence[str]) -> List[st
     ]
     words += ["--recompute", options.recompute] if options.recompute != AUTO else []
     words += ["-o", os.path.join(options.out, "default")]
-    return [
-        shell_word(word)
-        for word in command_words(["goldwatch", "compare"], [options.target, options.golden], words)
-    ]
+    return command_words(["goldwatch", "compare"], [options.target, options.golden], words)
 
 
 def _folder_of(target: str, place: Place) -> str:
@@ -243,11 +228,11 @@ def _folder_of(target: str, place: Place) -> str:
     return os.path.join(target, *parts[shared:])
 
 
-def _report_words(out: str) -> List[str]:
-    words = command_words(
+def report_words(out: str) -> List[str]:
+    """Return the words of the command that writes the report of a run as a page."""
+    return command_words(
         ["goldwatch", "report"], [out], ["--html", os.path.join(out, "report.html")]
     )
-    return [shell_word(word) for word in words]
 
 
 def closer_commands(options: ComparisonOptions, summary: Mapping[str, Any]) -> Dict[str, str]:
@@ -266,12 +251,7 @@ def closer_commands(options: ComparisonOptions, summary: Mapping[str, Any]) -> D
         words = closer_words(options, suspect["op"], place, unmodelled=True, folder=folder)
         host_result = hosts.get(place.host)
         if host_result is not None and os.path.isdir(host_result):
-            report = command_words(
-                ["goldwatch", "report"],
-                [host_result],
-                ["--html", os.path.join(host_result, "report.html")],
-            )
-            words = [shell_word(word) for word in report]
+            words = report_words(host_result)
         if words:
-            commands[suspect["op"]] = " ".join(words)
+            commands[suspect["op"]] = " ".join(map(shell_word, words))
     return commands

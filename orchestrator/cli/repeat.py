@@ -22,11 +22,12 @@ from ..store.out_folder import make_folder
 from ..text.shortening import shorten_all
 from .command import PrintArguments, command, format_option, option_of, verbosity_options
 from .compare import ComparisonArguments
+from .next_commands import report_words
 from .output_file_checks import out_option
 from .printing import columns_of, print_json, put, put_line, put_wrapped, say, sentence_lines
 from .progress import ProgressBar
 from .run import RunArguments, require_grace
-from .shell_words import command_words, shell_lines, shell_word
+from .shell_words import shell_lines, shell_word
 
 _SHOWN = 20
 _MOST_RUNS = 1000
@@ -209,10 +210,7 @@ def _print(comparison: Repeated) -> None:
         None,
     )
     if worst is not None:
-        words = command_words(
-            ["goldwatch", "report"], [worst], ["--html", os.path.join(worst, "report.html")]
-        )
-        for line in shell_lines("next:", [shell_word(word) for word in words], width or 10**9):
+        for line in shell_lines("next:", report_words(worst), width or 10**9):
             put(line)
 
 

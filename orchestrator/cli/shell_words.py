@@ -44,11 +44,11 @@ def shell_lines(head: str, words: Sequence[str], width: int) -> List[str]:
     Parameters
     ----------
     words
-        As :func:`shell_word` gives them.
+        Unquoted.
     """
     width = max(width, _INDENT + 2)  # otherwise the line would not become shorter
     lines = [head]
-    for part in _parts(words, width - 2 - _INDENT):
+    for part in _parts(list(map(shell_word, words)), width - 2 - _INDENT):
         if width_of(lines[-1]) + 1 + width_of(part) <= width - 2:
             lines[-1] += " " + part
             continue

@@ -27,7 +27,7 @@ from .command import command, format_option, topic, verbosity_options
 from .output_file_checks import out_option
 from .printing import columns_of, print_json, put, put_cells, say, say_note
 from .progress import ProgressBar
-from .shell_words import command_words, shell_lines, shell_word
+from .shell_words import command_words, shell_lines
 
 _SOC = "--soc_version=<as before>"
 _FRAMEWORKS = {"caffe": 0, "tensorflow": 3, "onnx": 5}
@@ -428,7 +428,7 @@ def _print_report(plan: Plan, document: Dict[str, Any], folder: Optional[str], q
         say("missing: %s: %s" % (entry["what"], entry["reason"]))
     say("Next%s:" % (", in %s" % folder if folder else ""), quiet)
     for name in ("atc", "golden", "compare", "replay"):
-        command, *words = map(shell_word, document["next"][name])
+        command, *words = document["next"][name]
         for line in shell_lines("  " + command, words, columns_of(sys.stderr) or 10**9):
             say(line, quiet)
     for note in document["next"]["notes"]:
