@@ -19,6 +19,8 @@ from .printing import put, say
 from .progress import ProgressBar
 
 _ORIGINALS = (".prototxt", ".pb", ".onnx")
+_OM_JSON = "OM.json"
+"""Stands for the json of an om that nobody named."""
 _CUTS = "cuts"
 
 
@@ -131,14 +133,14 @@ def _commands(
             raise UsageError(
                 "--model goes with the json of an om; %s is an original model itself" % model.path
             )
-        return Commands(
-            _submodel(path, beside), "", None, bool(beside["--om"] or beside["--golden"])
-        )
+        given = beside["--om"]
+        config = _dump_only(os.path.abspath(given) if given is not None else _OM_JSON)
+        return Commands(_submodel(path, beside), "", config, bool(given or beside["--golden"]))
     if beside["--om"] is not None:
         raise UsageError(
             "--om goes with an original model; %s is the json of an om itself" % model.path
         )
-    config = (["goldwatch", "config", "new", "--om", path], ["--dump-path", ".", "--mode", "all"])
+    config = _dump_only(path)
     if original is not None:
         require_file(original, "--model")
     source = original or _beside(path)
@@ -149,6 +151,12 @@ def _commands(
     return Commands(
         _submodel(os.path.abspath(source), dict(beside, **{"--om": path})), "", config, True
     )
+
+
+def _dump_only(om_json: str) -> Tuple[List[str], List[str]]:
+    """Return the command that writes a configuration for some layers, without these."""
+    head = ["goldwatch", "config", "new", "--om", om_json]
+    return head, ["--dump-path", ".", "--mode", "all"]
 
 
 def _submodel(path: str, beside: Dict[str, Optional[str]]) -> List[List[str]]:

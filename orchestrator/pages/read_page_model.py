@@ -274,7 +274,8 @@ def detail(
         "originals": None,
         "inputs": inputs,
         "outputs": outputs,
-        "layer": None,
+        # An om's layers are found by their names before fusion, too.
+        "layer": choice["start"],
     }
     return dict(fields, parameters=[list(entry) for entry in parameters], **choice)
 

@@ -41,6 +41,10 @@ def test_a_caffe_net_shows_shapes_and_its_submodel_command_runs(driver, folder, 
     assert not driver.find_elements("css selector", "#no-command")
     done = run_here(words, tmp_path)
     assert done.returncode == 0, done.stderr
+    config = shell_words_of(element(driver, "#config-command").text)
+    # The om has to be named; its layers are found by their names before fusion.
+    assert config[:7] == ["goldwatch", "config", "new", "--om", "OM.json", "--layers", "p1"]
+    assert config[-4:] == ["--dump-path", ".", "--mode", "all"] and "e1" in config
 
 
 def test_an_onnx_command_says_which_shapes_to_fill_in_and_then_runs(driver, tmp_path):
