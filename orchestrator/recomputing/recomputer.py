@@ -67,6 +67,9 @@ _BITS = {
     "DT_FLOAT": "float32",
     "DT_DOUBLE": "float64",
 }
+_CHOOSING = ("ArgMax", "ArgMin")
+_SYSTEMATIC = 8
+"""Ties that all go the other way: by chance one time in 256."""
 _MOST_OTHERS = 16
 """Other tensors that an output which is wrong is compared with."""
 _COARSEST_FIRST = ("bfloat16", "float16", "float32", "float64")
@@ -281,6 +284,21 @@ class Recomputer:
             return search._replace(instead=instead, tried=[*search.tried, *tried])
         except (NotComputable, CannotCompute, GoldwatchError, NotComparable, MemoryError, KeyError):
             return None
+
+    def _of_last_index(self, planned: PlannedOp, piece: Piece, output: Output) -> int:
+        """Return how many elements are another index of equal values than the model says, where the
+        last of them stands each time; 0 where only some are, as chance makes them.
+        """
+        incoming = {value: tensor.wide() for value, tensor in self._inputs(planned).items()}
+        values = piece.values(incoming, EXACT)
+        actual = reshaped_output(output.tensor.whole(), values[output.value].array.shape)
+        apart = int(np.count_nonzero(actual != values[output.value].array))
+        for number, _, variant in piece.variants(values) if apart >= _SYSTEMATIC else ():
+            if variant.name == "select_last_index":
+                made = piece.with_variant(number, variant).values(incoming, EXACT)[output.value]
+                if np.array_equal(actual, made.array):
+                    return apart
+        return 0
 
     def _siblings(self, node: Node, place: int) -> Iterator[Tuple[str, Array]]:
         """Yield other nodes of a type by name, the nearest in the order of the execution first,
@@ -649,7 +667,9 @@ class Recomputer:
                 number,
                 DECISION,
                 output.tensor.name,
-                comparison.error,
+                comparison.error._replace(unequal=self._of_last_index(planned, piece, output))
+                if not comparison.error.unequal and op.type.startswith(_CHOOSING)
+                else comparison.error,
                 assumed=assumed,
             )
             if comparison.decided

@@ -36,6 +36,10 @@ _NEXT_NUMBERS = {
     "the original model",
     "bias": "look whether the operator's bias (or beta, or zero point) reached the compiled model",
 }
+_SUMS = 16
+"""Random sums by which the indices of an axis are told apart."""
+_MOST_INDICES = 1 << 12
+"""Of an axis whose indices may stand in another order."""
 _FEW = 0.1
 """Of the largest change, that of half of the indices where only few of them are wrong."""
 _SHIFTS = (1, -1, 2, -2)
@@ -240,7 +244,7 @@ def _rearranged(written: Written) -> Iterator[Instead]:
         if _explains(written, value):
             yield _in_other_order(written, value, "reversed along axis %d" % axis)
             return
-        if size < _FEWEST * length:
+        if size < _FEWEST * length or length > _MOST_INDICES:
             continue
         places = _matching_indices(written.output.actual, y.array, axis)
         value = _moved(y, lambda array, axis=axis, at=places: np.take(array, at, axis))
@@ -315,18 +319,18 @@ def _is_spread(array: Array) -> bool:
 
 def _matching_indices(actual: Array, computed: Array, axis: int) -> List[int]:
     """Return which index of an axis of the computed values each of the device's is likest to, told
-    by one random sum of each.
+    by a few random sums of each.
     """
     x, y = (
         np.moveaxis(np.asarray(side, np.float64), axis, 0).reshape(side.shape[axis], -1)
         for side in (actual, computed)
     )
-    weights = np.random.RandomState(0).normal(size=x.shape[1])
+    # Far from each other in many sums are those that differ, whatever rounding makes of them.
+    weights = np.random.RandomState(0).normal(size=(x.shape[1], _SUMS))
     sums, own = x @ weights, y @ weights
-    order = np.argsort(own, kind="stable")
-    at = np.clip(np.searchsorted(own[order], sums), 1, len(own) - 1) if len(own) > 1 else [0]
-    before, after = own[order][at - 1], own[order][at]
-    return [int(n) for n in order[np.where(sums - before < after - sums, at - 1, at)]]
+    with np.errstate(all="ignore"):
+        apart = np.square(own).sum(1) - 2.0 * (sums @ own.T)
+    return [int(n) for n in np.argmin(np.where(np.isfinite(apart), apart, np.inf), 1)]
 
 
 def _moved(value: Value, move: Callable[[Array], Array]) -> Value:
