@@ -30,6 +30,12 @@ _EXPLAINED = 1.5
 _CARRIED = 0.5
 
 
+_NOT_KNOWN = (
+    "whose error it is is not known; make golden data of all inputs and outputs of this operator, "
+    "and compare again"
+)
+
+
 def culprit_sentence(
     first: Optional[FirstDivergence],
     compared: bool = True,
@@ -214,7 +220,10 @@ def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
         if estimate.decides:
             return (
                 "; it decides between values, and what it decided follows from the device's own "
-                "inputs: the error is inherited."
+                "inputs, as golden data follow from theirs: the error is inherited."
+                if estimate.inherits
+                else "; it decides between values, and what it decided follows from the device's "
+                "own inputs: %s." % _NOT_KNOWN
             )
         if first.inputs == GOOD and not estimate.inputs_distance:
             return (
@@ -224,6 +233,9 @@ def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
         return (
             "; computed again from the device's own inputs it is right, so the error is "
             "inherited, and grew on the way."
+            if estimate.inherits
+            else "; computed again from the device's own inputs it is right, but golden data could "
+            "not be computed of golden data: %s." % _NOT_KNOWN
         )
     if first.inputs == GOOD:
         return _out_of_good(estimate)

@@ -19,9 +19,9 @@ REPLAY = "replay"
 """``comparison`` of such a result."""
 
 _ALL_RIGHT = (
-    "The golden comparison fails but no operator has an error of its own: the difference is "
-    "accumulated rounding, or an input is not what "
-    "its producer wrote."
+    "The golden comparison fails but no operator has an error of its own: what differs comes in "
+    "with the network's inputs or with a tensor that is not what its producer wrote, grows from "
+    "roundings, or lies in golden data; compare the inputs and their producers' outputs."
 )
 """With its own inputs each operator is right; where a value overflowed in one, golden data and
 device agree here.

@@ -311,6 +311,8 @@ class Recomputation:
         """Tell whether a golden output follows from golden inputs; None where that cannot be
         computed.
         """
+        if self._golden_follows.get((place, op, number)):
+            return True
         recomputer = self._recomputer(place) if self._how != NONE else None
         return (
             None
@@ -379,6 +381,14 @@ class Recomputation:
                     one if why is None or one.tight is not None else replace(one, reason=why)
                     for one in results
                 ]
+                # What golden data show of an operator they follow themselves.
+                self._golden_follows.update(
+                    {
+                        (op.place, op.name, one.number): True
+                        for one in results
+                        if one.tight is not None
+                    }
+                )
             for one in results:
                 self._computed[op.place, op.name, one.number] = one
             if all(one.tight is None for one in results):

@@ -134,3 +134,25 @@ def test_a_siblings_constant_is_named(net):
     net.dump(feeds, (), ("op", lambda array: wrong.astype(np.float16) * narrow))
     explanation = only_suspect(net.compare()[1]["summary"])["explanations"][0]
     assert "Mul with its input 1 of its sibling sibling" in explanation["sentence"]
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_ties_that_all_go_to_the_last_index_read_an_attribute_otherwise(net, last):
+    random = np.random.RandomState(0)
+    feeds = {"x": random.randint(0, 4, (32, 8)).astype(np.float32)}
+    nodes = [
+        node("Neg", ["x"], ["t"], name="first"),
+        node("ArgMax", ["t"], ["i"], name="op", axis=1, keepdims=0),
+        node("Cast", ["i"], ["y"], name="cast", to=1),
+    ]
+    made = build.model(nodes, [build.value("x", (32, 8))], [build.value("y", (32,))], [])
+    net.prepare(made, feeds)
+    first, behind = (-feeds["x"]).argmax(1), 7 - (-feeds["x"])[:, ::-1].argmax(1)
+    chosen = behind if last else np.where(random.rand(32) < 0.5, first, behind)
+    net.dump(feeds, (), ("op", lambda array: chosen.astype(array.dtype)))
+    summary = net.compare("--recompute", "all")[1]["summary"]
+    if last:
+        sentence = only_suspect(summary)["explanations"][0]["sentence"]
+        assert "ArgMax with select_last_index 1; the model says 0 (32 of 32" in sentence
+    else:
+        assert not summary["suspects"]

@@ -81,6 +81,9 @@ class Estimate:
         The output was computed again from the device's own inputs and is right.
     computed
         The verdict on an output that was computed again and is wrong; else None.
+    inherits
+        The output follows from the device's own inputs, and golden data from golden data: what
+        differs came in with the inputs.
     golden_wrong
         The output is what its operator makes of the device's own inputs, but golden data do not
         follow from golden data.
@@ -108,6 +111,7 @@ class Estimate:
     computed: Optional[RecomputationVerdict] = None
     golden_wrong: bool = False
     in_training: bool = False
+    inherits: bool = False
 
     @property
     def suspect(self) -> bool:

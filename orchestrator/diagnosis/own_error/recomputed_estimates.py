@@ -120,7 +120,9 @@ def with_recomputed(
         if verdict.state == RIGHT or not (output.different or output.spoiled):
             right = replace(entry, score=0.0, follows=True, evidence=None, whole_type=False)
             fails = output.verdict == FAIL and not any(state.state == BAD for state in entry.inputs)
-            if fails and golden_follows(op, output) is False:
+            golden = golden_follows(op, output) if fails else None
+            right = replace(right, inherits=golden is True)
+            if golden is False:
                 right = replace(
                     right,
                     score=HIGHEST_SCORE,
