@@ -63,13 +63,18 @@ def not_finite_of(
     is_own
         Tells whether an op made what is not finite itself: nothing that it reads holds such values.
     """
-    entries = [entry for entry in tensors if NOT_FINITE in entry]
+    numbers = [number for number, entry in enumerate(tensors) if NOT_FINITE in entry]
+    entries = [tensors[number] for number in numbers]
     if not entries:
         return None
-    return {
+    found = {
         "tensors": len(entries),
         "first": next((_report_entry(entry) for entry in entries if is_own(entry)), None),
     }
+    if found["first"] is not None and numbers[-1] < len(tensors) - 1:
+        # What a mask or another branch leaves out spreads no further.
+        found["ends_at"] = _report_entry(entries[-1])["tensor"]
+    return found
 
 
 def _report_entry(entry: Mapping[str, Any]) -> Dict[str, Any]:
@@ -100,6 +105,12 @@ def not_finite_warnings(entries: Optional[Mapping[str, Any]]) -> List[str]:
             "rows that a mask of minus infinity covers completely have no Softmax; only there, and "
             "in what follows of it, nothing tells whether a device is right: give a mask without "
             "such rows"
+        )
+    elif entries.get("ends_at"):
+        advice = (
+            "no op behind %s holds such values: it is an output of the network, or a mask or a "
+            "branch leaves them out; of these values alone nothing tells whether a device is right"
+            % printable(entries["ends_at"])
         )
     else:
         advice = (

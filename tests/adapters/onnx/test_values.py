@@ -549,6 +549,29 @@ def test_the_first_node_with_values_not_finite_is_named_but_no_mask(tmp_path, go
     )
 
 
+@pytest.mark.parametrize("spreads", [True, False])
+def test_a_branch_that_is_left_out_is_told_from_values_that_spread(tmp_path, run, spreads):
+    """The logarithm of negative values is read by a Where that takes others there, or by all."""
+    nodes = [
+        node("Log", ["x"], ["l"], name="log"),
+        node("Greater", ["x", "zero"], ["c"], name="is_larger"),
+        node("Where", ["c", "l", "zero"], ["w"], name="choose"),
+        node("Exp", ["l" if spreads else "w"], ["y"], name="exp"),
+    ]
+    values = [build.value(name, (2, 4)) for name in "xy"]
+    weights = [build.weight("zero", np.array(0, np.float32))]
+    path = build.save(tmp_path / "m.onnx", build.model(nodes, values[:1], values[1:], weights))
+    np.save(str(tmp_path / "x.npy"), np.float32([[1, -1, 2, -2], [3, 4, -5, 6]]))
+    done = run(path, "--input", "x=x.npy", "-o", "golden")
+    text = " ".join(done.stderr.split())
+    assert "first at log:0 (Log): 3 NaN of 8 values" in text
+    assert ("no op behind log:0 holds such values" in text) == (not spreads)
+    assert ("from there on nothing tells" in text) == spreads
+    manifest = json.loads((tmp_path / "golden" / "manifest.json").read_text())
+    jsonschema.validate(manifest, load_schema("manifest"))
+    assert manifest["not_finite"].get("ends_at") == (None if spreads else "log:0")
+
+
 @pytest.mark.parametrize("kind", ["input", "constant"])
 @pytest.mark.parametrize("covered", [True, False])
 def test_a_row_that_a_mask_covers_is_told_from_values_that_spread(tmp_path, run, kind, covered):
