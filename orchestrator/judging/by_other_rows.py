@@ -74,7 +74,7 @@ def judged_like_output(row: Row, output: Row) -> Row:
     """Return the failing row of an input, passing where it is an output that
     :func:`lets_inputs_pass`, as far as rows tell.
     """
-    if not _alike(row, output):
+    if not alike(row, output):
         return row
     remarks = [
         part
@@ -84,7 +84,7 @@ def judged_like_output(row: Row, output: Row) -> Row:
     return passing_row(row, AS_OUTPUT + "; ".join(remarks), output.warning)
 
 
-def _alike(row: Row, other: Row) -> bool:
+def alike(row: Row, other: Row) -> bool:
     """Tell whether two rows of one golden tensor are of equal target tensors, as far as rows tell:
     all they measured is equal.
     """

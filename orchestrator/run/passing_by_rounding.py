@@ -17,7 +17,7 @@ from ..diagnosis.op_input_states import Inputs
 from ..diagnosis.row_digest import execution_key, row_digest
 from ..dumps.place import Place
 from ..judging.by_limits import only_decision_limit_missed, only_default_limits_missed
-from ..judging.by_other_rows import AS_OUTPUT, BEHIND, DEQUANTISED, FOLLOWS, passing_row
+from ..judging.by_other_rows import AS_OUTPUT, BEHIND, DEQUANTISED, FOLLOWS, alike, passing_row
 from ..judging.by_recomputation import RIGHT, WRONG, RecomputationVerdict
 from ..metrics.row import BY_ROUNDING, FAIL, PASS, WORST_SLICE, Row
 from ..model.graph import ModelGraph
@@ -259,13 +259,14 @@ class _CorrectOps:
                 return ""
             made = self._observed_ops.find(row.place, producer.name)
             output = made.outputs.get(source[1]) if made is not None else None
-            return (
-                AS_OUTPUT + BEHIND
-                if output is not None
-                and output.otherwise
-                and self._as_written(row.place, node, number, producer, source[1])
-                else ""
+            if output is None or not output.otherwise:
+                return ""
+            written = self._engine.store.rows(place=row.place, op=producer.name)
+            same = any(
+                other.kind == OUTPUT and other.tensor_index == source[1] and alike(row, other)
+                for other in written
             )
+            return AS_OUTPUT + BEHIND if same else ""
         if not only_decision_limit_missed(row.decided_by) or any(
             state.verdict == FAIL for state in observed.inputs.values()
         ):
