@@ -12,6 +12,7 @@ from __future__ import annotations
 # Each registers its operators.
 from . import (  # noqa: F401
     activations,
+    attention,
     batch_normalisation,
     caffe_losses,
     caffe_only_layers,
@@ -31,6 +32,7 @@ from . import (  # noqa: F401
     reducing,
     reshaping,
     resizing,
+    sampling,
     shapes_and_constants,
     softmax,
     whole_numbers,

@@ -33,6 +33,7 @@ from .variants import (
     attribute,
     changed_input,
     declare,
+    input_order,
     other_function,
     other_number,
 )
@@ -274,6 +275,13 @@ def fast_gelu_by_sigmoid(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> 
     return [_times_sigmoid(input_at(inputs, 0), 1.702, arithmetic)]
 
 
+@operator(onnx=("SwiGLU",), parts=broadcast)
+def swiglu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """a · sigmoid(alpha · a) · b."""
+    gate = _times_sigmoid(input_at(inputs, 0), float(node.get("alpha", 1.0)), arithmetic)
+    return [elementwise(np.multiply, gate.with_step(arithmetic.intermediate), input_at(inputs, 1))]
+
+
 def _times_sigmoid(x: Value, beta: float, arithmetic: Arithmetic) -> Value:
     absolute = Value(np.zeros(()), np.asarray(FLOAT32_ROUNDING))
     inner = roundings(1, arithmetic.intermediate)
@@ -443,6 +451,7 @@ declare(
 )
 declare("Gelu", attribute("approximate", ("none", "tanh"), "none"))
 declare("Swish", attribute("alpha", (1.0, 1.702), 1.0, fitted=True))
+declare("SwiGLU", attribute("alpha", (1.0, 1.702), 1.0, fitted=True), input_order(0, 1))
 declare(
     "Shrink",
     attribute("lambd", (0.5, 0.0, 1.0), 0.5, fitted=True),

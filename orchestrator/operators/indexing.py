@@ -11,7 +11,18 @@ from typing import Any, List, Optional, Tuple
 import numpy as np
 
 from .error_propagation import moved
-from .registry import ONNX, CannotCompute, Inputs, Node, axis_of, input_at, operator, scalar, whole
+from .registry import (
+    ONNX,
+    CannotCompute,
+    Inputs,
+    Node,
+    axis_of,
+    has_input,
+    input_at,
+    operator,
+    scalar,
+    whole,
+)
 from .value_with_error import Arithmetic, Value
 from .variants import (
     attribute,
@@ -218,6 +229,59 @@ _INDICES = changed_input(
         ("all 0", np.zeros_like),
     ],
 )
+
+
+@operator(onnx=("TensorScatter",), moves=True)
+def tensor_scatter(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Write an update into a cache from a place of each sample on (cache, update, places); in
+    ``circular`` mode beyond the end from the beginning.
+    """
+    cache, update = input_at(inputs, 0), input_at(inputs, 1)
+    axis = axis_of(int(node.get("axis", -2)), cache.array.ndim)
+    length, size = update.array.shape[axis], cache.array.shape[axis]
+    starts = _indices(inputs, 2) if has_input(inputs, 2) else np.zeros(len(cache.array), np.int64)
+    places = starts.reshape(-1, 1) + np.arange(length)
+    if str(node.get("mode", "linear")) == "circular":
+        places = places % size
+    if np.any(places < 0) or np.any(places >= size):
+        raise CannotCompute("it writes beyond the cache")
+
+    def written(old: Array, new: Array) -> Array:
+        made = np.array(np.broadcast_to(old, cache.array.shape))
+        for sample, where in enumerate(places):
+            along = np.moveaxis(made[sample], axis - 1, 0)
+            along[where] = np.moveaxis(
+                np.broadcast_to(new, update.array.shape)[sample], axis - 1, 0
+            )
+        return made
+
+    array = written(cache.array, update.array)
+    if cache.error is None and update.error is None:
+        return [Value(array)]
+    errors = [np.zeros(()) if value.error is None else value.error for value in (cache, update)]
+    return [Value(array, written(*errors))]
+
+
+@operator(onnx=("CenterCropPad",), moves=True)
+def center_crop_pad(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Cut out the middle, or pad with zeros around it; where a half is left, one more behind."""
+    x, sizes = input_at(inputs, 0), whole(inputs, 1)
+    axes = [axis_of(int(axis), x.array.ndim) for axis in node.get("axes", range(x.array.ndim))]
+
+    def placed(array: Array) -> Array:
+        for axis, size in zip(axes, sizes):
+            more = size - array.shape[axis]
+            if more > 0:
+                ends = [(0, 0)] * array.ndim
+                ends[axis] = (more // 2, more - more // 2)
+                array = np.pad(array, ends)
+            else:
+                array = np.take(array, np.arange(size) + (-more) // 2, axis)
+        return array
+
+    return [moved(placed, x)]
+
+
 declare("Gather GatherElements", attribute("axis", each_axis, 0), _INDICES)
 declare(
     "GatherND",
@@ -240,3 +304,4 @@ declare(
     attribute("axis", _axes_of_one_hot, -1),
     changed_input(2, "its values", [("exchanged", lambda array: array[::-1])]),
 )
+declare("TensorScatter", attribute("mode", ("linear", "circular"), "linear"))

@@ -10,7 +10,18 @@ from typing import Any, List, Mapping, Tuple, Union
 
 import numpy as np
 
-from .registry import ASCEND, ONNX, TENSORFLOW, Inputs, Node, input_at, listed, operator, whole
+from .registry import (
+    ASCEND,
+    ONNX,
+    TENSORFLOW,
+    Inputs,
+    Node,
+    input_at,
+    listed,
+    operator,
+    scalar,
+    whole,
+)
 from .value_with_error import Arithmetic, Value
 
 Array = Any
@@ -100,3 +111,22 @@ def constant(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
             return [Value(np.asarray(node.get(name), kind))]
     array: Union[Array, Any] = np.asarray(node.get("value"))
     return [Value(array)]
+
+
+_WINDOWS = {
+    "HannWindow": (0.5, 0.5, 0.0),
+    "HammingWindow": (25.0 / 46.0, 21.0 / 46.0, 0.0),
+    "BlackmanWindow": (0.42, 0.5, 0.08),
+}
+
+
+@operator(onnx=tuple(_WINDOWS))
+def window(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """a - b · cos(2πn / N) + c · cos(4πn / N), with N one less where it is not ``periodic``."""
+    size = scalar(inputs, 0)
+    turns = np.arange(size) * (2 * np.pi / (size if bool(node.get("periodic", 1)) else size - 1))
+    a, b, c = _WINDOWS[node.type]
+    kind = np.float64 if int(node.get("output_datatype", 1)) == 11 else np.float32
+    made = (a - b * np.cos(turns) + c * np.cos(2 * turns)).astype(kind)
+    # The angle is rounded, too, and near 0 what is subtracted cancels.
+    return [Value(made, np.full(made.shape, arithmetic.intermediate * np.pi))]

@@ -1,0 +1,207 @@
+"""Attention of ONNX (opset 23 on) with its cache, masks and groups of heads, and RotaryEmbedding.
+
+Source: the ONNX operator list of opsets 23 to 26. Where the lists of these opsets and onnxruntime
+agree on nothing (the step that ``qk_matmul_output_mode`` 1 and 2 hand out changed places), the
+values are not computed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, List, Optional, Tuple
+
+import numpy as np
+
+from .error_propagation import elementwise, moved
+from .matrix_products import product
+from .registry import CannotCompute, Inputs, Node, has_input, input_at, operator
+from .softmax import softmax
+from .value_with_error import Arithmetic, Value
+from .variants import Reading, Variant, attribute, declare, input_order
+
+Array = Any
+
+_SCORES, _WEIGHTS = 0, 3
+"""Values of ``qk_matmul_output_mode`` that mean the same everywhere."""
+
+
+def _heads(value: Value, heads: Optional[int]) -> Value:
+    """Return [batch, heads, length, size] of a tensor that may be [batch, length, heads · size]."""
+    if value.array.ndim == 4:
+        return value
+    if not heads or value.array.ndim != 3 or value.array.shape[2] % heads:
+        raise CannotCompute("%s heads do not fit %s" % (heads, value.array.shape))
+    batch, length, wide = value.array.shape
+    shape = (batch, length, heads, wide // heads)
+    return moved(lambda array: array.reshape(shape).transpose(0, 2, 1, 3), value)
+
+
+def _behind(past: Optional[Value], new: Value) -> Value:
+    """Return what is cached and what is new, along the sequence."""
+    if past is None:
+        return new
+    array = np.concatenate((past.array, new.array), 2)
+    if past.error is None and new.error is None:
+        return Value(array)
+    errors = [
+        np.zeros(value.array.shape)
+        if value.error is None
+        else np.broadcast_to(value.error, value.array.shape)
+        for value in (past, new)
+    ]
+    return Value(array, np.concatenate(errors, 2))
+
+
+def _allowed(
+    node: Node, inputs: Inputs, queries: int, keys: int, past: int
+) -> Tuple[Array, Optional[Value]]:
+    """Return which keys each query sees, and the mask to be added; None without one."""
+    seen: Array = np.ones((queries, keys), bool)
+    lengths = inputs[6].array.reshape(-1) if has_input(inputs, 6) else None  # type: ignore[union-attr]
+    offset = np.asarray(past if lengths is None else lengths - queries)
+    ahead = np.arange(keys) - (np.arange(queries)[:, None] + offset.reshape(-1, 1, 1, 1))
+    if bool(node.get("is_causal", 0)):
+        seen = seen & (ahead <= 0)
+    left, right = (int(node.get(name + "_window_size", -1)) for name in ("left", "right"))
+    seen = seen & (ahead >= -left if left >= 0 else True) & (ahead <= right if right >= 0 else True)
+    if lengths is not None:
+        seen = seen & (np.arange(keys) < lengths.reshape(-1, 1, 1, 1))
+    mask = inputs[3] if has_input(inputs, 3) else None
+    if mask is None:
+        return seen, None
+    short = keys - mask.array.shape[-1]
+    if short > 0:
+        ends = [(0, 0)] * (mask.array.ndim - 1) + [(0, short)]
+        seen = seen & (np.arange(keys) < keys - short)
+        mask = moved(lambda array: np.pad(array, ends), mask)
+    if mask.array.dtype == bool:
+        return seen & mask.array, None
+    return seen & ~np.isneginf(mask.array), mask
+
+
+@operator(onnx=("Attention",), multiplies=True)
+def attention(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """softmax(scale · Q·Kᵀ + mask) · V (query, key, value, mask, past key, past value, lengths);
+    keys and values with the past, and the products, are outputs too.
+    """
+    flat = input_at(inputs, 0).array.ndim == 3
+    counts = [node.get(name, None) for name in ("q_num_heads", "kv_num_heads", "kv_num_heads")]
+    query, key, value = (_heads(input_at(inputs, at), counts[at]) for at in range(3))
+    pasts = [inputs[at] if has_input(inputs, at) else None for at in (4, 5)]
+    key, value = _behind(pasts[0], key), _behind(pasts[1], value)
+    outputs = [key, value]
+    groups, rest = divmod(query.array.shape[1], key.array.shape[1])
+    if rest:
+        raise CannotCompute("its heads of queries are no multiple of those of keys")
+    if groups > 1:
+        key, value = (moved(lambda array: array.repeat(groups, 1), one) for one in (key, value))
+    scale = float(node.get("scale", 0.0) or 1.0 / np.sqrt(query.array.shape[3]))
+    past = 0 if pasts[0] is None else pasts[0].array.shape[2]
+    seen, mask = _allowed(node, inputs, query.array.shape[2], key.array.shape[2], past)
+    root = float(np.sqrt(scale))
+    query, key = (
+        elementwise(lambda array: array * root, one).with_step(arithmetic.intermediate)
+        for one in (query, key)
+    )
+    scores = product(query, moved(lambda array: array.swapaxes(2, 3), key), arithmetic)
+    cap, mode = float(node.get("softcap", 0.0)), int(node.get("qk_matmul_output_mode", 0))
+    shown = scores
+    scores = scores.with_step(arithmetic.intermediate)
+    if cap:
+        scores = elementwise(lambda array: cap * np.tanh(array / cap), scores)
+    if mask is not None:
+        # What is not seen has no score, however far the mask is from infinity.
+        finite = moved(lambda array: np.where(np.isneginf(array), 0, array), mask)
+        scores = elementwise(np.add, scores, finite)
+    hidden = ~np.broadcast_to(seen, scores.array.shape)
+    weights = softmax(
+        Value(np.where(hidden, -np.inf, scores.array), scores.error), (3,), arithmetic
+    )
+    nothing = hidden.all(3, keepdims=True)
+    weights = Value(
+        np.where(nothing, 0, weights.array),
+        None if weights.error is None else np.where(hidden | nothing, 0, weights.error),
+    )
+    if mode not in (_SCORES, _WEIGHTS) and node.outputs > 3:
+        raise CannotCompute("what mode %d hands out differs between opsets" % mode)
+    output = product(weights.with_step(arithmetic.intermediate), value, arithmetic)
+    if flat:
+        shape = (output.array.shape[0], output.array.shape[2], -1)
+        output = moved(lambda array: array.transpose(0, 2, 1, 3).reshape(shape), output)
+    if mode == _SCORES and cap and node.outputs > 3:
+        raise CannotCompute("whether scores are handed out with their softcap differs")
+    return [output, *outputs, weights if mode == _WEIGHTS else shown][: max(1, node.outputs)]
+
+
+@operator(onnx=("RotaryEmbedding",))
+def rotary_embedding(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Turn pairs of a head's values by angles whose cosines and sines are inputs (x, cosine, sine,
+    position of each token): the halves, or neighbours where ``interleaved``.
+    """
+    x = input_at(inputs, 0)
+    flat = x.array.ndim == 3
+    heads = _heads(x, int(node.get("num_heads", 0)))
+    size = int(node.get("rotary_embedding_dim", 0)) or heads.array.shape[3]
+    half = size // 2
+    near = bool(node.get("interleaved", 0))
+    first, second = (
+        (slice(0, size, 2), slice(1, size, 2)) if near else (slice(0, half), slice(half, size))
+    )
+    angles = [input_at(inputs, at) for at in (1, 2)]
+    if has_input(inputs, 3):
+        places = inputs[3].array.astype(np.int64)  # type: ignore[union-attr]
+        angles = [moved(lambda array: array[places], angle) for angle in angles]
+    if angles[0].array.shape[-1] != half:
+        raise CannotCompute("%d angles do not fit %d values" % (angles[0].array.shape[-1], size))
+    cosine, sine = (moved(lambda array: array[:, None], angle) for angle in angles)
+    one = moved(lambda array: array[..., first], heads)
+    two = moved(lambda array: array[..., second], heads)
+    turned = [
+        elementwise(lambda a, b, c, s: c * a - s * b, one, two, cosine, sine),
+        elementwise(lambda a, b, c, s: s * a + c * b, one, two, cosine, sine),
+    ]
+
+    def placed(given: Array, left: Array, right: Array) -> Array:
+        made = np.array(np.broadcast_to(given, heads.array.shape))
+        made[..., first], made[..., second] = left, right
+        return made
+
+    array = placed(heads.array, *(value.array for value in turned))
+    errors = [0.0 if value.error is None else value.error for value in (heads, *turned)]
+    output = Value(array, placed(*map(np.asarray, errors)) if any(map(np.any, errors)) else None)
+    output = output.with_step(arithmetic.intermediate)
+    if not flat:
+        return [output]
+    return [moved(lambda value: value.transpose(0, 2, 1, 3).reshape(x.array.shape), output)]
+
+
+def _without_mask(node: Node, inputs: Inputs) -> Iterator[Variant]:
+    if has_input(inputs, 3):
+        yield Variant(
+            "the mask", "left out", "the mask", node, lambda given: [*given[:3], None, *given[4:]]
+        )
+
+
+def _size_of_head(node: Node, inputs: Inputs) -> int:
+    query = input_at(inputs, 0).array
+    heads = int(node.get("q_num_heads", 0) or 1) if query.ndim == 3 else 1
+    return int(query.shape[-1]) // heads
+
+
+def _scales(node: Node, inputs: Inputs) -> List[float]:
+    size = _size_of_head(node, inputs)
+    return [1.0, size**-0.5, 1.0 / size]
+
+
+declare(
+    "Attention",
+    attribute("is_causal", (0, 1), 0),
+    Reading("the mask", "left out", _without_mask),
+    attribute("scale", _scales, lambda node, inputs: _size_of_head(node, inputs) ** -0.5),
+    attribute("softcap", (0.0,), 0.0),
+    input_order(1, 2),
+)
+declare(
+    "RotaryEmbedding",
+    attribute("interleaved", (0, 1), 0),
+    input_order(1, 2),
+)
