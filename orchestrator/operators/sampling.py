@@ -6,6 +6,7 @@ Source: the ONNX operator list of each opset; of GridSample's borders onnxruntim
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product as all_of
 from typing import Any, Iterator, List, Sequence, Tuple
 
@@ -70,11 +71,15 @@ def _sampled(
         weighted.append(taps)
     samples = np.arange(len(array))[:, None]
     total: Any = 0.0
-    for taps in all_of(*weighted):
-        index = (samples, slice(None), *(position for position, _ in taps))
-        weight = np.prod([weight for _, weight in taps], axis=0)
+    for corner in all_of(*weighted):
+        index = (samples, slice(None), *(position for position, _ in corner))
+        weight = np.prod([weight for _, weight in corner], axis=0)
         total = total + array[index] * weight[:, :, None]
     return np.moveaxis(total, 2, 1)
+
+
+def _of_axis(array: Array, axis: int) -> Array:
+    return array[..., axis].reshape(len(array), -1)
 
 
 @operator(onnx=("GridSample",))
@@ -89,9 +94,8 @@ def grid_sample(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
         raise CannotCompute("%s of %s at %s" % (mode, x.array.shape, grid.array.shape))
     places: List[Value] = []
     for axis, size in enumerate(x.array.shape[2:]):
-        along = moved(
-            lambda array, at=count - 1 - axis: array[..., at].reshape(len(array), -1), grid
-        )
+        last = count - 1 - axis
+        along = moved(partial(_of_axis, axis=last), grid)
         scaled = elementwise(
             lambda array, size=size: (
                 (array + 1) / 2 * (size - 1) if corners else ((array + 1) * size - 1) / 2
