@@ -193,6 +193,7 @@ const HEADINGS = {
   CosineSimilarity: 'cosine', RelativeEuclideanDistance: 'relative distance', WorstSliceDistance: 'worst slice', MaxAbsoluteError: 'max abs. error',
   AccumulatedRelativeError: 'accum. rel. error', KullbackLeiblerDivergence: 'KL divergence', MeanAbsoluteError: 'mean abs. error',
   RootMeanSquareError: 'RMS error', MaxRelativeError: 'max rel. error', MeanRelativeError: 'mean rel. error', DifferentElements: 'different elements',
+  DifferentCount: 'how many differ', FirstDifferent: 'first different', LargestUlps: 'largest ulps', DifferentStretches: 'different stretches',
 };
 
 function heading(name) {
