@@ -5,6 +5,7 @@ element on.
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import permutations
 from typing import Any, Callable, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -237,15 +238,11 @@ def _rearranged(written: Written) -> Iterator[Instead]:
         memory = "" if turned == shape else " in memory"
         if memory and size > _MOST_MOVED:
             continue
-        ways = [lambda array, order=order: array.transpose(order).reshape(shape)]
+        # Written in that order; or read in it, which differs where the shape does not tell.
+        values = [_moved(y, partial(_transposed, order=order, shape=shape))]
         if memory:
-            ways.append(
-                lambda array, order=order, turned=turned: array.reshape(turned).transpose(
-                    np.argsort(order)
-                )
-            )
-        for way in ways:
-            value = _moved(y, way)
+            values.append(_moved(y, partial(_transposed_back, order=order, turned=turned)))
+        for value in values:
             if _explains(written, value):
                 words = "transposed%s: axes %s" % (memory, list(order))
                 yield _in_other_order(written, value, words)
@@ -253,7 +250,7 @@ def _rearranged(written: Written) -> Iterator[Instead]:
     for axis, length in enumerate(shape):
         if length < 2:
             continue
-        value = _moved(y, lambda array, axis=axis: np.flip(array, axis))
+        value = _moved(y, partial(np.flip, axis=axis))
         if _explains(written, value):
             yield _in_other_order(written, value, "reversed along axis %d" % axis)
             return
@@ -261,13 +258,21 @@ def _rearranged(written: Written) -> Iterator[Instead]:
         if size < _FEWEST * length or length > _MOST_INDICES or (size > _MOST_MOVED and axis != 1):
             continue
         places = _matching_indices(written.output.actual, y.array, axis)
-        value = _moved(y, lambda array, axis=axis, at=places: np.take(array, at, axis))
+        value = _moved(y, partial(np.take, indices=places, axis=axis))
         if sorted(places) == list(range(length)) and _explains(written, value):
             shown = ", ".join(map(str, places[:12])) + (", ..." if length > 12 else "")
             yield _in_other_order(
                 written, value, "with the indices of axis %d in the order [%s]" % (axis, shown)
             )
             return
+
+
+def _transposed(array: Array, order: Sequence[int], shape: Sequence[int]) -> Array:
+    return array.transpose(order).reshape(shape)
+
+
+def _transposed_back(array: Array, order: Sequence[int], turned: Sequence[int]) -> Array:
+    return array.reshape(turned).transpose(np.argsort(order))
 
 
 def _shifted(written: Written) -> Iterator[Instead]:
