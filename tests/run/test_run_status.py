@@ -16,6 +16,7 @@ from goldwatch.diagnosis.suspects import Suspect
 from goldwatch.dumps.place import Place
 from goldwatch.judging.limits import Limit
 from goldwatch.run.run_status import summary_of, summary_tree
+from goldwatch.text.notes import Note
 
 PLACE = Place("20260102030405", "0", "net", "1", "7", "h")
 FIRST = FirstDivergence(
@@ -44,7 +45,7 @@ MODEL = ModelSummary(
 LEAST = Summary("pass", 1, 2, 2, 0, 0, 0)
 FULL = Summary(
     "fail", 3, 2, 1, 1, 0, 0, 4, 5, 6, 7, True, {"exit_code": None, "signal": "SIGKILL"}, FIRST,
-    (SUSPECT,), ("a warning",), (MODEL,),
+    (SUSPECT,), (Note("torch-files", "a warning"),), (MODEL,),
     ("8",), ({"tensors": ["a", "b"], "bytes": 9},), "The sentence.", ("a", PLACE), 10,
     ({"op": "a", "value": math.inf},),
     ({"host": "h", "rows": 2},),

@@ -124,7 +124,9 @@ def test_the_layer_that_first_overflows_is_named(caffemodel, tmp_path):
     manifest = manifest_of(out)
     first = {"tensor": "more:0", "type": "Power", "nan": 0, "inf": 2, "elements": array.size}
     assert (
-        manifest["not_finite"] == result["runs"][0]["not_finite"] == {"tensors": 2, "first": first}
+        manifest["not_finite"]
+        == result["runs"][0]["not_finite"]
+        == {"tensors": 2, "first": first, "ends_at": "after:0"}
     )
     assert {entry["original_name"] for entry in manifest["tensors"] if "not_finite" in entry} == {
         "more",
