@@ -104,7 +104,11 @@ class OpenRun:
             opened.callback(self._store.close)
             dumps_too = os.path.realpath(self.options.golden) != self._root
             self._goldens = Goldens(
-                self.options.golden, self.options.golden_steps, self._store, dumps_too
+                self.options.golden,
+                self.options.golden_steps,
+                self._store,
+                dumps_too,
+                models=self._graphs.model_names,
             )
             self._goldens.take(golden)
             self._opened = opened.pop_all()

@@ -116,6 +116,7 @@ def pairs_in_folders(
         cast(Any, None),
         os.path.realpath(golden) != os.path.realpath(target),
         target=target,
+        models=graphs.model_names,
     )
     goldens.take(golden_set)
     around = ListedDumps(step_folder.files)

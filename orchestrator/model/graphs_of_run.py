@@ -121,6 +121,11 @@ class ModelGraphs:
         """The models' names."""
         return [graph.name for graph in self.graphs]
 
+    @property
+    def model_names(self) -> List[str]:
+        """The model_names that have a model of their own; none where one is for all dumps."""
+        return [*self._named, *self._of_file] if self.by_name else []
+
     def of(self, model_name: Optional[str]) -> Optional[ModelGraph]:
         """Return the model of the dumps below a model_name folder (None: no such folder), or None.
 

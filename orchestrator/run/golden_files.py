@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Dict, List, Optional, Set
+from typing import Collection, Dict, List, Optional, Set
 
 from ..dumps.completeness import NO_LAW, probe
 from ..dumps.dump_header import COMPLETE
@@ -47,6 +47,9 @@ class Goldens:
         Whether device dumps count as golden data (not where GOLDEN is TARGET itself).
     target
         TARGET, whose folders tell the ranks where GOLDEN is an FX dump of several.
+    models
+        The model_names that have a model in the run: golden data in a folder that bears one of
+        them are of no other model.
 
     Attributes
     ----------
@@ -65,8 +68,10 @@ class Goldens:
         store: RunStore,
         dumps_too: bool,
         target: str = "",
+        models: Collection[str] = (),
     ) -> None:
         self.folder = folder
+        self._models = frozenset(models)
         self._below = os.path.join(os.path.realpath(folder), "")
         self.steps = steps
         self.store = store
@@ -103,13 +108,20 @@ class Goldens:
         """Return the set that a place is compared with."""
         if self.fx and self.steps != ONE:
             return self._set(self.fx.of(place) or "")
-        if place.model in self.model_folders:
-            return self._set(place.model)
+        if place.model in self.model_folders or self.folders_of_others(place.model):
+            return self._set(place.model or "")
         return (
             self._set(place.step)
             if place.step is not None and self.takes_steps_apart
             else self.every
         )
+
+    def folders_of_others(self, model: Optional[str]) -> List[str]:
+        """Return the folders of golden data, GOLDEN itself among them, that bear the name of
+        another model of the run, where none bears that of this one."""
+        own = os.path.basename(self._below.rstrip(os.sep))
+        named = self._models & (self.model_folders | {own})
+        return sorted(named) if model in self._models and model not in named else []
 
     def lacks(self, place: Place) -> bool:
         """Tell whether each step has golden data of its own, and that of a place has none."""
@@ -139,7 +151,7 @@ class Goldens:
     def _set(self, step: str) -> GoldenSet:
         if step not in self._of_step:
             self._of_step[step] = made = GoldenSet.empty(self.folder)
-            for path in sorted(self._shared):
+            for path in sorted(self._shared) if self._takes_shared(step) else ():
                 made.add(path)
         return self._of_step[step]
 
@@ -178,8 +190,19 @@ class Goldens:
             self._set(step).add(path)
         elif self.steps not in (ONE, EACH):
             self._shared.add(path)
-            for other in self._of_step.values():
-                other.add(path)
+            for name, other in self._of_step.items():
+                if self._takes_shared(name):
+                    other.add(path)
+
+    def _takes_shared(self, step: str) -> bool:
+        """Tell whether what lies in GOLDEN itself is for a step or model, too: not where it has a
+        manifest of its own, or the name of another model."""
+        own = os.path.basename(self._below.rstrip(os.sep))
+        if step in self._models and own in self._models:
+            return step == own
+        return step not in self.model_folders or not os.path.isfile(
+            os.path.join(self.folder, MANIFEST_FILE)
+        )
 
     def shares_file(self, path: str, inode: int) -> bool:
         """Tell whether a file is golden data under any other name: by a link, or a hard link."""

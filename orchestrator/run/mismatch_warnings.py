@@ -246,8 +246,15 @@ def _models(run: Run) -> List[Note]:
     folders = run.goldens.model_folders
     names = {place.model for place in run.engine.places if run.engine.places.is_modelled(place)}
     others = sorted(str(name) for name in names - folders if name is not None)
-    if len(folders) < 2 or not others:
-        return []
+    without = {place.model for place in run.engine.places if not len(run.goldens.of(place))}
+    of_others = [(name, run.goldens.folders_of_others(name)) for name in others if name in without]
+    apart = [
+        note("golden-of-another-model", name, listed(named, _SHOWN))
+        for name, named in of_others
+        if named
+    ]
+    if len(folders) < 2 or not others or apart:
+        return apart
     every = listed(sorted(folders), _SHOWN)
     return [note("several-golden-models", every, listed(others, _SHOWN))]
 

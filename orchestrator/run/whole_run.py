@@ -218,6 +218,7 @@ class Run:
             self.store,
             dumps_too,
             target=self.options.target,
+            models=self.graphs.model_names,
         )
         self.engine = Engine(
             self.options,

@@ -243,6 +243,12 @@ NOTES: Dict[str, Said] = {
         "data",
         warns=True,
     ),
+    "golden-of-another-model": Said(
+        "GOLDEN holds golden data of other models of -f only",
+        "GOLDEN has no golden data of TARGET's model %s: those in %s are of another model of -f, "
+        "by the folder's name; call the folder of its golden data as the model, or give it alone",
+        warns=True,
+    ),
     "to-rename": Said(
         "files of GOLDEN would hold what is missing under other names",
         "GOLDEN: %s: not named as golden data are ({op}.{output_index}.{timestamp}.npy), which "

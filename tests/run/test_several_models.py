@@ -53,11 +53,37 @@ def test_each_model_is_compared_with_the_golden_folder_of_its_name(models):
 def test_golden_data_of_several_runs_are_not_merged_without_a_word(models):
     (models / "golden" / "image").rename(models / "golden" / "picture")
     code, text = compared(models, "golden", "-f", "js")
+    assert "GOLDEN has no golden data of TARGET's model image: those in text are of another" in text
+    assert code == 3 and "suspect" not in text
+    (models / "golden" / "text").rename(models / "golden" / "words")
+    _, text = compared(models, "golden", "-f", "js", "--force")
     assert "GOLDEN holds golden data of several runs" in text
-    assert "(picture, text), and none has the name of TARGET's model image" in text
+    assert "(picture, words), and none has the name of TARGET's model image, text" in text
 
 
 def test_the_json_of_one_model_judges_that_model_alone(models):
     code, text = compared(models, "golden/image", "-f", "js/image.json")
     assert code == 0, text
     assert "left out model text" in text and "suspect" not in text
+
+
+@pytest.mark.parametrize("layout", ["one folder", "the folder itself", "one below the other"])
+def test_golden_data_named_as_one_model_of_the_run_are_of_no_other(models, layout):
+    """Ops of both have the same names, and the device is right."""
+    target, golden = "dump", "golden"
+    if layout == "one folder":
+        shutil.rmtree(str(models / "golden" / "text"))
+    elif layout == "the folder itself":
+        target, golden = "dump/20260102030405/0/text", "golden/image"
+    else:
+        (models / "golden" / "text").rename(models / "both")
+        (models / "golden" / "image").rename(models / "both" / "image")
+        golden = "both"
+    done = run_here(["goldwatch", "compare", target, golden, "-f", "js", "-o", "out"], models)
+    text = " ".join((done.stdout + done.stderr).split())
+    assert "suspect" not in text and " 0 fail" in text, text
+    missing = layout != "one below the other"
+    codes = {"one folder": 3, "the folder itself": 4, "one below the other": 0}
+    assert done.returncode == codes[layout], text
+    told = "GOLDEN has no golden data of TARGET's model text: those in image are of another model"
+    assert (told in text) == missing
