@@ -294,6 +294,8 @@ def _meant(words: Sequence[str], position: int, table: Dict[str, Old]) -> Option
     if word == "-index" and converts:
         named = dict(zip(words, words[1:])).get("-tensor", "output")
         return Old(new="--" + named)
+    if word in ("-t", "-target") and not converts:
+        return Old(why="a file's kind is seen in the file itself")
     if word in ("-t", "-target") and follower in ("pt", "msnpy"):
         return Old(new="--to npy", why="here npy")
     if word == "-r" and (

@@ -55,6 +55,11 @@ from goldwatch.metrics.row import METRICS
         ("compare my gold -r 1,5,2 -o o", "compare my gold --range 1,5,2 -o o"),
         ("watch -m my -g gold -o o", "watch my gold -o o"),
         ("convert -d my -out o -v 2", "convert my -o o; -v 2: seen in the file itself"),
+        (
+            "compare -m d.npy -g g.npy -t pt -v 1",
+            "compare d.npy g.npy -o OUT; -t pt: a file's kind is seen in the file itself; "
+            "-v 1: seen in the file itself",
+        ),
         ("convert -d my -out o -t pt", "convert my -o o --to npy; -t pt: here npy"),
         (
             "convert dump -f net.json -o o",
