@@ -15,7 +15,11 @@ from .registry import (
     CannotCompute,
     Inputs,
     Node,
+    axis_of,
+    has_input,
+    input_at,
     operator,
+    scalar,
 )
 from .splittable_axes import connected, products
 from .value_with_error import Arithmetic, Value
@@ -283,6 +287,67 @@ def _other_equations(node: Node, inputs: Inputs) -> List[str]:
     return instead
 
 
+@operator(onnx=("Det",), sums=True)
+def determinant(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Return the determinants of matrices in the last two axes.
+
+    Elimination errs by roundings of products of one element of each row: at most the product of
+    the rows' lengths (Hadamard).
+    """
+    x = input_at(inputs, 0)
+    if x.error is not None:
+        raise CannotCompute("how far errors of its input move it is not known")
+    array = np.asarray(x.array, np.float64)
+    most = np.prod(np.sqrt(np.sum(np.square(array), axis=-1)), axis=-1)
+    step = max(arithmetic.intermediate, arithmetic.accumulator)
+    made = np.linalg.det(array)
+    return [Value(made.astype(x.array.dtype), most * (step * array.shape[-1]))]
+
+
+@operator(onnx=("DFT",), sums=True)
+def fourier(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Transform along an axis; the last axis holds real numbers, or real and imaginary ones.
+
+    Each step of a fast transform rounds, and so do its factors: the error is that of one rounding
+    of the values' root of the sum of squares, for each of log2(length) steps.
+    """
+    x = input_at(inputs, 0)
+    if has_input(inputs, 2):
+        axis = scalar(inputs, 2)
+    else:
+        axis = int(node.get("axis", 1)) if node.version < 20 else -2
+    axis = axis_of(axis, x.array.ndim)
+    inverse, onesided = bool(node.get("inverse", 0)), bool(node.get("onesided", 0))
+    parts = np.asarray(x.array, np.float64)
+    if axis == parts.ndim - 1 or parts.shape[-1] not in (1, 2):
+        raise CannotCompute("it transforms axis %d of %s" % (axis, parts.shape))
+    if inverse and onesided:
+        length = scalar(inputs, 1) if has_input(inputs, 1) else 2 * (parts.shape[axis] - 1)
+    else:
+        length = scalar(inputs, 1) if has_input(inputs, 1) else parts.shape[axis]
+    given = parts[..., 0] + (1j * parts[..., 1] if parts.shape[-1] == 2 else 0)
+    if inverse and onesided:
+        made = np.fft.irfft(given, length, axis)[..., None]
+    else:
+        made = (np.fft.ifft if inverse else np.fft.fft)(given, length, axis)
+        if onesided:
+            made = np.take(made, np.arange(length // 2 + 1), axis)
+        made = np.stack([made.real, made.imag], -1)
+
+    def size_of(array: Array) -> Array:
+        squares = np.sum(np.square(array), axis=(axis, array.ndim - 1), keepdims=True)
+        # A half of the places stands for the other, too.
+        return np.sqrt((2.0 if inverse and onesided else 1.0) * squares)
+
+    step = max(arithmetic.intermediate, arithmetic.accumulator) * (1 + np.log2(max(2, length)))
+    error = size_of(parts) * step
+    if x.error is not None:
+        error = np.hypot(error, size_of(np.broadcast_to(x.error, parts.shape)))
+    error = np.broadcast_to(error / (length if inverse else 1), made.shape)
+    return [Value(made.astype(x.array.dtype), error)]
+
+
+declare("DFT", attribute("inverse", (0, 1), 0))
 declare("Einsum", attribute("equation", _other_equations), input_order())
 
 declare(

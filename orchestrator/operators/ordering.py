@@ -436,6 +436,29 @@ def hardmax(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     return [Value(ones.reshape(input_at(inputs, 0).array.shape))]
 
 
+@operator(onnx=("Unique",), decides=True)
+def unique(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Return the different values (along ``axis`` the different slices), sorted or as they come
+    first, where each is first, which of them each value is, and how often each is there.
+    """
+    x = input_at(inputs, 0)
+    if x.error is not None or (x.is_float and np.isnan(x.array).any()):
+        raise CannotCompute("which of its values are equal is not known")
+    axis = node.get("axis", None)
+    if axis is not None:
+        axis = axis_of(int(axis), x.array.ndim)
+    values, first, which, counts = np.unique(
+        x.array, return_index=True, return_inverse=True, return_counts=True, axis=axis
+    )
+    which = which.reshape(-1)
+    if not int(node.get("sorted", 1)):
+        order = np.argsort(first)
+        values = np.take(values, order, 0 if axis is None else axis)
+        first, counts, which = first[order], counts[order], np.argsort(order)[which]
+    return [Value(values), *(Value(entry.astype(np.int64)) for entry in (first, which, counts))]
+
+
+declare("Unique", attribute("sorted", (0, 1), 1))
 declare(
     "ArgMax ArgMin",
     attribute("select_last_index", (0, 1), 0),

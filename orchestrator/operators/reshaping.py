@@ -45,7 +45,8 @@ Array = Any
 
 
 @operator(
-    onnx=("Identity",), caffe=("Split", "Dropout", "SpatialDropout", "SeLuDropout"),
+    onnx=("Identity", "OptionalGetElement"),
+    caffe=("Split", "Dropout", "SpatialDropout", "SeLuDropout"),
     tensorflow=("Identity", "IdentityN", "StopGradient", "PreventGradient", "Snapshot"),
     ascend=("Identity", "IdentityN", "TransData", "StopGradient"), moves=True, parts=rows,
 )  # fmt: skip

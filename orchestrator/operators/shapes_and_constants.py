@@ -56,6 +56,12 @@ def size_of(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     ]
 
 
+@operator(onnx=("OptionalHasElement",))
+def has_element(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Tell whether there is an input at all."""
+    return [Value(np.asarray(bool(inputs) and inputs[0] is not None))]
+
+
 @operator(tensorflow=("Rank",), ascend=("Rank",))
 def rank_of(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return the number of axes."""

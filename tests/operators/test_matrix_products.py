@@ -180,3 +180,48 @@ def test_input_errors_reach_the_output_of_matrix_products():
     assert_error_matches_spread(
         Node("caffe", "InnerProduct", {"num_output": 6}), [x, w, bias], generator
     )
+
+
+def test_determinants_equal_onnxruntime():
+    for shape in ((3, 3), (2, 4, 5, 5)):
+        assert_equals_onnxruntime("Det", [tensor(1, *shape)], {}, 11)
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("attributes", [{}, {"inverse": 1}, {"onesided": 1}])
+@pytest.mark.parametrize("length", [6, 7])
+def test_fourier_transforms_equal_a_plain_sum(parts, attributes, length):
+    if attributes.get("onesided") and parts == 2:
+        return
+    x = tensor(1, 2, length, 3, parts).astype(np.float64)
+    sign = 1 if attributes.get("inverse") else -1
+    turns = np.outer(np.arange(length), np.arange(length)) / length
+    factors = np.exp(sign * 2j * np.pi * turns) / (length if sign == 1 else 1)
+    given_numbers = x[..., 0] + (1j * x[..., 1] if parts == 2 else 0)
+    right = np.einsum("kn,bnc->bkc", factors, given_numbers)
+    if attributes.get("onesided"):
+        right = right[:, : length // 2 + 1]
+    node = Node("onnx", "DFT", attributes, version=17)
+    np.testing.assert_allclose(
+        compute(node, [x])[0].array, np.stack([right.real, right.imag], -1), atol=1e-12
+    )
+    node = Node("onnx", "DFT", attributes, version=20)
+    np.testing.assert_allclose(
+        compute(node, [x, None, np.array(1)])[0].array,
+        np.stack([right.real, right.imag], -1),
+        atol=1e-12,
+    )
+
+
+@pytest.mark.parametrize("length", [6, 7])
+def test_a_one_sided_spectrum_gives_its_signal_back(length):
+    x = tensor(1, 2, length, 1).astype(np.float64)
+    spectrum = compute(Node("onnx", "DFT", {"onesided": 1}, version=17), [x])[0].array
+    node = Node("onnx", "DFT", {"onesided": 1, "inverse": 1}, version=17)
+    np.testing.assert_allclose(compute(node, [spectrum, np.array(length)])[0].array, x, atol=1e-12)
+
+
+@pytest.mark.parametrize("attributes", [{}, {"inverse": 1}])
+def test_the_error_of_a_fourier_transform_is_that_of_its_input(attributes):
+    node = Node("onnx", "DFT", attributes, version=17)
+    assert_error_matches_spread(node, [with_error(tensor(1, 2, 64, 2))], np.random.default_rng(5))

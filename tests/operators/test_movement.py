@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from operator_references import arrays, assert_equals_onnxruntime
+from operator_references import arrays, assert_equals_onnxruntime, run_onnxruntime
 
 from goldwatch.operators import CannotCompute, Node, Value, compute, find
 from goldwatch.operators.registry import spellings
@@ -704,6 +704,8 @@ def test_float16_values_are_kept_exactly():
 @pytest.mark.parametrize("dialect", ["onnx", "caffe", "tensorflow", "ascend"])
 def test_operators_called_without_inputs_name_what_is_missing(dialect):
     for kind in spellings(dialect):
+        if kind == "OptionalHasElement":  # That there is no input is what it tells.
+            continue
         with pytest.raises(CannotCompute) as raised:
             compute(Node(dialect, kind), [])
         assert len(str(raised.value)) > 5, kind
@@ -718,3 +720,25 @@ def test_moving_operators_are_known_as_such():
     ]
     assert all(find(*one).moves for one in moving)
     assert not find("onnx", "Add").moves and find("onnx", "Nothing") is None
+
+
+@pytest.mark.parametrize("is_sorted", [0, 1])
+@pytest.mark.parametrize("axis", [None, 0, -1])
+def test_unique_equals_onnxruntime(is_sorted, axis):
+    x = np.random.default_rng(2).integers(0, 3, (5, 2)).astype(np.float32)
+    attributes = {"sorted": is_sorted, **({} if axis is None else {"axis": axis})}
+    right = run_onnxruntime("Unique", [x], attributes, 11, outputs=4)
+    for made, expected in zip(arrays(Node("onnx", "Unique", attributes), [x]), right):
+        np.testing.assert_array_equal(made, expected)
+
+
+def test_which_values_are_equal_is_not_known_where_they_may_be_off():
+    with pytest.raises(CannotCompute, match="which of its values are equal"):
+        compute(Node("onnx", "Unique"), [Value(tensor(1, 4), np.full(4, 1e-3))])
+
+
+@pytest.mark.parametrize("inputs, there", [([], False), ([None], False), ([single(2)], True)])
+def test_has_element_tells_whether_there_is_an_input(inputs, there):
+    assert arrays(Node("onnx", "OptionalHasElement"), inputs)[0].tolist() is there
+    if there:
+        assert arrays(Node("onnx", "OptionalGetElement"), inputs)[0] == 2
