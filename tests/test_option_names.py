@@ -28,6 +28,8 @@ COMMAND_LINES += (
     "orchestrator/launch/runners.py",
     "adapters/acl/runner.py",
 )
+# The table of notes holds what mends each, a command among it.
+COMMAND_LINES += ("orchestrator/text/notes.py",)
 COMMAND_LINES += ("orchestrator/cure/compiler_precision_options.py",)
 # A page of two runs is made by the command, in a process of its own.
 COMMAND_LINES += ("orchestrator/service/file_and_diff_routes.py",)

@@ -300,7 +300,7 @@ _EVERY = "goldwatch.cli.help_all"
 def _show_all(ctx: click.Context, parameter: click.Parameter, given: bool) -> None:
     if given and not ctx.resilient_parsing:
         ctx.meta[_EVERY] = True
-        click.echo(ctx.get_help())
+        put_file(ctx.get_help() + "\n")
         ctx.exit()
 
 

@@ -494,9 +494,10 @@ def _per_tensor(node: Node, inputs: Inputs) -> Iterator[Variant]:
         def taken(
             given: List[Optional[Value]], zero: Callable[[Array], Array] = zero
         ) -> List[Optional[Value]]:
+            changes: Sequence[Callable[[Array], Array]] = (lambda array: array[:1], zero)
             ones = [
                 None if one is None else Value(np.broadcast_to(change(one.array), one.array.shape))
-                for one, change in zip(given[1:], (lambda array: array[:1], zero))
+                for one, change in zip(given[1:], changes)
             ]
             return [given[0], *ones]
 

@@ -13,7 +13,7 @@ from goldwatch.model import Pairing, load_model
 from goldwatch.recomputing.recorded_dumps import RecordedStep
 
 
-@pytest.mark.parametrize("output_at, came_in", [(8192, True), (4096, False), (0, False)])
+@pytest.mark.parametrize("output_at, came_in", [(8192, True), (4096, False), (0, True)])
 def test_an_input_equal_to_the_output_counts_as_overwritten_unless_addresses_differ(
     tmp_path, output_at, came_in
 ) -> None:
