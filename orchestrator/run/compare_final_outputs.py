@@ -14,7 +14,7 @@ import contextlib
 import os
 import re
 from dataclasses import dataclass, replace
-from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Pattern, Sequence, Tuple
 
 import numpy as np
 
@@ -183,12 +183,17 @@ def holds_outputs(folder: str) -> bool:
     """Tell whether a folder holds what a program wrote as outputs of a network, and no dumps; by
     names alone.
     """
-    any_output = False
+    return holds_named(folder, _FILE)
+
+
+def holds_named(folder: str, pattern: Pattern[str]) -> bool:
+    """Tell whether a folder holds files whose names match a pattern, and no dumps."""
+    any_file = False
     for _, _, names in os.walk(folder):
         if any(parse_dump_name(name) is not None or is_hash_name(name) for name in names):
             return False
-        any_output = any_output or any(_FILE.match(name) for name in names)
-    return any_output
+        any_file = any_file or any(pattern.match(name) for name in names)
+    return any_file
 
 
 def compare_outputs(

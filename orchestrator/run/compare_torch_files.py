@@ -22,9 +22,10 @@ from ..metrics.compare_pair import refuse
 from ..metrics.pair_task import PairTask
 from ..metrics.row import CORRUPT, EXPECTED_ABSENT, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
 from ..model.graphs_of_run import ModelGraphs
-from ..naming import is_hash_name, parse_dump_name, parse_fx_name
+from ..naming import parse_fx_name
 from ..text.notes import note
 from ..text.wording import plural
+from .compare_final_outputs import holds_named
 from .compare_given_pairs import begin_given_pairs, compare_given_pairs
 from .comparison_options import ONE, ComparisonOptions
 from .file_signature import Signature, look_at
@@ -51,12 +52,7 @@ class _File(NamedTuple):
 
 def holds_torch_files(folder: str) -> bool:
     """Tell whether a folder holds such files and no dumps; by names alone."""
-    any_file = False
-    for _, _, names in os.walk(folder):
-        if any(parse_dump_name(name) is not None or is_hash_name(name) for name in names):
-            return False
-        any_file = any_file or any(_FILE.match(name) for name in names)
-    return any_file
+    return holds_named(folder, _FILE)
 
 
 def compare_torch_files(
