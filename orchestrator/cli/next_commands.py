@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -10,6 +11,7 @@ from ..dumps.place import Place
 from ..errors import GoldwatchError
 from ..judging.limits import DEFAULTS
 from ..metrics.row import FAIL
+from ..model.row_plan import OUTPUT
 from ..naming import printable
 from ..run.compare_torch_files import holds_torch_files
 from ..run.comparison_options import AUTO, ComparisonOptions
@@ -82,9 +84,54 @@ def _next_words(result: RunResult) -> List[str]:
         culprits.append((summary.first.op, summary.first.place))
     # compare-op takes two such files, not their folders.
     exact = result.options.exact and not holds_torch_files(result.options.target)
+    two_dumps = are_two_dumps(result.options)
     for op, place in culprits:
-        words = words or closer_words(result.options, op, place, unmodelled=exact)
+        options = _of_paired_files(result.options, op, place) if two_dumps else result.options
+        words = words or closer_words(options, op, place, unmodelled=exact or two_dumps)
     return words or report_words(result.options.out)
+
+
+def are_two_dumps(options: ComparisonOptions) -> bool:
+    """Tell whether GOLDEN is another dump."""
+    return os.path.isdir(options.golden) and bool(first_dumps(options.golden, 1))
+
+
+def which_dump_is_right(result: RunResult) -> str:
+    """Return what tells which of two dumps is right, where they differ; empty otherwise."""
+    options = result.options
+    if (
+        result.summary.culprit is None
+        or options.exact
+        or (options.model and options.original)
+        or not are_two_dumps(options)
+    ):
+        return ""
+    model = "" if options.model else "-f MODEL.json (of TARGET's build) and "
+    return (
+        "Which of the two is right: %s--original MODEL.onnx (prototxt, pb) tell it, by computing "
+        "each operator again" % model
+    )
+
+
+def _of_paired_files(options: ComparisonOptions, op: str, place: Place) -> ComparisonOptions:
+    """Return the options of comparing an op's two files, where the other build calls it otherwise:
+    by its name alone it has no counterpart.
+    """
+    from ..run.two_builds import other_name
+    from ..store.store import RunStore
+
+    with RunStore.open(options.out) as store:
+        rows = [
+            row for row in store.rows(place=place, op=op) if row.kind == OUTPUT and other_name(row)
+        ]
+    files = [(row.target_file, row.golden_file) for row in rows[:1]]
+    if not files or None in files[0]:
+        return options
+    paths = [
+        os.path.join(folder, str(rel))
+        for folder, rel in zip((options.target, options.golden), files[0])
+    ]
+    return dataclasses.replace(options, target=paths[0], golden=paths[1], model=None)
 
 
 def _replay_words(result: RunResult) -> List[str]:

@@ -44,6 +44,7 @@ from ..tensors.geometry import Geometry
 from ..tensors.golden_order_windows import ordered_windows
 from ..tensors.storage_layouts import Layout, layout_of, plain_letters
 from ..tensors.tensor import Tensor
+from ..text.wording import of_two_dumps
 from .better_golden import Probe, best_other
 from .element_files import Elements, Written, write_bad, write_chosen, write_elements
 from .element_statistics import Measures
@@ -293,6 +294,8 @@ def detail_of(
     golden_key = task.golden.path, task.golden.io, task.golden.index
     rest = (entry for entry in others if (entry.path, entry.io, entry.index) != golden_key)
     findings = _findings(first_pass, golden, elements, rest, row) if geometry.count else []
+    if task.golden.kind == "npu" and task.golden.io == row.kind:
+        findings = [replace(one, sentence=of_two_dumps(one.sentence)) for one in findings]
     stem = "%s_%s_%d" % (_file_name_of(row), row.kind, row.tensor_index or 0)
     files = _write(elements, first_pass, stem, row, settings, write_many)
     document = _document(row, first_pass, findings, elements)

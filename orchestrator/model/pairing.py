@@ -560,7 +560,9 @@ class Pairing:
         if has(name, index):
             return Counterpart(PAIR, "", name, index, golden_kind=kind)
         why = self._no_match_reason(name, index) if kind == OUTPUT else ""
-        reason = "no golden data for %s:%s:%d" % (name, kind, index) + (": " + why if why else "")
+        # Golden inputs are asked for where GOLDEN is another dump.
+        lacks = "the other dump has no" if self._has_golden_input else "no golden data for"
+        reason = "%s %s:%s:%d" % (lacks, name, kind, index) + (": " + why if why else "")
         return Counterpart(NOT_COMPARED, reason, name, index, golden_kind=kind)
 
 

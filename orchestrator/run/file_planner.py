@@ -494,11 +494,13 @@ class Planner:
         )
         if not self._selected(plan):
             return []
-        row = refuse(self._row(plan, None), "only GOLDEN has a dump of this op", DUMP_MISSING)
+        row = refuse(
+            self._row(plan, None), "only the other dump (GOLDEN) has this op", DUMP_MISSING
+        )
         if is_of_one_build(row):
             row = row.but(
                 verdict=EXPECTED_ABSENT,
-                reason="the compiler put it into GOLDEN's build only",
+                reason="the compiler put it into the other build only",
                 cause="",
             )
         return [

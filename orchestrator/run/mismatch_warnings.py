@@ -94,12 +94,14 @@ def _two_builds(run: Run) -> List[Note]:
     """
     if run.goldens.kind != "npu" or run.options.unfused is not None:
         return []
+    from .two_builds import OTHER_ALONE, TARGET_ALONE
+
     compared, apart, alone, theirs = 0, 0, 0, 0
     for row in run.store.rows():
         compared += row.verdict in (PASS, FAIL)
         apart += row.cause == "shape"
-        alone += row.cause == GOLDEN_MISSING
-        theirs += row.cause == DUMP_MISSING and not row.target_file
+        alone += row.cause == GOLDEN_MISSING or row.reason == TARGET_ALONE
+        theirs += (row.cause == DUMP_MISSING and not row.target_file) or row.reason == OTHER_ALONE
     # Dumps that GOLDEN alone has are no other build's where TARGET has none of its own: it ended
     # early.
     alone += theirs if alone else 0

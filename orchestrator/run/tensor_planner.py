@@ -322,11 +322,10 @@ class TensorPlanner:
             return row.but(
                 verdict=EXPECTED_ABSENT, reason="the compiler put it into this build only"
             )
-        reason = plan.reason or "no golden data for %s:%s:%d" % (
-            plan.golden_op,
-            plan.golden_kind,
-            plan.golden_index or 0,
+        lacks = (
+            "the other dump has no %s:%s:%d" if self._two_dumps else "no golden data for %s:%s:%d"
         )
+        reason = plan.reason or lacks % (plan.golden_op, plan.golden_kind, plan.golden_index or 0)
         return row.but(verdict=NOT_COMPARED, reason=reason, cause=GOLDEN_MISSING)
 
     def _row(self, plan: RowPlan, entry: DumpEntry) -> Row:

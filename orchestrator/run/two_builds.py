@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Collection, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from dataclasses import replace
+from typing import Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
 
 from ..diagnosis.culprit_sentence import where_words
 from ..diagnosis.row_digest import DISTANCE, execution_key
+from ..diagnosis.summary import Summary
 from ..dumps.dump_file import DumpFile, TensorInfo
 from ..dumps.golden_set import GoldenEntry
 from ..dumps.place import Place
@@ -27,9 +29,11 @@ from ..metrics.row import (
     PASS,
     Row,
 )
-from ..naming import printable
+from ..model.row_plan import INPUT, OUTPUT
+from ..naming import parse_dump_name, printable, sanitise_golden
 from ..store.store import RunStore
-from ..text.wording import listed, percent, plural
+from ..text.wording import listed, of_two_dumps, percent, plural
+from .comparison_options import ComparisonOptions
 from .engine import Engine
 
 _SHOWN = 6
@@ -37,11 +41,13 @@ _MOST_TRIED = 8
 """With how many outputs of the other build one is compared where no name tells its counterpart."""
 _NEARER = 0.1
 """How many times nearer than the tensor of its name another must be to be its counterpart."""
-_BY_HEADER = "paired with %s of GOLDEN by the original names in the headers"
-_BY_VALUES = "paired with %s of GOLDEN by its values: no other is as near"
-_FUSED = "GOLDEN's build fused other operators, and has no such input"
-_ACROSS = "SELECT 1 FROM row WHERE instr(reason, ' of GOLDEN by ') LIMIT 1"
+_BY_HEADER = "paired with %s of the other dump by the original names in the headers"
+_BY_VALUES = "paired with %s of the other dump by its values: no other is as near"
+_FUSED = "the other build fused other operators, and has no such input"
+_ACROSS = "SELECT 1 FROM row WHERE instr(reason, ' of the other dump by ') LIMIT 1"
 _ELSEWHERE = "its output is compared with %s of TARGET: the builds fused other operators"
+TARGET_ALONE = "this build alone has the operator; what runs behind it is compared"
+OTHER_ALONE = "the other build alone has the operator; what runs behind it is compared"
 
 
 class _Unpaired(NamedTuple):
@@ -67,17 +73,17 @@ def pair_across_names(engine: Engine) -> None:
     rows = list(engine.store.rows(verdict=NOT_COMPARED))
     across: List[Row] = []
     if engine.store.query(_ACROSS):
-        across = [row for row in engine.store.rows() if _other_name(row)]
+        across = [row for row in engine.store.rows() if row.kind == OUTPUT and other_name(row)]
     if not across and not any(row.cause in (DUMP_MISSING, GOLDEN_MISSING) for row in rows):
         return
     rows += engine.store.rows(verdict=FAIL)
-    taken = {(row.place, _other_name(row)) for row in across}
+    taken = {(row.place, other_name(row)) for row in across}
     unpaired = _unpaired_outputs(engine, rows, taken)
     for row in rows if unpaired else ():
         if (
-            row.kind != "output"
+            row.kind != OUTPUT
             or not row.target_file
-            or _other_name(row)
+            or other_name(row)
             or (row.cause != GOLDEN_MISSING and row.verdict != FAIL)
         ):
             continue
@@ -86,15 +92,19 @@ def pair_across_names(engine: Engine) -> None:
             across.append(counterpart[0])
             unpaired[row.place].remove(counterpart[1])
     # What an earlier start found is stored, and planned anew what that left without a counterpart.
-    by_tensor = {(row.place, _other_name(row)): row for row in across}
+    by_tensor = {(row.place, other_name(row)): row for row in across}
     by_golden_file = {(row.place, row.golden_file): row for row in across}
     files = {(row.place, row.target_file) for row in across}
     changed = list(across)
+    theirs: Dict[Place, Dict[str, Row]] = {}
+    for row in (*across, *rows):
+        if row.golden_file and (row.cause == DUMP_MISSING or other_name(row)):
+            theirs.setdefault(row.place, {})[row.golden_file] = row
     for row in rows:
         there: Optional[Row] = None
         if row.cause == DUMP_MISSING and not row.target_file:
             there = by_golden_file.get((row.place, row.golden_file))
-        elif row.kind == "output" and row.verdict == FAIL:
+        elif row.kind == OUTPUT and row.verdict == FAIL:
             there = by_tensor.get((row.place, _tensor(row, row.tensor_index or 0)))
         if there is not None and there.tensor != row.tensor:
             changed.append(row.but(
@@ -103,14 +113,92 @@ def pair_across_names(engine: Engine) -> None:
             ))  # fmt: skip
         elif (
             row.cause == GOLDEN_MISSING
-            and row.kind == "input"
+            and row.kind == INPUT
             and ((row.place, row.target_file) in files)
         ):
-            changed.append(row.but(verdict=EXPECTED_ABSENT, reason=_FUSED, cause=""))
+            given = _input_counterpart(engine, row, theirs.get(row.place, {}))
+            changed.append(given or row.but(verdict=EXPECTED_ABSENT, reason=_FUSED, cause=""))
     engine.put_rows(changed)
+    engine.put_rows(_of_one_build(engine))
 
 
-def _other_name(row: Row) -> str:
+def _of_one_build(engine: Engine) -> List[Row]:
+    """Return the rows of operators that one build alone has, which the compiler put in or fused:
+    absent as expected where something that runs behind them is compared. Nothing is known of what
+    is behind the last tensor compared: a run that ended early has no other operators.
+    """
+    last: Dict[Place, List[int]] = {}
+    alone: List[Row] = []
+    dumped = set()
+    for row in engine.store.rows():
+        if row.target_file:
+            dumped.add((row.place, row.op))
+        if row.kind == OUTPUT and row.verdict in (PASS, FAIL):
+            ends = last.setdefault(row.place, [0, 0])
+            name = parse_dump_name(os.path.basename(row.golden_file or ""))
+            ends[0] = max(ends[0], row.timestamp_us or 0)
+            ends[1] = max(ends[1], name.timestamp_us if name is not None else 0)
+        elif row.verdict == NOT_COMPARED and row.cause in (GOLDEN_MISSING, DUMP_MISSING):
+            alone.append(row)
+    there = {
+        place: set(engine.goldens.of(place).op_names()) for place in {row.place for row in alone}
+    }
+    changed: List[Row] = []
+    for row in alone:
+        golden_alone = row.cause == DUMP_MISSING
+        graph = engine.graphs.of(row.place.model)
+        if golden_alone and (
+            row.target_file
+            or (row.place, row.op) in dumped
+            # The build has it, and its dump is lost.
+            or (graph is not None and graph.ops_named(row.op))
+        ):
+            continue
+        if not golden_alone and sanitise_golden(row.op) in there[row.place]:
+            continue
+        if (row.timestamp_us or 0) < last.get(row.place, [0, 0])[golden_alone]:
+            reason = OTHER_ALONE if golden_alone else TARGET_ALONE
+            changed.append(row.but(verdict=EXPECTED_ABSENT, reason=reason, cause=""))
+    return changed
+
+
+def _input_counterpart(engine: Engine, row: Row, theirs: Mapping[str, Row]) -> Optional[Row]:
+    """Return the row of an input beside the input of an operator that GOLDEN's build fuses
+    otherwise, as near as no other; None where none passes.
+    """
+    best: Optional[Row] = None
+    nearest = math.inf
+    try:
+        dump = DumpFile.open(os.path.join(engine.options.target, row.target_file or ""))
+        info = dump.inputs[row.tensor_index or 0]
+        target = dump.tensor(INPUT, info.index)
+    except (GoldwatchError, OSError, IndexError):
+        return None
+    for rel, there in list(theirs.items())[:_MOST_TRIED]:
+        try:
+            other = DumpFile.open(os.path.join(engine.options.golden, rel))
+        except (GoldwatchError, OSError):
+            continue
+        for theirs_info in other.inputs:
+            if (theirs_info.shape, theirs_info.dtype) != (info.shape, info.dtype):
+                continue
+            text = _BY_VALUES % ("%s:%s:%d" % (there.golden, INPUT, theirs_info.index))
+            entry = GoldenEntry(
+                other.path, rel, there.golden, theirs_info.index, row.timestamp_us, "npu", INPUT
+            )
+            planned = row.but(
+                verdict=PASS, reason=text, cause="", golden=there.golden, golden_file=rel
+            )
+            now = compare_pair(
+                PairTask(planned, target, entry, as_stored=True), engine.options.settings()
+            )
+            distance = metric_number(now.metrics.get(DISTANCE))
+            if now.verdict == PASS and distance < nearest:
+                best, nearest = now, distance
+    return best
+
+
+def other_name(row: Row) -> str:
     """Return the tensor of GOLDEN that a row is paired with across names; empty where it is not."""
     for text in (_BY_HEADER, _BY_VALUES):
         before, _, after = text.partition("%s")
@@ -133,7 +221,7 @@ def _unpaired_outputs(
     outputs: Dict[Place, List[_Unpaired]] = {}
     for row in rows:
         alone = row.cause == DUMP_MISSING and not row.target_file
-        differs = row.kind == "output" and row.verdict == FAIL and not _other_name(row)
+        differs = row.kind == OUTPUT and row.verdict == FAIL and not other_name(row)
         if not row.golden_file or not (alone or differs):
             continue
         try:
@@ -158,7 +246,7 @@ def _counterpart(
     try:
         dump = DumpFile.open(os.path.join(engine.options.target, row.target_file or ""))
         info = dump.outputs[row.tensor_index or 0]
-        target = dump.tensor("output", info.index)
+        target = dump.tensor(OUTPUT, info.index)
     except (GoldwatchError, OSError, IndexError):
         return None
     alike = [
@@ -198,8 +286,26 @@ def _counterpart(
     return best
 
 
-def differences_of_builds(store: RunStore, named: Optional[str]) -> str:
-    """Return it as sentences, for the end of the run's own.
+class BuildDifferences(NamedTuple):
+    """What differs between two dumps.
+
+    Attributes
+    ----------
+    sentence
+        For the end of the run's own.
+    culprit
+        The operator of the first difference and its place; None where all is equal, or where the
+        two were fed with other inputs.
+    """
+
+    sentence: str
+    culprit: Optional[Tuple[str, Place]]
+
+
+def differences_of_builds(
+    store: RunStore, options: ComparisonOptions, named: Optional[str]
+) -> BuildDifferences:
+    """Return what differs between the two dumps of a run.
 
     An operator of which no input was compared is the first as well: what runs before it is equal.
 
@@ -209,47 +315,109 @@ def differences_of_builds(store: RunStore, named: Optional[str]) -> str:
         The operator that is outside its limits first, of which all is said already.
     """
     first: Optional[Row] = None
-    target_alone: List[str] = []
-    golden_alone: List[str] = []
+    named_row: Optional[Row] = None
+    before: Optional[Row] = None
+    target_alone: Dict[str, Row] = {}
+    golden_alone: Dict[str, Row] = {}
     for row in store.rows():
-        if row.cause == GOLDEN_MISSING and row.kind != "input":
-            target_alone.append(row.op)
-        elif row.cause == DUMP_MISSING and not row.target_file:
-            golden_alone.append(row.op)
+        if row.reason == TARGET_ALONE or (row.cause == GOLDEN_MISSING and row.kind != INPUT):
+            target_alone.setdefault(row.op, row)
+        elif row.reason == OTHER_ALONE or (row.cause == DUMP_MISSING and not row.target_file):
+            golden_alone.setdefault(row.op, row)
         elif _differs(row) and (first is None or execution_key(row) < execution_key(first)):
             first = row
-    sentences = [
-        "%s in %s alone: %s." % (plural(len(names), "operator"), side, listed(names, _SHOWN))
-        for side, names in (
-            ("TARGET", list(dict.fromkeys(target_alone))),
-            ("GOLDEN", list(dict.fromkeys(golden_alone))),
+        elif row.verdict in (PASS, FAIL) and (
+            before is None or execution_key(row) < execution_key(before)
+        ):
+            before = row
+        if row.op == named and row.kind == OUTPUT and row.target_file:
+            named_row = row
+    names = [os.path.basename(os.path.abspath(path)) for path in (options.target, options.golden)]
+    if names[0] == names[1]:
+        names = [options.target, options.golden]
+    alone = [
+        "%s in %s alone: %s." % (
+            plural(len(rows), "operator"), printable(name),
+            listed([_with_original(options, row) for row in list(rows.values())[:_SHOWN]]
+                   + list(rows)[_SHOWN:], _SHOWN),
         )
-        if names
-    ]
+        for name, rows in zip(names, (target_alone, golden_alone)) if rows
+    ]  # fmt: skip
     if first is None:
-        sentences.insert(0, "All tensors that both dumps have are equal.")
-    else:
-        rows = store.rows(place=first.place, op=first.op)
-        sentences.insert(0, _first_difference(first, rows, named))
-    return " ".join(filter(None, sentences))
-
-
-def _first_difference(first: Row, rows: Iterable[Row], named: Optional[str]) -> str:
-    inputs = [row for row in rows if row.kind == "input" and row.verdict in (PASS, FAIL)]
+        equal = "All tensors that both dumps have are equal."
+        return BuildDifferences(" ".join([equal, *alone]), None)
+    said = []
+    if named_row is not None:
+        original = _original(options, named_row)
+        said = ["%s is %s in the original model." % (printable(named_row.op), original)] * bool(
+            original
+        )
+    rows = store.rows(place=first.place, op=first.op)
+    inputs = [row for row in rows if row.kind == INPUT and row.verdict in (PASS, FAIL)]
     unequal = [row for row in inputs if _differs(row)]
-    where = "%s (%s)%s" % (printable(first.op), first.op_type, where_words(first.place))
     if unequal:
-        return (
+        said.append(
             "The first tensor that differs is an input, %s (%s): the two runs had other inputs, or "
             "what makes it was not compared." % (printable(unequal[0].tensor), _amount(unequal[0]))
         )
-    if first.op == named:
+    elif first.op != named:
+        how = "its inputs are equal"
+        if not inputs:
+            earlier = before is not None and execution_key(before) < execution_key(first)
+            how = (
+                "what was compared before it is equal"
+                if earlier
+                else "none of its inputs was compared, nor anything before it"
+            )
+        where = "%s (%s)%s" % (
+            _with_original(options, first), first.op_type, where_words(first.place),
+        )  # fmt: skip
+        said.append(
+            "The first difference of the two dumps is in %s: %s, %s differs (%s)."
+            % (where, how, printable(first.tensor), _amount(first))
+        )
+    return BuildDifferences(" ".join(said + alone), None if unequal else (first.op, first.place))
+
+
+def _original(options: ComparisonOptions, row: Row) -> str:
+    """Return the original operator that the header of a row's dump names, where it has another
+    name.
+    """
+    folder, rel = options.golden, row.golden_file
+    if row.target_file:
+        folder, rel = options.target, row.target_file
+    try:
+        outputs = DumpFile.open(os.path.join(folder, rel or "")).outputs
+    except (GoldwatchError, OSError):
         return ""
-    return "The first difference of the two dumps is in %s: %s, %s differs (%s)." % (
-        where,
-        "its inputs are equal" if inputs else "what was compared before it is equal",
-        printable(first.tensor),
-        _amount(first),
+    names = [info.original_name for info in outputs if info.original_name]
+    return printable(names[0]) if names and names[0] != row.op else ""
+
+
+def _with_original(options: ComparisonOptions, row: Row) -> str:
+    original = _original(options, row)
+    return printable(row.op) + (", %s in the original model" % original if original else "")
+
+
+def in_words_of_two_dumps(summary: Summary) -> Summary:
+    """Return a summary of two dumps, in which the other dump is not called golden data."""
+    return replace(
+        summary,
+        sentence=of_two_dumps(summary.sentence),
+        suspects=tuple(
+            replace(
+                suspect,
+                evidence=of_two_dumps(suspect.evidence),
+                brief=of_two_dumps(suspect.brief),
+                explanations=tuple(
+                    replace(
+                        entry, sentence=of_two_dumps(entry.sentence), next=of_two_dumps(entry.next)
+                    )
+                    for entry in suspect.explanations
+                ),
+            )
+            for suspect in summary.suspects
+        ),
     )
 
 

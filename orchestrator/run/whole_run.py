@@ -366,7 +366,7 @@ class Run:
         from ..diagnosis.summary import exit_code
         from .result import RunResult
         from .run_status import keep_judgement
-        from .two_builds import differences_of_builds
+        from .two_builds import differences_of_builds, in_words_of_two_dumps
 
         options = self.options
         places = self._complete_rows()
@@ -377,11 +377,16 @@ class Run:
             named = {one.place for one in (summary.first, *summary.suspects) if one is not None}
             self.store.set(COMPUTED, self.recomputation().stored(named))
             summary = self._with_overlaps(summary)
+            two_dumps = self.goldens.kind == "npu" and not summary.unpaired and not options.exact
+            if two_dumps:
+                summary = in_words_of_two_dumps(summary)
             sentence = run_sentence(summary, self.unmatched)
-            if self.goldens.kind == "npu" and not summary.unpaired and not options.exact:
+            if two_dumps:
                 first_op = None if summary.first is None else summary.first.op
-                more = differences_of_builds(self.store, first_op)
-                sentence = " ".join(filter(None, [sentence, more]))
+                differences = differences_of_builds(self.store, options, first_op)
+                sentence = " ".join(filter(None, [sentence, differences.sentence]))
+                culprit = summary.culprit or differences.culprit
+                summary = replace(summary, culprit=culprit)
             code = exit_code(summary, strict=options.strict)
             remarks = (
                 tuple(dict.fromkeys([*self.notes, *self.recomputation().notes])),

@@ -161,8 +161,8 @@ NOTES: Dict[str, Said] = {
     ),
     "golden-is-device": Said(
         "GOLDEN holds device dumps",
-        "GOLDEN holds device dumps: tensors are paired by op name and compared as stored on the "
-        "device",
+        "GOLDEN holds device dumps, no golden data: two builds or two runs are compared, by op "
+        "name and as stored on the device",
     ),
     "golden-places": Said(
         "GOLDEN holds dumps of several devices, models or steps",

@@ -3,7 +3,50 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Sequence
+
+# Longer ones first. No part of a name, which has other signs around it.
+_OF_TWO_DUMPS = {
+    "its inputs are equal to golden data, so the error is its own": "its inputs are equal in both "
+    "dumps, so what differs is its own",
+    "make the golden data again": "look at what the other build has there",
+    "make golden data of all inputs and outputs of this operator": "dump all inputs and outputs of "
+    "this operator",
+    "the golden data are wrong": "the other dump is wrong there",
+    "its golden data are": "the other dump's values are",
+    "its golden data do": "the other dump's values do",
+    "the golden data of": "the other dump's values of",
+    "its golden data": "the other dump's values",
+    "the golden data": "the other dump",
+    "golden data are": "the other dump's values are",
+    "golden data have": "the other dump has",
+    "golden data hold": "the other dump holds",
+    "golden data do": "the other dump's values do",
+    "golden data": "the other dump",
+    "the golden run": "the other run",
+    "golden run": "the other run",
+    "its golden one": "the other dump's",
+    "the golden ones": "the other dump's",
+    "golden ones": "the other dump's",
+    "its golden tensor": "the other dump's tensor",
+    "the golden tensor": "the other dump's tensor",
+    "the golden's": "the other dump's",
+    "the golden one": "the other dump's",
+    "the golden": "the other dump's values",
+    "its golden output": "the other dump's output",
+    "golden": "the other dump's values",
+}
+_GOLDEN = re.compile(
+    r"(?<![\w/.:-])(?:%s)(?![\w/.:-]*[\w/:-])" % "|".join(map(re.escape, _OF_TWO_DUMPS))
+)
+
+
+def of_two_dumps(text: str) -> str:
+    """Return a sentence about a tensor and golden data as one about two dumps, of two builds or two
+    runs, of which neither is golden.
+    """
+    return _GOLDEN.sub(lambda found: _OF_TWO_DUMPS[found.group()], text)
 
 
 def listed(names: Sequence[str], most: int, between: str = ", ") -> str:

@@ -186,7 +186,7 @@ def test_an_input_that_is_off_already_is_told_where_the_output_is(tmp_path, over
         sides = {side: [replace(arrays, address=at)] for side, at in addresses.items()}
         write_dump(name, **sides)
     code, printed = run(*names, "-o", tmp_path / "out")
-    assert code == 1 and printed.count("the target is the golden x 2") == 2
+    assert code == 1 and printed.count("the target is the other dump's values x 2") == 2
     told = "relu:input:0 is outside its limits already: this error may have come in; goldwatch"
     assert (told in " ".join(printed.split())) == (not over_it)
     assert printed.count("outside its limits already") == (not over_it)

@@ -37,6 +37,11 @@ def last_sentence(folder, *words):
     return done.returncode, " ".join(done.stdout.split())
 
 
+def words_of_next(text):
+    """Return the words of the command that the last line proposes."""
+    return text[text.rindex("next: ") + len("next: ") :].split()
+
+
 def test_a_difference_below_the_limits_is_named_with_its_op(tmp_path):
     dumped(tmp_path, "old")
     dumped(tmp_path, "new", ("relu", lambda array: array * np.float32(1.002)))
@@ -57,8 +62,8 @@ def test_ops_that_one_of_the_dumps_has_alone_are_listed(tmp_path):
     dumped(tmp_path, "old", without=["first"])
     dumped(tmp_path, "new", without=["second"])
     _, text = last_sentence(tmp_path)
-    assert "1 operator in TARGET alone: first." in text
-    assert "1 operator in GOLDEN alone: second." in text
+    assert "1 operator in new alone: first." in text
+    assert "1 operator in old alone: second." in text
 
 
 def test_other_inputs_of_the_two_runs_are_no_operators_fault(tmp_path):
@@ -141,7 +146,7 @@ def test_a_fused_op_that_bears_the_first_name_is_compared_with_the_last(
     row = rows["%s:output:0" % across]
     by = "by the original names in the headers" if headers else "by its values"
     assert (code, row["verdict"]) == (0, "pass"), text
-    assert "paired with %s:output:0 of GOLDEN %s" % (other, by) in row["reason"]
+    assert "paired with %s:output:0 of the other dump %s" % (other, by) in row["reason"]
     gone = rows.get(other) or rows["%s:output:0" % other]
     assert gone["verdict"] == "expected_absent" and "fused" in gone["reason"]
     assert "The first difference of the two dumps is in %s" % across in text
@@ -159,7 +164,7 @@ def test_a_wrong_op_of_another_fusion_is_found_where_headers_tell_its_name(tmp_p
         assert "relu (Relu) is the first operator outside its limits" in text
         assert rows_of(tmp_path)["relu:output:0"]["verdict"] == "fail"
     else:
-        assert "1 operator in GOLDEN alone: convbnrelu." in text
+        assert "1 operator in old alone: convbnrelu." in text
 
 
 def test_two_folders_with_a_dump_of_other_ops_each_are_two_files(tmp_path):
@@ -184,3 +189,57 @@ def test_diff_and_locate_of_two_folders_of_dumps_propose_to_compare_them(tmp_pat
         done = run_here(["goldwatch", *words], tmp_path)
         assert done.returncode == 4
         assert "are compared by: goldwatch compare new old -o out" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize("headers", [True, False])
+def test_ops_of_one_build_alone_do_not_make_the_comparison_incomplete(tmp_path, headers):
+    convolution(tmp_path, "old", [], headers)
+    convolution(tmp_path, "new", [("conv", "bn")], headers)
+    code, text = last_sentence(tmp_path)
+    rows = rows_of(tmp_path)
+    assert code == 0 and "1 operator in old alone: conv." in text, text
+    assert "not_compared" not in {row["verdict"] for row in rows.values()}
+    assert "conv:input:0" in rows["convbn:input:0"]["reason"]
+    named = "convbn, bn in the original model (" if headers else "convbn ("
+    assert "The first difference of the two dumps is in " + named in text
+    assert "its inputs are equal" in text
+    # What the other build calls otherwise is looked at by its two files.
+    command = words_of_next(text)
+    assert command[:2] == ["goldwatch", "compare-op"] and ".convbn." in command[2]
+    assert ".bn." in command[3]
+    done = run_here(command, tmp_path)
+    assert done.returncode in (0, 3) and "convbn:output:0: pass" in done.stdout
+
+
+@pytest.mark.parametrize("ended", ["new", "old"])
+def test_a_run_that_ended_early_is_incomplete(tmp_path, ended):
+    for name in ("new", "old"):
+        dumped(tmp_path, name, without=["second"] * (name == ended))
+    code, text = last_sentence(tmp_path)
+    other = "old" if ended == "new" else "new"
+    assert code == 3 and "1 operator in %s alone: second." % other in text, text
+
+
+def test_an_op_of_the_model_whose_dump_is_lost_is_missed(tmp_path):
+    dumped(tmp_path, "old")
+    dumped(tmp_path, "new", without=["relu"])
+    assert last_sentence(tmp_path)[0] == 0
+    code, text = last_sentence(tmp_path, "-f", "net.json", "--force")
+    assert code == 3 and "1 operator in old alone: relu." in text, text
+
+
+@pytest.mark.parametrize("factor", [1.002, 1.5])
+def test_neither_dump_is_called_golden_and_the_next_command_looks_at_the_op(tmp_path, factor):
+    dumped(tmp_path, "old")
+    dumped(tmp_path, "new", ("relu", lambda array: array * np.float32(factor)))
+    code, text = last_sentence(tmp_path)
+    assert code == (factor > 1.1), text
+    assert "golden" not in text
+    assert "Which of the two is right: -f MODEL.json (of TARGET's build) and --original" in text
+    assert "next: goldwatch compare-op new/20260102030405/0/net/1/0 old relu -o out/detail" in text
+    done = run_here(words_of_next(text), tmp_path)
+    assert done.returncode == code and "golden" not in done.stdout, done.stdout
+    code, text = last_sentence(
+        tmp_path, "-f", "net.json", "--original", "net.onnx", "--force", "--table", "all"
+    )
+    assert "1 wrong" in text and "Which of the two" not in text
