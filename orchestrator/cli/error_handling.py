@@ -98,12 +98,12 @@ def _exit_code(command: click.Command, words: List[str], name: str, as_json: boo
         from .usage_errors import usage_problem
 
         message, hint = usage_problem(error)
-        report_error("usage", message, _as_written_here(words) or hint, as_json)
+        report_error("usage", message, _as_written_here(command, words) or hint, as_json)
         return EXIT_USAGE
     except OutputGone:
         raise
     except GoldwatchError as error:
-        hint = _as_written_here(words) if isinstance(error, UsageError) else None
+        hint = _as_written_here(command, words) if isinstance(error, UsageError) else None
         report_error(error.kind, error.message, hint or _with_options(error), as_json)
         return error.exit_code
     except (Exception, SystemExit) as error:
@@ -155,9 +155,19 @@ def _interrupted(as_json: bool) -> int:
     return EXIT_INTERRUPTED
 
 
-def _as_written_here(words: Sequence[str]) -> Optional[str]:
+def _as_written_here(root: click.Command, words: Sequence[str]) -> Optional[str]:
     """Return a hint with our spelling of a command line for an older tool; None for any other."""
-    spelling = new_spelling(words)
+
+    def options_of(name: str) -> List[str]:
+        group = root if isinstance(root, click.Group) else None
+        found = None if group is None else group.get_command(click.Context(group), name)
+        return [
+            option
+            for parameter in ([] if found is None else found.params)
+            for option in (*parameter.opts, *parameter.secondary_opts)
+        ] + ["-h", "--help", "--help-all"]
+
+    spelling = new_spelling(words, options_of)
     return None if spelling is None else "here this is: " + spelling
 
 

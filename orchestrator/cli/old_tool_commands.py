@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Dict, List, NamedTuple, Optional, Sequence
+from typing import Callable, Collection, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import UsageError
 from ..metrics.row import METRICS
@@ -67,6 +67,7 @@ _SHORT = {
     "--output_path": "-out", "--algorithm": "-alg", "--algorithm_options": "-a",
     "--custom_script_path": "-c", "--max_cmp_size": "-max", "--post_process": "-p",
     "--op_name": _OP, "--topn": "-n", "--max_line": "-ml", "--dump_file": "-d",
+    "--output_tensor": "-o", "--input_tensor": "-i", "--type": "-t",
     "--target_path": "-tp", "--golden_path": "-gp", "-mp": "-m", "--my-path": "-m",
     "--golden-path": "-g",
 }  # fmt: skip
@@ -115,6 +116,7 @@ _COMMANDS = {
     "html": "report --html FILE", "tensorflow": "golden tf", "pytorch": "golden fx",
     "msaccucmp": "compare", "msquickcmp": "locate", "msprobe": "compare", "ait": "locate",
     "msit": "locate", "parse": "convert", "offline_dump": "locate",
+    "overflow_check": "inspect --stats",
 }  # fmt: skip
 
 
@@ -140,17 +142,28 @@ def refuse_old_options(words: Sequence[str]) -> None:
             if word in _BOTH_MODELS and before not in _VALUED:
                 tool = "the tools that ran both models themselves (msquickcmp, msit debug compare)"
                 option = "%s %s" % (before, word) if before in _MODE else word
-                raise UsageError("%s is an option of %s" % (option, tool), hint=_located(words))
+                hint = "here one command does this: " + _located(words)
+                raise UsageError("%s is an option of %s" % (option, tool), hint=hint)
     pairs = list(zip(words, [*words[1:], "--"]))
     pairs = pairs[: [word for _, word in pairs].index("--")]
     for before, word in pairs if words[0] == "compare" else ():
         of_pytorch = word in _OF_PYTORCH and before not in _VALUED
         if of_pytorch or _of_functions(before, word):
             option = word if of_pytorch else "%s %s" % (before, word)
+            named = dict(zip(words, words[1:]))
+            given = [
+                next((named[option] for option in options if option in named), missing)
+                for options, missing in (
+                    ((*_MODE_TARGET, "-mp", "--my-path"), "TARGET"),
+                    ((*_MODE_GOLDEN, "--golden-path"), "GOLDEN"),
+                    (("-o", "--output_path", "--output"), "OUT"),
+                )
+            ]
             raise UsageError(
                 "%s is an option of %s" % (option, _PYTORCH),
-                hint="here TARGET and GOLDEN are folders of a device's dumps and of golden data: "
-                "goldwatch compare TARGET GOLDEN -o OUT; of PyTorch's graph mode: docs/torchair.md",
+                hint="here a device's dumps are compared with golden data or with another dump: "
+                "where these folders hold such, goldwatch compare %s %s -o %s; of PyTorch's graph "
+                "mode: docs/torchair.md" % tuple(map(shlex.quote, given)),
             )
     for before, word in pairs:
         # A folder may have such a name.
@@ -168,7 +181,8 @@ def _of_functions(before: str, word: str) -> bool:
 
 def _located(words: Sequence[str]) -> str:
     """Return the search that does what a tool did that ran both models."""
-    operands, others, inputs, left_out = ["MODEL", "OM"], [], 0, []
+    operands, others, left_out = ["MODEL", "OM"], [], []
+    inputs: List[str] = []
     offline_model = "offline_model" in words
     for word, value in zip(words, [*words[1:], ""]):
         if offline_model and word in _MODE:
@@ -180,16 +194,20 @@ def _located(words: Sequence[str]) -> str:
         elif word in _OF_BOTH:
             others += [_OF_BOTH[word], value]
         elif word in _INPUTS:
-            inputs = len(value.split(","))
+            inputs += value.split(",")
         elif word.startswith("-") and not _NUMBERS.match(word[1:]):
-            left_out.append("%s: %s" % (word, _NO_COUNTERPART.get(word, "left out")))
-    others += ["-i", "NAME=FILE"] * inputs
+            without = word if value.startswith("-") or not value else "%s %s" % (word, value)
+            left_out.append("%s: %s" % (without, _NO_COUNTERPART.get(word, "left out")))
+    for path in inputs:
+        others += ["-i", "NAME=" + path]
     command = " ".join(map(shlex.quote, ["goldwatch", "locate", *operands, *others]))
-    named = " (NAME is an input of the model)" if inputs else ""
-    return "; ".join(["here one command does this: " + command + named, *left_out])
+    named = " (NAME is the input's name in the model)" if inputs else ""
+    return "; ".join([command + named, *left_out])
 
 
-def new_spelling(words: Sequence[str]) -> Optional[str]:
+def new_spelling(
+    words: Sequence[str], known: Callable[[str], Collection[str]] = lambda name: ()
+) -> Optional[str]:
     """Return a command line with options of the older tools in our spelling, and why others have
     none; None where it has none of theirs.
 
@@ -197,7 +215,16 @@ def new_spelling(words: Sequence[str]) -> Optional[str]:
     ----------
     words
         Everything behind ``goldwatch``.
+    known
+        Returns the options of a command of ours: others are left out, and named. None are where it
+        returns none.
     """
+    if words[:1] == ["offline_dump"]:
+        # The model itself, where it is no om.
+        given = dict(zip(words, words[1:])).get("--model_path", "")
+        model = "-om" if given.endswith(".om") else "-gm"
+        return _located([model if word == "--model_path" else word for word in words])
+    words = _of_our_command(words)
     table = _OPTIONS.get(words[0], {}) if words else {}
     if any(word in _BOTH_MODELS or word in _OF_PYTORCH for word in words):
         return None
@@ -234,6 +261,8 @@ def new_spelling(words: Sequence[str]) -> Optional[str]:
             others += old.new.split() + ([] if len(old.new.split()) == 2 else value)
     if not has_old_option:
         return None
+    others, unknown = _apart(others, known(words[0]))
+    left_out += ["%s: has no counterpart" % text for text in unknown]
     if "-o" not in others and "--out" not in others:
         others += ["-o", "OUT"]
     ordered = [words[0], *(arguments[place] for place in sorted(arguments)), *others]
@@ -247,12 +276,46 @@ def new_spelling(words: Sequence[str]) -> Optional[str]:
     return "; ".join(["goldwatch " + command, *left_out])
 
 
+def _apart(words: Sequence[str], options: Collection[str]) -> Tuple[List[str], List[str]]:
+    """Return the words of options that a command has, and the others with their values; all where
+    none is known.
+    """
+    kept: List[str] = []
+    others: List[str] = []
+    for before, word in zip(["", *words], words):
+        if not options or (word.startswith("-") and word.split("=")[0] in options):
+            kept.append(word)
+        elif word.startswith("-"):
+            others.append(word)
+        elif others and others[-1] == before and "=" not in before:
+            others[-1] += " " + word
+        else:
+            kept.append(word)
+    return kept, others
+
+
+def _of_our_command(words: Sequence[str]) -> Sequence[str]:
+    """Return an older tool's words behind the name of the command that does the same here."""
+    if not words or words[0].startswith("-") or words[0] in _OPTIONS:
+        return words
+    meant = command_elsewhere(words[0])
+    behind = 2 if words[1:2] == [meant] else 1
+    return [meant, *words[behind:]] if meant in ("compare", "convert") else words
+
+
 def _short(words: Sequence[str]) -> List[str]:
     """Return an older tool's words with its short names, without msprobe's mode, the numbers of a
     list of metrics joined.
     """
     short: List[str] = []
     by_msprobe = any(target in words for target in _MODE_TARGET)
+    if words[0] == "compare" and "-d" in words and "-t" in words:
+        # An operator of compare_vector: -d OP -t output -i 0.
+        kind = dict(zip(words, words[1:]))["-t"]
+        at = list(words).index("-t")
+        words = [*words[:at], *words[at + 2 :]]
+        index = "-i" if kind == "input" else "-o"
+        words = [{"-d": _OP, "-i": index}.get(word, word) for word in words]
     for word in words:
         word = _SHORT.get(word, word)
         if short[-1:] and short[-1] in _MODE and word in _DUMP_MODES and by_msprobe:
