@@ -53,6 +53,7 @@ _OTHER_TOOLS = {
 
 #: Kinds of files that may be a configuration of a dump, or were meant to be one.
 _MAY_CONFIGURE = (ACL, EMPTY, JSON, MINDSPORE_CONFIG, MSPROBE_CONFIG, PROTOBUF, RAW, TEXT)
+_JSON_AS_BYTES = re.compile(rb"\xff\xfe|\xfe\xff|\0?\s*[{\[]")
 _STARTED = re.compile(r"\bpython[0-9.]*\s+(?:-\w+\s+)*([^\s$]+\.py)\b")
 
 # What a text that cannot be parsed was meant to be: no acl.json has these keys.
@@ -98,10 +99,12 @@ def check_file(
     require_file(path, "FILE")
     loaded = load_models(models, om_names)
     kind = kind_of_file(path)
-    if kind.name not in _MAY_CONFIGURE and not path.lower().endswith(".py"):
-        return _other_file(path, kind)
     with open_input(path) as stream:
         data = stream.read(MAX_BYTES + 1)
+    # Text of two bytes a letter, and JSON with a stray byte, are reported with the place.
+    unknown = kind.name in (PROTOBUF, RAW) and not _JSON_AS_BYTES.match(data)
+    if (unknown or kind.name not in _MAY_CONFIGURE) and not path.lower().endswith(".py"):
+        return _other_file(path, kind)
     return Checker(loaded, cann, elsewhere, devices).check(path, data)
 
 

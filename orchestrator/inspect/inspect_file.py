@@ -37,7 +37,7 @@ from .tensor_statistics import statistics
 STATISTICS_BYTES = 64 * 1024 * 1024
 _NOT_HERE = (
     # These have readers of their own, which say what is wrong with a file that is none of them.
-    kinds.EMPTY, kinds.RAW, kinds.TEXT, kinds.JSON, kinds.PROTOBUF, kinds.DUMP, kinds.NPY, kinds.OM,
+    kinds.EMPTY, kinds.RAW, kinds.JSON, kinds.PROTOBUF, kinds.DUMP, kinds.NPY, kinds.OM,
     kinds.OM_JSON, kinds.GE_TEXT,
     kinds.SQLITE, kinds.MANIFEST,
 )  # fmt: skip
@@ -55,8 +55,9 @@ def foreign_document(path: str) -> Optional[Document]:
         It cannot be opened or read.
     """
     kind = kind_of_file(path)
-    plain = kind.name == kinds.TEXT and parse_dump_name(os.path.basename(path)) is None
-    if kind.name in _NOT_HERE and not plain and not is_raw(path):
+    named_as_dump = parse_dump_name(os.path.basename(path)) is not None
+    plain = kind.name in kinds.PLAIN_TEXTS
+    if (named_as_dump if plain else kind.name in _NOT_HERE) and not is_raw(path):
         return None
     if kind.name in (kinds.STATISTICS, kinds.MINDSPORE_STATISTICS):
         return _statistics(path, kind.words)

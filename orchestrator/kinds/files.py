@@ -45,7 +45,15 @@ _SCRIPT = re.compile(r"\s*(?:#!.*python|(?:import|from) \w|def \w|class \w|\"\"\
 _SHELL = re.compile(r"#!.*\b(?:ba|da|z)?sh\b")
 #: Lines of a fusion_switch file as CANN 3 took it.
 _SWITCHES = re.compile(r"(?:\w+\s*:\s*(?:on|off)\s*)+\Z")
-_KEEP_LIST = re.compile(r"^OpType::\w+", re.MULTILINE)
+_COMMENT = re.compile(r"^\s*(?:#|;|//).*(?:\n|\Z)", re.MULTILINE)
+_SECTION = re.compile(r"\[[A-Za-z_][\w .:-]*\]\s*(?:\n|\Z)")
+#: Lines of operator information as the compiler's ini files have them.
+_OF_AN_OP = re.compile(r"^(?:opFile\.value|opInterface\.value|input0\.\w+)\s*=", re.MULTILINE)
+_SETTING = re.compile(r"[A-Za-z][\w.\-]*\s*(?:[=~<>!]?=|:(?!:))\s*[^{\[\s].*\Z")
+_NAME = re.compile(r"[A-Za-z_/](?:[\w./\-;,]|::)*\Z")
+_MESSAGE = re.compile(r"[A-Za-z_]\w*\s*\{")
+_QUANT_SETTINGS = re.compile(r"^\s*(?:activation_offset|joint_quant)\s*:", re.MULTILINE)
+_KEEP_LIST = re.compile(r"^OpType::\w+|:(?:In|Out)putDtype:\w+", re.MULTILINE)
 #: The first section of the converter's file (its public documents).
 _CONVERTER = re.compile(
     r"\[(?:ascend_context|acl_option_cfg_param|acl_init_options|acl_build_options|registry"
@@ -199,8 +207,11 @@ def _is_node(window: Window, span: Tuple[int, int]) -> bool:
 
 def _text(descriptor: int, head: bytes, size: int, path: str) -> str:
     text = head.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
-    if _CONVERTER.match(text):
+    uncommented = _COMMENT.sub("", text).lstrip()
+    if _CONVERTER.match(uncommented):
         return kinds.CONVERTER
+    if _SECTION.match(uncommented):
+        return kinds.OPS_INFO if _OF_AN_OP.search(uncommented) else kinds.INI
     if text[:1] in ("{", "["):
         return _json(descriptor, text, size, path)
     line = text.partition("\n")[0]
@@ -214,13 +225,29 @@ def _text(descriptor: int, head: bytes, size: int, path: str) -> str:
         return kinds.NUMBERS
     if _SHELL.match(text) or path.endswith(".sh"):
         return kinds.SHELL
-    if _SWITCHES.match(text):
+    if _SWITCHES.match(uncommented):
         return kinds.FUSION_SWITCH
     if _KEEP_LIST.search(text):
         return kinds.KEEP_LIST
-    return _text_proto(text) or (
-        kinds.SCRIPT if _SCRIPT.match(text) or path.endswith(".py") else kinds.TEXT
-    )
+    if _QUANT_SETTINGS.search(text):
+        return kinds.QUANT_CONFIG
+    if _SCRIPT.match(text) or path.endswith(".py"):
+        return kinds.SCRIPT
+    return _text_proto(text) or _lines(uncommented)
+
+
+def _lines(text: str) -> str:
+    """Return the kind of a text whose lines are all alike; what was meant to configure a dump stays
+    a text.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if "dump" in text or not lines:
+        return kinds.TEXT
+    if all(map(_NAME.match, lines)):
+        return kinds.NAMES
+    if _MESSAGE.match(lines[0]):
+        return kinds.MESSAGE_TEXT
+    return kinds.SETTINGS if all(map(_SETTING.match, lines)) else kinds.TEXT
 
 
 def _is_numbers(text: str) -> bool:
@@ -328,7 +355,7 @@ def _json_kind(tree: Dict[str, Any]) -> str:
         for value in values[:8]
     ):
         return kinds.OPS_INFO
-    return kinds.JSON
+    return kinds.RANK_TABLE if {"server_list", "server_count"} <= keys else kinds.JSON
 
 
 def _are_calls(tree: Dict[str, Any]) -> bool:

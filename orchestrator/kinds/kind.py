@@ -46,6 +46,8 @@ TORCH, NPZ, PICKLE, SAFETENSORS, HDF5, ZIP, ARCHIVE, IMAGE = (
 )
 ORT, JSON, SQLITE, SCRIPT = "ort", "json", "sqlite", "script"
 MANIFEST, RESULT = "manifest", "result"
+INI, SETTINGS, NAMES, MESSAGE_TEXT = "ini", "settings", "names", "message-text"
+RANK_TABLE = "rank-table"
 AIPP, KEEP_LIST, CONVERTER, SHELL, CHECK_REPORT, OP_DESCRIPTION = (
     "aipp",
     "keep-list",
@@ -55,6 +57,8 @@ AIPP, KEEP_LIST, CONVERTER, SHELL, CHECK_REPORT, OP_DESCRIPTION = (
     "op-description",
 )
 
+PLAIN_TEXTS = (TEXT, INI, SETTINGS, NAMES, MESSAGE_TEXT)
+"""Texts that may be meant to be anything."""
 ORIGINALS = (PROTOTXT, CAFFEMODEL, ONNX, ONNX_TEXT, GRAPH_DEF, GRAPH_DEF_TEXT, SAVED_MODEL)
 """Original models and their weights."""
 
@@ -120,9 +124,14 @@ WORDS: Dict[str, str] = {
     RESULT: "a result of goldwatch (result.json)",
     SCRIPT: "a Python script",
     AIPP: "a configuration of AIPP (insert_op_conf of atc)",
-    KEEP_LIST: "a list of operators by name or OpType (keep_dtype of atc)",
+    KEEP_LIST: "a list of operators by name or OpType (keep_dtype, customize_dtypes of atc)",
     CONVERTER: "a configuration of MindSpore Lite's converter (config.ini)",
     SHELL: "a shell script",
+    INI: "an ini file",
+    SETTINGS: "a list of settings as text, one in a line",
+    NAMES: "a list of names, one in a line",
+    MESSAGE_TEXT: "a protobuf message in text form",
+    RANK_TABLE: "a table of devices and ranks (HCCL's rank table)",
     CHECK_REPORT: "atc's report of what it supports (check_result.json)",
     OP_DESCRIPTION: "a description of single operators (singleop of atc)",
     GOLDEN: "golden files",

@@ -100,8 +100,8 @@ def model_error(path: str) -> Optional[InputError]:
         kinds.OM,
         kinds.EMPTY,
         kinds.RAW,
-        kinds.TEXT,
         kinds.JSON,
+        *kinds.PLAIN_TEXTS,
     ):
         return None
     hint = "give %s" % _WANTED_MODEL

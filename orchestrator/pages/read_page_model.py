@@ -438,7 +438,9 @@ def _is_compiled(path: str) -> bool:
     kind = kind_of_file(path).name
     if kind in kinds.ORIGINALS:
         return False
-    untold = kind in (kinds.RAW, kinds.TEXT, kinds.PROTOBUF, kinds.EMPTY, kinds.SOLVER, kinds.LFS)
+    untold = kind in (
+        kinds.RAW, kinds.PROTOBUF, kinds.EMPTY, kinds.SOLVER, kinds.LFS, *kinds.PLAIN_TEXTS
+    )  # fmt: skip
     return (
         lower.endswith(_OMS)
         or not (untold or lower.endswith(_ORIGINALS))

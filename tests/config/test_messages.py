@@ -271,10 +271,22 @@ def test_npu_settings_left_out_of_a_plan_are_reported(folder, tmp_path):
         ("ops.json", '[{"op": "Add", "input_desc": []}]', "a description of single operators"),
         ("report.json", '{"op": [{"check_result": "success"}]}', "atc's report"),
         ("train", "#!/usr/bin/env python3\nimport acl\n", "a Python script"),
+        ("old.cfg", "# off\nUbFusion:off\n\nDeadCode:on\n", "a list of fusions to be switched"),
+        ("common.ini", "; site\n[common]\ndevice_id=0\n", "an ini file"),
+        ("aic.ini", "[AddDSL]\ninput0.name=x1\nopFile.value=add\n", "operator information"),
+        ("keep_dtype.cfg", "a/level_2/truediv\na/level_2/mul_1\n", "a list of names"),
+        ("customize_dtypes.cfg", "Gemm_17::InputDtype:float16,OutputDtype:float16", "a list of op"),
+        ("op_precision.ini", "Sigmoid=high_performance\n", "a list of settings"),
+        ("op_desc.txt", "op_type: Add\ninput0: x1 float16 ND\n", "a list of settings"),
+        ("op.txt", 'op {\n  name: "Add"\n  input_arg { name: "x" }\n}\n', "a protobuf message"),
+        ("amct.cfg", 'activation_offset:true\nskip_layers:["c"]\n', "quantisation (AMCT)"),
+        ("hccl.json", '{"server_count": "1", "server_list": []}', "HCCL's rank table"),
+        ("data.bin", "\x01\x02{\x83" * 9, "raw bytes without a header"),
+        ("data.pb", "\n\x03abc\x10\x05", "a binary protobuf message"),
     ],
 )
 def test_a_file_that_configures_no_dump_is_called_what_it_is(tmp_path, name, text, words):
-    (tmp_path / name).write_text(text)
+    (tmp_path / name).write_bytes(text.encode("latin-1"))
     result = CliRunner().invoke(check, [str(tmp_path / name)])
     assert result.exit_code == 0 and "0 errors, 1 warning" in result.output
     assert words in result.output and "no configuration of a dump [other-file]" in result.output
@@ -329,3 +341,12 @@ def test_the_size_is_told_for_one_device_and_step_and_in_all(
     words = ["--om", om, "--dump-path", folder, "--layers", "pool", "-o", str(tmp_path / "x.json")]
     result = CliRunner().invoke(new, [*words, *options, *(("--step", step) if step else ())])
     assert expected in result.output
+
+
+@pytest.mark.parametrize("text", ["dump: {\n dump_path: /x\n}\n", "enable_dump: true\n"])
+def test_a_text_that_was_meant_to_configure_a_dump_is_told_its_mistake(tmp_path, text):
+    path = tmp_path / "acl.json"
+    for data in (text.encode(), '{"dump": {}}'.encode("utf-16")):
+        path.write_bytes(data)
+        result = CliRunner().invoke(check, [str(path)])
+        assert result.exit_code == 1 and "other-file" not in result.output, result.output
