@@ -117,9 +117,15 @@ def explanations_by_computing(
 def unexplained(search: VariantSearch) -> Explanation:
     """Return that no known variant explains an error, and what was tried."""
     sentence = "no known variant explains it (tried: %s)" % ", ".join(search.tried)
-    if search.left_out:
-        sentence += "; %d variants were not tried for the time that they take" % search.left_out
-    return explanation("unexplained", 0.0, sentence)
+    return explanation("unexplained", 0.0, sentence + _left_out(search))
+
+
+def _left_out(search: VariantSearch) -> str:
+    return (
+        "; %d variants were not tried for the time that they take" % search.left_out
+        if search.left_out
+        else ""
+    )
 
 
 def by_variants(search: VariantSearch, op: str, assumed: bool = False) -> List[Explanation]:
@@ -150,6 +156,9 @@ def by_variants(search: VariantSearch, op: str, assumed: bool = False) -> List[E
             # One thing, told from both ends.
             sentence, explanations = "%s: %s" % (sentence, instead.sentence), []
         explanations.append(Explanation("attribute", 1.0, sentence, step))
+    if explanations and search.left_out:
+        first = explanations[0]
+        explanations[0] = replace(first, sentence=first.sentence + _left_out(search))
     return explanations
 
 

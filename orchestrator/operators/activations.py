@@ -30,9 +30,12 @@ from .splittable_axes import broadcast, first
 from .value_with_error import FLOAT32_ROUNDING, Arithmetic, Value
 from .variants import (
     ACTIVATIONS,
+    Function,
+    along_other_axis,
     attribute,
     changed_input,
     declare,
+    factor_of_input,
     input_order,
     other_function,
     other_number,
@@ -458,10 +461,18 @@ declare(
     attribute("bias", (0.0, 0.5), 0.0, fitted=True),
 )
 declare(
-    "Relu LeakyRelu PRelu Elu Celu Selu ThresholdedRelu HardSigmoid Sigmoid Tanh Gelu Swish "
-    "QuickGelu HardSwish Mish Softplus Softsign Clip Erf Shrink Identity",
-    other_function(*ACTIVATIONS),
+    "Elu Celu LeakyRelu ThresholdedRelu",
+    other_function(
+        *(Function(kind) for kind in ("Elu", "Celu", "LeakyRelu", "ThresholdedRelu")), keeps=True
+    ),
 )
+declare(
+    "Relu LeakyRelu PRelu Elu Celu Selu ThresholdedRelu HardSigmoid Sigmoid Tanh Gelu Swish "
+    "QuickGelu HardSwish Mish Softplus Softsign Clip Erf Shrink Identity Atan",
+    other_function(*ACTIVATIONS, Function("Atan"), Function("Erf"), Function("Abs")),
+)
+declare("Sigmoid Tanh Gelu HardSwish Mish Softplus Softsign Erf Elu Selu", factor_of_input())
+declare("PRelu", along_other_axis())
 declare(
     "PRelu",
     changed_input(

@@ -7,6 +7,7 @@ values are not computed.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Iterator, List, Optional, Tuple
 
 import numpy as np
@@ -16,7 +17,15 @@ from .matrix_products import product
 from .registry import CannotCompute, Inputs, Node, has_input, input_at, operator
 from .softmax import softmax
 from .value_with_error import Arithmetic, Value
-from .variants import Reading, Variant, attribute, declare, input_order
+from .variants import (
+    Reading,
+    Variant,
+    attribute,
+    changed_input,
+    declare,
+    input_order,
+    other_node,
+)
 
 Array = Any
 
@@ -188,20 +197,52 @@ def _size_of_head(node: Node, inputs: Inputs) -> int:
 
 
 def _scales(node: Node, inputs: Inputs) -> List[float]:
-    size = _size_of_head(node, inputs)
-    return [1.0, size**-0.5, 1.0 / size]
+    """none (1), 1 / √d, 1 / d, of a head or of all heads"""
+    sizes = _size_of_head(node, inputs), int(input_at(inputs, 0).array.shape[-1])
+    return [1.0, *(size**-0.5 for size in sizes), *(1.0 / size for size in sizes)]
+
+
+def _other_heads(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:
+    """each other number that divides the size"""
+    x, own = input_at(inputs, 0).array, int(node.get("q_num_heads", 0) or 0)
+    key_heads = int(node.get("kv_num_heads", own) or own)
+    for heads in range(1, x.shape[-1] + 1) if x.ndim == 3 and own else ():
+        if x.shape[-1] % heads == 0 and heads != own:
+            for kept in dict.fromkeys((max(1, heads * key_heads // own), heads)):
+                attributes = {**node.attributes, "q_num_heads": heads, "kv_num_heads": kept}
+                yield (
+                    "%d and kv_num_heads %d" % (heads, kept),
+                    "%d and kv_num_heads %d" % (own, key_heads),
+                    replace(node, attributes=attributes),
+                )
+
+
+def _mask_inverted(array: Array) -> Optional[Array]:
+    """Return a mask that hides what it showed."""
+    if array.dtype == bool:
+        return ~array
+    hidden = array.min() if array.size and array.min() < 0 else None
+    return None if hidden is None else np.where(array < 0, 0, hidden).astype(array.dtype)
+
+
+def _negative(array: Array) -> Optional[Array]:
+    return None if array.dtype == bool else -array
 
 
 declare(
     "Attention",
     attribute("is_causal", (0, 1), 0),
     Reading("the mask", "left out", _without_mask),
-    attribute("scale", _scales, lambda node, inputs: _size_of_head(node, inputs) ** -0.5),
-    attribute("softcap", (0.0,), 0.0),
-    input_order(1, 2),
+    changed_input(3, "the mask", (("inverted", _mask_inverted), ("of the other sign", _negative))),
+    attribute(
+        "scale", _scales, lambda node, inputs: _size_of_head(node, inputs) ** -0.5, fitted=True
+    ),
+    attribute("softcap", (0.0,), 0.0, fitted=True),
+    other_node("q_num_heads", _other_heads),
+    input_order(0, 3),
 )
 declare(
     "RotaryEmbedding",
     attribute("interleaved", (0, 1), 0),
-    input_order(1, 2),
+    input_order(1, 3),
 )

@@ -518,6 +518,8 @@ declare(
                 lambda array: np.full_like(array, array.reshape(-1)[0]),
             ),
             ("its reciprocal", np.reciprocal),
+            ("doubled", lambda array: array * 2),
+            ("halved", lambda array: array / 2),
         ],
     ),
     changed_input(
@@ -527,6 +529,7 @@ declare(
             ("missing", np.zeros_like),
             ("one more", lambda array: array + np.ones_like(array)),
             ("one less", lambda array: array - np.ones_like(array)),
+            ("128 more or less", lambda array: array + np.asarray(128).astype(array.dtype)),
         ],
     ),
     attribute("axis", lambda node, inputs: each_axis(node, inputs)[::-1], 1),

@@ -15,13 +15,14 @@ from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, T
 import numpy as np
 
 from .elementwise import broadcast_of
-from .registry import ONNX, CannotCompute, Inputs, Node, input_at, operator
+from .registry import ONNX, TENSORFLOW, CannotCompute, Inputs, Node, input_at, operator
 from .splittable_axes import broadcast
 from .value_with_error import Arithmetic, Value
 from .variants import (
     Function,
     Reading,
     Variant,
+    attribute,
     declare,
     other_function,
 )
@@ -365,6 +366,27 @@ declare(
     "Greater GreaterOrEqual Less LessOrEqual Equal",
     other_function(
         *(Function(kind) for kind in ("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal")),
+        Function("NotEqual", dialect=TENSORFLOW),
         keeps=True,
     ),
 )
+declare(
+    "And Or Xor",
+    other_function(*(Function(kind) for kind in ("And", "Or", "Xor")), keeps=True),
+)
+declare("Not", other_function(Function("", words="no function (Identity)")))
+declare(
+    "BitwiseAnd BitwiseOr BitwiseXor",
+    other_function(
+        *(Function(kind) for kind in ("BitwiseAnd", "BitwiseOr", "BitwiseXor")), keeps=True
+    ),
+)
+declare("BitShift", attribute("direction", ("LEFT", "RIGHT")))
+for _types in ("Greater GreaterEqual Less LessEqual Equal NotEqual", "LogicalAnd LogicalOr"):
+    declare(
+        _types,
+        other_function(
+            *(Function(kind, dialect=TENSORFLOW) for kind in _types.split()), keeps=True
+        ),
+        dialect=TENSORFLOW,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice, product
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -41,6 +42,9 @@ from .variants import (
 )
 
 Array = Any
+
+_MOST_SHARES = 64
+"""Ways in which the pads of all axes are shared between begin and end."""
 Pads = Tuple[Sequence[int], Sequence[int]]
 
 
@@ -566,7 +570,7 @@ _READ.update(onnx=_of_onnx, caffe=_of_caffe, tensorflow=_of_tensorflow, ascend=_
 
 
 def pads_instead(node: Node, inputs: Inputs) -> List[List[int]]:
-    """begin for end, those of another axis, all at one side"""
+    """begin for end, those of another axis, each other share of begin and end"""
     pads = integers(node, "pads", [0] * 2 * max(0, _window_axes(inputs)))
     axes = len(pads) // 2
     begin, end = pads[:axes], pads[axes:]
@@ -581,7 +585,11 @@ def pads_instead(node: Node, inputs: Inputs) -> List[List[int]]:
         # Pairs of begin and end for each axis.
         [pads[n // axes + 2 * (n % axes)] if axes == 2 else pads[n] for n in range(2 * axes)],
     ]
-    return alternatives
+    shares = product(*(range(total + 1) if total > 0 else (total,) for total in both))
+    return alternatives + [
+        [*first, *(total - one for total, one in zip(both, first))]
+        for first in islice(shares, _MOST_SHARES)
+    ]
 
 
 def other_first_position(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:

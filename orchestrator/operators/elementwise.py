@@ -30,8 +30,10 @@ from .value_with_error import FLOAT32_ROUNDING, Arithmetic, Value, joined_errors
 from .variants import (
     EPSILONS,
     Function,
+    along_other_axis,
     attribute,
     declare,
+    factor_of_input,
     input_order,
     missing_input,
     other_function,
@@ -640,6 +642,15 @@ _TWO = tuple(Function(kind) for kind in ("Add", "Sub", "Mul", "Div", "Pow"))
 declare("Sub Div Pow Mod", input_order())
 declare("Add Sub Mul Div", other_function(*_TWO, keeps=True))
 declare(
+    "Div",
+    other_function(
+        Function("FloorDiv", dialect=TENSORFLOW, words="Div, rounded down"),
+        Function("TruncateDiv", dialect=TENSORFLOW, words="Div, rounded towards zero"),
+        keeps=True,
+    ),
+)
+declare("Add Sub Mul Div Pow Max Min Sum Mean Where Mod", along_other_axis())
+declare(
     "Add",
     other_number(1, "the constant that it adds (epsilon)", EPSILONS, most=0.1),
     missing_input(1, "its input 1"),
@@ -658,18 +669,60 @@ declare(
     other_number(0, "its constant", ()),
 )
 declare("Where", input_order(1, 3))
-declare("Mod", attribute("fmod", (0, 1), 0))
 declare(
-    "Exp Log Sqrt Reciprocal Abs Neg Erf Sin Cos",
+    "Mod",
+    attribute("fmod", (0, 1), 0),
     other_function(
-        *(
-            Function(kind)
-            for kind in ("", "Exp", "Log", "Sqrt", "Reciprocal", "Abs", "Neg", "Erf", "Sin", "Cos")
-        )
+        Function("FloorMod", dialect=TENSORFLOW, words="Mod with the divisor's sign"),
+        Function("Mod", dialect=TENSORFLOW, words="Mod with the dividend's sign"),
+        keeps=True,
     ),
+)
+_OF_ONE = (
+    "Exp Log Sqrt Reciprocal Abs Neg Erf Sin Cos Tan Atan Asin Acos Sinh Cosh Asinh Acosh Atanh "
+    "Sign"
+)
+declare(
+    _OF_ONE + " Softplus Softsign",
+    other_function(
+        Function(""),
+        *(Function(kind) for kind in (_OF_ONE + " Tanh Sigmoid Softplus Softsign Relu").split()),
+        *(
+            Function(kind, dialect=TENSORFLOW)
+            for kind in ("Square", "Rsqrt", "Expm1", "Log1p", "Erfc")
+        ),
+    ),
+    factor_of_input(),
 )
 
 declare("Eltwise", attribute("operation", ("SUM", "PROD", "MAX"), "SUM"), dialect=CAFFE)
+_OF_ONE_TF = (
+    "Exp Expm1 Log Log1p Sqrt Rsqrt Square Reciprocal Abs Neg Erf Erfc Sin Cos Tan Atan Sign"
+)
+declare(
+    _OF_ONE_TF,
+    other_function(
+        Function(""),
+        *(
+            Function(kind, dialect=TENSORFLOW)
+            for kind in (_OF_ONE_TF + " Tanh Sigmoid Softplus Relu").split()
+        ),
+    ),
+    factor_of_input(),
+    dialect=TENSORFLOW,
+)
+declare("Add AddV2 Sub Mul RealDiv Maximum Minimum", along_other_axis(), dialect=TENSORFLOW)
+declare(
+    "FloorDiv TruncateDiv FloorMod Mod",
+    other_function(
+        *(
+            Function(kind, dialect=TENSORFLOW)
+            for kind in ("FloorDiv", "TruncateDiv", "FloorMod", "Mod")
+        ),
+        keeps=True,
+    ),
+    dialect=TENSORFLOW,
+)
 declare("Sub RealDiv Div Pow FloorDiv FloorMod", input_order(), dialect=TENSORFLOW)
 declare(
     "Add AddV2 Sub Mul RealDiv Maximum Minimum",

@@ -287,6 +287,11 @@ declare(
     "GatherND",
     attribute("batch_dims", (0, 1, 2), 0),
     changed_input(
+        0,
+        "its table",
+        [("its first index of axis 0 for all", lambda x: np.repeat(x[:1], len(x), 0))],
+    ),
+    changed_input(
         1, "its indices", [("with their last axis reversed", lambda array: array[..., ::-1])]
     ),
 )

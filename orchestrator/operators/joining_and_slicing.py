@@ -6,8 +6,8 @@ Sources: the ONNX operator list of each opset; caffe.proto of BVLC and of the SS
 
 from __future__ import annotations
 
-from itertools import permutations
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from itertools import islice, permutations, product
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from .variants import (
     Variant,
     attribute,
     changed_input,
+    computed_instead,
     declare,
     each_axis,
     input_order,
@@ -43,6 +44,9 @@ from .variants import (
 )
 
 Array = Any
+
+_MOST_SHARES = 256
+"""Ways in which the pads of all axes are shared between begin and end."""
 
 
 def _joined_with_errors(function: Callable[[List[Array]], Array], values: Sequence[Value]) -> Value:
@@ -208,14 +212,7 @@ def slice_(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     if node.dialect == CAFFE:
         return _caffe_slice(node, x)
     if node.dialect == ONNX:
-        if "starts" in node.attributes:
-            starts, ends = listed(node.get("starts")), listed(node.get("ends"))
-            axes, steps = listed(node.get("axes", range(len(starts)))), [1] * len(starts)
-        else:
-            starts, ends = whole(inputs, 1), whole(inputs, 2)
-            axes = whole(inputs, 3) if has_input(inputs, 3) else list(range(len(starts)))
-            steps = whole(inputs, 4) if has_input(inputs, 4) else [1] * len(starts)
-        return [_sliced(x, axes, starts, ends, steps)]
+        return [_sliced(x, *_bounds(node, inputs))]
     if node.type == "SliceD":
         starts, sizes = listed(node.get("offsets")), listed(node.get("size"))
     else:
@@ -224,6 +221,17 @@ def slice_(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         slice(start, None if size == -1 else start + size) for start, size in zip(starts, sizes)
     )
     return [moved(lambda array: array[index], x)]
+
+
+def _bounds(node: Node, inputs: Inputs) -> Tuple[List[int], List[int], List[int], List[int]]:
+    """Return axes, starts, ends and steps of ONNX's Slice."""
+    if "starts" in node.attributes:
+        starts, ends = listed(node.get("starts")), listed(node.get("ends"))
+        return listed(node.get("axes", range(len(starts)))), starts, ends, [1] * len(starts)
+    starts, ends = whole(inputs, 1), whole(inputs, 2)
+    axes = whole(inputs, 3) if has_input(inputs, 3) else list(range(len(starts)))
+    steps = whole(inputs, 4) if has_input(inputs, 4) else [1] * len(starts)
+    return axes, starts, ends, steps
 
 
 def _caffe_slice(node: Node, x: Value) -> List[Value]:
@@ -472,6 +480,24 @@ def mirror_pad(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value
 declare("Concat", attribute("axis", each_axis), input_order())
 
 
+def _joined_in_turn(node: Node, inputs: Inputs) -> Iterator[Any]:
+    shapes = {one.array.shape for one in inputs if one is not None}
+    axis = int(node.get("axis"))
+
+    def joined(given: Inputs, arithmetic: Arithmetic) -> List[Value]:
+        at = axis % given[0].array.ndim  # type: ignore[union-attr]
+        made = np.stack([one.array for one in given], at + 1)  # type: ignore[union-attr]
+        shape = list(given[0].array.shape)  # type: ignore[union-attr]
+        shape[at] *= len(given)
+        return [Value(made.reshape(shape))]
+
+    if len(shapes) == 1 and len(inputs) > 1:
+        yield "one index of each input in turn", "one input after the other", joined
+
+
+declare("Concat", computed_instead("the order of its indices", "in turn", _joined_in_turn))
+
+
 def _other_sizes(node: Node, inputs: Inputs) -> List[List[int]]:
     """in each other order"""
     own = (
@@ -489,23 +515,45 @@ def _other_sizes(node: Node, inputs: Inputs) -> List[List[int]]:
     )
 
 
+def _split_in_turn(node: Node, inputs: Inputs) -> Iterator[Any]:
+    x, axis, count = inputs[0], int(node.get("axis", 0)), node.outputs
+
+    def parts(given: Inputs, arithmetic: Arithmetic) -> List[Value]:
+        array = given[0].array  # type: ignore[union-attr]
+        places = np.arange(array.shape[axis])
+        return [Value(np.take(array, places[number::count], axis)) for number in range(count)]
+
+    if x is not None and count > 1 and x.array.shape[axis] % count == 0:
+        yield "one index for each output in turn", "one output after the other", parts
+
+
 declare(
     "Split",
     output_order(),
     attribute("axis", each_axis, 0),
     attribute("split", _other_sizes),
     whole_input(1, "split", _other_sizes),
+    computed_instead("the order of its indices", "in turn", _split_in_turn),
 )
 
 
 def _other_pads(node: Node, inputs: Inputs) -> List[List[int]]:
-    """begin for end, pairs of an axis, axes reversed"""
+    """begin for end, pairs of an axis, axes reversed, each other share of begin and end"""
     pads = listed(node.get("pads")) if "pads" in node.attributes else whole(inputs, 1)
     axes = len(pads) // 2
     begin, end = pads[:axes], pads[axes:]
     pairs = [pads[n // axes + 2 * (n % axes)] for n in range(2 * axes)] if axes else []
     unpaired = [pads[axes * (n % 2) + n // 2] for n in range(2 * axes)]
-    return [end + begin, pairs, unpaired, begin[::-1] + end[::-1], end[::-1] + begin[::-1]]
+    usual = [end + begin, pairs, unpaired, begin[::-1] + end[::-1], end[::-1] + begin[::-1]]
+    totals = [first + last for first, last in zip(begin, end)]
+    shares = product(*(range(total + 1) if total > 0 else (total,) for total in totals))
+    return [
+        *usual,
+        *(
+            [*first, *(total - one for total, one in zip(totals, first))]
+            for first in islice(shares, _MOST_SHARES)
+        ),
+    ]
 
 
 declare(
@@ -552,24 +600,65 @@ declare(
     changed_input(
         1,
         "k",
-        [("one more", lambda array: array + 1), ("one less", lambda array: array - 1)],
+        [
+            ("0", np.zeros_like),
+            ("one more", lambda array: array + 1),
+            ("one less", lambda array: array - 1),
+        ],
     ),
 )
 
 
-def _starts_moved(node: Node, inputs: Inputs) -> Iterator[Variant]:
-    for step in (1, -1):
+def _sliced_otherwise(node: Node, inputs: Inputs) -> Iterator[Any]:
+    """Yield slices of the same sizes from other places on, by other steps, of other axes."""
+    x = input_at(inputs, 0).array
+    axes, *bounds = _bounds(node, inputs)
+    steps = dict(zip((axis % x.ndim for axis in axes), bounds[2]))
+    ranges = {
+        axis % x.ndim: _sliced(
+            Value(np.arange(x.shape[axis])), [0], *([one] for one in bound)
+        ).array.tolist()
+        for axis, *bound in zip(axes, *bounds)
+    }
 
-        def taken(given: List[Optional[Value]], step: int = step) -> List[Optional[Value]]:
-            moved_bounds = [
-                None if value is None else Value(value.array + step) for value in given[1:3]
-            ]
-            return [given[0], *moved_bounds, *given[3:]]
+    def taken(places: Mapping[int, Sequence[int]]) -> Callable[..., List[Value]]:
+        def cut(array: Array) -> Array:
+            for axis, indices in places.items():
+                array = np.take(array, indices, axis)
+            return array
 
-        yield Variant("starts and ends", "%+d" % step, "as they are", node, taken)
+        return lambda given, arithmetic: [moved(cut, given[0])]
+
+    for axis, own in ranges.items():
+        length, size, of_axis = len(own), x.shape[axis], "start %d and step %d of axis %d"
+        begins = [*own[:1], *(one + by for one in own[:1] for by in (1, -1)), 0, size - length]
+        for begin, step in product(
+            dict.fromkeys([*begins, size - 1, *own[-1:]]),
+            dict.fromkeys((steps[axis], 1, -steps[axis], -1, 2)),
+        ):
+            indices = [begin + step * n for n in range(length)]
+            if indices != own and length and min(indices) >= 0 and max(indices) < size:
+                yield (
+                    of_axis % (begin, step, axis),
+                    of_axis % (own[0], steps[axis], axis),
+                    taken({**ranges, axis: indices}),
+                )
+    if len(ranges) > 1:
+        (first, one), (second, other) = list(ranges.items())[:2]
+        words = "its axes in the order [%d, %d]"
+        yield (
+            words % (second, first),
+            words % (first, second),
+            taken({**ranges, first: other, second: one}),
+        )
 
 
-declare("Slice", Reading("starts and ends", "one more, one less", _starts_moved))
+declare(
+    "Slice",
+    computed_instead(
+        "its places", "other starts, steps of other size or sign, axes exchanged", _sliced_otherwise
+    ),
+)
 
 declare("Concat", attribute("axis", each_axis, 1), input_order(), dialect=CAFFE)
 declare("ConcatV2 Pack", input_order(), dialect=TENSORFLOW)

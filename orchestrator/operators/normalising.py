@@ -4,8 +4,8 @@ dialects.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Iterator, List, Optional, Sequence, Tuple
+from itertools import combinations
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -25,19 +25,19 @@ from .splittable_axes import Parts, Shape, Values, Window, along_all_but, rows
 from .value_with_error import Arithmetic, Value
 from .variants import (
     EPSILONS,
-    Function,
-    Reading,
-    Variant,
     attribute,
+    computed_instead,
     declare,
     each_axis,
     missing_input,
-    other_function,
     text_of,
 )
 
 Array = Any
 Axes = Tuple[int, ...]
+
+_MOST_AXES = 5
+"""Of a tensor over each set of whose axes a normalisation is tried."""
 
 
 def _whitened(
@@ -537,80 +537,150 @@ def local_response_normalization(node: Node, inputs: Inputs, arithmetic: Arithme
     ]
 
 
-def _unbiased(node: Node, inputs: Inputs) -> Iterator[Variant]:
-    """Divide the sum of squares by one less than their count: a factor of the scale, and of
-    epsilon."""
-    x = inputs[0]
-    if x is None or len(inputs) < 2:
-        return
-    first = 2 if node.type == "InstanceNormalization" else int(node.get("axis", -1)) % x.array.ndim
-    count = int(np.prod(x.array.shape[first:]))
-    if count < 2:
-        return
-    less = (count - 1.0) / count
-
-    def taken(given: List[Optional[Value]]) -> List[Optional[Value]]:
-        scale = given[1]
-        scaled = None if scale is None else elementwise(lambda array: array * np.sqrt(less), scale)
-        return [given[0], scaled, *given[2:]]
-
-    attributes = {**node.attributes, "epsilon": float(node.get("epsilon", 1e-5)) * less}
-    yield Variant(
-        "the variance",
-        "unbiased (n - 1)",
-        "biased (n)",
-        replace(node, attributes=attributes),
-        taken,
-    )
-
-
 def _not_divided(node: Node, inputs: Inputs) -> List[float]:
     """1e-4, 1e-3; not divided by size, or once more"""
     alpha, size = float(node.get("alpha", 1e-4)), int(node.get("size"))
     return [1e-4, 1e-3, alpha * size, alpha / size]
 
 
-def _over_other_axis(node: Node, inputs: Inputs) -> Iterator[Variant]:
-    x = inputs[0]
-    if x is None or int(node.get("axis", -1)) % x.array.ndim != x.array.ndim - 1:
-        return
-    for axis in range(x.array.ndim - 1):
-
-        def taken(given: List[Optional[Value]], axis: int = axis) -> List[Optional[Value]]:
-            turned = moved(lambda array: np.swapaxes(array, axis, -1), given[0])  # type: ignore[arg-type]
-            return [turned, Value(np.ones(turned.array.shape[-1], np.float32))]
-
-        def written(outputs: List[Value], axis: int = axis) -> List[Value]:
-            made = moved(lambda array: np.swapaxes(array, axis, -1), outputs[0])
-            for function, value in zip((np.multiply, np.add), inputs[1:3]):
-                made = made if value is None else elementwise(function, made, value)
-            return [made]
-
-        yield Variant(
-            "axis", "%d alone" % axis, text_of(node.get("axis", -1)), node, taken, written
-        )
+_STATISTICS = {
+    "unbiased": ("the unbiased variance (n - 1)", "the biased one (n)"),
+    "no root": ("the variance taken for the deviation (no root)", "its root"),
+    "summed": ("the sum of squares", "their mean"),
+    "beside the root": ("epsilon added to the deviation", "to the variance"),
+    "centred": ("the mean subtracted", "no mean subtracted"),
+    "not centred": ("no mean subtracted", "the mean subtracted"),
+}
+"""Ways to normalise otherwise, with what the device would have taken, and what the model says."""
 
 
-def _by_the_variance(node: Node, inputs: Inputs) -> Iterator[Variant]:
-    x = inputs[0]
-    if x is None:
-        return
-    first = int(node.get("axis", -1)) % x.array.ndim
-    axes = tuple(range(first, x.array.ndim))
-    epsilon = float(node.get("epsilon", 1e-5))
+def _by_statistics(x: Value, axes: Axes, epsilon: float, way: str, arithmetic: Arithmetic) -> Value:
+    """Return x normalised over axes in one of ``_STATISTICS``, or as usual, with its mean
+    subtracted."""
+    count = int(np.prod([x.array.shape[axis] for axis in axes]))
+    less = x if way.startswith("not centred") else centred(x, mean(x, axes, arithmetic), arithmetic)
+    variance = mean_square(less, axes, arithmetic)
+    if way == "unbiased" and count > 1:
+        variance = elementwise(lambda array: array * (count / (count - 1.0)), variance)
+    if way.endswith("summed"):
+        variance = elementwise(lambda array: array * count, variance)
+    if way.endswith("beside the root"):
+        factor = elementwise(lambda array: 1.0 / (np.sqrt(array) + epsilon), variance)
+    else:
+        factor = reciprocal_root(variance, epsilon, arithmetic)
+    if way.endswith("no root"):
+        factor = elementwise(np.square, factor)
+    return elementwise(np.multiply, less, factor, steps=arithmetic.intermediate)
 
-    def written(outputs: List[Value]) -> List[Value]:
-        spread = Value(np.sqrt(x.array.var(axis=axes, keepdims=True) + epsilon))
-        offset = inputs[2] if len(inputs) > 2 else None
-        made = outputs[0]
-        if offset is not None:
-            made = elementwise(np.subtract, made, offset)
-        made = elementwise(np.divide, made, spread)
-        return [made if offset is None else elementwise(np.add, made, offset)]
 
-    yield Variant(
-        "the variance", "taken for the deviation (no root)", "its root", node, None, written
-    )
+def _normalised_otherwise(
+    node: Node, inputs: Inputs, epsilon: Optional[float] = None
+) -> Iterator[Any]:
+    """Yield normalisations over other axes or groups, and by other statistics, with the model's
+    epsilon or another one; scale and bias as the model says.
+    """
+    x = named_input(inputs, 0, "input")
+    shape, kind, ndim = x.array.shape, node.type, x.array.ndim
+    own_epsilon = float(node.get("epsilon", 1e-9 if kind.startswith("Mean") else 1e-5))
+    inside = own_epsilon if epsilon is None else epsilon
+    usual = "not centred" if kind.startswith(("RMS", "Simplified")) else ""
+    of_channels = kind.startswith(("Instance", "Group"))
+    groups = int(node.get("num_groups", 1)) if kind == "GroupNormalization" else 0
+    own = tuple(range(2 if of_channels else int(node.get("axis", -1)) % ndim, ndim))
+    if kind.startswith("Mean"):
+        own = tuple(sorted(axis % ndim for axis in integers(node, "axes", [0, 2, 3])))
+
+    def scale_of(given: Inputs, number: int) -> Optional[Value]:
+        value = optional(given, number)
+        if not of_channels or value is None:
+            return _broadcast_to_axes(value, x, own)
+        if value.array.size == groups != shape[1]:
+            value = moved(lambda array: np.repeat(array, shape[1] // groups), value)
+        return _of_channels(value, x)
+
+    def applied(axes: Axes, way: str, parts: int = 0) -> Callable[..., List[Value]]:
+        def made(given: Inputs, arithmetic: Arithmetic) -> List[Value]:
+            data, over = named_input(given, 0, "input"), axes
+            if parts:
+                data = moved(lambda array: array.reshape((shape[0], parts, -1)), data)
+                over = (2,)
+            output = moved(
+                lambda array: array.reshape(shape),
+                _by_statistics(data, over, inside, way, arithmetic),
+            )
+            return [_scaled(output, scale_of(given, 1), scale_of(given, 2), arithmetic)]
+
+        return made
+
+    own_words = "%d groups" % groups if groups else "axes %s" % text_of(list(own))
+    # Of GroupNormalization the groups are an attribute.
+    for parts in range(1, shape[1] + 1) if of_channels and not groups else ():
+        if shape[1] % parts == 0 and parts != groups:
+            yield "%d groups" % parts, own_words, applied(own, usual, parts)
+    for count in range(1, ndim + 1) if ndim <= _MOST_AXES else ():
+        for axes in combinations(range(ndim), count):
+            if axes != own or groups:
+                yield "axes %s" % text_of(list(axes)), own_words, applied(axes, usual)
+    for way, (device, model) in _STATISTICS.items():
+        if way != (usual or "centred"):
+            together = way if "centred" in way or not usual else "%s %s" % (usual, way)
+            yield device, model, applied(own, together, groups)
+
+
+def _with_other_epsilon(node: Node, inputs: Inputs) -> Iterator[Any]:
+    for epsilon in EPSILONS:
+        for device, model, function in _normalised_otherwise(node, inputs, epsilon):
+            yield "%s with epsilon %s" % (device, text_of(epsilon)), model, function
+
+
+def _norms_otherwise(node: Node, inputs: Inputs) -> Iterator[Any]:
+    """Yield x divided by norms of other powers and over other axes."""
+    x = named_input(inputs, 0, "input")
+    ndim = x.array.ndim
+    own = int(node.get("axis", -1)) % ndim
+    power = int(node.get("p", 2))
+
+    def applied(axes: Axes, size: Callable[[Array, Axes], Array]) -> Callable[..., List[Value]]:
+        def made(given: Inputs, arithmetic: Arithmetic) -> List[Value]:
+            return [elementwise(lambda array: array / size(array, axes), given[0])]  # type: ignore[arg-type]
+
+        return made
+
+    sizes: Dict[str, Callable[[Array, Axes], Array]] = {
+        "p infinity (the largest magnitude)": lambda a, at: np.abs(a).max(at, keepdims=True),
+        "p 1": lambda a, at: np.abs(a).sum(at, keepdims=True),
+        "p 2": lambda a, at: np.sqrt(np.square(a).sum(at, keepdims=True)),
+        "p 2 without the root": lambda a, at: np.square(a).sum(at, keepdims=True),
+        "the root of the mean square": lambda a, at: np.sqrt(np.square(a).mean(at, keepdims=True)),
+        "the sum (without signs taken off)": lambda a, at: a.sum(at, keepdims=True),
+    }
+    model = "p %d over axis %d" % (power, own)
+    for words, size in sizes.items():
+        for count in range(1, ndim + 1) if ndim <= _MOST_AXES else ():
+            for axes in combinations(range(ndim), count):
+                if words != "p %d" % power or axes != (own,):
+                    yield (
+                        "%s over axes %s" % (words, text_of(list(axes))),
+                        model,
+                        applied(axes, size),
+                    )
+
+
+def _within_channels(node: Node, inputs: Inputs) -> Iterator[Any]:
+    size = int(node.get("size"))
+    values = [
+        float(node.get(name, value))
+        for name, value in (("bias", 1), ("alpha", 1e-4), ("beta", 0.75))
+    ]
+    bias, alpha, beta = values
+
+    def made(given: Inputs, arithmetic: Arithmetic) -> List[Value]:
+        x = named_input(given, 0, "input")
+        axes, window = range(2, x.array.ndim), ((size - 1) // 2, size // 2)
+        share = alpha / size ** len(axes)
+        return [_local_response(x, axes, window, bias, share, beta, arithmetic)]
+
+    yield "the neighbours within a channel", "those of other channels", made
 
 
 _EPSILON = attribute("epsilon", EPSILONS, 1e-5, fitted=True)
@@ -627,21 +697,10 @@ declare(
         "num_groups",
         lambda node, inputs: [
             n
-            for n in (1, 2, 4, 8, 16, 32)
+            for n in range(1, 1 + (0 if inputs[0] is None else inputs[0].array.shape[1]))
             if inputs[0] is not None and inputs[0].array.shape[1] % n == 0
         ],
     ),
-)
-declare(
-    "LayerNormalization InstanceNormalization",
-    Reading("the variance", "unbiased (n - 1)", _unbiased),
-)
-declare("LayerNormalization", other_function(Function("RMSNormalization"), keeps=True))
-declare("RMSNormalization", other_function(Function("LayerNormalization"), keeps=True))
-declare(
-    "LayerNormalization",
-    Reading("axis", "each other alone", _over_other_axis),
-    Reading("the variance", "taken for the deviation", _by_the_variance),
 )
 declare("LayerNormalization InstanceNormalization GroupNormalization", _OFFSET)
 declare(
@@ -649,10 +708,31 @@ declare(
     "SimplifiedLayerNormalization",
     missing_input(1, "the scale (gamma)", 1.0),
 )
-declare("LpNormalization", attribute("axis", each_axis, -1), attribute("p", (1, 2), 2))
+declare(
+    "LayerNormalization RMSNormalization SimplifiedLayerNormalization InstanceNormalization "
+    "GroupNormalization MeanVarianceNormalization",
+    computed_instead(
+        "its statistics",
+        "over each other set of axes or number of groups; the variance unbiased, without its root, "
+        "a sum; epsilon beside the root; with or without the mean",
+        _normalised_otherwise,
+    ),
+    computed_instead("its statistics", "these and another epsilon", _with_other_epsilon)._replace(
+        together=True
+    ),
+)
+declare(
+    "LpNormalization",
+    attribute("axis", each_axis, -1),
+    attribute("p", (1, 2), 2),
+    computed_instead(
+        "its norm", "p 1, 2, infinity, mean squares, over each set of axes", _norms_otherwise
+    ),
+)
 declare(
     "LRN",
-    attribute("size", (3, 5, 7)),
+    attribute("size", range(1, 12)),
+    computed_instead("its neighbours", "those within a channel", _within_channels),
     attribute("alpha", _not_divided, 1e-4, fitted=True),
     attribute("beta", (0.75, 0.5), 0.75, fitted=True),
     attribute("bias", (1.0, 2.0), 1.0, fitted=True),

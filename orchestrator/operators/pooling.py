@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -43,6 +43,7 @@ from .registry import (
     CannotCompute,
     Inputs,
     Node,
+    compute,
     operator,
 )
 from .splittable_axes import Parts, Shape, Values, Window, planes
@@ -52,6 +53,7 @@ from .variants import (
     Function,
     attribute,
     changed_input,
+    computed_instead,
     declare,
     other_function,
     other_node,
@@ -448,9 +450,23 @@ declare(
     other_function(Function("MaxPool"), Function("AveragePool"), keeps=True),
     changed_input(0, "its input", OTHER_LAYOUT),
 )
+
+
+def _not_divided(node: Node, inputs: Inputs) -> Iterator[Any]:
+    def made(given: Inputs, arithmetic: Arithmetic) -> List[Value]:
+        x = given[0]
+        (output,) = compute(node, given, arithmetic)
+        count = float(np.prod(x.array.shape[2:]))  # type: ignore[union-attr]
+        return [elementwise(lambda array: array * count, output)]
+
+    if node.type == "GlobalAveragePool":
+        yield "not divided by the number of elements", "divided", made
+
+
 declare(
     "GlobalAveragePool GlobalMaxPool",
     other_function(Function("GlobalAveragePool"), Function("GlobalMaxPool")),
+    computed_instead("its sum", "not divided", _not_divided),
 )
 
 declare("Pooling", attribute("pool", ("MAX", "AVE"), "MAX"), dialect=CAFFE)

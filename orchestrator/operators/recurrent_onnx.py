@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 
@@ -29,9 +30,13 @@ from .variants import (
     Reading,
     Variant,
     attribute,
+    changed_input,
     declare,
+    input_name,
     missing_input,
+    other_node,
     output_order,
+    text_of,
 )
 
 Array = Any
@@ -318,6 +323,16 @@ def _gate_orders(node: Node, inputs: Inputs) -> Iterator[Variant]:
 _LAYERS = Reading("the order of its gates", "each other order", _gate_orders)
 
 
+def _gates_by_rows(array: Array) -> Optional[Array]:
+    """Return weights [directions, gates · size, inputs] as if each row had stood for all gates."""
+    if array.ndim != 3 or array.shape[1] % 4 and array.shape[1] % 3:
+        return None
+    gates = 4 if array.shape[1] % 4 == 0 else 3
+    return (
+        array.reshape(array.shape[0], -1, gates, array.shape[2]).swapaxes(1, 2).reshape(array.shape)
+    )
+
+
 def _other_activations(node: Node, inputs: Inputs) -> List[List[str]]:
     """Sigmoid, HardSigmoid, Tanh and Relu for each other"""
     own = [str(name) for name in node.get("activations", _activations_of(node))]
@@ -348,6 +363,39 @@ declare(
     attribute("activations", _other_activations, _activations_of),
 )
 declare("LSTM", attribute("input_forget", (0, 1), 0))
+
+
+def _clips(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:
+    """none"""
+    if "clip" in node.attributes:
+        kept = {name: value for name, value in node.attributes.items() if name != "clip"}
+        yield "none", text_of(node.attributes["clip"]), replace(node, attributes=kept)
+
+
+def _each_gate_transposed(array: Array) -> Optional[Array]:
+    """Return weights [directions, gates · size, size] with those of each gate transposed."""
+    if array.ndim != 3 or array.shape[1] % array.shape[2]:
+        return None
+    parts = array.reshape(array.shape[0], -1, array.shape[2], array.shape[2])
+    return parts.swapaxes(2, 3).reshape(array.shape)
+
+
+declare(
+    "LSTM GRU RNN",
+    other_node("clip", _clips),
+    attribute("clip", (), None, fitted=True),
+    *(
+        changed_input(
+            number,
+            input_name(Node("onnx", "LSTM"), number),
+            (
+                ("of each gate transposed", _each_gate_transposed),
+                ("of the gates one after the other by rows", _gates_by_rows),
+            ),
+        )
+        for number in (1, 2)
+    ),
+)
 
 
 def _exchanged_directions(node: Node, inputs: Inputs) -> Iterator[Variant]:

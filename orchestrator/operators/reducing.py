@@ -7,8 +7,9 @@ TensorFlow 1.15's op definitions; the operator prototypes of Ascend IR.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import combinations
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -35,6 +36,8 @@ from .variants import (
     declare,
     each_axis,
     other_function,
+    other_node,
+    text_of,
     whole_input,
 )
 
@@ -377,11 +380,22 @@ declare(
     whole_input(1, "axes", _other_axes),
     other_function(*(Function(kind) for kind in _REDUCTIONS.split()), keeps=True),
 )
+
+
+def _both_exchanged(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:
+    """both otherwise"""
+    own = [int(node.get(name, 0)) for name in ("exclusive", "reverse")]
+    other = [1 - flag for flag in own]
+    attributes = {**node.attributes, "exclusive": other[0], "reverse": other[1]}
+    yield text_of(other), text_of(own), replace(node, attributes=attributes)
+
+
 declare(
-    "CumSum",
+    "CumSum CumProd",
     attribute("exclusive", (0, 1), 0),
     attribute("reverse", (0, 1), 0),
     whole_input(1, "axis", each_axis),
+    other_node("exclusive and reverse", _both_exchanged),
 )
 
 declare(

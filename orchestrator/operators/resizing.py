@@ -5,8 +5,8 @@ Every axis is resized by itself: an output is a sum of a few inputs along it, ea
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from dataclasses import dataclass, replace
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -20,17 +20,23 @@ from .registry import (
     operator,
 )
 from .splittable_axes import Shape, Values, along_unchanged_axes
-from .value_with_error import Arithmetic, Value, joined_errors
+from .value_with_error import FLOAT32_ROUNDING, Arithmetic, Value, joined_errors
 from .variants import (
     Function,
+    Reading,
+    Variant,
     attribute,
     declare,
     other_function,
+    other_node,
+    text_of,
 )
 
 Array = Any
 
 _F = np.float32
+_CUBIC_ROUNDING = 4.0 * FLOAT32_ROUNDING / np.sqrt(3.0)
+"""Standard deviation of the error of a cubic's weight."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +57,8 @@ class _Taps:
     weights: Array
     rivals: Optional[Array] = None
 
-    def apply(self, x: Value, axis: int) -> Value:
-        """Resize one axis; errors add as squares."""
+    def apply(self, x: Value, axis: int, rounding: float = 0.0) -> Value:
+        """Resize one axis; errors add as squares, each weight's is ``rounding``."""
         array = x.array
         if self.weights.shape[1] == 1 and np.all(self.weights == 1):
             error = (
@@ -77,7 +83,9 @@ class _Taps:
             total = total + np.where(placed == 0, 0.0, np.take(array, places, axis) * placed)
             if error_squares is not None:
                 squares = squares + np.take(error_squares, places, axis) * np.square(placed)
-        return Value(total, None if error_squares is None else np.sqrt(squares))
+            if rounding:
+                squares = squares + np.square(np.take(array, places, axis) * rounding)
+        return Value(total, None if error_squares is None and not rounding else np.sqrt(squares))
 
 
 def _nearest(coordinates: Array, size: int, mode: str, scale: float = 1.0) -> _Taps:
@@ -257,7 +265,9 @@ def onnx_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
         if outputs == size and rule != "tf_crop_and_resize":
             continue
         coordinates = _onnx_coordinates(rule, size, outputs, scale, region)
-        x = _onnx_taps(node, mode, coordinates, size, scale).apply(x, axis)
+        # A cubic's weights are sums of four terms of up to 8, in float32.
+        rounding = _CUBIC_ROUNDING if mode == "cubic" and arithmetic.intermediate else 0.0
+        x = _onnx_taps(node, mode, coordinates, size, scale).apply(x, axis, rounding)
         if rule == "tf_crop_and_resize":
             beyond = (coordinates < 0) | (coordinates > size - 1)
             outside = outside | beyond.reshape(
@@ -503,6 +513,43 @@ _COORDINATES = (
     "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric",
     "tf_half_pixel_for_nn",
 )  # fmt: skip
+
+
+def _by_lengths(node: Node, inputs: Inputs) -> Iterator[Variant]:
+    x, scales = inputs[0], inputs[2] if len(inputs) > 2 else None
+    if x is None or scales is None or not scales.array.size:
+        return
+    sizes = [size for _, size, _ in _targets(node, x, scales, None)]
+
+    def taken(given: List[Optional[Value]]) -> List[Optional[Value]]:
+        return [given[0], given[1], None, Value(np.array(sizes, np.int64))]
+
+    ratios = [size / x.array.shape[axis] for axis, size, _ in _targets(node, x, scales, None)]
+    yield Variant("its scales", text_of(ratios) + " (the ratio of lengths)",
+                  text_of(scales.array), node, taken)  # fmt: skip
+
+
+def _nearest_rules(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:
+    """each with each nearest_mode"""
+    if str(node.get("mode", "nearest")) != "nearest":
+        return
+    own = [
+        str(node.get(name, default))
+        for name, default in (
+            ("coordinate_transformation_mode", "half_pixel"), ("nearest_mode", "round_prefer_floor")
+        )
+    ]  # fmt: skip
+    for coordinates in _COORDINATES:
+        for rule in ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"):
+            if coordinates != own[0] and rule != own[1]:
+                changed = {"coordinate_transformation_mode": coordinates, "nearest_mode": rule}
+                yield (
+                    "%s and nearest_mode %s" % (coordinates, rule),
+                    "%s and nearest_mode %s" % (own[0], own[1]),
+                    replace(node, attributes={**node.attributes, **changed}),
+                )
+
+
 declare(
     "Resize",
     attribute(
@@ -512,8 +559,11 @@ declare(
     ),
     attribute("coordinate_transformation_mode", _COORDINATES, "half_pixel"),
     attribute("mode", ("nearest", "linear", "cubic"), "nearest"),
-    attribute("cubic_coeff_a", (-0.75, -0.5), -0.75),
+    attribute("cubic_coeff_a", (-0.75, -0.5), -0.75, fitted=True),
     attribute("exclude_outside", (0, 1), 0),
+    attribute("antialias", (0, 1), 0),
+    Reading("its scales", "the ratio of its lengths", _by_lengths),
+    other_node("coordinate_transformation_mode", _nearest_rules)._replace(together=True),
 )
 declare("Upsample", attribute("mode", ("nearest", "linear"), "nearest"))
 

@@ -16,7 +16,7 @@ from .error_propagation import elementwise, moved
 from .matrix_products import product
 from .registry import CannotCompute, Inputs, Node, has_input, input_at, listed, operator, whole
 from .value_with_error import Arithmetic, Value, joined_errors
-from .variants import attribute, declare
+from .variants import attribute, changed_input, declare
 
 Array = Any
 
@@ -212,6 +212,7 @@ def max_unpool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value
 declare(
     "GridSample",
     attribute("align_corners", (0, 1), 0),
+    changed_input(1, "its grid", [("x and y exchanged", lambda grid: grid[..., ::-1])]),
     attribute("padding_mode", ("zeros", "border", "reflection"), "zeros"),
     attribute(
         "mode",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 from typing import Any, Iterator, List, Optional, Tuple
 
 import numpy as np
@@ -22,8 +23,10 @@ from .value_with_error import Arithmetic, Value, joined_errors
 from .variants import (
     Function,
     attribute,
+    computed_instead,
     declare,
     each_axis,
+    factor_of_input,
     other_function,
     other_node,
     text_of,
@@ -194,14 +197,35 @@ def _earlier_meaning(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Nod
         )
 
 
+def _over_other_axes(node: Node, inputs: Inputs) -> Iterator[Any]:
+    function = log_softmax if node.type.startswith("Log") else softmax
+    ndim = named_input(inputs, 0, "input").array.ndim
+    own = text_of(node.get("axis", -1 if node.version >= 13 else 1))
+    for count in range(2, ndim + 1) if ndim <= 5 else ():
+        for axes in combinations(range(ndim), count):
+
+            def made(given: Inputs, arithmetic: Arithmetic, axes: Axes = axes) -> List[Value]:
+                return [function(named_input(given, 0, "input"), axes, arithmetic)]
+
+            yield "%s together" % text_of(list(axes)), own, made
+
+
 declare(
     "Softmax LogSoftmax",
     attribute("axis", each_axis, lambda node, inputs: -1 if node.version >= 13 else 1),
     other_node("axis", _earlier_meaning),
-    other_function(
-        Function("Softmax"), Function("LogSoftmax"), Function("", words="none"), keeps=True
-    ),
+    computed_instead("axis", "each set of axes together", _over_other_axes),
 )
+declare(
+    "Softmax LogSoftmax Hardmax",
+    other_function(
+        *(Function(kind) for kind in ("Softmax", "LogSoftmax", "Hardmax")),
+        Function("", words="none"),
+        keeps=True,
+    ),
+    other_function(Function("Sigmoid"), Function("Exp")),
+)
+declare("Softmax LogSoftmax", factor_of_input())
 
 declare("Softmax", attribute("axis", each_axis, 1), dialect=CAFFE)
 declare(

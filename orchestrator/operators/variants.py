@@ -26,7 +26,7 @@ from typing import (
 
 import numpy as np
 
-from .registry import ASCEND, ONNX, Inputs, Node, compute
+from .registry import ASCEND, ONNX, CannotCompute, Inputs, Node, compute
 from .value_with_error import Arithmetic, Value
 
 Array = Any
@@ -37,6 +37,10 @@ Alternatives = Union[Sequence[Any], Callable[[Node, Inputs], Iterable[Any]]]
 _MOST_ORDERED = 4
 """Of up to so many inputs or outputs each order is a variant; of more only two exchanged, or all
 reversed."""
+_MOST_PARTS = 64
+"""Of an axis that may be interleaved by any number of parts."""
+_MOST_TURNED = 1 << 20
+"""Elements of an input whose values are taken in other orders."""
 
 
 class Variant(NamedTuple):
@@ -52,6 +56,8 @@ class Variant(NamedTuple):
         What is computed then.
     inputs, outputs
         What becomes of the node's inputs before, and of its outputs behind; None: nothing.
+    instead
+        Computes the outputs of the node's inputs in its place; None: the node does.
     """
 
     name: str
@@ -60,10 +66,17 @@ class Variant(NamedTuple):
     node: Node
     inputs: Optional[Callable[[List[Optional[Value]]], List[Optional[Value]]]] = None
     outputs: Optional[Callable[[List[Value]], List[Value]]] = None
+    instead: Optional[Callable[[Inputs, Arithmetic], List[Value]]] = None
 
     def compute(self, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         """Compute it; raises as :func:`goldwatch.operators.compute`."""
-        given = list(inputs) if self.inputs is None else self.inputs(list(inputs))
+        try:
+            with np.errstate(all="ignore"):
+                given = list(inputs) if self.inputs is None else self.inputs(list(inputs))
+                if self.instead is not None:
+                    return self.instead(given, arithmetic)
+        except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError) as error:
+            raise CannotCompute(str(error)) from error
         outputs = compute(self.node, given, arithmetic)
         return outputs if self.outputs is None else self.outputs(outputs)
 
@@ -103,12 +116,15 @@ class Reading(NamedTuple):
         Yields those of a node.
     fits
         Yields the numbers of a node that may be any; None: there are none.
+    together
+        Two things at once, which go together: tried where no single one agrees.
     """
 
     name: str
     shown: str
     variants: Callable[[Node, Inputs], Iterator[Variant]]
     fits: Optional[Callable[[Node, Inputs], Iterator[Fit]]] = None
+    together: bool = False
 
 
 _READINGS: Dict[Tuple[str, str], Tuple[Reading, ...]] = {}
@@ -122,16 +138,19 @@ def declare(types: str, *readings: Reading, dialect: str = ONNX) -> None:
         _READINGS[dialect, kind] = _READINGS.get((dialect, kind), ()) + readings
 
 
-def variants_of(node: Node, inputs: Inputs) -> Iterator[Variant]:
+def variants_of(node: Node, inputs: Inputs, together: bool = False) -> Iterator[Variant]:
     """Yield what a node may compute instead.
 
     Parameters
     ----------
     inputs
         Of the node, as they are computed.
+    together
+        Two things at once, or single ones.
     """
     for reading in _READINGS.get((node.dialect, node.type), ()):
-        yield from reading.variants(node, inputs)
+        if reading.together == together:
+            yield from reading.variants(node, inputs)
 
 
 def fits_of(node: Node, inputs: Inputs) -> Iterator[Fit]:
@@ -319,6 +338,193 @@ def missing_input(number: int, name: str, neutral: float = 0.0) -> Reading:
             yield Variant(name, "missing", "as it is", node, taken)
 
     return Reading(name, "missing", variants)
+
+
+def _replaced(number: int, change: Callable[[Array], Array]) -> Callable[[Any], Any]:
+    """Return what puts a changed array in the place of an input."""
+
+    def taken(given: List[Optional[Value]]) -> List[Optional[Value]]:
+        own = given[number]
+        assert own is not None
+        return [*given[:number], Value(change(own.array)), *given[number + 1 :]]
+
+    return taken
+
+
+def along_other_axis() -> Reading:
+    """Declare inputs of one axis (a bias, a gain for each channel) that may be taken along another
+    axis of the same size.
+    """
+
+    def variants(node: Node, inputs: Inputs) -> Iterator[Variant]:
+        shape = np.broadcast(*(one.array for one in inputs if one is not None)).shape
+        for number, value in enumerate(inputs):
+            if value is None or value.array.size < 2 or max(value.array.shape) < value.array.size:
+                continue
+            own = len(shape) - value.array.ndim + int(np.argmax(value.array.shape))
+            for axis in range(len(shape)):
+                if axis != own and shape[axis] == value.array.size:
+                    wanted = [1] * len(shape)
+                    wanted[axis] = -1
+
+                    def change(array: Array, wanted: Sequence[int] = wanted) -> Array:
+                        return array.reshape(wanted)
+
+                    yield Variant(
+                        input_name(node, number),
+                        "along axis %d" % axis,
+                        "along axis %d" % own,
+                        node,
+                        _replaced(number, change),
+                    )
+
+    return Reading("an input of one axis", "along each other axis of its size", variants)
+
+
+def factor_of_input(number: int = 0) -> Reading:
+    """Declare that an input may be multiplied by a number before: of functions that are not linear,
+    where the output does not tell it.
+    """
+
+    def fits(node: Node, inputs: Inputs) -> Iterator[Fit]:
+        value = inputs[number] if number < len(inputs) else None
+        if value is None or not value.is_float:
+            return
+
+        def variant(factor: float) -> Variant:
+            def change(array: Array) -> Array:
+                return array * array.dtype.type(factor)
+
+            name = "a factor of %s" % input_name(node, number)
+            return Variant(name, text_of(factor), "1", node, _replaced(number, change))
+
+        yield Fit("a factor of %s" % input_name(node, number), 1.0, variant)
+
+    return Reading("a factor of its input", _ANY[2:], lambda node, inputs: iter(()), fits)
+
+
+def computed_instead(
+    name: str,
+    shown: str,
+    ways: Callable[[Node, Inputs], Iterable[Tuple[str, str, Callable[..., List[Value]]]]],
+) -> Reading:
+    """Declare other computations: ``ways`` yields what the device would have computed, what the
+    model says, and a function of inputs and arithmetic.
+    """
+
+    def variants(node: Node, inputs: Inputs) -> Iterator[Variant]:
+        for device, model, function in ways(node, inputs):
+            yield Variant(name, device, model, node, None, None, function)
+
+    return Reading(name, shown, variants)
+
+
+def _turned(array: Array) -> Iterator[Tuple[str, Callable[[Array], Array]]]:
+    """Yield an array's values in other orders: each keeps its shape."""
+    shape = array.shape
+    for axis, length in enumerate(shape):
+        if length < 2:
+            continue
+        along = "" if array.ndim == 1 else " along axis %d" % axis
+        yield "reversed" + along, lambda x, at=axis: np.flip(x, at)  # type: ignore[misc]
+        for step in (1, -1) if length > 2 else ():
+            words = "rolled by %+d%s" % (step, along)
+            yield words, lambda x, at=axis, by=step: np.roll(x, by, at)  # type: ignore[misc]
+        for other in range(axis):
+            if shape[other] == length:
+                words = "with axes %d and %d exchanged" % (other, axis)
+                yield words, lambda x, a=axis, b=other: np.swapaxes(x, a, b)  # type: ignore[misc]
+        yield (
+            "its first index%s for all" % along,
+            lambda x, at=axis: np.repeat(np.take(x, [0], at), x.shape[at], at),  # type: ignore[misc]
+        )
+        for parts in range(2, length // 2 + 1 if length <= _MOST_PARTS else 3):
+            if length % parts == 0:
+                yield (
+                    "with %d parts interleaved%s" % (parts, along),
+                    lambda x, at=axis, n=parts: np.take(  # type: ignore[misc]
+                        x, np.arange(x.shape[at]).reshape(n, -1).T.reshape(-1), at
+                    ),
+                )
+    long = [axis for axis in range(array.ndim) if shape[axis] > 1]
+    for order in permutations(long) if 1 < len(long) <= _MOST_ORDERED else ():
+        if list(order) != long:
+            full = list(range(array.ndim))
+            for place, axis in zip(long, order):
+                full[place] = axis
+            stored = [shape[axis] for axis in full]
+            yield (
+                "read as if it were stored with its axes in the order %s" % text_of(full),
+                lambda x, to=stored, by=full: x.reshape(to).transpose(np.argsort(by)),  # type: ignore[misc]
+            )
+
+
+_VALUES: Sequence[Tuple[str, str, Callable[[Array], Array]]] = (
+    ("f", "of the other sign", np.negative),
+    ("fi", "without its sign", np.abs),
+    ("f", "its reciprocal", np.reciprocal),
+    ("f", "its root", np.sqrt),
+    ("f", "its square", np.square),
+    ("f", "doubled", lambda array: array * 2),
+    ("f", "halved", lambda array: array / 2),
+    ("iu", "one more", lambda array: array + 1),
+    ("iu", "one less", lambda array: array - 1),
+    ("i", "0 for what is negative", lambda array: np.maximum(array, 0)),
+    ("b", "inverted", np.logical_not),
+)
+"""By the kinds of their types, what may become of the values of an input."""
+
+
+def other_inputs(node: Node, inputs: Inputs) -> Iterator[Variant]:
+    """Yield any node with its inputs taken otherwise: one left out or in the place of another, its
+    values in another order, of another sign.
+    """
+    for number, value in enumerate(inputs):
+        if value is None:
+            continue
+        name = input_name(node, number)
+        if number:
+
+            def without(given: List[Optional[Value]], at: int = number) -> List[Optional[Value]]:
+                return [*given[:at], *([None, *given[at + 1 :]] if given[at + 1 :] else [])]
+
+            yield Variant(name, "missing", "as it is", node, without)
+        for other, instead in enumerate(inputs):
+            if instead is None or other == number or instead.array.shape != value.array.shape:
+                continue
+
+            def taken(
+                given: List[Optional[Value]], at: int = number, by: int = other
+            ) -> List[Optional[Value]]:
+                return [*given[:at], given[by], *given[at + 1 :]]
+
+            yield Variant(name, input_name(node, other) + " in its place", "as it is", node, taken)
+            if other > number:
+
+                def exchanged(
+                    given: List[Optional[Value]], at: int = number, by: int = other
+                ) -> List[Optional[Value]]:
+                    made = list(given)
+                    made[at], made[by] = given[by], given[at]
+                    return made
+
+                device = "%s and %s exchanged" % (name, input_name(node, other))
+                yield Variant("the order of its inputs", device, "as it is", node, exchanged)
+    # Of one tensor alone, the output in another order is what its input in that order makes.
+    several = sum(one is not None and one.array.size > 1 for one in inputs) > 1
+    for number, value in enumerate(inputs):
+        if value is None or not 0 < value.array.size <= _MOST_TURNED:
+            continue
+        name, kind = input_name(node, number), value.array.dtype.kind
+        changes = [
+            *((words, change) for kinds, words, change in _VALUES if kind in kinds),
+            *(_turned(value.array) if value.array.size > 1 and several else ()),
+        ]
+        for words, change in changes:
+            if not number and words == "its first index along axis 0 for all":
+                # What all samples hold of the first one is told of the run.
+                continue
+            yield Variant(name, words, "as it is", node, _replaced(number, change))
 
 
 def _rounded_to(bits: int) -> Callable[[Array], Array]:

@@ -30,6 +30,7 @@ from ..operators.variants import (
     coarser_inside,
     fits_of,
     of_siblings,
+    other_inputs,
     variants_of,
 )
 from ..submodel.cut_definition import Cut
@@ -317,7 +318,9 @@ class Piece:
             return call.node, inputs
         return exchanged.node, inputs if exchanged.inputs is None else exchanged.inputs(inputs)
 
-    def variants(self, values_by_key: Mapping[Key, Value]) -> Iterator[Tuple[int, Node, Variant]]:
+    def variants(
+        self, values_by_key: Mapping[Key, Value], together: bool = False
+    ) -> Iterator[Tuple[int, Node, Variant]]:
         """Yield what its nodes may compute instead, those of the last node first, each with the
         number of the node and the node.
 
@@ -325,11 +328,13 @@ class Piece:
         ----------
         values_by_key
             All values inside, as :meth:`values` returns them.
+        together
+            As of :func:`goldwatch.operators.variants.variants_of`.
         """
         for number, call in reversed(self.calls):
             if call.constant is None and number not in self._constants:
                 inputs = self._inputs(number, call, values_by_key, EXACT, None)
-                for variant in variants_of(call.node, inputs):
+                for variant in variants_of(call.node, inputs, together):
                     yield number, call.node, variant
 
     def fits(self, values_by_key: Mapping[Key, Value]) -> Iterator[Tuple[int, Node, Fit]]:
@@ -372,6 +377,16 @@ class Piece:
                         yield number, call.node, variant
             if self._is(call.node, "multiplies") or self._dtype == "float32":
                 for variant in coarser_inside(call.node, inputs, held):
+                    yield number, call.node, variant
+
+    def other_inputs(
+        self, values_by_key: Mapping[Key, Value]
+    ) -> Iterator[Tuple[int, Node, Variant]]:
+        """Yield its nodes with their inputs taken otherwise; as :meth:`variants`."""
+        for number, call in reversed(self.calls):
+            if call.constant is None and number not in self._constants:
+                inputs = self._inputs(number, call, values_by_key, EXACT, None)
+                for variant in other_inputs(call.node, inputs):
                     yield number, call.node, variant
 
     def with_variant(self, number: int, variant: Variant) -> Piece:

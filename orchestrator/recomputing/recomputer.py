@@ -255,19 +255,26 @@ class Recomputer:
         if planned is None:
             return None
         try:
-            output = next(
-                (output for output, number in self._outputs(planned) if number == index), None
-            )
-            if output is None:
+            outputs = self._outputs(planned)
+            if index not in (number for _, number in outputs):
                 return None
             inputs = self._inputs(planned)
-            require_memory([*inputs.values(), output.tensor])
+            require_memory([*inputs.values(), *(output.tensor for output, _ in outputs)])
             incoming = {value: tensor.wide() for value, tensor in inputs.items()}
             dtype = compute_type(planned.op)
             piece = self._piece(planned, dtype)
-            computed = piece.values(incoming, TIGHT.get(dtype, Arithmetic()))[output.value]
-            actual = reshaped_output(output.tensor.whole(), computed.array.shape)
-            searched = SearchedOutput(output.value, actual, computed, output.tensor.name)
+            values = piece.values(incoming, TIGHT.get(dtype, Arithmetic()))
+            # The one that is to be explained first.
+            searched, *others = [
+                SearchedOutput(
+                    output.value,
+                    reshaped_output(output.tensor.whole(), values[output.value].array.shape),
+                    values[output.value],
+                    output.tensor.name,
+                )
+                for output, _ in sorted(outputs, key=lambda entry: entry[1] != index)
+            ]
+            actual, searched = searched.actual, searched._replace(others=tuple(others))
             search = search_variants(
                 piece, incoming, searched, judge, self.cost_s(name), self._siblings
             )

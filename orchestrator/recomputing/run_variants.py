@@ -24,8 +24,8 @@ _FEWEST = 8
 _WITHIN = 0.9
 """Of the elements of a stretch that was not written, how many are wrong at least: others may be
 right by chance."""
-_RIGHT = 0.01
-"""Relative distance of what is right beside what was not written."""
+_RIGHT = 0.99
+"""Of the elements beside what was not written, how many are right at least."""
 _NEXT_NOT_WRITTEN = (
     "look at the operator's tiling in the compiled model (what each core computes), and run the "
     "same input twice: what was not written may hold other values then"
@@ -49,6 +49,12 @@ _MOST_INDICES = 1 << 12
 """Of an axis whose indices may stand in another order."""
 _FEW = 0.1
 """Of the largest change, that of half of the indices where only few of them are wrong."""
+_STEP_OFF = 0.02
+"""Of the step between values of 8 bits, what rounding of the output's own type may add."""
+_ANCHOR = 8
+"""Elements in a row by which values further on in memory are found."""
+_CANDIDATES = 4
+"""Places where these are found, of which each is tried."""
 _SHIFTS = (1, -1, 2, -2)
 _SHIFTED = 4
 """Times a shift, what an axis has at least: what is left over is the border."""
@@ -150,9 +156,8 @@ def _indices_not_written(written: Written) -> Iterator[Instead]:
         count = int(np.count_nonzero(empty))
         if not 0 < count < x.shape[axis]:
             continue
-        right = np.compress(~empty, x, axis), np.compress(~empty, y, axis)
-        size = float(np.linalg.norm(right[1]))
-        if size and float(np.linalg.norm(right[0] - right[1])) <= _RIGHT * size:
+        right = np.compress(~empty, agreeing(output, output.computed), axis)
+        if right.mean() >= _RIGHT:
             yield Instead(
                 "not-written",
                 "%d of %d indices of axis %d are 0 throughout, the first is %d, and all others "
@@ -322,6 +327,82 @@ def _shifted(written: Written) -> Iterator[Instead]:
         return
 
 
+def _further_on(written: Written) -> Iterator[Instead]:
+    """Yield where the output is the computed one some elements further on in memory: found by a few
+    elements of its middle in a row.
+    """
+    output = written.output
+    x, y = (
+        np.asarray(side, np.float64).reshape(-1) for side in (output.actual, output.computed.array)
+    )
+    size, first = y.size, y.size // 2
+    if output.actual.dtype.kind != "f" or size < 4 * _ANCHOR or not np.isfinite(y).all():
+        return
+    row = y[first : first + _ANCHOR]
+    if not _is_spread(row):
+        return
+    fits = np.ones(size - _ANCHOR + 1, bool)
+    near = _SAME * float(np.abs(row).max())
+    for number, value in enumerate(row):
+        fits &= np.abs(x[number : number + len(fits)] - value) <= near
+    error = output.computed.error
+    if error is not None:
+        error = np.broadcast_to(error, output.computed.array.shape).reshape(-1)
+    for place in np.flatnonzero(fits)[:_CANDIDATES]:
+        step = int(place) - first
+        here = slice(max(0, step), size + min(0, step))
+        there = slice(max(0, -step), size - max(0, step))
+        part = Value(
+            output.computed.array.reshape(-1)[there], None if error is None else error[there]
+        )
+        if step and _fits(written, output.actual.reshape(-1)[here], part):
+            rest = np.delete(x, np.r_[here]), np.delete(y, np.r_[there])
+            turned = " (the last ones at its begin)" if step > 0 else " (the first ones at its end)"
+            words = (
+                "its output holds the computed values %+d elements further on in memory%s: %s of %s"
+            )
+            yield Instead(
+                "shift",
+                words
+                % (step, turned if _is_same(*rest) else "", format(part.array.size, ","),
+                   format(size, ",")),
+                "look at the memory that the operator writes to in the compiled model (offsets, "
+                "alignment), and at its tiling",
+            )  # fmt: skip
+            return
+
+
+def _in_eight_bits(written: Written) -> Iterator[Instead]:
+    """Yield where the output has at most 256 values, one step apart, and each element is the one
+    that is nearest to the computed one.
+    """
+    output = written.output
+    x, y = (np.asarray(side, np.float64) for side in (output.actual, output.computed.array))
+    if output.actual.dtype.kind != "f" or x.size < _FEWEST or not np.isfinite(x).all():
+        return
+    values = np.unique(x)
+    if not 2 < values.size <= 256 or np.unique(y).size <= 2 * values.size:
+        return
+    # Rounded to the output's type, values lie a little off the steps.
+    apart = np.diff(values)
+    step = float(apart[apart < 1.5 * apart.min()].mean())
+    step = float(values[-1] - values[0]) / max(1.0, float(np.rint((values[-1] - values[0]) / step)))
+    places = (values - values[0]) / step
+    inside = np.clip(y, values[0], values[-1])
+    if (
+        places[-1] < 256
+        and np.all(np.abs(places - np.rint(places)) <= 0.1)
+        and np.all(np.abs(x - inside) <= (0.5 + _STEP_OFF) * step + 2.0**-10 * np.abs(x))
+    ):
+        yield Instead(
+            "rounding",
+            "its output has %d values, %.6g apart, and each element is the nearest to what is "
+            "computed: 8 bits with one scale for all" % (values.size, step),
+            "compare the precision of the operator in the om's json with the original model, and "
+            "leave it out of quantisation",
+        )
+
+
 def _in_other_order(written: Written, value: Value, words: str) -> Instead:
     return Instead(
         "layout",
@@ -384,7 +465,7 @@ def _by_numbers(written: Written) -> Iterator[Instead]:
         for kind, a, b in (
             ("scale", factor, np.zeros(1)),
             ("bias", np.ones(1), mean_x - mean_y),
-            ("scale", slope, mean_x - slope * mean_y),
+            *([("scale", slope, mean_x - slope * mean_y)] if axis is None else []),
         ):
             a, b = np.where(np.isfinite(a), a, 1.0), np.where(np.isfinite(b), b, 0.0)
             if output.actual.dtype.kind != "f":
@@ -469,6 +550,8 @@ WRITTEN_INSTEAD: Sequence[Search] = (
     *OF_ANOTHER,
     ("indices that were not written", _indices_not_written),
     ("a part that was not written", _not_written),
+    ("values of 8 bits", _in_eight_bits),
+    ("its values further on in memory", _further_on),
     ("its values some places further on", _shifted),
     ("its values in another order", _rearranged),
     ("factors and offsets", _by_numbers),

@@ -21,6 +21,7 @@ import numpy as np
 
 from .. import operators
 from ..operators import Arithmetic, CannotCompute, Node, Value
+from ..operators.value_with_error import FLOAT32_ROUNDING
 from ..operators.variants import Fit, Variant
 from ..tensors.type_precision import ulp
 from .device_arithmetic import LOOSE, TIGHT
@@ -30,10 +31,8 @@ from .piece import EXACT, Key, Part, Piece, Siblings
 
 Array = Any
 
-_BUDGET_S = 0.3
+_BUDGET_S = 1.0
 """What the variants of one operator may take, as :meth:`Recomputer.cost_s` estimates it."""
-_LEAST_TRIED = 12
-"""So many are tried in any case, the commonest first."""
 _PART_ELEMENTS = 1 << 17
 """Elements of an output by which a variant is told not to be the one, before all are computed."""
 _NEARER = 0.7
@@ -46,8 +45,15 @@ _AGREES = 4.0
 """Standard deviations of rounding by which elements that agree may differ."""
 _STEPS = 8
 """Of fitting a number; each halves an error many times, or it is no fit."""
+_MOST_NAMED = 4
+"""Values of one attribute that agree equally well, of which a message names each."""
+_ROUND = (0.0, 0.1, 0.2, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, -1.0)
+"""Numbers that are tried before others are fitted, and the model's own by these factors."""
+_FACTORS = (2.0, 0.5, 4.0, 0.25, 10.0, 0.1, -1.0)
 _FIT_DEVIATIONS = 3.0
 """Standard deviations by which a shorter number may be off the best one."""
+_INSIDE = 1.25
+"""Of the square of the best one's distance, what a shorter number's may be besides."""
 _IMPROVES = 0.999
 """Of the distance before, what a step of fitting leaves at most."""
 
@@ -65,12 +71,15 @@ class Output(NamedTuple):
         What the model makes of the device's inputs.
     dtype
         Of the output on the device.
+    others
+        The operator's other outputs that were dumped: what explains one has to agree with all.
     """
 
     value: Key
     actual: Array
     computed: Value
     dtype: str
+    others: Tuple[Output, ...] = ()
 
 
 class Explained(NamedTuple):
@@ -170,7 +179,11 @@ def search_variants(
     base = piece.values(incoming, EXACT)
     search.try_all(piece.variants(base))
     if not search.accepted:
+        search.try_all(piece.variants(base, together=True))
+    if not search.accepted:
         search.try_all(piece.other_constants(base, siblings))
+    if not search.accepted:
+        search.try_all(piece.other_inputs(base))
     if not search.accepted:
         for number, node, fit in piece.fits(base):
             if search.has_time("%s of %s, fitted" % (fit.name, node.type)):
@@ -204,17 +217,16 @@ class _Search:
         self._judge, self._cost_s = judge, cost_s
         self._before = _values_before(piece, incoming, piece.values(incoming, EXACT))
         self._model_distance = _distance(output.actual, output.computed.array)
-        self._count, self._spent_s = 0, 0.0
+        self._spent_s = 0.0
         self.accepted: List[_Accepted] = []
         self.tried: Dict[str, None] = {}
         self.left_out = 0
 
     def has_time(self, words: str) -> bool:
         """Tell whether the budget allows for another; in ``words`` what it is."""
-        if self._count >= _LEAST_TRIED and self._spent_s > _BUDGET_S:
+        if self._spent_s > _BUDGET_S:
             self.left_out += 1
             return False
-        self._count += 1
         self.tried.setdefault(words)
         return True
 
@@ -240,54 +252,84 @@ class _Search:
             if not _is_nearer(output, value, self._model_distance):
                 return
             found = _judged(changed, self._before[number], output, value, self._judge)
+            if found is not None and output.others:
+                self._spent_s += self._cost_s
+                values = changed.values(self._before[number], EXACT)
+                for other in output.others:
+                    made = values[other.value]
+                    if made.array.size != other.actual.size or None is _judged(
+                        changed, self._before[number], other, made, self._judge
+                    ):
+                        return
         except (CannotCompute, NotComputable, KeyError):
             return
         if found is not None:
             self.accepted.append(_Accepted(found[0], found[1], node, variant))
 
-    def fit(self, number: int, node: Node, fit: Fit) -> None:
-        """Find the number by which a node comes nearest to the output, by Gauss and Newton's steps,
-        and try the shortest one that is as near within what chance makes of it.
+    def _off_by(self, number: int, fit: Fit, value: float) -> Optional[Array]:
+        """Return how far the output is from what a number makes, flat; None where it cannot be
+        taken, or the time is over.
         """
+        if value < fit.least or self._spent_s > _BUDGET_S:
+            return None
+        changed = self._piece.with_variant(number, fit.variant(value))
+        self._spent_s += self._cost_s
         actual = np.asarray(self._output.actual, np.float64).reshape(-1)
+        try:
+            values = changed.values(self._before[number], EXACT)[self._output.value].array
+        except (CannotCompute, NotComputable, KeyError):
+            return None
+        if values.size != actual.size:
+            return None
+        values = np.asarray(values, np.float64).reshape(-1)
+        with np.errstate(all="ignore"):
+            off = actual - values
+        same = (values == actual) | (np.isnan(values) & np.isnan(actual))
+        # What is not finite on one side alone is as far off as if nothing were there.
+        size = np.where(np.isfinite(actual), np.abs(actual), 0.0)
+        full = np.where(size > 0, size, max(1.0, float(size.max(initial=0.0))))
+        return np.where(same, 0.0, np.where(np.isfinite(off), off, full))
 
-        def left(value: float) -> Optional[Array]:
-            changed = self._piece.with_variant(number, fit.variant(value))
-            self._spent_s += self._cost_s
-            try:
-                values = changed.values(self._before[number], EXACT)[self._output.value].array
-            except (CannotCompute, NotComputable, KeyError):
-                return None
-            if values.size != actual.size:
-                return None
-            with np.errstate(all="ignore"):
-                off = actual - np.asarray(values, np.float64).reshape(-1)
-            return np.where(np.isfinite(off), off, 0.0)
-
-        at, off, slope = fit.own, left(fit.own), None
-        for _ in range(_STEPS if off is not None else 0):
-            assert off is not None
+    def fit(self, number: int, node: Node, fit: Fit) -> None:
+        """Find the number by which a node comes nearest to the output: the best of the usual ones,
+        from there by Gauss and Newton's steps; and try the shortest one that is as near within what
+        chance makes of it.
+        """
+        at, off, slope = fit.own, self._off_by(number, fit, fit.own), None
+        if off is None:
+            return
+        begin = float(off @ off)
+        for value in dict.fromkeys((*_ROUND, *(fit.own * factor for factor in _FACTORS))):
+            value = float(np.rint(value)) if fit.whole else value
+            nearer = self._off_by(number, fit, value) if value != fit.own else None
+            if nearer is not None and nearer @ nearer < off @ off:
+                at, off = value, nearer
+        if off @ off < _NEARER**2 * begin:
+            before = len(self.accepted)
+            self._try(number, node, fit.variant(at))
+            if len(self.accepted) > before:
+                return
+        for _ in range(_STEPS):
             step = max(1.0 if fit.whole else 0.0, 1e-3 * abs(at)) or 1e-3
-            beside = left(at + step)
+            beside = self._off_by(number, fit, at + step)
             slope = None if beside is None else (off - beside) / step
-            if slope is None or not slope.any() or self._spent_s > 2 * _BUDGET_S:
-                break
+            if slope is None or not slope.any():
+                return
             move, distance = float(slope @ off) / float(slope @ slope), float(off @ off)
             for _ in range(_STEPS):
-                nearer = left(at + move)
+                nearer = self._off_by(number, fit, at + move)
                 if nearer is not None and float(nearer @ nearer) < distance * _IMPROVES:
                     at, off = at + move, nearer
                     break
                 move /= 4.0
             else:
                 break
-        if off is None or slope is None or not slope.any():
-            return
-        least = float(off @ off)
-        granted = least + _FIT_DEVIATIONS**2 * max(least / off.size, 1e-30)
+        least, shorter = float(off @ off), at
+        # Rounding inside is no chance: it may lie nearer to a longer number.
+        granted = least * _INSIDE + _FIT_DEVIATIONS**2 * max(least / off.size, 1e-30)
         for digits in range(1, 8):
             shorter = float(np.rint(at)) if fit.whole else float("%.*g" % (digits, at))
-            beside = left(shorter)
+            beside = self._off_by(number, fit, shorter)
             if beside is not None and float(beside @ beside) <= granted:
                 break
         if shorter != fit.own and shorter >= fit.least:
@@ -415,7 +457,11 @@ def agreeing(output: Output, value: Value, times: float = 1.0) -> Array:
     if output.actual.dtype.kind != "f" or computed.dtype.kind != "f":
         return output.actual == computed
     with np.errstate(all="ignore"):
-        squares = np.square(ulp(computed.astype(np.float64), output.dtype)) / 12.0
+        wide = computed.astype(np.float64)
+        # Sums inside are rounded by their own size, which that of all elements stands for.
+        finite = wide[np.isfinite(wide)]
+        usual = float(np.dot(finite, finite)) / max(1, finite.size)
+        squares = np.square(ulp(wide, output.dtype)) / 12.0 + usual * FLOAT32_ROUNDING**2 / 3.0
         if value.error is not None:
             squares = squares + np.square(
                 np.broadcast_to(value.error, value.array.shape).reshape(computed.shape)
@@ -438,7 +484,10 @@ def _in_words(accepted: Sequence[_Accepted], output: Output, model_agree: int) -
     for entries in by_name.values():
         entries.sort(key=lambda entry: entry.ratio)
         first = entries[0]
-        device = " or ".join(dict.fromkeys(entry.variant.device for entry in entries[:4]))
+        values = list(dict.fromkeys(entry.variant.device for entry in entries))
+        device = " or ".join(values[:_MOST_NAMED])
+        if len(values) > _MOST_NAMED:
+            device += " (and %d more)" % (len(values) - _MOST_NAMED)
         if first.variant.name:
             what = "%s with %s %s" % (first.node.type, first.variant.name, device)
         else:

@@ -182,11 +182,11 @@ def test_golden_data_tells_the_shape_of_a_value_within_another_op(net):
     assert (code, found["ops"], found["right"], found["not_computed"]) == (0, 2, 2, [])
 
 
-def test_a_shift_is_described_relative_to_the_computed_values(net):
+def test_channels_further_on_are_told_as_the_order_of_the_weights(net):
     cnn(net, fault=("/conv2/Conv", lambda array: np.roll(array, 1, axis=1)))
     suspect = only_suspect(net.compare()[1]["summary"])
     assert suspect["explanations"][0]["sentence"].startswith(
-        "the target holds the computed values shifted by +1 along axis C"
+        "the device computed Conv with the weights rolled by +1 along axis 0"
     )
 
 

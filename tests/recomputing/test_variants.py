@@ -94,6 +94,26 @@ EXCHANGES = {
         lambda t: np.tanh(np.broadcast_to(t[:1], t.shape)),
         "all 2 samples hold what is computed of the first one",
     ),
+    "memory": (
+        node("Tanh", ["t"], ["u"], name="op"),
+        lambda t: np.roll(np.tanh(t).reshape(-1), 19).reshape(t.shape),
+        "+19 elements further on in memory (the last ones at its begin): 493 of 512",
+    ),
+    "eight bits": (
+        node("Tanh", ["t"], ["u"], name="op"),
+        lambda t: np.rint(np.tanh(t) * 100) / np.float32(100),
+        "apart, and each element is the nearest to what is computed: 8 bits",
+    ),
+    "statistics": (
+        node("MeanVarianceNormalization", ["t"], ["u"], name="op", axes=[0, 2, 3]),
+        lambda t: (t - t.mean((1, 2, 3), keepdims=True)) / t.std((1, 2, 3), keepdims=True),
+        "its statistics axes [1, 2, 3]; the model says axes [0, 2, 3]",
+    ),
+    "factor of the input": (
+        node("Softmax", ["t"], ["u"], name="op", axis=3),
+        lambda t: np.exp(0.3 * t) / np.exp(0.3 * t).sum(3, keepdims=True),
+        "Softmax with a factor of its input 0 0.3; the model says 1",
+    ),
     "unknown": (
         node("Tanh", ["t"], ["u"], name="op"),
         lambda t: np.random.RandomState(1).permutation(np.tanh(t).reshape(-1)).reshape(t.shape),

@@ -28,7 +28,7 @@ def running(monkeypatch):
 
 
 def test_two_exchanges_and_their_healthy_networks(tmp_path):
-    words = ["--only", "^(clip-relu|tail-zero)$", "--dtype", "float16", "--form", "all"]
+    words = ["--only", "^(split-one-for-both|tail-zero)$", "--dtype", "float16", "--form", "all"]
     words += ["--results", "found", "--keep", "kept", "--jobs", "1"]
     done = subprocess.run(
         [sys.executable, os.path.abspath(os.path.join(SCRIPTS, "attribute_trial")), *words],
@@ -44,10 +44,10 @@ def test_two_exchanges_and_their_healthy_networks(tmp_path):
     assert [entry["run"] for entry in found] == [
         "tail-zero/float16/all",
         "tail-zero/float16/all/healthy",
-        "clip-relu/float16/all",
-        "clip-relu/float16/all/healthy",
+        "split-one-for-both/float16/all",
+        "split-one-for-both/float16/all/healthy",
     ]
-    kept = tmp_path / "kept" / "clip-relu_float16_all"
+    kept = tmp_path / "kept" / "split-one-for-both_float16_all"
     assert "goldwatch compare" in (kept / "cmd.sh").read_text(encoding="utf-8")
 
 

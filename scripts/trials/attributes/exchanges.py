@@ -1270,3 +1270,220 @@ _add(
     ),
     ("onehot-axis", nets.one_hot, given(axis=0), "axis", has("axis", 0)),
 )
+
+
+def _interleaved(scene: Scene, outs: List[Array]) -> List[Array]:
+    """One index for each output of a Split in turn."""
+    whole = np.concatenate(outs, -1)
+    return [np.ascontiguousarray(whole[..., at :: len(outs)]) for at in range(len(outs))]
+
+
+def _each_transposed(weights: Array) -> Array:
+    """The recurrent weights of each gate transposed."""
+    size = weights.shape[2]
+    parts = weights.reshape(weights.shape[0], -1, size, size)
+    return parts.swapaxes(2, 3).reshape(weights.shape)
+
+
+def _one_scale(scene: Scene, out: Array) -> Array:
+    """The output rounded to 8 bits with one scale."""
+    step = np.abs(out).max() / 127
+    return (np.rint(out / step) * step).astype(out.dtype)
+
+
+_IN_PLACE = nets.core("InstanceNormalization", nets.normal(8, mean=1.0), nets.normal(8))
+_SLICED = nets.core(
+    "Slice",
+    nets.const([1], np.int64),
+    nets.const([15], np.int64),
+    nets.const([2], np.int64),
+    nets.const([2], np.int64),
+)
+
+_add(
+    "tokens",
+    ("celu-for-elu", _curve("Celu", alpha=0.5), other("Elu", alpha=0.5), r"(?<!C)\bElu\b"),
+    ("atan-tanh", _curve("Atan"), other("Tanh"), "Tanh"),
+    (
+        "reciprocal-root",
+        nets.behind(nets.positive, nets.core("Reciprocal")),
+        chain(lambda c: c.kind("Reciprocal", c.kind("Sqrt", c.x[0]))),
+        "Rsqrt|root",
+    ),
+    (
+        "exp-less-one",
+        nets.core("Exp"),
+        chain(lambda c: c.kind("Sub", c.kind("Exp", c.x[0]), c.const(1.0))),
+        "Expm1|minus 1",
+    ),
+    (
+        "pow-exponent",
+        nets.core("Pow", nets.const(2.0)),
+        constant(1, lambda exponent: exponent + 1),
+        "constant|exponent",
+        "3",
+    ),
+    (
+        "pow-no-whole-exponent",
+        nets.behind(nets.positive, nets.core("Pow", nets.const(2.0))),
+        constant(1, lambda exponent: exponent + 0.35),
+        "constant|exponent",
+        r"2\.35",
+    ),
+    (
+        "softmax-factor",
+        nets.behind(nets.dense(), nets.core("Softmax", axis=-1)),
+        chain(lambda c: c.kind("Softmax", c.kind("Mul", c.x[0], c.const(0.3)), axis=-1)),
+        "factor|scale",
+        r"0\.3\b",
+    ),
+    (
+        "hardmax-softmax",
+        nets.core("Hardmax", axis=-1),
+        other("Softmax", axis=-1),
+        "Softmax",
+    ),
+    (
+        "cumsum-exclusive-reverse",
+        nets.core("CumSum", nets.const(1, np.int64)),
+        given(exclusive=1, reverse=1),
+        "exclusive and reverse",
+        r"\[1, 1\]",
+    ),
+    (
+        "slice-first-places",
+        _SLICED,
+        chain(lambda c: c.again(c.x[0], c.const([0], np.int64), c.const([14], np.int64), *c.x[3:])),
+        "start",
+        "start 0",
+    ),
+    (
+        "slice-without-step",
+        _SLICED,
+        chain(
+            lambda c: c.again(
+                c.x[0], c.x[1], c.const([8], np.int64), c.x[3], c.const([1], np.int64)
+            )
+        ),
+        "step",
+        "step 1",
+    ),
+    (
+        "gather-negative",
+        nets.core("Gather", nets.const([3, -1, 5, -2], np.int64), axis=1),
+        constant(1, lambda indices: np.maximum(indices, 0)),
+        "negative",
+    ),
+    ("split-in-turn", nets.split, after(_interleaved), "in turn"),
+    (
+        "split-one-for-both",
+        nets.split,
+        after(lambda scene, outs: [outs[1], outs[1]]),
+        r"what core \(output 1\) computed",
+    ),
+    (
+        "recurrent-weights-transposed",
+        _LSTM,
+        constant(2, _each_transposed),
+        "transposed",
+    ),
+    ("gemm-bias-reversed", nets.gemm(), constant(2, lambda bias: bias[::-1]), "bias", "revers"),
+    ("ln-gain-rolled", _LN, constant(1, lambda gain: np.roll(gain, 1)), "scale", "roll"),
+    (
+        "lpnorm-largest",
+        nets.core("LpNormalization", axis=-1, p=2),
+        chain(
+            lambda c: c.kind(
+                "Div",
+                c.x[0],
+                c.kind("ReduceMax", c.kind("Abs", c.x[0]), c.const([-1], np.int64)),
+            )
+        ),
+        "infinity|largest",
+    ),
+    (
+        "memory-further-on",
+        nets.core("Tanh"),
+        spoilt(lambda scene, out: np.roll(out.reshape(-1), 16).reshape(out.shape)),
+        r"\+16 elements",
+        "",
+        ("shift",),
+    ),
+    (
+        "eight-bits",
+        nets.core("Tanh"),
+        spoilt(_one_scale),
+        "8.bit",
+        "",
+        ("rounding",),
+    ),
+)
+_add(
+    "image",
+    (
+        "gain-along-width",
+        nets.core("Mul", nets.normal(8, 1, 1, mean=1.0)),
+        constant(1, lambda gain: gain.reshape(1, 1, 8)),
+        "along axis",
+        "axis 3",
+    ),
+    (
+        "depthwise-order",
+        nets.core("Conv", nets.normal(8, 1, 3, 3, scale=0.3), pads=[1] * 4, group=8),
+        constant(1, lambda filters: np.roll(filters, 1, 0)),
+        "weights|filters",
+        "roll",
+    ),
+    (
+        "conv-bias-rolled",
+        nets.convolution(pads=[1] * 4),
+        constant(2, lambda bias: np.roll(bias, 1)),
+        "bias",
+        "roll",
+    ),
+    (
+        "pad-other-shares",
+        nets.core("Pad", nets.const([0, 0, 1, 2, 0, 0, 1, 0], np.int64)),
+        constant(1, lambda pads: np.array([0, 0, 2, 1, 0, 0, 0, 1])),
+        _PADS,
+        r"\[0, 0, 2, 1, 0, 0, 0, 1\]",
+    ),
+    (
+        "mvn-axes",
+        nets.core("MeanVarianceNormalization", axes=[0, 2, 3]),
+        given(axes=[1, 2, 3]),
+        "axes",
+        r"\[1, 2, 3\]",
+    ),
+    (
+        "instance-over-channels",
+        _IN_PLACE,
+        chain(
+            lambda c: c.kind(
+                "Add",
+                c.kind(
+                    "Mul",
+                    c.kind("MeanVarianceNormalization", c.x[0], axes=[1, 2, 3]),
+                    c.kind("Reshape", c.x[1], c.const([8, 1, 1], np.int64)),
+                ),
+                c.kind("Reshape", c.x[2], c.const([8, 1, 1], np.int64)),
+            )
+        ),
+        "groups|axes",
+        r"\b1 groups|\[1, 2, 3\]",
+    ),
+    (
+        "cubic-coefficient",
+        nets.resize("cubic", cubic_coeff_a=-0.75),
+        given(cubic_coeff_a=-0.4),
+        "cubic_coeff_a",
+        has("cubic_coeff_a", -0.4),
+    ),
+    (
+        "grid-x-for-y",
+        nets.grid_sample,
+        constant(1, lambda grid: grid[..., ::-1]),
+        "grid",
+        "exchanged",
+    ),
+)
