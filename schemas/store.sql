@@ -75,6 +75,8 @@ CREATE TABLE row (
     overflow INTEGER,                    -- 0 or 1: whether the op overflowed; null where not checked
     verdict TEXT NOT NULL,               -- what the limits say: pass, fail, not_compared, expected_absent
     reason TEXT NOT NULL,                -- notes and causes joined by '; ', may be empty for pass
+    reason_codes TEXT NOT NULL,          -- codes of those parts of the reason that other verdicts hang on, joined by '; ', some as CODE=VALUE
+                                         -- (docs/reference/results.md); mostly empty
     decided_by TEXT NOT NULL,            -- the limits that decided, written as options have them, joined by '; ': those not met of a failing row, all
                                          -- that were looked at of a passing one; empty where no limit decided
     warning TEXT NOT NULL,               -- empty, or what makes a passing row doubtful: nothing_finite, sampled, statistics, decided_otherwise

@@ -28,9 +28,18 @@ from ..judging.limits import Limits
 from ..judging.metric_text import metric_number, short_text
 from ..judging.row_judge import RowJudge
 from ..metrics.compare_pair import compare_tensors
-from ..metrics.differing_masks import MASKED_WORDS, masked_apart
+from ..metrics.differing_masks import masked_apart
 from ..metrics.pair_task import PairTask, Settings
-from ..metrics.row import DIFFERENT, MEASURES, METRICS, NOT_COMPARED, PASS, WORST_SLICE, Row
+from ..metrics.row import (
+    DIFFERENT,
+    MASKED,
+    MEASURES,
+    METRICS,
+    NOT_COMPARED,
+    PASS,
+    WORST_SLICE,
+    Row,
+)
 from ..naming import nearest_names
 from ..tensors.dtypes import (
     BFLOAT16,
@@ -122,6 +131,8 @@ class TensorResult:
         ``pass``, ``fail``, or ``not_compared`` where shapes do not allow it.
     reason
         Why: what is outside its limit, where the arrays differ, and remarks; may be empty.
+    reason_codes
+        Codes of parts of the reason, joined by ``; ``, as rows of result.json have them.
     metrics
         Metric name to float, NaN where there is no result. StandardDeviation is
         ``{"target": {"mean", "std"}, "golden": {"mean", "std"}}``, None where there is no result.
@@ -143,6 +154,7 @@ class TensorResult:
 
     verdict: str
     reason: str
+    reason_codes: str = ""
     metrics: Mapping[str, Any] = field(default_factory=dict)
     worst_slice: Optional[Dict[str, int]] = None
     decided_by: str = ""
@@ -211,6 +223,7 @@ def compare_arrays(
     return TensorResult(
         verdict=row.verdict,
         reason=row.reason,
+        reason_codes=row.reason_codes,
         metrics=row.metrics,
         worst_slice=None
         if row.worst_slice is None
@@ -253,7 +266,7 @@ def assert_close(target: Any, golden: Any, *, limits: LimitsLike = None) -> None
     lines.append("  " + result.reason)
     if result.verdict != NOT_COMPARED:
         # Of integers the reason tells the first that differs.
-        masked = MASKED_WORDS in result.reason
+        masked = MASKED in result.reason_codes.split("; ")
         worst = (
             worst_element(target, golden, masked)
             if isnan(result.metrics.get(DIFFERENT, nan))

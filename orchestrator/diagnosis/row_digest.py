@@ -22,6 +22,7 @@ from ..metrics.row import (
     BY_ROUNDING,
     CORRUPT,
     DECIDED_OTHERWISE,
+    DEQUANTISED,
     EXPECTED_ABSENT,
     FAIL,
     MISSING_CAUSES,
@@ -31,7 +32,6 @@ from ..metrics.row import (
     SAMPLED,
     Row,
 )
-from ..model.row_plan import DEQUANTISED_MARK
 from ..statistics_dumps.tensor_statistics import NOT_FINITE
 
 COSINE = "CosineSimilarity"
@@ -231,7 +231,7 @@ _HEAD_BYTES = _LENGTHS.size + _MEASURES.size
 def row_digest(row: Row) -> RowDigest:
     """Return the digest of a row."""
     judged = row
-    if DEQUANTISED_MARK in row.reason:
+    if row.code_value(DEQUANTISED) is not None:
         # Rounding to integers is what the op is for: it says nothing of the op's own error.
         judged = row.but(verdict=EXPECTED_ABSENT, metrics={})
     return RowDigest(

@@ -1,7 +1,7 @@
 """Failing rows that pass because of other rows: inputs that are right outputs, and outputs that
 follow from inputs decided otherwise near a tie.
 
-A remark in the reason says why; :func:`as_first_judged` takes it back.
+A remark in the reason and its code say why; :func:`as_first_judged` takes them back.
 """
 
 from __future__ import annotations
@@ -11,63 +11,70 @@ import re
 from typing import List
 
 from ..metrics.overwriting_and_cancellation import CANCELLED
-from ..metrics.row import DECIDED_OTHERWISE, FAIL, PASS, Row
+from ..metrics.row import (
+    AS_OUTPUT,
+    BEHIND,
+    CANCELS_INPUTS,
+    DECIDED_OTHERWISE,
+    DEQUANTISED_LATER,
+    FAIL,
+    FOLLOWS,
+    PASS,
+    Row,
+)
 from .metric_text import metric_number
 
-FOLLOWS = (
-    "it is inherited: every decision follows from the device's own inputs, which are within their "
-    "limits (near a tie rounding rules)"
-)
-"""Remark on an output that passes though decisions of it are others than golden ones."""
-BEHIND = (
-    "it is inherited: the operator makes it of the device's own inputs, of which one was decided "
-    "otherwise near a tie"
-)
-"""Remark on an output that passes though it is another than the golden one."""
-DEQUANTISED = (
-    "it is inherited: its inputs were decided otherwise near a tie, and what is dequantised of it "
-    "is within its limits"
-)
-"""Remark on quantised numbers that pass though they are others than golden ones: their operator
-could not be computed again.
-"""
-AS_OUTPUT = "judged like the output that it is: "
-"""How the remark begins on an input that passes because its producer's output does; that one's
-follows.
-"""
+REMARKS = {
+    # An output, though decisions of it are others than golden ones.
+    FOLLOWS: "it is inherited: every decision follows from the device's own inputs, which are "
+    "within their limits (near a tie rounding rules)",
+    # An output, though it is another than the golden one.
+    BEHIND: "it is inherited: the operator makes it of the device's own inputs, of which one was "
+    "decided otherwise near a tie",
+    # Quantised numbers, though they are others than golden ones: their operator could not be
+    # computed again.
+    DEQUANTISED_LATER: "it is inherited: its inputs were decided otherwise near a tie, and what is "
+    "dequantised of it is within its limits",
+    # An input, because its producer's output does, whose remarks follow.
+    AS_OUTPUT: "judged like the output that it is: ",
+}
+"""What is remarked on rows that pass, by its code."""
 
-_REMARKS = tuple(
-    re.compile("(?:^|; )" + re.escape(remark))
-    for remark in (FOLLOWS, BEHIND, DEQUANTISED, AS_OUTPUT)
-)
-_CANCELLED = CANCELLED.partition("%s")[2]
 _DIFFER = re.compile(r"\d+ of \d+ elements differ [^;]*")
 
 
-def passing_row(row: Row, remark: str, warning: str = DECIDED_OTHERWISE) -> Row:
-    """Return a failing row as one that passes, with why."""
-    return row.but(
-        verdict=PASS, reason="; ".join(filter(None, (row.reason, remark))), warning=warning
-    )
+def passing_row(row: Row, code: str) -> Row:
+    """Return a failing row as one that passes, with why, a code of :data:`REMARKS`; AS_OUTPUT: the
+    output is behind a decision.
+    """
+    text = REMARKS[code] + (REMARKS[BEHIND] if code == AS_OUTPUT else "")
+    return row.noted(text, code, verdict=PASS, warning=DECIDED_OTHERWISE)
 
 
 def as_first_judged(row: Row) -> Row:
     """Return a row as it was before other rows let it pass."""
-    if row.verdict != PASS:
+    if row.verdict != PASS or not row.reason_codes:
         return row
-    starts = [
-        match.start()
-        for match in (remark.search(row.reason) for remark in _REMARKS)
-        if match is not None
-    ]
-    return row.but(verdict=FAIL, reason=row.reason[: min(starts)], warning="") if starts else row
+    codes = row.reason_codes.split("; ")
+    found = next((number for number, code in enumerate(codes) if code in REMARKS), None)
+    if found is None:
+        return row
+    reason = row.reason.partition(REMARKS[codes[found]])[0]
+    return row.but(
+        verdict=FAIL,
+        reason=reason[: -len("; ")],
+        reason_codes="; ".join(codes[:found]),
+        warning="",
+    )
 
 
-def lets_inputs_pass(verdict: str, warning: str, reason: str) -> bool:
+def lets_inputs_pass(row: Row) -> bool:
     """Tell of an output's row whether rows of inputs that are this output pass because it does: it
     was judged by its own inputs.
     """
-    return verdict == PASS and (warning == DECIDED_OTHERWISE or _CANCELLED in reason)
+    return row.verdict == PASS and (
+        row.warning == DECIDED_OTHERWISE or row.code_value(CANCELS_INPUTS) is not None
+    )
 
 
 def judged_like_output(row: Row, output: Row) -> Row:
@@ -76,12 +83,11 @@ def judged_like_output(row: Row, output: Row) -> Row:
     """
     if not alike(row, output):
         return row
-    remarks = [
-        part
-        for part in output.reason.split("; ")
-        if part in (FOLLOWS, BEHIND, DEQUANTISED) or _CANCELLED in part
-    ]
-    return passing_row(row, AS_OUTPUT + "; ".join(remarks), output.warning)
+    remarks = [REMARKS[code] for code in output.reason_codes.split("; ") if code in REMARKS]
+    if output.code_value(CANCELS_INPUTS) is not None:
+        remarks.append(CANCELLED % output.op_type)
+    text = REMARKS[AS_OUTPUT] + "; ".join(remarks)
+    return row.noted(text, AS_OUTPUT, verdict=PASS, warning=output.warning)
 
 
 def alike(row: Row, other: Row) -> bool:

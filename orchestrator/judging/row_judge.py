@@ -13,7 +13,16 @@ from ..metrics.metric_result import DISTANCE
 from ..metrics.overwriting_and_cancellation import CANCELLED, OVERWRITTEN, may_cancel
 from ..metrics.pair_measurement import Measurement
 from ..metrics.rounding_slack import slack_text
-from ..metrics.row import DIFFERENT, EXPECTED_ABSENT, FAIL, PASS, WORST_SLICE, Row
+from ..metrics.row import (
+    CANCELS_INPUTS,
+    DIFFERENT,
+    EXPECTED_ABSENT,
+    FAIL,
+    MASKED,
+    PASS,
+    WORST_SLICE,
+    Row,
+)
 from ..metrics.worst_slice import BY_CHANCE, MUCH_LARGER
 from .by_limits import Judgement, judge, only_decision_limit_missed, only_slice_limit_missed
 from .deciding_ops import decides
@@ -26,12 +35,15 @@ _DECIDES = (
 
 
 class _Outcome(NamedTuple):
-    """A verdict with what is outside its limit, the limits that decided, and remarks."""
+    """A verdict with what is outside its limit, the limits that decided, remarks, and the code of
+    one.
+    """
 
     verdict: str
     outside: str = ""
     decided_by: str = ""
     remarks: Sequence[str] = ()
+    code: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,7 +61,7 @@ class RowJudge:
     def __call__(self, measured: Measurement) -> Row:
         """Return the finished row of a pair that could be compared."""
         row, result = measured.row, measured.result
-        verdict, outside, decided_by, remarks = self._decided(measured)
+        verdict, outside, decided_by, remarks, code = self._decided(measured)
         remarks = [*remarks, *_behind_a_cast(row, measured.limited_as, decided_by)]
         places = _places(measured, decided_by if verdict == FAIL else "")
         reasons = [
@@ -61,8 +73,12 @@ class RowJudge:
             *measured.notes,
             *remarks,
         ]
+        codes = (row.reason_codes, MASKED if result.masks_left_out else "", code)
         return row.but(
-            verdict=verdict, reason="; ".join(filter(None, reasons)), decided_by=decided_by
+            verdict=verdict,
+            reason="; ".join(filter(None, reasons)),
+            reason_codes="; ".join(filter(None, codes)) if any(codes) else "",
+            decided_by=decided_by,
         )
 
     def of_input(self, planned: Row, row: Row, overwritten: Callable[[], bool]) -> Row:
@@ -77,7 +93,7 @@ class RowJudge:
             "verdict": EXPECTED_ABSENT,
             "golden_file": None,
         }
-        return planned.but(reason="; ".join(filter(None, (planned.reason, OVERWRITTEN))), **changes)
+        return planned.noted(OVERWRITTEN, "", **changes)
 
     def of_statistics(self, row: Row, dtype: str, whole: bool) -> Row:
         """Return the finished row of a tensor of which only statistics are known: what decides may
@@ -86,14 +102,9 @@ class RowJudge:
         judgement = judge(row.metrics, self.limits, (), _subject(row, dtype))
         remarks = _behind_a_cast(row, dtype, judgement.decided_by)
         if not judgement.text:
-            reason = "; ".join(filter(None, (row.reason, *remarks)))
-            return row.but(reason=reason, decided_by=judgement.decided_by)
+            return row.noted("; ".join(remarks), decided_by=judgement.decided_by)
         if whole and row.kind == "output" and decides(row.op_type, dtype):
-            return row.but(
-                reason="; ".join(
-                    filter(None, (row.reason, judgement.text + _DECIDES % row.op_type))
-                )
-            )
+            return row.noted(judgement.text + _DECIDES % row.op_type)
         reason = "; ".join(filter(None, (judgement.text, row.reason, *remarks)))
         return row.but(verdict=FAIL, reason=reason, decided_by=judgement.decided_by, warning="")
 
@@ -117,7 +128,7 @@ class RowJudge:
     def _decided(self, measured: Measurement) -> _Outcome:
         result = measured.result
         outcome = self._measured(measured)
-        verdict, outside, decided_by, _ = outcome
+        verdict, outside, decided_by = outcome[:3]
         cancelled = self._cancelled(measured, outcome)
         if cancelled is not None:
             return cancelled
@@ -171,7 +182,8 @@ class RowJudge:
         if forgiven.text:
             return None
         remarks = [outcome.outside + ", but no more than that explains"] * bool(outcome.outside)
-        return _Outcome(PASS, "", forgiven.decided_by, [CANCELLED % row.op_type, *remarks])
+        remarks.insert(0, CANCELLED % row.op_type)
+        return _Outcome(PASS, "", forgiven.decided_by, remarks, CANCELS_INPUTS)
 
 
 def _subject(row: Row, behind: str) -> Subject:

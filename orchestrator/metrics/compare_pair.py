@@ -217,9 +217,7 @@ def overflow_of(target: Tensor) -> Optional[bool]:
 
 def refuse(row: Row, reason: str, cause: str) -> Row:
     """Return the row as not compared, for that reason."""
-    return row.but(
-        verdict=NOT_COMPARED, reason="; ".join(filter(None, (row.reason, reason))), cause=cause
-    )
+    return row.noted(reason, verdict=NOT_COMPARED, cause=cause)
 
 
 def parts_of(task: PairTask, settings: Settings) -> int:

@@ -40,9 +40,6 @@ REST = 8.0
 at least.
 """
 
-MASKED_WORDS = "masked on both sides and left out"
-"""The reason of a row says so where masks were left out."""
-
 
 def may_be_masked_apart(sums: PairSums) -> bool:
     """Tell whether a block with these sums may hold elements of :func:`masked_apart` that
@@ -147,4 +144,5 @@ class MaskedSums:
     def sentence(self) -> str:
         """Return what was left out, as a phrase."""
         elements = "1 element is" if self.count == 1 else "%d elements are" % self.count
-        return "%s %s (target %.6g, golden %.6g)" % (elements, MASKED_WORDS, *self._lowest)
+        text = "%s masked on both sides and left out (target %.6g, golden %.6g)"
+        return text % (elements, *self._lowest)

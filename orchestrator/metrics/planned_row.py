@@ -8,7 +8,7 @@ from ..dumps.dump_file import TensorInfo
 from ..dumps.folder_listing import DumpEntry
 from ..dumps.place import Place
 from ..model.row_plan import PAIR, RowPlan
-from .row import PASS, Row
+from .row import DEQUANTISED, ONLY_INPUTS, PASS, Row
 
 
 def planned_row(
@@ -38,6 +38,11 @@ def planned_row(
         target_dtype=info.dtype.name if info is not None else None,
         address=info.address if info is not None else None,
         reason=plan.reason,
+        reason_codes=DEQUANTISED
+        if plan.quantisation is not None
+        else ONLY_INPUTS
+        if plan.only_inputs
+        else "",
         target_file=entry.rel if entry is not None else None,
         timestamp_us=entry.name.timestamp_us if entry is not None else 0,
     )

@@ -74,6 +74,20 @@ SAMPLED = "sampled"
 BY_STATISTICS = "statistics"
 """Row.warning: only statistics were compared, for no elements were dumped."""
 
+DEQUANTISED = "dequantised"
+ONLY_INPUTS = "only_inputs"
+CANCELS_INPUTS = "cancels_inputs"
+MASKED = "masked"
+FOLLOWS = "decision_follows"
+BEHIND = "behind_a_decision"
+DEQUANTISED_LATER = "dequantised_later"
+AS_OUTPUT = "as_output"
+TARGET_ALONE = "target_alone"
+OTHER_ALONE = "other_alone"
+PAIRED_ACROSS = "paired_across"
+NETWORK_OUTPUT = "network_output"
+"""Row.reason_codes, the last two with a value."""
+
 DECIDED_OTHERWISE = "decided_otherwise"
 BY_ROUNDING = "by_rounding"
 """Row.warning: it holds decisions near a tie that are others than golden ones, or what follows from
@@ -290,6 +304,12 @@ class Row:
         label="reason",
         of_pair=True,
     )
+    reason_codes: str = column(
+        "codes of those parts of the reason that other verdicts hang on, joined by '; ', some as "
+        "CODE=VALUE (docs/reference/results.md); mostly empty",
+        default="",
+        of_pair=True,
+    )
     decided_by: str = column(
         "the limits that decided, written as options have them, joined by '; ': those not met of "
         "a failing row, all that were looked at of a passing one; empty where no limit decided",
@@ -332,6 +352,21 @@ class Row:
     def but(self, **changes: Any) -> Row:
         """Return :func:`goldwatch.fast_dataclasses.changed` of the row."""
         return changed(self, **changes)
+
+    def noted(self, text: str, code: str = "", **changes: Any) -> Row:
+        """Return the row with changes and one more part of its reason, and the part's code."""
+        changes["reason"] = "; ".join(filter(None, (self.reason, text)))
+        changes["reason_codes"] = "; ".join(filter(None, (self.reason_codes, code)))
+        return changed(self, **changes)
+
+    def code_value(self, code: str) -> Optional[str]:
+        """Return the value of a code of the reason, empty where it has none; None where the reason
+        does not have the code.
+        """
+        if code not in self.reason_codes:
+            return None
+        parts = (part.partition("=") for part in self.reason_codes.split("; "))
+        return next((value for name, _, value in parts if name == code), None)
 
     @property
     def place(self) -> Place:

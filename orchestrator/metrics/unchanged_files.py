@@ -45,9 +45,8 @@ def unless_changed(task: PairTask, before: FileStates, row: Row) -> Row:
         now = _file_state(path)
         # What was deleted is read to its end as it was.
         if now is not None and now != state:
-            reason = "; ".join(filter(None, (task.row.reason, _TEXT % path)))
             types = {"target_dtype": row.target_dtype, "golden_dtype": row.golden_dtype}
-            return task.row.but(verdict=NOT_COMPARED, reason=reason, cause=CHANGED, **types)
+            return task.row.noted(_TEXT % path, "", verdict=NOT_COMPARED, cause=CHANGED, **types)
     return row
 
 

@@ -27,7 +27,11 @@ from .class_and_box_agreement import AGREEMENT_METRICS, Agreement
 from .metric_result import MetricResult
 from .pair_alignment import blocks_of, geometry_of, open_counterpart
 from .pair_task import PairTask, Settings
-from .row import MEASURES, Row
+from .row import (
+    MEASURES,
+    NETWORK_OUTPUT,
+    Row,
+)
 
 FOLDER = "algorithm"
 
@@ -37,7 +41,6 @@ _TAKEN = ("base", "rules", "dtype", "type", "op", "all")
 _MOST_LETTERS = 300
 
 # How a row of an output tells its number.
-_NUMBER = re.compile(r"output ([0-9]+) of the network")
 
 Arguments = Tuple[Tuple[str, str], ...]
 
@@ -152,7 +155,7 @@ def output_names(row: Row) -> Tuple[str, ...]:
         row.tensor,
         "%s:%d" % (row.op, row.tensor_index or 0),
         row.golden or "",
-        *_NUMBER.findall(row.reason),
+        *filter(None, (row.code_value(NETWORK_OUTPUT),)),
     )
 
 

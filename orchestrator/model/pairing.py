@@ -153,14 +153,16 @@ class Pairing:
             if op.output_descs[index] == TensorDesc():
                 continue  # listed, but not connected
             counterpart = self._op_counterpart(op) or self._of_output(op, index)
-            if only_inputs and counterpart.status in (PAIR, NOT_COMPARED):
+            expected = only_inputs and counterpart.status in (PAIR, NOT_COMPARED)
+            if expected:
                 counterpart = replace(
                     counterpart, status=EXPECTED_ABSENT, reason=self._reason_only_inputs(op, index)
                 )
             elif counterpart.status in (PAIR, NOT_COMPARED):
                 reason = MISSING_OUTPUT % (len(op.output_descs), dumped.n_outputs)
                 counterpart = replace(counterpart, status=NOT_COMPARED, reason=reason)
-            rows.append(replace(_row_with(base, OUTPUT, index, counterpart), dumped=False))
+            row = _row_with(base, OUTPUT, index, counterpart)
+            rows.append(replace(row, dumped=False, only_inputs=expected))
         return rows
 
     def _reason_only_inputs(self, op: OpNode, index: int) -> str:

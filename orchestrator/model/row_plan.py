@@ -32,8 +32,6 @@ MISSING_OUTPUT = "the dump lacks it: the model gives this op %d outputs, the dum
 DEQUANTISED = "dequantised by scale %.9g and offset %.9g of the model"
 """The note on a tensor that is dequantised before it is compared."""
 
-DEQUANTISED_MARK = DEQUANTISED.partition("%")[0]
-
 
 @fast_init
 @dataclass(frozen=True)
@@ -140,8 +138,9 @@ class RowPlan:
         Why there is no pair, or notes on it; may be empty for a pair.
     quantisation, reshaped
         As for :class:`Counterpart`.
-    dumped
-        False for an output that the model declares and the dump lacks.
+    dumped, only_inputs
+        False for an output that the model declares and the dump lacks; True where it lacks it
+        because of ``dump_mode`` ``input``.
     """
 
     index: int
@@ -162,6 +161,7 @@ class RowPlan:
     origin_shape: Optional[Tuple[int, ...]] = None
     reason: str = ""
     dumped: bool = True
+    only_inputs: bool = False
     quantisation: Optional[Tuple[float, float]] = None
     reshaped: Optional[Tuple[int, ...]] = None
 

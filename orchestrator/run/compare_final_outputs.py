@@ -34,7 +34,15 @@ from ..filesystem.safe_reading import read_input
 from ..kinds.wrong_kind_advice import without_golden
 from ..metrics.compare_pair import refuse
 from ..metrics.pair_task import PairTask
-from ..metrics.row import CORRUPT, DUMP_MISSING, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
+from ..metrics.row import (
+    CORRUPT,
+    DUMP_MISSING,
+    GOLDEN_MISSING,
+    NETWORK_OUTPUT,
+    NOT_COMPARED,
+    PASS,
+    Row,
+)
 from ..metrics.user_metrics import output_names
 from ..model.coarsest_type import Precision
 from ..model.graph import ModelGraph
@@ -357,7 +365,7 @@ class _OutputPlan:
             row = _row(self._of_model(known[at], at), at)
             self.rows.append(
                 refuse(
-                    row.but(reason=""),
+                    row.but(reason="", reason_codes=""),
                     "no file of it (output %d of the network)" % at,
                     DUMP_MISSING,
                 )
@@ -476,10 +484,7 @@ class _OutputPlan:
         except (GoldwatchError, OSError) as error:
             self.rows.append(refuse(row, str(error), CORRUPT))
         else:
-            reason = "; ".join(filter(None, (row.reason, note)))
-            row = row.but(
-                verdict=PASS, reason=reason, shape=tensor.shape, target_dtype=tensor.dtype.name
-            )
+            row = row.noted(note, verdict=PASS, shape=tensor.shape, target_dtype=tensor.dtype.name)
             coarser = (
                 self._precision.coarser(made.op, OUTPUT, made.output, tensor.dtype.name)
                 if made and self._precision
@@ -533,7 +538,7 @@ class _OutputPlan:
         if not self._graph:
             hint = "; did you mean %s?" % near[0] if near else "; %s" % self._fitting(path)
         cause = GOLDEN_MISSING if plan.golden_op is not None else ""
-        return refuse(row.but(reason=""), why + hint, cause)
+        return refuse(row.but(reason="", reason_codes=""), why + hint, cause)
 
 
 _JOINING = ("Merge", "StreamMerge")
@@ -598,10 +603,7 @@ def _of_a_gear(graph: ModelGraph, producer: OpNode, output: int) -> Optional[Tup
 
 def _row(plan: RowPlan, at: Optional[int]) -> Row:
     verdict = PASS if plan.status == PAIR else NOT_COMPARED
-    reason = "; ".join(
-        filter(None, (plan.reason, None if at is None else "output %d of the network" % at))
-    )
-    return Row(
+    row = Row(
         index=plan.index,
         op=plan.op,
         op_type=plan.op_type,
@@ -613,5 +615,8 @@ def _row(plan: RowPlan, at: Optional[int]) -> Row:
         graph_index=plan.graph_index,
         group=plan.group or (plan.op,),
         golden=plan.golden,
-        reason=reason,
+        reason=plan.reason,
     )
+    if at is None:
+        return row
+    return row.noted("output %d of the network" % at, "%s=%d" % (NETWORK_OUTPUT, at))

@@ -16,6 +16,7 @@ from ..metrics.dequantised import dequantised, is_integer, not_integers
 from ..metrics.pair_task import PairTask
 from ..metrics.row import (
     CORRUPT,
+    DEQUANTISED,
     DUMP_MISSING,
     EXPECTED_ABSENT,
     GOLDEN_MISSING,
@@ -168,11 +169,12 @@ class _Planned:
             group=plan.group or (plan.op,),
             golden=plan.golden,
             reason=plan.reason,
+            reason_codes="" if plan.quantisation is None else DEQUANTISED,
         )
         if entry is None:
             text = "the quantised net has no file of it"
             if verdict in (PASS, NOT_COMPARED):
-                row = refuse(row.but(reason=""), text, DUMP_MISSING)
+                row = refuse(row.but(reason="", reason_codes=""), text, DUMP_MISSING)
             self.rows.append(row)
             return
         row = row.but(target_file=entry.rel, timestamp_us=entry.timestamp_us)
@@ -186,7 +188,7 @@ class _Planned:
         except NotComparable as error:
             self.rows.append(refuse(row, error.message, error.cause))
         except (GoldwatchError, OSError) as error:
-            self.rows.append(refuse(row.but(reason=""), str(error), CORRUPT))
+            self.rows.append(refuse(row.but(reason="", reason_codes=""), str(error), CORRUPT))
         else:
             row = row.but(shape=tensor.shape, target_dtype=tensor.dtype.name, address=address)
             if golden is None:

@@ -417,8 +417,9 @@ class Planner:
         if not plans or not self._selected(plans[0]):
             return FilePlan()
         part = _slice_text(entry.name.slice) if self.two_dumps else ""
-        plan = replace(plans[0], kind=OP, tensor=plans[0].op + part, tensor_index=None, reason="")
-        return FilePlan(rows=(refuse(self._row(plan, entry), message, CORRUPT),))
+        plan = replace(plans[0], kind=OP, tensor=plans[0].op + part, tensor_index=None)
+        row = self._row(plan, entry).but(reason="", reason_codes="")
+        return FilePlan(rows=(refuse(row, message, CORRUPT),))
 
     def _row(self, plan: RowPlan, entry: Optional[DumpEntry]) -> Row:
         return planned_row(plan, self.place, entry)
@@ -431,9 +432,9 @@ class Planner:
     def unnamed(self, rel: str) -> Row:
         """Return the row of a dump file whose hash name no mapping.csv explains."""
         plan = self._row_plans(DumpedOp(os.path.basename(rel), "", 0, 0, 0))[0]
-        plan = replace(plan, kind=OP, tensor=plan.op, status=NOT_COMPARED, reason="")
+        plan = replace(plan, kind=OP, tensor=plan.op, status=NOT_COMPARED)
         row = refuse(
-            self._row(plan, None),
+            self._row(plan, None).but(reason="", reason_codes=""),
             "the file has a hash name that no line of mapping.csv explains",
             CORRUPT,
         )

@@ -11,7 +11,15 @@ from ..adapters.tensorflow.rename import RENAME, plan_renames
 from ..dumps.folder_listing import misnamed_notes
 from ..dumps.place import name_order
 from ..kinds.wrong_kind_advice import foreign_golden
-from ..metrics.row import DUMP_MISSING, FAIL, GOLDEN_MISSING, NOT_COMPARED, PASS
+from ..metrics.row import (
+    DUMP_MISSING,
+    FAIL,
+    GOLDEN_MISSING,
+    NOT_COMPARED,
+    OTHER_ALONE,
+    PASS,
+    TARGET_ALONE,
+)
 from ..model.gear_names import gear_named, gear_of
 from ..model.graph import ModelGraph
 from ..model.op_node import QUANT_TYPE
@@ -94,14 +102,14 @@ def _two_builds(run: Run) -> List[Note]:
     """
     if run.goldens.kind != "npu" or run.options.unfused is not None:
         return []
-    from .two_builds import OTHER_ALONE, TARGET_ALONE
-
     compared, apart, alone, theirs = 0, 0, 0, 0
     for row in run.store.rows():
         compared += row.verdict in (PASS, FAIL)
         apart += row.cause == "shape"
-        alone += row.cause == GOLDEN_MISSING or row.reason == TARGET_ALONE
-        theirs += (row.cause == DUMP_MISSING and not row.target_file) or row.reason == OTHER_ALONE
+        alone += row.cause == GOLDEN_MISSING or row.reason_codes == TARGET_ALONE
+        theirs += (
+            row.cause == DUMP_MISSING and not row.target_file
+        ) or row.reason_codes == OTHER_ALONE
     # Dumps that GOLDEN alone has are no other build's where TARGET has none of its own: it ended
     # early.
     alone += theirs if alone else 0

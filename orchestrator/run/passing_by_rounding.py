@@ -17,9 +17,19 @@ from ..diagnosis.op_input_states import Inputs
 from ..diagnosis.row_digest import execution_key, row_digest
 from ..dumps.place import Place
 from ..judging.by_limits import only_decision_limit_missed, only_default_limits_missed
-from ..judging.by_other_rows import AS_OUTPUT, BEHIND, DEQUANTISED, FOLLOWS, alike, passing_row
+from ..judging.by_other_rows import alike, passing_row
 from ..judging.by_recomputation import RIGHT, WRONG, RecomputationVerdict
-from ..metrics.row import BY_ROUNDING, FAIL, PASS, WORST_SLICE, Row
+from ..metrics.row import (
+    AS_OUTPUT,
+    BEHIND,
+    BY_ROUNDING,
+    DEQUANTISED_LATER,
+    FAIL,
+    FOLLOWS,
+    PASS,
+    WORST_SLICE,
+    Row,
+)
 from ..model.graph import ModelGraph
 from ..model.never_dumped import may_lack_dump_reason, no_dump_reason
 from ..model.op_node import OpNode
@@ -139,9 +149,7 @@ def _as_a_whole(row: Row) -> bool:
 
 
 def _passing(row: Row) -> Row:
-    return row.but(
-        verdict=PASS, reason="; ".join(filter(None, (row.reason, REMARK))), warning=BY_ROUNDING
-    )
+    return row.noted(REMARK, verdict=PASS, warning=BY_ROUNDING)
 
 
 def _failing(row: Row) -> Row:
@@ -266,7 +274,7 @@ class _CorrectOps:
                 other.kind == OUTPUT and other.tensor_index == source[1] and alike(row, other)
                 for other in written
             )
-            return AS_OUTPUT + BEHIND if same else ""
+            return AS_OUTPUT if same else ""
         if not only_decision_limit_missed(row.decided_by) or any(
             state.verdict == FAIL for state in observed.inputs.values()
         ):
@@ -287,7 +295,7 @@ class _CorrectOps:
         dequantised = len(numbers) == len(readers) > 0 and all(
             output.verdict == PASS and not output.whole for output in numbers
         )
-        return DEQUANTISED if dequantised else ""
+        return DEQUANTISED_LATER if dequantised else ""
 
     def outputs_pass(self, place: Place, passing: Set[Tuple[Place, str]]) -> bool:
         """Tell whether all compared outputs of a place that no other operator reads are within

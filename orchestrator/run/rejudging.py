@@ -18,14 +18,20 @@ from ..diagnosis.row_digest import execution_key, row_digest
 from ..dumps.place import Place
 from ..judging.by_limits import only_decision_limit_missed, only_default_limits_missed
 from ..judging.by_other_rows import (
-    BEHIND,
-    FOLLOWS,
     as_first_judged,
     judged_like_output,
     lets_inputs_pass,
     passing_row,
 )
-from ..metrics.row import BY_NAME, FAIL, GOLDEN_MISSING, NOT_COMPARED, Row
+from ..metrics.row import (
+    BEHIND,
+    BY_NAME,
+    FAIL,
+    FOLLOWS,
+    GOLDEN_MISSING,
+    NOT_COMPARED,
+    Row,
+)
 from ..model.row_plan import INPUT, OUTPUT
 from ..naming import sanitise_golden
 from ..recomputing.formulas_by_type import is_known_type
@@ -85,7 +91,7 @@ def changed_by_others(
             before[row_key(row)] = row
         if compared.verdict == FAIL:
             failing.append(compared)
-        elif row.kind == OUTPUT and lets_inputs_pass(row.verdict, row.warning, row.reason):
+        elif row.kind == OUTPUT and lets_inputs_pass(row):
             outputs[row.place, row.golden_file] = row
     # An op's inputs before its outputs.
     failing.sort(key=lambda row: (execution_key(row)[:-2], row.kind == OUTPUT))

@@ -10,8 +10,15 @@ from typing import Dict, Iterable, List, Mapping, Sequence, Set, Tuple
 from ..dumps.dump_tree import StepFolder
 from ..dumps.place import Place, place_of
 from ..metrics.compare_pair import refuse
-from ..metrics.row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, NOT_COMPARED, Row
-from ..model.row_plan import MISSING_OUTPUT, ONLY_INPUTS, OUTPUT
+from ..metrics.row import (
+    CORRUPT,
+    DUMP_MISSING,
+    EXPECTED_ABSENT,
+    NOT_COMPARED,
+    ONLY_INPUTS,
+    Row,
+)
+from ..model.row_plan import MISSING_OUTPUT, OUTPUT
 from ..store.row_sql import row_key
 from ..text.notes import Note, note
 from ..text.wording import listed, plural
@@ -274,12 +281,14 @@ def _lost_outputs(engine: Engine, place: Place, files: Sequence[TargetFile]) -> 
     names = {file.rel for file in only_inputs}
     lost_rows = []
     for row in engine.store.rows(place=place, verdict=EXPECTED_ABSENT):
-        if row.kind == OUTPUT and row.target_file in names and row.reason.startswith(ONLY_INPUTS):
+        if row.kind == OUTPUT and row.target_file in names and row.reason_codes == ONLY_INPUTS:
             graph = engine.graphs.of(place.model)
             op = graph.op(row.op) if graph is not None else None
             count = len(op.output_descs) if op is not None else 1
-            lost = {"reason": MISSING_OUTPUT % (count, 0), "cause": DUMP_MISSING}
-            lost_rows.append(row.but(verdict=NOT_COMPARED, **lost))
+            reason = MISSING_OUTPUT % (count, 0)
+            lost_rows.append(
+                row.but(verdict=NOT_COMPARED, reason=reason, reason_codes="", cause=DUMP_MISSING)
+            )
     return lost_rows
 
 

@@ -123,7 +123,7 @@ class TensorPlanner:
         dump, row = opened.dump, planned_row(plan, self._place, opened.entry, info)
         if dump.state != COMPLETE:
             damage = size_error(dump.path, dump.state, dump.expected_bytes, dump.actual_bytes)
-            parts.rows.append(refuse(row.but(reason=""), damage.message, CORRUPT))
+            parts.rows.append(refuse(row.but(reason="", reason_codes=""), damage.message, CORRUPT))
         elif (
             plan.status == PAIR and not self._two_dumps and _is_gone(dump, info, opened.in_readers)
         ):

@@ -26,7 +26,10 @@ from ..metrics.row import (
     FAIL,
     GOLDEN_MISSING,
     NOT_COMPARED,
+    OTHER_ALONE,
+    PAIRED_ACROSS,
     PASS,
+    TARGET_ALONE,
     Row,
 )
 from ..model.row_plan import INPUT, OUTPUT
@@ -44,10 +47,9 @@ _NEARER = 0.1
 _BY_HEADER = "paired with %s of the other dump by the original names in the headers"
 _BY_VALUES = "paired with %s of the other dump by its values: no other is as near"
 _FUSED = "the other build fused other operators, and has no such input"
-_ACROSS = "SELECT 1 FROM row WHERE instr(reason, ' of the other dump by ') LIMIT 1"
+_ACROSS = "SELECT 1 FROM row WHERE instr(reason_codes, '%s=') LIMIT 1" % PAIRED_ACROSS
 _ELSEWHERE = "its output is compared with %s of TARGET: the builds fused other operators"
-TARGET_ALONE = "this build alone has the operator; what runs behind it is compared"
-OTHER_ALONE = "the other build alone has the operator; what runs behind it is compared"
+_ALONE = "%s build alone has the operator; what runs behind it is compared"
 
 
 class _Unpaired(NamedTuple):
@@ -108,8 +110,8 @@ def pair_across_names(engine: Engine) -> None:
             there = by_tensor.get((row.place, _tensor(row, row.tensor_index or 0)))
         if there is not None and there.tensor != row.tensor:
             changed.append(row.but(
-                verdict=EXPECTED_ABSENT, reason=_ELSEWHERE % there.tensor, cause="", decided_by="",
-                metrics={},
+                verdict=EXPECTED_ABSENT, reason=_ELSEWHERE % there.tensor, reason_codes="",
+                cause="", decided_by="", metrics={},
             ))  # fmt: skip
         elif (
             row.cause == GOLDEN_MISSING
@@ -117,7 +119,9 @@ def pair_across_names(engine: Engine) -> None:
             and ((row.place, row.target_file) in files)
         ):
             given = _input_counterpart(engine, row, theirs.get(row.place, {}))
-            changed.append(given or row.but(verdict=EXPECTED_ABSENT, reason=_FUSED, cause=""))
+            changed.append(
+                given or row.but(verdict=EXPECTED_ABSENT, reason=_FUSED, reason_codes="", cause="")
+            )
     engine.put_rows(changed)
     engine.put_rows(_of_one_build(engine))
 
@@ -157,8 +161,11 @@ def _of_one_build(engine: Engine) -> List[Row]:
         if not golden_alone and sanitise_golden(row.op) in there[row.place]:
             continue
         if (row.timestamp_us or 0) < last.get(row.place, [0, 0])[golden_alone]:
-            reason = OTHER_ALONE if golden_alone else TARGET_ALONE
-            changed.append(row.but(verdict=EXPECTED_ABSENT, reason=reason, cause=""))
+            changed.append(row.but(
+                verdict=EXPECTED_ABSENT, cause="",
+                reason=_ALONE % ("the other" if golden_alone else "this"),
+                reason_codes=OTHER_ALONE if golden_alone else TARGET_ALONE,
+            ))  # fmt: skip
     return changed
 
 
@@ -182,13 +189,15 @@ def _input_counterpart(engine: Engine, row: Row, theirs: Mapping[str, Row]) -> O
         for theirs_info in other.inputs:
             if (theirs_info.shape, theirs_info.dtype) != (info.shape, info.dtype):
                 continue
-            text = _BY_VALUES % ("%s:%s:%d" % (there.golden, INPUT, theirs_info.index))
+            tensor = "%s:%s:%d" % (there.golden, INPUT, theirs_info.index)
             entry = GoldenEntry(
                 other.path, rel, there.golden, theirs_info.index, row.timestamp_us, "npu", INPUT
             )
             planned = row.but(
-                verdict=PASS, reason=text, cause="", golden=there.golden, golden_file=rel
-            )
+                verdict=PASS, reason=_BY_VALUES % tensor,
+                reason_codes="%s=%s" % (PAIRED_ACROSS, tensor), cause="",
+                golden=there.golden, golden_file=rel,
+            )  # fmt: skip
             now = compare_pair(
                 PairTask(planned, target, entry, as_stored=True), engine.options.settings()
             )
@@ -200,12 +209,7 @@ def _input_counterpart(engine: Engine, row: Row, theirs: Mapping[str, Row]) -> O
 
 def other_name(row: Row) -> str:
     """Return the tensor of GOLDEN that a row is paired with across names; empty where it is not."""
-    for text in (_BY_HEADER, _BY_VALUES):
-        before, _, after = text.partition("%s")
-        name, found, _ = row.reason.rpartition(before)[2].partition(after)
-        if before in row.reason and found:
-            return name
-    return ""
+    return row.code_value(PAIRED_ACROSS) or ""
 
 
 def _tensor(row: Row, index: int) -> str:
@@ -272,8 +276,8 @@ def _counterpart(
             one.dump.path, one.rel, one.row.golden, one.info.index, one.row.timestamp_us, "npu"
         )
         planned = row.but(
-            verdict=PASS, reason=text, cause="", decided_by="", golden=one.row.golden,
-            golden_file=one.rel,
+            verdict=PASS, reason=text, reason_codes="%s=%s" % (PAIRED_ACROSS, one.tensor),
+            cause="", decided_by="", golden=one.row.golden, golden_file=one.rel,
         )  # fmt: skip
         now = compare_pair(
             PairTask(planned, target, entry, as_stored=True), engine.options.settings()
@@ -320,9 +324,9 @@ def differences_of_builds(
     target_alone: Dict[str, Row] = {}
     golden_alone: Dict[str, Row] = {}
     for row in store.rows():
-        if row.reason == TARGET_ALONE or (row.cause == GOLDEN_MISSING and row.kind != INPUT):
+        if row.reason_codes == TARGET_ALONE or (row.cause == GOLDEN_MISSING and row.kind != INPUT):
             target_alone.setdefault(row.op, row)
-        elif row.reason == OTHER_ALONE or (row.cause == DUMP_MISSING and not row.target_file):
+        elif row.reason_codes == OTHER_ALONE or (row.cause == DUMP_MISSING and not row.target_file):
             golden_alone.setdefault(row.op, row)
         elif _differs(row) and (first is None or execution_key(row) < execution_key(first)):
             first = row

@@ -16,7 +16,7 @@ from .row_sql import checksum, column_list, key_of_values
 
 APPLICATION_ID = 0x476F6C64
 LAYOUT_VERSION = 1
-LAYOUT_DIGEST = "1:6457f5093ce6559e"
+LAYOUT_DIGEST = "1:5aeac881fb8f985a"
 """The version with a digest of the tables that it stands for, by scripts/row_schema, which refuses
 others of the same version.
 """

@@ -25,8 +25,6 @@ from scene_networks import (
 from goldwatch.diagnosis.recompute_without_model import follows
 from goldwatch.dumps import write_dump
 from goldwatch.judging.by_other_rows import (
-    BEHIND,
-    FOLLOWS,
     as_first_judged,
     judged_like_output,
     lets_inputs_pass,
@@ -35,7 +33,7 @@ from goldwatch.judging.by_other_rows import (
 from goldwatch.judging.limits import Limits, Subject
 from goldwatch.metrics.overwriting_and_cancellation import CANCELLED
 from goldwatch.metrics.patterns import AlignedPair
-from goldwatch.metrics.row import DECIDED_OTHERWISE, Row
+from goldwatch.metrics.row import BEHIND, DECIDED_OTHERWISE, FOLLOWS, Row
 from goldwatch.recomputing.repeated_decisions import LARGEST_ERROR, repeat_decisions
 
 INHERITED = (
@@ -278,9 +276,18 @@ def test_a_row_that_passed_behind_a_near_tie_can_be_judged_as_at_first():
             before.decided_by,
         )
         assert as_first_judged(after) == before and as_first_judged(before) is before
-    cancelled = row("sub", "output", 0, "pass", "s", "sub.npy", reason="Sub" + CANCELLED[2:])
+    cancelled = row(
+        "sub",
+        "output",
+        0,
+        "pass",
+        "s",
+        "sub.npy",
+        reason="Sub" + CANCELLED[2:],
+        reason_codes="cancels_inputs",
+    )
     after = judged_like_output(row("next", "input", 0, "fail", "n", "sub.npy"), cancelled)
-    assert lets_inputs_pass(cancelled.verdict, "", cancelled.reason) and (
+    assert lets_inputs_pass(cancelled) and (
         after.verdict,
         after.warning,
     ) == ("pass", "")

@@ -55,6 +55,7 @@ ROWS = st.builds(
     inf=COUNTS,
     overflow=st.none() | st.booleans(),
     reason=TEXT,
+    reason_codes=TEXT,
     decided_by=TEXT,
     warning=TEXT,
     cause=TEXT,
@@ -93,7 +94,10 @@ def document_of(row):
         if row.worst_slice is None
         else {"axis": row.worst_slice[0], "index": row.worst_slice[1]}
     )
-    names = "nan inf overflow verdict reason decided_by warning cause target_file golden_file"
+    names = (
+        "nan inf overflow verdict reason reason_codes decided_by warning cause target_file "
+        "golden_file"
+    )
     found.update((name, getattr(row, name)) for name in names.split())
     return found
 

@@ -83,6 +83,7 @@ def test_output_files_of_each_runner_and_form_are_found_by_name(net, runner, sam
     ]  # fmt: skip
     assert rows["trans_Cast_9:output:0"]["metrics"]["Top1Agreement"] == 1
     assert "output 1 of the network" in rows["trans_Cast_9:output:0"]["reason"]
+    assert rows["trans_Cast_9:output:0"]["reason_codes"] == "network_output=1"
     assert document["comparison"] == "outputs"
     assert (
         "The network is right as far as its outputs tell: all 3 that were compared are within "

@@ -46,6 +46,7 @@ def test_a_healthy_run_of_inputs_only_passes(only_inputs) -> None:
     assert (
         rows["fc:output:0"]["reason"] == "only inputs were dumped: nothing that is dumped reads it"
     )
+    assert rows["fc:output:0"]["reason_codes"] == "only_inputs"
 
 
 def test_the_wrong_op_is_found_by_inputs_only(only_inputs) -> None:

@@ -147,6 +147,7 @@ def test_a_fused_op_that_bears_the_first_name_is_compared_with_the_last(
     by = "by the original names in the headers" if headers else "by its values"
     assert (code, row["verdict"]) == (0, "pass"), text
     assert "paired with %s:output:0 of the other dump %s" % (other, by) in row["reason"]
+    assert row["reason_codes"] == "paired_across=%s:output:0" % other
     gone = rows.get(other) or rows["%s:output:0" % other]
     assert gone["verdict"] == "expected_absent" and "fused" in gone["reason"]
     assert "The first difference of the two dumps is in %s" % across in text
