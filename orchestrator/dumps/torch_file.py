@@ -87,7 +87,21 @@ def open_torch(path: str) -> List[Tensor]:
                         raise FormatError("a compressed storage", path)
                     places[key] = start, record.file_size
         except _DAMAGE as error:
-            raise FormatError("no archive of torch.save (%s)" % error, path) from None
+            stream.seek(0)
+            head = stream.read(4)
+            what = "no archive of torch.save (%s)" % error
+            if not head:
+                what = "the file is empty"
+            elif head == b"PK\x03\x04" and isinstance(error, zipfile.BadZipFile):
+                what = "the archive is cut short or damaged: %d bytes, and %s" % (
+                    size, "its list of records at the end is missing",
+                )  # fmt: skip
+            elif head[:1] == b"\x80":
+                what = (
+                    "torch.save wrote it in its form before PyTorch 1.6, a plain pickle: load "
+                    "and save it again there"
+                )
+            raise FormatError(what, path) from None
     return [_tensor(path, size, *places[key], *rest) for _, key, *rest in tensors]
 
 

@@ -17,7 +17,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 from ..dumps.fx_dump_folders import fx_place, rank_of
 from ..dumps.golden_set import GoldenEntry, GoldenSet
 from ..dumps.torch_file import open_torch
-from ..errors import GoldwatchError, InputError, UsageError, require_folder
+from ..errors import FormatError, GoldwatchError, InputError, UsageError, require_folder
 from ..metrics.compare_pair import refuse
 from ..metrics.pair_task import PairTask
 from ..metrics.row import CORRUPT, EXPECTED_ABSENT, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
@@ -108,6 +108,14 @@ class _TorchFiles(Source):
         for file in target:
             self._plan(file, several)
         self.missing = sorted(self.nodes - {file.node for file in target})
+        damaged = [row for row in self.rows if row.cause == CORRUPT]
+        if damaged and len(damaged) == len(self.rows):
+            raise FormatError(
+                "TARGET: none of its files of torch.save (%d) can be read; the first: %s"
+                % (len(target), damaged[0].reason),
+                hint="copy them again from the device's machine: a file is whole once its program "
+                "has ended",
+            )
         if not self.tasks:
             raise InputError(
                 "GOLDEN: %s: no value of a node of TARGET was found in it" % self.options.golden,

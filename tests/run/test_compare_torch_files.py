@@ -133,7 +133,28 @@ def test_a_damaged_file_is_told_in_its_row(tmp_path):
     path.write_bytes(path.read_bytes()[:-100])
     done, result = compared(tmp_path, "pt", "fx")
     (row,) = [row for row in result["rows"] if row["op"] == "mm"]
-    assert done.returncode == 3 and "no archive of torch.save" in row["reason"]
+    assert done.returncode == 3 and "the archive is cut short or damaged" in row["reason"]
+
+
+@pytest.mark.parametrize(
+    "data, words",
+    [
+        (b"", "the file is empty"),
+        (b"PK\3\4" + b"x" * 90, "cut short or damaged: 94 bytes"),
+        (b"\x80\x02\x8a\nl\xfc", "in its form before PyTorch 1.6"),
+        (b"abcd" * 9, "no archive of torch.save"),
+    ],
+)
+def test_where_no_file_can_be_read_it_is_told_why(tmp_path, data, words):
+    write_run(tmp_path / "pt", 1)
+    write_fx(tmp_path / "fx", 1)
+    paths = list((tmp_path / "pt").glob("*/*.pt"))
+    for path in paths:
+        path.write_bytes(data)
+    done, _ = compared(tmp_path, "pt", "fx")
+    text = " ".join(done.stderr.split())
+    assert done.returncode == 4 and "files of torch.save (%d) can be read" % len(paths) in text
+    assert words in text
 
 
 def test_what_cannot_be_paired_is_refused(tmp_path):
