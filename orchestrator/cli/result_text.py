@@ -155,7 +155,8 @@ class ResultArguments(ReportArguments, PrintArguments):
     table: str = option(
         "--table",
         choices=(FIRST, ALL, NONE),
-        help="The rows to print: the suspects and what is around them, all, or none.",
+        help="The rows to print: the suspects and what is around them (not with -q), all, or "
+        "none.",
         default=FIRST,
         show_default=True,
     )
@@ -202,7 +203,9 @@ def print_found(
     except GoldwatchError as error:
         problem = error
     if arguments.output_format != "json":
-        _print_text(result, arguments.table)
+        _print_text(
+            result, NONE if arguments.quiet and arguments.table == FIRST else arguments.table
+        )
     elif problem is None:
         print_result_file(result.files[-1])
     return problem

@@ -208,7 +208,8 @@ def _constant(pair: AlignedPair, whole: Optional[Walked]) -> Optional[Explanatio
         or not np.isfinite(x).all()
         or not np.isfinite(y).all()
         or np.ptp(x)
-        or not np.ptp(y)
+        # Of complex numbers each part may be one number of its own.
+        or not any(np.ptp(part) for part in (np.moveaxis(y, -1, 0) if pair.is_complex else [y]))
     ):
         return None
     value = float(x.flat[0])

@@ -101,3 +101,12 @@ def test_colours_and_progress_appear_on_terminals_only(network, tmp_path):
     )
     done = run_here(words_for(tmp_path / "p"), network)
     assert "\x1b" not in done.stdout + done.stderr and "listing" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["compare", "watch"])
+def test_a_quiet_command_prints_the_verdict_without_its_table(command, network, tmp_path):
+    words = words_for(tmp_path / "q", "-q")
+    words[words.index("compare")] = command
+    words += ["--until-idle", "0.1"] if command == "watch" else []
+    text = raw(words, network, NO_COLOR="1")
+    assert "rel. Euclid" not in text and "rows:" in text and "next: goldwatch" in text

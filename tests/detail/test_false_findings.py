@@ -202,7 +202,7 @@ def test_complex_numbers_have_no_pattern_between_their_parts(detail_of, size):
     assert kinds(detail_of(golden * 1.05, golden))[0] == "scale"
     spoiled = golden.real + 1.1j * golden.imag
     assert not [
-        each for each in detail_of(spoiled, golden)["findings"] if "part" in each["sentence"]
+        each for each in detail_of(spoiled, golden)["findings"] if "axis part" in each["sentence"]
     ]
 
 

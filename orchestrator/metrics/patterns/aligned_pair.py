@@ -68,6 +68,11 @@ class AlignedPair:
             )
 
     @property
+    def is_complex(self) -> bool:
+        """Whether the last axis holds real and imaginary parts; never of a sample."""
+        return self.letters[-1:] == (PARTS,)
+
+    @property
     def sampled(self) -> bool:
         """Whether only some of the elements are there."""
         return self.total > int(self.target.size)

@@ -14,11 +14,11 @@ from ...tensors.geometry import Geometry
 from ...tensors.golden_order_windows import Window
 from ...tensors.storage_layouts import INNER
 from ...tensors.type_precision import rounding_of
-from .aligned_pair import PARTS, AlignedPair
+from .aligned_pair import AlignedPair
 from .difference import BY_CHANCE
 from .element_errors import Errors, is_bad
 from .finding import CLAIMED, Finding
-from .pattern_search import best_of_each, find_patterns, spoiled_sentence
+from .pattern_search import best_of_each, find_patterns, is_between_parts, spoiled_sentence
 from .region_patterns import MORE_THAN_OTHERS, chance_of_part, fewest, region_of
 from .squared_error_by_index import SquaredErrorByIndex
 
@@ -268,7 +268,9 @@ class Evidence:
             if finding.kind not in ("nan", "inf", "region", "healthy")
         ]
         findings_found = [
-            finding for finding in findings_found if not _of_parts(finding, len(self.letters))
+            finding
+            for finding in findings_found
+            if not is_between_parts(finding, len(self.letters))
         ]
         regions = self._places(shares, background)
         findings_found += regions[:1] + list(more)
@@ -436,19 +438,6 @@ def _of_sample(finding: Finding) -> Finding:
         finding.share,
         "in some indices of axis %s %s" % (detail["axis"], finding.detail["within"]),
         detail,
-    )
-
-
-def _of_parts(finding: Finding, rank: int) -> bool:
-    """Tell whether a pattern lies between the real and the imaginary parts, which
-    :meth:`Sample.pair` puts along one more axis.
-    """
-    detail = finding.detail
-    steps, order = detail.get("by", ()), detail.get("order", ())
-    return (
-        detail.get("axis") == PARTS
-        or any(steps[rank:])
-        or list(order[rank:]) != list(range(rank, len(order)))
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tupl
 
 import numpy as np
 
-from .aligned_pair import AlignedPair
+from .aligned_pair import PARTS, AlignedPair
 from .difference import Difference, by_chance, helps_most
 from .finding import CLAIMED, KINDS, Finding, claimed
 from .region_patterns import padding, region
@@ -326,6 +326,39 @@ _RECTIFIED = 0.05
 """So many of the elements at least are negative before a ReLU."""
 
 
+def _is_constant(d: Difference, letters: Sequence[str]) -> bool:
+    """Tell whether all golden elements are one number, real or complex."""
+    parts = np.moveaxis(d.y, -1, 0) if letters[-1:] == (PARTS,) else [d.y]
+    return not any(np.ptp(part) for part in parts)
+
+
+def is_between_parts(finding: Finding, rank: int) -> bool:
+    """Tell whether a pattern lies between the real and the imaginary parts, which stand along one
+    more axis than the tensor's ``rank``.
+    """
+    detail = finding.detail
+    steps, order = detail.get("by", ()), detail.get("order", ())
+    return (
+        detail.get("axis") == PARTS
+        or any(steps[rank:])
+        or rank in detail.get("axes", ())
+        or list(order[rank:]) != list(range(rank, len(order)))
+    )
+
+
+def _of_both_parts(finding: Finding) -> Optional[Finding]:
+    """Return a factor for each part of complex numbers as one about them; None for another
+    finding.
+    """
+    if finding.kind != "scale" or finding.detail != {"axis": PARTS}:
+        return None
+    sentence = finding.sentence.replace(
+        "each index of axis %s has a factor of its own" % PARTS,
+        "the real and the imaginary part have a factor of their own each",
+    )
+    return Finding("scale", finding.share, sentence)
+
+
 def find_patterns(
     pair: AlignedPair, background: float = 0.0, others: Iterable[Tuple[str, Array]] = ()
 ) -> List[Finding]:
@@ -372,7 +405,18 @@ def find_patterns(
         candidates += moved(d, letters)
         for axis in _axes(d.x.shape):
             candidates += by_index(d, axis, letters[axis])
-    best = best_of_each([finding for finding in candidates if finding is not None])
+    found = [finding for finding in candidates if finding is not None]
+    if pair.is_complex:
+        each = [_of_both_parts(finding) for finding in found]
+        found = [one for one in found if not is_between_parts(one, len(letters) - 1)]
+        if not found and not _is_constant(d, letters):
+            found = [one for one in each if one is not None]
+    if any(one.kind in ("scale", "sign-flip") for one in found) and _is_constant(d, letters):
+        # Of one value a factor and an offset say the same.
+        found = [
+            one for one in found if one.kind not in ("offset", "shift") and "axis" not in one.detail
+        ]
+    best = best_of_each(found)
     # A second axis is told as well: an error may sit in one row of one channel.
     has_region = any(finding in best for finding in regions)
     return spoiled + best + [finding for finding in regions if has_region and finding not in best]

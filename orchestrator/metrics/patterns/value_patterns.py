@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, List, Optional, Tuple
 
 import numpy as np
@@ -124,6 +125,15 @@ def offset(d: Difference) -> Optional[Finding]:
     )
 
 
+def _has_two_values(d: Difference) -> bool:
+    """Tell whether the golden elements are two numbers at most, of which a factor and an offset
+    make any two others.
+    """
+    y = d.y[d.compared]
+    least, most = y.min(initial=math.inf), y.max(initial=-math.inf)
+    return bool(((y == least) | (y == most)).all())
+
+
 def scale_and_offset(d: Difference) -> Optional[Finding]:
     """x = a·y + b, as of values that were quantised with a zero point."""
     if d.count < 4:
@@ -131,7 +141,7 @@ def scale_and_offset(d: Difference) -> Optional[Finding]:
     mean = float(d.y.sum()) / d.count
     centred = np.where(d.compared, d.y - mean, 0.0)
     spread = float((centred * centred).sum())
-    if not spread:
+    if not spread or _has_two_values(d):
         return None
     factor = float((d.x * centred).sum()) / spread
     shift = float(d.x.sum()) / d.count - factor * mean
@@ -205,7 +215,7 @@ def by_index(d: Difference, axis: int, letter: str) -> List[Finding]:
             axis=letter,
         )
     )
-    if not any(findings):
+    if not any(findings) and not _has_two_values(d):
         mean = d.y.sum(axis=others, keepdims=True) / count
         centred = np.where(d.compared, d.y - mean, 0.0)
         spread = (centred * centred).sum(axis=others, keepdims=True)

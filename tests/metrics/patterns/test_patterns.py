@@ -329,3 +329,45 @@ def test_complex_numbers_are_pairs_of_real_ones():
     np.testing.assert_array_equal(pair.golden[..., 1], -pair.target[..., 1])
     sample = AlignedPair(golden[0], golden[0], "complex64", (), golden.size)
     assert (sample.golden.shape, sample.sampled) == ((12,), True)
+
+
+def _complex_pair(target, golden):
+    sides = [np.asarray(side, "c8") for side in (target, golden)]
+    return AlignedPair(*sides, "complex64", ("0", "1"), golden.size)
+
+
+CONSTANT = np.full((4, 6), 1 + 2j, "c8")
+VARYING = np.random.RandomState(3).standard_normal((4, 12)).astype("f4").view("c8")
+
+
+@pytest.mark.parametrize(
+    "target, golden, said",
+    [
+        (2 * CONSTANT, CONSTANT, ["the target is the golden x 2"]),
+        (-CONSTANT, CONSTANT, ["the signs are flipped: target is -1 x golden"]),
+        (np.conj(CONSTANT), CONSTANT, []),
+        (CONSTANT.real, CONSTANT, []),
+        (1j * CONSTANT, CONSTANT, []),
+        (3 * VARYING, VARYING, ["the target is the golden x 3"]),
+        (
+            np.conj(VARYING),
+            VARYING,
+            ["the real and the imaginary part have a factor of their own each, from -1 to 1"],
+        ),
+        (1j * VARYING, VARYING, []),
+        (np.full((4, 6), 6.0, "f4"), np.full((4, 6), 3.0, "f4"), ["the target is the golden x 2"]),
+    ],
+)
+def test_constant_and_complex_data_have_one_explanation_or_none(target, golden, said):
+    pair = (
+        _complex_pair(target, golden)
+        if golden.dtype.kind == "c"
+        else AlignedPair(target, golden, "float32", ("0", "1"), golden.size)
+    )
+    assert [finding.sentence for finding in find_patterns(pair)] == said
+
+
+def test_two_values_show_no_factor_with_an_offset():
+    golden = (np.random.RandomState(0).rand(8, 9) > 0.5).astype(np.float32)
+    pair = AlignedPair(5 - 2 * golden, golden, "float32", ("0", "1"), golden.size)
+    assert not [one for one in find_patterns(pair) if one.kind == "scale"]
