@@ -123,18 +123,6 @@ def option(
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def jobs_option(what: str) -> Any:
-    """Return the field of the number of processes; ``what`` says what they do."""
-    return option(
-        "--jobs",
-        least=1,
-        most=MOST_JOBS,
-        metavar="N",
-        topic=SPEED,
-        help="Processes%s.  [default: all processors]" % what,
-    )
-
-
 def same_option(cls: Any, name: str, **changes: Any) -> Any:
     """Return the field of an option that another class declares, with some details changed."""
     known = next(each for found, _, each in options_in(cls) if found == name)._replace(**changes)
@@ -174,6 +162,31 @@ def options_in(cls: Any) -> Iterator[Tuple[str, str, Option]]:
             yield from options_in(inner)
         elif known is not None and known.flags and field.name in own:
             yield field.name, str(field.type), known
+
+
+@options_class
+class CommonOptions:
+    """Options of several commands, of which some say more in their help."""
+
+    jobs: Optional[int] = option(
+        "--jobs",
+        least=1,
+        most=MOST_JOBS,
+        metavar="N",
+        topic=SPEED,
+        help="Processes.  [default: all processors]",
+    )
+    weights: Optional[str] = option(
+        "--weights",
+        metavar="FILE",
+        topic=MODEL,
+        help="Caffe's weights.  [default: the .caffemodel beside MODEL with its stem]",
+    )
+
+
+def jobs_option(what: str) -> Any:
+    """Return the field of the number of processes; ``what`` says what they do."""
+    return same_option(CommonOptions, "jobs", help="Processes%s.  [default: all processors]" % what)
 
 
 class Given(Generic[T]):

@@ -12,9 +12,9 @@ from ..convert.convert_files import RESULT_FILE, Conversion, convert_files
 from ..convert.options import DUMP, FORMS, NPY, ConvertOptions, known_dtype, known_layout
 from ..convert.sources import find_sources
 from ..errors import EXIT_BAD_INPUT, EXIT_INCOMPLETE, EXIT_PASS, UsageError
-from ..option_fields import SPEED
+from ..option_fields import SPEED, CommonOptions
 from ..processes.pool import default_jobs
-from .command import PrintArguments, command, format_option, topic, verbosity_options
+from .command import PrintArguments, command, format_option, option_of, topic, verbosity_options
 from .output_file_checks import out_option
 from .printing import print_json, say
 from .progress import ProgressBar
@@ -95,12 +95,7 @@ class _Arguments(PrintArguments):
 )
 @topic(
     SPEED,
-    click.option(
-        "--jobs",
-        type=click.IntRange(1, 1024),
-        metavar="N",
-        help="Processes.  [default: all processors]",
-    ),
+    option_of(CommonOptions, "jobs"),
 )
 @format_option
 @verbosity_options

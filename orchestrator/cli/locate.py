@@ -23,7 +23,7 @@ from ..locate.narrowing import Narrowing, smallest_failing
 from ..locate.plan import Plan, Request, out_of, require_place
 from ..locate.resumable_steps import Step, Steps
 from ..locate.search import GOLDEN_JSON, JSON, RUN, CaseResult, Search
-from ..option_fields import MODEL, PROGRAM
+from ..option_fields import MODEL, PROGRAM, CommonOptions
 from ..run.comparison_options import ComparisonOptions
 from ..run.watch_options import KEEP_ALL, KEEP_FAILED, KEEP_NONE
 from .command import PrintArguments, command, format_option, option_of, topic, verbosity_options
@@ -158,11 +158,7 @@ class _Arguments(PrintArguments):
         metavar="OM.json",
         help="The om's json, where atc is elsewhere.",
     ),
-    click.option(
-        "--weights",
-        metavar="FILE",
-        help="Caffe's weights.  [default: the .caffemodel beside MODEL with its stem]",
-    ),
+    option_of(CommonOptions, "weights"),
     click.option(
         "--seed",
         type=click.IntRange(0, 2**32 - 1),

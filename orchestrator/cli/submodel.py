@@ -13,7 +13,7 @@ import click
 from ..errors import EXIT_PASS, InputError, MissingPath, UsageError
 from ..filesystem.safe_reading import read_input
 from ..naming import printable
-from ..option_fields import MODEL
+from ..option_fields import MODEL, CommonOptions
 from ..schemas.documents import read_document
 from ..submodel.cut_proposals import Proposal, Searcher, read_outcome, require_op
 from ..submodel.export_document import FILE, contents, document_of, log_lines
@@ -23,7 +23,7 @@ from ..submodel.input_file_plan import BINS, FLOAT16
 from ..submodel.node_listing import ListedNode, list_nodes
 from ..submodel.node_names import chosen_nodes
 from ..submodel.write_export import write_export
-from .command import command, format_option, topic, verbosity_options
+from .command import command, format_option, option_of, topic, verbosity_options
 from .output_file_checks import out_option
 from .printing import columns_of, print_json, put, put_cells, say, say_note
 from .progress import ProgressBar
@@ -211,11 +211,7 @@ _STAMP = "%Y-%m-%d %H:%M:%S  "
 @out_option("Where the folder dump_result_TIME is made; DIR is made when missing.", metavar="DIR")
 @topic(
     MODEL,
-    click.option(
-        "--weights",
-        metavar="FILE",
-        help="Caffe's weights.  [default: the .caffemodel beside MODEL with its stem]",
-    ),
+    option_of(CommonOptions, "weights"),
     click.option(
         "--om",
         metavar="JSON",

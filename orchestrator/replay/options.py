@@ -13,10 +13,12 @@ from ..option_fields import (
     MODEL,
     RECORDED_PATH,
     WHAT,
+    CommonOptions,
     Recorded,
     option,
     options_class,
     recorded_options,
+    same_option,
 )
 from ..run.comparison_options import parse_time
 
@@ -47,13 +49,11 @@ class ReplayOptions:
 
     target: str
     original: str
-    weights: Optional[str] = option(
-        "--weights",
-        metavar="FILE",
-        topic=MODEL,
+    weights: Optional[str] = same_option(
+        CommonOptions,
+        "weights",
         help="Weights of a prototxt.  [default: the .caffemodel of its name beside it]",
         recorded=RECORDED_PATH,
-        default=None,
     )
     model: str = option(
         "-f",
