@@ -263,13 +263,13 @@ class _Tree:
         return entry
 
 
-def _remarkable(entry: DumpEntry) -> List[Document]:
+def _remarkable(entry: DumpEntry) -> List[Tuple[int, Document]]:
     place = place_of(os.path.dirname(entry.path), {entry.name.op_name})
     try:
         documents = remarkable_tensors(os.path.basename(entry.path), rows_of(entry.path))
     except (GoldwatchError, OSError):
         return []  # The file's own document says what is wrong.
-    return [{**place.document(), **remark} for remark in documents]
+    return [(rank, {**place.document(), **remark}) for rank, remark in documents]
 
 
 def _size(path: str) -> int:

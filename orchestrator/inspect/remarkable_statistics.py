@@ -4,19 +4,20 @@ largest number of a type, constants.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, Iterable, List, Sequence, Tuple
 
 from ..naming import parse_dump_name
 from ..statistics_dumps.statistics_csv import TensorRow
-from ..statistics_dumps.tensor_statistics import ALL_ZERO, remarkable_values
+from ..statistics_dumps.tensor_statistics import remarkable_values
 from ..tensors.dtypes import dtype_by_name
 
 Document = Dict[str, Any]
 
 
-def remarkable_tensors(name: str, rows: Sequence[TensorRow]) -> List[Document]:
+def remarkable_tensors(name: str, rows: Sequence[TensorRow]) -> List[Tuple[int, Document]]:
     """Return what is remarkable in the statistics of an op's tensors: op, tensor and a phrase of
-    each (schemas/inspect.schema.json).
+    each (schemas/inspect.schema.json), behind its rank: 0 is NaN, then Inf, the end of the type's
+    range, constants.
     """
     dump = parse_dump_name(name)
     op = (
@@ -28,21 +29,15 @@ def remarkable_tensors(name: str, rows: Sequence[TensorRow]) -> List[Document]:
         (row, remarkable_values(row.statistics, _type_name(row.statistics.dtype))) for row in rows
     )
     return [
-        {**op, "tensor": "%s:%d" % row[:2], "what": ", ".join(odd)} for row, odd in odd_rows if odd
+        (min(odd), {**op, "tensor": "%s:%d" % row[:2], "what": ", ".join(odd.values())})
+        for row, odd in odd_rows
+        if odd
     ]
 
 
-def worst_first(documents: List[Document]) -> List[Document]:
-    """Return remarkable tensors with NaN first, then Inf, then those at the end of their type's
-    range, then constant ones.
-    """
-    signs = ("NaN", "Inf", "largest number", ALL_ZERO)
-    return sorted(
-        documents,
-        key=lambda entry: next(
-            (rank for rank, sign in enumerate(signs) if sign in entry["what"]), len(signs)
-        ),
-    )
+def worst_first(ranked: Iterable[Tuple[int, Document]]) -> List[Document]:
+    """Return remarkable tensors by their rank."""
+    return [document for _, document in sorted(ranked, key=lambda entry: entry[0])]
 
 
 def _type_name(name: str) -> str:

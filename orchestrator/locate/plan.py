@@ -202,7 +202,7 @@ def _input_line(pair: InputPair, seed: int) -> str:
         if pair.image is None
         else "image %s" % pair.image
     )
-    extra = "; ".join(note for note in pair.notes if not note.startswith("an image"))
+    extra = "; ".join(pair.notes) if pair.image is None else ""
     return "%s: %s | %s | %s%s" % (
         printable(name),
         shown_model(pair.model),

@@ -192,7 +192,7 @@ def _inconsistencies(
     texts = remarkable_values(
         statistics, tensor.dtype.name, of_constant=golden_known.max == golden_known.min
     )
-    return ["the device has " + ", ".join(texts)] if texts else []
+    return ["the device has " + ", ".join(texts.values())] if texts else []
 
 
 def _overflow(tensor: Tensor, statistics: Statistics) -> Optional[bool]:

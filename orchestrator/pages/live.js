@@ -218,7 +218,7 @@ class LivePage {
       make('p', {class: 'counts'}, [total + ': ', ...(counts.length ? counts : ['none'])]),
       ...(ended && run.summary.models.length > 1 ? run.summary.models.map((model) => make('p', {}, sentenceText(modelText(model)))) : []),
       ...(ended && run.summary.hosts ? [make('ul', {class: 'hosts'}, run.summary.hosts.map((host) => make('li', {}, sentenceText(hostText(host)))))] : []),
-      ...(ended && run.summary.warnings.length ? [make('ul', {class: 'warnings'}, run.summary.warnings.map((warning) => make('li', {}, sentenceText(warning))))] : []),
+      ...(ended && run.summary.warnings.length ? [make('ul', {class: 'warnings'}, run.summary.warnings.map((warning) => make('li', {}, sentenceText([warning.sentence, warning.next].filter(Boolean).join('; next: ')))))] : []),
       make('p', {class: 'quiet', id: 'progress'}, [...bar, ' ' + done.join(', ')]));
     document.title = (now.verdict || now.state) + ': ' + titleOf(run);
     if (!this.shown) this.at('rows-note').textContent = now.rows ? 'Rows come …' : 'No rows so far.';

@@ -24,6 +24,7 @@ from ..schemas.documents import check_document
 from ..store.host_facts import host_sentence
 from ..store.json_numbers import plain_number
 from ..store.row_counts import rows_of
+from ..text.notes import told
 from ..text.wording import plural
 from .html_file import asset, attribute, page, sentence, text
 from .report_graph import report_graphs
@@ -72,7 +73,7 @@ def verdict_html(context: ReportContext) -> str:
         '<p class="counts">%s: %s</p>' % (total, " · ".join(counts) or "nothing was compared")
     )
     warnings = [
-        warning["sentence"]
+        told(warning)
         for warning in summary["warnings"]
         if warning["sentence"].rstrip(".").lower() not in context.sentence.lower()
     ]

@@ -15,6 +15,7 @@ from ..dumps.place import NOWHERE, Place
 from ..errors import EXIT_FAIL, EXIT_PASS, EXIT_PROGRAM_FAILED
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..naming import printable
+from ..text.notes import told
 from .report_context import ReportFile
 
 _INVALID = re.compile("[\ufffe\uffff]")
@@ -70,7 +71,7 @@ class JunitFile(ReportFile):
             self._suspects.setdefault(suspect["op"], []).append(suspect)
         self._unstored = dict(self.context.unstored)
         self._warnings = "\n".join(
-            xml_text(warning["sentence"]) for warning in self.context.summary["warnings"]
+            xml_text(told(warning)) for warning in self.context.summary["warnings"]
         )
         self._place: Optional[Place] = None
         self._case: List[Row] = []

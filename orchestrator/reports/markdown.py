@@ -12,6 +12,7 @@ from ..diagnosis.replay_summary import REPLAY
 from ..judging.metric_text import metric_number
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..naming import printable
+from ..text.notes import told
 from ..text.shortening import LONGEST, shorten_all, shorten_within
 from ..text.terminal_width import shorten
 from .report_context import ReportFile
@@ -183,7 +184,7 @@ class MarkdownFile(ReportFile):
         self._fold(
             "Warnings",
             "warnings",
-            ["- %s\n" % plain(said["sentence"]) for said in self.context.summary["warnings"]],
+            ["- %s\n" % plain(told(said)) for said in self.context.summary["warnings"]],
         )
         self.stream.write("\n".join(self._parts))
         if self._left:

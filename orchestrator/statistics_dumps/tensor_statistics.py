@@ -5,7 +5,7 @@ statistics are apart.
 from __future__ import annotations
 
 import math
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, NamedTuple, Optional
 
 import numpy as np
 
@@ -25,7 +25,6 @@ LEAST, MEAN, NORM, RANGE, NOT_FINITE = (
 MEASURES = (LEAST, MEAN, NORM, RANGE, NOT_FINITE)
 """The metrics of two tensors' statistics."""
 
-ALL_ZERO = "nothing but 0"
 
 _WINDOW = 1 << 18
 _PRINTED = 5e-6
@@ -298,20 +297,27 @@ def _relative(off: float, scale: float) -> float:
     return off / scale if scale else (math.inf if off else 0.0)
 
 
-def remarkable_values(statistics: Statistics, dtype: str, of_constant: bool = False) -> List[str]:
-    """Return what is remarkable in a tensor's statistics as phrases, worst first; ``dtype`` as in
-    the DataType column. Of what golden data have as one value, that is nothing remarkable.
+def remarkable_values(
+    statistics: Statistics, dtype: str, of_constant: bool = False
+) -> Dict[int, str]:
+    """Return what is remarkable in a tensor's statistics as phrases by their rank, worst (0) first;
+    ``dtype`` as in the DataType column. Of what golden data have as one value, that is nothing
+    remarkable.
 
     NaN, Inf, the largest number of a float type (65504 of float16), all 0, all equal.
     """
     ends = [value for value in (statistics.max, statistics.min) if value is not None]
     nan = statistics.nan or (1 if any(map(math.isnan, ends)) else 0)
     infinite = statistics.infinite or (1 if any(map(math.isinf, ends)) else 0)
-    parts = ["%s NaN" % (statistics.nan or "some")] if nan else []
-    parts += ["%s Inf" % (statistics.infinite or "some")] if infinite else []
+    parts = {0: "%s NaN" % (statistics.nan or "some")} if nan else {}
+    if infinite:
+        parts[1] = "%s Inf" % (statistics.infinite or "some")
     if dtype in ROUNDING and any(abs(value) == ROUNDING[dtype].largest for value in ends):
-        parts.append("%.6g, the largest number of %s" % (max(ends, key=abs), dtype))
+        parts[2] = "%.6g, the largest number of %s" % (max(ends, key=abs), dtype)
     several = (statistics.elements or 2) > 1 and not of_constant
     if len(ends) == 2 and ends[0] == ends[1] and not infinite and several:
-        parts.append("one value throughout, %.6g" % ends[0] if ends[0] else ALL_ZERO)
+        zero = not ends[0]
+        parts[3 if zero else 4] = (
+            "nothing but 0" if zero else "one value throughout, %.6g" % ends[0]
+        )
     return parts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, Mapping, NamedTuple, Sequence, Tuple
 
 
 class Said(NamedTuple):
@@ -66,6 +66,11 @@ class Note(str):
 def note(code: str, *values: Any) -> Note:
     """Return the note of a code, with its values."""
     return Note(code, NOTES[code].sentence % values)
+
+
+def told(document: Mapping[str, str]) -> str:
+    """Return what a report shows of a note: its sentence, and what mends it."""
+    return "; next: ".join(filter(None, (document["sentence"], document.get("next"))))
 
 
 def stored_notes(documents: Sequence[Dict[str, str]]) -> Tuple[Note, ...]:

@@ -214,6 +214,15 @@ def test_markdown_tells_verdict_suspects_and_the_ten_worst_rows(tmp_path, make_r
     assert text.count("<details>") == text.count("</details>") == 4 and "Left out" not in text
 
 
+def test_what_mends_a_warning_stands_behind_it(tmp_path, make_row):
+    report = told_of([make_row(1)])
+    mending = {"code": "two-builds", "sentence": "two builds", "next": "give -f MODEL.json"}
+    report.summary["warnings"] = [mending]
+    for form in (MarkdownFile, JunitFile):
+        text = write(tmp_path, form, [make_row(1)], report)
+        assert "two builds; next: give" in text, form
+
+
 def test_markdown_is_bounded_and_counts_the_rest(tmp_path, make_row):
     rows = [make_row(number, verdict="fail", reason="r" * 3000) for number in range(30)] + [
         make_row(number) for number in range(30, 5000)
