@@ -22,6 +22,7 @@ from .variants import (
     Variant,
     attribute,
     changed_input,
+    computed_instead,
     declare,
     input_order,
     other_node,
@@ -225,6 +226,26 @@ def _mask_inverted(array: Array) -> Optional[Array]:
     return None if hidden is None else np.where(array < 0, 0, hidden).astype(array.dtype)
 
 
+def _heads_in_turn(node: Node, inputs: Inputs) -> Iterator[Any]:
+    """Yield an attention whose groups of queries take keys and values in turn."""
+    heads, kept = (int(node.get(name, 0) or 0) for name in ("q_num_heads", "kv_num_heads"))
+    if not 0 < kept < heads or heads % kept or has_input(inputs, 4):
+        return
+    times = heads // kept
+
+    def repeated(array: Array) -> Array:
+        shape = array.shape
+        parts = array.reshape((*shape[:2], kept, -1))
+        return np.tile(parts, (1, 1, times, 1)).reshape((*shape[:2], -1))
+
+    def made(given: Inputs, arithmetic: Arithmetic) -> List[Value]:
+        wide = [moved(repeated, input_at(given, at)) for at in (1, 2)]
+        whole = replace(node, attributes={**node.attributes, "kv_num_heads": heads}, outputs=1)
+        return attention(whole, [given[0], *wide, *given[3:]], arithmetic)[:1]
+
+    yield "in turn for the queries' heads", "each for neighbouring ones", made
+
+
 def _negative(array: Array) -> Optional[Array]:
     return None if array.dtype == bool else -array
 
@@ -239,6 +260,7 @@ declare(
     ),
     attribute("softcap", (0.0,), 0.0, fitted=True),
     other_node("q_num_heads", _other_heads),
+    computed_instead("the heads of keys and values", "in turn", _heads_in_turn),
     input_order(0, 3),
 )
 declare(

@@ -518,8 +518,6 @@ declare(
                 lambda array: np.full_like(array, array.reshape(-1)[0]),
             ),
             ("its reciprocal", np.reciprocal),
-            ("doubled", lambda array: array * 2),
-            ("halved", lambda array: array / 2),
         ],
     ),
     changed_input(

@@ -708,6 +708,7 @@ declare(
     ),
 )
 declare("ConvTranspose", attribute("output_padding", (0, 1)))
+declare("QLinearConv ConvInteger", _PADS, _AUTO_PAD)
 
 declare(
     "Convolution DepthwiseConvolution ConvolutionDepthwise Deconvolution",

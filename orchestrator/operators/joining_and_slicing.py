@@ -662,5 +662,6 @@ declare(
 
 declare("Concat", attribute("axis", each_axis, 1), input_order(), dialect=CAFFE)
 declare("ConcatV2 Pack", input_order(), dialect=TENSORFLOW)
+declare("MirrorPad", attribute("mode", ("REFLECT", "SYMMETRIC")), dialect=TENSORFLOW)
 declare("Slice", output_order(), dialect=CAFFE)
 declare("Split SplitV Unpack", output_order(), dialect=TENSORFLOW)

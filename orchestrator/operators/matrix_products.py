@@ -268,6 +268,9 @@ declare(
 declare(
     "Gemm",
     missing_input(2, "the bias C"),
+    changed_input(
+        2, "the bias C", [("along axis 0", lambda c: c.reshape(-1, 1) if c.size > 1 else None)]
+    ),
     attribute("alpha", (1.0,), 1.0, fitted=True),
     attribute("beta", (1.0, 0.0), 1.0, fitted=True),
 )

@@ -612,7 +612,7 @@ def _normalised_otherwise(
 
         return made
 
-    own_words = "%d groups" % groups if groups else "axes %s" % text_of(list(own))
+    own_words = "%d groups" % groups if groups else _axes_in_words(own)
     # Of GroupNormalization the groups are an attribute.
     for parts in range(1, shape[1] + 1) if of_channels and not groups else ():
         if shape[1] % parts == 0 and parts != groups:
@@ -620,11 +620,15 @@ def _normalised_otherwise(
     for count in range(1, ndim + 1) if ndim <= _MOST_AXES else ():
         for axes in combinations(range(ndim), count):
             if axes != own or groups:
-                yield "axes %s" % text_of(list(axes)), own_words, applied(axes, usual)
+                yield _axes_in_words(axes), own_words, applied(axes, usual)
     for way, (device, model) in _STATISTICS.items():
         if way != (usual or "centred"):
             together = way if "centred" in way or not usual else "%s %s" % (usual, way)
             yield device, model, applied(own, together, groups)
+
+
+def _axes_in_words(axes: Axes) -> str:
+    return "axis %d" % axes if len(axes) == 1 else "axes %s" % text_of(list(axes))
 
 
 def _with_other_epsilon(node: Node, inputs: Inputs) -> Iterator[Any]:
@@ -739,7 +743,15 @@ declare(
 )
 
 declare(
+    "MVN",
+    attribute("across_channels", (False, True), False),
+    attribute("normalize_variance", (False, True), True),
+    dialect=CAFFE,
+)
+declare("Normalize", attribute("across_spatial", (False, True), True), dialect=CAFFE)
+declare(
     "LRN",
+    attribute("norm_region", ("ACROSS_CHANNELS", "WITHIN_CHANNEL"), "ACROSS_CHANNELS"),
     attribute("local_size", (3, 5, 7), 5),
     attribute("alpha", (1e-4, 1e-3), 1.0, fitted=True),
     attribute("beta", (0.75, 0.5), 0.75, fitted=True),

@@ -469,7 +469,13 @@ declare(
     computed_instead("its sum", "not divided", _not_divided),
 )
 
-declare("Pooling", attribute("pool", ("MAX", "AVE"), "MAX"), dialect=CAFFE)
+declare("GlobalLpPool", attribute("p", (1, 2, 3), 2))
+declare(
+    "Pooling",
+    attribute("pool", ("MAX", "AVE"), "MAX"),
+    attribute("round_mode", ("CEIL", "FLOOR"), "CEIL"),
+    dialect=CAFFE,
+)
 declare(
     "MaxPool AvgPool",
     attribute("padding", ("SAME", "VALID")),

@@ -407,8 +407,10 @@ declare(
     ),
     dialect=TENSORFLOW,
 )
+declare("Reduction", attribute("operation", ("SUM", "ASUM", "SUMSQ", "MEAN"), "SUM"), dialect=CAFFE)
 declare(
-    "Cumsum",
+    "Cumsum Cumprod",
+    whole_input(1, "axis", each_axis),
     attribute("exclusive", (False, True), False),
     attribute("reverse", (False, True), False),
     dialect=TENSORFLOW,

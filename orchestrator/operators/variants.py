@@ -427,7 +427,8 @@ def _turned(array: Array) -> Iterator[Tuple[str, Callable[[Array], Array]]]:
             continue
         along = "" if array.ndim == 1 else " along axis %d" % axis
         yield "reversed" + along, lambda x, at=axis: np.flip(x, at)  # type: ignore[misc]
-        for step in (1, -1) if length > 2 else ():
+        parts_of = [length // parts for parts in (2, 3) if length % parts == 0 and length > parts]
+        for step in (1, -1, *parts_of, *(-one for one in parts_of[1:])) if length > 2 else ():
             words = "rolled by %+d%s" % (step, along)
             yield words, lambda x, at=axis, by=step: np.roll(x, by, at)  # type: ignore[misc]
         for other in range(axis):
@@ -462,17 +463,20 @@ def _turned(array: Array) -> Iterator[Tuple[str, Callable[[Array], Array]]]:
 _VALUES: Sequence[Tuple[str, str, Callable[[Array], Array]]] = (
     ("f", "of the other sign", np.negative),
     ("fi", "without its sign", np.abs),
-    ("f", "its reciprocal", np.reciprocal),
-    ("f", "its root", np.sqrt),
-    ("f", "its square", np.square),
-    ("f", "doubled", lambda array: array * 2),
-    ("f", "halved", lambda array: array / 2),
     ("iu", "one more", lambda array: array + 1),
     ("iu", "one less", lambda array: array - 1),
     ("i", "0 for what is negative", lambda array: np.maximum(array, 0)),
     ("b", "inverted", np.logical_not),
 )
 """By the kinds of their types, what may become of the values of an input."""
+_SIZES: Sequence[Tuple[str, Callable[[Array], Array]]] = (
+    ("its reciprocal", np.reciprocal),
+    ("its root", np.sqrt),
+    ("its square", np.square),
+    ("doubled", lambda array: array * 2),
+    ("halved", lambda array: array / 2),
+)
+"""What may become of the values of weights, scales and exponents."""
 
 
 def other_inputs(node: Node, inputs: Inputs) -> Iterator[Variant]:
@@ -518,6 +522,7 @@ def other_inputs(node: Node, inputs: Inputs) -> Iterator[Variant]:
         name, kind = input_name(node, number), value.array.dtype.kind
         changes = [
             *((words, change) for kinds, words, change in _VALUES if kind in kinds),
+            *(_SIZES if number and kind == "f" else ()),
             *(_turned(value.array) if value.array.size > 1 and several else ()),
         ]
         for words, change in changes:

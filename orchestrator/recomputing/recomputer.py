@@ -5,6 +5,7 @@ device's error.
 from __future__ import annotations
 
 import math
+from itertools import chain
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
@@ -240,7 +241,11 @@ class Recomputer:
             return None
 
     def search_variants(
-        self, name: str, index: int, judge: Callable[[OwnError, bool], float]
+        self,
+        name: str,
+        index: int,
+        judge: Callable[[OwnError, bool], float],
+        elsewhere: Callable[[], Iterator[Tuple[str, Array]]] = lambda: iter(()),
     ) -> Optional[VariantSearch]:
         """Return what the device may have computed in place of what the model says, for an output
         that is wrong; None where it cannot be computed whole.
@@ -250,6 +255,8 @@ class Recomputer:
         judge
             Returns by how many times an error exceeds what is allowed, of values that are only
             moved (True) or not.
+        elsewhere
+            Yields what the op made in other steps, by name.
         """
         planned = self._planned.get(name)
         if planned is None:
@@ -283,7 +290,7 @@ class Recomputer:
             instead, tried = written_instead(
                 Written(
                     searched,
-                    lambda: self._others_of_size(name, index, actual.size),
+                    lambda: chain(elsewhere(), self._others_of_size(name, index, actual.size)),
                     lambda error: judge(error, piece.moves),
                 ),
                 WRITTEN_INSTEAD if not search.explained else OF_ANOTHER,
@@ -291,6 +298,19 @@ class Recomputer:
             return search._replace(instead=instead, tried=[*search.tried, *tried])
         except (NotComputable, CannotCompute, GoldwatchError, NotComparable, MemoryError, KeyError):
             return None
+
+    def output(self, name: str, index: int) -> Optional[Array]:
+        """Return an output as the device recorded it; None where it is not there, or cannot be
+        read.
+        """
+        planned = self._planned.get(name)
+        for output, number in () if planned is None else self._outputs(planned):
+            if number == index:
+                try:
+                    return output.tensor.whole()
+                except (NotComputable, GoldwatchError, NotComparable, MemoryError):
+                    return None
+        return None
 
     def _of_last_index(self, planned: PlannedOp, piece: Piece, output: Output) -> int:
         """Return how many elements are another index of equal values than the model says, where the

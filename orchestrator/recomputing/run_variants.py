@@ -141,31 +141,49 @@ def _with_activation(written: Written) -> Iterator[Instead]:
 
 
 def _indices_not_written(written: Written) -> Iterator[Instead]:
-    """Yield where some indices of an axis are 0 throughout, though they should not be, and all
-    others are right.
+    """Yield where some indices of an axis hold 0 or other values throughout, and all others are
+    right.
     """
     output = written.output
     if output.actual.dtype.kind != "f":
         return
     x, y = (np.asarray(side, np.float64) for side in (output.actual, output.computed.array))
+    right = agreeing(output, output.computed)
     for axis in range(x.ndim):
         other_axes = tuple(number for number in range(x.ndim) if number != axis)
         if not 1 < x.shape[axis] < x.size:
             continue
-        empty = ~(x != 0).any(axis=other_axes) & (y != 0).any(axis=other_axes)
-        count = int(np.count_nonzero(empty))
-        if not 0 < count < x.shape[axis]:
+        wrong = 1.0 - right.mean(other_axes) >= _WITHIN
+        count = int(np.count_nonzero(wrong))
+        if (
+            not 0 < count < x.shape[axis]
+            or np.compress(~wrong, right, axis).mean() < _RIGHT
+            or right.size < _FEWEST * x.shape[axis]
+        ):
             continue
-        right = np.compress(~empty, agreeing(output, output.computed), axis)
-        if right.mean() >= _RIGHT:
-            yield Instead(
-                "not-written",
-                "%d of %d indices of axis %d are 0 throughout, the first is %d, and all others "
-                "are right: that part was not written"
-                % (count, x.shape[axis], axis, int(np.argmax(empty))),
-                _NEXT_NOT_WRITTEN,
-            )
-            return
+        stretch, expected = (np.compress(wrong, side, axis) for side in (x, y))
+        if np.any(stretch):
+            with np.errstate(all="ignore"):
+                alike = np.corrcoef(stretch.reshape(-1), expected.reshape(-1))[0, 1]
+            # What is like it was written, but otherwise.
+            if not np.isfinite(stretch).all() or abs(alike) > _UNRELATED or count < 2:
+                continue
+        elif not np.any(expected):
+            continue
+        yield Instead(
+            "not-written",
+            "%d of %d indices of axis %d %s throughout, the first is %d, and all others "
+            "are right: that part was not written"
+            % (
+                count,
+                x.shape[axis],
+                axis,
+                "hold other values" if np.any(stretch) else "are 0",
+                int(np.argmax(wrong)),
+            ),
+            _NEXT_NOT_WRITTEN,
+        )
+        return
 
 
 def _not_written(written: Written) -> Iterator[Instead]:

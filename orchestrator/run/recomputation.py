@@ -61,6 +61,8 @@ from .file_signature import Signature
 if TYPE_CHECKING:
     from ..recomputing.recomputer import Recomputer
 
+Array = Any
+
 AUTO, ALL, NONE = "auto", "all", "none"
 
 ByGolden = Callable[[ObservedOp, Optional[AttributesAndConstants]], List[Recomputed]]
@@ -85,6 +87,8 @@ ROW_S, ELEMENT_S = 3e-4, 4e-9
 """Seconds that comparing a row takes, and each of its elements: estimates, so that a run computes
 the same operators whenever it is made again (scripts/bench rows).
 """
+_MOST_ELSEWHERE = 4
+"""Other steps, devices and models whose output a wrong one is compared with."""
 OP_S = 1e-3
 """Seconds that computing an operator takes, however small its tensors are."""
 
@@ -259,7 +263,29 @@ class Recomputation:
         that cannot be computed.
         """
         recomputer = self._recomputer(place) if self._how != NONE else None
-        return None if recomputer is None else recomputer.search_variants(op, number, excess)
+        return (
+            None
+            if recomputer is None
+            else recomputer.search_variants(
+                op, number, excess, partial(self._elsewhere, place, op, number)
+            )
+        )
+
+    def _elsewhere(self, place: Place, op: str, number: int) -> Iterator[Tuple[str, Array]]:
+        """Yield an output at the nearest other places, those of the same device and model first."""
+
+        def far(other: Place) -> Tuple[bool, int]:
+            steps = [int(one.step) if (one.step or "").isdigit() else 0 for one in (place, other)]
+            same = other._replace(step=None, time=None) == place._replace(step=None, time=None)
+            return not same, abs(steps[0] - steps[1])
+
+        known = self._step_folders or {}
+        others = sorted((other for other in known if other != place), key=far)
+        for other in others[:_MOST_ELSEWHERE]:
+            recomputer = self._recomputer(other)
+            values = None if recomputer is None else recomputer.output(op, number)
+            if values is not None:
+                yield "%s (output %d) at %s" % (op, number, other.label()), values
 
     def one(self, place: Place, op: str, number: int) -> Optional[Recomputed]:
         """Return the recomputed output, if there is one so far."""
