@@ -64,12 +64,10 @@ def run(tmp_path):
 
 PARTS = ("ran .envs/project/ruff", "ran .envs/project/mypy", "scripts/page_types")
 PARTS += ("-m codespell_lib README.md", "scripts/docs .envs/site")
-PARTS += (
+PARTS += ("ran .envs/project/python -m pytest",)
+MORE = (
     "-m browser",
     "ran .envs/tensorflow/python -m pytest",
-    "ran .envs/project/python -m pytest",
-)
-MORE = (
     "ran .envs/py37/python -m pytest",
     "check_protobuf_versions",
     "scripts/fuzz --cases",
@@ -85,10 +83,17 @@ def test_without_failures_the_script_ends_with_pytests_last_line(run):
     assert "FAILED" not in text and text.splitlines()[-1] == "3 passed, 0 failed in 1.00s"
 
 
+def test_the_short_form_runs_some_parameter_sets_and_says_what_it_leaves_out(run):
+    code, text = run()
+    assert code == 0 and all(part in text for part in PARTS)
+    assert not any(part in text for part in MORE)
+    assert "--few-cases 4" in text and "not run      what --everything adds: " in text
+
+
 def test_tests_left_out_on_the_oldest_python_exist_and_run_on_the_projects(run):
     lines = run("--everything")[1].splitlines()
     whole = [line for line in lines if line.startswith("ran .envs/project/python -m pytest")]
-    assert any("--ignore" not in line and "tests/" not in line for line in whole)
+    assert any(not any(word in line for word in ("--ignore", "tests/", "--few")) for line in whole)
     oldest, numpy = (line for line in lines if line.startswith("ran .envs/py37/python -m pytest"))
     left_out = re.findall(r"--(?:ignore|deselect)=(\S+)", oldest)
     alone = re.findall(r" (tests/\S+)", numpy)
@@ -142,7 +147,8 @@ def test_a_failure_of_the_last_part_is_listed(run):
 
 
 def test_every_failure_is_listed(run):
-    code, text = run(FAIL=".envs/project/ruff .envs/project/mypy .envs/tensorflow/python")
+    failing = ".envs/project/ruff .envs/project/mypy .envs/tensorflow/python"
+    code, text = run("--everything", FAIL=failing)
     assert code == 1
     assert [line for line in text.splitlines() if line.startswith("failed: ")] == [
         "failed: lint", "failed: format", "failed: types", "failed: tests with TensorFlow 1.15",
@@ -150,34 +156,34 @@ def test_every_failure_is_listed(run):
 
 
 def test_a_missing_python_is_reported_and_fails_in_ci(run):
-    code, text = run(NO_PYTHON37="1")
+    code, text = run("--everything", NO_PYTHON37="1")
     assert code == 0 and "not run" in text and "TensorFlow 1.15" in text
-    code, text = run(NO_PYTHON37="1", CI="true")
+    code, text = run("--everything", NO_PYTHON37="1", CI="true")
     assert code == 1 and "failed: TensorFlow 1.15" in text
 
 
 def test_a_missing_browser_is_reported_and_installed_in_ci(run):
-    code, text = run(NO_CHROMIUM="1")
+    code, text = run("--everything", NO_CHROMIUM="1")
     assert (
         code == 0
         and "no chromium or no chromedriver; Debian: apt-get install chromium chromium-driver): "
         "its tests do NOT run"
         in text
     )
-    assert run(NO_CHROMIUM="1", NO_APT="1", CI="true")[0] == 0
-    code, text = run(NO_CHROMIUM="1", CI="true")
+    assert run("--everything", NO_CHROMIUM="1", NO_APT="1", CI="true")[0] == 0
+    code, text = run("--everything", NO_CHROMIUM="1", CI="true")
     assert code == 0 and "NOT run" not in text and "-m browser" in text
 
 
 def test_a_missing_axe_core_is_reported_and_fails_in_ci(run):
-    code, text = run(NO_AXE="1")
+    code, text = run("--everything", NO_AXE="1")
     assert (
         code == 0
         and "accessibility of pages (axe-core of npm could not be had): its tests do NOT run"
         in text
         and "-m browser" in text
     )
-    assert run(NO_AXE="1", CI="true")[0] == 1
+    assert run("--everything", NO_AXE="1", CI="true")[0] == 1
 
 
 def test_without_the_projects_environment_nothing_is_tested(run):
@@ -188,5 +194,5 @@ def test_without_the_projects_environment_nothing_is_tested(run):
 
 def test_arguments_are_passed_to_the_last_part(run):
     code, text = run("--", "tests/config", "-x")
-    assert code == 0 and text.count("tests/config -x") == 1
+    assert code == 0 and text.count("tests/config -x") == 1 and "--few-cases" not in text
     assert run("--nonsense")[0] == 2
