@@ -566,12 +566,13 @@ WRITTEN_INSTEAD: Sequence[Search] = (
     ("the first sample for all", _of_first_sample),
     ("an activation behind it", _with_activation),
     *OF_ANOTHER,
-    ("indices that were not written", _indices_not_written),
-    ("a part that was not written", _not_written),
-    ("values of 8 bits", _in_eight_bits),
+    # What is written in another order looks, in part, as if it were not written.
     ("its values further on in memory", _further_on),
     ("its values some places further on", _shifted),
     ("its values in another order", _rearranged),
+    ("indices that were not written", _indices_not_written),
+    ("a part that was not written", _not_written),
+    ("values of 8 bits", _in_eight_bits),
     ("factors and offsets", _by_numbers),
 )
 """What is looked for, in words, and how."""

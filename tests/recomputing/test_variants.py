@@ -69,6 +69,11 @@ EXCHANGES = {
         lambda t: np.tanh(t).swapaxes(2, 3),
         "its output is what is computed, transposed: axes [0, 1, 3, 2]",
     ),
+    "samples": (
+        node("Tanh", ["t"], ["u"], name="op"),
+        lambda t: np.tanh(t[::-1]),
+        "its output is what is computed, reversed along axis 0",
+    ),
     "channels": (
         node("Tanh", ["t"], ["u"], name="op"),
         lambda t: np.tanh(t)[:, [2, 0, 3, 1]],
