@@ -69,10 +69,10 @@ EXCHANGES = {
         lambda t: np.tanh(t).swapaxes(2, 3),
         "its output is what is computed, transposed: axes [0, 1, 3, 2]",
     ),
-    "samples": (
+    "reversed": (
         node("Tanh", ["t"], ["u"], name="op"),
-        lambda t: np.tanh(t[::-1]),
-        "its output is what is computed, reversed along axis 0",
+        lambda t: np.tanh(t[:, ::-1]),
+        "its output is what is computed, reversed along axis 1",
     ),
     "channels": (
         node("Tanh", ["t"], ["u"], name="op"),
