@@ -146,9 +146,12 @@ def _by_table(flat: Array, dtype: DType) -> Array:
     codes = np.arange(256, dtype=np.uint8)
     with np.errstate(invalid="ignore"):
         table, number = decode(codes, dtype, 256).astype(np.float64), flat.astype(np.float64)
-    values, order = _finite(table, codes)
-    finite = np.isfinite(number)
-    at = np.searchsorted(values, np.where(finite, number, 0.0)).clip(1, values.size - 1)
+    known = np.isfinite(table)
+    values, first = np.unique(table[known], return_index=True)
+    order = codes[known][first]
+    at = np.searchsorted(values, np.where(np.isfinite(number), number, 0.0)).clip(
+        1, values.size - 1
+    )
     below, above = values[at - 1], values[at]
     gap_low, gap_high = number - below, above - number
     with np.errstate(invalid="ignore"):
@@ -162,13 +165,6 @@ def _by_table(flat: Array, dtype: DType) -> Array:
             stored,
         )
     return _special(stored.astype(np.uint8), number, values, table)
-
-
-def _finite(table: Array, codes: Array) -> Tuple[Array, Array]:
-    """Return the finite values of a table in order, each once, and their codes."""
-    finite = np.isfinite(table)
-    values, first = np.unique(table[finite], return_index=True)
-    return values, codes[finite][first]
 
 
 def _special(stored: Array, number: Array, values: Array, table: Array) -> Array:

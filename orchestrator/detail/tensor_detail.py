@@ -13,7 +13,6 @@ from typing import (
     Callable,
     Dict,
     Iterable,
-    Iterator,
     List,
     NamedTuple,
     Optional,
@@ -471,16 +470,10 @@ def _write(
         written += [file.path for file in write_many(calls)]
     elif settings.rows == BAD:
         written += [file.path for file in write_bad(elements, paths, settings.max_rows)]
-    _remove_later(paths)
-    return tuple(os.path.basename(path) for path in written)
-
-
-def _remove_later(paths: Iterator[str]) -> None:
-    """Remove the files of an earlier run behind the last one of this."""
-    for path in paths:
-        if not os.path.isfile(path):
-            return
+    # Those of an earlier run behind the last one of this.
+    for path in itertools.takewhile(os.path.isfile, paths):
         os.unlink(path)
+    return tuple(os.path.basename(path) for path in written)
 
 
 def _summary(elements: Elements, first_pass: _Pass, row: Row) -> str:

@@ -232,6 +232,7 @@ def diagnose(
         The running Python cannot be started once more.
     """
     begin("the folders below %s" % path)
+    most_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     document: Document = {
         "goldwatch": __version__,
         "python": {"version": platform.python_version(), "path": own_python()},
@@ -239,7 +240,7 @@ def diagnose(
         "toolkit": _toolkit(),
         "processors": default_jobs(),
         "memory": memory(),
-        "open_files": _open_files(),
+        "open_files": None if most_files == resource.RLIM_INFINITY else most_files,
         "locale": {
             "variables": {name: os.environ[name] for name in _LOCALE if os.environ.get(name)},
             "encoding": locale.getpreferredencoding(False),
@@ -286,12 +287,6 @@ def _toolkit() -> Optional[Dict[str, str]]:
         named = dict(line.partition("=")[::2] for line in text_of(path).splitlines())
         version = named.get("version", "").strip()
     return {"path": folder, "version": version or "unknown"}
-
-
-def _open_files() -> Any:
-    """Return how many files the process may open; None without a limit."""
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return None if most == resource.RLIM_INFINITY else most
 
 
 def _kernel(document: Document) -> Document:

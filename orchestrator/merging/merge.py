@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from functools import partial
 from types import TracebackType
-from typing import Any, Callable, Dict, NamedTuple, Optional, Set, Tuple, Type
+from typing import Callable, Dict, NamedTuple, Optional, Set, Tuple, Type
 
 from ..diagnosis.summary import exit_code
 from ..errors import InputError, Interrupted
@@ -467,6 +467,8 @@ class Merge:
             write_step_ops(self.store.query, table)
             files = results.finish(summary, options.limits)
             files.insert(-1, table)
+        counted = self.store.counted.by_place()
+        places = (PlaceCounts(place, Counter(counts)) for place, counts in counted.items())
         return RunResult(
             options,
             summary,
@@ -476,18 +478,11 @@ class Merge:
             tuple(self.store.notes),
             (),
             results.shown,
-            self._places(),
+            tuple(worst_first(places)),
         )
 
     def _options(self) -> ComparisonOptions:
         return stored_options(self.options.out, True, self.store.get)
-
-    def _places(self) -> Any:
-        """Return the rows of each place counted, the worst place first."""
-        counted = self.store.counted.by_place()
-        return tuple(
-            worst_first(PlaceCounts(place, Counter(counts)) for place, counts in counted.items())
-        )
 
     @property
     def stopped_by(self) -> str:
