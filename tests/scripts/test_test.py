@@ -87,7 +87,11 @@ def test_the_short_form_runs_some_parameter_sets_and_says_what_it_leaves_out(run
     code, text = run()
     assert code == 0 and all(part in text for part in PARTS)
     assert not any(part in text for part in MORE)
-    assert "--few-cases 4" in text and "not run      what --everything adds: " in text
+    assert (
+        "--few-cases 4" in text
+        and "tests/replay/test_replay.py::" in text
+        and "not run      what --everything adds: " in text
+    )
 
 
 def test_tests_left_out_on_the_oldest_python_exist_and_run_on_the_projects(run):
