@@ -33,9 +33,9 @@ from .dump_file import DumpFile
 from .dump_tree import tree_of
 from .folder_listing import DumpEntry, FolderListing, GoldenFile, full_name_of, walk
 from .golden_dumps import GoldenDumps, Like
-from .manifest_entries import MANIFEST_FILE, original_name
+from .manifest_entries import MANIFEST_FILE, original_name, recorded_sha256
 from .npy import open_npy, open_npy_once
-from .place import Place
+from .place import Place, is_number
 from .statistics_dump import StatisticsDump, is_statistics
 from .torch_file import open_torch
 
@@ -254,9 +254,10 @@ class GoldenSet:
         """Return the golden tensor of an op's output (a device's dump: or input), or None.
 
         Names are compared sanitised; among colliding files the one named exactly ``op_name`` is
-        preferred, and files whose raw names are in a manifest are matched only by these. Of several
-        runs the latest is used, or ``iteration`` = (number from 0, count) if there are ``count``
-        runs. ``place`` and ``like`` as in
+        preferred, and files whose raw names are in a manifest are matched only by these. Files that
+        the manifests of several folders tell otherwise are of several models: none is taken. Of
+        several runs the latest is used, or ``iteration`` = (number from 0, count) if there are
+        ``count`` runs. ``place`` and ``like`` as in
         :meth:`goldwatch.dumps.golden_dumps.GoldenDumps.find`.
 
         Raises
@@ -280,6 +281,8 @@ class GoldenSet:
             if len(entries) == 1 and not entries[0].original:
                 return entries[0]
             exact = _of_op(entries, op_name)
+            if _several_models(exact):
+                return None
             if exact:
                 runs = {
                     entry.timestamp_us: entry
@@ -344,6 +347,13 @@ class GoldenSet:
                 "give the model's json, which tells the op's own name"
                 if sanitise_device(op_name) == op_name
                 else "none is it"
+            )
+        folders = _several_models(_of_op(self._files.get((key, index), []), op_name))
+        if folders:
+            return (
+                "GOLDEN has other values of it in each of %s, which have a manifest each: which "
+                "are of this model cannot be told; call the folder of its golden data as the "
+                "model, or give it alone" % listed(folders, 5)
             )
         parked = [entry for entries in self._parked.values() for entry in entries]
         if any((op_of_parked_name(entry.op_name), entry.index) == (key, index) for entry in parked):
@@ -487,6 +497,22 @@ class GoldenSet:
         self._add_entry(dump.path, "npu")
         self.dumps.add(dump)
         return True
+
+
+def _several_models(entries: List[GoldenEntry]) -> List[str]:
+    """Return the folders whose manifests tell other values of one output, those of steps left out;
+    none where all tell the same.
+    """
+    folders = {os.path.dirname(entry.rel): entry.path for entry in entries}
+    if len(folders) < 2:
+        return []
+    hashes = {
+        folder or ".": recorded_sha256(path)
+        for folder, path in folders.items()
+        if not any(map(is_number, folder.split(os.sep)))
+    }
+    known = sorted(folder for folder, sha256 in hashes.items() if sha256 is not None)
+    return known if len({hashes[folder] for folder in known}) > 1 else []
 
 
 def _of_op(entries: List[GoldenEntry], op_name: str) -> List[GoldenEntry]:

@@ -33,6 +33,23 @@ def original_name(path: str) -> Optional[str]:
     return _manifest_entry(path, _originals)
 
 
+def recorded_sha256(path: str) -> Optional[str]:
+    """Return the SHA-256 of a golden file's data by its manifest, or None."""
+    return _manifest_entry(path, _hashes)
+
+
+def model_file_name(folder: str) -> str:
+    """Return the name, without its ending, of the file of the original model that golden data were
+    made of, by the manifest in their folder; empty where none tells it.
+    """
+    try:
+        manifest = read_input(os.path.join(folder, MANIFEST_FILE), _LIMIT_BYTES)
+        path = json.loads(manifest.decode("utf-8"))["original"]["model"]["path"]
+    except (GoldwatchError, OSError, ValueError, LookupError, TypeError, RecursionError):
+        return ""
+    return os.path.splitext(os.path.basename(path))[0] if isinstance(path, str) else ""
+
+
 def _manifest_entry(path: str, answers: Callable[[str, int, int], Dict[str, str]]) -> Optional[str]:
     folder, slash, name = path.rpartition(os.sep)
     manifest = folder + slash + MANIFEST_FILE
@@ -60,10 +77,17 @@ def _causes(manifest: str, _mtime_ns: int, _size_bytes: int) -> Dict[str, str]:
 
 @lru_cache(maxsize=64)
 def _originals(manifest: str, _mtime_ns: int, _size_bytes: int) -> Dict[str, str]:
-    names = (
-        (entry.get("file"), entry.get("original_name"))
-        for entry in _tensors(manifest, ["original_name"])
-    )
+    return _texts(manifest, "original_name")
+
+
+@lru_cache(maxsize=64)
+def _hashes(manifest: str, _mtime_ns: int, _size_bytes: int) -> Dict[str, str]:
+    return _texts(manifest, "sha256")
+
+
+def _texts(manifest: str, key: str) -> Dict[str, str]:
+    """Return one field of each tensor of a manifest by the tensor's file."""
+    names = ((entry.get("file"), entry.get(key)) for entry in _tensors(manifest, [key]))
     return {file: name for file, name in names if isinstance(file, str) and isinstance(name, str)}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
+from collections import Counter
 from typing import Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ..dumps.place import Place
@@ -122,9 +123,20 @@ class ModelGraphs:
         return [graph.name for graph in self.graphs]
 
     @property
-    def model_names(self) -> List[str]:
-        """The model_names that have a model of their own; none where one is for all dumps."""
-        return [*self._named, *self._of_file] if self.by_name else []
+    def model_names(self) -> Dict[str, str]:
+        """The model_names that have a model of their own, each with the one name of that model: the
+        om file's, else the graph's; none where one model is for all dumps.
+        """
+        if not self.by_name:
+            return {}
+        graphs_of = Counter(sanitise_device(name) for name in self.names)
+        of_file = {graph: name for name, graph in self._of_file.items()}
+        names = {
+            name: of_file.get(graph, name)
+            for name, graph in self._named.items()
+            if graphs_of[name] < 2
+        }
+        return {**names, **{name: of_file[graph] for name, graph in self._of_file.items()}}
 
     def of(self, model_name: Optional[str]) -> Optional[ModelGraph]:
         """Return the model of the dumps below a model_name folder (None: no such folder), or None.

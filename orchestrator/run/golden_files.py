@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Collection, Dict, List, Optional, Set
+from typing import Dict, List, Mapping, Optional, Set
 
 from ..dumps.completeness import NO_LAW, probe
 from ..dumps.dump_header import COMPLETE
 from ..dumps.fx_dump_folders import FxFolders
 from ..dumps.golden_set import GoldenSet
-from ..dumps.manifest_entries import MANIFEST_FILE
+from ..dumps.manifest_entries import MANIFEST_FILE, model_file_name
 from ..dumps.place import Place, is_number
 from ..errors import GoldwatchError
 from ..naming import (
@@ -48,14 +48,15 @@ class Goldens:
     target
         TARGET, whose folders tell the ranks where GOLDEN is an FX dump of several.
     models
-        The model_names that have a model in the run: golden data in a folder that bears one of
-        them are of no other model.
+        The model_names that have a model in the run, each with the one name of that model: golden
+        data in a folder that bears one of them, or whose manifest says so, are of no other model.
 
     Attributes
     ----------
     model_folders
-        Folders GOLDEN/{name}/ that hold a manifest of golden data of their own: those of one model,
-        where its dumps are of that model_name.
+        The model by the name of a folder GOLDEN/{name}/ that holds a manifest of golden data of its
+        own: {name}'s, or, where no model of the run is called so and one as the file of the
+        original model in the manifest, that one.
     changed
         A file has changed or gone that pairs may have been compared with; whoever plans those
         pairs anew sets it back.
@@ -68,10 +69,10 @@ class Goldens:
         store: RunStore,
         dumps_too: bool,
         target: str = "",
-        models: Collection[str] = (),
+        models: Optional[Mapping[str, str]] = None,
     ) -> None:
         self.folder = folder
-        self._models = frozenset(models)
+        self._models = models or {}
         self._below = os.path.join(os.path.realpath(folder), "")
         self.steps = steps
         self.store = store
@@ -85,7 +86,7 @@ class Goldens:
         self._of_step: Dict[str, GoldenSet] = {}
         self.fx = FxFolders(target)
         self._own_steps: Set[str] = set()
-        self.model_folders: Set[str] = set()
+        self.model_folders: Dict[str, str] = {}
         self._shared: Set[str] = set()
         self._signatures: Dict[str, Signature] = {}
         self._unwhole: Dict[str, Signature] = {}
@@ -108,8 +109,9 @@ class Goldens:
         """Return the set that a place is compared with."""
         if self.fx and self.steps != ONE:
             return self._set(self.fx.of(place) or "")
-        if place.model in self.model_folders or self.folders_of_others(place.model):
-            return self._set(place.model or "")
+        model = self._models.get(place.model or "", place.model or "")
+        if model in self.model_folders.values() or self.folders_of_others(place.model):
+            return self._set(model)
         return (
             self._set(place.step)
             if place.step is not None and self.takes_steps_apart
@@ -117,11 +119,13 @@ class Goldens:
         )
 
     def folders_of_others(self, model: Optional[str]) -> List[str]:
-        """Return the folders of golden data, GOLDEN itself among them, that bear the name of
-        another model of the run, where none bears that of this one."""
+        """Return the folders of golden data, GOLDEN itself among them, that are of another model of
+        the run by their name or manifest, where none is of this one."""
         own = os.path.basename(self._below.rstrip(os.sep))
-        named = self._models & (self.model_folders | {own})
-        return sorted(named) if model in self._models and model not in named else []
+        of = {own: self._models.get(own, own), **self.model_folders}
+        if model not in self._models or self._models[model] in of.values():
+            return []
+        return sorted(name for name in of if name in self._models or of[name] in self._models)
 
     def lacks(self, place: Place) -> bool:
         """Tell whether each step has golden data of its own, and that of a place has none."""
@@ -171,21 +175,24 @@ class Goldens:
         if self.steps == ONE or len(parts) != 2:
             return None
         is_golden = parse_golden_name(name) is not None or is_hash_name(name)
-        return parts[0] if is_golden and (is_number(parts[0]) or self._is_model(parts[0])) else None
-
-    def _is_model(self, name: str) -> bool:
-        """Tell whether a folder below GOLDEN holds golden data with a manifest of their own."""
-        if name not in self.model_folders and os.path.isfile(
-            os.path.join(self.folder, name, MANIFEST_FILE)
-        ):
-            self.model_folders.add(name)
-        return name in self.model_folders
+        if not is_golden:
+            return None
+        name = parts[0]
+        folder = os.path.join(self.folder, name)
+        if name not in self.model_folders and os.path.isfile(os.path.join(folder, MANIFEST_FILE)):
+            model = self._models.get(name)
+            made_of = self._models.get(model_file_name(folder), model)
+            if model is not None and made_of not in (None, model):
+                # The folder's name and its manifest tell two models: it is neither's.
+                made_of = os.path.join(name, str(made_of))
+            self.model_folders[name] = made_of or name
+        return self.model_folders.get(name, name if is_number(name) else None)
 
     def _share(self, path: str) -> None:
         """Add a file to the sets of the steps to which it belongs."""
         step = self._step_of(path)
         if step is not None:
-            if step not in self.model_folders:
+            if step not in self.model_folders.values():
                 self._own_steps.add(step)
             self._set(step).add(path)
         elif self.steps not in (ONE, EACH):
@@ -199,8 +206,8 @@ class Goldens:
         manifest of its own, or the name of another model."""
         own = os.path.basename(self._below.rstrip(os.sep))
         if step in self._models and own in self._models:
-            return step == own
-        return step not in self.model_folders or not os.path.isfile(
+            return step == self._models[own]
+        return step not in self.model_folders.values() or not os.path.isfile(
             os.path.join(self.folder, MANIFEST_FILE)
         )
 

@@ -252,10 +252,11 @@ def _gears(run: Run) -> List[Note]:
 
 
 def _models(run: Run) -> List[Note]:
-    """Warn where golden data of several models were taken together for a model of another name."""
+    """Warn where no golden data of several models are known to be of a dumped one."""
     folders = run.goldens.model_folders
     names = {place.model for place in run.engine.places if run.engine.places.is_modelled(place)}
-    others = sorted(str(name) for name in names - folders if name is not None)
+    one_name, found = run.graphs.model_names, set(folders.values())
+    others = sorted(name for name in names if name and one_name.get(name, name) not in found)
     without = {place.model for place in run.engine.places if not len(run.goldens.of(place))}
     of_others = [(name, run.goldens.folders_of_others(name)) for name in others if name in without]
     apart = [

@@ -244,14 +244,15 @@ NOTES: Dict[str, Said] = {
     "several-golden-models": Said(
         "GOLDEN holds golden data of several models, none of TARGET's name",
         "GOLDEN holds golden data of several runs, each with its own manifest (%s), and none has "
-        "the name of TARGET's model %s: all were taken together; give the folder of its golden "
-        "data",
+        "the name of TARGET's model %s: what they hold in different values was compared with none; "
+        "call the folder of its golden data as the model, or give it alone",
         warns=True,
     ),
     "golden-of-another-model": Said(
         "GOLDEN holds golden data of other models of -f only",
         "GOLDEN has no golden data of TARGET's model %s: those in %s are of another model of -f, "
-        "by the folder's name; call the folder of its golden data as the model, or give it alone",
+        "by the folder's name or manifest; call the folder of its golden data as the model, or "
+        "give it alone",
         warns=True,
     ),
     "to-rename": Said(

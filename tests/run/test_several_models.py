@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 
@@ -56,7 +57,8 @@ def test_golden_data_of_several_runs_are_not_merged_without_a_word(models):
     assert "GOLDEN has no golden data of TARGET's model image: those in text are of another" in text
     assert code == 3 and "suspect" not in text
     (models / "golden" / "text").rename(models / "golden" / "words")
-    _, text = compared(models, "golden", "-f", "js", "--force")
+    code, text = compared(models, "golden", "-f", "js", "--force")
+    assert code in (3, 4) and "confidence" not in text
     assert "GOLDEN holds golden data of several runs" in text
     assert "(picture, words), and none has the name of TARGET's model image, text" in text
 
@@ -87,3 +89,32 @@ def test_golden_data_named_as_one_model_of_the_run_are_of_no_other(models, layou
     assert done.returncode == codes[layout], text
     told = "GOLDEN has no golden data of TARGET's model text: those in image are of another model"
     assert (told in text) == missing
+
+
+@pytest.mark.parametrize("made_of", ["image text", "net net"])
+def test_golden_data_in_folders_of_other_names_are_of_the_model_in_the_manifest(models, made_of):
+    """The device is right: golden data of the other model accuse none of its ops."""
+    for name, folder, stem in zip(("image", "text"), ("one", "two"), made_of.split()):
+        (models / "golden" / name).rename(models / "golden" / folder)
+        manifest = models / "golden" / folder / "manifest.json"
+        document = json.loads(manifest.read_text())
+        document["original"]["model"]["path"] = "/nets/%s.onnx" % stem
+        manifest.write_text(json.dumps(document))
+    code, text = compared(models, "golden", "-f", "js")
+    if made_of == "image text":
+        assert code == 0 and " 0 fail" in text, text
+    else:
+        assert code in (3, 4) and "suspect" not in text and "confidence" not in text, text
+        assert "GOLDEN holds golden data of several runs" in text
+        reasons = (models / "out" / "result.json").read_text()
+        assert "GOLDEN has other values of it in each of one, two" in reasons
+
+
+def test_a_folder_whose_name_and_manifest_tell_two_models_is_of_neither(models):
+    manifest = models / "golden" / "image" / "manifest.json"
+    document = json.loads(manifest.read_text())
+    document["original"]["model"]["path"] = "/nets/text.onnx"
+    manifest.write_text(json.dumps(document))
+    code, text = compared(models, "golden", "-f", "js")
+    assert code == 3 and "suspect" not in text, text
+    assert "GOLDEN has no golden data of TARGET's model image: those in image" in text
