@@ -33,7 +33,7 @@ class Piece:
     text
         A Caffe piece's prototxt; else empty.
     nodes
-        The names of an ONNX piece's nodes; else none.
+        The names of its nodes.
     """
 
     title: str

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..adapters.caffe.shapes import top_shapes, weight_shapes
+from ..adapters.caffe.shapes import weight_shapes
 from ..dumps.golden_set import GoldenSet
 from ..errors import FormatError, GoldwatchError, InputError
 from ..filesystem.safe_reading import AnyPath, path_text
@@ -180,7 +180,7 @@ class _Nodes:
         shape = self._shapes.get(value)
         if shape is not None:
             return ",".join(map(str, shape))
-        dims = original.dims(tensor) if isinstance(original, OnnxOriginal) else None
+        dims = original.dims(tensor)
         return "?" if dims is None else ",".join("?" if dim is None else str(dim) for dim in dims)
 
 
@@ -314,20 +314,7 @@ def _shapes(original: Original, golden: Optional[GoldenSet]) -> Dict[Value, Shap
                 shape = _golden_shape(golden, original.names[number], index)
                 if shape is not None:
                     known[number, index] = shape
-    if isinstance(original, CaffeOriginal):
-        for number, layer in enumerate(original.net.layers):
-            sources = original.graph.sources[number]
-            if layer.type == "Input" or not sources or any(value not in known for value in sources):
-                continue
-            try:
-                tops = top_shapes(layer, [known[value] for value in sources])
-            except InputError:
-                # Caffe, or its code, will say what it thinks of this layer; here its shape is only
-                # not known.
-                continue
-            for index, shape in enumerate(tops):
-                known.setdefault((number, index), shape)
-    return known
+    return original.completed_shapes(known)
 
 
 def _golden_shape(golden: GoldenSet, name: str, index: int) -> Optional[Shape]:

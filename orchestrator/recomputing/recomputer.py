@@ -131,7 +131,7 @@ class Recomputer:
             for op in graph.ops
             if op.type in FOLLOWING_TYPES and op.name not in self._planned
         }
-        self._shapes = {**_shapes(original), **(shapes or {})}
+        self._shapes = {**original.model.value_shapes(), **(shapes or {})}
 
     @property
     def ops(self) -> List[str]:
@@ -586,7 +586,7 @@ class Recomputer:
         model = self._original.model
         shape_known = self._shapes.get((entry.producer, entry.output_index))
         dtype = compute_type(planned.op) if feed.assumed else ""
-        if shape_known is not None or not isinstance(model, OnnxOriginal):
+        if shape_known is not None:
             return RecordedTensor(feed, shape_known, dtype=dtype)
         dims = model.dims(entry.tensor)
         return RecordedTensor(feed, None, lambda shape: fitted_to_dims(shape, dims), dtype)
@@ -789,19 +789,6 @@ def compute_type(op: OpNode) -> str:
     """
     dtypes = {_BITS.get(desc.dtype, "") for desc in (*op.input_descs, *op.output_descs)}
     return next((dtype for dtype in _COARSEST_FIRST if dtype in dtypes), "")
-
-
-def _shapes(original: Original) -> Dict[Tuple[str, int], Tuple[int, ...]]:
-    from .caffe_nodes import caffe_shapes
-
-    model = original.model
-    if isinstance(model, CaffeOriginal):
-        return dict(caffe_shapes(model))
-    if isinstance(model, OnnxOriginal):
-        return {
-            (model.names[number], index): shape for (number, index), shape in model.shapes().items()
-        }
-    return {}
 
 
 def _elements(shape: Sequence[int]) -> int:

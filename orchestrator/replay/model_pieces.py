@@ -23,17 +23,12 @@ from ..metrics.row import CORRUPT, Row
 from ..model.row_plan import RowPlan
 from ..naming import compose_golden_name, fits
 from ..netfiles.onnx_types import BY_NAME as ONNX_TYPES
-from ..netfiles.protobuf_text import quote
-from ..netfiles.prototxt_cut import check_versions, input_layer
 from ..operators import CannotCompute
-from ..recomputing.caffe_nodes import caffe_shapes
 from ..recomputing.input_feeds import Feed, original_values
 from ..recomputing.original_cuts import NotComputable, Original
 from ..recomputing.recomputer import Recomputer
 from ..recomputing.replay_plan import PlannedOp, ReplayPlan
-from ..submodel.caffe_original import CaffeOriginal
-from ..submodel.cut_definition import Cut, CutInput
-from ..submodel.onnx_original import OnnxOriginal
+from ..submodel.cut_definition import CutInput
 
 Shape = Tuple[int, ...]
 _SHORT = 180
@@ -70,15 +65,7 @@ class Pieces:
         self.rows: List[Row] = []
         self._ops: List[Tuple[PlannedOp, List[str]]] = []
         self._original, self._folder, self._temporary = original, folder, temporary
-        self._shapes: Mapping[Tuple[str, int], Shape] = {}
-        if isinstance(original.model, CaffeOriginal):
-            self._shapes = caffe_shapes(original.model)
-        elif isinstance(original.model, OnnxOriginal):
-            names = original.model.names
-            self._shapes = {
-                (names[number], index): shape
-                for (number, index), shape in original.model.shapes().items()
-            }
+        self._shapes = original.model.value_shapes()
         self._written: Dict[Any, Tuple[str, Shape]] = {}
         require_space(
             temporary,
@@ -98,14 +85,8 @@ class Pieces:
                     feed, self._shapes.get((entry.producer, entry.output_index))
                 )
                 inputs[entry.tensor], shapes[entry.name] = (path, dtype, shape), shape
-            text = (
-                _piece_text(model, planned.cut, shapes) if isinstance(model, CaffeOriginal) else ""
-            )
-            nodes = (
-                tuple(model.names[number] for number in planned.cut.layers)
-                if isinstance(model, OnnxOriginal)
-                else ()
-            )
+            text = model.piece_text(planned.cut, shapes)
+            nodes = tuple(model.names[number] for number in planned.cut.layers)
         except NotComputable as error:
             self.rows += planned.refused(str(error))
             return
@@ -231,32 +212,3 @@ class Pieces:
             plan.origin_shape,
             beside=beside,
         )
-
-
-def _piece_text(original: CaffeOriginal, cut: Cut, shapes: Mapping[str, Shape]) -> str:
-    """Return the prototxt of a few layers, made of their own text only, so that the time does not
-    depend on the size of the net; comments between the layers and fields of the whole net but its
-    state are left out.
-
-    Parameters
-    ----------
-    shapes
-        Of each new input by its name.
-
-    Raises
-    ------
-    InputError
-        A layer would read another version of a blob than in the whole net.
-    """
-    net = original.net
-    new = [entry for entry in cut.inputs if not entry.unchanged]
-    check_versions(net, original.graph.sources, set(cut.layers), [entry.tensor for entry in new])
-    text, is_v1 = net.document.text, net.layers[cut.layers[0]].is_v1
-    stages = " ".join("stage: " + quote(stage) for stage in sorted(net.state.stages))
-    parts = ["state { %s }\n" % stages] if stages else []
-    parts += [input_layer(entry.name, entry.tensor, shapes[entry.name], is_v1) for entry in new]
-    for number in cut.layers:
-        layer = net.layers[number]
-        value = layer.field.values[layer.element]
-        parts.append("%s %s\n" % (layer.field.name, text[value.start : value.end]))
-    return "".join(parts)

@@ -6,7 +6,8 @@ border, in-place layers by the path they lie on, data layers at the border repla
 
 from __future__ import annotations
 
-from typing import Collection, Dict, Iterable, List, Mapping, Optional, Set
+import os
+from typing import BinaryIO, Collection, Dict, Iterable, List, Mapping, Optional, Set, Tuple
 
 from ..adapters.caffe.netinputs import net_inputs
 from ..adapters.caffe.numpy_layer_types import has_weights, reads_data
@@ -14,11 +15,14 @@ from ..errors import InputError
 from ..naming import free_name, printable
 from ..netfiles.caffe_net import Net, initial_state
 from ..netfiles.caffe_v0_upgrade import read_upgraded
-from ..netfiles.prototxt_cut import cut_net
-from ..netfiles.prototxt_edits import Document
+from ..netfiles.protobuf_text import quote
+from ..netfiles.prototxt_cut import check_versions, cut_net, input_layer
+from ..netfiles.prototxt_edits import Document, encode
 from .cut_definition import (
     Cut,
+    CutFile,
     CutInput,
+    DeclaredType,
     NamedNodes,
     Shape,
     numbers_of,
@@ -63,6 +67,7 @@ class CaffeOriginal(NamedNodes):
     kind = "caffe"
     noun = "layer"
     file_name = "dump.prototxt"
+    weights_apart = True
 
     def __init__(self, document: Document) -> None:
         self.net = Net(document, initial_state(document, "TEST", None, ()))
@@ -111,6 +116,38 @@ class CaffeOriginal(NamedNodes):
             for entry in net_inputs(self.net)
             if entry.shape
         }  # An input field is (-1, number) in both.
+
+    def value_shapes(self) -> Dict[Tuple[str, int], Shape]:
+        """Return the shapes of all values as the prototxt tells them, as far as the rules of its
+        layers are known.
+        """
+        return {
+            (self.input_fields[index], 0) if number < 0 else (self.names[number], index): shape
+            for (number, index), shape in self.completed_shapes(self.shapes()).items()
+        }
+
+    def completed_shapes(self, known: Mapping[Value, Shape]) -> Dict[Value, Shape]:
+        """Return known shapes and those to which they lead by the rules of Caffe's own layers."""
+        from ..adapters.caffe.shapes import top_shapes
+
+        shapes = dict(known)
+        for number, layer in enumerate(self.net.layers):
+            sources = self.graph.sources[number]
+            if (
+                layer.type == "Input"
+                or not sources
+                or any(value not in shapes for value in sources)
+            ):
+                continue
+            try:
+                tops = top_shapes(layer, [shapes[value] for value in sources])
+            except InputError:
+                # Caffe, or its code, will say what it thinks of this layer; here its shape is only
+                # not known.
+                continue
+            for index, shape in enumerate(tops):
+                shapes.setdefault((number, index), shape)
+        return shapes
 
     def cut(
         self,
@@ -174,6 +211,49 @@ class CaffeOriginal(NamedNodes):
                 if not entry.unchanged
             ],
         )
+
+    def piece_text(self, cut: Cut, shapes: Mapping[str, Shape]) -> str:
+        """Return the prototxt of a few layers, made of their own text only, so that the time does
+        not depend on the size of the net; comments between the layers and fields of the whole net
+        but its state are left out.
+
+        Raises
+        ------
+        InputError
+            A layer would read another version of a blob than in the whole net.
+        """
+        net = self.net
+        new = [entry for entry in cut.inputs if not entry.unchanged]
+        check_versions(net, self.graph.sources, set(cut.layers), [entry.tensor for entry in new])
+        text, is_v1 = net.document.text, net.layers[cut.layers[0]].is_v1
+        stages = " ".join("stage: " + quote(stage) for stage in sorted(net.state.stages))
+        parts = ["state { %s }\n" % stages] if stages else []
+        parts += [input_layer(entry.name, entry.tensor, shapes[entry.name], is_v1) for entry in new]
+        for number in cut.layers:
+            layer = net.layers[number]
+            value = layer.field.values[layer.element]
+            parts.append("%s %s\n" % (layer.field.name, text[value.start : value.end]))
+        return "".join(parts)
+
+    def input_text(self, entry: CutInput, dtype: str, shape: Shape) -> str:
+        """Return the layer of an input."""
+        return input_layer(entry.name, entry.tensor, shape, self.is_v1)
+
+    def files(
+        self,
+        cut: Cut,
+        inputs: Mapping[str, Tuple[str, Shape]],
+        ends: Mapping[str, DeclaredType],
+    ) -> List[CutFile]:
+        """Return the prototxt of a cut, to be written; parameters as of
+        :meth:`OnnxOriginal.files`.
+        """
+
+        def write(stream: BinaryIO) -> None:
+            shapes = {name: shape for name, (_, shape) in inputs.items()}
+            stream.write(encode(self.text(cut, shapes)))
+
+        return [CutFile(self.file_name, os.path.getsize(self.path or ""), write)]
 
     def _unchanged_inputs(self, inside: Set[int]) -> List[CutInput]:
         inputs = []

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Collection, Dict, Iterable, List, Optional, Sequence, Set, Tuple
+from typing import (
+    BinaryIO,
+    Callable,
+    Collection,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 from ..errors import InputError
 from ..naming import printable
 from .node_graph import NodeGraph, Value, reached
 
 Shape = Tuple[int, ...]
+Dims = Tuple[Optional[int], ...]
+DeclaredType = Tuple[str, Optional[Dims]]
+"""Type (empty: unknown) and shape (None: unknown, also for single dims) of a value."""
 
 _QUANT, _DEQUANT = frozenset(["Quant", "AscendQuant"]), frozenset(["DeQuant", "AscendDequant"])
 
@@ -110,12 +126,33 @@ class Cut:
     dropped_colocations: Tuple[Tuple[str, str], ...] = ()
 
 
+class CutFile(NamedTuple):
+    """A file of a cut: its name, how many bytes it has at most, and what writes it."""
+
+    name: str
+    nbytes: int
+    write: Callable[[BinaryIO], None]
+
+
 class NamedNodes:
-    """Nodes of ONNX and TensorFlow: found by name, without line numbers and without a file of
-    weights."""
+    """What is asked of an original model of any framework, answered as where there is nothing
+    to say.
+
+    Attributes
+    ----------
+    weights_apart
+        Whether the weights are in a file of their own.
+    is_v1
+        Whether the inputs that a cut adds are called as their tensors.
+    input_noun
+        What an input is in the file.
+    """
 
     names: List[str]
     graph: NodeGraph
+    weights_apart = False
+    is_v1 = False
+    input_noun = ""
     _numbers: Dict[str, List[int]]
 
     def numbers(self, name: str) -> List[int]:
@@ -135,6 +172,48 @@ class NamedNodes:
         of Caffe do.
         """
         return False
+
+    def dims(self, tensor: str) -> Optional[Dims]:
+        """Return a value's shape as far as the model tells it, None for an unknown dim; None:
+        nothing is known.
+        """
+        return None
+
+    def value_shapes(self) -> Dict[Tuple[str, int], Shape]:
+        """Return the shapes of values by their node's name and output, as the model tells them."""
+        return {}
+
+    def completed_shapes(self, known: Mapping[Value, Shape]) -> Dict[Value, Shape]:
+        """Return known shapes and those to which they lead by the rules of the ops."""
+        return dict(known)
+
+    def refuse_read_in_bodies(self, cut: Cut) -> None:
+        """Raise InputError where a body reads a value whose name in the cut is another one."""
+
+    def ends_to_declare(self, cut: Cut) -> List[Tuple[CutOutput, int, str]]:
+        """Return the ends of a cut whose types its file declares: each with its node's number and
+        its type, empty if unknown.
+        """
+        return []
+
+    def piece_text(self, cut: Cut, shapes: Mapping[str, Shape]) -> str:
+        """Return a few nodes as a model of their own in text; empty where the file is no text.
+
+        Parameters
+        ----------
+        shapes
+            Of each new input by its name.
+        """
+        return ""
+
+    def input_text(self, entry: CutInput, dtype: str, shape: Shape) -> str:
+        """Return an input as the cut's file has it; of a model that is no text, as words."""
+        return "name: %s\nop: %s\ndtype: %s\nshape: %s\n" % (
+            printable(entry.name),
+            self.input_noun,
+            dtype,
+            list(shape),
+        )
 
     def _readers(self, value: Value, inside: Collection[int]) -> Tuple[Tuple[str, int], ...]:
         """Return the names of the nodes inside that read a value, and of each which of its inputs

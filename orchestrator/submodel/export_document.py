@@ -7,14 +7,11 @@ from typing import Any, Dict, List, Optional
 
 from ..filesystem.sha256 import sha256_of_file
 from ..naming import printable
-from ..netfiles.prototxt_cut import input_layer
 from ..text.wording import plural
-from .caffe_original import CaffeOriginal
 from .export_plan import Plan
 from .gather_recorded_files import OP
 from .incoming_values import Border
 from .input_file_plan import InputFile
-from .read_original import Original
 
 FILE = "submodel.json"
 
@@ -125,7 +122,7 @@ def log_lines(plan: Plan, folder: str) -> List[str]:
     lines: List[str] = []
     for border in plan.borders:
         if not border.entry.unchanged:
-            text = _added(plan.original, border)
+            text = plan.original.input_text(border.entry, border.dtype, border.shape)
             lines.append(
                 "Add Layer Into Prototxt:\n" + text
                 if plan.original.kind == "caffe"
@@ -172,18 +169,3 @@ def contents(plan: Plan) -> List[str]:
     for folder, count in (("dump_data", dumps), ("golden_data", len(plan.gathered.goldens))):
         lines += ["%s: %s" % (folder, plural(count, "file"))] if count else []
     return lines + [FILE]
-
-
-def _added(original: Original, border: Border) -> str:
-    """Return the text of an input as the cut's file has it; of a model that is no text, as
-    words.
-    """
-    if isinstance(original, CaffeOriginal):
-        return input_layer(border.entry.name, border.entry.tensor, border.shape, original.is_v1)
-    what = "graph input" if original.kind == "onnx" else "Placeholder"
-    return "name: %s\nop: %s\ndtype: %s\nshape: %s\n" % (
-        printable(border.entry.name),
-        what,
-        border.dtype,
-        list(border.shape),
-    )

@@ -14,14 +14,13 @@ from ..naming import printable, run_name, sanitise_device
 from ..netfiles.caffemodel_cut import CaffeModel
 from .caffe_original import CaffeOriginal
 from .caffemodel_check import check_weights, find_weights
-from .cut_definition import Cut, Shape
+from .cut_definition import Cut, DeclaredType, Shape
 from .device_ops import DeviceOps, SpanningOp
 from .dumps_by_op import DumpsByOp
 from .gather_recorded_files import Collection, gather_dumps, gather_goldens
 from .incoming_values import GOLDEN, TARGET, Border, Borders
 from .input_file_plan import FLOAT16, InputFile, input_files, warnings_of
 from .node_names import chosen_nodes
-from .onnx_original import DeclaredType, OnnxOriginal
 from .read_original import Original, read_original
 
 _MOST_DIMS = 4
@@ -129,14 +128,16 @@ class Plan:
         """The inputs whose ``.bin`` is float16, by the names that the compiled cut gives them: a V1
         net's are its blobs.
         """
-        v1 = isinstance(self.original, CaffeOriginal) and self.original.is_v1
         halves = [
             border
             for border, file in self.inputs()
             if file is not None and file.bin_dtype == FLOAT16
         ]
         entries = [border.entry for border in halves if border.dtype != FLOAT16]
-        return [entry.tensor if v1 and not entry.unchanged else entry.name for entry in entries]
+        return [
+            entry.tensor if self.original.is_v1 and not entry.unchanged else entry.name
+            for entry in entries
+        ]
 
     def inputs(self) -> List[Tuple[Border, Optional[InputFile]]]:
         """Return the inputs with their files."""
@@ -160,7 +161,7 @@ def open_sources(options: SubmodelOptions) -> Sources:
     """
     original = read_original(options.model)
     weights = options.weights
-    if not isinstance(original, CaffeOriginal):
+    if not original.weights_apart:
         if weights is not None:
             raise UsageError("this model holds its weights itself: a file of weights is for Caffe")
     elif weights is None:
@@ -232,8 +233,7 @@ def make_plan(
         starts, ends, inside = _grown_to_whole_ops(original, ops, starts, ends, inside)
     starts = _behind_data(original, starts, inside)
     cut = original.cut(inside, starts, ends)
-    if isinstance(original, OnnxOriginal):
-        original.refuse_read_in_bodies(cut)
+    original.refuse_read_in_bodies(cut)
     along = {number for number in cut.pulled if original.is_constant(number)}
     core = set(cut.layers) - along
     notes, warnings = _notes(sources), _weight_warnings(original, cut, sources.weights)
@@ -260,8 +260,14 @@ def make_plan(
         notes,
     )
     plan.search = search
-    if isinstance(original, OnnxOriginal):
-        _declare_ends(plan, original, known)
+    for end, number, dtype in original.ends_to_declare(cut):
+        dtype, shape = known.dtype_and_shape_of(
+            end.tensor, (number, end.output_index), end.op, dtype
+        )
+        plan.declared_ends[end.tensor] = (
+            dtype,
+            shape if shape is not None else original.dims(end.tensor),
+        )
     _missing_inputs(plan, sources)
     plan.warnings += _warnings(plan, sources, options)
     return plan
@@ -277,7 +283,7 @@ def _known_borders(options: SubmodelOptions, sources: Sources) -> Borders:
         options.inputs,
         options.shapes,
         "float32" if original.kind == "caffe" else "",
-        original.dims if isinstance(original, OnnxOriginal) else lambda tensor: None,
+        original.dims,
     )
 
 
@@ -329,25 +335,7 @@ def _weight_warnings(
 
 
 def _lacks_weights(original: Original, cut: Cut, weights: Optional[CaffeModel]) -> bool:
-    return (
-        isinstance(original, CaffeOriginal)
-        and weights is None
-        and any(original.weighted(number) for number in cut.layers)
-    )
-
-
-def _declare_ends(plan: Plan, original: OnnxOriginal, borders: Borders) -> None:
-    """Find the types and shapes to declare for the outputs of an ONNX sub-model."""
-    for end in [output for output in plan.cut.outputs if output.is_end]:
-        number = original.numbers(end.op)[0]
-        dtype = original.dtypes[number][end.output_index]
-        dtype, shape = borders.dtype_and_shape_of(
-            end.tensor, (number, end.output_index), end.op, dtype
-        )
-        plan.declared_ends[end.tensor] = (
-            dtype,
-            shape if shape is not None else original.dims(end.tensor),
-        )
+    return weights is None and any(original.weighted(number) for number in cut.layers)
 
 
 def _behind_data(original: Original, starts: Sequence[int], inside: Set[int]) -> List[int]:

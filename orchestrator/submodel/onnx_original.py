@@ -25,7 +25,10 @@ from ..netfiles.onnx_value_headers import OnnxValue
 from ..netfiles.protobuf_file import WireFile
 from .cut_definition import (
     Cut,
+    CutFile,
     CutInput,
+    CutOutput,
+    DeclaredType,
     NamedNodes,
     Shape,
     numbers_of,
@@ -46,8 +49,6 @@ _CONSTANT_FIELDS = {
     "value_ints": "int64",
 }
 _NOWHERE = -2
-DeclaredType = Tuple[str, Optional[Dims]]
-"""Type (empty: unknown) and shape (None: unknown, also for single dims) of a value."""
 
 
 class OnnxOriginal(NamedNodes):
@@ -88,6 +89,7 @@ class OnnxOriginal(NamedNodes):
     kind = "onnx"
     noun = "node"
     file_name = "dump.onnx"
+    input_noun = "graph input"
 
     def __init__(self, model: OnnxModel) -> None:
         self.external = check_external(model)
@@ -171,6 +173,12 @@ class OnnxOriginal(NamedNodes):
             self._makers[name]: dims
             for name, dims, shape in static
             if len(dims) == len(shape) and name in self._makers
+        }
+
+    def value_shapes(self) -> Dict[Tuple[str, int], Shape]:
+        """Return the shapes of values by their node's name and output, as the model tells them."""
+        return {
+            (self.names[number], index): shape for (number, index), shape in self.shapes().items()
         }
 
     def dims(self, tensor: str) -> Optional[Dims]:
@@ -278,6 +286,32 @@ class OnnxOriginal(NamedNodes):
         outputs = [Border(name, *end) for name, end in ends.items()]
         renamed = {entry.tensor: entry.name for entry in cut.inputs if entry.name != entry.tensor}
         return OnnxCut(self.model, nodes, borders, outputs, data, renamed), data
+
+    def files(
+        self,
+        cut: Cut,
+        inputs: Mapping[str, Tuple[str, Shape]],
+        ends: Mapping[str, DeclaredType],
+    ) -> List[CutFile]:
+        """Return the files of a cut, to be written: the model, and that of its external data.
+
+        Parameters
+        ----------
+        inputs, ends
+            Type and shape of its inputs, and of the values of its ends, by their names.
+        """
+        made, data = self.prepared(cut, inputs, ends)
+        files = [CutFile(self.file_name, made.model_bytes, made.write)]
+        return files + ([CutFile(DATA_FILE, data.nbytes, data.write)] if data.nbytes else [])
+
+    def ends_to_declare(self, cut: Cut) -> List[Tuple[CutOutput, int, str]]:
+        """Return the ends of a cut, each with its node's number and its type."""
+        ends = []
+        for end in cut.outputs:
+            if end.is_end:
+                number = self.numbers(end.op)[0]
+                ends.append((end, number, self.dtypes[number][end.output_index]))
+        return ends
 
     def _apart(self, inputs: Sequence[CutInput], inside: Set[int]) -> Tuple[CutInput, ...]:
         """Return the inputs, renamed if a kept node has the same name: atc refuses duplicate

@@ -9,7 +9,8 @@ real TensorFlow, bit for bit.
 
 from __future__ import annotations
 
-from typing import BinaryIO, Collection, Dict, Iterable, List, Mapping, Optional, Set
+import os
+from typing import BinaryIO, Collection, Dict, Iterable, List, Mapping, Optional, Set, Tuple
 
 from ..errors import InputError
 from ..naming import free_name, printable
@@ -19,7 +20,9 @@ from ..netfiles.protobuf_file import WireFile
 from ..netfiles.tf_op_outputs import DTYPES, OpOutputs, op_outputs, output_types
 from .cut_definition import (
     Cut,
+    CutFile,
     CutInput,
+    DeclaredType,
     NamedNodes,
     Shape,
     numbers_of,
@@ -79,6 +82,7 @@ class TfOriginal(NamedNodes):
     kind = "tensorflow"
     noun = "node"
     file_name = "dump.pb"
+    input_noun = "Placeholder"
 
     def __init__(self, file: GraphFile) -> None:
         self.file = file
@@ -224,6 +228,22 @@ class TfOriginal(NamedNodes):
             cut.dropped_colocations,
             stream,
         )
+
+    def files(
+        self,
+        cut: Cut,
+        inputs: Mapping[str, Tuple[str, Shape]],
+        ends: Mapping[str, DeclaredType],
+    ) -> List[CutFile]:
+        """Return the frozen graph of a cut, to be written; parameters as of
+        :meth:`OnnxOriginal.files`.
+        """
+
+        def write(stream: BinaryIO) -> None:
+            dtypes = {name: dtype for name, (dtype, _) in inputs.items()}
+            self.write(cut, {name: shape for name, (_, shape) in inputs.items()}, dtypes, stream)
+
+        return [CutFile(self.file_name, os.path.getsize(self.path or ""), write)]
 
     def _is_control(self, node: GraphNode, name: str) -> bool:
         if not name.startswith("^"):

@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import time
-from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, BinaryIO, Dict, Iterator, List, Sequence
 
 import numpy as np
 
@@ -18,16 +18,13 @@ from ..filesystem.atomic_writing import create_new, raise_write_error, temporary
 from ..filesystem.free_space import free_bytes
 from ..filesystem.safe_reading import open_input
 from ..naming import MAPPING_FILE
-from ..netfiles.onnx_cut import ExternalData, OnnxCut
 from ..netfiles.prototxt_edits import encode
-from .caffe_original import CaffeOriginal
+from .cut_definition import CutFile
 from .export_document import FILE
 from .export_plan import Plan
 from .gather_recorded_files import mapping_lines
 from .input_file_plan import FOLDER as INPUTS
 from .input_file_plan import bin_array
-from .onnx_original import DATA_FILE, OnnxOriginal
-from .tf_original import TfOriginal
 
 # Room for manifests, mapping.csv and what a file system keeps for itself.
 _RESERVE_BYTES = 1 << 20
@@ -145,71 +142,42 @@ def write_export(plan: Plan, document: Dict[str, Any], out: str, began_s: float)
     """
     goldens = plan.gathered.goldens
     dumps = list(dict.fromkeys(file.path for file in plan.gathered.dumps))
-    made = _onnx_cut(plan)
-    require_space(out, _needed_bytes(plan, made, dumps + goldens))
+    files = plan.original.files(
+        plan.cut,
+        {border.entry.name: (border.dtype, border.shape) for border in plan.borders},
+        plan.declared_ends,
+    )
+    require_space(out, _needed_bytes(plan, files, dumps + goldens))
     with new_folder(out, began_s) as folder:
-        if made is None:
-            _write_model(plan, folder)
-        else:
-            _write_onnx(*made, folder)
+        for file in files:
+            with folder.create(file.name) as stream:
+                file.write(stream)
+        if plan.weights is not None:
+            layers = {plan.original.names[number] for number in plan.cut.layers}
+            with folder.create("dump.caffemodel") as stream:
+                plan.weights.write(layers, stream)
         _copy_all(folder, DUMPS, dumps)
         folder.folder(INPUTS)
         if goldens:
             _copy_all(folder, GOLDENS, goldens)
-        for border, file in plan.inputs():
-            if file is None or border.array is None:
+        for border, values in plan.inputs():
+            if values is None or border.array is None:
                 continue
-            with folder.create(file.npy) as stream:
+            with folder.create(values.npy) as stream:
                 np.save(stream, border.array, allow_pickle=False)
-            if file.bin is not None and file.bin_dtype is not None:
-                with folder.create(file.bin) as stream:
-                    stream.write(bin_array(border.array, file.bin_dtype).tobytes())
+            if values.bin is not None and values.bin_dtype is not None:
+                with folder.create(values.bin) as stream:
+                    stream.write(bin_array(border.array, values.bin_dtype).tobytes())
         with folder.create(FILE) as stream:
             stream.write(json.dumps(document, indent=1, allow_nan=False).encode("ascii") + b"\n")
     return folder.final
 
 
-def _needed_bytes(
-    plan: Plan, made: Optional[Tuple[OnnxCut, ExternalData]], copies: Sequence[str]
-) -> int:
-    model = (
-        os.path.getsize(plan.original.path or "")
-        if made is None
-        else made[0].model_bytes + made[1].nbytes
-    )
+def _needed_bytes(plan: Plan, files: Sequence[CutFile], copies: Sequence[str]) -> int:
+    model = sum(file.nbytes for file in files)
     weights = 0 if plan.weights is None else os.path.getsize(plan.weights.path)
     inputs = sum(2 * border.array.nbytes for border in plan.borders if border.array is not None)
     return model + weights + inputs + sum(os.path.getsize(path) for path in copies)
-
-
-def _write_model(plan: Plan, folder: NewFolder) -> None:
-    shapes = {border.entry.name: border.shape for border in plan.borders}
-    original = plan.original
-    if isinstance(original, CaffeOriginal):
-        with folder.create(original.file_name) as stream:
-            stream.write(encode(original.text(plan.cut, shapes)))
-        if plan.weights is not None:
-            with folder.create("dump.caffemodel") as stream:
-                plan.weights.write({original.names[number] for number in plan.cut.layers}, stream)
-    elif isinstance(original, TfOriginal):
-        dtypes = {border.entry.name: border.dtype for border in plan.borders}
-        with folder.create(original.file_name) as stream:
-            original.write(plan.cut, shapes, dtypes, stream)
-
-
-def _onnx_cut(plan: Plan) -> Optional[Tuple[OnnxCut, ExternalData]]:
-    if not isinstance(plan.original, OnnxOriginal):
-        return None
-    border_types = {border.entry.name: (border.dtype, border.shape) for border in plan.borders}
-    return plan.original.prepared(plan.cut, border_types, plan.declared_ends)
-
-
-def _write_onnx(made: OnnxCut, data: ExternalData, folder: NewFolder) -> None:
-    with folder.create(OnnxOriginal.file_name) as stream:
-        made.write(stream)
-    if data.nbytes:
-        with folder.create(DATA_FILE) as stream:
-            data.write(stream)
 
 
 def _copy_all(folder: NewFolder, name: str, paths: List[str]) -> None:
