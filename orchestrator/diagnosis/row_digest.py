@@ -265,6 +265,11 @@ def packed_digest(row: RowDigest) -> bytes:
     )
 
 
+def packed_place(data: bytes) -> bytes:
+    """Return the part of a packed digest that is equal for rows of one place."""
+    return data[_HEAD_BYTES : _HEAD_BYTES + _LENGTHS.unpack_from(data)[0]]
+
+
 def unpacked_digest(data: bytes, shared: Dict[Any, Any]) -> RowDigest:
     """Return the digest that :func:`packed_digest` packed; bytes behind it are ignored. The data
     are unpickled: they must be goldwatch's own.

@@ -15,7 +15,7 @@ from ..statistics_dumps.tensor_statistics import StatisticsSource
 from ..tensors.dtypes import nbytes
 from ..tensors.geometry import Geometry
 from ..tensors.storage_layouts import plain_letters
-from ..tensors.tensor import PIECE_BYTES, Tensor
+from ..tensors.tensor import PIECE_BYTES, HeldBytes, Tensor
 from .accumulator import DIVERGENCE, Accumulator, overflow
 from .bitwise import compare_bits
 from .compare_blocks import KLPass, compare_blocks
@@ -79,9 +79,9 @@ def compare_pairs(
     done: Dict[Tuple[Any, ...], List[Tuple[PairTask, Row]]] = {}
     if first is not None:
         rows.append(first)
-        done[_reading(tasks[0], settings)] = [(tasks[0], first)]
+        done[(*_reading(tasks[0], settings), _first_bytes(tasks[0]))] = [(tasks[0], first)]
     for task in tasks[len(rows) :]:
-        alike = done.setdefault(_reading(task, settings), [])
+        alike = done.setdefault((*_reading(task, settings), _first_bytes(task)), [])
         twin = next(
             filter(
                 None,
@@ -456,6 +456,19 @@ def _reading(task: PairTask, settings: Settings) -> Tuple[Any, ...]:
         alike,
         _stored(task.target),
     )
+
+
+def _first_bytes(task: PairTask) -> bytes:
+    """Return the first bytes of a task's target, which tell nearly all apart that differ; of a
+    training many are read alike. Empty where they cannot be read: its row will say so.
+    """
+    source = task.target.source
+    if isinstance(source, HeldBytes):
+        return source.data
+    try:
+        return bytes(source.read(0, min(source.nbytes, START_BYTES)))
+    except (OSError, GoldwatchError):
+        return b""
 
 
 def _stored(tensor: Tensor) -> Tuple[Any, ...]:

@@ -15,7 +15,13 @@ from typing import IO, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from ..diagnosis.row_digest import RowDigest, packed_digest, row_digest, unpacked_digest
+from ..diagnosis.row_digest import (
+    RowDigest,
+    packed_digest,
+    packed_place,
+    row_digest,
+    unpacked_digest,
+)
 from ..metrics.row import METRICS, Row
 from ..store.row_sql import Line, row_line
 from .csv_cells import Columns, cells, mapping_cells
@@ -155,7 +161,11 @@ class RenderedRowCache:
 
     def _write_gathered(self) -> None:
         rows, self._gathered = self._gathered, []
-        self.write(rows)
+        # Rows come op by op, tables are read place by place: what is adjacent is read at once.
+        by_place: Dict[bytes, List[Made]] = {}
+        for made in rows:
+            by_place.setdefault(packed_place(made[2].digest), []).append(made)
+        self.write([made for group in by_place.values() for made in group])
 
     def write(self, rows: Sequence[Made]) -> range:
         """Write rows behind those that were written; return their slots. Raises OSError where their

@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from itertools import islice
-from typing import TYPE_CHECKING, Dict, List, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Sequence, Tuple
 
 from ..dumps.dump_tree import DumpTree
 from ..dumps.file_source import START_BYTES
@@ -72,7 +72,7 @@ class Session:
 
         Returns how many earlier dumps of which ops do not count.
         """
-        engine, waiting = self._engine, deque(files)
+        engine, waiting = self._engine, deque(_op_by_op(files))
         soon = iter([file.path for file in waiting if file.signature is not None])
         prefetch(islice(soon, _AHEAD), START_BYTES)
         while waiting:
@@ -113,6 +113,14 @@ class Session:
         plan = self._engine.plan(file)
         if plan is not None:
             self._engine.accept(file, plan)
+
+
+def _op_by_op(files: Sequence[TargetFile]) -> List[TargetFile]:
+    """Return the files of each op together, whatever their place, the ops as they come first: what
+    is planned for an op, and its golden tensors, are then used for all devices and steps at once.
+    """
+    numbers: Dict[Tuple[Any, ...], int] = {}
+    return sorted(files, key=lambda file: numbers.setdefault(file.op[:2], len(numbers)))
 
 
 class Comparers(Protocol):

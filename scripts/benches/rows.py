@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 
+import numpy as np
 import workload
 from network import measure
 
@@ -56,7 +57,7 @@ print(100 * (ended - compared) / (ended - began), max(longest, ended - spoken))
 
 
 def training(root, devices, steps, ops):
-    """Write the same network of tiny ops for each device and step."""
+    """Write the same network of tiny ops for each device and step, with values of its own."""
     workload.tiny(root, ops)
     first = os.path.join(root, workload.TREE)
     time_folder = first
@@ -66,7 +67,19 @@ def training(root, devices, steps, ops):
         for step in range(steps):
             folder = os.path.join(time_folder, str(device), "model", "1", str(step))
             if folder != first:
-                shutil.copytree(first, folder)
+                _scaled(first, folder, 1 + 1e-3 * (device * steps + step))
+
+
+def _scaled(source, folder, factor):
+    """Copy dumps of float16 tensors, all values scaled."""
+    os.makedirs(folder)
+    for name in os.listdir(source):
+        with open(os.path.join(source, name), "rb") as file:
+            data = file.read()
+        begin = 8 + int.from_bytes(data[:8], "little")
+        values = (np.frombuffer(data[begin:], np.float16) * factor).astype(np.float16)
+        with open(os.path.join(folder, name), "wb") as file:
+            file.write(data[:begin] + values.tobytes())
 
 
 def compared(python, root, options):
