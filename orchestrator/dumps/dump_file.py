@@ -182,7 +182,13 @@ class DumpFile:
         if header.error is not None and not (partial and header.message is not None):
             raise header.error
         # The class is frozen for its users.
-        self.__dict__.update(_attributes(path, header))
+        if header.described:
+            self.__dict__.update(header.described)
+        else:
+            self.__dict__.update(_attributes(header))
+            if header.described is not None:
+                header.described.update(self.__dict__)
+        self.__dict__.update(path=path, dump_time=header.dump_time, _start=header.start)
 
     @property
     def form(self) -> Tuple[Any, ...]:
@@ -285,9 +291,9 @@ class DumpFile:
         return source_of(self.path, self._start, infos[index].file_offset, infos[index].size_bytes)
 
 
-def _attributes(path: str, header: Header) -> Dict[str, Any]:
-    """Return the attributes of a :class:`DumpFile`: regions follow one another (version 2) or are
-    where the data fields are (version 1).
+def _attributes(header: Header) -> Dict[str, Any]:
+    """Return the attributes of a :class:`DumpFile` but for path and time: regions follow one
+    another (version 2) or are where the data fields are (version 1).
     """
     message = header.message
     position = LENGTH_BYTES + header.header_bytes
@@ -315,11 +321,9 @@ def _attributes(path: str, header: Header) -> Dict[str, Any]:
                 code = region.buffer_type if kind == "buffer" else region.type
                 infos[kind].append(RegionInfo(kind, index, code, size, offset, problem))
     return {
-        "path": path,
         "version": header.version,
         "header_version": message.version,
         "op_name": message.op_name,
-        "dump_time": message.dump_time,
         "header_bytes": header.header_bytes,
         "inputs": tuple(infos["input"]),
         "outputs": tuple(infos["output"]),
@@ -330,7 +334,6 @@ def _attributes(path: str, header: Header) -> Dict[str, Any]:
         "actual_bytes": header.actual_bytes,
         "nulls_left_out": header.nulls_left_out,
         "attrs": tuple((attr.name, attr.value) for attr in message.attr),
-        "_start": header.start,
     }
 
 

@@ -495,3 +495,19 @@ def test_trouble_with_loading_protobuf_is_not_blamed_on_the_file(tmp_path, monke
     monkeypatch.setattr(header, "load_messages", none_left)
     with pytest.raises(OSError, match="Too many open files"):
         header.load_header(path)
+
+
+@pytest.mark.parametrize("dump_time", [0, 1, 127, 128, 2**40 + 3, 2**63 - 1, 2**64 - 1])
+def test_headers_that_differ_in_their_time_alone_are_told_apart(
+    tmp_path: Any, dump_time: int
+) -> None:
+    path = str(tmp_path / "Relu.relu.1.1700000000000001")
+    for time_us, value in ((5, 1.0), (dump_time, 2.0), (6, 3.0)):
+        data = np.full(3, value, np.float32)
+        size = write_dump(path, [data], [data + 1], op_name="relu", dump_time=time_us)
+        dump = DumpFile(path)
+        assert (dump.path, dump.dump_time, dump.actual_bytes) == (path, time_us, size)
+        np.testing.assert_array_equal(dump.array("input", 0), data)
+        np.testing.assert_array_equal(dump.array("output", 0), data + 1)
+    write_dump(path, [data], [data.astype(np.int32)], op_name="relu", dump_time=7)
+    assert DumpFile(path).outputs[0].dtype.name == "int32"
