@@ -123,7 +123,7 @@ class Goldens:
         the run by their name or manifest, where none is of this one."""
         own = os.path.basename(self._below.rstrip(os.sep))
         of = {own: self._models.get(own, own), **self.model_folders}
-        if model not in self._models or self._models[model] in of.values():
+        if model is None or model not in self._models or self._models[model] in of.values():
             return []
         return sorted(name for name in of if name in self._models or of[name] in self._models)
 

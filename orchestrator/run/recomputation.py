@@ -275,7 +275,9 @@ class Recomputation:
         """Yield an output at the nearest other places, those of the same device and model first."""
 
         def far(other: Place) -> Tuple[bool, int]:
-            steps = [int(one.step) if (one.step or "").isdigit() else 0 for one in (place, other)]
+            steps = [
+                int(one.step) if one.step and one.step.isdigit() else 0 for one in (place, other)
+            ]
             same = other._replace(step=None, time=None) == place._replace(step=None, time=None)
             return not same, abs(steps[0] - steps[1])
 
