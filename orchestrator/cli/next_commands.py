@@ -6,6 +6,7 @@ import dataclasses
 import os
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from ..diagnosis.op_input_states import BAD
 from ..dumps.dump_tree import first_dumps
 from ..dumps.place import Place
 from ..errors import GoldwatchError
@@ -13,6 +14,7 @@ from ..judging.limits import DEFAULTS
 from ..metrics.row import FAIL
 from ..model.row_plan import OUTPUT
 from ..naming import printable
+from ..operators.registry import IN_TRAINING
 from ..run.compare_torch_files import holds_torch_files
 from ..run.comparison_options import AUTO, ComparisonOptions
 from ..statistics_dumps.tensor_statistics import MEASURES
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 REPLAY_FOLDER = "replay"
 """Where in a comparison's OUT its replay goes."""
+_EXPORT = "export the original model with model.eval(), and make golden data again"
 _NARROW_RADIUS = 3
 """How far from the first divergence tensors are dumped after statistics: docs/design/trials.md
 tells how often that holds the culprit.
@@ -30,13 +33,16 @@ tells how often that holds the culprit.
 
 
 def next_command(result: RunResult) -> Tuple[str, List[str]]:
-    """Return the head of the line with the next command, and its words.
+    """Return the head of the line with the next command, and its words: none where it is no
+    command of ours.
 
     After statistics it is the configuration that dumps the tensors around the first divergence;
     after limits that are stricter than rounding the comparison without these. Of a merge both are
     for the host of the first divergence: each host has paths of its own.
     """
     first, options = result.first_divergence, result.options
+    if not result.summary.suspects and _in_training(result):
+        return "next: " + _EXPORT, []
     by_statistics = first is not None and first.metric in MEASURES
     too_strict = None if first is None or result.summary.suspects else first.too_strict
     if first is None or not (by_statistics or too_strict is not None):
@@ -59,6 +65,21 @@ def next_command(result: RunResult) -> Tuple[str, List[str]]:
     if not words:
         return "next:", report_words(result.options.out)
     return "next:" if host is None else "next on host %s:" % printable(host), words
+
+
+def _in_training(result: RunResult) -> bool:
+    """Tell whether the original model has the first divergence in training mode: a replay could
+    not run it either.
+    """
+    summary = result.summary
+    return (
+        summary.first is not None
+        and summary.first.inputs != BAD
+        and any(
+            entry["op"] == summary.first.op and IN_TRAINING in entry["reason"]
+            for entry in (summary.recomputed or {}).get("not_computed", ())
+        )
+    )
 
 
 def two_dumps_hint(new: str, old: str) -> Optional[str]:

@@ -241,7 +241,8 @@ def print_end(
         for line in sentence_lines(text, width):
             put(line)
     head, words = next_command(replayed or result)
-    for line in shell_lines(head, words, width or 10**9):
+    lines = shell_lines(head, words, width or 10**9) if words else sentence_lines(head, width)
+    for line in lines:
         put(line)
 
 

@@ -12,6 +12,7 @@ from ..judging.by_limits import judge_row
 from ..judging.limits import Limit, Limits
 from ..judging.metric_text import beside_limit
 from ..metrics.row import FAIL, NOT_COMPARED, PASS, Row
+from ..operators.registry import IN_TRAINING
 from ..text.wording import listed, plural
 from .summary import Summary
 
@@ -95,6 +96,7 @@ def replay_summary(
     """
     worst: Dict[str, OpWithOwnError] = {}
     not_replayed: List[str] = []
+    in_training: List[str] = []
     replayed_ops = set()
     for row in rows:
         if row.verdict in (PASS, FAIL):
@@ -112,10 +114,21 @@ def replay_summary(
             )
             if row.op not in worst or culprit.badness > worst[row.op].badness:
                 worst[row.op] = culprit
-        elif row.verdict == NOT_COMPARED and row.op not in not_replayed:
-            not_replayed.append(row.op)
+        elif row.verdict == NOT_COMPARED:
+            others = in_training if IN_TRAINING in row.reason else not_replayed
+            if row.op not in others:
+                others.append(row.op)
     culprits = tuple(sorted(worst.values(), key=lambda culprit: -culprit.badness))
-    sentence = _sentence(culprits, not_replayed, golden_fails, len(replayed_ops), selected)
+    parts = [_sentence(culprits, not_replayed, golden_fails, len(replayed_ops), selected)]
+    if in_training:
+        if golden_fails and replayed_ops and not (culprits or not_replayed or selected):
+            parts = ["No operator that was replayed has an error of its own."]
+        parts.append(
+            "The original model has %s in training mode (the statistics of the batch, a random "
+            "mask): golden data say nothing of the device there. Export the model with "
+            "model.eval(), and make golden data again." % listed(in_training, _SHOWN)
+        )
+    sentence = " ".join(parts)
     return replace(
         summary,
         suspects=(),

@@ -115,6 +115,11 @@ class OnnxOriginal(NamedNodes):
         self.quantised = quantised(self.graph, self.types)
         with model.open() as file:
             randomness = Randomness(model, file)
+            self._in_training = {
+                number
+                for number, trains in enumerate(randomness.training(graph.nodes), self._first)
+                if trains
+            }
             self._random = {
                 number
                 for number, node in enumerate(graph.nodes, self._first)
@@ -155,6 +160,10 @@ class OnnxOriginal(NamedNodes):
     def is_random(self, number: int) -> bool:
         """Return whether a node gives other values each time."""
         return number in self._random
+
+    def is_in_training(self, number: int) -> bool:
+        """Return whether a node computes as in training, which no om does."""
+        return number in self._in_training
 
     def shapes(self) -> Dict[Value, Shape]:
         """Return the shapes that the model itself gives to its inputs and values, where all dims

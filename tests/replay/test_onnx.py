@@ -285,7 +285,9 @@ def test_a_node_that_cannot_be_replayed_leaves_only_its_op_out(tmp_path) -> None
         and "does not know this op" in told["odd"]
     )
     assert told["noise"] == "not replayed: noise (RandomNormalLike) gives other values each time"
-    assert told["drop"] == "not replayed: drop (Dropout) gives other values each time"
+    assert told["drop"].startswith("not replayed: drop (Dropout) is in training mode")
+    assert "The original model has drop in training mode" in result.sentence
+    assert "stay suspect: odd, noise, cond_0_then_branch/inner." in result.sentence
     assert (
         told["cond_0_then_branch/inner"]
         == "not replayed: cond_0_then_branch/inner is in the body of cond, which is not cut"
@@ -432,3 +434,22 @@ def test_an_op_that_gives_out_an_input_of_the_network_is_replayed(tmp_path, kind
         )
     result = run(tmp_path, net, model)
     assert (reasons(result), culprits(result), result.exit_code) == ({}, [], 0)
+
+
+def test_a_batch_normalisation_in_training_mode_is_not_replayed(tmp_path):
+    """A framework computes the batch's statistics, an om the stored ones: nobody is wrong."""
+    net = onnx_graphs.Builder()
+    stored = (("scale", 1), ("bias", 0), ("mean", 3), ("variance", 2))
+    weights = [net.put(name, np.full(6, value, np.float32)) for name, value in stored]
+    net.node("Relu", ["x"], ["r"], "relu")
+    net.node("BatchNormalization", ["r", *weights], ["y", "m", "v"], "bn", training_mode=1)
+    proto = net.model([("x", FLOAT, [2, 6, 8])], [("y", FLOAT, None)])
+    ops = Ops()
+    x = ops.data("x", X)
+    (r,) = ops.op("relu", "Relu", ["x"], [np.maximum(x, 0)])
+    ops.op("bn", "BNInfer", ["relu"], [(r - 3) / np.sqrt(2 + 1e-5)])
+    result = run(tmp_path, proto, ops.model)
+    assert culprits(result) == [] and list(reasons(result)) == ["bn"]
+    assert [row.op for row in result.rows("pass")] == ["relu"]
+    assert result.sentence.startswith("No operator has an error of its own. ")
+    assert "has bn in training mode" in result.sentence and "suspect" not in result.sentence
