@@ -4,15 +4,17 @@ requested shapes.
 
 from __future__ import annotations
 
+import os
 from typing import Dict, List, Mapping, Sequence, Tuple
 
 from ..dumps.npy import load_npy_header
+from ..element_types import BY_NAME, element_count
 from ..errors import GoldwatchError
 from ..model.atc_options import SHAPE, Dynamic
-from ..model.om_interface import OmInterface
+from ..model.om_interface import OmInput, OmInterface
 from ..text.wording import listed, plural
 from .input_pairs import Paired, couple_inputs, fitting_orders, pair_inputs
-from .original_model import OriginalModel
+from .original_model import ModelInput, OriginalModel
 from .plan import OmRun, Plan, Problem
 from .shape_combinations import Shape, Shapes, folder_name, shapes_text
 
@@ -112,10 +114,13 @@ def _gears_to_run(plan: Plan, dynamic: Dynamic, given: Mapping[str, List[Shape]]
         gear for gear in gears if all(gear[name] in orders for name, orders in given.items())
     ]
     if not fitting:
-        files = ["%s of %s" % (list(orders[-1]), name) for name, orders in given.items()]
+        files = ["%s of %s" % (list(orders[-1]), name) for name, orders in given.items() if orders]
+        raw = [name for name, orders in given.items() if not orders]
         plan.problems.append(
             Problem(
-                "the om has no gear of the given file's shape: %s" % listed(files, 4),
+                "the om has no gear of the given file's shape: %s" % listed(files, 4)
+                if not raw
+                else "the size of the raw file of %s fits no gear of the om" % listed(raw, 4),
                 "its gears: %s" % listed([shapes_text(gear) for gear in gears], 8, " | "),
             )
         )
@@ -139,14 +144,20 @@ def _gears_to_run(plan: Plan, dynamic: Dynamic, given: Mapping[str, List[Shape]]
 def _shapes_of_files(
     original: OriginalModel, interface: OmInterface, dynamic: Dynamic, files: Mapping[str, str]
 ) -> Dict[str, List[Shape]]:
-    """Return the shapes of the .npy files that are given for dynamic inputs, by the om's names: in
-    every order of the axes that fits the om, the file's own last where none does.
+    """Return the shapes that the files of dynamic inputs may have, by the om's names: of an .npy
+    every order of the axes that fits the om, the file's own last where none does; of a raw file
+    those that have its size, which may be none.
     """
     shapes: Dict[str, List[Shape]] = {}
     for model, om in couple_inputs(original, interface.inputs, Paired()) or ():
         file = files.get(model.name, files.get(om.name, ""))
         declared = dynamic.shapes.get(om.name, om.shape)
-        if not file.endswith(".npy") or om.aipp or -1 not in declared:
+        if om.aipp or -1 not in declared or not os.path.isfile(file):
+            continue
+        if not file.endswith(".npy"):
+            raw = _shapes_of_size(os.path.getsize(file), model, om, dynamic)
+            if dynamic.kind != SHAPE or len(raw) == 1:
+                shapes[om.name] = raw
             continue
         try:
             header = load_npy_header(file)
@@ -155,3 +166,24 @@ def _shapes_of_files(
         if header.error is None:
             shapes[om.name] = fitting_orders(header.shape, declared) or [header.shape]
     return shapes
+
+
+def _shapes_of_size(size: int, model: ModelInput, om: OmInput, dynamic: Dynamic) -> List[Shape]:
+    """Return the shapes of the om's input that a raw file of ``size`` bytes may have, in the om's
+    type or the model's: of the gears, or, where one dim is open, with what is left for that dim.
+    """
+    item_bits = {BY_NAME[dtype].bits for dtype in (om.dtype, model.dtype) if dtype in BY_NAME}
+    if dynamic.kind != SHAPE:
+        every = [dynamic.shapes_in_gear(gear).get(om.name, om.shape) for gear in dynamic.gears]
+        return [
+            shape
+            for shape in dict.fromkeys(every)
+            if size * 8 in [element_count(shape) * bits for bits in item_bits]
+        ]
+    declared = dynamic.shapes.get(om.name, om.shape)
+    found = []
+    for bits in sorted(item_bits) if tuple(declared).count(-1) == 1 else ():
+        rest = element_count([dim for dim in declared if dim != -1]) * bits
+        if rest and size and not size * 8 % rest:
+            found.append(tuple(size * 8 // rest if dim == -1 else dim for dim in declared))
+    return found
