@@ -128,10 +128,6 @@ class OpFault:
                     name: float(node.attributes.get(name, 1e-5)) + (self.number or 0.0),
                 },
             )
-        elif self.kind == "pad":
-            x = np.asarray(given[0], np.float32)
-            rows, columns = (1, 2) if node.type in _FILTER_LAST else (2, 3)
-            given[0] = np.roll(np.roll(x, 1, rows), 1, columns) * _inner(x.shape, rows, columns)
         elif self.kind == "axis":
             given = [value for value in given if value is not None]
         return node, given
@@ -154,6 +150,8 @@ class OpFault:
                 np.asarray(part, np.float32) for part in inputs if np.ndim(part) == made[0].ndim
             ]
             return [_joined_wrongly(parts)] if made[0].ndim > 1 else made
+        if self.kind == "pad":
+            return [_padded_off_by_one(node, inputs, made[0], compute)]
         return [_short_windows(node, inputs, made[0], compute)] if self.kind == "pooling" else made
 
     def outputs(self, tops: List[Array]) -> List[Array]:
@@ -199,20 +197,27 @@ def _short_windows(node: Any, inputs: List[Any], right: Array, compute: Compute)
     return spoiled
 
 
+def _padded_off_by_one(node: Any, inputs: List[Any], right: Array, compute: Compute) -> Array:
+    """Return a convolution whose input lies one row and one column further."""
+    x = np.asarray(inputs[0], np.float32)
+    first = 1 if node.type in _FILTER_LAST else 2
+    axes = range(first, first + 2) if node.type in _FILTER_LAST else range(first, x.ndim)
+    strides = node.attributes.get("strides") or [1] * x.ndim
+    widths = [(0, 0)] * x.ndim
+    for axis in axes:
+        # Longer by one stride: a padding SAME begins where it did, and gives one window more.
+        stride = strides[axis if node.type in _FILTER_LAST else axis - first]
+        widths[axis] = (1, int(stride) - 1)
+    made = compute(node, [np.pad(x, widths), *inputs[1:]])[0]
+    return np.ascontiguousarray(np.asarray(made)[tuple(map(slice, right.shape))])
+
+
 def _one_less(sizes: Any) -> Any:
     return (
         [max(1, size - 1) for size in sizes]
         if isinstance(sizes, (list, tuple))
         else max(1, sizes - 1)
     )
-
-
-def _inner(shape: Sequence[int], rows: int, columns: int) -> Array:
-    """Return what takes the first row and column away, which came round."""
-    kept = np.ones(shape, np.float32)
-    kept[(slice(None),) * rows + (0,)] = 0
-    kept[(slice(None),) * columns + (0,)] = 0
-    return kept
 
 
 def _shortened(top: Array, bits: int) -> Array:
@@ -238,13 +243,6 @@ def _stale(weights: Array, number: int) -> Array:
         -weights[(number + 1) % len(weights)] if len(weights) > 1 else -weights[number]
     )
     return changed
-
-
-def _moved(x: Array) -> Array:
-    """Return an image one row and one column further, as the wrong padding shows it."""
-    moved = np.zeros_like(x)
-    moved[:, :, 1:, 1:] = x[:, :, :-1, :-1]
-    return moved
 
 
 def _joined_wrongly(inputs: List[Array]) -> Array:

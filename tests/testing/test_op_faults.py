@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -167,3 +168,51 @@ def test_the_program_writes_a_network_with_a_fault(tmp_path) -> None:
         and "expected NAME=VALUE" in wrong.stderr
         and not (tmp_path / "other").exists()
     )
+
+
+def windows(x, begin, end, stride, size):
+    """Return the sums of windows of 3 by 3 (a convolution with ones), one window at a time."""
+    behind = max(end, 0)
+    padded = np.pad(x[0, 0], ((begin, behind), (begin, behind)), "constant")
+    if end < 0:
+        padded = padded[:end, :end]
+    count = (len(padded) - size) // stride + 1
+    return np.array(
+        [
+            [
+                padded[
+                    row * stride : row * stride + size, column * stride : column * stride + size
+                ].sum()
+                for column in range(count)
+            ]
+            for row in range(count)
+        ]
+    )[None, None]
+
+
+@dataclass(frozen=True)
+class Conv:
+    type: str
+    attributes: dict
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("pads", [(0, 0), (1, 1), (2, 2), "SAME"])
+def test_a_padding_off_by_one_is_one_more_before_and_one_less_behind(pads, stride) -> None:
+    x = np.random.RandomState(0).standard_normal((1, 1, 8, 8)).astype(np.float32)
+
+    def split(size):
+        if pads != "SAME":
+            return pads
+        total = max((-(-size // stride) - 1) * stride + 3 - size, 0)
+        return total // 2, total - total // 2
+
+    def compute(node, inputs):
+        return [windows(inputs[0], *split(inputs[0].shape[2]), stride, 3)]
+
+    node, fault = Conv("Conv", {"strides": [stride, stride]}), OpFault.parse("pad")
+    changed_node, inputs = fault.changed(node, [x])
+    made = fault.after(node, inputs, compute(changed_node, inputs), compute)
+    begin, end = split(8)
+    expected = windows(x, begin + 1, end - 1, stride, 3)
+    np.testing.assert_allclose(made[0], expected, rtol=1e-6)

@@ -222,11 +222,10 @@ def test_each_fault_does_what_it_is_called(tmp_path):
     ]
     assert np.array_equal(wrong("pool", "pooling"), np.transpose(shorter, (2, 0, 1))[None])
     assert np.array_equal(wrong("pool", "channels"), np.roll(pool, 1, 1))
-    moved = np.zeros_like(x)
-    moved[:, :, 1:, 1:] = x[:, :, :-1, :-1]
-    assert np.array_equal(
-        wrong("conv", "pad"), outputs(CompiledNetwork(network, Build(), "net"), x=moved)["conv"]
-    )
+    # At stride 1 every window of one row and column further, the last ones included.
+    further = wrong("conv", "pad")
+    assert np.allclose(further[:, :, 1:, 1:], conv[:, :, :-1, :-1], rtol=2e-3, atol=2e-3)
+    assert not np.allclose(further[:, :, 0], conv[:, :, 0], rtol=2e-3, atol=2e-3)
 
 
 def test_coarse_arithmetic_is_cured_by_higher_precision(tmp_path):
