@@ -324,7 +324,6 @@ def _cure(
 ) -> List[Round]:
     """Raise operators until the run passes, and compare the last run with the first."""
     if failing is None:
-        messages.line("note: no run fails: there is nothing to mend")
         return []
     curing_rounds = Curing(
         search, failing, arguments.mode, arguments.budget, arguments.of_each_run()

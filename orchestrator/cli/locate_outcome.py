@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 import time
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence, Tuple
@@ -31,6 +32,8 @@ from .shell_words import shell_lines
 _VERDICTS = (EXIT_PASS, EXIT_FAIL, EXIT_INCOMPLETE)
 _OUTPUTS = {PASS: "within limits", FAIL: "outside limits"}
 _MOST_CAUSES, _MOST_NAMES = 3, 4
+_MOST_OF_UNEXPLAINED = 160
+"""Characters: two lines of a terminal. Chosen, no trial."""
 _OF_PRECISION = frozenset(["saturation", "overflow", "flush-to-zero", "rounding"])
 """Explanations of which an operator in float32 is the remedy."""
 _COMPARE_INPUTS = (
@@ -153,6 +156,15 @@ def print_outcome(outcome: Outcome) -> None:
         _print_smallest(outcome.smaller)
     for number, each in enumerate(outcome.rounds or (), 1):
         _print_round(number, each)
+    if outcome.rounds == []:
+        put_wrapped(
+            "cure: nothing to raise: %s"
+            % (
+                "no run is outside its limits"
+                if outcome.searched == EXIT_PASS
+                else "no run could be judged"
+            )
+        )
 
 
 def _outputs_words(final: RunResult) -> str:
@@ -372,6 +384,9 @@ def _causes(results: Sequence[CaseResult]) -> List[Tuple[str, str, str]]:
             name = without_gear(suspect.op)
             first = next(iter(suspect.explanations), None)
             cause = suspect.evidence if first is None else "%s: %s" % (first.kind, first.sentence)
+            if first is not None and first.kind == "unexplained":
+                # All that was tried would fill the last lines; result.json and the page list it.
+                cause = textwrap.shorten(cause, _MOST_OF_UNEXPLAINED, placeholder=" …")
             by_name.setdefault(name, (name, cause, "" if first is None else first.next))
     return list(by_name.values())
 

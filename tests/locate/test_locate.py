@@ -530,6 +530,18 @@ def test_the_shape_of_a_given_file_chooses_the_gear(place) -> None:
         "goldwatch: the om has no gear of the given file's shape: [3, 32] of x",
         "  hint: its gears: x:1,32 | x:4,32",
     ]
+    # A raw file has a size only: that of one gear, or what it leaves for one open dim.
+    (place.folder / "x.bin").write_bytes(b"\0" * (4 * 32 * 4))
+    for om in ("gears.om", "open.om"):
+        done = place.locate("any.onnx", om, "-o", om + "_b", "-i", "x=x.bin", "--until", "inputs")
+        assert done.returncode == 0, done.stderr
+        assert np.load(str(place.folder / (om + "_b") / "inputs" / "x.npy")).shape == (4, 32)
+    (place.folder / "x.bin").write_bytes(b"\0" * (3 * 32 * 4))
+    done = place.locate("any.onnx", "gears.om", "-o", "none", "-i", "x=x.bin")
+    assert done.returncode == 4 and done.stderr.splitlines()[-2:] == [
+        "goldwatch: the size of the raw file of x fits no gear of the om",
+        "  hint: its gears: x:1,32 | x:4,32",
+    ]
     done = place.locate("any.onnx", "open.om", "-o", "unknown")
     assert done.returncode == 4 and "give an .npy of that shape with -i, or --shapes" in done.stderr
 
@@ -739,6 +751,10 @@ def test_an_om_whose_input_is_an_image_is_searched(place, resblock) -> None:
 
 def test_cure_repeats_until_the_outputs_pass(place) -> None:
     place.host()
+    healthy = place.locate("model.onnx", "model.om", "-o", "healthy", "--cure")
+    assert healthy.returncode == 0
+    last = healthy.stdout.splitlines()[-1]
+    assert last == "cure: nothing to raise: no run is outside its limits"
     # Products beyond the largest float16.
     small(place.folder / "large.onnx", scale=3000.0)
     place.atc("large.onnx", "large.om", "--precision_mode=force_fp16")
