@@ -782,3 +782,20 @@ def test_cure_repeats_until_the_outputs_pass(place) -> None:
     assert "the cure held" in done.stderr
     refused = place.locate("large.onnx", "large.om", "-o", "out", "--cure", "--keep", "none")
     assert refused.returncode == 2 and "--keep all" in refused.stderr
+
+
+def test_what_was_tried_does_not_fill_the_last_lines(place) -> None:
+    other = onnx.load(str(place.folder / "model.onnx"))
+    (weights,) = [each for each in other.graph.initializer if each.name == "second_weights"]
+    values = np.random.RandomState(9).standard_normal(onnx.numpy_helper.to_array(weights).shape)
+    weights.CopyFrom(onnx.numpy_helper.from_array(values.astype(np.float32), weights.name))
+    onnx.save(other, str(place.folder / "other.onnx"))
+    place.host()
+    place.atc("other.onnx", "other.om")
+    done = place.locate("model.onnx", "other.om", "-o", "out")
+    assert done.returncode == 1 and "suspect: second" in done.stdout
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("  second: ")]
+    with open(str(place.folder / "out" / "run" / "result.json")) as stream:
+        suspect = json.load(stream)["summary"]["suspects"][0]
+    (whole,) = [each["sentence"] for each in suspect["explanations"][:1]]
+    assert line.endswith(" …") and len(line) < 180 < len(whole)
