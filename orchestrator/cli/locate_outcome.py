@@ -286,6 +286,12 @@ def _print_end(outcome: Outcome) -> None:
                 )
                 put_wrapped("  next: %s" % _COMPARE_INPUTS, "    ")
                 break
+            if result.run is not None and not result.run.summary.inherited:
+                # The run's sentence says what is known of the first divergence.
+                put_wrapped(
+                    "no operator is wrong by itself: each is right on the device's own inputs"
+                )
+                break
             put_wrapped(
                 "no operator is wrong by itself: each is right on the device's own inputs, "
                 "small errors add up until %s is outside its limits" % result.cleared

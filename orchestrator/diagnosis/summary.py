@@ -122,6 +122,9 @@ class Summary:
     culprit
         The operator that the sentence names as the one to look at, and its place (not in
         result.json).
+    inherited
+        Whether the first divergence was computed again, and its error came in with its inputs (not
+        in result.json).
     sampled
         How many rows are of a sample of the elements; 0: not in result.json.
     culprits
@@ -158,6 +161,7 @@ class Summary:
     address_overlaps: Optional[Tuple[Mapping[str, Any], ...]] = None
     sentence: str = ""
     culprit: Optional[Tuple[str, Place]] = None
+    inherited: bool = False
     sampled: int = 0
     culprits: Optional[Tuple[Mapping[str, Any], ...]] = None
     hosts: Optional[Tuple[Mapping[str, Any], ...]] = None
@@ -299,6 +303,9 @@ def summarise(
         steps_without_golden=tuple(steps_without_golden),
         sentence=culprit_sentence(worst.first, compared, suspects, worst.first_estimate),
         culprit=culprit(worst.first, suspects, worst.first_estimate) if compared else None,
+        inherited=worst.first_estimate is not None
+        and worst.first_estimate.inherits
+        and not worst.first_estimate.output.golden_alone,
         sampled=marked(SAMPLE),
         by_statistics=marked(STATISTICAL),
         recomputed=None if reader is None else reader.recomputed(),

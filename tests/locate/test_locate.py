@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+from dataclasses import replace
 from types import SimpleNamespace
 
 import jsonschema
@@ -138,6 +139,27 @@ def test_a_culprit_beside_outputs_within_their_limits_is_explained(place) -> Non
     assert "outputs of the network: within their limits (1 tensor)" in text
     assert "suspect: second\n" in text and "within their limits all the same" in text
     assert "pass" not in text[text.index("outputs of the network") :]
+
+
+@pytest.mark.parametrize("inherited", [True, False])
+def test_small_errors_add_up_only_where_that_was_computed(place, inherited) -> None:
+    """Without proof, the run's own sentence says what is known of the first divergence."""
+    done = place.locate("model.onnx", "model.om", "-o", "out", "--until", "run")
+    assert done.returncode == 1, done.stderr
+    found = stored_result(str(place.folder / "out" / "run"))
+    # Each operator is right on its own inputs, and the first is outside its limits.
+    nobody = {"wrong": 0, "not_computed": []}
+    changes = {"suspects": (), "culprit": None, "recomputed": nobody, "inherited": inherited}
+    summary = replace(found.summary, **changes)
+    result = CaseResult(SimpleNamespace(shapes={}), str(place.folder / "out"), 1)
+    result.run = replace(found, summary=summary)
+    plan = SimpleNamespace(interface=None, original=None)
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        print_outcome(Outcome(SimpleNamespace(notes=[], plan=plan), [result]))
+    text = " ".join(out.getvalue().split())
+    assert ("small errors add up" in text) == ("next: goldwatch cure" in text) == inherited, text
+    assert "each is right on the device's own inputs" in text
 
 
 def test_a_suspect_within_all_limits_fails_a_strict_search(place) -> None:
