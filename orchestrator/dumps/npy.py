@@ -183,6 +183,10 @@ _NONES = re.compile(r"NEW(?:FALSE|TRUE) EMPTY_LIST (?:MARK )?(?:NONE )+APPENDS? 
 _NO_TENSOR_HINT = "TorchAir's FX dump writes such a file for an argument that is no tensor"
 
 
+class NoTensor(FormatError):
+    """A whole npy file that holds no tensor, such as None."""
+
+
 @dataclass
 class NpyHeader:
     """The header of an npy file, or what is wrong with it.
@@ -326,7 +330,7 @@ def _read_header(descriptor: int, size: int, path: str, header: NpyHeader) -> No
         if none is not None:
             # Whole, and nothing to compare.
             header.data_bytes = size - header.data_offset
-            raise FormatError(none, path, hint=_NO_TENSOR_HINT) from None
+            raise NoTensor(none, path, hint=_NO_TENSOR_HINT) from None
         raise FormatError(error.message, path, hint=error.hint) from None
     except ValueError as error:
         raise FormatError("the npy header cannot be understood: %s" % error, path) from None

@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional
 
 from ..dumps.dump_file import DumpFile, RegionInfo, TensorInfo
 from ..dumps.dump_header import COMPLETE, size_error
-from ..dumps.npy import open_npy
+from ..dumps.npy import NoTensor, open_npy
 from ..dumps.overflow_records import overflow_records
 from ..errors import FormatError, GoldwatchError, NotComparable, UsageError
 from ..filesystem.safe_reading import open_input, read_input
@@ -196,6 +196,9 @@ def _npy(path: str, head: bytes, stats: bool) -> Optional[Document]:
     }
     try:
         tensor = open_npy(path)
+    except NoTensor as error:
+        document["what"] = "npy, %s: %s" % (error.message[len(path) + 2 :], error.hint)
+        return document
     except FormatError as error:
         document["problem"] = error.message
         return document

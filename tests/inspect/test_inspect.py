@@ -408,3 +408,12 @@ def test_infinities_in_padding_alone_have_no_first_op(tmp_path):
     assert [(entry["op"], entry["inf"], entry["began"]) for entry in found["not_finite"]] == [
         ("a", 1, True)
     ]
+
+
+@pytest.mark.parametrize("value", [None, [None, None], str([None, 1.5])])
+def test_an_npy_for_an_argument_that_is_no_tensor_is_no_damage(tmp_path, value):
+    path = tmp_path / "Add.a.0.1.input.0.npy"
+    np.save(str(path), np.array(value), allow_pickle=True)
+    code, found = document(str(path))
+    assert code == 0 and "problem" not in found and "npy, no tensor (" in found["what"]
+    assert "PROBLEM" not in inspect(str(path))[1]
