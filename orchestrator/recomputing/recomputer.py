@@ -5,6 +5,7 @@ device's error.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from itertools import chain
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
@@ -271,7 +272,9 @@ class Recomputer:
             dtype = compute_type(planned.op)
             piece = self._piece(planned, dtype)
             values = piece.values(incoming, TIGHT.get(dtype, Arithmetic()))
-            # The one that is to be explained first.
+            claims = Counter(output.value for output, _ in outputs)
+            # The one that is to be explained first. Others only where no header or json calls two
+            # of them the same value: then nobody knows what they have to be.
             searched, *others = [
                 SearchedOutput(
                     output.value,
@@ -279,7 +282,8 @@ class Recomputer:
                     values[output.value],
                     output.tensor.name,
                 )
-                for output, _ in sorted(outputs, key=lambda entry: entry[1] != index)
+                for output, number in sorted(outputs, key=lambda entry: entry[1] != index)
+                if number == index or claims[output.value] == 1
             ]
             actual, searched = searched.actual, searched._replace(others=tuple(others))
             search = search_variants(

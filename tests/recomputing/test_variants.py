@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+import shutil
+
 import numpy as np
 import onnx_models as build
 import pytest
 from onnx.helper import make_node as node
+from onnx_device import write_model
 from onnx_run import OnnxRun
 from scene_networks import only_suspect
+
+from goldwatch.testing.device_dump import write_files
+from goldwatch.testing.device_model import DeviceModel, DeviceTensor
 
 SHAPE = (2, 4, 8, 8)
 
@@ -181,3 +188,29 @@ def test_ties_that_all_go_to_the_last_index_read_an_attribute_otherwise(net, las
         assert "ArgMax with select_last_index 1; the model says 0 (32 of 32" in sentence
     else:
         assert not summary["suspects"]
+
+
+@pytest.mark.parametrize("indices", [(0, 1), (0, 0)])
+def test_exchanged_outputs_are_named_also_where_the_json_calls_both_the_same(net, indices):
+    x = np.random.RandomState(0).standard_normal((12, 16)).astype(np.float16).astype(np.float32)
+    nodes = [
+        node("Neg", ["x"], ["t"], name="first"),
+        node("Split", ["t"], ["u", "v"], name="op", axis=1),
+        node("Abs", ["u"], ["y"], name="last"),
+    ]
+    outputs = [build.value("y", (12, 8)), build.value("v", (12, 8))]
+    made = net.prepare(build.model(nodes, [build.value("x", (12, 16))], outputs, []), {"x": x})
+    halves = np.split((-x).astype(np.float16), 2, 1)[::-1]
+    tensors = tuple(
+        DeviceTensor(half, "ND", origin_name="op", origin_index=index)
+        for half, index in zip(halves, indices)
+    )
+    changed = DeviceModel(made.name)
+    for op in made.ops:
+        changed.add(dataclasses.replace(op, outputs=tensors) if op.name == "op" else op)
+    write_model(changed, net.path("net.json"), "atc --model=m.onnx --input_fp16_nodes=x")
+    shutil.rmtree(net.path("dump"))
+    write_files(net.path("dump"), changed.dumps())
+    suspect = only_suspect(net.compare()[1]["summary"])
+    sentence = suspect["explanations"][0]["sentence"]
+    assert suspect["op"] == "op" and "Split with the order of its outputs [1, 0]" in sentence
