@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 REPLAY_FOLDER = "replay"
 """Where in a comparison's OUT its replay goes."""
 _EXPORT = "export the original model with model.eval(), and make golden data again"
+_OTHER_INPUT = (
+    "make golden data, and dump, with an input for which the original model gives numbers there"
+)
 _NARROW_RADIUS = 3
 """How far from the first divergence tensors are dumped after statistics: docs/design/trials.md
 tells how often that holds the culprit.
@@ -43,6 +46,10 @@ def next_command(result: RunResult) -> Tuple[str, List[str]]:
     first, options = result.first_divergence, result.options
     if not result.summary.suspects and _in_training(result):
         return "next: " + _EXPORT, []
+    if not result.summary.suspects and result.summary.golden_undefined:
+        # NaN of a row that a mask excludes throughout, of 0 / 0: what a replay's framework computes
+        # there is NaN as well.
+        return "next: " + _OTHER_INPUT, []
     by_statistics = first is not None and first.metric in MEASURES
     too_strict = None if first is None or result.summary.suspects else first.too_strict
     if first is None or not (by_statistics or too_strict is not None):

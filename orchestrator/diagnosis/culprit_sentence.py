@@ -112,6 +112,21 @@ def culprit(
     return first_op if accused or not others else others[0]
 
 
+def golden_is_undefined(first: Optional[FirstDivergence], estimate: Optional[Estimate]) -> bool:
+    """Tell whether golden data alone hold NaN or Inf at the first divergence, and computed again
+    from the device's own inputs the device is right.
+    """
+    return (
+        first is not None
+        and first.inputs != BAD
+        and estimate is not None
+        and estimate.follows
+        and estimate.computed is None
+        and not estimate.golden_wrong
+        and estimate.output.golden_alone
+    )
+
+
 def _is_in_training(first: FirstDivergence, estimate: Optional[Estimate]) -> bool:
     return estimate is not None and estimate.in_training and first.inputs != BAD
 
@@ -194,18 +209,18 @@ def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
             "; computed again from the device's own inputs it comes out otherwise, so the error "
             "is its own."
         )
+    if golden_is_undefined(first, estimate):
+        return (
+            "; golden data alone hold NaN or Inf there, and computed again from the device's own "
+            "inputs the device is right: these elements of golden data are undefined, and no "
+            "operator need be wrong."
+        )
     if (
         estimate is not None
         and estimate.follows
         and not estimate.golden_wrong
         and first.inputs != BAD
     ):
-        if estimate.output.golden_alone:
-            return (
-                "; golden data alone hold NaN or Inf there, and computed again from the device's "
-                "own inputs the device is right: these elements of golden data are undefined, and "
-                "no operator need be wrong."
-            )
         if first.inputs != GOOD and not estimate.known:
             return (
                 "; computed again from the device's own inputs it is right, and not all of these "

@@ -20,9 +20,8 @@ REPLAY = "replay"
 """``comparison`` of such a result."""
 
 _ALL_RIGHT = (
-    "The golden comparison fails but no operator has an error of its own: what differs comes in "
-    "with the network's inputs or with a tensor that is not what its producer wrote, grows from "
-    "roundings, or lies in golden data; compare the inputs and their producers' outputs."
+    "The golden comparison fails but no operator has an error of its own: whose error it is is "
+    "not known; compare the inputs and their producers' outputs."
 )
 """With its own inputs each operator is right; where a value overflowed in one, golden data and
 device agree here.
@@ -97,10 +96,14 @@ def replay_summary(
     worst: Dict[str, OpWithOwnError] = {}
     not_replayed: List[str] = []
     in_training: List[str] = []
+    undefined: List[str] = []
     replayed_ops = set()
     for row in rows:
         if row.verdict in (PASS, FAIL):
             replayed_ops.add(row.op)
+            nan = row.nan or {"golden": 0, "target": 0}
+            if nan["golden"] and not nan["target"] and row.op not in undefined:
+                undefined.append(row.op)
         if row.verdict == FAIL:
             judgement = judge_row(row, limits)
             culprit = OpWithOwnError(
@@ -120,9 +123,16 @@ def replay_summary(
                 others.append(row.op)
     culprits = tuple(sorted(worst.values(), key=lambda culprit: -culprit.badness))
     parts = [_sentence(culprits, not_replayed, golden_fails, len(replayed_ops), selected)]
+    if golden_fails and undefined and not culprits:
+        if parts == [_ALL_RIGHT]:
+            parts[0] = "The golden comparison fails but no operator has an error of its own."
+        parts.append(
+            "The original model makes NaN of the device's own inputs in %s, where the device has "
+            "numbers: golden data are undefined there." % listed(undefined, _SHOWN)
+        )
     if in_training:
         if golden_fails and replayed_ops and not (culprits or not_replayed or selected):
-            parts = ["No operator that was replayed has an error of its own."]
+            parts[0] = "No operator that was replayed has an error of its own."
         parts.append(
             "The original model has %s in training mode (the statistics of the batch, a random "
             "mask): golden data say nothing of the device there. Export the model with "

@@ -27,7 +27,7 @@ from ..naming import nearest_names, run_name
 from ..tensors.dtypes import dtype_by_name
 from ..text.notes import Note, note
 from ..text.wording import listed, plural
-from .culprit_sentence import culprit, culprit_sentence
+from .culprit_sentence import culprit, culprit_sentence, golden_is_undefined
 from .explain_suspects import TensorReader
 from .first_divergence import FirstDivergence
 from .model_verdict import ModelSummary, ModelVerdict
@@ -125,6 +125,9 @@ class Summary:
     inherited
         Whether the first divergence was computed again, and its error came in with its inputs (not
         in result.json).
+    golden_undefined
+        Whether golden data alone hold NaN or Inf at the first divergence, and the device is right
+        by computing again (not in result.json).
     sampled
         How many rows are of a sample of the elements; 0: not in result.json.
     culprits
@@ -162,6 +165,7 @@ class Summary:
     sentence: str = ""
     culprit: Optional[Tuple[str, Place]] = None
     inherited: bool = False
+    golden_undefined: bool = False
     sampled: int = 0
     culprits: Optional[Tuple[Mapping[str, Any], ...]] = None
     hosts: Optional[Tuple[Mapping[str, Any], ...]] = None
@@ -306,6 +310,7 @@ def summarise(
         inherited=worst.first_estimate is not None
         and worst.first_estimate.inherits
         and not worst.first_estimate.output.golden_alone,
+        golden_undefined=golden_is_undefined(worst.first, worst.first_estimate),
         sampled=marked(SAMPLE),
         by_statistics=marked(STATISTICAL),
         recomputed=None if reader is None else reader.recomputed(),

@@ -760,3 +760,31 @@ def test_a_batch_normalisation_of_training_mode_is_no_culprit(net):
     assert "op (BatchNormalization) is the first operator outside its limits" in said
     assert "in training mode" in said and "Export the model with model.eval()" in said
     assert "next: export the original model with model.eval()" in " ".join(said.split())
+
+
+def test_rows_that_a_mask_excludes_throughout_accuse_nobody_and_propose_no_replay(net):
+    """Their Softmax is NaN in golden data; the device writes 0."""
+    x = float16_values((1, 4, 8))
+    mask = np.zeros((1, 4, 8), np.float32)
+    mask[0, :2] = -np.inf
+    nodes = [
+        node("Add", ["x", "m"], ["a"], name="masked"),
+        node("Softmax", ["a"], ["s"], name="softmax", axis=-1),
+        node("Abs", ["s"], ["y"], name="last"),
+    ]
+    inputs = [build.value("x", x.shape), build.value("m", mask.shape)]
+    proto = build.model(nodes, inputs, [build.value("y", x.shape)], ())
+    net.prepare(proto, {"x": x, "m": mask}, (), ("softmax", np.nan_to_num))
+    _, result, said = net.compare()
+    said = " ".join(said.split())
+    assert result["summary"]["suspects"] == []
+    assert "softmax (Softmax" in said and "golden 16 NaN" in said
+    assert "golden data are undefined, and no operator need be wrong" in said
+    assert "next: make golden data, and dump, with an input for which the original" in said
+    assert "goldwatch replay" not in said
+    words = ["goldwatch", "replay", "dump", "m.onnx", "-f", "net.json", "-o", "alone"]
+    done = run_here([*words, "--result", "out"], net.folder)
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    assert "makes NaN of the device's own inputs in softmax, where the device has numbers" in said
+    assert "golden data are undefined there." in said and "producers" not in said

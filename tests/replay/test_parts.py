@@ -166,10 +166,8 @@ LIMITS = Limits((parse_limit("RelativeEuclideanDistance=0.01"),))
         (
             [row("a", "pass", 0.0)],
             True,
-            "The golden comparison fails but no operator has an error of its own: what differs "
-            "comes in with the network's inputs or with a tensor that is not what its producer "
-            "wrote, grows from roundings, or lies in golden data; compare the inputs and their "
-            "producers' outputs.",
+            "The golden comparison fails but no operator has an error of its own: whose error it "
+            "is is not known; compare the inputs and their producers' outputs.",
         ),
         (
             [row("a", "pass", 0.0), row("b", "not_compared")],

@@ -358,9 +358,8 @@ def test_the_verdict_of_the_comparison_goes_into_the_replays_sentence(device) ->
     device.write()
     failing(device)
     said = (
-        "The golden comparison fails but no operator has an error of its own: what differs comes "
-        "in with the network's inputs or with a tensor that is not what its producer wrote, grows "
-        "from roundings, or lies in golden data; compare the inputs and their producers' outputs."
+        "The golden comparison fails but no operator has an error of its own: whose error it is is "
+        "not known; compare the inputs and their producers' outputs."
     )
     result = device.replay(result=device.path("plain"))
     assert result.sentence == said and result.exit_code == 0
