@@ -224,7 +224,8 @@ def _not_written(written: Written) -> Iterator[Instead]:
             "all from %d on are right" % (last + 1),
         )
     values = "0" if not np.any(stretch) else "other values"
-    if values != "0" and stretch.size and not np.ptp(np.asarray(stretch, np.float64)):
+    one_value = values != "0" and not np.ptp(np.asarray(stretch, np.float64))
+    if one_value:
         values = "%.6g" % float(stretch[0])
     if values == "other values" and stretch.size >= _FEWEST:
         with np.errstate(all="ignore"):
@@ -239,8 +240,9 @@ def _not_written(written: Written) -> Iterator[Instead]:
     holds = "%s, %s hold %s" % (what, where, values)
     yield Instead(
         "not-written",
-        "%s (of %d, in the order of the original layout): that part was not written"
-        % (holds, right.size),
+        "%s (of %d, in the order of the original layout): that part was %snot written"
+        # A channel whose weights are 0 holds its bias.
+        % (holds, right.size, "computed of a bias alone, or " if one_value else ""),
         _NEXT_NOT_WRITTEN,
     )
 
@@ -319,6 +321,15 @@ def _shifted(written: Written) -> Iterator[Instead]:
             )
             for sign in (1, -1)
         )
+        if not any(steps[:-1]):
+            # Along the last axis: not where the first of each row comes from the row before.
+            flat = _moved(y, np.ravel)
+            on, before = (slice(places[-1].start, None) for places in (here, there))
+            count = y.array.size - abs(steps[-1])
+            whole = None if flat.error is None else flat.error[before][:count]
+            memory = Value(flat.array[before][:count], whole)
+            if _fits(written, output.actual.reshape(-1)[on][:count], memory):
+                continue
         error = None if y.error is None else np.broadcast_to(y.error, shape)[there]
         part = Value(y.array[there], error)
         if (

@@ -295,6 +295,9 @@ class _Search:
         from there by Gauss and Newton's steps; and try the shortest one that is as near within what
         chance makes of it.
         """
+        if not np.any(self._output.actual != self._output.actual.flat[0]):
+            # One value throughout says nothing of a number.
+            return
         at, off, slope = fit.own, self._off_by(number, fit, fit.own), None
         if off is None:
             return

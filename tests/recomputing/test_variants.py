@@ -190,6 +190,39 @@ def test_ties_that_all_go_to_the_last_index_read_an_attribute_otherwise(net, las
         assert not summary["suspects"]
 
 
+@pytest.mark.parametrize("kind", ["memory", "nothing", "bias"])
+def test_a_few_elements_have_no_false_reason(net, kind):
+    """A shift along an axis is none in memory, zeros are no factor, a bias is a written value."""
+    shape = (1, 3, 5, 8) if kind == "bias" else (1, 3, 4)
+    made = node("Tanh", ["t"], ["u"], name="op")
+    held = []
+    if kind == "bias":
+        weights = np.random.RandomState(1).standard_normal((3, 3, 1, 1)).astype(np.float16)
+        bias = np.array([0.5, -0.125, 0.25], np.float32)
+        held = [build.weight("w", weights.astype(np.float32)), build.weight("b", bias)]
+        made = node("Conv", ["t", "w", "b"], ["u"], name="op")
+
+    def wrong(array):
+        if kind == "bias":
+            array = array.copy()
+            array[:, 1] = -0.125
+            return array
+        return np.roll(array.reshape(-1), 1).reshape(shape) if kind == "memory" else array * 0
+
+    x = np.random.RandomState(0).standard_normal(shape).astype(np.float16).astype(np.float32)
+    nodes = [node("Neg", ["x"], ["t"], name="first"), made, node("Abs", ["u"], ["y"], name="last")]
+    model = build.model(nodes, [build.value("x", shape)], [build.value("y", shape)], held)
+    net.prepare(model, {"x": x}, fault=("op", wrong))
+    suspect = only_suspect(net.compare()[1]["summary"])
+    said = " ".join(entry["sentence"] for entry in suspect["explanations"])
+    assert (
+        suspect["op"] == "op"
+        and "along axis" not in said
+        and "with a factor of its input" not in said
+    )
+    assert kind != "bias" or "was computed of a bias alone, or not written" in said
+
+
 @pytest.mark.parametrize("indices", [(0, 1), (0, 0)])
 def test_exchanged_outputs_are_named_also_where_the_json_calls_both_the_same(net, indices):
     x = np.random.RandomState(0).standard_normal((12, 16)).astype(np.float16).astype(np.float32)
