@@ -46,8 +46,8 @@ LEAST = Summary("pass", 1, 2, 2, 0, 0, 0)
 FULL = Summary(
     "fail", 3, 2, 1, 1, 0, 0, 4, 5, 6, 7, True, {"exit_code": None, "signal": "SIGKILL"}, FIRST,
     (SUSPECT,), (Note("torch-files", "a warning"),), (MODEL,),
-    ("8",), ({"tensors": ["a", "b"], "bytes": 9},), "The sentence.", ("a", PLACE), 10,
-    True,
+    ("8",), ({"tensors": ["a", "b"], "bytes": 9},), "The sentence.", ("a", PLACE), True,
+    True, 10,
     ({"op": "a", "value": math.inf},),
     ({"host": "h", "rows": 2},),
 )  # fmt: skip
