@@ -27,11 +27,7 @@ from .class_and_box_agreement import AGREEMENT_METRICS, Agreement
 from .metric_result import MetricResult
 from .pair_alignment import blocks_of, geometry_of, open_counterpart
 from .pair_task import PairTask, Settings
-from .row import (
-    MEASURES,
-    NETWORK_OUTPUT,
-    Row,
-)
+from .row import MEASURES, NETWORK_OUTPUT, Row
 
 FOLDER = "algorithm"
 
@@ -39,8 +35,6 @@ _FILE = re.compile(r"alg_([A-Za-z][A-Za-z0-9_]*)\.py\Z")
 # What a limits file and a limit's text write in the place of a metric.
 _TAKEN = ("base", "rules", "dtype", "type", "op", "all")
 _MOST_LETTERS = 300
-
-# How a row of an output tells its number.
 
 Arguments = Tuple[Tuple[str, str], ...]
 

@@ -89,8 +89,8 @@ def _of_another(written: Written) -> Iterator[Instead]:
             yield Instead(
                 "other-tensor",
                 "its output holds what %s computed, element by element" % name,
-                "look at the memory that the two operators use in the compiled model (offsets, "
-                "reuse), and at the order of inputs and outputs around them",
+                "look at the memory that both use in the compiled model (offsets, reuse), whether "
+                "the operator ran this time, and at the order of inputs and outputs around it",
             )
             return
 

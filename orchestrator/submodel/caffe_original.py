@@ -6,7 +6,6 @@ border, in-place layers by the path they lie on, data layers at the border repla
 
 from __future__ import annotations
 
-import os
 from typing import BinaryIO, Collection, Dict, Iterable, List, Mapping, Optional, Set, Tuple
 
 from ..adapters.caffe.netinputs import net_inputs
@@ -20,9 +19,7 @@ from ..netfiles.prototxt_cut import check_versions, cut_net, input_layer
 from ..netfiles.prototxt_edits import Document, encode
 from .cut_definition import (
     Cut,
-    CutFile,
     CutInput,
-    DeclaredType,
     NamedNodes,
     Shape,
     numbers_of,
@@ -239,21 +236,9 @@ class CaffeOriginal(NamedNodes):
         """Return the layer of an input."""
         return input_layer(entry.name, entry.tensor, shape, self.is_v1)
 
-    def files(
-        self,
-        cut: Cut,
-        inputs: Mapping[str, Tuple[str, Shape]],
-        ends: Mapping[str, DeclaredType],
-    ) -> List[CutFile]:
-        """Return the prototxt of a cut, to be written; parameters as of
-        :meth:`OnnxOriginal.files`.
-        """
-
-        def write(stream: BinaryIO) -> None:
-            shapes = {name: shape for name, (_, shape) in inputs.items()}
-            stream.write(encode(self.text(cut, shapes)))
-
-        return [CutFile(self.file_name, os.path.getsize(self.path or ""), write)]
+    def write(self, cut: Cut, inputs: Mapping[str, Tuple[str, Shape]], stream: BinaryIO) -> None:
+        """Write the prototxt of a cut; parameters as of :meth:`files`."""
+        stream.write(encode(self.text(cut, {name: shape for name, (_, shape) in inputs.items()})))
 
     def _unchanged_inputs(self, inside: Set[int]) -> List[CutInput]:
         inputs = []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from functools import partial
 from typing import (
     BinaryIO,
     Callable,
@@ -150,6 +152,11 @@ class NamedNodes:
 
     names: List[str]
     graph: NodeGraph
+    path: Optional[str]
+    file_name: str
+    # Writes the one file of a cut: cut, inputs (as of files), stream. ONNX, whose external data
+    # have a file of their own, has `files` instead.
+    write: Callable[[Cut, Mapping[str, Tuple[str, Shape]], BinaryIO], None]
     weights_apart = False
     is_v1 = False
     input_noun = ""
@@ -195,6 +202,22 @@ class NamedNodes:
         its type, empty if unknown.
         """
         return []
+
+    def files(
+        self,
+        cut: Cut,
+        inputs: Mapping[str, Tuple[str, Shape]],
+        ends: Mapping[str, DeclaredType],
+    ) -> List[CutFile]:
+        """Return the files of a cut, to be written.
+
+        Parameters
+        ----------
+        inputs, ends
+            Type and shape of its inputs, and of the values of its ends, by their names.
+        """
+        size = os.path.getsize(self.path or "")
+        return [CutFile(self.file_name, size, partial(self.write, cut, inputs))]
 
     def piece_text(self, cut: Cut, shapes: Mapping[str, Shape]) -> str:
         """Return a few nodes as a model of their own in text; empty where the file is no text.

@@ -302,13 +302,7 @@ class OnnxOriginal(NamedNodes):
         inputs: Mapping[str, Tuple[str, Shape]],
         ends: Mapping[str, DeclaredType],
     ) -> List[CutFile]:
-        """Return the files of a cut, to be written: the model, and that of its external data.
-
-        Parameters
-        ----------
-        inputs, ends
-            Type and shape of its inputs, and of the values of its ends, by their names.
-        """
+        """Return the files of a cut: the model, and that of its external data."""
         made, data = self.prepared(cut, inputs, ends)
         files = [CutFile(self.file_name, made.model_bytes, made.write)]
         return files + ([CutFile(DATA_FILE, data.nbytes, data.write)] if data.nbytes else [])

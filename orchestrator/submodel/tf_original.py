@@ -9,7 +9,6 @@ real TensorFlow, bit for bit.
 
 from __future__ import annotations
 
-import os
 from typing import BinaryIO, Collection, Dict, Iterable, List, Mapping, Optional, Set, Tuple
 
 from ..errors import InputError
@@ -20,9 +19,7 @@ from ..netfiles.protobuf_file import WireFile
 from ..netfiles.tf_op_outputs import DTYPES, OpOutputs, op_outputs, output_types
 from .cut_definition import (
     Cut,
-    CutFile,
     CutInput,
-    DeclaredType,
     NamedNodes,
     Shape,
     numbers_of,
@@ -206,19 +203,11 @@ class TfOriginal(NamedNodes):
             colocations,
         )
 
-    def write(
-        self, cut: Cut, shapes: Mapping[str, Shape], dtypes: Mapping[str, str], stream: BinaryIO
-    ) -> None:
-        """Write the frozen graph of a cut.
-
-        Parameters
-        ----------
-        shapes, dtypes
-            Of every new input (those that are not ``unchanged``) by its name.
-        """
+    def write(self, cut: Cut, inputs: Mapping[str, Tuple[str, Shape]], stream: BinaryIO) -> None:
+        """Write the frozen graph of a cut; parameters as of :meth:`files`."""
         new = [entry for entry in cut.inputs if not entry.unchanged]
         renamed = {entry.tensor: entry.name for entry in new if entry.output_index}
-        placeholders = [(entry.name, dtypes[entry.name], shapes[entry.name]) for entry in new]
+        placeholders = [(entry.name, *inputs[entry.name]) for entry in new]
         write_graph(
             self.file,
             cut.layers,
@@ -228,22 +217,6 @@ class TfOriginal(NamedNodes):
             cut.dropped_colocations,
             stream,
         )
-
-    def files(
-        self,
-        cut: Cut,
-        inputs: Mapping[str, Tuple[str, Shape]],
-        ends: Mapping[str, DeclaredType],
-    ) -> List[CutFile]:
-        """Return the frozen graph of a cut, to be written; parameters as of
-        :meth:`OnnxOriginal.files`.
-        """
-
-        def write(stream: BinaryIO) -> None:
-            dtypes = {name: dtype for name, (dtype, _) in inputs.items()}
-            self.write(cut, {name: shape for name, (_, shape) in inputs.items()}, dtypes, stream)
-
-        return [CutFile(self.file_name, os.path.getsize(self.path or ""), write)]
 
     def _is_control(self, node: GraphNode, name: str) -> bool:
         if not name.startswith("^"):

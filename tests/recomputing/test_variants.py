@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
+import os
 import shutil
 
 import numpy as np
@@ -247,3 +249,34 @@ def test_exchanged_outputs_are_named_also_where_the_json_calls_both_the_same(net
     suspect = only_suspect(net.compare()[1]["summary"])
     sentence = suspect["explanations"][0]["sentence"]
     assert suspect["op"] == "op" and "Split with the order of its outputs [1, 0]" in sentence
+
+
+@pytest.mark.parametrize("kind", ["another step", "equal steps", "healthy"])
+def test_what_an_operator_wrote_in_another_step_is_named(net, kind):
+    """Of two steps, the second's Tanh holds what the first's made."""
+    random = np.random.RandomState(0)
+    first, second = (random.standard_normal((4, 16)).astype(np.float16) for _ in range(2))
+    nodes = [
+        node("Neg", ["x"], ["t"], name="first"),
+        node("Tanh", ["t"], ["u"], name="op"),
+        node("Abs", ["u"], ["y"], name="last"),
+    ]
+    model = build.model(nodes, [build.value("x", (4, 16))], [build.value("y", (4, 16))], [])
+    feeds = {"x": second.astype(np.float32)}
+    net.prepare(model, feeds)
+    old = np.tanh(-first.astype(np.float32))
+    other = feeds if kind == "equal steps" else {"x": first.astype(np.float32)}
+    wrong = {"another step": lambda array: old, "equal steps": lambda array: array * 1.5}.get(kind)
+    net.dump(other)
+    kept = net.path("kept")
+    shutil.move(net.path("dump"), kept)
+    net.dump(feeds, (), ("op", wrong) if wrong else None)
+    (step,) = glob.glob(os.path.join(kept, "*", "*", "*", "*", "0"))
+    (now,) = glob.glob(net.path("dump", "*", "*", "*", "*", "0"))
+    shutil.move(now, os.path.join(os.path.dirname(now), "1"))
+    shutil.move(step, now)
+    summary = net.compare("--recompute", "all")[1]["summary"]
+    suspects = [suspect for suspect in summary["suspects"] if suspect["op"] == "op"]
+    said = " ".join(entry["sentence"] for one in suspects for entry in one["explanations"])
+    assert bool(suspects) == (kind != "healthy")
+    assert ("what op (output 0) at" in said) == (kind == "another step")

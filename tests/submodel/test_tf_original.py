@@ -35,8 +35,7 @@ def cut(model, start, end):
 
 def written(model, found, tmp_path):
     stream = io.BytesIO()
-    shapes = {entry.name: (1, 2) for entry in found.inputs}
-    model.write(found, shapes, {entry.name: entry.dtype for entry in found.inputs}, stream)
+    model.write(found, {entry.name: (entry.dtype, (1, 2)) for entry in found.inputs}, stream)
     (tmp_path / "cut.pb").write_bytes(stream.getvalue())
     return stream.getvalue(), GraphFile(str(tmp_path / "cut.pb"))
 

@@ -156,9 +156,9 @@ def test_all_cuts_compute_the_whole_graphs_values(tmp_path, build, least):
 
 
 def run(v1, model, cut, truths, path):
-    shapes = {entry.name: np.shape(truths[0][entry.tensor]) for entry in cut.inputs}
+    inputs = {entry.name: (entry.dtype, np.shape(truths[0][entry.tensor])) for entry in cut.inputs}
     with open(str(path), "wb") as stream:
-        model.write(cut, shapes, {entry.name: entry.dtype for entry in cut.inputs}, stream)
+        model.write(cut, inputs, stream)
     definition = v1.GraphDef()
     definition.ParseFromString(path.read_bytes())
     compared = 0
