@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import islice, product
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -38,13 +37,12 @@ from .variants import (
     declare,
     missing_input,
     other_node,
+    pad_shares,
     text_of,
 )
 
 Array = Any
 
-_MOST_SHARES = 64
-"""Ways in which the pads of all axes are shared between begin and end."""
 Pads = Tuple[Sequence[int], Sequence[int]]
 
 
@@ -585,11 +583,7 @@ def pads_instead(node: Node, inputs: Inputs) -> List[List[int]]:
         # Pairs of begin and end for each axis.
         [pads[n // axes + 2 * (n % axes)] if axes == 2 else pads[n] for n in range(2 * axes)],
     ]
-    shares = product(*(range(total + 1) if total > 0 else (total,) for total in both))
-    return alternatives + [
-        [*first, *(total - one for total, one in zip(both, first))]
-        for first in islice(shares, _MOST_SHARES)
-    ]
+    return alternatives + pad_shares(begin, end)
 
 
 def other_first_position(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:

@@ -6,7 +6,7 @@ Sources: the ONNX operator list of each opset; caffe.proto of BVLC and of the SS
 
 from __future__ import annotations
 
-from itertools import islice, permutations, product
+from itertools import permutations, product
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
@@ -40,13 +40,11 @@ from .variants import (
     input_order,
     other_number,
     output_order,
+    pad_shares,
     whole_input,
 )
 
 Array = Any
-
-_MOST_SHARES = 256
-"""Ways in which the pads of all axes are shared between begin and end."""
 
 
 def _joined_with_errors(function: Callable[[List[Array]], Array], values: Sequence[Value]) -> Value:
@@ -545,15 +543,7 @@ def _other_pads(node: Node, inputs: Inputs) -> List[List[int]]:
     pairs = [pads[n // axes + 2 * (n % axes)] for n in range(2 * axes)] if axes else []
     unpaired = [pads[axes * (n % 2) + n // 2] for n in range(2 * axes)]
     usual = [end + begin, pairs, unpaired, begin[::-1] + end[::-1], end[::-1] + begin[::-1]]
-    totals = [first + last for first, last in zip(begin, end)]
-    shares = product(*(range(total + 1) if total > 0 else (total,) for total in totals))
-    return [
-        *usual,
-        *(
-            [*first, *(total - one for total, one in zip(totals, first))]
-            for first in islice(shares, _MOST_SHARES)
-        ),
-    ]
+    return [*usual, *pad_shares(begin, end)]
 
 
 declare(

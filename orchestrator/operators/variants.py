@@ -8,7 +8,7 @@ A variant is a node that can be computed like any other.
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import permutations
+from itertools import islice, permutations, product
 from typing import (
     Any,
     Callable,
@@ -37,6 +37,8 @@ Alternatives = Union[Sequence[Any], Callable[[Node, Inputs], Iterable[Any]]]
 _MOST_ORDERED = 4
 """Of up to so many inputs or outputs each order is a variant; of more only two exchanged, or all
 reversed."""
+_MOST_SHARES = 256
+"""Ways in which the pads of all axes are shared between begin and end."""
 _MOST_PARTS = 64
 """Of an axis that may be interleaved by any number of parts."""
 _MOST_TURNED = 1 << 20
@@ -338,6 +340,16 @@ def missing_input(number: int, name: str, neutral: float = 0.0) -> Reading:
             yield Variant(name, "missing", "as it is", node, taken)
 
     return Reading(name, "missing", variants)
+
+
+def pad_shares(begin: Sequence[int], end: Sequence[int]) -> List[List[int]]:
+    """Return pads in which begin and end of each axis have each other share of their sum."""
+    totals = [first + last for first, last in zip(begin, end)]
+    shares = product(*(range(total + 1) if total > 0 else (total,) for total in totals))
+    return [
+        [*first, *(total - one for total, one in zip(totals, first))]
+        for first in islice(shares, _MOST_SHARES)
+    ]
 
 
 def _replaced(number: int, change: Callable[[Array], Array]) -> Callable[[Any], Any]:
