@@ -174,6 +174,11 @@ def spellings(dialect: str) -> List[str]:
     return sorted(kind for known_dialect, kind in _OPERATORS if known_dialect == dialect)
 
 
+UNFIT = (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError)
+"""What a formula raises for inputs or attributes that do not fit: those of a damaged model, and
+those that a variant changes on purpose."""
+
+
 def compute(
     node: Node, inputs: Sequence[Union[Value, Array, None]], arithmetic: Optional[Arithmetic] = None
 ) -> List[Value]:
@@ -200,7 +205,7 @@ def compute(
     try:
         with np.errstate(all="ignore"):
             return entry.compute(node, _values(inputs), arithmetic or Arithmetic())
-    except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError, OverflowError) as error:
+    except UNFIT as error:
         raise CannotCompute(
             "%s: %s" % (type(error).__name__, " ".join(str(error).split())[:200])
         ) from error
@@ -242,7 +247,7 @@ def check(
                 None if actual is None else np.asarray(actual) != value.array
                 for actual, value in zip(outputs, right)
             ]
-    except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError, OverflowError) as error:
+    except UNFIT as error:
         raise CannotCompute(
             "%s: %s" % (type(error).__name__, " ".join(str(error).split())[:200])
         ) from error

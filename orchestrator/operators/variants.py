@@ -26,7 +26,7 @@ from typing import (
 
 import numpy as np
 
-from .registry import ASCEND, ONNX, CannotCompute, Inputs, Node, compute
+from .registry import ASCEND, ONNX, UNFIT, CannotCompute, Inputs, Node, compute
 from .value_with_error import Arithmetic, Value
 
 Array = Any
@@ -77,10 +77,10 @@ class Variant(NamedTuple):
                 given = list(inputs) if self.inputs is None else self.inputs(list(inputs))
                 if self.instead is not None:
                     return self.instead(given, arithmetic)
-        except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError) as error:
+                outputs = compute(self.node, given, arithmetic)
+                return outputs if self.outputs is None else self.outputs(outputs)
+        except UNFIT as error:
             raise CannotCompute(str(error)) from error
-        outputs = compute(self.node, given, arithmetic)
-        return outputs if self.outputs is None else self.outputs(outputs)
 
 
 class Fit(NamedTuple):

@@ -280,3 +280,24 @@ def test_what_an_operator_wrote_in_another_step_is_named(net, kind):
     said = " ".join(entry["sentence"] for one in suspects for entry in one["explanations"])
     assert bool(suspects) == (kind != "healthy")
     assert ("what op (output 0) at" in said) == (kind == "another step")
+
+
+def test_inputs_that_fit_no_operator_are_no_variant(net):
+    """Axes of an Unsqueeze that are reversed or rolled, or of the other sign, may not fit it."""
+    x = np.random.RandomState(0).standard_normal((3, 4)).astype(np.float16).astype(np.float32)
+    nodes = [
+        node("Neg", ["x"], ["t"], name="first"),
+        node("Unsqueeze", ["t", "axes"], ["u"], name="op"),
+        node("Abs", ["u"], ["y"], name="last"),
+    ]
+    axes = [build.weight("axes", np.array([0, 2], np.int64))]
+    net.prepare(
+        build.model(nodes, [build.value("x", (3, 4))], [build.value("y", (1, 3, 1, 4))], axes),
+        {"x": x},
+        fault=(
+            "op",
+            lambda array: np.random.RandomState(1).permutation(array.ravel()).reshape(array.shape),
+        ),
+    )
+    suspect = only_suspect(net.compare("--recompute", "all")[1]["summary"])
+    assert suspect["op"] == "op"
