@@ -33,7 +33,7 @@ Array = Any
 
 _BUDGET_S = 0.4
 """What the variants of one operator may take, as :meth:`Recomputer.cost_s` estimates it: of 416 MB
-of convolutions with one that nothing explains the whole comparison then takes 1.3 times as long
+of convolutions with one that nothing explains the whole comparison then takes 1.2 times as long
 (scripts/bench recompute --culprit; with 1 s 1.5 times)."""
 _PART_ELEMENTS = 1 << 17
 """Elements of an output by which a variant is told not to be the one, before all are computed."""
