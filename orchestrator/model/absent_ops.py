@@ -52,8 +52,12 @@ _PLACED = (
     "to do"
 )
 
-_BRANCH_NAME = re.compile(r"(.+)_[01]_(?:then|else)_branch\Z", re.DOTALL)
-"""How GE's ONNX parser begins the names of the nodes in a branch of an If, before a slash."""
+_BRANCH_NAME = re.compile(
+    r"(.+)(?:_[01]_(?:then|else)_branch|/(?:then_branch|else_branch|branches\d+))\Z", re.DOTALL
+)
+"""How GE's parsers begin names in a branch, before a slash: that of ONNX the names of the nodes,
+that of TensorFlow the original names (it names a node by its If, its function and a number).
+"""
 
 _GEAR, _BRANCH, _BODY = "gear", "branch", "body"
 _SHOWN = 3
@@ -106,7 +110,10 @@ class _Parts:
             parts = self._parts_of(op)
             if parts:
                 self._of[op.position] = parts
-            for part in parts:
+        if any(part.owner for parts in self._of.values() for part in parts):
+            self._inserted_into_branches(graph)
+        for op in graph.ops:
+            for part in self.of(op):
                 self.members.setdefault(part, []).append(op)
         for part in self.members:
             self.families.setdefault(part.family, []).append(part)
@@ -129,7 +136,25 @@ class _Parts:
             return (*above, _Part(_GEAR, _GEAR, gear, ""))
         if any(part.kind == _BRANCH for part in above):
             return above
-        return (*above, *_branches_in_name(op.name))
+        names = (op.name, *op.originals[:1])
+        return (*above, *next(filter(None, map(_branches_in_name, names)), ()))
+
+    def _inserted_into_branches(self, graph: ModelGraph) -> None:
+        """Add the ops that the compiler inserted into branches that only names tell: they read an
+        op of one branch, or only ops of one branch read them.
+        """
+        inserted = [op for op in graph.ops if op.original_names == () and not self.of(op)]
+        for op in inserted:
+            producers = [graph.producer(op, source[0]) for source in op.inputs if source]
+            around = [self.of(producer) for producer in producers if producer is not None]
+            inner = max(around, key=len, default=())
+            if all(parts == inner[: len(parts)] for parts in around):
+                self._of[op.position] = inner
+        for op in reversed(inserted):
+            around = [self.of(consumer) for consumer in graph.consumers(op)]
+            outer = min(around, key=len, default=())
+            if not self.of(op) and all(parts[: len(outer)] == outer for parts in around):
+                self._of[op.position] = outer
 
     def _around(self, number: int, visited: Set[int]) -> Tuple[_Part, ...]:
         """Return the parts that all ops of a graph belong to."""
@@ -159,7 +184,8 @@ def _branches_in_name(name: str) -> Tuple[_Part, ...]:
         match = _BRANCH_NAME.match(name[:end])
         if match is not None:
             owner = match.group(1)
-            parts.append(_Part(_BRANCH, owner + "/", name[:end], "%s (If)" % owner))
+            kind = "Case" if name[:end].startswith(owner + "/branches") else "If"
+            parts.append(_Part(_BRANCH, owner + "/", name[:end], "%s (%s)" % (owner, kind)))
     return tuple(parts)
 
 

@@ -124,6 +124,43 @@ def test_ops_of_a_branch_that_only_their_names_tell_are_absent_as_expected(model
     )
 
 
+def test_a_branch_that_only_original_names_tell_holds_what_was_inserted(model, write) -> None:
+    """The names that GE's TensorFlow parser makes, in one graph, and ops of the compiler there."""
+    then, other = "cond0cond_true_120/", "cond1cond_false_131/"
+    ops = [
+        write.op("x"),
+        write.op("trans_Cast_1", "Cast", inputs=["x:0"], originals=[]),
+        write.op(then + "a", inputs=["trans_Cast_1:0"], originals=["cond/then_branch/a"]),
+        write.op("trans_Cast_2", "Cast", inputs=[then + "a:0"], originals=[]),
+        write.op(other + "b", inputs=["x:0"], originals=["cond/else_branch/b"]),
+        write.op("trans_Cast_3", "Cast", inputs=["x:0"], originals=[]),
+        write.op("y", inputs=["trans_Cast_3:0"]),
+    ]
+    graph = model({"net": ops})
+    not_taken = (ABSENT, "this branch of cond (If) was not taken")
+    assert absent(graph, "x", "y", "trans_Cast_3", other + "b") == dict.fromkeys(
+        ["trans_Cast_1", then + "a", "trans_Cast_2"], not_taken
+    )
+    # Of a branch that was taken all are missed, and what lies outside is always missed.
+    assert absent(graph, "x", "y", then + "a") == {
+        "trans_Cast_1": (NOT, "no dump file"),
+        "trans_Cast_2": (NOT, "no dump file"),
+        "trans_Cast_3": (NOT, "no dump file"),
+        other + "b": not_taken,
+    }
+
+
+def test_the_branch_of_a_case_that_original_names_tell_may_not_have_run(model, write) -> None:
+    names = ["case%dbranch_f%d/a" % (number, number) for number in range(3)]
+    ops = [
+        write.op(name, originals=["case/branches%d/a" % number])
+        for number, name in enumerate(names)
+    ]
+    graph = model({"net": [*ops, write.op("y")]})
+    not_taken = (ABSENT, "this branch of case (Case) was not taken")
+    assert absent(graph, "y", names[1]) == {names[0]: not_taken, names[2]: not_taken}
+
+
 @pytest.mark.parametrize("kind", ["IteratorV2", "Iterator", "GetNext"])
 def test_what_hands_out_training_data_need_not_be_dumped(model, write, kind) -> None:
     graph = model({"net": [write.op("next", kind), write.op("y", inputs=["next:0"])]})
