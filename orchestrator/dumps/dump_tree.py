@@ -253,16 +253,25 @@ def _choose_times(tree: DumpTree, step_folders: List[StepFolder], time: Optional
         if place.time is not None:
             known = newest.get((place.device, run_name(place.model)), "")
             newest[place.device, run_name(place.model)] = max(place.time, known, key=time_order)
+
+    def chosen_of(place: Place) -> Optional[str]:
+        return newest.get((place.device, run_name(place.model))) if time is None else time
+
     for step_folder in step_folders:
         place = step_folder.place
-        chosen = newest.get((place.device, run_name(place.model))) if time is None else time
+        chosen = chosen_of(place)
         if place.time is None or time == ALL_TIMES or place.time == chosen:
             tree.step_folders.append(step_folder)
             continue
         tree.left.append(step_folder)
         tree._why[place.run] = "%s %s" % ("is older than" if time is None else "is not", chosen)
+    # Of a folder that would be left out with dumps, none are missed.
     tree.empty = [
-        step_folder for step_folder in tree.empty if step_folder.place.run not in tree._why
+        empty
+        for empty in tree.empty
+        if empty.place.time is None
+        or time in (ALL_TIMES, empty.place.time)
+        or (not time and time_order(empty.place.time) >= time_order(chosen_of(empty.place) or ""))
     ]
 
 

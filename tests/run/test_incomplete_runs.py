@@ -84,6 +84,16 @@ def test_an_empty_step_is_incomplete(case) -> None:
     assert case.compare().sentence.startswith("Incomplete: 1 row could not be compared. ")
 
 
+@pytest.mark.parametrize("newer", [False, True])
+def test_an_empty_folder_of_an_older_run_is_left_out_as_its_dumps_would_be(case, newer) -> None:
+    case.dump("target", TREE + "0", "Relu", "a", (), [VALUES])
+    time, rest = TREE.split("/", 1)
+    other = "%d/%s0" % (int(time) + (1 if newer else -1), rest)
+    os.makedirs(os.path.join(case.target, other))
+    case.npy("a")
+    assert case.compare().exit_code == (3 if newer else 0)
+
+
 @pytest.mark.parametrize("allow_missing", [False, True])
 def test_dumps_of_inputs_alone_are_incomplete(case, allow_missing) -> None:
     case.op("a", "Data")
