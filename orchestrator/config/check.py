@@ -32,7 +32,7 @@ from .json_text_errors import read_json
 from .model_rules import ModelRules
 from .models import Models, load_models
 from .npu_rules import NPU_ONLY, NpuRules, looks_like_npu
-from .script_reader import TORCHAIR, read_script
+from .script_reader import GRAPH_OPTIONS, TORCHAIR, read_script
 from .script_tree import MAX_SCRIPT_BYTES
 from .torchair_rules import TorchAirRules
 
@@ -265,7 +265,7 @@ class Checker:
             return
         for settings in script.settings:
             script_findings = Findings(self.elsewhere)
-            of_torchair = settings.dialect == TORCHAIR
+            of_torchair = settings.dialect in (TORCHAIR, GRAPH_OPTIONS)
             rules = (TorchAirRules if of_torchair else NpuRules)(
                 script_findings, self.cann, self.models
             )
@@ -300,8 +300,8 @@ class Checker:
                 ", unless another module of the program sets one" if script.imports else ""
             )
             fix = (
-                "pass a DumpConfig, set parameter_map entries, global_options().dump_config or "
-                "TorchAir's dump_config"
+                "pass a DumpConfig, set parameter_map entries, global_options().dump_config, "
+                "TorchAir's dump_config or npugraph_ex's dump_tensor_data"
             )
             findings.warning(rule, (), message, consumer, fix)
             findings.items[-1] = placed(findings.items[-1], 1, 1)

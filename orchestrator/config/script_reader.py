@@ -13,21 +13,22 @@ import sys
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Sequence, Set, Tuple
 
 from ..naming import nearest_names
 from .dump_plan import NPU_DEFAULTS
-from .finding import ERROR, WARNING, Finding, Findings, placed
+from .finding import ERROR, NOTE, WARNING, Finding, Findings, placed
 from .key_rules import nearest_word
 from .npu_rules import CERTAIN, COMPUTED, NEVER, OTHER_SETTINGS, POSSIBLE, SWITCHES, NpuRules
 from .script_tree import Block, Values, key_of, last_name, parse, too_deep, walk
 from .torchair_rules import DEBUG_TYPES, TORCHAIR_DEFAULTS, TORCHAIR_MODES, TorchAirRules
 
-DUMP_CONFIG, PARAMETER_MAP, GLOBAL_OPTIONS, TORCHAIR = (
+DUMP_CONFIG, PARAMETER_MAP, GLOBAL_OPTIONS, TORCHAIR, GRAPH_OPTIONS = (
     "DumpConfig",
     "parameter_map",
     "global_options",
     "torchair",
+    "npugraph_ex",
 )
 OFF_LINE = "use_off_line"
 
@@ -50,6 +51,8 @@ _KNOWN_MODULE = re.compile(
     r"(?:npu_bridge|npu_device|tensorflow|torch|torch_npu|torchair)(?:\.|\Z)"
 )
 _SETTER = re.compile(r"(?i)dump_?(?:npu_?)?config|config_?dump|set_(?:ge_|fx_)?dump")
+#: torch_npu's function that writes a tensor within a graph.
+_TENSOR_SAVER = "save_npugraph_tensor"
 #: precision_tool's function for a custom optimizer, msprobe's debugger, MindSpore's way to give
 # aclInit a configuration.
 _SETTERS = ("update_custom_op", "PrecisionDebugger", "aclinit_config")
@@ -60,8 +63,16 @@ _TAKES_FILE = ("init", "set_dump")
 _VARIABLES = ("MINDSPORE_DUMP_CONFIG", "TORCH_ACL_INIT_CONFIG_PATH")
 #: Arguments by which a function of another module is asked for a dump.
 _ASKED = ("dump", *NPU_DEFAULTS)
-#: An option of torch.compile's backend npugraph_ex.
-_GRAPH_OPTION = "dump_tensor_data"
+#: The options of torch.compile's backend npugraph_ex, and what TorchAir calls them.
+_GRAPH_OPTIONS = {
+    "dump_tensor_data": "enable_dump",
+    "data_dump_dir": "dump_path",
+    "data_dump_stage": "data_dump_stage",
+}
+_GRAPH_NAMES = {name: option for option, name in _GRAPH_OPTIONS.items()}
+_GRAPH_NAMES["TorchAir"] = GRAPH_OPTIONS
+#: Not within a path or a value.
+_GRAPH_NAME = re.compile(r"(?<![\w/.'\"])(?:%s)\b" % "|".join(_GRAPH_NAMES))
 _MAKERS = ("makedirs", "mkdir", "mkdir_or_exist", "MakeDirs", "makedir_exist_ok")
 _MOST_SETTERS = 20
 #: Of two switches, each pair of which is looked at; no script that people wrote has a tenth.
@@ -74,13 +85,13 @@ Place = Tuple[int, int]
 
 @dataclass
 class ScriptSettings:
-    """The settings of one DumpConfig call, one parameter_map, npu_device's global options or one
-    dump_config of TorchAir.
+    """The settings of one DumpConfig call, one parameter_map, npu_device's global options, one
+    dump_config of TorchAir or the options of npugraph_ex.
 
     Attributes
     ----------
     dialect
-        DUMP_CONFIG, PARAMETER_MAP, GLOBAL_OPTIONS or TORCHAIR.
+        DUMP_CONFIG, PARAMETER_MAP, GLOBAL_OPTIONS, TORCHAIR or GRAPH_OPTIONS.
     place
         Line and column of the call or of the first assignment.
     values, places
@@ -135,7 +146,9 @@ class ScriptSettings:
         """
         values = self.values
         if self.open:
-            known = TORCHAIR_DEFAULTS if self.dialect == TORCHAIR else NPU_DEFAULTS
+            known: Iterable[str] = NPU_DEFAULTS
+            if self.dialect in (TORCHAIR, GRAPH_OPTIONS):
+                known = TORCHAIR_DEFAULTS if self.dialect == TORCHAIR else _GRAPH_OPTIONS.values()
             values = dict(dict.fromkeys(known, COMPUTED), **values)
         if isinstance(rules, TorchAirRules):
             rules.mode = self.mode
@@ -143,12 +156,21 @@ class ScriptSettings:
         return values
 
     def located(self, findings: List[Finding]) -> List[Finding]:
-        """Return the reader's problems and these findings, each with the place of its setting."""
+        """Return the reader's problems and these findings, each with the place of its setting and
+        the name that it has in the script.
+        """
         result = []
         for finding in self.problems + findings:
             if finding.line is None:
                 name = str(finding.path[0]) if finding.path else ""
                 finding = placed(finding, *self.places.get(name, self.place))
+                if self.dialect == GRAPH_OPTIONS:
+                    finding = finding._replace(
+                        path=tuple(_GRAPH_NAMES.get(str(part), part) for part in finding.path),
+                        message=_graph_text(finding.message),
+                        consumer=_graph_text(finding.consumer),
+                        fix=_graph_text(finding.fix),
+                    )
             result.append(finding)
         return result
 
@@ -240,10 +262,11 @@ class _Reader:
                     value = self._values.literal(node.value)
                 for target in targets:
                     self._assignment(target, value, node, scope, block)
+            elif isinstance(node, ast.Dict):
+                if any(name in self._texts(node) for name in _GRAPH_OPTIONS):
+                    self._graph_options(node)
             elif isinstance(node, _CONSTANT):
                 self._variable(self._values.literal(node), COMPUTED, node)
-                if self._values.literal(node) == _GRAPH_OPTION:
-                    self._set_elsewhere("npugraph_ex's %s" % _GRAPH_OPTION, node)
         settings_found = [
             settings
             for settings in self._objects.values()
@@ -370,6 +393,14 @@ class _Reader:
                 self._remapping.append(keyword.value)
         if name in _MAKERS:
             self._makes(node)
+        elif name == "compile":
+            self._compiled(node)
+        elif name == _TENSOR_SAVER:
+            message = "%s writes one tensor of each call as a PyTorch file" % name
+            fix = "goldwatch compare-op FILE.pt GOLDEN.npy -o OUT compares one"
+            files = "{save_path without .pt}_device_{D}_{k}.pt"
+            problems = self._script.problems
+            self._problem(problems, "pytorch-files", (), message, files, fix, node, NOTE)
         elif name == "NPURunConfig":
             self._run_config(node)
         elif name == DUMP_CONFIG and self._is_foreign(node):
@@ -396,6 +427,40 @@ class _Reader:
             and self._module(node.func)
         ):
             self._set_elsewhere(self._origin(node), node)
+
+    def _compiled(self, node: ast.Call) -> None:
+        given = {keyword.arg: keyword.value for keyword in node.keywords}
+        if self._values.literal(given.get("backend")) == GRAPH_OPTIONS and "options" in given:
+            options = self._values.written(given["options"])
+            if isinstance(options, ast.Dict):
+                self._graph_options(options)
+            else:
+                self._set_elsewhere("the options of backend %s" % GRAPH_OPTIONS, node)
+
+    def _texts(self, node: ast.Dict) -> Dict[str, ast.expr]:
+        """Return the values of a dictionary by their keys that are written out."""
+        keys = [self._values.literal(key) for key in node.keys]
+        return {key: value for key, value in zip(keys, node.values) if isinstance(key, str)}
+
+    def _graph_options(self, node: ast.Dict) -> None:
+        """Take the options of torch.compile's backend npugraph_ex."""
+        settings = self._settings(GRAPH_OPTIONS, id(node), node)
+        entries = self._texts(node)
+        if settings.node is not None or not any("dump" in name for name in entries):
+            return
+        settings.node, settings.mode, settings.open = node, GRAPH_OPTIONS, None in node.keys
+        for name, value in entries.items():
+            if name in _GRAPH_OPTIONS:
+                self._give(settings, _GRAPH_OPTIONS[name], value)
+            elif "dump" in name:
+                known = _GRAPH_NAMES.get(name) or nearest_word(name, list(_GRAPH_OPTIONS))
+                message = "%s has no option %r" % (GRAPH_OPTIONS, name)
+                message += "; did you mean %r?" % known if known else ""
+                settings.dump_requested |= known == _GRAPH_NAMES["enable_dump"]
+                raises = "%s raises ValueError" % GRAPH_OPTIONS
+                fix = known or "one of: " + ", ".join(_GRAPH_OPTIONS)
+                path, problems = (name,), settings.problems
+                self._problem(problems, "unknown-option", path, message, raises, fix, value)
 
     def _dump_config(self, node: ast.Call, scope: int) -> None:
         settings = self._settings(DUMP_CONFIG, id(node), node)
@@ -529,7 +594,13 @@ class _Reader:
         if not isinstance(target, ast.Attribute):
             return
         holder = key_of(target.value)
-        if target.attr == "name":
+        if target.attr in _GRAPH_OPTIONS and self._kind(target.value) is None:
+            settings = self._settings(GRAPH_OPTIONS, (scope, holder), target, holder)
+            settings.mode = GRAPH_OPTIONS
+            if target.attr not in TORCHAIR_DEFAULTS:
+                settings.node = settings.node or target
+            self._take(settings, _GRAPH_OPTIONS[target.attr], value, target, block)
+        elif target.attr == "name":
             self._optimizer_names.setdefault(holder, []).append(written)
         elif target.attr == "remapping":
             self._remapping.append(written)
@@ -715,7 +786,7 @@ class _Reader:
     def _complete(self, settings: ScriptSettings) -> None:
         owner = settings.owner
         settings.open = settings.open or bool(self._setters) or owner in self._handed_out
-        if settings.dialect == DUMP_CONFIG:
+        if settings.dialect in (DUMP_CONFIG, GRAPH_OPTIONS):
             return
         settings.together = self._together(settings)
         modes = [self._values.literal(node) for node in self._modes.get(owner, ())]
@@ -841,6 +912,10 @@ class _Reader:
                 starts.append(starts[-1] + len(character.encode("utf-8", "replace")))
             self._places[node.lineno] = starts
         return node.lineno, bisect_right(self._places[node.lineno], node.col_offset)
+
+
+def _graph_text(text: str) -> str:
+    return _GRAPH_NAME.sub(lambda match: _GRAPH_NAMES[match.group()], text, count=1)
 
 
 def _switch(value: Any) -> Any:

@@ -623,6 +623,7 @@ AIR = "import torchair\nc = torchair.CompilerConfig()\nc.dump_config.enable_dump
 AIR_PATH = 'c.dump_config.dump_path = "@DIR@"\n'
 
 AIR_AS_ACL = 'import torchair\nc.dump_config.dump_config_path = "%s"\n'
+GRAPH = 'torch.compile(m, backend="npugraph_ex", options={%s})\n'
 AIR_PLAIN = 'c.mode = "%s"\n'
 
 # Values that stand behind names.
@@ -700,8 +701,52 @@ OTHER_CASES = NAME_CASES + [
     ),
     (
         "npugraph-ex-options",
-        'torch.compile(m, backend="npugraph_ex", options={"dump_tensor_data": True})\n',
+        GRAPH % '"dump_tensor_data": True, "data_dump_dir": "@DIR@", "data_dump_stage": "original"',
+        [(N, "pytorch-files", "/dump_tensor_data")],
+    ),
+    (
+        "npugraph-ex-values",
+        GRAPH % '"dump_tensor_data": True, "data_dump_dir": "/no/such", "data_dump_stage": "last"',
+        [
+            (N, "pytorch-files", "/dump_tensor_data"),
+            (E, "dump-path-not-found", "/data_dump_dir"),
+            (E, "enum", "/data_dump_stage"),
+        ],
+    ),
+    (
+        "npugraph-ex-by-name-and-off",
+        'o = {"dump_tensor_data": False}\ntorch.compile(m, backend="npugraph_ex", options=o)\n',
+        [(W, "all-switches-off", "/dump_tensor_data")],
+    ),
+    (
+        "npugraph-ex-torchairs-names",
+        GRAPH % '"enable_dump": True, "dump_path": "@DIR@"',
+        [
+            (E, "all-switches-off", ""),
+            (E, "unknown-option", "/dump_path"),
+            (E, "unknown-option", "/enable_dump"),
+        ],
+    ),
+    (
+        "npugraph-ex-other-options",
+        GRAPH % '"clone_input": False',
+        [(W, "no-dump-section", "")],
+    ),
+    (
+        "npugraph-ex-computed",
+        'torch.compile(m, backend="npugraph_ex", options=options())\n',
         ELSEWHERE,
+    ),
+    (
+        "npugraph-ex-compiler-config",
+        "from npugraph_ex.configs.compiler_config import CompilerConfig\nc = CompilerConfig()\n"
+        'c.dump_tensor_data = True\nc.data_dump_dir = "@DIR@"\nc.data_dump_stage = "last"\n',
+        [(N, "pytorch-files", "/dump_tensor_data"), (E, "enum", "/data_dump_stage")],
+    ),
+    (
+        "npugraph-ex-one-tensor",
+        'import torch_npu\ntorch_npu.save_npugraph_tensor(x, save_path="x.pt")\n',
+        [(N, "pytorch-files", "")],
     ),
     ("air-acl-missing", AIR_AS_ACL % "none.json", [(E, "acl-file", "/dump_config_path")]),
     ("air-acl-empty", AIR_AS_ACL % "", [(E, "acl-file", "/dump_config_path")]),
