@@ -58,11 +58,16 @@ _TENSOR_SAVER = "save_npugraph_tensor"
 _SETTERS = ("update_custom_op", "PrecisionDebugger", "aclinit_config")
 #: Those of the setters that take the file of a configuration of aclInit.
 _TAKES_FILE = ("init", "set_dump")
-#: Environment variables that name the configuration of a dump: of MindSpore, and of torch_npu's
-# aclInit.
-_VARIABLES = ("MINDSPORE_DUMP_CONFIG", "TORCH_ACL_INIT_CONFIG_PATH")
+#: Environment variables that name the configuration of a dump: of MindSpore, of torch_npu's
+# aclInit, and one that switches the exception dump on.
+_VARIABLES = ("MINDSPORE_DUMP_CONFIG", "TORCH_ACL_INIT_CONFIG_PATH", "ASCEND_DUMP_SCENE")
+_VARIABLE_SET = re.compile(r"\b(%s)(?:=['\"]?([^\s;'\"&|]+))?" % "|".join(_VARIABLES))
 #: Arguments by which a function of another module is asked for a dump.
 _ASKED = ("dump", *NPU_DEFAULTS)
+#: Arguments that name the file of a configuration of aclInit (ais_bench's), or msprobe's own.
+_FILE_ARGUMENTS = ("acl_json_path", "acl_json", "config_path")
+#: Arguments by which a session, an Estimator or TorchAir's backend gets what holds dump settings.
+_CONFIG_ARGUMENTS = ("config", "config_proto", "session_config", "compiler_config")
 #: The options of torch.compile's backend npugraph_ex, and what TorchAir calls them.
 _GRAPH_OPTIONS = {
     "dump_tensor_data": "enable_dump",
@@ -248,7 +253,9 @@ class _Reader:
         self._optimizers: Dict[str, Any] = {}
         self._optimizer_names: Dict[str, List[Any]] = {}
         self._remapping: List[Any] = []
-        self._handed_out: Set[str] = set()
+        self._handed_out: Dict[str, ast.Call] = {}
+        # What may set dump options, if nothing in the text does.
+        self._possible: Dict[str, Any] = {}
 
     def read(self) -> Script:
         """Return the settings in the order of the text, and what else sets some."""
@@ -266,13 +273,16 @@ class _Reader:
                 if any(name in self._texts(node) for name in _GRAPH_OPTIONS):
                     self._graph_options(node)
             elif isinstance(node, _CONSTANT):
-                self._variable(self._values.literal(node), COMPUTED, node)
+                match = _VARIABLE_SET.search(str(self._values.literal(node)))
+                self._variable(match and match.group(1), match and match.group(2), node)
         settings_found = [
             settings
             for settings in self._objects.values()
             # A map of which only use_off_line is set has no dump setting.
             if settings.node is not None
         ]
+        if not (settings_found or self._setters):
+            self._setters = {what: ("", node) for what, node in self._possible.items()}
         for settings in settings_found:
             # What another function sets is not missing here.
             for other in settings_found:
@@ -385,12 +395,7 @@ class _Reader:
 
     def _call(self, node: ast.Call, scope: int) -> None:
         name = self._real_name(node.func)
-        if name not in self._defined and name not in _READERS:
-            arguments = list(node.args) + [keyword.value for keyword in node.keywords]
-            self._handed_out.update(map(key_of, arguments))
-        for keyword in node.keywords:
-            if keyword.arg == "remapping":
-                self._remapping.append(keyword.value)
+        self._from_elsewhere(node, name)
         if name in _MAKERS:
             self._makes(node)
         elif name == "compile":
@@ -427,6 +432,45 @@ class _Reader:
             and self._module(node.func)
         ):
             self._set_elsewhere(self._origin(node), node)
+
+    def _from_elsewhere(self, node: ast.Call, name: str) -> None:
+        """Note what a call says of dump settings that do not stand in this script."""
+        if name not in self._defined and name not in _READERS:
+            arguments = list(node.args) + [keyword.value for keyword in node.keywords]
+            for key in map(key_of, arguments):
+                if key not in self._handed_out or self._module(node.func):
+                    self._handed_out[key] = node
+        for keyword in node.keywords:
+            value = keyword.value
+            if keyword.arg == "remapping":
+                self._remapping.append(value)
+            elif keyword.arg in _FILE_ARGUMENTS and (
+                keyword.arg != _FILE_ARGUMENTS[-1] or name in _SETTERS
+            ):
+                file = self._values.literal(value)
+                if file is not None:
+                    self._set_elsewhere(
+                        self._origin(node), node, file if isinstance(file, str) else ""
+                    )
+            elif keyword.arg is None and name == "NPURunConfig":
+                self._possible.setdefault(self._origin(value), node)
+            elif keyword.arg in _CONFIG_ARGUMENTS and (self._knows_npu or self._knows_torchair):
+                changed = self._handed_out.get(key_of(value))
+                made = self._values.written(value)
+                if changed is not None and self._module(changed.func):
+                    self._possible.setdefault(self._origin(changed), changed)
+                elif self._is_unknown(made):
+                    self._possible.setdefault(self._origin(made), value)
+        if name == "setattr" and node.args and self._kind(node.args[0]):
+            self._possible.setdefault("setattr of %s" % key_of(node.args[0]), node)
+        elif any(self._kind(argument) == "options" for argument in node.args):
+            self._possible.setdefault(self._origin(node), node)
+
+    def _is_unknown(self, node: Any) -> bool:
+        """Tell whether a value comes from another module or from what calls this one."""
+        if isinstance(node, ast.Name) and node.id not in self._imported:
+            return not any(self._assigned.get(node.id, ()))
+        return bool(self._module(node.func if isinstance(node, ast.Call) else node))
 
     def _compiled(self, node: ast.Call) -> None:
         given = {keyword.arg: keyword.value for keyword in node.keywords}
@@ -606,6 +650,8 @@ class _Reader:
             self._remapping.append(written)
         elif target.attr == "mode":
             self._modes.setdefault(holder, []).append(written)
+        elif target.attr == "dump_config" and not self._is_from_here(written):
+            self._possible.setdefault(self._origin(written), target)
         elif target.attr == "type" and self._knows_torchair:
             self._debug_type(holder, value, target, written)
         elif isinstance(target.value, ast.Subscript):
@@ -682,6 +728,7 @@ class _Reader:
             return
         key = self._key(entry)
         if not isinstance(key, str):
+            self._possible.setdefault("a computed key of parameter_map", target)
             return
         known = key in NPU_DEFAULTS or key in OTHER_SETTINGS
         near = None if known or key == OFF_LINE else _near_option(key)
@@ -763,7 +810,7 @@ class _Reader:
         """Note an environment variable that names the configuration of a dump."""
         if not isinstance(name, str) or name not in _VARIABLES:
             return False
-        file = value if isinstance(value, str) else ""
+        file = value if isinstance(value, str) and name != _VARIABLES[-1] else ""
         self._set_elsewhere("the environment variable %s" % name, node, file)
         return True
 

@@ -699,6 +699,63 @@ OTHER_CASES = NAME_CASES + [
         'os.environ.setdefault("TORCH_ACL_INIT_CONFIG_PATH", "acl.json")\nimport torch_npu\n',
         ELSEWHERE,
     ),
+    ("run-config-by-stars", "import base\nNPURunConfig(**base.RUN)\n", ELSEWHERE),
+    (
+        "map-of-a-loop",
+        "for k, v in opts.items():\n    custom_op.parameter_map[k].s = v\n",
+        ELSEWHERE,
+    ),
+    ("scene-variable", 'os.environ["ASCEND_DUMP_SCENE"] = "lite_exception"\n', ELSEWHERE),
+    (
+        "variable-of-a-command",
+        'os.system("TORCH_ACL_INIT_CONFIG_PATH=acl.json python train.py")\n',
+        ELSEWHERE,
+    ),
+    (
+        "runner-with-a-file",
+        "from ais_bench.infer.interface import InferSession\n"
+        'InferSession(0, "m.om", acl_json_path="acl.json")\n',
+        ELSEWHERE,
+    ),
+    (
+        "session-config-of-a-module",
+        "from npu_bridge.npu_init import *\nfrom conf import c\ntf.Session(config=c)\n",
+        ELSEWHERE,
+    ),
+    (
+        "session-config-of-here",
+        "from npu_bridge.npu_init import *\nc = tf.ConfigProto()\ntf.Session(config=c)\n",
+        [(W, "no-dump-section", "")],
+    ),
+    (
+        "air-config-of-a-module",
+        "import torchair\nfrom conf import c\ntorchair.get_npu_backend(compiler_config=c)\n",
+        ELSEWHERE,
+    ),
+    (
+        "air-config-changed-by-a-module",
+        "import torchair, conf\nc = torchair.CompilerConfig()\nconf.dumping(c)\n"
+        "torchair.get_npu_backend(compiler_config=c)\n",
+        ELSEWHERE,
+    ),
+    (
+        "air-config-of-here",
+        "import torchair\nc = torchair.CompilerConfig()\n"
+        "torchair.get_npu_backend(compiler_config=c)\n",
+        [(W, "no-dump-section", "")],
+    ),
+    ("air-whole-dump-config", "import torchair, conf\nc.dump_config = conf.dump\n", ELSEWHERE),
+    (
+        "options-set-in-a-loop",
+        "import npu_device\nfor k, v in o:\n"
+        "    setattr(npu_device.global_options().dump_config, k, v)\n",
+        ELSEWHERE,
+    ),
+    (
+        "options-handed-to-a-module",
+        "import npu_device, conf\nconf.set(npu_device.global_options())\n",
+        ELSEWHERE,
+    ),
     (
         "npugraph-ex-options",
         GRAPH % '"dump_tensor_data": True, "data_dump_dir": "@DIR@", "data_dump_stage": "original"',
