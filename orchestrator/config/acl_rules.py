@@ -17,6 +17,7 @@ from .schema_rules import SchemaRules
 
 _DUMP: Path = ("dump",)
 _CONFLICT = "aclInit rejects it (EP0005, conflict)"
+_CHECK_ANOTHER = "leave it as it is, and check the acl.json of the dump"
 _NOTHING = "accepted, and silently nothing is dumped"
 _SWITCHES = ("dump_list", "dump_op_switch", "dump_debug", "dump_scene", "dump_kernel_data")
 
@@ -49,6 +50,14 @@ class AclRules(DumpRules):
         )
         if hidden is not None and len(hidden) == 1 and "dump" in str(hidden[0]).lower():
             hidden = None  # a section that is called almost as it should be
+        if "dump" not in document and hidden is None and document:
+            known = set(OTHER_SECTIONS).union(fields, NPU_DEFAULTS)
+            near = asks_for_a_dump(document, OTHER_SECTIONS + ("dump",), ("dump",))
+            if not near and not any(key in known or "dump" in key.lower() for key in document):
+                # Of another program's file no key is advised to be left out.
+                message = "the file has no dump section, and no key of an acl.json"
+                self.findings.warning("no-dump-section", (), message, _NOTHING, _CHECK_ANOTHER)
+                return None
         # Leaving out the key would lose the section in it.
         KeyRules(self.findings, fields).unknown(
             document, ["dump"], (), OTHER_SECTIONS + (() if hidden is None else (str(hidden[0]),))

@@ -32,7 +32,7 @@ from .json_text_errors import read_json
 from .model_rules import ModelRules
 from .models import Models, load_models
 from .npu_rules import NPU_ONLY, NpuRules, looks_like_npu
-from .script_reader import GRAPH_OPTIONS, TORCHAIR, read_script
+from .script_reader import GRAPH_OPTIONS, TORCHAIR, VARIABLE_SET, read_script
 from .script_tree import MAX_SCRIPT_BYTES
 from .torchair_rules import TorchAirRules
 
@@ -103,6 +103,9 @@ def check_file(
         data = stream.read(MAX_BYTES + 1)
     # Text of two bytes a letter, and JSON with a stray byte, are reported with the place.
     unknown = kind.name in (PROTOBUF, RAW) and not _JSON_AS_BYTES.match(data)
+    # A text that speaks of dumps, or is called so, was meant to be a configuration.
+    if kind.name == TEXT and b"dump" not in data and not path.lower().endswith(".json"):
+        unknown = True
     if (unknown or kind.name not in _MAY_CONFIGURE) and not path.lower().endswith(".py"):
         return _other_file(path, kind)
     return Checker(loaded, cann, elsewhere, devices).check(path, data)
@@ -112,8 +115,11 @@ def _other_file(path: str, kind: Kind) -> Report:
     fix = "leave it as it is, and check the acl.json, npu settings or script of the dump"
     if kind.name == SHELL:
         with open_input(path) as stream:
-            started = _STARTED.search(stream.read(MAX_BYTES).decode("utf-8", "replace"))
-        if started is not None:
+            text = stream.read(MAX_BYTES).decode("utf-8", "replace")
+        named, started = VARIABLE_SET.search(text), _STARTED.search(text)
+        if named is not None and named.group(2) and "/" in named.group(2):
+            fix = "check the file that it names: goldwatch config check %s" % named.group(2)
+        elif started is not None:
             script = os.path.join(os.path.dirname(path), started.group(1))
             fix = "check the script that it starts: goldwatch config check %s" % script
     elif kind.name == SCRIPT:

@@ -61,7 +61,7 @@ _TAKES_FILE = ("init", "set_dump")
 #: Environment variables that name the configuration of a dump: of MindSpore, of torch_npu's
 # aclInit, and one that switches the exception dump on.
 _VARIABLES = ("MINDSPORE_DUMP_CONFIG", "TORCH_ACL_INIT_CONFIG_PATH", "ASCEND_DUMP_SCENE")
-_VARIABLE_SET = re.compile(r"\b(%s)(?:=['\"]?([^\s;'\"&|]+))?" % "|".join(_VARIABLES))
+VARIABLE_SET = re.compile(r"\b(%s)(?:=['\"]?([^\s;'\"&|]+))?" % "|".join(_VARIABLES))
 #: Arguments by which a function of another module is asked for a dump.
 _ASKED = ("dump", *NPU_DEFAULTS)
 #: Arguments that name the file of a configuration of aclInit (ais_bench's), or msprobe's own.
@@ -273,7 +273,7 @@ class _Reader:
                 if any(name in self._texts(node) for name in _GRAPH_OPTIONS):
                     self._graph_options(node)
             elif isinstance(node, _CONSTANT):
-                match = _VARIABLE_SET.search(str(self._values.literal(node)))
+                match = VARIABLE_SET.search(str(self._values.literal(node)))
                 self._variable(match and match.group(1), match and match.group(2), node)
         settings_found = [
             settings

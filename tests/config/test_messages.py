@@ -281,6 +281,8 @@ def test_npu_settings_left_out_of_a_plan_are_reported(folder, tmp_path):
         ("op.txt", 'op {\n  name: "Add"\n  input_arg { name: "x" }\n}\n', "a protobuf message"),
         ("amct.cfg", 'activation_offset:true\nskip_layers:["c"]\n', "quantisation (AMCT)"),
         ("hccl.json", '{"server_count": "1", "server_list": []}', "HCCL's rank table"),
+        ("run.txt", "run atc with --model=x.onnx, then ais_bench\n", "a text file"),
+        ("debug.cfg", "op_debug_config = oom,dump_cce\n", "a list of settings"),
         ("data.bin", "\x01\x02{\x83" * 9, "raw bytes without a header"),
         ("data.pb", "\n\x03abc\x10\x05", "a binary protobuf message"),
     ],
@@ -297,6 +299,20 @@ def test_of_a_shell_script_the_script_that_it_starts_is_named(tmp_path):
     path.write_text("#!/bin/bash\n# python3 is 3.7\nnohup python3 -u train.py --x=1 > log 2>&1 &\n")
     output = CliRunner().invoke(check, [str(path)]).output
     assert "goldwatch config check %s\n" % (tmp_path / "train.py") in output
+
+
+def test_of_a_shell_script_the_file_that_a_variable_names_comes_first(tmp_path):
+    path = tmp_path / "train.sh"
+    path.write_text("export TORCH_ACL_INIT_CONFIG_PATH=/data/acl.json\npython train.py\n")
+    output = CliRunner().invoke(check, [str(path)]).output
+    assert "goldwatch config check /data/acl.json\n" in output
+
+
+def test_of_another_programs_json_no_key_is_advised_to_be_left_out(tmp_path):
+    path = tmp_path / "calibration.json"
+    path.write_text('{"format": "QDQ", "calibration": {"batches": 8}}')
+    output = CliRunner().invoke(check, [str(path)]).output
+    assert "no dump section, and no key of an acl.json" in output and "unknown-key" not in output
 
 
 def test_settings_of_another_module_are_named_with_it(tmp_path):

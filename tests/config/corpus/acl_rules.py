@@ -285,7 +285,7 @@ KEYS = [
     (
         "wrapped-off",
         {"acl": {"dump_op_switch": "off"}},
-        [(W, "no-dump-section", ""), (W, "unknown-key", "/acl")],
+        [(W, "no-dump-section", "")],
     ),
     (
         "capital-dump",
