@@ -8,7 +8,7 @@ import dataclasses
 import os
 import shlex
 import sys
-from typing import Callable, Dict, List, NoReturn, Optional, Sequence, Tuple, TypeVar
+from typing import Callable, Dict, List, NoReturn, Optional, Sequence, Set, Tuple, TypeVar
 
 from ..adapters.caffe.choose_backend import ModulePaths, choose_backend
 from ..adapters.child_python import resolve_python, runs
@@ -27,10 +27,13 @@ from ..launch.atc import Atc, find_atc, toolkit_problem
 from ..launch.runners import Runner, find_runners, runner_of_program
 from ..launch.user_commands import require_program
 from ..model.graph import ModelGraph
+from ..model.never_dumped import INPUT_TYPES
 from ..model.om_interface import OmInterface, read_om_interface
 from ..model.read_model import load_model
+from ..naming import printable
 from ..processes.pool import default_jobs
-from ..submodel.device_ops import computing_ops, held_nodes
+from ..submodel.device_ops import KEEPING, DeviceOps, computing_ops, held_nodes
+from ..submodel.read_original import Original
 from ..submodel.read_original import read_original as read_nodes
 from ..text.wording import listed, size_text
 from .input_pairs import named_files
@@ -52,6 +55,11 @@ T = TypeVar("T")
 # Measured: docs/design/scale.md.
 _BYTES_PER_S, _SECONDS_PER_PAIR = 0.55e9, 0.0006
 _OMS = (kinds.OM, kinds.OM_JSON)
+_FIELD = -1
+"""The number of an ``input`` field of a Caffe net among the sources of its layers."""
+
+_TAKEN_OUT = KEEPING | {"Cast", "Transpose"}
+"""Types of nodes that a compiler may take out where they come first."""
 
 
 Make = Callable[[str, str, Atc], str]
@@ -107,7 +115,7 @@ def make_plan(request: Request, make_json: Make) -> Plan:
     ):
         graph = load_model(plan.interface.path)
         _check_kinship(plan, plan.original, graph)
-        if _takes_inner_values(plan, plan.original, plan.interface, files):
+        if _takes_inner_values(plan, plan.original, plan.interface, graph, files):
             add_runs(plan, plan.original, plan.interface, files, combinations)
             _estimate(plan, graph)
     return plan
@@ -181,7 +189,7 @@ def _check_kinship(plan: Plan, original: OriginalModel, om: ModelGraph) -> None:
 
 
 def _takes_inner_values(
-    plan: Plan, original: OriginalModel, om: OmInterface, files: Dict[str, str]
+    plan: Plan, original: OriginalModel, om: OmInterface, graph: ModelGraph, files: Dict[str, str]
 ) -> bool:
     """Have inputs of the om that are values inside of MODEL, where the om holds a part of it, fed
     with what golden data have for them; return False, and a problem, where that cannot be.
@@ -196,9 +204,26 @@ def _takes_inner_values(
     makers = {name: (name, 0) for name in nodes.names}
     for name, tensors in zip(nodes.names, nodes.tensors):
         makers.update((tensor, (name, number)) for number, tensor in enumerate(tensors) if tensor)
-    inner = {
-        om.name: makers[om.name] for om in om.inputs if om.name in makers and om.name not in known
-    }
+    inner, taken = {}, set()
+    for each in om.inputs:
+        if each.name in known:
+            continue
+        if each.name in makers:
+            inner[each.name] = makers[each.name]
+            continue
+        # A name that MODEL does not know: the operators that read the input tell what it is.
+        values = _read_as(each.name, graph, nodes)
+        if any(name in known for name, _ in values):
+            taken.update(name for name, _ in values)
+        elif len(values) == 1:
+            inner[each.name] = values[0]
+        elif values:
+            reason = "the om's input %s is one of these values inside MODEL: %s" % (
+                printable(each.name),
+                listed(["output %d of %s" % (index, printable(name)) for name, index in values], 6),
+            )
+            plan.problems.append(Problem(reason, "cut MODEL so that the input keeps its name"))
+            return False
     if not inner:
         return True
     what = "; ".join("%s, which %s computes" % (name, maker) for name, (maker, _) in inner.items())
@@ -218,7 +243,8 @@ def _takes_inner_values(
         (entry.get("original_name") or entry.get("op"), entry.get("output_index")): entry
         for entry in (manifest or {}).get("tensors", ())
     }
-    inputs = [each for each in original.inputs if each.name in {one.name for one in om.inputs}]
+    taken.update(each.name for each in om.inputs)
+    inputs = [each for each in original.inputs if each.name in taken]
     for name, maker in inner.items():
         entry = recorded.get(maker)
         if entry is None:
@@ -235,6 +261,52 @@ def _takes_inner_values(
     plan.original = dataclasses.replace(original, inputs=tuple(inputs))
     plan.notes.append("the om holds a part of MODEL: golden data feed %s" % what)
     return True
+
+
+def _read_as(name: str, om: ModelGraph, original: Original) -> List[Tuple[str, int]]:
+    """Return the values of MODEL, as node and output, that an input of the om may be, by the nodes
+    of the operators that read it: what they read and no operator of the om computes.
+    """
+    ops = DeviceOps(om, original)
+    sources = original.graph.sources
+    possible: Optional[Set[Tuple[int, int]]] = None
+    waiting = [op for op in om.ops if op.name == name and op.type in INPUT_TYPES]
+    seen = set()
+    while waiting:
+        fed = waiting.pop()
+        for reader in om.consumers(fed):
+            if reader.position in seen:
+                continue
+            seen.add(reader.position)
+            own = ops.originals(reader)
+            if not own:  # A Cast or TransData that the compiler put in.
+                waiting.append(reader)
+                continue
+            read = [value for number in own for value in sources[number]]
+            places = [
+                place
+                for place, source in enumerate(reader.inputs)
+                if source is not None and om.producer(reader, source[0]) is fed
+            ]
+            if len(own) == 1 and len(read) == len(reader.inputs):
+                read = [read[place] for place in places]
+            outside = {
+                value
+                for value in read
+                if value[0] == _FIELD
+                or (value[0] >= 0 and not original.is_constant(value[0]) and not ops.of(value[0]))
+            }
+            possible = outside if possible is None else possible & outside or outside
+    values = []
+    for value in sorted(possible or ()):
+        source = value
+        while source[0] >= 0 and original.types[source[0]] in _TAKEN_OUT and sources[source[0]]:
+            source = sources[source[0]][0]
+        # Behind an input of the whole model a compiler takes such a node out.
+        number, index = source if source[0] < 0 or not sources[source[0]] else value
+        name = original.names[number] if number >= 0 else original.input_fields[index]
+        values.append((name, index if number >= 0 else 0))
+    return values
 
 
 def _check_out(plan: Plan) -> None:

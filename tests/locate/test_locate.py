@@ -588,10 +588,42 @@ def test_an_om_of_a_part_is_fed_from_golden_data_of_the_whole_model(place) -> No
     done = place.locate("model.onnx", "part.om", "-o", "out", "--golden", "golden")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the om holds a part of MODEL: golden data feed b, which relu computes" in done.stderr
+    # Under a name that the whole model does not know it is what the operator reads that takes it,
+    # although the model's own input has the same type and shape.
+    part = onnx.load(str(place.folder / "part.onnx"))
+    part.graph.input[0].name = part.graph.node[0].input[0] = "input_0"
+    onnx.save(part, str(place.folder / "renamed.onnx"))
+    place.atc("renamed.onnx", "renamed.om")
+    done = place.locate("model.onnx", "renamed.om", "-o", "renamed", "-i", "x=x.npy")
+    assert done.returncode == 4 and "inside: input_0, which relu computes" in done.stderr
+    done = place.locate("model.onnx", "renamed.om", "-o", "renamed", "--golden", "golden")
+    assert done.returncode == 0, done.stdout + done.stderr
     # With a fault the part's own operator is named.
     place.host(FAULT)
     done = place.locate("model.onnx", "part.om", "-o", "wrong", "--golden", "golden")
     assert done.returncode == 1 and "suspect: second" in done.stdout
+
+
+def test_an_input_of_a_part_that_may_be_either_of_two_values_is_refused(place) -> None:
+    def saved(name, nodes, inputs):
+        values = [onnx.helper.make_tensor_value_info(each, 1, [2, 32]) for each in inputs]
+        out = onnx.helper.make_tensor_value_info("y", 1, [2, 32])
+        graph = onnx.helper.make_graph(nodes, "g", values, [out])
+        opset = [onnx.helper.make_opsetid("", 13)]
+        model = onnx.helper.make_model(graph, opset_imports=opset, ir_version=8)
+        onnx.save(model, str(place.folder / name))
+
+    node = onnx.helper.make_node
+    first = [node("Relu", ["x"], ["a"], name="relu"), node("Sigmoid", ["x"], ["b"], name="sig")]
+    saved("whole.onnx", [*first, node("Sum", ["a", "b"], ["y"], name="sum")], ["x"])
+    saved("part.onnx", [node("Sum", ["p", "p"], ["y"], name="sum")], ["p"])
+    place.atc("part.onnx", "part.om")
+    done = place.locate("whole.onnx", "part.om", "-o", "out")
+    assert done.returncode == 4 and done.stderr.splitlines()[-2:] == [
+        "goldwatch: the om's input p is one of these values inside MODEL: output 0 of relu, "
+        "output 0 of sig",
+        "  hint: cut MODEL so that the input keeps its name",
+    ]
 
 
 def test_each_gear_of_a_dynamic_batch_is_searched_and_summarised(place) -> None:
