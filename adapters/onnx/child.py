@@ -229,7 +229,12 @@ def work(job: Dict[str, Any], parent: Parent) -> int:
     stop = Stop()
     signal.signal(signal.SIGINT, lambda number, frame: stop())
     try:
-        _Run(job, parent, stop).save()
+        run = _Run(job, parent, stop)
+        if job["first_nodes"] is None:
+            run.save()
+        else:
+            # To see whether the runtime lives through it.
+            run.backend.run_first(job["first_nodes"])
     except Stopped:
         pass
     return EXIT_INTERRUPTED if stop.requested else 0
@@ -268,13 +273,13 @@ class _Run:
         self._fed_outputs = [
             load_feed(item, feed.value, known.get(feed.value), floats) for feed, item in fed
         ]
-        self._backend = self._choose([feed.node for feed in feeds])
-        self._backend.doing = lambda text: parent.send(doing=text)
+        self.backend = self._choose([feed.node for feed in feeds])
+        self.backend.doing = lambda text: parent.send(doing=text)
 
     def _choose(self, without: List[OnnxNode]) -> Any:
         fed, seed = [*self._inputs, *self._fed_outputs], self._job["seed"] or 0
         if self._job["backend"] == "reference":
-            return Reference(self._model, fed, without, seed, self._stop)
+            return Reference(self._model, fed, without, seed, self._plan.main.names, self._stop)
         return Onnxruntime(
             self._model, fed, without, self._job["threads"], seed, self._plan.main.names, self._stop
         )
@@ -283,7 +288,7 @@ class _Run:
         """Run the model and write everything; what was saved before Ctrl-C is kept."""
         begun = time.perf_counter()
         additions, targets, skipped = with_branches(
-            self._model, self._plan, self._backend, self._randomness, self._tainted
+            self._model, self._plan, self.backend, self._randomness, self._tainted
         )
         keys = (
             None
@@ -297,8 +302,8 @@ class _Run:
         skipped += [(target.title, NOT_NEEDED) for target in targets if target not in chosen_set]
         writer = GoldenWriter(
             self._job["out"],
-            self._backend.name,
-            self._backend.version,
+            self.backend.name,
+            self.backend.version,
             {},
             self._job["force"],
             provisional=True,
@@ -329,7 +334,7 @@ class _Run:
             writer.source.update(self._source())
             writer.extra.update(
                 original=self._sums.original,
-                options=self._backend.options,
+                options=self.backend.options,
                 seconds={"whole": round(time.perf_counter() - begun, 6)},
             )
             writer.close(complete=not self._stop.requested)
@@ -347,7 +352,7 @@ class _Run:
         computed = [target for target in chosen if target.value not in fed]
         total = len(chosen)
         results = (
-            self._backend.results(additions, computed, self._job["budget_bytes"])
+            self.backend.results(additions, computed, self._job["budget_bytes"])
             if computed
             else iter(())
         )
@@ -381,7 +386,7 @@ class _Run:
             "source": self._source(),
             "skipped": writer.skipped,
         }
-        self._parent.send(begun={**begun, **writer.extra, "options": self._backend.options})
+        self._parent.send(begun={**begun, **writer.extra, "options": self.backend.options})
 
     def _put(
         self,
@@ -396,7 +401,7 @@ class _Run:
             fields["source_dtype"] = dtype
         writer.write(target.name, target.index, array, **fields)
         self._parent.send(saved=writer.tensors[-1])
-        if self._backend.options["slices"] > 1:
+        if self.backend.options["slices"] > 1:
             # Free memory for the values of the next slice.
             writer.catch_up()
         saved.add(target)
@@ -412,8 +417,8 @@ class _Run:
 
     def _result(self, writer: GoldenWriter, chosen: Sequence[ValueToSave]) -> Dict[str, Any]:
         return {
-            "backend": self._backend.name,
-            "backend_version": self._backend.version,
+            "backend": self.backend.name,
+            "backend_version": self.backend.version,
             "out": writer.out,
             "complete": not self._stop.requested,
             "counts": writer.counts,
@@ -430,5 +435,5 @@ class _Run:
                 for fed in (*self._inputs, *self._fed_outputs)
                 if fed.overflowed
             ],
-            "options": self._backend.options,
+            "options": self.backend.options,
         }

@@ -5,6 +5,7 @@ returns its result.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
 from dataclasses import astuple, dataclass, field, replace
@@ -47,6 +48,10 @@ _CRASH = (
     "another version may do (`python=PATH`): onnxruntime before 1.15 crashes on some float16 "
     "nodes; or `backend=reference`"
 )
+_CRASHES = [
+    -number
+    for number in (signal.SIGSEGV, signal.SIGFPE, signal.SIGABRT, signal.SIGBUS, signal.SIGILL)
+]
 
 Select = Callable[[Set[Key]], Collection[Key]]
 Decode = Callable[[str, Optional[Shape], str], None]
@@ -162,6 +167,7 @@ def dump(
             else free_memory_bytes() // 2,
             "threads": options.threads or len(os.sched_getaffinity(0)),
             "force": options.force,
+            "first_nodes": None,
         }
         # What a dead one has finished stays: no sweeping.
         task = Task(
@@ -171,11 +177,42 @@ def dump(
             environment={name: os.environ.get(name, value) for name, value in _MALLOC.items()},
         )
         outcome = run_child(task, folder, progress)
+        running = outcome.messages.get("doing", "").startswith("running")
+        if outcome.returncode in _CRASHES and running and options.backend == "onnxruntime":
+            _find_crashing_node(task, outcome, model, plan.main.names)
     result = _result_of(outcome, options)
     result.update(
         out=options.out, warnings=doubts + _doubts(options, model, shapes) + _warnings(result)
     )
     return result
+
+
+def _find_crashing_node(
+    task: Task, outcome: Outcome, model: OnnxModel, names: Sequence[str]
+) -> None:
+    """Tell in the outcome of a child that crashed which node was running: the last of the first
+    nodes with which a child crashes again, where it lives through those before.
+    """
+
+    def crashes(count: int) -> Optional[bool]:
+        with tempfile.TemporaryDirectory(prefix="goldwatch-onnx-") as folder:
+            again = run_child(replace(task, job=dict(task.job, first_nodes=count)), folder)
+        ended = again.returncode in (0, *_CRASHES) and not again.interrupted
+        return again.returncode != 0 if ended else None
+
+    lives, dies = 0, len(names)
+    while dies - lives > 1:
+        crashed = crashes((lives + dies) // 2)
+        if crashed is None:
+            return
+        if crashed:
+            dies = (lives + dies) // 2
+        else:
+            lives = (lives + dies) // 2
+    if (lives or crashes(0) is False) and (dies < len(names) or crashes(dies)):
+        node = model.graph.nodes[lives]
+        outcome.messages["doing"] = "running node %s (%s)" % (names[lives], node.op_type)
+        outcome.messages["node"] = names[lives]
 
 
 def _declared_values(model: OnnxModel) -> Dict[str, OnnxValue]:
@@ -357,6 +394,10 @@ def _problem(outcome: Outcome, options: DumpOptions) -> GoldwatchError:
     problem = outcome.problem(options.backend, _CRASH if outcome.died else _HINT)
     if outcome.died and outcome.messages.get("doing"):
         problem.message += "; it was " + printable(outcome.messages["doing"])
+    if "node" in outcome.messages:
+        problem.hint += "; or give its output: `feeds=%s=FILE`" % printable(
+            outcome.messages["node"]
+        )
     count = len(golden_files(options.out)) if outcome.died else 0
     if count:
         problem.message += "; %d golden files in %s are whole, the rest is missing" % (

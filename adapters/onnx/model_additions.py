@@ -11,13 +11,19 @@ import io
 from typing import Collection, Dict, List, Mapping, Sequence, Tuple
 
 from ...netfiles.onnx_model import OnnxGraph, OnnxNode
+from ...netfiles.onnx_value_headers import OnnxValue
 from ...netfiles.protobuf_file import Span, WireFile
 from ...protowire import BYTES, field, varint
 
 _GRAPH = 7
 
 
-def with_additions(file: WireFile, additions: bytes, without: Collection[OnnxNode] = ()) -> bytes:
+def with_additions(
+    file: WireFile,
+    additions: bytes,
+    without: Collection[OnnxNode] = (),
+    without_outputs: Collection[OnnxValue] = (),
+) -> bytes:
     """Return the model's bytes.
 
     Parameters
@@ -26,9 +32,15 @@ def with_additions(file: WireFile, additions: bytes, without: Collection[OnnxNod
         Fields of a GraphProto, to stand behind its own.
     without
         Nodes of the main graph that are left out.
+    without_outputs
+        Outputs of the main graph that are left out.
     """
     out = io.BytesIO()
-    gaps = sorted((node.record.start, node.record.last) for node in without)
+    gaps = [(node.record.start, node.record.last) for node in without]
+    for value in without_outputs:
+        first, last = value.span
+        gaps.append((first - 1 - len(varint(last - first)), last))
+    gaps.sort()
     for record in file.records():
         if record.number != _GRAPH or record.wire != BYTES:
             file.copy([(record.start, record.last)], out)

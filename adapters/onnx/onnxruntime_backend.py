@@ -16,6 +16,7 @@ from typing import (
     NamedTuple,
     Optional,
     Sequence,
+    Set,
     Tuple,
     Union,
 )
@@ -148,6 +149,7 @@ class Onnxruntime:
             names,
             stop,
         )
+        self._outputs_kept: Optional[Set[str]] = None
         inputs = {value.name for value in model.graph.inputs}
         self._input_fields = b"".join(
             input_of(each.name, each.type.code, each.array.shape)
@@ -192,6 +194,19 @@ class Onnxruntime:
             _array(value, outputs[name].type)
             for name, value in zip(names, self._run(session, names, "what conditions of If need"))
         ]
+
+    def run_first(self, count: int) -> None:
+        """Run the model's first nodes alone, whatever comes of it."""
+        kept, rest = self._model.graph.nodes[:count], self._model.graph.nodes[count:]
+        self._without = [*(node for node in self._without if node in kept), *rest]
+        computed = [name for node in kept for name in node.outputs if name]
+        inputs = [value.name for value in self._model.graph.inputs]
+        self._outputs_kept = {*computed, *inputs}
+        names = [*computed, *self._feeds, *inputs]
+        if names:
+            last = computed[-1] if computed else names[0]
+            probe = node_of("Identity", [last], [_SIZE]) + output_of(_SIZE)
+            self._run(self._session(probe), [_SIZE], "the first %d nodes" % count)
 
     def results(
         self, additions: bytes, targets: Sequence[ValueToSave], budget_bytes: int
@@ -277,7 +292,12 @@ class Onnxruntime:
             options.add_free_dimension_override_by_name(name, size)
         ort.set_seed(self._seed)
         with self._model.open() as file:
-            data = with_additions(file, self._input_fields + additions, self._without)
+            left_out = [
+                value
+                for value in self._model.graph.outputs
+                if self._outputs_kept is not None and value.name not in self._outputs_kept
+            ]
+            data = with_additions(file, self._input_fields + additions, self._without, left_out)
         os.chdir(os.path.dirname(os.path.abspath(self._model.path)))
         self.doing("loading the model")
         try:

@@ -209,17 +209,26 @@ def _failed(
     match: Match[str], model: OnnxModel, names: Sequence[str], version: str
 ) -> GoldwatchError:
     node_name, reason = match["name"], _PLACE.sub("", match["text"])
-    nodes = [
-        name
+    found = [
+        (name, node)
         for name, node in zip(names, model.graph.nodes)
-        if (node.name, node.op_type) == (node_name, match["op"])
+        if _holds(model, node, match["op"], node_name)
     ]
     # onnxruntime tells no more of nodes without a name.
-    title = " or ".join(nodes[:_SHOWN]) or node_name or "without a name"
-    hint = _hint(reason) or "do the shapes of the inputs fit the model?"
+    title = " or ".join(name for name, _ in found[:_SHOWN]) or node_name or "without a name"
+    what = match["op"]
+    if found and all(node.op_type != what for _, node in found):
+        what += " in a body or function of it"
+    hint = _hint(reason)
+    if hint is None and re.search("shape|dim|size|rank", reason, re.IGNORECASE):
+        hint = "do the shapes of the inputs fit the model?"
+    elif hint is None:
+        hint = "give other inputs, or its output: `feeds=%s=FILE`" % printable(
+            found[0][0] if found else node_name or "NODE"
+        )
     return InputError(
         "node %s (%s) failed in onnxruntime %s: %s"
-        % (printable(title), match["op"], version, printable(reason)),
+        % (printable(title), what, version, printable(reason)),
         hint=hint,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 import numpy as np
@@ -33,6 +34,7 @@ class Reference:
         fed: Sequence[Fed],
         without: Sequence[OnnxNode],
         seed: int,
+        names: Sequence[str],
         stop: Stop,
     ) -> None:
         try:
@@ -43,6 +45,10 @@ class Reference:
         self._onnx = onnx
         self.version = str(onnx.__version__)
         self._model, self._without, self._seed, self._stop = model, without, seed, stop
+        self._kept = [
+            (name, node) for name, node in zip(names, model.graph.nodes) if node not in without
+        ]
+        self._at = ""
         inputs = {value.name for value in model.graph.inputs}
         self._input_fields = b"".join(
             input_of(each.name, each.type.code, each.array.shape)
@@ -91,7 +97,7 @@ class Reference:
                 self._without,
             )
         np.random.seed(self._seed)
-        self.doing("running all nodes at once (which of them it was at is not known)")
+        self._at = ""
         try:
             proto = self._onnx.ModelProto.FromString(data)
             self._onnx.load_external_data_for_model(
@@ -99,11 +105,14 @@ class Reference:
             )
             evaluator = self._onnx.reference.ReferenceEvaluator(proto)
             self._compute_in_float32(evaluator.rt_nodes_)
+            for (name, node), computing in zip(self._kept, evaluator.rt_nodes_):
+                title = "node %s (%s)" % (printable(name), node.op_type)
+                computing.run = partial(self._named, title, computing.run)
             arrays = evaluator.run(list(names), self._feeds)
         except Exception as error:
             text = "%s: %s" % (type(error).__name__, " ".join(str(error).split())[:400])
             message = "%s: onnx's reference implementation %s: %s" % (
-                self._model.path,
+                self._at or self._model.path,
                 self.version,
                 printable(text),
             )
@@ -112,6 +121,11 @@ class Reference:
         if self._stop.requested:
             raise Stopped
         return list(arrays)
+
+    def _named(self, title: str, run: Callable[..., Any], *inputs: Any, **others: Any) -> Any:
+        self._at = title
+        self.doing("running " + title)
+        return run(*inputs, **others)
 
     def _compute_in_float32(self, nodes: Sequence[Any]) -> None:
         """Make each operator compute in float32 what it has in narrower floats, and round its

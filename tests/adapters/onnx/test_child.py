@@ -30,10 +30,19 @@ here = sys.path.pop(sys.path.index({folder!r}))
 del sys.modules["onnxruntime"]
 import onnxruntime
 real = onnxruntime.InferenceSession.run_with_ort_values
+load = onnxruntime.InferenceSession.__init__
+def loading(self, data, *more, **others):
+    import onnx
+    graph = onnx.load_from_string(data).graph
+    self.computes = [name for node in graph.node for name in node.output]
+    load(self, data, *more, **others)
+onnxruntime.InferenceSession.__init__ = loading
 runs = []
 def run(self, names, feeds, options=None):
     when = os.environ["WHEN"]
     runs.append(names)
+    if when.startswith("crash at ") and when[len("crash at "):] in self.computes:
+        os.kill(os.getpid(), signal.SIGFPE)
     if when == "segfault" or (when == "second segfault" and len(runs) == 2):
         os.kill(os.getpid(), signal.SIGSEGV)
     if when == "interrupt":
@@ -111,6 +120,34 @@ def test_a_crashing_kernel_is_reported_and_leaves_no_golden_data(tmp_path, comma
         "said nothing; it was running all nodes at once (which of them it was at is not known)"
         in said
     )
+
+
+@pytest.mark.parametrize(
+    "value, named", [("v0", "Abs_0 (Abs)"), ("v3", "Neg_3 (Neg)"), ("v5", "Neg_5 (Neg)")]
+)
+def test_a_crash_names_the_node_that_was_running(tmp_path, command, value, named):
+    done = command("crash at " + value)
+    said = " ".join(done.stderr.split())
+    assert done.returncode == 4
+    assert "(killed by SIGFPE): it said nothing; it was running node %s hint:" % named in said
+    assert said.endswith("or give its output: --feed %s=FILE" % named.split()[0])
+    assert not (tmp_path / "golden").exists()
+
+
+def test_an_error_of_the_reference_backend_names_its_node(tmp_path):
+    nodes = [
+        node("Abs", ["x"], ["a"], name="first"),
+        node("Reshape", ["a", "shape"], ["y"], name="second"),
+    ]
+    shape = build.weight("shape", np.array([7]))
+    path = build.save(
+        tmp_path / "m.onnx",
+        build.model(nodes, [build.value("x")], [build.value("y", None)], [shape]),
+    )
+    words = ["goldwatch", "golden", "onnx", "dump", path, "--random", "1", "-o", "golden"]
+    done = run_here([*words, "--backend", "reference"], tmp_path)
+    assert done.returncode == 4
+    assert done.stderr.startswith("goldwatch: node second (Reshape): onnx's reference"), done.stderr
 
 
 def test_a_kernel_that_crashes_in_a_later_part_names_that_parts_nodes(tmp_path, command):
