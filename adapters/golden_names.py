@@ -4,10 +4,10 @@ decided before anything is written.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Mapping, Set, Tuple
 
 from ..errors import InputError
+from ..fast_dataclasses import dataclass
 from ..naming import compose_golden_name, fits, hash_digits, parked_name, printable, sanitise_golden
 
 Owner = Tuple[str, str]

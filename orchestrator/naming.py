@@ -11,12 +11,12 @@ import heapq
 import io
 import os
 import re
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import Dict, Iterable, List, Optional, Set, Tuple
 
 from .errors import FormatError
+from .fast_dataclasses import dataclass
 from .filesystem.safe_reading import read_input
 
 MAPPING_FILE = "mapping.csv"

@@ -27,7 +27,7 @@ from typing import (
 )
 
 from .errors import OptionsError
-from .fast_dataclasses import fast_init
+from .fast_dataclasses import keyword_dataclass
 
 T = TypeVar("T")
 
@@ -148,7 +148,7 @@ def options_class(cls: Type[T]) -> Type[T]:
     """Make a frozen dataclass whose fields are given by name: required options and others stand in
     the order of the command line. A class decorator.
     """
-    return fast_init(dataclasses.dataclass(frozen=True, init=False)(cls), by_name=True)
+    return keyword_dataclass(cls)
 
 
 def options_in(cls: Any) -> Iterator[Tuple[str, str, Option]]:

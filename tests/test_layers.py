@@ -85,6 +85,7 @@ ADAPTERS_MAY_IMPORT = (
     "goldwatch.naming",
     "goldwatch.protowire",
     "goldwatch.element_types",
+    "goldwatch.fast_dataclasses",
     "goldwatch.text",
     "goldwatch.kinds",
     "goldwatch.netfiles",

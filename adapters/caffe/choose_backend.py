@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Dict, List, NamedTuple, Optional
 
 from ...errors import EnvironmentProblem, GoldwatchError, MissingPath, UsageError
+from ...fast_dataclasses import dataclass
 from ...naming import printable
 from ..child_python import prefix_of, resolve_python, runs
 

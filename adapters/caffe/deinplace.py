@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from ...errors import GoldwatchError, InputError, MissingPath, UsageError
+from ...fast_dataclasses import dataclass
 from ...filesystem.atomic_writing import write_atomically
 from ...filesystem.safe_reading import open_input
 from ...naming import printable

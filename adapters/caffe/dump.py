@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, field, replace
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from ...errors import (
@@ -18,6 +18,7 @@ from ...errors import (
     UsageError,
     require_file,
 )
+from ...fast_dataclasses import dataclass
 from ...filesystem.sha256 import sha256_of_file
 from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state

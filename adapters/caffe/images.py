@@ -7,12 +7,13 @@ Source of the order of steps: Caffe's DataTransformer at phase TEST (centre crop
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Optional, Tuple
 
 import numpy as np
 
 from ...errors import EnvironmentProblem, FormatError, InputError, UsageError, require_file
+from ...fast_dataclasses import dataclass
 from ...filesystem.safe_reading import open_input
 from ...naming import printable
 from ...netfiles.caffemodel import read_mean

@@ -7,10 +7,10 @@ from __future__ import annotations
 import os
 import re
 import zipfile
-from dataclasses import dataclass
 from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 from ...errors import FormatError, InputError, MissingPath, UsageError, require_file
+from ...fast_dataclasses import dataclass
 from ...naming import printable
 from ..read_npy import LOAD_ERRORS
 from .netinputs import NetInput

@@ -7,12 +7,13 @@ branch for ``resize_param``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
 from ...errors import FormatError, InputError
+from ...fast_dataclasses import dataclass
 from ...naming import printable
 from ...netfiles.caffe_net import Layer, Net
 from ...netfiles.protobuf_text import Message

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Dict, List, Sequence, Tuple
 
 from ...errors import UsageError
+from ...fast_dataclasses import dataclass
 from ...naming import printable
 from ...netfiles.caffe_net import Net
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 import logging
 import re
 import signal
-from dataclasses import dataclass
 from typing import Any, Dict, List, Optional
 
 from ... import errors
 from ...errors import EnvironmentProblem, GoldwatchError, InputError
+from ...fast_dataclasses import dataclass
 from ...interrupts import signal_name
 from ...naming import printable
 

@@ -17,10 +17,11 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Callable, Dict, List, Sequence
 
 from ...errors import EnvironmentProblem
+from ...fast_dataclasses import dataclass
 from ...filesystem.atomic_writing import create_new
 from ...filesystem.safe_reading import open_input
 from ..child_python import child_environment

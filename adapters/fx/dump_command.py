@@ -8,10 +8,10 @@ import os
 import shutil
 import sys
 import tempfile
-from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional
 
 from ...errors import EnvironmentProblem, Interrupted, UsageError
+from ...fast_dataclasses import dataclass
 from ...filesystem.sha256 import sha256_of_file
 from ...naming import printable
 from ..child.parent import OURS, STDERR, Task, run_child

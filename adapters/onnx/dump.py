@@ -8,10 +8,11 @@ import os
 import signal
 import sys
 import tempfile
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, field, replace
 from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ...errors import GoldwatchError, InputError, UsageError
+from ...fast_dataclasses import dataclass
 from ...naming import printable
 from ...netfiles.onnx_external_data import check_external
 from ...netfiles.onnx_model import OnnxModel

@@ -7,13 +7,13 @@ from __future__ import annotations
 import io
 import os
 import zipfile
-from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ...element_types import element_count
 from ...errors import FormatError, InputError, MissingPath, UsageError, require_file
+from ...fast_dataclasses import dataclass
 from ...filesystem.atomic_writing import write_atomically
 from ...filesystem.safe_reading import open_input
 from ...filesystem.sha256 import sha256_of_file

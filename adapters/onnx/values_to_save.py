@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ...errors import InputError, UsageError
+from ...fast_dataclasses import dataclass
 from ...naming import nearest_names, printable
 from ...netfiles.onnx_model import OnnxGraph, OnnxModel, OnnxNode
 from ...netfiles.onnx_names import BRANCHES, NamedGraph, name_nodes

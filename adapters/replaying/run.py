@@ -5,11 +5,11 @@ the piece that crashed.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 from ...errors import EnvironmentProblem, Interrupted
+from ...fast_dataclasses import dataclass
 from ..child.outcome import Outcome
 from ..child.parent import Task, run_child
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 import os
 import re
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
+from ...fast_dataclasses import dataclass
 from ...filesystem.free_space import require_space
 from ...filesystem.safe_reading import open_input
 from ...naming import printable

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ...errors import GoldwatchError, InputError, Interrupted, MissingPath, UsageError, require_file
+from ...fast_dataclasses import dataclass
 from ...filesystem.sha256 import sha256_of_file
 from ...naming import printable
 from ..child.outcome import Outcome

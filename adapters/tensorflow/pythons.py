@@ -8,10 +8,10 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from typing import Dict, List, Optional
 
 from ...errors import EnvironmentProblem
+from ...fast_dataclasses import dataclass
 from ...naming import printable
 from ..child_python import resolve_python
 from ..pythons import in_environments, on_path

@@ -8,10 +8,11 @@ import os
 import shutil
 import tempfile
 import threading
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from ...errors import GoldwatchError, InputError
+from ...fast_dataclasses import dataclass
 from ...naming import printable
 from .debug_run_to_golden import convert
 from .golden_summary import GRAPPLER_OFF, GRAPPLER_ON, add_notes

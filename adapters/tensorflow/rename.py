@@ -7,12 +7,13 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Container, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
 from ...errors import InputError, UsageError, require_folder
+from ...fast_dataclasses import dataclass
 from ...filesystem.safe_reading import open_input
 from ...kinds.folders import kind_of_name
 from ...kinds.kind import GOLDEN, MISNAMED, WORDS

@@ -8,9 +8,10 @@ the file system refuses that name, the whole run fails.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Iterable, List, Mapping, Optional, Set, Tuple
 
+from ...fast_dataclasses import dataclass
 from ...naming import MAX_NAME_BYTES
 from .user_runs import fetched_ops, needed_ops
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import textwrap
-from dataclasses import dataclass
 from inspect import cleandoc
 from typing import Any, Callable, Dict, List, Match, Optional, Sequence, Tuple
 
 import click
 
 from ..errors import EXIT_USAGE, OptionsError, UsageError
+from ..fast_dataclasses import dataclass
 from ..naming import nearest_names
 from ..option_fields import (
     CLUSTER,

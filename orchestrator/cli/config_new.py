@@ -27,6 +27,7 @@ from ..config.make_configuration import Configuration, Request, make_configurati
 from ..config.merge_acl_json import merge_dump
 from ..config.models import load_models, models_to_dump, require_models
 from ..errors import MissingPath, UsageError, require_file
+from ..fast_dataclasses import dataclass
 from ..filesystem.atomic_writing import atomic_text_writer
 from ..filesystem.safe_reading import read_input
 from .command import PrintArguments, command, format_option, topic, verbosity_options
@@ -284,7 +285,7 @@ _where = topic(
 )
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class _PlanArguments:
     """The options that a plan's file replaces."""
 
@@ -313,7 +314,7 @@ class _PlanArguments:
     narrow: Optional[str]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class _Arguments(_PlanArguments, PrintArguments):
     """The arguments of ``goldwatch config new``."""
 

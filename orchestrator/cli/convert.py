@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Optional, Tuple
 
 import click
@@ -12,6 +11,7 @@ from ..convert.convert_files import RESULT_FILE, Conversion, convert_files
 from ..convert.options import DUMP, FORMS, NPY, ConvertOptions, known_dtype, known_layout
 from ..convert.sources import find_sources
 from ..errors import EXIT_BAD_INPUT, EXIT_INCOMPLETE, EXIT_PASS, UsageError
+from ..fast_dataclasses import dataclass
 from ..option_fields import SPEED, CommonOptions
 from ..processes.pool import default_jobs
 from .command import PrintArguments, command, format_option, option_of, topic, verbosity_options

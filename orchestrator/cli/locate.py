@@ -6,7 +6,6 @@ import contextlib
 import os
 import sys
 import tempfile
-from dataclasses import dataclass
 from typing import Any, Iterator, List, Optional, Sequence, TextIO, Tuple
 
 import click
@@ -14,6 +13,7 @@ import click
 from ..cure.compiler_precision_options import KEEP_DTYPE, NPU
 from ..cure.compiler_precision_options import MODES as CURES
 from ..errors import EXIT_FAIL, EXIT_PASS, InputError, UsageError
+from ..fast_dataclasses import dataclass
 from ..launch.atc import Atc
 from ..launch.runners import RUNNERS
 from ..locate.bundle import is_bundle, write_bundle

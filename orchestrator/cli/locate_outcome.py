@@ -8,11 +8,11 @@ import os
 import sys
 import textwrap
 import time
-from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..diagnosis.op_input_states import UNKNOWN
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
+from ..fast_dataclasses import dataclass
 from ..launch.program import LOG_FILE
 from ..locate.cure_rounds import Round
 from ..locate.narrowing import Narrowed

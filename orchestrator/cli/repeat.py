@@ -6,12 +6,12 @@ import os
 import shutil
 import sys
 import time
-from dataclasses import dataclass
 from typing import List, Optional, Sequence, Set, Tuple
 
 import click
 
 from ..errors import InputError, Interrupted, ProgramFailed, UsageError, require_folder
+from ..fast_dataclasses import dataclass
 from ..launch.program import Program
 from ..launch.user_commands import require_program
 from ..metrics.row import FAIL

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Tuple
 
 import click
 
 from ..errors import UsageError
+from ..fast_dataclasses import dataclass
 from ..reports.report_formats import REPORT_FORMATS
 from ..text.wording import size_text
 from .command import command, verbosity_options

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass
 from importlib import import_module
 from typing import (
     TYPE_CHECKING,
@@ -25,6 +24,7 @@ from typing import (
 import click
 
 from ..errors import EnvironmentProblem, UsageError
+from ..fast_dataclasses import dataclass
 from ..reports.report_formats import REPORT_FORMATS
 from ..reports.result_json import RESULT_FILE
 from ..store.opening import STORE_FILE

@@ -7,12 +7,12 @@ import importlib
 import logging
 import os
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Iterator, Optional, Tuple
 
 import click
 
 from ..errors import EnvironmentProblem, UsageError
+from ..fast_dataclasses import dataclass
 from ..url_notifier import check_url
 from .command import command, topic, verbosity_options
 from .next_commands import closer_commands

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Optional
 
 from ..errors import UsageError, require_file
+from ..fast_dataclasses import dataclass
 from ..system.loopback import is_loopback
 
 _LOCAL = re.compile(r"local(?::([0-9]{1,4}))?\Z")

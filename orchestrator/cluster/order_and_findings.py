@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Dict, Optional, Tuple
 
 from ..dumps.place import Place
+from ..fast_dataclasses import dataclass
 from ..run.comparison_options import ComparisonOptions
 from .file_probes import FileProbe
 

@@ -4,10 +4,10 @@ worker's while.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Sequence, Tuple
 
 from ..dumps.place import Place
+from ..fast_dataclasses import dataclass
 from ..naming import whole_name
 from ..run.engine import Engine
 from ..run.target_file import TargetFile

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Dict, Iterable, Mapping, Optional, Sequence, Set, Tuple
 
+from ..fast_dataclasses import dataclass
 from ..model.op_node import OpNode
 from ..text.wording import plural, size_text
 

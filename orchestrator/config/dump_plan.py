@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..errors import UsageError
+from ..fast_dataclasses import dataclass
 from .dump_steps import step_fix, step_problems
 
 MODES = ("input", "output", "all")

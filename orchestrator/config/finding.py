@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple, Union
+
+from ..fast_dataclasses import dataclass
 
 ERROR = "error"
 WARNING = "warning"

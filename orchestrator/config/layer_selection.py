@@ -5,10 +5,11 @@ of them can be dumped.
 from __future__ import annotations
 
 import fnmatch
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..errors import UsageError
+from ..fast_dataclasses import dataclass
 from ..model.absent_ops import run_condition
 from ..model.graph import ModelGraph
 from ..model.never_dumped import no_dump_reason

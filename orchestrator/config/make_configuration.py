@@ -5,11 +5,12 @@ about it.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..diagnosis.row_digest import execution_key
 from ..errors import EnvironmentProblem, InputError, MissingPath
+from ..fast_dataclasses import dataclass
 from ..metrics.row import FAIL, Row
 from ..model import graphs_of_run
 from ..model.graph import ModelGraph

@@ -11,10 +11,11 @@ import os
 import re
 import sys
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Sequence, Set, Tuple
 
+from ..fast_dataclasses import dataclass
 from ..naming import nearest_names
 from .dump_plan import NPU_DEFAULTS
 from .finding import ERROR, NOTE, WARNING, Finding, Findings, placed

@@ -10,9 +10,9 @@ import re
 import sys
 import tokenize
 import warnings
-from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
+from ..fast_dataclasses import dataclass
 from .finding import ERROR, Finding, Findings
 from .npu_rules import COMPUTED
 

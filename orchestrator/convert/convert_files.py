@@ -7,7 +7,7 @@ import json
 import os
 import time
 from concurrent.futures import as_completed
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Callable, Dict, Generator, List, Optional, Sequence, Tuple
 
 from ..dumps.dump_file import DumpFile, TensorInfo
@@ -15,6 +15,7 @@ from ..dumps.folder_listing import GOLDEN_SUFFIXES
 from ..dumps.npy import open_npy
 from ..dumps.overflow_records import overflow_records
 from ..errors import GoldwatchError, NotComparable, UsageError
+from ..fast_dataclasses import dataclass
 from ..filesystem.atomic_writing import remove_leftovers, write_atomically
 from ..filesystem.safe_reading import read_input
 from ..naming import (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Optional, Tuple
 
 from ..errors import UsageError
+from ..fast_dataclasses import dataclass
 from ..naming import nearest_names
 from ..tensors.dtypes import DType, dtype_by_name
 from ..tensors.layout_names import FORMATS, format_code, format_name

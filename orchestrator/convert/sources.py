@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any, Dict, List, Sequence, Tuple
 
 from ..dumps.folder_listing import full_name_of, walk
 from ..errors import InputError, UsageError
+from ..fast_dataclasses import dataclass
 from ..naming import MAPPING_FILE, DumpName, compose_dump_name, is_hash_name, read_mapping
 
 

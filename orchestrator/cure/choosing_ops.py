@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass
 from typing import (
     Any,
     Dict,
@@ -25,6 +24,8 @@ from typing import (
 )
 
 import numpy as np
+
+from ..fast_dataclasses import dataclass
 
 Array = Any
 

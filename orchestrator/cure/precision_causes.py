@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Dict, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from ..diagnosis.own_error.estimate import ALL as ALL_ELEMENTS
 from ..diagnosis.own_error.estimate import HIGHEST_SCORE, Estimate, ShownBy
 from ..diagnosis.own_error.normal_error import Normal
 from ..diagnosis.suspects import HIGH, Suspect
+from ..fast_dataclasses import dataclass
 from ..judging.by_recomputation import RIGHT, WRONG, RecomputationVerdict, excess
 from ..model.op_node import OpNode
 from ..recomputing.recomputed_output import PRODUCT, OutputBesideGolden, Recomputed

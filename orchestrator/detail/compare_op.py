@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Tuple, cast
 
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS
+from ..fast_dataclasses import dataclass
 from ..filesystem.atomic_writing import write_atomically
 from ..metrics.row import (
     EXPECTED_ABSENT,

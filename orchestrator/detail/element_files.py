@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import Any, BinaryIO, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
+from ..fast_dataclasses import dataclass
 from ..filesystem.atomic_writing import atomic_writer
 from ..metrics.patterns.element_errors import errors_of, is_bad
 from ..metrics.patterns.masked_on_both_sides import Masks

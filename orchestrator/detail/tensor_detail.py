@@ -6,7 +6,7 @@ import itertools
 import math
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import permutations
 from typing import (
     Any,
@@ -25,6 +25,7 @@ import numpy as np
 from ..dumps.golden_set import GoldenEntry
 from ..element_types import element_count
 from ..errors import GoldwatchError
+from ..fast_dataclasses import dataclass
 from ..filesystem.atomic_writing import write_atomically
 from ..metrics.compare_pair import compare_pair
 from ..metrics.pair_alignment import converted, geometry_of, open_counterpart

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence, Tuple, cast
 
 from ..dumps.dump_tree import DumpTree, StepFolder, op_key
@@ -11,6 +10,7 @@ from ..dumps.folder_listing import DumpEntry
 from ..dumps.golden_set import GoldenSet
 from ..dumps.slices import by_number
 from ..errors import InputError, UsageError, require_folder
+from ..fast_dataclasses import dataclass
 from ..metrics.pair_task import PairTask
 from ..metrics.row import Row
 from ..model.graph import ModelGraph

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import isnan, nan
 from typing import (
     Any,
@@ -23,6 +23,7 @@ import numpy as np
 
 from ..dumps.golden_set import GoldenEntry
 from ..errors import InputError, TypeNotComparable, UsageError
+from ..fast_dataclasses import dataclass
 from ..judging.limit_parsing import fault_of, limits_with, named_limits, parse_limits
 from ..judging.limits import Limits
 from ..judging.metric_text import metric_number, short_text

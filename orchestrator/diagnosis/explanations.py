@@ -4,8 +4,9 @@ same for every operator.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Dict
+
+from ..fast_dataclasses import dataclass
 
 KINDS = (
     "saturation", "overflow", "flush-to-zero", "rounding", "layout", "shift", "scale", "bias",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Dict, Iterable, NamedTuple, Optional, Sequence
 
 from ..dumps.place import NOWHERE, Place
+from ..fast_dataclasses import dataclass
 from ..judging.by_limits import judge_row
 from ..judging.limits import Limit, Limits
 from ..metrics.row import FAIL, Row

@@ -4,7 +4,7 @@ that ran it agree.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
 from typing import (
@@ -23,6 +23,7 @@ from typing import (
 import numpy as np
 
 from ..dumps.place import name_order
+from ..fast_dataclasses import dataclass
 from ..judging.deciding_ops import decides
 from ..judging.limits import Limits
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row

@@ -5,9 +5,10 @@ sentence about them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
+from ..fast_dataclasses import dataclass
 from ..judging.by_limits import judge_row
 from ..judging.limits import Limit, Limits
 from ..judging.metric_text import beside_limit

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import (
     Any,
     Callable,
@@ -20,6 +19,7 @@ from typing import (
 
 from ..dumps.place import Place
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
+from ..fast_dataclasses import dataclass
 from ..judging.limits import DEFAULTS, VENDOR, Limits, Subject
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..model.graphs_of_run import AnyGraph, ModelGraphs

@@ -4,10 +4,11 @@ for all their places.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..dumps.place import Place, name_order
+from ..fast_dataclasses import dataclass
 from ..metrics.row import FAIL
 from ..text.wording import listed, percent, plural
 from .explanations import Explanation

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Optional
 
 from ..errors import TruncatedFile
+from ..fast_dataclasses import dataclass
 from ..filesystem.safe_reading import open_regular
 from .dump_header import COMPLETE, HEADERLESS, LONG, SHORT, load_header
 from .npy import load_npy_header

@@ -7,10 +7,11 @@ two-byte record costs a parser a hundred bytes and more.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Dict, Iterator, List, Optional, Tuple
 
 from ..errors import FormatError
+from ..fast_dataclasses import dataclass
 from ..protowire import BYTES, VARINT, Window, fields_of, varint
 
 MAX_HEADER_BYTES = 16 * 1024 * 1024

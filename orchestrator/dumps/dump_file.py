@@ -13,11 +13,11 @@ behaviour.
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from ..errors import NotThere, TypeNotComparable, UsageError
-from ..fast_dataclasses import fast_init
+from ..fast_dataclasses import dataclass
 from ..filesystem.safe_reading import AnyPath, path_text
 from ..tensors.dtypes import Array, DType, dtype_by_code, nbytes
 from ..tensors.layout_conversion import original_array
@@ -43,7 +43,6 @@ MAX_ELEMENTS = 2**63 - 1
 KINDS = ("input", "output", "buffer", "space")
 
 
-@fast_init
 @dataclass(frozen=True)
 class TensorInfo:
     """What the header says about one input or output.
@@ -115,7 +114,7 @@ class RegionInfo:
     problem: Optional[str] = None
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class DumpFile:
     """One dump file; the header is read at once, tensors on demand.
 

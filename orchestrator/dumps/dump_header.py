@@ -11,11 +11,12 @@ from __future__ import annotations
 import itertools
 import os
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..element_types import BY_CODE
 from ..errors import FormatError, TruncatedFile
+from ..fast_dataclasses import dataclass
 from ..filesystem.safe_reading import open_regular, read_at
 from ..kinds.wrong_kind_advice import not_a_dump
 from ..proto import load_messages

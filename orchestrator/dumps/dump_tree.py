@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+from ..fast_dataclasses import dataclass
 from ..filesystem.safe_reading import AnyPath, path_text
 from ..naming import DumpName, parse_dump_name, run_name
 from ..text.notes import Note, note

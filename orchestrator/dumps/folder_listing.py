@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import stat
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Deque, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from ..errors import FormatError, require_folder
+from ..fast_dataclasses import dataclass
 from ..naming import (
     MAPPING_FILE,
     DumpName,

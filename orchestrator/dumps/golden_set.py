@@ -7,11 +7,11 @@ from __future__ import annotations
 import operator
 import os
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Dict, Iterator, List, Optional, Set, Tuple
 
 from ..errors import FormatError, GoldwatchError, NotThere, UsageError
-from ..fast_dataclasses import fast_init
+from ..fast_dataclasses import dataclass
 from ..filesystem.safe_reading import AnyPath, path_text
 from ..naming import (
     MAPPING_FILE,
@@ -46,7 +46,6 @@ _RESHAPE, _VIEW = "-aten.reshape.default.", "-aten.view.default."
 _SUFFIX_RANK = {"npy": 2, "pb": 1, "quant": 0}
 
 
-@fast_init
 @dataclass(frozen=True)
 class GoldenEntry:
     """One golden tensor, not yet opened.

@@ -9,13 +9,13 @@ import os
 import pickletools
 import re
 import time
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Dict, List, Match, Optional, Tuple
 
 import numpy as np
 
 from ..errors import FormatError, TruncatedFile
+from ..fast_dataclasses import dataclass
 from ..filesystem.safe_reading import open_regular, read_at
 from ..kinds.wrong_kind_advice import not_a_dump
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_numpy

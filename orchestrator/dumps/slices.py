@@ -8,13 +8,14 @@ absent.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar
 
 import numpy as np
 
 from ..element_types import element_count
 from ..errors import GoldwatchError, NotComparable
+from ..fast_dataclasses import dataclass
 from ..tensors.dtypes import Array, nbytes
 from ..tensors.tensor import ByteSource, Tensor
 from .dump_file import DumpFile, TensorInfo

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import operator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import (
@@ -26,6 +26,7 @@ from typing import (
     Tuple,
 )
 
+from ..fast_dataclasses import dataclass
 from ..metrics.class_and_box_agreement import AGREEMENT_METRICS
 from ..metrics.row import DIFFERENT, MEASURES
 from ..statistics_dumps import tensor_statistics as statistics

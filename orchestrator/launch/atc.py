@@ -11,10 +11,10 @@ import re
 import shlex
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 from ..errors import EnvironmentProblem, InputError, ProgramFailed, require_file
+from ..fast_dataclasses import dataclass
 from ..naming import printable
 
 _HOMES = ("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH")

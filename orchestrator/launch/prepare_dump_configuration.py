@@ -8,7 +8,7 @@ import contextlib
 import os
 import re
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Callable, List, Optional, Sequence
 
 from ..config.check import EMPTY_RULES, check_file
@@ -17,6 +17,7 @@ from ..config.dump_plan_formats import read_plan, write_plan
 from ..config.finding import ERROR, WARNING, Finding
 from ..dumps.place import is_time
 from ..errors import EnvironmentProblem, InputError, UsageError, require_file
+from ..fast_dataclasses import dataclass
 from ..filesystem.atomic_writing import atomic_text_writer, atomic_writer
 from ..filesystem.free_space import free_bytes
 from ..filesystem.safe_reading import open_input, read_input

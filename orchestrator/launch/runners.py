@@ -11,12 +11,13 @@ import os
 import re
 import shutil
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..adapters.child_python import runs
 from ..adapters.pythons import on_path
 from ..errors import InputError, UsageError
+from ..fast_dataclasses import dataclass
 from ..model.atc_options import BATCH, DIMS, SHAPE, Dynamic
 
 AIS_BENCH, MSAME, PYACL, PROGRAM = "ais_bench", "msame", "pyacl", "program"

@@ -7,11 +7,11 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ..cure.run import DOCUMENT
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, InputError
+from ..fast_dataclasses import dataclass
 from ..filesystem.safe_reading import read_input
 from ..launch.atc import Atc
 from ..model.atc_options import atc_options

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..element_types import BY_NAME, element_count
 from ..errors import InputError, UsageError
+from ..fast_dataclasses import dataclass
 from ..model.om_interface import OmInput
 from ..naming import nearest_names, printable
 from ..operators.aipp import Preprocessing

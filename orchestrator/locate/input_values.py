@@ -5,7 +5,6 @@ golden data take them and as the device does.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, List, Sequence, Tuple
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from ..adapters.onnx.input_files import stems_of
 from ..element_types import BY_NAME, element_count
 from ..errors import FormatError, InputError
+from ..fast_dataclasses import dataclass
 from ..filesystem.atomic_writing import atomic_writer
 from ..filesystem.safe_reading import open_input
 from ..naming import printable

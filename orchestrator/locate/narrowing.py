@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, InputError
+from ..fast_dataclasses import dataclass
 from ..filesystem.safe_reading import read_input
 from ..launch.atc import Atc
 from ..schemas.documents import read_document

@@ -5,11 +5,11 @@ golden data of it.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..adapters.caffe.netinputs import net_inputs
 from ..errors import InputError, MissingPath
+from ..fast_dataclasses import dataclass
 from ..kinds import kind as kinds
 from ..kinds.files import kind_of_file
 from ..netfiles.caffe_net import Net, initial_state

@@ -5,10 +5,11 @@ their inputs, and all that is missing.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import List, NamedTuple, Optional, Sequence, Type
 
 from ..errors import GoldwatchError, InputError, MissingPath, UsageError
+from ..fast_dataclasses import dataclass
 from ..launch.atc import Atc
 from ..launch.runners import PROGRAM, Runner
 from ..model.om_interface import OmInterface

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from ..adapters.golden_folder import golden_files
 from ..diagnosis.explanations import OTHER_INPUT
 from ..diagnosis.suspects import LOW, Suspect
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, GoldwatchError
+from ..fast_dataclasses import dataclass
 from ..launch.program import LOG_FILE
 from ..launch.runner_failures import Failure, failure_of
 from ..launch.runners import PROGRAM, Run

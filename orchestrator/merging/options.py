@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..errors import UsageError
+from ..fast_dataclasses import dataclass
 from ..option_fields import HOSTS, option
 from ..run.watch_options import require_seconds
 

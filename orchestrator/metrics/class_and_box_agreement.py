@@ -15,12 +15,12 @@ without a box agree.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Dict, List, Sequence, Tuple
 
 import numpy as np
 
 from ..errors import NotComparable, UsageError
+from ..fast_dataclasses import dataclass
 from ..tensors.dtypes import Array
 
 TOP1, TOP5, MATCHED, IOU = "Top1Agreement", "Top5Agreement", "MatchedBoxes", "MeanIoU"

@@ -7,11 +7,11 @@ Slow and allocating, block by block, only where :mod:`goldwatch.metrics.numpy_ke
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Optional, Tuple
 
 import numpy as np
 
+from ..fast_dataclasses import dataclass
 from .numpy_kernel import RELATIVE_FLOOR, dot
 from .pair_sums import Number, PairSums
 

@@ -5,10 +5,10 @@ docs/reference/metrics.md.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-from ..fast_dataclasses import changed, fast_init
+from ..fast_dataclasses import changed, dataclass
 from .differing_elements import Difference
 from .exact_sums import NonFinite
 from .pair_sums import PairSums, ldexp
@@ -18,7 +18,6 @@ from .worst_slice import WorstSlice
 DISTANCE = "RelativeEuclideanDistance"
 
 
-@fast_init
 @dataclass(frozen=True)
 class MetricResult:
     """The metrics of a target tensor and its golden tensor.

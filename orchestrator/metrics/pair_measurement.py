@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Tuple
 
+from ..fast_dataclasses import dataclass
 from .metric_result import MetricResult
 from .rounding_slack import Slack
 from .row import Row

@@ -4,11 +4,10 @@ compare.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple
 
 from ..dumps.golden_set import GoldenEntry
-from ..fast_dataclasses import fast_init
+from ..fast_dataclasses import dataclass
 from ..tensors.tensor import Tensor
 from ..tensors.user_conversions import UserConversions
 from .class_and_box_agreement import Agreement
@@ -57,7 +56,6 @@ class Settings:
     agreement: Optional[Agreement] = None
 
 
-@fast_init
 @dataclass(frozen=True)
 class PairTask:
     """A pair to compare; picklable, small.

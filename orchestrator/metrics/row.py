@@ -23,7 +23,7 @@ from typing import (
 )
 
 from ..dumps.place import Place
-from ..fast_dataclasses import changed, fast_init
+from ..fast_dataclasses import changed, keyword_dataclass
 
 T = TypeVar("T")
 
@@ -167,7 +167,7 @@ def row_class(cls: Type[T]) -> Type[T]:
     """Make a frozen dataclass whose fields are given by name: columns that must be given and such
     that need not be stand in any order. A class decorator.
     """
-    return fast_init(dataclasses.dataclass(frozen=True, init=False)(cls), by_name=True)
+    return keyword_dataclass(cls)
 
 
 def columns_of(cls: Any) -> List[Column]:

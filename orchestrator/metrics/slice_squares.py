@@ -4,13 +4,13 @@ block, two readings at most for all axes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..element_types import element_count
+from ..fast_dataclasses import dataclass
 from .numpy_kernel import DOT_MAX, dot, workspace
 
 Ints = Tuple[int, ...]

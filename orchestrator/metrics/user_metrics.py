@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
@@ -19,6 +19,7 @@ import numpy as np
 
 from ..element_types import element_count
 from ..errors import GoldwatchError, NotComparable, UsageError, require_folder
+from ..fast_dataclasses import dataclass
 from ..naming import nearest_names
 from ..processes.user_code import Answer, call_user, run_user
 from ..tensors.dtypes import Array

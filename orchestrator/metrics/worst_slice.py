@@ -9,11 +9,11 @@ per cent of the kernel's time.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ..fast_dataclasses import dataclass
 from .median import median
 from .pair_sums import common_unit, ldexp
 from .slice_squares import SliceAxis, Tables, Where, add_squares

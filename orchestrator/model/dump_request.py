@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import FrozenSet, Optional
 
+from ..fast_dataclasses import dataclass
 from .op_node import OpNode
 
 

@@ -9,11 +9,12 @@ modes and formats as the numbers of its message; newer compilers put them as a j
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Dict, Iterator, Mapping, Optional, Tuple
 
 from ..element_types import BY_GE_NAME
 from ..errors import FormatError
+from ..fast_dataclasses import dataclass
 from ..filesystem.safe_reading import read_input
 from .atc_options import SHAPE, Dynamic, atc_options, dynamic_of
 from .omjson import AIPP_ATTRS, MAX_BYTES, parse_json

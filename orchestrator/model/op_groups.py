@@ -5,10 +5,10 @@ Source: the vendor's description of ``_datadump_original_op_names`` and what rea
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Dict, List, Optional, Set, Tuple
 from weakref import WeakKeyDictionary
 
+from ..fast_dataclasses import dataclass
 from .gear_names import gear_of
 from .graph import ModelGraph
 from .never_dumped import CONSTANT_TYPES

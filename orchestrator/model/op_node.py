@@ -5,14 +5,12 @@ Source of the attributes: GE's ModelDef as ``atc --mode=1`` and ``atc --mode=5``
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Optional, Sequence, Tuple
 
 from ..element_types import BY_GE_NAME, UNDEFINED
-from ..fast_dataclasses import fast_init
+from ..fast_dataclasses import dataclass
 
 
-@fast_init
 @dataclass(frozen=True)
 class TensorDesc:
     """One entry of ``input_desc`` or ``output_desc``.
@@ -63,7 +61,6 @@ QUANT_TYPE = "AscendQuant"
 """The op that turns floats into integers, q = round(x · scale + offset)."""
 
 
-@fast_init
 @dataclass(frozen=True)
 class OpNode:
     """One op of the model.

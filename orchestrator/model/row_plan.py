@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Optional, Tuple
 
-from ..fast_dataclasses import fast_init
+from ..fast_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from ..dumps.any_dump import AnyDump
@@ -33,7 +33,6 @@ DEQUANTISED = "dequantised by scale %.9g and offset %.9g of the model"
 """The note on a tensor that is dequantised before it is compared."""
 
 
-@fast_init
 @dataclass(frozen=True)
 class DumpedOp:
     """One dump file as the pairing sees it.
@@ -58,7 +57,6 @@ class DumpedOp:
     slice: Optional[Tuple[int, int]] = None
 
 
-@fast_init
 @dataclass(frozen=True)
 class Counterpart:
     """The golden tensor of one output of one op.
@@ -99,7 +97,6 @@ class Counterpart:
         return replace(self, reason="; ".join(filter(None, (self.reason, note))))
 
 
-@fast_init
 @dataclass(frozen=True)
 class RowPlan:
     """A planned row: a target tensor and its counterpart, or the reason why it has none.

@@ -4,12 +4,12 @@ and norms, with their errors.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 from typing import Any, Iterator, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ..fast_dataclasses import dataclass
 from .registry import CannotCompute
 from .value_with_error import Arithmetic, Value, joined_errors
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
+from ..fast_dataclasses import dataclass
 from .splittable_axes import Parting
 from .value_with_error import Arithmetic, Value
 

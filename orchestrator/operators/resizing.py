@@ -5,11 +5,12 @@ Every axis is resized by itself: an output is a sum of a few inputs along it, ea
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ..fast_dataclasses import dataclass
 from .convolution_operators import integers, named_input, optional
 from .layouts_and_pads import is_last
 from .registry import (

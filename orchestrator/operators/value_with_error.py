@@ -4,10 +4,11 @@ arithmetic.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Optional
 
 import numpy as np
+
+from ..fast_dataclasses import dataclass
 
 Array = Any
 

@@ -4,9 +4,9 @@ through.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
+from ..fast_dataclasses import dataclass
 from .output_error import OwnError
 
 Array = Any

@@ -5,7 +5,7 @@ are not.
 from __future__ import annotations
 
 import fnmatch
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import List, Optional, Sequence, Tuple
 
 from ..dumps.any_dump import AnyDump
@@ -13,6 +13,7 @@ from ..dumps.dump_file import TensorInfo
 from ..dumps.dump_tree import StepFolder
 from ..dumps.folder_listing import DumpEntry
 from ..errors import UsageError
+from ..fast_dataclasses import dataclass
 from ..metrics.compare_pair import refuse
 from ..metrics.planned_row import planned_row
 from ..metrics.row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, NOT_COMPARED, Row

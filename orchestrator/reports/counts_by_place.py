@@ -5,11 +5,12 @@ steps a line each, the first that diverges first.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Counter as Counts
 from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from ..dumps.place import Place, name_order
+from ..fast_dataclasses import dataclass
 from ..metrics.row import FAIL, NOT_COMPARED, PASS
 from ..naming import printable
 from ..text.shortening import LONGEST, shorten_all

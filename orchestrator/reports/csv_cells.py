@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..fast_dataclasses import cached_last
+from ..fast_dataclasses import cached_last, dataclass
 from ..judging.metric_text import metric_number, number_text
 from ..metrics.row import METRICS, Row
 from ..naming import printable

@@ -9,7 +9,6 @@ import csv
 import os
 import tempfile
 from array import array
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import IO, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -22,6 +21,7 @@ from ..diagnosis.row_digest import (
     row_digest,
     unpacked_digest,
 )
+from ..fast_dataclasses import dataclass
 from ..metrics.row import METRICS, Row
 from ..store.row_sql import Line, row_line
 from .csv_cells import Columns, cells, mapping_cells

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import TracebackType
 from typing import IO, Any, Iterable, Mapping, Optional, Tuple, Type
 
 from ..diagnosis.summary import failure_beside_rows
 from ..dumps.place import Place
+from ..fast_dataclasses import dataclass
 from ..filesystem.atomic_writing import atomic_text_writer, raise_write_error
 from ..judging.limits import Limits
 from ..metrics.row import METRICS, Row

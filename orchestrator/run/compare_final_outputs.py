@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Dict, Iterator, List, NamedTuple, Optional, Pattern, Sequence, Tuple
 
 import numpy as np
@@ -30,6 +30,7 @@ from ..errors import (
     UsageError,
     require_folder,
 )
+from ..fast_dataclasses import dataclass
 from ..filesystem.safe_reading import read_input
 from ..kinds.wrong_kind_advice import without_golden
 from ..metrics.compare_pair import refuse

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, Dict, FrozenSet, Mapping, Optional, Sequence, Tuple
 
 from ..config.dump_plan import DumpPlan
 from ..dumps.dump_tree import ALL_TIMES, holds_statistics
 from ..errors import FormatError, OptionsError, UsageError, require_folder
+from ..fast_dataclasses import dataclass
 from ..judging.limit_parsing import limits_from_document, parse_limit
 from ..judging.limits import Limits
 from ..judging.row_judge import RowJudge

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Dict, Tuple
 
 from ..dumps.dump_file import DumpFile
 from ..dumps.dump_header import COMPLETE
 from ..dumps.folder_listing import DumpEntry
 from ..dumps.place import Place
-from ..fast_dataclasses import changed, fast_init
+from ..fast_dataclasses import changed, dataclass
 from ..metrics.overwriting_and_cancellation import beside_of
 from ..metrics.pair_task import PairTask
 from ..metrics.row import MISSING_CAUSES, Row
@@ -18,7 +17,6 @@ from ..model.row_plan import OP
 UNREADABLE = "unreadable"
 
 
-@fast_init
 @dataclass(frozen=True)
 class FilePlan:
     """What one dump file comes to.

@@ -6,12 +6,12 @@ Source: the vendor's document on the Address column.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from ..dumps.dump_file import DumpFile
 from ..dumps.place import Place
 from ..errors import GoldwatchError
+from ..fast_dataclasses import dataclass
 from ..model.graph import ModelGraph
 from ..model.graphs_of_run import ModelGraphs
 from ..model.never_dumped import VARIABLE_TYPES

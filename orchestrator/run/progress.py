@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Callable, Tuple
+
+from ..fast_dataclasses import dataclass
 
 COMPARING = "comparing"
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
@@ -18,6 +17,7 @@ from ..diagnosis.summary import INCOMPLETE
 from ..dumps.dump_file import DumpFile
 from ..dumps.place import Place
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, InputError, UsageError
+from ..fast_dataclasses import dataclass
 from ..filesystem.atomic_writing import atomic_text_writer
 from ..metrics.row import FAIL, PASS
 from ..naming import run_name

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import html
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from ..diagnosis.first_divergence import FirstDivergence
 from ..diagnosis.summary import Summary
 from ..errors import EnvironmentProblem, UsageError
+from ..fast_dataclasses import dataclass
 from ..metrics.row import FAIL, MEASURES, VERDICTS, Row
 from ..naming import printable
 from ..reports.counts_by_place import PlaceCounts

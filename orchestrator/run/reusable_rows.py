@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
+from ..fast_dataclasses import dataclass
 from ..metrics.row import FAIL, PASS
 from ..store.row_sql import row_key
 from ..store.store import RunStore

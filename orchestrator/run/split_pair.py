@@ -5,9 +5,10 @@ row in the end.
 from __future__ import annotations
 
 import gc
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Dict, List, Optional, Tuple
 
+from ..fast_dataclasses import dataclass
 from ..metrics.accumulator import Accumulator
 from ..metrics.compare_blocks import KLPass
 from ..metrics.compare_pair import divergence_of, in_its_memory, parts_of, row_of, sums_of

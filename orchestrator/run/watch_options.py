@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Dict, Optional, Tuple
 
 from ..errors import OptionsError
+from ..fast_dataclasses import dataclass
 from ..option_fields import WAITING, option, parse_size
 from .comparison_options import ComparisonOptions
 

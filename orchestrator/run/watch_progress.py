@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from functools import reduce
 from typing import Dict, Optional, Tuple
 
 from ..diagnosis.first_divergence import earlier
+from ..fast_dataclasses import dataclass
 from ..metrics.row import FAIL, Row
 from ..store.facts_and_events import OPS
 from ..store.store import RunStore

@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections import OrderedDict, deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from watchdog.events import (
@@ -23,6 +23,7 @@ from watchdog.events import (
 )
 from watchdog.observers.api import BaseObserver
 
+from ..fast_dataclasses import dataclass
 from ..filesystem.mounts import file_system, reports_all_changes
 from .comparison_options import ComparisonOptions
 from .dump_catalogue import Catalogue

@@ -7,11 +7,11 @@ from __future__ import annotations
 import os
 import threading
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type
 
 from ..dumps.file_source import START_BYTES, FileSource
 from ..errors import GoldwatchError
+from ..fast_dataclasses import dataclass
 from ..filesystem.safe_reading import prefetch
 from ..metrics.compare_pair import compare_pairs, parts_of, refuse
 from ..metrics.compiled.choice import compiled_kernel

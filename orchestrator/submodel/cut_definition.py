@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from functools import partial
 from typing import (
     BinaryIO,
@@ -21,6 +20,7 @@ from typing import (
 )
 
 from ..errors import InputError
+from ..fast_dataclasses import dataclass
 from ..naming import printable
 from .node_graph import NodeGraph, Value, reached
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Set, Tuple
 
 from ..errors import FormatError, InputError, MissingPath
+from ..fast_dataclasses import dataclass
 from ..filesystem.safe_reading import read_input
 from ..model.op_node import OpNode
 from ..naming import nearest_names, printable, sanitise_device

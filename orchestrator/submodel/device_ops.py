@@ -6,10 +6,10 @@ Source of the attributes: GE's ModelDef as ``atc --mode=1`` prints it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
 
 from ..errors import InputError
+from ..fast_dataclasses import dataclass
 from ..model.counterpart import Counterparts
 from ..model.graph import ModelGraph
 from ..model.never_dumped import FIXED_TYPES, INPUT_TYPES, never_dumps

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ..dumps.golden_set import GoldenSet
 from ..errors import EXIT_INCOMPLETE, EXIT_PASS, InputError, UsageError
+from ..fast_dataclasses import dataclass
 from ..model.graph import ModelGraph
 from ..model.read_model import load_model
 from ..naming import printable, run_name, sanitise_device

@@ -5,11 +5,12 @@ nodes, and what is missing.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Dict, Iterable, List, Optional, Set, Tuple
 
 from ..dumps.folder_listing import DumpEntry
 from ..dumps.golden_set import GoldenSet
+from ..fast_dataclasses import dataclass
 from ..model.absent_ops import Absence
 from ..model.op_node import OpNode
 from ..naming import MAPPING_FILE, is_hash_name, mapping_line, read_mapping, sanitise_device

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar
 
 import numpy as np
@@ -13,6 +12,7 @@ from ..dumps.golden_set import GoldenEntry, GoldenSet
 from ..dumps.npy import open_npy
 from ..element_types import element_count
 from ..errors import GoldwatchError, InputError, UsageError
+from ..fast_dataclasses import dataclass
 from ..model.op_node import OpNode
 from ..naming import printable
 from ..netfiles.onnx_ranks import fitted_to_dims

@@ -5,11 +5,11 @@ reads it.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Dict, Iterable, List, Optional, Set
 
 import numpy as np
 
+from ..fast_dataclasses import dataclass
 from ..naming import free_name
 from ..tensors.dtypes import Array
 from .incoming_values import Border

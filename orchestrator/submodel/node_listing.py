@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import List, Optional, Set, Tuple
 
 from ..errors import GoldwatchError, UsageError
+from ..fast_dataclasses import dataclass
 from .cut_definition import Shape
 from .export_plan import Sources, SubmodelOptions
 from .node_names import chosen_nodes

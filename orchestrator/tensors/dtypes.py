@@ -7,7 +7,6 @@ low bits first, uint1 highest bit first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Dict, Optional
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from ..element_types import BY_CODE, BY_GE_NAME, BY_NAME, ELEMENTS, UNDEFINED
 from ..errors import FormatError, TypeNotComparable
+from ..fast_dataclasses import dataclass
 
 Array = np.ndarray  # any shape and element type
 

@@ -8,13 +8,12 @@ comparable; only the device's padding is removed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ..element_types import element_count
 from ..errors import FormatError, NotComparable
-from ..fast_dataclasses import fast_init
+from ..fast_dataclasses import dataclass
 from .storage_layouts import Dims, Layout, layout_of, padded_dims, plain_letters
 from .tensor import Tensor
 
@@ -23,7 +22,6 @@ Shape = Tuple[int, ...]
 _FAMILIES = (("NCHW", "NHWC", "HWCN"), ("NCDHW", "NDHWC", "DHWCN"))
 
 
-@fast_init
 @dataclass(frozen=True)
 class Geometry:
     """How a target corresponds to its golden.

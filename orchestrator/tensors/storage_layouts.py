@@ -8,7 +8,6 @@ documents of its data layouts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import combinations
 from math import gcd
 from typing import Dict, Iterator, List, Optional, Sequence, Tuple
@@ -17,6 +16,7 @@ import numpy as np
 
 from ..element_types import element_count
 from ..errors import FormatError, UsageError
+from ..fast_dataclasses import dataclass
 from .dtypes import Array, DType
 
 Shape = Tuple[int, ...]

@@ -7,10 +7,10 @@ another, so no box contains padding. The element at index ``i`` of a box is at
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 from typing import Dict, FrozenSet, Iterator, List, Tuple
 
+from ..fast_dataclasses import dataclass
 from .geometry import Geometry
 from .storage_layouts import INNER, OUTER, Dims, GroupedFilter, Layout
 

@@ -4,14 +4,14 @@ windows."""
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Optional, Tuple
 
 import numpy as np
 
 from ..element_types import element_count
 from ..errors import FormatError, NotComparable
-from ..fast_dataclasses import fast_init
+from ..fast_dataclasses import dataclass
 from .dtypes import Array, DType, decode, dtype_by_numpy, nbytes, require_decodable
 
 if TYPE_CHECKING or sys.version_info >= (3, 8):
@@ -77,7 +77,6 @@ class HeldBytes:
         return np.frombuffer(self.data, np.uint8, nbytes, offset)
 
 
-@fast_init
 @dataclass(frozen=True)
 class Tensor:
     """A tensor whose bytes are read on demand. Picklable if its source is.

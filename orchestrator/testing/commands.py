@@ -8,7 +8,6 @@ import calendar
 import json
 import os
 import time
-from dataclasses import dataclass
 from typing import Any, Iterable, List, NoReturn, Optional, Tuple
 
 import click
@@ -18,6 +17,7 @@ from ..cli.command import CONTEXT, HelpfulGroup
 from ..cli.error_handling import run_command
 from ..cli.printing import print_json, put
 from ..errors import FormatError, UsageError, require_file
+from ..fast_dataclasses import dataclass
 from ..filesystem.safe_reading import open_input, read_input
 from ..netfiles.caffemodel import read_weights
 from .caffe_device import CaffeNetwork

@@ -7,7 +7,7 @@ to 9.x).
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Callable, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from ..dumps.write import Part, TensorData, dump_parts
 from ..errors import UsageError
+from ..fast_dataclasses import dataclass
 from ..naming import MAPPING_FILE, DumpName, compose_dump_name, fits, hash_digits, sanitise_device
 from ..tensors.tensor import WINDOW_BYTES
 

@@ -5,7 +5,7 @@ tree.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from ..dumps.write import TensorData
 from ..element_types import BY_NAME, element_count
 from ..errors import UsageError
+from ..fast_dataclasses import dataclass
 from ..tensors.dtypes import dtype_by_numpy
 from ..tensors.layout_conversion import convert
 from ..tensors.storage_layouts import device_shape

@@ -17,10 +17,11 @@ import sys
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ..errors import UsageError
+from ..fast_dataclasses import dataclass
 from ..filesystem.atomic_writing import remove_quietly
 from ..filesystem.free_space import free_bytes
 from ..naming import MAPPING_FILE

@@ -4,12 +4,13 @@ planted into one op of a network.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..errors import UsageError
+from ..fast_dataclasses import dataclass
 
 Array = Any
 Compute = Callable[[Any, Sequence[Any]], List[Array]]

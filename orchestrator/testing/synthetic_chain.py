@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Dict, Iterator, Optional, Tuple
 
 import numpy as np
 
 from ..dumps.write import TensorData
 from ..errors import FormatError, UsageError, require_file
+from ..fast_dataclasses import dataclass
 from ..naming import compose_golden_name
 from ..tensors.layout_conversion import convert
 from .device_dump import DeviceDump, Place, dump_name

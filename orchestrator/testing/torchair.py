@@ -7,11 +7,12 @@ Sources as in :mod:`goldwatch.dumps.fx_dump_folders` and :mod:`goldwatch.model.t
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ..fast_dataclasses import dataclass
 from ..naming import fx_file_name
 from .device_dump import write_files
 from .device_model import FIRST_TIMESTAMP_US, DeviceModel, graph_text

@@ -5,12 +5,12 @@ golden data of each step.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..errors import UsageError
+from ..fast_dataclasses import dataclass
 from ..naming import compose_golden_name
 from .device_dump import DeviceDump, write_files
 from .device_model import FIRST_TIMESTAMP_US, DeviceModel, DeviceOp, DeviceTensor

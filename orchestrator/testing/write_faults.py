@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from dataclasses import dataclass
 from typing import Callable, List
 
 from ..errors import UsageError
+from ..fast_dataclasses import dataclass
 from .device_dump import DeviceDump
 
 KINDS = {

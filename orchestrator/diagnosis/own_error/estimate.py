@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Callable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ...dumps.place import Place
-from ...fast_dataclasses import fast_init
+from ...fast_dataclasses import dataclass
 from ...judging.by_recomputation import RecomputationVerdict
 from ..observed_ops import ObservedOp
 from ..op_input_states import InputState, root_sum_squares
@@ -45,7 +44,6 @@ class ShownBy(NamedTuple):
     expected: float
 
 
-@fast_init
 @dataclass(frozen=True)
 class Estimate:
     """The estimated own error of an operator by one of its outputs.

@@ -16,13 +16,12 @@ stay near what devices do: g = 1, n = the noise of a sum in the device's arithme
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from ...fast_dataclasses import fast_init
+from ...fast_dataclasses import dataclass
 from ...metrics.median import median
 from ...tensors.type_precision import ROUNDING
 
@@ -150,7 +149,6 @@ class Measured(NamedTuple):
         return Measured(*(column[selection] for column in self))
 
 
-@fast_init
 @dataclass(frozen=True)
 class Normal:
     """What is normal for a type of operator in this network.

@@ -4,11 +4,11 @@ they are many.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
+from ...fast_dataclasses import dataclass
 from ...tensors.aligned_blocks import aligned_blocks
 from ...tensors.geometry import Geometry
 from ...tensors.storage_layouts import unpack

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Dict, Optional
+
+from ...fast_dataclasses import dataclass
 
 KINDS = (
     "nan", "inf", "healthy", "other-tensor", "axis-swap", "axis-flip", "shift",

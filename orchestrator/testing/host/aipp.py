@@ -10,11 +10,12 @@ it is for its four pixels; ``>> 8`` drops the fraction; a converted value is cut
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Dict, List, Mapping, Tuple
 
 import numpy as np
 
+from ...fast_dataclasses import dataclass
 from .precision_options import AtcError, read_text
 
 Array = Any

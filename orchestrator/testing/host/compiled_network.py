@@ -4,7 +4,6 @@ fused and inserted ops.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import (
     Any,
     Collection,
@@ -21,6 +20,7 @@ from typing import (
 
 import numpy as np
 
+from ...fast_dataclasses import dataclass
 from ...operators import CannotCompute
 from ...recomputing.original_cuts import NotComputable
 from ..device_model import DeviceModel, DeviceOp, DeviceTensor

@@ -7,10 +7,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 from ...errors import FormatError, UsageError, require_file
+from ...fast_dataclasses import dataclass
 from ...naming import sanitise_device
 from ..op_faults import KINDS as OP_FAULTS
 from ..op_faults import OpFault

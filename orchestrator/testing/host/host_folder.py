@@ -7,10 +7,10 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from dataclasses import dataclass
 from typing import Dict, Mapping, Optional
 
 from ...errors import UsageError
+from ...fast_dataclasses import dataclass
 from .host_config import HOST_FILE, HostConfig
 
 _SEARCH = """import sys

@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ...errors import FormatError, MissingPath
+from ...fast_dataclasses import dataclass
 
 MAGIC = b"IMOD"
 _HEADER_BYTES = 256

@@ -9,8 +9,10 @@ from __future__ import annotations
 import configparser
 import json
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from ...fast_dataclasses import dataclass
 
 HALF, SINGLE = "float16", "float32"
 _MODES = {
