@@ -124,6 +124,21 @@ def are_two_dumps(options: ComparisonOptions) -> bool:
     return os.path.isdir(options.golden) and bool(first_dumps(options.golden, 1))
 
 
+def whose_error_it_is(result: RunResult) -> str:
+    """Return what tells whose the error of the first divergence is, where it could not be computed
+    again for want of the original model; empty otherwise.
+    """
+    options, first = result.options, result.first_divergence
+    if first is None or not first.not_computed or options.original or not options.model:
+        return ""
+    if (result.summary.recomputed or {}).get("model") or are_two_dumps(options):
+        return ""
+    return (
+        "Whose error it is: --original MODEL.onnx (prototxt, pb) tells it, by computing each "
+        "operator again"
+    )
+
+
 def which_dump_is_right(result: RunResult) -> str:
     """Return what tells which of two dumps is right, where they differ; empty otherwise."""
     options = result.options

@@ -18,7 +18,12 @@ from ..reports.terminal_table import COLOURS, render_table
 from ..store.host_facts import host_sentence
 from ..text.wording import plural
 from .command import PrintArguments
-from .next_commands import closer_words, next_command, which_dump_is_right
+from .next_commands import (
+    closer_words,
+    next_command,
+    which_dump_is_right,
+    whose_error_it_is,
+)
 from .printing import (
     columns_of,
     marked,
@@ -236,8 +241,8 @@ def print_end(
         put(line)
     # Of a run that passes nothing is missing.
     options = [said.next for said in result.left_out] if result.exit_code != EXIT_PASS else []
-    right = which_dump_is_right(result)
-    for text in filter(None, [stopped, *dict.fromkeys(options), right]):
+    tell = [which_dump_is_right(result), whose_error_it_is(result)]
+    for text in filter(None, [stopped, *dict.fromkeys(options), *tell]):
         for line in sentence_lines(text, width):
             put(line)
     head, words = next_command(replayed or result)

@@ -1,5 +1,5 @@
 """The sentence that names the culprit of a comparison, and says whether its error is its own or
-inherited.
+inherited, or that this is not known.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from ..text.wording import percent
 from .first_divergence import FirstDivergence
 from .op_input_states import BAD, GOOD
 from .own_error.estimate import Estimate
-from .own_error.normal_error import HOPELESS
 from .suspects import Suspect
 
 _IN_TRAINING = (
@@ -28,7 +27,6 @@ _IN_TRAINING = (
 # sentence, the verdict does not use them.
 _EXPLAINED = 1.5
 _CARRIED = 0.5
-
 
 _NOT_KNOWN = (
     "whose error it is is not known; make golden data of all inputs and outputs of this operator, "
@@ -253,64 +251,70 @@ def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
             "not be computed of golden data: %s." % _NOT_KNOWN
         )
     if first.inputs == GOOD:
-        return _out_of_good(estimate)
+        return _out_of_good(first, estimate)
     if first.inputs == BAD:
         return _out_of_bad(first, estimate)
     if first.unknown_input is not None:
-        return (
-            "; %s was not compared, so the error may be its own or inherited." % first.unknown_input
-        )
-    return "; no row shows whether its inputs were good, so the error may be its own or inherited."
+        return "; %s was not compared; %s." % (first.unknown_input, _unknown(first))
+    return "; no row shows whether its inputs were good; %s." % _unknown(first)
 
 
-def _out_of_good(estimate: Optional[Estimate]) -> str:
+def _unknown(first: FirstDivergence) -> str:
+    """Return that it is not known whose an error is, of an operator that was not computed again,
+    and what would tell.
+    """
+    return "whose error it is is not known, as the operator was not computed again (%s)" % (
+        first.not_computed or "that was not asked for, or is done when the run ends"
+    )
+
+
+def _out_of_good(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
+    """Return the end of the sentence about an operator that was not computed again, or not by its
+    own inputs alone, and whose inputs are within their limits.
+    """
     within = "; its inputs are within their limits"
     if estimate is not None and not estimate.output.different and not estimate.output.spoiled:
         return (
             "; it is equal to golden data: the limit is one that equal tensors do not meet, and "
             "no operator need be wrong."
         )
-    if estimate is None or estimate.output.spoiled:
-        return _Own(within + ", so the error is its own.")
+    if estimate is None:
+        return "%s; %s." % (within, _unknown(first))
+    if estimate.output.spoiled:
+        return _Own(within + ", and NaN or Inf come out of it alone, so the error is its own.")
     differs = percent(estimate.inputs_distance)
     if estimate.inputs_distance == 0 and not any(
         state.observation is not None and state.observation.different for state in estimate.inputs
     ):
         return _Own("; its inputs are equal to golden data, so the error is its own.")
-    if estimate.decides and not estimate.suspect:
-        return (
-            "; it decides between values, and its inputs differ by %s, so the error may be "
-            "its own or inherited." % differs
+    within = "%s (they differ by %s)" % (within, differs)
+    if estimate.suspect:
+        return _Own(
+            "%s, and what they explain in this network is far less, so the error is its own."
+            % within
         )
-    if estimate.suspect or not 0 < estimate.distance < math.inf:
-        return _Own("%s (they differ by %s), so the error is its own." % (within, differs))
-    already = "%s, but differ by %s already" % (within, differs)
-    if estimate.follows:
-        return (
-            already
-            + ", and the operator makes of them what it should: the error is inherited, and "
-            "grew on the way."
-        )
-    carried = math.sqrt(max(estimate.expected**2 - estimate.normal.noise**2, 0.0))
-    if (
-        estimate.distance <= _EXPLAINED * estimate.expected
-        and carried < _CARRIED * estimate.distance
-    ):
-        others = "other operators" if estimate.normal.rare else "others of its type"
-        return "%s (they differ by %s), so the error is its own; %s add as much." % (
-            within,
+    if estimate.decides:
+        return "; it decides between values, and its inputs differ by %s; %s." % (
             differs,
-            others,
+            _unknown(first),
         )
-    if estimate.distance <= _EXPLAINED * estimate.expected:
-        return already + ", which explains it: the error is inherited, and grew on the way."
-    return "%s, which explains about %s: the rest may be its own." % (
-        already,
-        percent(estimate.expected),
-    )
+    if not 0 < estimate.distance < math.inf:
+        return "%s; %s." % (within, _unknown(first))
+    carried = math.sqrt(max(estimate.expected**2 - estimate.normal.noise**2, 0.0))
+    others = "other operators" if estimate.normal.rare else "others of its type"
+    if estimate.distance > _EXPLAINED * estimate.expected:
+        usual = "%s come to about %s with such inputs" % (others, percent(estimate.expected))
+    elif carried < _CARRIED * estimate.distance:
+        usual = "%s add as much" % others
+    else:
+        usual = "%s come to as much with such inputs" % others
+    return "%s, and %s; %s." % (within, usual, _unknown(first))
 
 
 def _out_of_bad(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
+    """Return the end of the sentence about an operator of which an input is outside its limits:
+    that its error is inherited only where it was computed again.
+    """
     if first.written is not None:
         which = "this input" if first.bad_input in (None, first.tensor) else first.bad_input
         text = (
@@ -318,35 +322,34 @@ def _out_of_bad(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
             "what was read " % (first.written, which)
         )
         return text + "(memory overwritten in between, inputs exchanged, or a dump of another run)."
+    from_where = ""
+    if first.skipped is not None:
+        from_where = "; it comes from %s, which was not compared%s: dump and compare it, too" % (
+            first.skipped.op,
+            " and whose inputs are within their limits" if first.skipped.inputs == GOOD else "",
+        )
     if first.bad_input in (None, first.tensor):
         return (
             "; the error came in through this input, so it is inherited from what feeds the "
-            "operator."
+            "operator%s." % from_where
         )
     already = "; %s was already outside its limits" % first.bad_input
     if first.otherwise is not None:
         already = "; %s was decided otherwise than in golden data, near a tie" % first.otherwise
-        if estimate is None or not estimate.suspect:
-            return (
-                already
-                + ", and these do not fit what is computed from it: whether the operator is "
-                "right cannot be told."
-            )
-    if first.skipped is not None and (estimate is None or not estimate.suspect):
-        name, before = first.skipped
-        if before == GOOD:
-            whose = " and whose inputs are within their limits: the error is %s's." % name
-        else:
-            whose = ": the error is of %s, or of what feeds it." % name
-        return "%s; it comes from %s, which was not compared%s" % (already, name, whose)
-    if estimate is not None and estimate.suspect:
-        text = "%s, but explains %s only: the operator adds an error of its own."
-        return _Own(text % (already, percent(estimate.expected)))
-    if estimate is not None and estimate.inputs_distance >= HOPELESS:
+    if estimate is not None and estimate.follows:
         return (
-            already + ", so the error is inherited; whether the operator adds to it cannot be told."
+            "%s, and computed again from the device's own inputs the operator is right, so its "
+            "error is inherited%s." % (already, from_where)
         )
-    return already + ", so the error is inherited."
+    if estimate is not None and estimate.suspect:
+        text = "%s, but explains %s only in this network: the operator adds an error of its own."
+        return _Own(text % (already, percent(estimate.expected)))
+    if first.otherwise is not None:
+        return (
+            already + ", and these do not fit what is computed from it: whether the operator is "
+            "right cannot be told."
+        )
+    return "%s%s; %s." % (already, from_where, _unknown(first))
 
 
 def _finding(first: FirstDivergence) -> str:

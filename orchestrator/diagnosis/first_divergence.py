@@ -58,6 +58,8 @@ class FirstDivergence:
         An input that was decided otherwise than in golden data, near a tie, where no other is bad.
     too_strict
         That it is outside limits which are stricter than rounding; None where it is not.
+    not_computed
+        Why its output could not be computed again; empty where it was, or was not asked for.
     """
 
     op: str
@@ -75,6 +77,7 @@ class FirstDivergence:
     written: Optional[str] = None
     otherwise: Optional[str] = None
     too_strict: Optional[TooStrict] = None
+    not_computed: str = ""
 
     def document(self) -> Dict[str, Any]:
         """Return the fields of result.json's ``first_divergence``; numbers that are not finite stay

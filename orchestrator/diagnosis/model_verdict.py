@@ -224,6 +224,12 @@ class ModelVerdict:
             row = self._whole or whole(self.first_row)
             self.first = divergence_of(row, inputs, self.observed, limits)
             self.first_estimate = estimates.worst_of(self.first.op, self.first.place)
+            if self.first_estimate is not None:
+                number = self.first_estimate.output.number
+                verdict = verdicts.get((self.first.place, self.first.op, number))
+                self.first = replace(
+                    self.first, not_computed="" if verdict is None else verdict.reason
+                )
             if not (self.first_estimate is not None and self.first_estimate.suspect):
                 op = self.observed.op(row.place, row.op, row.target_file or "")
                 self.first = replace(

@@ -274,7 +274,8 @@ def _brief(entry: Estimate) -> str:
 
 
 def _confidence(entry: Estimate, score: float) -> str:
-    if not entry.known:
+    # What was computed again needs no golden data of its inputs.
+    if not entry.known and (entry.computed is None or entry.computed.assumed):
         return LOW
     return HIGH if score >= 2 * SUSPECT_SCORE and not entry.whole_type else MEDIUM
 

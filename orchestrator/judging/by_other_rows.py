@@ -26,15 +26,15 @@ from .metric_text import metric_number
 
 REMARKS = {
     # An output, though decisions of it are others than golden ones.
-    FOLLOWS: "it is inherited: every decision follows from the device's own inputs, which are "
-    "within their limits (near a tie rounding rules)",
+    FOLLOWS: "every decision follows from the device's own inputs, which are within their limits "
+    "(near a tie rounding rules, of equal values their order)",
     # An output, though it is another than the golden one.
     BEHIND: "it is inherited: the operator makes it of the device's own inputs, of which one was "
     "decided otherwise near a tie",
     # Quantised numbers, though they are others than golden ones: their operator could not be
     # computed again.
-    DEQUANTISED_LATER: "it is inherited: its inputs were decided otherwise near a tie, and what is "
-    "dequantised of it is within its limits",
+    DEQUANTISED_LATER: "it need not be wrong: its inputs were decided otherwise near a tie, and "
+    "what is dequantised of it is within its limits",
     # An input, because its producer's output does, whose remarks follow.
     AS_OUTPUT: "judged like the output that it is: ",
 }

@@ -19,8 +19,16 @@ _DECIDING = frozenset(
     LogicalNot LogicalXor Where NonZero AscendQuant Quantize QuantizeV2
     """.lower().split()
 )
+_ROUNDING = frozenset("round rint floor ceil trunc floordiv truncatediv sign".split())
 _CASTS = frozenset(("cast", "castd", "todtype"))
 _WHOLE = ("int", "uint", "bool")
+
+
+def rounds_to_whole(op_type: str) -> bool:
+    """Tell whether all that an op puts out is whole numbers, as floats too: one that differs was
+    rounded to another.
+    """
+    return op_type.lower() in _ROUNDING
 
 
 def decides(op_type: str, output_dtype: Optional[str] = None) -> bool:

@@ -19,6 +19,7 @@ from ..dumps.place import Place
 from ..judging.by_limits import only_decision_limit_missed, only_default_limits_missed
 from ..judging.by_other_rows import alike, passing_row
 from ..judging.by_recomputation import RIGHT, WRONG, RecomputationVerdict
+from ..judging.deciding_ops import rounds_to_whole
 from ..metrics.row import (
     AS_OUTPUT,
     BEHIND,
@@ -244,7 +245,11 @@ class _CorrectOps:
         """
         observed = self._observed_ops.find(row.place, row.op)
         before = self._inputs.before(observed) if observed is not None else []
-        return any(output.otherwise for op in before for output in op.outputs.values())
+        return any(
+            output.otherwise or (output.different and rounds_to_whole(op.type))
+            for op in before
+            for output in op.outputs.values()
+        )
 
     def decided_otherwise(self, row: Row, right: bool) -> str:
         """Return why a failing row passes behind rows that do: as a decision, as what follows from
@@ -275,9 +280,8 @@ class _CorrectOps:
                 for other in written
             )
             return AS_OUTPUT if same else ""
-        if not only_decision_limit_missed(row.decided_by) or any(
-            state.verdict == FAIL for state in observed.inputs.values()
-        ):
+        decides = rounds_to_whole(row.op_type) or only_decision_limit_missed(row.decided_by)
+        if not decides or any(state.verdict == FAIL for state in observed.inputs.values()):
             return BEHIND if right and self.behind_a_decision(row) else ""
         if right:
             return BEHIND if self.behind_a_decision(row) else FOLLOWS

@@ -47,7 +47,13 @@ _CAUSES = (GOLDEN_MISSING, "shape")
 
 _JUDGING = "SELECT 1 FROM row WHERE verdict = 'pass' AND (%s) LIMIT 1" % " OR ".join(
     "instr(reason, '%s')" % words
-    for words in ("cancels its inputs", "it is inherited: ", "judged like the output")
+    for words in (
+        "cancels its inputs",
+        "every decision follows",
+        "it is inherited: ",
+        "it need not be wrong: ",
+        "judged like the output",
+    )
 )
 """Whether a row lets others pass, or passes because of others."""
 

@@ -351,8 +351,7 @@ NOTES: Dict[str, Said] = {
     ),
     "decided-otherwise": Said(
         "decisions near a tie are others",
-        "%s other decisions than golden data, near a tie, or values that follow from such: "
-        "inherited: %s",
+        "%s other decisions than golden data, near a tie, or values that follow from such: " "%s",
         warns=True,
     ),
     "by-rounding": Said(

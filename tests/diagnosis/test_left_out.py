@@ -156,14 +156,14 @@ def test_a_row_not_compared_before_the_named_operator_is_reported(scene, random,
         "bad",
     )
     whose = (
-        " and whose inputs are within their limits: the error is wrong's."
+        " and whose inputs are within their limits: dump and compare it, too."
         if before
-        else ": the error is of wrong"
+        else ": dump and compare it, too."
     )
     assert (
-        "named:input:0 was already outside its limits; it comes from wrong, which was not compared"
-        + whose
-        in text
+        "named:input:0 was already outside its limits, and computed again from the device's own "
+        "inputs the operator is right, so its error is inherited; it comes from wrong, which was "
+        "not compared" + whose in text
     )
 
 

@@ -24,12 +24,13 @@ def on_device(path, feeds, fused=(), fault=None, kept=(), shortened=()):
     fused
         Chains of node names that are one op; its output is that of the last.
     fault
-        (node, function of its array): what that node computes wrong.
+        (node, function of its array): what that node computes wrong; or such functions by node.
     kept
         Names of nodes that are computed in float32, without the fault.
     shortened
         Those of them whose factors a cube unit shortens to float16.
     """
+    faults = fault if isinstance(fault, dict) else dict([fault] if fault is not None else [])
     proto = onnx.load(path)
     names = name_nodes(OnnxModel(path))[0].names
     weights = {
@@ -73,8 +74,8 @@ def on_device(path, feeds, fused=(), fault=None, kept=(), shortened=()):
         (array,) = _run(
             node, [pending.get(value, each) for value, each in zip(node.input, read)], proto
         )
-        if fault is not None and fault[0] == name and name not in kept:
-            array = fault[1](array)
+        if name in faults and name not in kept:
+            array = faults[name](array)
         # What a fused op computes within is not rounded.
         pending[node.output[0]] = array
         with np.errstate(over="ignore"):

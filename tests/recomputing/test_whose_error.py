@@ -1,0 +1,106 @@
+"""What is said of whose error it is: inherited, or its own, only where that was computed."""
+
+from __future__ import annotations
+
+import glob
+import os
+
+import numpy as np
+import onnx_models as build
+import pytest
+from onnx.helper import make_node as node
+from onnx_run import OnnxRun, float16_values
+
+NOT_KNOWN = "whose error it is is not known, as the operator was not computed again (%s"
+RUN_AGAIN = NOT_KNOWN % "that was not asked for, or is done when the run ends)"
+NO_MODEL = NOT_KNOWN % "what it computes is not known without the original model)"
+
+
+@pytest.fixture
+def net(tmp_path):
+    return OnnxRun(tmp_path)
+
+
+def noisy(array, share):
+    noise = np.random.RandomState(9).standard_normal(array.shape)
+    return (array + share * array.std() * noise).astype(np.float32)
+
+
+def prepared(net, read=0.0, own=0.0, mode="all"):
+    """Convolutions of which the second reads what is off by ``read`` and adds ``own``."""
+    weights = [
+        build.weight("w1", float16_values((8, 3, 3, 3), 1) / 5),
+        build.weight("w2", float16_values((8, 8, 3, 3), 2) / 8),
+    ]
+    nodes = [
+        node("Conv", ["x", "w1"], ["c1"], name="conv1", pads=[1] * 4),
+        node("Relu", ["c1"], ["r1"], name="relu1"),
+        node("Conv", ["r1", "w2"], ["c2"], name="conv2", pads=[1] * 4),
+        node("Sigmoid", ["c2"], ["y"], name="sigmoid"),
+    ]
+    shape = (2, 3, 8, 8)
+    proto = build.model(nodes, [build.value("x", shape)], [build.value("y", (2, 8, 8, 8))], weights)
+    faults = {"relu1": lambda array: noisy(array, read), "conv2": lambda array: noisy(array, own)}
+    net.prepare(proto, {"x": float16_values(shape)}, fault=faults, mode=mode)
+
+
+def without_dump(net, op):
+    (path,) = glob.glob(net.path("dump", "**", "*.%s.*" % op), recursive=True)
+    os.remove(path)
+
+
+@pytest.mark.parametrize(
+    "own, options, known, says",
+    [
+        (0.0, [], True, "the operator is right, so its error is inherited; it comes from relu1"),
+        (0.3, [], True, "it comes out otherwise, so the error is its own."),
+        (0.0, ["--recompute", "none"], True, RUN_AGAIN),
+        (0.3, ["--recompute", "none"], True, RUN_AGAIN),
+        (0.0, [], False, NO_MODEL),
+        (0.3, [], False, NO_MODEL),
+    ],
+)
+def test_behind_a_wrong_input_an_error_is_inherited_only_where_that_was_computed(
+    net, own, options, known, says
+):
+    prepared(net, 0.08, own)
+    without_dump(net, "relu1")
+    if not known:
+        os.remove(net.path("m.onnx"))
+    code, result, text = net.compare(*options)
+    assert code == 1 and result["summary"]["first_divergence"]["op"] == "conv2"
+    assert "conv2:input:0 was already outside its limits" in text or own
+    assert says in text
+    assert ("inherited" in text) == ("inherited" in says)
+
+
+@pytest.mark.parametrize("options, says", [([], "its own."), (["--recompute", "none"], RUN_AGAIN)])
+def test_an_error_behind_an_input_that_was_not_compared_is_told_by_computing(net, options, says):
+    prepared(net, own=0.3, mode="output")
+    (path,) = glob.glob(net.path("golden", "relu1.*"))
+    os.remove(path)
+    code, result, text = net.compare(*options)
+    (suspect,) = result["summary"]["suspects"]
+    assert code == 1 and suspect["op"] == "conv2" and says in text and "inherited" not in text
+    assert suspect["confidence"] == ("low" if options else "high")
+
+
+@pytest.mark.parametrize("healthy", [True, False])
+def test_what_a_floor_rounded_otherwise_near_a_whole_number_is_no_failure(net, healthy):
+    """3 x 0.99999 is 3 in float16 and rounds down to 2 in golden data."""
+    weights = build.weight("w", float16_values((32, 4), 3) / 4)
+    nodes = [
+        node("Mul", ["x", "factor"], ["m"], name="mul"),
+        node("Floor", ["m"], ["f"], name="floor"),
+        node("MatMul", ["f", "w"], ["p"], name="product"),
+        node("Relu", ["p"], ["y"], name="relu"),
+    ]
+    x = np.where(np.arange(64) % 32, 1.5, 3.0).reshape(2, 32).astype(np.float32)
+    held = [weights, build.weight("factor", np.float32(1 - 1e-5))]
+    proto = build.model(nodes, [build.value("x", (2, 32))], [build.value("y", (2, 4))], held)
+    fault = None if healthy else ("floor", lambda array: array + (np.arange(32) == 5))
+    net.prepare(proto, {"x": x}, fault=fault)
+    code, result, text = net.compare()
+    suspects = [entry["op"] for entry in result["summary"]["suspects"]]
+    assert (code, suspects) == ((0, []) if healthy else (1, ["floor"])), text
+    assert ("have other decisions than golden data, near a tie" in text) == healthy, text
