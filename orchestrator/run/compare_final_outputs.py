@@ -413,11 +413,10 @@ class _OutputPlan:
                 if key[0] in one.names and key[1] in (None, one.output)
             ]
         if len(numbers) != 1:
-            names = listed(
-                ["%d=%s:%d" % (at, one.op.name, one.output) for at, one in enumerate(known)], 6
-            )
+            names = listed(["%d=%s" % (at, one.shown) for at, one in enumerate(known)], 6)
             raise InputError(
-                "%s is none of the model's outputs" % output.text.name, hint="they are %s" % names
+                "%s is none of the model's outputs" % output.text.name,
+                hint="they are %s; %s" % (names, self._fitting(self._path(output.text))),
             )
         return numbers[0]
 
@@ -555,6 +554,13 @@ class _NetworkOutput(NamedTuple):
     @property
     def names(self) -> Tuple[str, ...]:
         return (self.op.name, *self.op.originals, self.desc.origin_name or "")
+
+    @property
+    def shown(self) -> str:
+        """Its op and number, and in brackets the original op."""
+        original = next((name for name in reversed(self.names) if name), self.op.name)
+        text = "%s:%d" % (self.op.name, self.output)
+        return text if original == self.op.name else "%s (%s)" % (text, original)
 
 
 def _outputs_of(graph: ModelGraph) -> Iterator[_NetworkOutput]:

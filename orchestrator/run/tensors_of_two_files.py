@@ -239,12 +239,22 @@ def is_file_pair(target: str, golden: str) -> bool:
             require_folder(path, what)
     kinds = [os.path.isdir(path) for path in (target, golden)]
     if kinds[0] != kinds[1]:
-        advice = not_a_dump(golden if kinds[0] else target)
+        file, folder = (golden, target) if kinds[0] else (target, golden)
+        advice = not_a_dump(file)
+        hint = advice.hint if advice is not None else None
+        if file.endswith(".npy") and kinds[0]:
+            hint = "name one file of the folder %s as well" % folder
+        elif file.endswith(".npy"):
+            words = (file, os.path.join(folder, "OP.INDEX.TIME.npy"), os.path.dirname(file) or ".")
+            hint = (
+                "name the golden file as well: goldwatch compare %s %s; an output of the network: "
+                "goldwatch compare %s %s --outputs NAME=%s"
+            ) % (*words, folder, file)
         message = "TARGET and GOLDEN must be two folders or two files: %s is a %s, %s a %s" % (
             target, "folder" if kinds[0] else "file", golden, "folder" if kinds[1] else "file",
         )  # fmt: skip
         raise InputError(
             message if advice is None else "%s; %s" % (message, advice.words),
-            hint=advice.hint if advice is not None else None,
+            hint=hint,
         )
     return not any(kinds)

@@ -253,6 +253,19 @@ def test_outputs_are_named_by_number_or_op_of_the_model(net):
     )
     done, _ = compared(net, "-f", "net.json", "--outputs", "7=%s" % path)
     assert done.returncode == 4 and "7 is none of the model's outputs" in done.stderr
+    # Their original names, and which golden output the file fits.
+    listed = done.stderr.partition("they are ")[2]
+    assert "0=det:0 (orig/det)" in listed and "fits orig_fc" in listed, done.stderr
+
+
+def test_an_output_beside_a_folder_of_golden_data_is_told_both_commands(net):
+    (path, *_) = write_outputs(str(net / "runs"), [SCORES])
+    np.save(str(net / "out.npy"), SCORES)
+    done = run_here(["goldwatch", "compare", "out.npy", "golden", "-o", "x"], net)
+    assert done.returncode == 4 and "two folders or two files" in done.stderr
+    assert "goldwatch compare . golden --outputs NAME=out.npy" in done.stderr
+    done = run_here(["goldwatch", "compare", "golden", "out.npy", "-o", "x"], net)
+    assert "name one file of the folder golden as well" in done.stderr
 
 
 def test_the_newest_run_folder_is_taken_and_several_samples_are_refused(net):
