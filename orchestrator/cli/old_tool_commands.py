@@ -60,6 +60,11 @@ _CONVERT: Dict[str, Old] = {
     # Of shape_conversion.py.
     "-tensor": Old(), "-shape": Old(new="--shape"), "-custom": Old(new="--custom"),
 }  # fmt: skip
+_PRINTED = Old(why="printed")
+_INSPECT: Dict[str, Old] = {
+    "-d": _TARGET, "-i": _TARGET, "-out": _PRINTED, "-o": _PRINTED,
+    "-n": Old(why="all records are shown"),
+}  # fmt: skip
 # The long names of msaccucmp 26.2.0, of msprobe and of msit llm.
 _SHORT = {
     "--my_dump_path": "-m", "--golden_dump_path": "-g", "--fusion_rule_file": "-fr",
@@ -102,7 +107,10 @@ _OF_PYTORCH = frozenset(
     "--layer_mapping -da --diff_analyze -tensor_log --consistent_check".split()
 )
 _PYTORCH = "ptdbg and msprobe, whose dumps are those of a framework's functions"
-_OPTIONS = {"compare": _COMPARE, "watch": _COMPARE, "compare-op": _COMPARE, "convert": _CONVERT}
+_OPTIONS = {
+    "compare": _COMPARE, "watch": _COMPARE, "compare-op": _COMPARE, "convert": _CONVERT,
+    "inspect": _INSPECT,
+}  # fmt: skip
 _COMMANDS = {
     "compare_vector": "compare", "accuracy_compare": "compare", "file_compare": "compare-op",
     "overflow": "inspect --stats",
@@ -261,9 +269,9 @@ def new_spelling(
             others += old.new.split() + ([] if len(old.new.split()) == 2 else value)
     if not has_old_option:
         return None
-    others, unknown = _apart(others, known(words[0]))
+    others, unknown = _apart(others, known("compare-op" if operator is not None else words[0]))
     left_out += ["%s: has no counterpart" % text for text in unknown]
-    if "-o" not in others and "--out" not in others:
+    if "-o" not in others and "--out" not in others and words[0] != "inspect":
         others += ["-o", "OUT"]
     ordered = [words[0], *(arguments[place] for place in sorted(arguments)), *others]
     if operator is not None:
@@ -298,9 +306,10 @@ def _of_our_command(words: Sequence[str]) -> Sequence[str]:
     """Return an older tool's words behind the name of the command that does the same here."""
     if not words or words[0].startswith("-") or words[0] in _OPTIONS:
         return words
-    meant = command_elsewhere(words[0])
-    behind = 2 if words[1:2] == [meant] else 1
-    return [meant, *words[behind:]] if meant in ("compare", "convert") else words
+    meant = (command_elsewhere(words[0]) or "").replace(" --layout FORMAT", "").split()
+    if meant[:1] and meant[0] in _OPTIONS:
+        return [*meant, *words[2 if words[1:2] == meant else 1 :]]
+    return words
 
 
 def _short(words: Sequence[str]) -> List[str]:

@@ -53,6 +53,16 @@ from goldwatch.metrics.row import METRICS
             "compare my gold --metrics %s,Own,%s --metric-args Own:k=1 -o OUT; -v 2: seen in the "
             "file itself" % METRICS[:4:3],
         ),
+        ("overflow -d my -out o", "inspect my --stats; -out o: printed"),
+        (
+            "overflow_check -i my -o o",
+            "inspect my --stats; -o o: printed",
+        ),
+        ("file_compare -m a.npy -g b.npy -out o", "compare-op a.npy b.npy -o o"),
+        (
+            "shape_conversion.py -i my -format NCHW -o o",
+            "convert my --layout NCHW -o o",
+        ),
         ("compare my gold -r 1,5,2 -o o", "compare my gold --range 1,5,2 -o o"),
         ("watch -m my -g gold -o o", "watch my gold -o o"),
         ("convert -d my -out o -v 2", "convert my -o o; -v 2: seen in the file itself"),
@@ -141,6 +151,15 @@ def test_the_translated_command_is_shown_and_nothing_is_written(words, tmp_path)
         "here this is: goldwatch"
     )
     assert os.listdir(str(tmp_path)) == []
+
+
+def test_options_of_one_operator_are_those_of_its_command(tmp_path):
+    words = "compare -m dump -g golden -op conv -o 0 -n 20 -ml 5 -ai".split()
+    done = run_here(["goldwatch", *words], tmp_path)
+    assert (
+        "here this is: goldwatch compare-op dump golden conv --output 0 --top 20 --max-rows 5 "
+        "--rows none -o OUT\n"
+    ) in done.stderr
 
 
 @pytest.mark.parametrize(
