@@ -209,10 +209,24 @@ def cast(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 # By a scale to whole numbers and back
 
 
-def _broadcast_along(value: Value, x: Value, axis: int) -> Value:
-    """Return a scale or zero point with its axes where they are to be broadcast: one number, or one
-    for each place along an axis.
+def _broadcast_along(value: Value, x: Value, node: Node) -> Value:
+    """Return a scale or zero point with its axes where they are to be broadcast: one number, one
+    for each place along an axis, or one for each block of places.
     """
+    axis, block = int(node.get("axis", 1)), int(node.get("block_size", 0))
+    if block:
+        axis %= x.array.ndim
+        if value.array.ndim != x.array.ndim:
+            raise CannotCompute("scales of the shape %s are not known" % (value.array.shape,))
+        blocks = [
+            None
+            if array is None
+            else np.repeat(np.broadcast_to(array, value.array.shape), block, axis).take(
+                range(x.array.shape[axis]), axis
+            )
+            for array in (value.array, value.error)
+        ]
+        return Value(*blocks)
     if value.array.size == 1:
         return Value(
             value.array.reshape(()), None if value.error is None else np.reshape(value.error, ())
@@ -241,14 +255,12 @@ class QuantisedSteps(NamedTuple):
 
 
 def _linear(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> QuantisedSteps:
-    if node.get("block_size", 0):
-        raise CannotCompute("scales of blocks are not known")
-    x, axis = input_at(inputs, 0), int(node.get("axis", 1))
-    scale = _broadcast_along(input_at(inputs, 1), x, axis)
+    x = input_at(inputs, 0)
+    scale = _broadcast_along(input_at(inputs, 1), x, node)
     zero, name = 0, "uint8"
     if len(inputs) > 2 and inputs[2] is not None:
         name = input_at(inputs, 2).array.dtype.name
-        zero = _broadcast_along(input_at(inputs, 2), x, axis).array.astype(np.int64)
+        zero = _broadcast_along(input_at(inputs, 2), x, node).array.astype(np.int64)
     elif node.get("output_dtype", 0):
         name = element_type(node, node.get("output_dtype"))
     if name not in ("int4",) and np.dtype(name).kind not in "iu":
@@ -289,12 +301,10 @@ def quantize_linear(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
 @operator(onnx=("DequantizeLinear",))
 def dequantize_linear(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """(x - zero point) · scale."""
-    if node.get("block_size", 0):
-        raise CannotCompute("scales of blocks are not known")
-    x, axis = input_at(inputs, 0), int(node.get("axis", 1))
-    scale = _broadcast_along(input_at(inputs, 1), x, axis)
+    x = input_at(inputs, 0)
+    scale = _broadcast_along(input_at(inputs, 1), x, node)
     zero = (
-        _broadcast_along(input_at(inputs, 2), x, axis).array.astype(np.int64)
+        _broadcast_along(input_at(inputs, 2), x, node).array.astype(np.int64)
         if len(inputs) > 2 and inputs[2] is not None
         else 0
     )

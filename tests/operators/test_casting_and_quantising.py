@@ -184,8 +184,26 @@ def test_linear_quantisation_equals_onnxruntime(data):
 def test_linear_quantisation_needs_no_zero_point():
     x, scale = np.float32([0.1, 3, 300]), np.array(0.5, np.float32)
     assert_equals_onnxruntime("QuantizeLinear", [x, scale], {}, 13, tolerance=0)
-    with pytest.raises(CannotCompute, match="blocks"):
+    with pytest.raises(CannotCompute, match="scales of the shape"):
         compute(Node("onnx", "QuantizeLinear", {"block_size": 2}, version=21), [x, scale])
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("length", [6, 5])
+def test_linear_quantisation_in_blocks_equals_onnxruntime(axis, length):
+    generator = np.random.default_rng(0)
+    shape, blocks = [2, 2, 2], [2, 2, 2]
+    shape[axis], blocks[axis] = length, 2
+    x = generator.uniform(-20, 20, shape).astype(np.float32)
+    scale = generator.uniform(0.1, 0.5, blocks).astype(np.float32)
+    zero = generator.integers(0, 100, blocks).astype(np.uint8)
+    attributes = {"axis": axis, "block_size": 3}
+    assert_equals_onnxruntime("QuantizeLinear", [x, scale, zero], attributes, 21, tolerance=0)
+    node = Node("onnx", "QuantizeLinear", attributes, version=21)
+    whole = arrays(node, [x, scale, zero])[0]
+    assert_equals_onnxruntime(
+        "DequantizeLinear", [whole, scale, zero], attributes, 21, tolerance=1e-6
+    )
 
 
 def test_linear_quantisation_near_a_tie_may_round_either_way():
