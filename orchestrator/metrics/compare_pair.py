@@ -134,7 +134,7 @@ def compare_pair(task: PairTask, settings: Settings) -> Row:
     """
     before = file_states(task)
     try:
-        golden, address = open_counterpart(task)
+        golden, address = open_counterpart(task, with_padding=settings.exact)
     except NotComparable as error:
         return _with_overflow(_refused(task, None, error.message, error.cause), task, settings)
     except GoldwatchError as error:

@@ -8,6 +8,7 @@ from typing import FrozenSet, Iterator, List, Optional, Sequence, Tuple
 import numpy as np
 
 from ..dumps.golden_set import open_golden
+from ..element_types import element_count
 from ..errors import NotComparable, TypeNotComparable
 from ..tensors.aligned_blocks import Block, padding_blocks, placed_blocks
 from ..tensors.dtypes import nbytes, require_decodable
@@ -26,9 +27,9 @@ _NAMED = ("NCHW", "NHWC", "HWCN", "NCDHW", "NDHWC", "DHWCN")
 _UNTOLD = ("ND", "RESERVED")
 
 
-def open_counterpart(task: PairTask) -> Tuple[Tensor, Optional[int]]:
+def open_counterpart(task: PairTask, with_padding: bool = False) -> Tuple[Tensor, Optional[int]]:
     """Return a task's golden tensor and its device address; that of a device with another layout
-    than the target's in its original layout.
+    than the target's, or with padding in the target's own, in its original layout.
 
     A file's tensor that the target's op reads in another shape is in that shape, unless it fits as
     it is. Raises as :func:`goldwatch.dumps.golden_set.open_golden` and
@@ -37,7 +38,12 @@ def open_counterpart(task: PairTask) -> Tuple[Tensor, Optional[int]]:
     golden, address = open_golden(task.golden)
     if task.reshaped is not None and task.golden.kind != "npu" and _fits_reshaped(task, golden):
         return replace(golden.in_c_order(), shape=task.reshaped, format="ND"), address
-    if task.golden.kind != "npu" or is_stored_alike(task.target, golden):
+    if task.golden.kind != "npu":
+        return golden, address
+    alike = is_stored_alike(task.target, golden)
+    # Padding is equal on both sides: a slice of one element and fifteen times padding is no slice
+    # of sixteen, and two values and 254 times padding are two values.
+    if alike and (with_padding or not task.as_stored or not _is_padded(task.target)):
         return golden, address
     if task.as_stored:
         return _as_original(task.target, golden), address
@@ -51,6 +57,16 @@ def _original_shape(tensor: Tensor) -> Optional[Tuple[int, ...]]:
     if tensor.original_shape is not None:
         return tensor.original_shape
     return tensor.shape if tensor.format in (*_NAMED, *_UNTOLD) else None
+
+
+def _is_padded(tensor: Tensor) -> bool:
+    """Tell whether a device tensor holds more than its container's original shape."""
+    shape = tensor.original_shape
+    return (
+        shape is not None
+        and tensor.format not in (*_NAMED, *_UNTOLD)
+        and element_count(shape) < tensor.count
+    )
 
 
 def _named_layout(*tensors: Tensor) -> Optional[str]:
@@ -110,10 +126,12 @@ def geometry_of(task: PairTask, golden: Tensor) -> Geometry:
     """
     target = task.target
     if _of_two_builds(task, golden) and not is_stored_alike(target, golden):
-        notes = [
-            "the builds store it in different layouts (%s here): compared in the original one"
-            % target.format
-        ]
+        notes = []
+        if not _is_padded(target):
+            notes.append(
+                "the builds store it in different layouts (%s here): compared in the original one"
+                % target.format
+            )
         if target.dtype.name != golden.dtype.name:
             notes.append(
                 "data types differ: target %s, golden %s" % (target.dtype.name, golden.dtype.name)

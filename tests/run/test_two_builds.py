@@ -16,6 +16,7 @@ from onnx import helper
 from onnx_device import on_device, write_model
 
 from goldwatch.dumps import DumpFile, TensorData, write_dump
+from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
 from goldwatch.testing.device_dump import write_files
 
 
@@ -244,3 +245,24 @@ def test_neither_dump_is_called_golden_and_the_next_command_looks_at_the_op(tmp_
         tmp_path, "-f", "net.json", "--original", "net.onnx", "--force", "--table", "all"
     )
     assert "1 wrong" in text and "Which of the two" not in text
+
+
+def test_padding_of_the_device_makes_no_slice_and_no_elements(tmp_path):
+    # Two values, one near 0 by cancellation, in a block of 256: a slice of it is one element.
+    for name, small_value in (("old", 0.02), ("new", 0.026)):
+        model = DeviceModel("net")
+        values = (("a", [[0.5, 0.25]]), ("b", [[0.3, small_value]]))
+        for op, array in values:
+            tensor = DeviceTensor(np.float16(array), "FRACTAL_NZ", "ND", op)
+            source = (("a", 0),) if op == "b" else ()
+            model.add(DeviceOp(op, "MatMulV2", source, (tensor,), (op,)))
+        model.write_tree(str(tmp_path / name))
+    code, text = last_sentence(tmp_path, "--table", "none")
+    assert code == 0 and "suspect" not in text, text
+    row = rows_of(tmp_path)["b:output:0"]
+    assert row["shape"] == [1, 2] and row["verdict"] == "pass" and not row["reason"]
+    done = run_here(["goldwatch", "compare", "new", "old", "--exact", "-o", "exact"], tmp_path)
+    with open(str(tmp_path / "exact" / "result.json"), encoding="utf-8") as stream:
+        exact = json.load(stream)["rows"]
+    assert done.returncode == 1
+    assert next(row for row in exact if row["tensor"] == "b:output:0")["shape"] == [1, 1, 16, 16]
