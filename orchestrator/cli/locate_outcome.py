@@ -34,7 +34,7 @@ _OUTPUTS = {PASS: "within limits", FAIL: "outside limits"}
 _MOST_CAUSES, _MOST_NAMES = 3, 4
 _MOST_OF_UNEXPLAINED = 160
 """Characters: two lines of a terminal. Chosen, no trial."""
-_OF_PRECISION = frozenset(["saturation", "overflow", "flush-to-zero", "rounding"])
+_OF_PRECISION = frozenset(["overflow", "flush-to-zero", "rounding"])
 """Explanations of which an operator in float32 is the remedy."""
 _COMPARE_INPUTS = (
     "compare what the device read with what golden data were made of: the om's inputs and "

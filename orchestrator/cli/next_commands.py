@@ -128,8 +128,8 @@ def whose_error_it_is(result: RunResult) -> str:
     """Return what tells whose the error of the first divergence is, where it could not be computed
     again for want of the original model; empty otherwise.
     """
-    options, first = result.options, result.first_divergence
-    if first is None or not first.not_computed or options.original or not options.model:
+    options = result.options
+    if not result.summary.lacks_computing or options.original or not options.model:
         return ""
     if (result.summary.recomputed or {}).get("model") or are_two_dumps(options):
         return ""

@@ -125,6 +125,18 @@ def golden_is_undefined(first: Optional[FirstDivergence], estimate: Optional[Est
     )
 
 
+def lacks_computing(first: Optional[FirstDivergence], estimate: Optional[Estimate]) -> bool:
+    """Tell whether it is not known whose the error of the first divergence is, because its operator
+    could not be computed again.
+    """
+    return (
+        first is not None
+        and bool(first.not_computed)
+        and first.too_strict is None
+        and not isinstance(_origin(first, estimate), _Own)
+    )
+
+
 def _is_in_training(first: FirstDivergence, estimate: Optional[Estimate]) -> bool:
     return estimate is not None and estimate.in_training and first.inputs != BAD
 

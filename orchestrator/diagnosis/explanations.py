@@ -20,8 +20,7 @@ WRONG_GOLDEN, OTHER_INPUT = "wrong-golden", "other-input"
 _BLAMELESS = frozenset([WRONG_GOLDEN, OTHER_INPUT])
 
 _NEXT = {
-    "saturation": "look at the range of the operator's inputs and scales; keep the operator in "
-    "float32, or "
+    "saturation": "find where values leave the type's range: keep the operator in float32, or "
     "scale what feeds it",
     "overflow": "find where values leave the type's range: keep the operator in float32, or "
     "scale what "

@@ -37,6 +37,10 @@ _OF_PATTERN = {
     "saturation": "saturation", "flush-to-zero": "flush-to-zero",
     "region": "one-slice", "scale": "scale", "offset": "bias", "coarser-type": "rounding",
 }  # fmt: skip
+_NEXT_FOR_BOUNDS = (
+    "compare the operator's bounds (Clip, Relu6) and its quantisation scale with those of the "
+    "original model: the type itself holds larger values, and float32 does not mend it"
+)
 _NEXT_FOR_CHANNELS = "look at the order of its channels and weights, and at concat, split and group"
 # A factor at least this far from 1 is a scale of quantisation forgotten or used twice; chosen, no
 # trial.
@@ -371,6 +375,8 @@ def _of_pattern(
             sentence += ", and its golden tensor fits %s: the two are exchanged" % other.op
         else:
             return None
+    if kind == "saturation" and not pattern.detail.get("of_type"):
+        return Explanation(kind, pattern.share, sentence, _NEXT_FOR_BOUNDS)
     if kind == "shift" and _moves_channels(pattern, pair):
         return Explanation(kind, pattern.share, sentence, _NEXT_FOR_CHANNELS)
     return explanation(kind, pattern.share, sentence)

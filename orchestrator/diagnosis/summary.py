@@ -27,7 +27,7 @@ from ..naming import nearest_names, run_name
 from ..tensors.dtypes import dtype_by_name
 from ..text.notes import Note, note
 from ..text.wording import listed, plural
-from .culprit_sentence import culprit, culprit_sentence, golden_is_undefined
+from .culprit_sentence import culprit, culprit_sentence, golden_is_undefined, lacks_computing
 from .explain_suspects import TensorReader
 from .first_divergence import FirstDivergence
 from .model_verdict import ModelSummary, ModelVerdict
@@ -128,6 +128,9 @@ class Summary:
     golden_undefined
         Whether golden data alone hold NaN or Inf at the first divergence, and the device is right
         by computing again (not in result.json).
+    lacks_computing
+        Whether it is not known whose the error of the first divergence is, because its operator
+        could not be computed again (not in result.json).
     sampled
         How many rows are of a sample of the elements; 0: not in result.json.
     culprits
@@ -166,6 +169,7 @@ class Summary:
     culprit: Optional[Tuple[str, Place]] = None
     inherited: bool = False
     golden_undefined: bool = False
+    lacks_computing: bool = False
     sampled: int = 0
     culprits: Optional[Tuple[Mapping[str, Any], ...]] = None
     hosts: Optional[Tuple[Mapping[str, Any], ...]] = None
@@ -311,6 +315,7 @@ def summarise(
         and worst.first_estimate.inherits
         and not worst.first_estimate.output.golden_alone,
         golden_undefined=golden_is_undefined(worst.first, worst.first_estimate),
+        lacks_computing=lacks_computing(worst.first, worst.first_estimate),
         sampled=marked(SAMPLE),
         by_statistics=marked(STATISTICAL),
         recomputed=None if reader is None else reader.recomputed(),

@@ -59,6 +59,20 @@ def test_each_kind_of_fault_is_explained_by_its_kind(scene, random, kind):
     assert "%s (100 %% of its error)" % kind in text and "next: " + found[0]["next"] in text
 
 
+@pytest.mark.parametrize("largest", [1.8, 65504.0])
+def test_float32_is_advised_only_where_values_are_cut_off_at_the_types_limit(
+    scene, random, largest
+):
+    factor = 1.0 if largest < 2 else 40000.0
+    data = scene.data(random.standard_normal((32, 64)).astype(np.float32))
+    golden = data.astype(np.float32) * factor
+    scene.op("broken", "Muls", ["data"], golden, np.clip(golden, -largest, largest))
+    found = explanations(scene)[0][0]
+    assert found["kind"] == "saturation"
+    assert ("keep the operator in float32" in found["next"]) == (largest > 2)
+    assert ("float32 does not mend it" in found["next"]) == (largest < 2)
+
+
 @pytest.mark.parametrize("value", [0.0, 3.0])
 def test_a_constant_output_is_explained_as_not_computed(scene, random, value):
     one_op(scene, random, lambda x: np.full_like(x, value))

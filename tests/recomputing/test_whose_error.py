@@ -72,6 +72,7 @@ def test_behind_a_wrong_input_an_error_is_inherited_only_where_that_was_computed
     assert "conv2:input:0 was already outside its limits" in text or own
     assert says in text
     assert ("inherited" in text) == ("inherited" in says)
+    assert ("Whose error it is: --original MODEL.onnx" in text) == (not known)
 
 
 @pytest.mark.parametrize("options, says", [([], "its own."), (["--recompute", "none"], RUN_AGAIN)])

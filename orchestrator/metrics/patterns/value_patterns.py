@@ -266,6 +266,7 @@ def saturation(d: Difference, dtype: str) -> Optional[Finding]:
         share,
         "values are cut off at %s%s" % (where, ", the limit of %s" % dtype if near_limit else ""),
         at=at,
+        of_type=near_limit,
     )
 
 
