@@ -27,7 +27,7 @@ REPLAY_FOLDER = "replay"
 """Where in a comparison's OUT its replay goes."""
 _EXPORT = "export the original model with model.eval(), and make golden data again"
 _OTHER_INPUT = (
-    "make golden data, and dump, with an input for which the original model gives numbers there"
+    "make golden data, and dump, with an input for which the original model gives numbers there%s"
 )
 _NARROW_RADIUS = 3
 """How far from the first divergence tensors are dumped after statistics: docs/design/trials.md
@@ -49,7 +49,8 @@ def next_command(result: RunResult) -> Tuple[str, List[str]]:
     if not result.summary.suspects and result.summary.golden_undefined:
         # NaN of a row that a mask excludes throughout, of 0 / 0: what a replay's framework computes
         # there is NaN as well.
-        return "next: " + _OTHER_INPUT, []
+        masked = first is not None and first.masked
+        return "next: " + _OTHER_INPUT % (": no row masked throughout" if masked else ""), []
     by_statistics = first is not None and first.metric in MEASURES
     too_strict = None if first is None or result.summary.suspects else first.too_strict
     if first is None or not (by_statistics or too_strict is not None):
@@ -130,6 +131,8 @@ def whose_error_it_is(result: RunResult) -> str:
     """
     options = result.options
     if not result.summary.lacks_computing or options.original or not options.model:
+        return ""
+    if options.outputs is not None:
         return ""
     if (result.summary.recomputed or {}).get("model") or are_two_dumps(options):
         return ""

@@ -125,7 +125,9 @@ def golden_is_undefined(first: Optional[FirstDivergence], estimate: Optional[Est
     )
 
 
-def lacks_computing(first: Optional[FirstDivergence], estimate: Optional[Estimate]) -> bool:
+def lacks_computing(
+    first: Optional[FirstDivergence], suspects: Sequence[Suspect], estimate: Optional[Estimate]
+) -> bool:
     """Tell whether it is not known whose the error of the first divergence is, because its operator
     could not be computed again.
     """
@@ -133,6 +135,7 @@ def lacks_computing(first: Optional[FirstDivergence], estimate: Optional[Estimat
         first is not None
         and bool(first.not_computed)
         and first.too_strict is None
+        and not _blamed_instead(first, suspects)
         and not isinstance(_origin(first, estimate), _Own)
     )
 
@@ -222,8 +225,8 @@ def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
     if golden_is_undefined(first, estimate):
         return (
             "; golden data alone hold NaN or Inf there, and computed again from the device's own "
-            "inputs the device is right: these elements of golden data are undefined, and no "
-            "operator need be wrong."
+            "inputs the device is right: these elements of golden data are undefined%s, and no "
+            "operator need be wrong." % (first.masked and " (%s)" % first.masked)
         )
     if (
         estimate is not None

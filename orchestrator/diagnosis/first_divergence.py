@@ -60,6 +60,8 @@ class FirstDivergence:
         That it is outside limits which are stricter than rounding; None where it is not.
     not_computed
         Why its output could not be computed again; empty where it was, or was not asked for.
+    masked
+        Which rows of its input a mask excludes throughout, where that makes golden data undefined.
     """
 
     op: str
@@ -78,6 +80,7 @@ class FirstDivergence:
     otherwise: Optional[str] = None
     too_strict: Optional[TooStrict] = None
     not_computed: str = ""
+    masked: str = ""
 
     def document(self) -> Dict[str, Any]:
         """Return the fields of result.json's ``first_divergence``; numbers that are not finite stay

@@ -29,9 +29,11 @@ from ..judging.limits import Limits
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..model.graphs_of_run import ModelGraphs
 from ..text.wording import listed
+from .culprit_sentence import golden_is_undefined
 from .device_specific_suspects import DevicesApart
 from .explain_suspects import TensorReader, with_explanations
 from .first_divergence import FirstDivergence, divergence_of
+from .masked_rows import masked_rows
 from .observed_ops import ObservedOp, ObservedOps
 from .op_input_states import Inputs
 from .own_error.estimate import Estimate
@@ -230,6 +232,9 @@ class ModelVerdict:
                 self.first = replace(
                     self.first, not_computed="" if verdict is None else verdict.reason
                 )
+                if golden_is_undefined(self.first, self.first_estimate):
+                    rows = masked_rows(self.first_estimate, inputs, reader)
+                    self.first = replace(self.first, masked=rows)
             if not (self.first_estimate is not None and self.first_estimate.suspect):
                 op = self.observed.op(row.place, row.op, row.target_file or "")
                 self.first = replace(

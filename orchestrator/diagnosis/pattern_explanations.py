@@ -286,14 +286,15 @@ def _golden_holds(estimate: Estimate, whose: str) -> Explanation:
         else ""
     )
     fed = ", and what feeds it fits" if estimate.known and not estimate.fed_otherwise else ""
-    sentence = (
-        "%s hold %s where the device has numbers%s: the golden run %s; the golden data are wrong, "
-        "not the operator"
+    sentence = "%s hold %s where the device has numbers%s: the golden run %s"
+    made = (
+        "overflowed here; the golden data are wrong, not the operator"
+        if row.inf[1]
+        else "made them here, and these elements tell nothing of the operator"
     )
-    made = "overflowed here" if row.inf[1] else "made them here"
     step = (
-        "make the golden data again in a wider type (float32): nothing behind this operator can "
-        "be held against these"
+        "look for 0/0 and for rows that a mask excludes throughout, or make the golden data again "
+        "in a wider type (float32): nothing behind this operator can be held against these"
     )
     return Explanation("wrong-golden", 1.0, sentence % (whose, counts_text, fed, made), step)
 

@@ -315,7 +315,7 @@ def summarise(
         and worst.first_estimate.inherits
         and not worst.first_estimate.output.golden_alone,
         golden_undefined=golden_is_undefined(worst.first, worst.first_estimate),
-        lacks_computing=lacks_computing(worst.first, worst.first_estimate),
+        lacks_computing=lacks_computing(worst.first, suspects, worst.first_estimate),
         sampled=marked(SAMPLE),
         by_statistics=marked(STATISTICAL),
         recomputed=None if reader is None else reader.recomputed(),
