@@ -69,6 +69,11 @@ _ASKED = ("dump", *NPU_DEFAULTS)
 _FILE_ARGUMENTS = ("acl_json_path", "acl_json", "config_path")
 #: Arguments by which a session, an Estimator or TorchAir's backend gets what holds dump settings.
 _CONFIG_ARGUMENTS = ("config", "config_proto", "session_config", "compiler_config")
+_CONFIG_TAKERS = (
+    "Session", "InteractiveSession", "MonitoredTrainingSession", "MonitoredSession",
+    "NPUEstimator", "NPURunConfig", "npu_config_proto", "get_npu_backend", "get_compiler",
+    "cache_compile", "dynamo_export",
+)  # fmt: skip
 #: The options of torch.compile's backend npugraph_ex, and what TorchAir calls them.
 _GRAPH_OPTIONS = {
     "dump_tensor_data": "enable_dump",
@@ -254,7 +259,10 @@ class _Reader:
         self._optimizers: Dict[str, Any] = {}
         self._optimizer_names: Dict[str, List[Any]] = {}
         self._remapping: List[Any] = []
-        self._handed_out: Dict[str, ast.Call] = {}
+        self._handed_out: Set[str] = set()
+        # By name, a function of another module that may have changed it.
+        self._changed: Dict[str, ast.Call] = {}
+        self._option_tables: List[ast.Dict] = []
         # What may set dump options, if nothing in the text does.
         self._possible: Dict[str, Any] = {}
 
@@ -271,11 +279,11 @@ class _Reader:
                 for target in targets:
                     self._assignment(target, value, node, scope, block)
             elif isinstance(node, ast.Dict):
-                if any(name in self._texts(node) for name in _GRAPH_OPTIONS):
-                    self._graph_options(node)
+                self._option_tables.append(node)
             elif isinstance(node, _CONSTANT):
                 match = VARIABLE_SET.search(str(self._values.literal(node)))
                 self._variable(match and match.group(1), match and match.group(2), node)
+        self._unread_tables()
         settings_found = [
             settings
             for settings in self._objects.values()
@@ -397,10 +405,9 @@ class _Reader:
     def _call(self, node: ast.Call, scope: int) -> None:
         name = self._real_name(node.func)
         self._from_elsewhere(node, name)
+        self._compiled(node)
         if name in _MAKERS:
             self._makes(node)
-        elif name == "compile":
-            self._compiled(node)
         elif name == _TENSOR_SAVER:
             message = "%s writes one tensor of each call as a PyTorch file" % name
             fix = "goldwatch compare-op FILE.pt GOLDEN.npy -o OUT compares one"
@@ -438,9 +445,9 @@ class _Reader:
         """Note what a call says of dump settings that do not stand in this script."""
         if name not in self._defined and name not in _READERS:
             arguments = list(node.args) + [keyword.value for keyword in node.keywords]
-            for key in map(key_of, arguments):
-                if key not in self._handed_out or self._module(node.func):
-                    self._handed_out[key] = node
+            self._handed_out.update(map(key_of, arguments))
+            if self._module(node.func):
+                self._changed.update(dict.fromkeys(map(key_of, node.args), node))
         for keyword in node.keywords:
             value = keyword.value
             if keyword.arg == "remapping":
@@ -455,10 +462,14 @@ class _Reader:
                     )
             elif keyword.arg is None and name == "NPURunConfig":
                 self._possible.setdefault(self._origin(value), node)
-            elif keyword.arg in _CONFIG_ARGUMENTS and (self._knows_npu or self._knows_torchair):
-                changed = self._handed_out.get(key_of(value))
+            elif (
+                keyword.arg in _CONFIG_ARGUMENTS
+                and name in _CONFIG_TAKERS
+                and (self._knows_npu or self._knows_torchair)
+            ):
+                changed = self._changed.get(key_of(value))
                 made = self._values.written(value)
-                if changed is not None and self._module(changed.func):
+                if changed is not None:
                     self._possible.setdefault(self._origin(changed), changed)
                 elif self._is_unknown(made):
                     self._possible.setdefault(self._origin(made), value)
@@ -474,13 +485,24 @@ class _Reader:
         return bool(self._module(node.func if isinstance(node, ast.Call) else node))
 
     def _compiled(self, node: ast.Call) -> None:
+        """Take the options of torch.compile's backend npugraph_ex, whatever compiles with them."""
         given = {keyword.arg: keyword.value for keyword in node.keywords}
-        if self._values.literal(given.get("backend")) == GRAPH_OPTIONS and "options" in given:
-            options = self._values.written(given["options"])
-            if isinstance(options, ast.Dict):
+        options = self._values.written(given.get("options"))
+        by_backend = self._values.literal(given.get("backend")) == GRAPH_OPTIONS
+        if isinstance(options, ast.Dict):
+            if by_backend or any(name in self._texts(options) for name in _GRAPH_OPTIONS):
                 self._graph_options(options)
-            else:
-                self._set_elsewhere("the options of backend %s" % GRAPH_OPTIONS, node)
+        elif by_backend and options is not None:
+            self._set_elsewhere("the options of backend %s" % GRAPH_OPTIONS, node)
+
+    def _unread_tables(self) -> None:
+        """Note the dictionaries with options of npugraph_ex that the script compiles nothing with:
+        such as a list of what these are called elsewhere.
+        """
+        for table in self._option_tables:
+            known = any(name in self._texts(table) for name in _GRAPH_OPTIONS)
+            if known and (GRAPH_OPTIONS, id(table)) not in self._objects:
+                self._set_elsewhere("options of %s" % GRAPH_OPTIONS, table)
 
     def _texts(self, node: ast.Dict) -> Dict[str, ast.expr]:
         """Return the values of a dictionary by their keys that are written out."""

@@ -790,6 +790,26 @@ OTHER_CASES = NAME_CASES + [
         [(W, "no-dump-section", "")],
     ),
     (
+        "npugraph-ex-names",
+        'NAMES = {"dump_tensor_data": "dump_config.enable_dump"}\n',
+        ELSEWHERE,
+    ),
+    (
+        "npugraph-ex-compile-fx",
+        'compile_fx(m, x, options={"dump_tensor_data": True, "data_dump_stage": "last"})\n',
+        [
+            (N, "pytorch-files", "/dump_tensor_data"),
+            (N, "dump-path-missing", ""),
+            (E, "enum", "/data_dump_stage"),
+        ],
+    ),
+    (
+        "config-of-a-layer",
+        "from npu_bridge.npu_init import *\nimport modeling\nc = modeling.read()\n"
+        "modeling.BertModel(config=c)\n",
+        [(W, "no-dump-section", "")],
+    ),
+    (
         "npugraph-ex-computed",
         'torch.compile(m, backend="npugraph_ex", options=options())\n',
         ELSEWHERE,
