@@ -396,8 +396,9 @@ def _problem(outcome: Outcome, options: DumpOptions) -> GoldwatchError:
     if outcome.died and outcome.messages.get("doing"):
         problem.message += "; it was " + printable(outcome.messages["doing"])
     if "node" in outcome.messages:
-        problem.hint += "; or give its output: `feeds=%s=FILE`" % printable(
-            outcome.messages["node"]
+        problem.hint = "%s; or give its output: `feeds=%s=FILE`" % (
+            problem.hint,
+            printable(outcome.messages["node"]),
         )
     count = len(golden_files(options.out)) if outcome.died else 0
     if count:

@@ -204,7 +204,8 @@ def _takes_inner_values(
     makers = {name: (name, 0) for name in nodes.names}
     for name, tensors in zip(nodes.names, nodes.tensors):
         makers.update((tensor, (name, number)) for number, tensor in enumerate(tensors) if tensor)
-    inner, taken = {}, set()
+    inner: Dict[str, Tuple[str, int]] = {}
+    taken: Set[str] = set()
     for each in om.inputs:
         if each.name in known:
             continue
