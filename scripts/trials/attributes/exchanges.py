@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import onnx
@@ -31,6 +31,8 @@ class Exchange(NamedTuple):
         listed.
     also
         Other kinds of explanation that are true of it.
+    proves
+        Tells of a sentence whether what it says makes the same output.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Exchange(NamedTuple):
     named: str
     value: str = ""
     also: Tuple[str, ...] = ()
+    proves: Optional[Callable[[str], bool]] = None
 
 
 class Chain:

@@ -126,7 +126,11 @@ def tokens(net: Net) -> str:
     return net.node("Tanh", net.dense(net.data("tokens", drawn.astype(np.float32)), 16))
 
 
-FRAMES: Dict[str, Callable[[Net], str]] = {"image": image, "tokens": tokens}
+FRAMES: Dict[str, Callable[[Net], str]] = {
+    "image": image,
+    "tokens": tokens,
+    "none": lambda net: "",
+}
 
 
 def build(frame: str, core: Core, seed: int) -> Tuple[Net, str]:

@@ -10,6 +10,8 @@ import shutil
 import tempfile
 import time
 import zlib
+from collections import defaultdict
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -22,6 +24,7 @@ from ..real.lowering import Habit, Lowered, Op, lower
 from ..real.running import PLACE, _goldwatch, make_golden
 from ..real.writing import write_json, write_tree
 from .exchanges import EXCHANGES, Exchange
+from .lot import draw
 from .networks import CORE, build
 
 Array = Any
@@ -70,7 +73,7 @@ def work(given: Tuple[str, bool, Options]) -> List[Found]:
     """Do the runs of the exchange of a name; ``given`` says whether those of the healthy network
     too."""
     name, control, options = given
-    exchange = next(entry for entry in EXCHANGES if entry.name == name)
+    exchange = exchange_of(name)
     found: List[Found] = []
     with tempfile.TemporaryDirectory(prefix="goldwatch-attribute-trial-") as folder:
         seed = zlib.crc32(exchange.name.encode()) % 10**6 + options.seed
@@ -88,7 +91,7 @@ def work(given: Tuple[str, bool, Options]) -> List[Found]:
             same = all(np.array_equal(array, healthy[key]) for key, array in store.items())
             for form in options.forms:
                 for wrong in [True] * (not same) + [False] * control:
-                    run = Run(exchange, dtype, form, wrong, len(lowered.ops))
+                    run = Run(name, exchange, dtype, form, wrong, len(lowered.ops))
                     found.append(
                         run.judged(
                             lowered, habit, store if wrong else healthy, changed, folder, options
@@ -125,6 +128,7 @@ def _exchanged(
 class Run(NamedTuple):
     """One run."""
 
+    name: str
     exchange: Exchange
     dtype: str
     form: str
@@ -147,7 +151,7 @@ class Run(NamedTuple):
         """Write the dumps, compare them, and return what was said."""
         started = time.monotonic()
         told = options.told or TOLD[zlib.crc32(self.text().encode()) % len(TOLD)]
-        found: Found = {"run": self.text(), "exchange": self.exchange.name, "told": told,
+        found: Found = {"run": self.text(), "exchange": self.name, "told": told,
                         "dtype": self.dtype, "form": self.form, "wrong": self.wrong,
                         "ops": self.ops}  # fmt: skip
         dump, om = os.path.join(folder, "dump"), os.path.join(folder, "om.json")
@@ -223,21 +227,31 @@ def _explanations(entry: Found) -> List[Tuple[str, str]]:
 
 
 def named(entry: Found, first: bool = True) -> bool:
-    """Tell whether the first explanation, or one of all, names the thing."""
-    exchange = _exchange(entry)
-    said = _explanations(entry)
-    return any(re.search(exchange.named, text, re.I) for _, text in (said[:1] if first else said))
+    """Tell whether the first explanation, or one of all, names the thing, or what makes the same."""
+    exchange = exchange_of(entry["exchange"])
+    return any(
+        re.search(exchange.named, text, re.I) or _proven(exchange, text)
+        for kind, text in (_explanations(entry)[:1] if first else _explanations(entry))
+        if kind != "unexplained"
+    )
 
 
 def valued(entry: Found) -> bool:
     """Tell whether the first explanation names the thing, with what the device took instead."""
-    exchange = _exchange(entry)
-    return named(entry) and bool(re.search(exchange.value, _explanations(entry)[0][1], re.I))
+    exchange = exchange_of(entry["exchange"])
+    said = _explanations(entry)[:1]
+    return named(entry) and any(
+        re.search(exchange.value, text, re.I) or _proven(exchange, text) for _, text in said
+    )
+
+
+def _proven(exchange: Exchange, text: str) -> bool:
+    return exchange.proves is not None and exchange.proves(text)
 
 
 def false(entry: Found) -> List[str]:
     """Return the sentences that are not true."""
-    exchange = _exchange(entry)
+    exchange = exchange_of(entry["exchange"])
     wrong = [
         "%s: %s" % (kind, text)
         for kind, text in _explanations(entry)
@@ -254,8 +268,12 @@ def accused(entry: Found) -> List[str]:
     return [suspect[0] for suspect in entry["suspects"] if suspect[0] != CORE or not entry["wrong"]]
 
 
-def _exchange(entry: Found) -> Exchange:
-    return next(one for one in EXCHANGES if one.name == entry["exchange"])
+@lru_cache(maxsize=None)
+def exchange_of(name: str) -> Exchange:
+    """Return an exchange by its name, or by ``lot/SEED/NUMBER`` one that is drawn."""
+    if name.startswith("lot/"):
+        return draw(*map(int, name.split("/")[1:]))
+    return next(one for one in EXCHANGES if one.name == name)
 
 
 _HEAD = ("| runs | count | core first | named first | with its value | named at all "
@@ -311,3 +329,18 @@ def misses(found: Sequence[Found]) -> Iterator[str]:
                 yield "    %s: %s" % (kind, text)
             for line in entry["excused"][:2]:
                 yield "    " + line[:300]
+
+
+def by_attribute(found: Sequence[Found]) -> Iterator[str]:
+    """Yield what came of each attribute and input that was drawn by lot."""
+    groups: Dict[str, List[Found]] = defaultdict(list)
+    for entry in found:
+        if entry["wrong"]:
+            kind, _, _, what = entry["run"].partition("/")[0].split("-", 3)
+            groups["%s, %s" % (kind, what)].append(entry)
+    yield "| drawn | runs | core first | with its value | named at all | something false |"
+    yield "|---" * 6 + "|"
+    for title, group in sorted(groups.items()):
+        counts = [sum(bool(fits(entry)) for entry in group) for fits in (
+            lambda entry: rank(entry) == 0, valued, lambda entry: named(entry, False), false)]  # fmt: skip
+        yield "| %s | %d | %s |" % (title, len(group), " | ".join(map(str, counts)))
