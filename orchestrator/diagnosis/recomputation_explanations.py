@@ -17,6 +17,7 @@ from ..recomputing.run_variants import Written, written_instead
 from ..recomputing.variant_search import Output, VariantSearch
 from ..tensors.geometry import match_layouts
 from ..tensors.tensor import Tensor
+from ..tensors.type_precision import rounding_of
 from .explanations import Explanation, explanation
 from .own_error.estimate import Estimate
 from .pattern_explanations import (
@@ -33,6 +34,8 @@ place, and what it did otherwise was tried.
 """
 Array = Any
 
+_NORMAL = 64.0
+"""Times the least normal number of a type, what is flushed to 0 by a narrower one at most."""
 _SAME = 1e-3
 """An output is its input where it differs from it by no more than this, relatively: one rounding to
 float16.
@@ -77,9 +80,15 @@ def explanations_by_computing(
     if search is None:
         # What it computes is known from golden data alone.
         output = Output((0, 0), recomputed.actual, Value(recomputed.computed), recomputed.dtype)
-        instead, tried = written_instead(Written(output, lambda: (), excess))
-        search = VariantSearch([], tried, 0, instead)
+        instead, tried, too_few = written_instead(Written(output, lambda: (), excess))
+        search = VariantSearch([], tried, 0, instead, too_few)
     known = by_variants(search, estimate.op.name)
+    if search.possible:
+        possible = by_variants(
+            search._replace(explained=list(search.possible), instead=None), estimate.op.name
+        )
+        # Nothing at all is what many variants make.
+        known = [*known, *possible] if not np.any(recomputed.actual) else [*possible, *known]
     if known:
         return known
     pair = AlignedPair(
@@ -106,17 +115,28 @@ def explanations_by_computing(
         _of_computed(entry)
         for entry in patterns
         if entry.kind not in (_NOT_HERE if searched is not None else _NOT_HERE[:1])
+        # Larger numbers become 0 by a threshold, which is a variant.
+        and (searched is None or entry.kind != "flush-to-zero" or _all_tiny(recomputed))
     ]
-    rest = [_of_computed(entry) for entry in without_pattern(alone, pair, NOTHING_AROUND)]
-    unrelated = [entry for entry in rest if entry.kind == "unexplained"]
+    if explanations:
+        return explanations
     if searched is not None:
-        rest = [unexplained(searched), *(entry for entry in rest if entry not in unrelated)]
-    return explanations or rest
+        return [unexplained(searched)]
+    return [_of_computed(entry) for entry in without_pattern(alone, pair, NOTHING_AROUND)]
+
+
+def _all_tiny(recomputed: ComputedPair) -> bool:
+    """Tell whether all that became 0 is next to the least number of the output's type."""
+    gone = np.abs(recomputed.computed[recomputed.actual == 0])
+    return not np.any(gone >= _NORMAL * rounding_of(recomputed.dtype).least_normal)
 
 
 def unexplained(search: VariantSearch) -> Explanation:
     """Return that no known variant explains an error, and what was tried."""
-    sentence = "no known variant explains it (tried: %s)" % ", ".join(search.tried)
+    tried = ["tried: " + ", ".join(search.tried)] if search.tried else []
+    if search.too_few:
+        tried.append("too few elements to tell: " + ", ".join(search.too_few))
+    sentence = "no known variant explains it (%s)" % "; ".join(tried)
     return explanation("unexplained", 0.0, sentence + _left_out(search))
 
 

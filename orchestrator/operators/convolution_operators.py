@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -624,6 +625,12 @@ def other_steps(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:
         yield text_of([step] * axes), text_of(own), replace(node, attributes=attributes)
 
 
+def other_windows(node: Node, inputs: Inputs) -> List[List[int]]:
+    """1 to 4 for each axis"""
+    axes = _window_axes(inputs)
+    return [list(sizes) for sizes in product((1, 2, 3, 4), repeat=axes)] if axes < 4 else []
+
+
 def _as_filters(function: Callable[[Array], Array]) -> Callable[[Array], Optional[Array]]:
     """Return a change of filters that is none where their shape would change."""
 
@@ -634,6 +641,15 @@ def _as_filters(function: Callable[[Array], Array]) -> Callable[[Array], Optiona
         return changed if changed.shape == array.shape else None
 
     return change
+
+
+def _by_pairs(moves: Array) -> Array:
+    return moves.reshape((len(moves), -1, 2) + moves.shape[2:])
+
+
+def _by_halves(moves: Array) -> Array:
+    halves = moves.reshape((len(moves), 2, -1) + moves.shape[2:])
+    return halves.swapaxes(1, 2).reshape(moves.shape)
 
 
 def _half_channels(array: Array) -> Optional[Array]:
@@ -683,6 +699,9 @@ _FILTERS = changed_input(
 )
 _PADS = attribute("pads", pads_instead, _without_pads)
 _AUTO_PAD = attribute("auto_pad", ("SAME_UPPER", "SAME_LOWER", "VALID"), says="pads")
+STRIDES = attribute(
+    "strides", other_windows, lambda node, inputs: [1] * max(0, _window_axes(inputs))
+)
 declare(
     "Conv ConvTranspose",
     _PADS,
@@ -690,6 +709,7 @@ declare(
     other_node("the first position of its windows (strides, pads)", other_first_position),
     missing_input(2, "the bias"),
     other_node("dilations", other_steps),
+    STRIDES,
     _FILTERS,
     Reading("the order of its output channels", "groups last", _groups_last),
     changed_input(
@@ -703,6 +723,25 @@ declare(
 )
 declare("ConvTranspose", attribute("output_padding", (0, 1)))
 declare("QLinearConv ConvInteger", _PADS, _AUTO_PAD)
+declare(
+    "DeformConv",
+    _PADS,
+    STRIDES,
+    attribute("dilations", other_windows, [1, 1]),
+    attribute("offset_group", (1, 2, 4), 1),
+    missing_input(3, "the bias"),
+    missing_input(4, "the mask", 1.0),
+    _FILTERS,
+    changed_input(
+        2,
+        "its offsets",
+        (
+            ("x and y exchanged", lambda moves: _by_pairs(moves)[:, :, ::-1].reshape(moves.shape)),
+            ("all y before all x", lambda moves: _by_halves(moves)),
+            ("missing (0)", np.zeros_like),
+        ),
+    ),
+)
 
 declare(
     "Convolution DepthwiseConvolution ConvolutionDepthwise Deconvolution",

@@ -137,10 +137,8 @@ def _scattered(x: Value, index: Tuple[Array, ...], updates: Value, reduction: st
     array = x.array.astype(np.float64 if how is not None and x.is_float else x.array.dtype)
     error: Optional[Array] = None
     if x.error is not None or updates.error is not None:
-        if reduction not in ("none", "add"):
-            raise CannotCompute(
-                "errors of its inputs through the reduction %s are not known" % reduction
-            )
+        if reduction == "mul":
+            raise CannotCompute("errors of its inputs through the reduction mul are not known")
         error = np.square(
             np.broadcast_to(0.0 if x.error is None else x.error, x.array.shape)
         ).copy()
@@ -150,6 +148,7 @@ def _scattered(x: Value, index: Tuple[Array, ...], updates: Value, reduction: st
         if how is None:
             error[index] = moves
         else:
+            # The largest, or least, moves at most as far as all of them do.
             np.add.at(error, index, moves)
         error = np.sqrt(error)
     if how is None:

@@ -11,6 +11,7 @@ from .convolution_operators import named_input, optional
 from .error_propagation import elementwise, moved, sum_of_products
 from .registry import (
     CAFFE,
+    ONNX,
     TENSORFLOW,
     CannotCompute,
     Inputs,
@@ -350,7 +351,27 @@ def fourier(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     return [Value(made.astype(x.array.dtype), error)]
 
 
+@operator(onnx=("STFT",), sums=True)
+def short_fourier(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Transform the frames of a signal, each times a window (signal, step, window, length)."""
+    signal, step = input_at(inputs, 0), scalar(inputs, 1)
+    window = input_at(inputs, 2) if has_input(inputs, 2) else None
+    length = scalar(inputs, 3) if has_input(inputs, 3) else 0
+    length = length or (0 if window is None else window.array.size)
+    if not 0 < length <= signal.array.shape[1]:
+        raise CannotCompute("frames of %d of %d" % (length, signal.array.shape[1]))
+    starts = np.arange(0, signal.array.shape[1] - length + 1, step)
+    frames = moved(lambda array: array[:, starts[:, None] + np.arange(length)], signal)
+    if window is not None:
+        by_place = moved(lambda array: array.reshape(-1, 1), window)
+        frames = elementwise(np.multiply, frames, by_place, steps=arithmetic.intermediate)
+    onesided = int(node.get("onesided", 1))
+    transform = Node(ONNX, "DFT", {"onesided": onesided}, node.name, 20)
+    return fourier(transform, [frames, None, Value(np.asarray(2))], arithmetic)
+
+
 declare("DFT", attribute("inverse", (0, 1), 0))
+declare("STFT", attribute("onesided", (0, 1), 1), missing_input(2, "the window", 1.0))
 declare("Einsum", attribute("equation", _other_equations), input_order())
 
 declare(

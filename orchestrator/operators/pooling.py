@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from .convolution_operators import (
+    STRIDES,
     caffe_pair,
     integers,
     named_input,
     other_first_position,
     other_steps,
+    other_windows,
     pads_instead,
 )
 from .error_propagation import elementwise, moved
@@ -57,6 +60,7 @@ from .variants import (
     declare,
     other_function,
     other_node,
+    text_of,
 )
 
 Array = Any
@@ -436,6 +440,21 @@ _READ["tensorflow"] = lambda node, x: _tensorflow_windows(node, [x])[1:]
 _READ["ascend"] = _of_ascend
 
 
+def _windows_of_other_size(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:
+    """1 to 4 for each axis, with pads that keep the output's size"""
+    own = integers(node, "kernel_shape")
+    axes = len(own)
+    pads = integers(node, "pads", [0] * 2 * axes)
+    for sizes in other_windows(node, inputs):
+        more = [size - one for size, one in zip(sizes, own)]
+        changed = [pads[n] + more[n] // 2 for n in range(axes)]
+        changed += [pads[axes + n] + more[n] - more[n] // 2 for n in range(axes)]
+        if any(more) and min(changed) >= 0:
+            attributes = {**node.attributes, "kernel_shape": sizes, "pads": changed}
+            words = "%s (with pads %s)" % (text_of(sizes), text_of(changed))
+            yield words, text_of(own), replace(node, attributes=attributes)
+
+
 declare(
     "AveragePool MaxPool LpPool",
     attribute("count_include_pad", (0, 1), 0),
@@ -446,7 +465,10 @@ declare(
     other_node("the first position of its windows (strides, pads)", other_first_position),
     attribute("ceil_mode", (0, 1), 0),
     other_node("dilations", other_steps),
-    attribute("p", (1, 2, 3)),
+    STRIDES,
+    attribute("kernel_shape", other_windows),
+    other_node("kernel_shape", _windows_of_other_size),
+    attribute("p", (1, 2, 3, 4, 5, 6)),
     other_function(Function("MaxPool"), Function("AveragePool"), keeps=True),
     changed_input(0, "its input", OTHER_LAYOUT),
 )
@@ -469,7 +491,7 @@ declare(
     computed_instead("its sum", "not divided", _not_divided),
 )
 
-declare("GlobalLpPool", attribute("p", (1, 2, 3), 2))
+declare("GlobalLpPool", attribute("p", (1, 2, 3, 4, 5, 6), 2))
 declare(
     "Pooling",
     attribute("pool", ("MAX", "AVE"), "MAX"),

@@ -366,10 +366,14 @@ declare("LSTM", attribute("input_forget", (0, 1), 0))
 
 
 def _clips(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:
-    """none"""
+    """none, 0.1 to 10"""
+    own = text_of(node.attributes.get("clip", "none"))
+    kept = {name: value for name, value in node.attributes.items() if name != "clip"}
     if "clip" in node.attributes:
-        kept = {name: value for name, value in node.attributes.items() if name != "clip"}
-        yield "none", text_of(node.attributes["clip"]), replace(node, attributes=kept)
+        yield "none", own, replace(node, attributes=kept)
+    for value in (0.1, 0.3, 0.5, 0.75, 1.0, 2.0, 3.0, 5.0, 10.0):
+        if node.attributes.get("clip") != value:
+            yield text_of(value), own, replace(node, attributes={**kept, "clip": value})
 
 
 def _each_gate_transposed(array: Array) -> Optional[Array]:

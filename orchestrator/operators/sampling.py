@@ -1,7 +1,8 @@
-"""Operators that read or place values at given places of an image: GridSample, AffineGrid, Col2Im,
-MaxUnpool.
+"""Operators that read or place values at given places of an image: GridSample, RoiAlign, DeformConv,
+AffineGrid, Col2Im, MaxUnpool.
 
-Source: the ONNX operator list of each opset; of GridSample's borders onnxruntime's public code.
+Source: the ONNX operator list of each opset; of GridSample's borders and of what RoiAlign takes the
+largest onnxruntime's public code.
 """
 
 from __future__ import annotations
@@ -130,6 +131,142 @@ def grid_sample(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
     return [moved(lambda array: array.reshape(shape), result.with_step(arithmetic.intermediate))]
 
 
+def _places_in_regions(
+    starts: Array, sizes: Array, count: int, samples: Array, length: int
+) -> Tuple[Array, Array, Array]:
+    """Return for each region, bin and sample along an axis the lower position that it reads, the
+    share of the next one, and its weight: 0 outside the image and where the region has fewer.
+    """
+    most = int(samples.max(initial=1))
+    step = (sizes / count)[:, None, None]
+    number = np.arange(most)
+    at = starts[:, None, None] + step * (
+        np.arange(count)[:, None] + (number + 0.5) / samples[:, None, None]
+    )
+    weight = (number < samples[:, None, None]) & (at >= -1.0) & (at <= length)
+    at = np.clip(at, 0, length - 1)
+    low = np.floor(at).astype(np.int64)
+    return low, at - low, weight.astype(np.float64)
+
+
+@operator(onnx=("RoiAlign",), sums=True)
+def roi_align(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Take the mean (or the largest) of values between those of an image in the bins of regions (x1,
+    y1, x2, y2).
+
+    The largest is that of each corner's value by its weight, as the operator list's own reference
+    and onnxruntime have it; with the mode ``max of samples`` that of the interpolated values.
+    """
+    x, rois = input_at(inputs, 0), np.asarray(input_at(inputs, 1).array, np.float64)
+    pictures = whole(inputs, 2)
+    mode, ratio = str(node.get("mode", "avg")), int(node.get("sampling_ratio", 0))
+    rule = "half_pixel" if node.version >= 16 else "output_half_pixel"
+    half = str(node.get("coordinate_transformation_mode", rule)) == "half_pixel"
+    begin = rois[:, :2] * float(node.get("spatial_scale", 1.0)) - (0.5 if half else 0.0)
+    size = rois[:, 2:] * float(node.get("spatial_scale", 1.0)) - (0.5 if half else 0.0) - begin
+    size = size if half else np.maximum(size, 1.0)
+    counts = int(node.get("output_height", 1)), int(node.get("output_width", 1))
+    samples = [
+        np.full(len(rois), ratio) if ratio > 0 else np.ceil(size[:, 1 - axis] / counts[axis])
+        for axis in (0, 1)
+    ]
+    image = np.asarray(x.array, np.float64)[pictures]
+    each = np.arange(len(rois)).reshape(-1, *[1] * 4)
+
+    def taken(values: Array, shifts: Tuple[float, float] = (0.0, 0.0)) -> Array:
+        (up, down, tall), (left, right, wide) = (
+            _places_in_regions(begin[:, 1 - axis] + shifts[axis], size[:, 1 - axis], counts[axis],
+                               samples[axis], values.shape[2 + axis])
+            for axis in (0, 1)
+        )  # fmt: skip
+        corners = []
+        for rows, part in ((up, 1.0 - down), (np.minimum(up + 1, values.shape[2] - 1), down)):
+            for columns, share in (
+                (left, 1.0 - right),
+                (np.minimum(left + 1, values.shape[3] - 1), right),
+            ):
+                weight = (part * tall)[:, :, :, None, None] * (share * wide)[:, None, None]
+                at = each, slice(None), rows[:, :, :, None, None], columns[:, None, None]
+                corners.append(np.moveaxis(values[at], -1, 1) * weight[:, None])
+        if mode == "avg":
+            divisor = np.maximum(samples[0] * samples[1], 1.0).reshape(-1, 1, 1, 1)
+            return np.sum(corners, axis=(0, 4, 6)).reshape(-1, values.shape[1], *counts) / divisor
+        there = np.broadcast_to(
+            (np.arange(up.shape[2]) < samples[0][:, None])[:, None, None, :, None, None]
+            & (np.arange(left.shape[2]) < samples[1][:, None])[:, None, None, None, None],
+            corners[0].shape,
+        )
+        made = np.max(corners, axis=0) if mode == "max" else np.sum(corners, axis=0)
+        return np.max(np.where(there, made, -np.inf), axis=(3, 5))
+
+    output = taken(image)
+    errors = [np.abs(output) * arithmetic.accumulator]
+    for axis in (0, 1):
+        # Places near the first are differences of large numbers.
+        step = arithmetic.intermediate / np.sqrt(3.0) * x.array.shape[2 + axis]
+        for sign in (step, -step) if step else ():
+            errors.append(np.abs(taken(image, (sign, 0.0) if axis == 0 else (0.0, sign)) - output))
+    if x.error is not None:
+        errors.append(taken(np.broadcast_to(x.error, x.array.shape)[pictures]))
+    return [Value(output.astype(np.float32), joined_errors(*errors))]
+
+
+@operator(onnx=("DeformConv",), multiplies=True)
+def deformable_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Convolve an image that is read at places which an offset moves (image, filters, offset, bias,
+    mask).
+    """
+    x, w, offset = (input_at(inputs, number) for number in range(3))
+    window = w.array.shape[2:]
+    if x.array.ndim != 4:
+        raise CannotCompute("an image of shape %s" % (x.array.shape,))
+    strides, dilations = (listed(node.get(name, [1, 1])) for name in ("strides", "dilations"))
+    pads, groups = listed(node.get("pads", [0] * 4)), int(node.get("group", 1))
+    parts = int(node.get("offset_group", 1))
+    batch, channels, *_ = x.array.shape
+    count, shape = int(np.prod(window)), offset.array.shape[2:]
+    moves = np.asarray(offset.array, np.float64).reshape(batch, parts, *window, 2, *shape)
+    mask = np.ones((batch, parts, count, *shape))
+    if has_input(inputs, 4):
+        mask = np.asarray(input_at(inputs, 4).array, np.float64).reshape(mask.shape)
+    places = []
+    for axis in (0, 1):
+        first = np.arange(shape[axis]) * strides[axis] - pads[axis]
+        inside = np.arange(window[axis]) * dilations[axis]
+        first, inside = (
+            array.reshape([-1 if number == at else 1 for number in range(4)])
+            for array, at in ((first, 2 + axis), (inside, axis))
+        )
+        places.append((moves[:, :, :, :, axis] + first + inside).reshape(batch * parts, -1))
+
+    def read(array: Array, shifts: Tuple[float, float] = (0.0, 0.0)) -> Array:
+        split = array.reshape(batch * parts, channels // parts, *array.shape[2:])
+        at = [place + shift for place, shift in zip(places, shifts)]
+        made = _sampled(split, at, "linear", "zeros", True)
+        made = made.reshape(batch, parts, channels // parts, count, *shape) * mask[:, :, None]
+        return made.reshape(batch, groups, channels // groups * count, -1)
+
+    image = np.asarray(x.array, np.float64)
+    columns = read(image)
+    errors = [np.abs(columns) * arithmetic.intermediate]
+    for axis in (0, 1):
+        step = arithmetic.intermediate / np.sqrt(3.0) * x.array.shape[2 + axis]
+        for sign in (step, -step) if step else ():
+            errors.append(np.abs(read(image, (sign, 0.0) if axis == 0 else (0.0, sign)) - columns))
+    if x.error is not None:
+        errors.append(np.abs(read(np.broadcast_to(x.error, x.array.shape))))
+    filters = moved(lambda array: array.reshape(groups, len(array) // groups, -1), w)
+    given = Value(columns.astype(np.float32), joined_errors(*errors))
+    made = moved(
+        lambda array: array.reshape(batch, len(w.array), *shape),
+        product(filters, given, arithmetic),
+    )
+    if not has_input(inputs, 3):
+        return [made]
+    bias = moved(lambda array: array.reshape(1, -1, 1, 1), input_at(inputs, 3))
+    return [Value(made.array + bias.array, joined_errors(made.error, bias.error))]
+
+
 @operator(onnx=("AffineGrid",), multiplies=True)
 def affine_grid(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return the places that an affine map (theta, size) makes of those of a grid from -1 to 1."""
@@ -223,3 +360,20 @@ declare(
     ),
 )
 declare("AffineGrid", attribute("align_corners", (0, 1), 0))
+declare(
+    "RoiAlign",
+    attribute(
+        "coordinate_transformation_mode",
+        ("half_pixel", "output_half_pixel"),
+        lambda node, inputs: "half_pixel" if node.version >= 16 else "output_half_pixel",
+    ),
+    attribute("sampling_ratio", (0, 1, 2, 3, 4), 0),
+    attribute("mode", ("avg", "max", "max of samples"), "avg"),
+    attribute("spatial_scale", (1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125), 1.0, fitted=True),
+    changed_input(1, "its regions", [
+        ("x and y exchanged", lambda rois: rois[:, [1, 0, 3, 2]]),
+        ("one more in x2 and y2", lambda rois: rois + np.array([0, 0, 1, 1], rois.dtype)),
+    ]),
+    changed_input(2, "its batch_indices", [("all 0", np.zeros_like),
+                                           ("reversed", lambda batch: batch[::-1])]),
+)  # fmt: skip

@@ -487,6 +487,7 @@ _SIZES: Sequence[Tuple[str, Callable[[Array], Array]]] = (
     ("its square", np.square),
     ("doubled", lambda array: array * 2),
     ("halved", lambda array: array / 2),
+    ("0 throughout", np.zeros_like),
 )
 """What may become of the values of weights, scales and exponents."""
 
@@ -611,6 +612,7 @@ def coarser_inside(node: Node, inputs: Inputs, held: Sequence[bool]) -> Iterator
 
 _INPUT_NAMES = {
     "Conv ConvTranspose": ("its input", "the weights", "the bias"),
+    "DeformConv": ("its input", "the weights", "its offsets", "the bias", "the mask"),
     "Gemm": ("its input 0", "the weights", "the bias"),
     "MatMul": ("its input 0", "the weights"),
     "QuantizeLinear DequantizeLinear": ("its input", "the scale", "the zero point"),
@@ -624,6 +626,21 @@ _INPUT_NAMES = {
         "initial_c", "the peepholes P",
     ),
     "Gather GatherElements GatherND": ("its table", "its indices"),
+    "ScatterElements ScatterND": ("its data", "its indices", "its updates"),
+    "Slice": ("its input", "its starts", "its ends", "its axes", "its steps"),
+    "Pad": ("its input", "its pads", "its constant_value", "its axes"),
+    "Resize": ("its input", "its roi", "its scales", "its sizes"),
+    "Clip": ("its input", "min", "max"),
+    "CumSum CumProd": ("its input", "its axis"),
+    "ReverseSequence": ("its input", "its sequence_lens"),
+    "RoiAlign": ("its input", "its regions", "its batch_indices"),
+    "GridSample": ("its input", "its grid"),
+    "TopK": ("its input", "k"),
+    "Trilu": ("its input", "k"),
+    "Tile": ("its input", "its repeats"),
+    "Expand Reshape": ("its input", "its shape"),
+    "OneHot": ("its indices", "its depth", "its values"),
+    "Where": ("its condition", "its input 1", "its input 2"),
 }  # fmt: skip
 
 

@@ -291,7 +291,7 @@ class Recomputer:
             )
             if search.explained and search.explained[0].device != "missing":
                 return search
-            instead, tried = written_instead(
+            instead, tried, too_few = written_instead(
                 Written(
                     searched,
                     lambda: chain(elsewhere(), self._others_of_size(name, index, actual.size)),
@@ -299,7 +299,11 @@ class Recomputer:
                 ),
                 WRITTEN_INSTEAD if not search.explained else OF_ANOTHER,
             )
-            return search._replace(instead=instead, tried=[*search.tried, *tried])
+            return search._replace(
+                instead=instead,
+                tried=[*search.tried, *tried],
+                too_few=too_few,
+            )
         except (NotComputable, CannotCompute, GoldwatchError, NotComparable, MemoryError, KeyError):
             return None
 

@@ -5,6 +5,7 @@ element on.
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from itertools import permutations
 from typing import Any, Callable, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
@@ -12,15 +13,29 @@ from typing import Any, Callable, Iterable, Iterator, List, NamedTuple, Optional
 import numpy as np
 
 from ..operators import Arithmetic, CannotCompute, Node, Value
-from ..operators.variants import ACTIVATIONS, Variant
+from ..operators.registry import TENSORFLOW
+from ..operators.variants import ACTIVATIONS, Function, Variant
+from ..tensors.type_precision import rounding_of
 from .output_error import OwnError, own_error
-from .variant_search import Instead, Output, agreeing, agreement
+from .variant_search import (
+    BITS_OF_A_DIGIT,
+    CHANCE_BITS,
+    MOST_BITS,
+    Instead,
+    Output,
+    agreeing,
+    agreement,
+    told_bits,
+)
 
 Array = Any
 Judge = Callable[[OwnError], float]
 
 _FEWEST = 8
-"""Elements of which what is right and what is not written consist at least."""
+"""Elements of which what is right and what is not written consist at least, unless that is 0."""
+_FEWEST_ZEROS = 2
+_GRID_BITS = 4.0
+"""That a number tells which lies on a step of 8 bits; beside the first ones, which tell the step."""
 _WITHIN = 0.9
 """Of the elements of a stretch that was not written, how many are wrong at least: others may be
 right by chance."""
@@ -37,6 +52,16 @@ _NEXT_NUMBERS = {
     "the original model",
     "bias": "look whether the operator's bias (or beta, or zero point) reached the compiled model",
 }
+_FUNCTIONS = (
+    Function("Abs"),
+    Function("Neg"),
+    Function("Sqrt"),
+    Function("Square", dialect=TENSORFLOW),
+    Function("Reciprocal"),
+    Function("Exp"),
+    Function("Log"),
+)
+"""Other functions that may follow."""
 _LOOKED_AT = 1 << 12
 """Elements that are looked at before all are."""
 _FAR_OFF = 4.0
@@ -85,7 +110,9 @@ class Written(NamedTuple):
 def _of_another(written: Written) -> Iterator[Instead]:
     actual = written.output.actual
     for name, values in written.others():
-        if _is_same(actual, values):
+        if _is_same(actual, values) and _is_told(
+            written, Value(np.reshape(values, actual.shape)), 4.0
+        ):
             yield Instead(
                 "other-tensor",
                 "its output holds what %s computed, element by element" % name,
@@ -103,7 +130,7 @@ def _of_first_sample(written: Written) -> Iterator[Instead]:
         error = output.computed.error
         if error is not None:
             error = np.broadcast_to(np.broadcast_to(error, computed.shape)[:1], computed.shape)
-        if _explains(written, Value(repeated, error)):
+        if _explains(written, Value(repeated, error), 1.0):
             yield Instead(
                 "not-written",
                 "all %d samples hold what is computed of the first one" % computed.shape[0],
@@ -114,10 +141,10 @@ def _of_first_sample(written: Written) -> Iterator[Instead]:
 
 def _with_activation(written: Written) -> Iterator[Instead]:
     output = written.output
-    if output.computed.array.dtype.kind != "f":
+    if output.computed.array.dtype.kind != "f" or not np.any(output.actual):
         return
     few = _some_elements(output.actual, output.computed)
-    for entry in ACTIVATIONS:
+    for entry in (*ACTIVATIONS, *_FUNCTIONS):
         if not entry.kind:
             continue
         node = Node(entry.dialect, entry.kind, entry.attributes, "", 20)
@@ -129,7 +156,7 @@ def _with_activation(written: Written) -> Iterator[Instead]:
             (value,) = activation.compute([output.computed], Arithmetic())
         except CannotCompute:
             continue
-        if _explains(written, value):
+        if _explains(written, value, np.log2(len(ACTIVATIONS) + len(_FUNCTIONS))):
             yield Instead(
                 "activation",
                 "the device computed %s behind it, which the model does not have there (%s)"
@@ -138,6 +165,21 @@ def _with_activation(written: Written) -> Iterator[Instead]:
                 "model",
             )
             return
+
+
+def _one_value(written: Written) -> Iterator[Instead]:
+    """Yield where all elements are one value, and not all of what is computed."""
+    actual, computed = written.output.actual, written.output.computed.array
+    if actual.size < _FEWEST_ZEROS or not _is_spread(computed) or np.any(actual != actual.flat[0]):
+        return
+    too_small = rounding_of(written.output.dtype).least_normal
+    if np.any(np.abs(computed) >= too_small) and np.isfinite(np.float64(actual.flat[0])):
+        yield Instead(
+            "not-written",
+            "every element of the target is %.6g: the output was not computed, or not written, or "
+            "what it is multiplied by (weights, a scale, alpha) was 0" % (actual.flat[0] or 0.0),
+            _NEXT_NOT_WRITTEN,
+        )
 
 
 def _indices_not_written(written: Written) -> Iterator[Instead]:
@@ -158,11 +200,13 @@ def _indices_not_written(written: Written) -> Iterator[Instead]:
         if (
             not 0 < count < x.shape[axis]
             or np.compress(~wrong, right, axis).mean() < _RIGHT
-            or right.size < _FEWEST * x.shape[axis]
+            or right.size < _FEWEST_ZEROS * x.shape[axis]
         ):
             continue
         stretch, expected = (np.compress(wrong, side, axis) for side in (x, y))
         if np.any(stretch):
+            if right.size < _FEWEST * x.shape[axis]:
+                continue
             with np.errstate(all="ignore"):
                 alike = np.corrcoef(stretch.reshape(-1), expected.reshape(-1))[0, 1]
             # What is like it was written, but otherwise.
@@ -191,12 +235,14 @@ def _not_written(written: Written) -> Iterator[Instead]:
     output = written.output
     right = agreeing(output, output.computed).reshape(-1)
     wrong = np.flatnonzero(~right)
-    if wrong.size < _FEWEST or output.actual.dtype.kind != "f":
+    if wrong.size < _FEWEST_ZEROS or output.actual.dtype.kind != "f":
         return
     first, last = int(wrong[0]), int(wrong[-1])
     outside = np.ones(right.size, bool)
     outside[first : last + 1] = False
-    if np.count_nonzero(output.computed.array.reshape(-1)[outside]) < _FEWEST:
+    fewest = _FEWEST if np.any(output.actual.reshape(-1)[wrong]) else _FEWEST_ZEROS
+    others = np.count_nonzero(output.computed.array.reshape(-1)[outside])
+    if min(wrong.size, others) < fewest:
         return
     actual = output.actual.reshape(-1)
     stretch, expected = (
@@ -237,6 +283,11 @@ def _not_written(written: Written) -> Iterator[Instead]:
         if _is_same(stretch, np.reshape(other, -1)[first : last + 1]):
             values = "what %s computed" % name
             break
+    held = Value(np.array(output.computed.array, output.actual.dtype).reshape(-1))
+    held.array[first : last + 1] = stretch
+    flat = _flat(output)
+    if told_bits(flat, held) < CHANCE_BITS + 2.0 * np.log2(right.size):
+        return
     holds = "%s, %s hold %s" % (what, where, values)
     yield Instead(
         "not-written",
@@ -253,7 +304,7 @@ def _rearranged(written: Written) -> Iterator[Instead]:
     """
     y = written.output.computed
     shape, size = y.array.shape, y.array.size
-    if size < _FEWEST or not _is_spread(y.array) or not np.any(written.output.actual):
+    if not _is_spread(y.array) or not np.any(written.output.actual):
         return
     for order in permutations(range(len(shape))) if len(shape) <= _MOST_AXES else ():
         long = [axis for axis in order if shape[axis] > 1]
@@ -268,7 +319,7 @@ def _rearranged(written: Written) -> Iterator[Instead]:
         if memory:
             values.append(_moved(y, partial(_transposed_back, order=order, turned=turned)))
         for value in values:
-            if _explains(written, value):
+            if _explains(written, value, 6.0):
                 words = "transposed%s: axes %s" % (memory, list(order))
                 yield _in_other_order(written, value, words)
                 return
@@ -276,15 +327,16 @@ def _rearranged(written: Written) -> Iterator[Instead]:
         if length < 2:
             continue
         value = _moved(y, partial(np.flip, axis=axis))
-        if _explains(written, value):
+        if _explains(written, value, 3.0):
             yield _in_other_order(written, value, "reversed along axis %d" % axis)
             return
         # Of a large output only channels, as each axis is a copy of all.
-        if size < _FEWEST * length or length > _MOST_INDICES or (size > _MOST_MOVED and axis != 1):
+        if length > _MOST_INDICES or (size > _MOST_MOVED and axis != 1):
             continue
         places = _matching_indices(written.output.actual, y.array, axis)
         value = _moved(y, partial(np.take, indices=places, axis=axis))
-        if sorted(places) == list(range(length)) and _explains(written, value):
+        orders = math.lgamma(length + 1) / math.log(2.0)
+        if sorted(places) == list(range(length)) and _explains(written, value, orders):
             shown = ", ".join(map(str, places[:12])) + (", ..." if length > 12 else "")
             yield _in_other_order(
                 written, value, "with the indices of axis %d in the order [%s]" % (axis, shown)
@@ -333,8 +385,8 @@ def _shifted(written: Written) -> Iterator[Instead]:
         error = None if y.error is None else np.broadcast_to(y.error, shape)[there]
         part = Value(y.array[there], error)
         if (
-            part.array.size < _FEWEST
-            or not _fits(written, output.actual[here], part)
+            not _fits(written, output.actual[here], part)
+            or told_bits(_part(output, here), part) < CHANCE_BITS + np.log2(len(moves))
             or not _is_spread(part.array)
             or not np.isfinite(part.array).all()
         ):
@@ -384,7 +436,11 @@ def _further_on(written: Written) -> Iterator[Instead]:
         part = Value(
             output.computed.array.reshape(-1)[there], None if error is None else error[there]
         )
-        if step and _fits(written, output.actual.reshape(-1)[here], part):
+        if (
+            step
+            and _fits(written, output.actual.reshape(-1)[here], part)
+            and told_bits(_part(_flat(output), here), part) >= CHANCE_BITS + np.log2(size)
+        ):
             rest = np.delete(x, np.r_[here]), np.delete(y, np.r_[there])
             turned = " (the last ones at its begin)" if step > 0 else " (the first ones at its end)"
             words = (
@@ -410,7 +466,8 @@ def _in_eight_bits(written: Written) -> Iterator[Instead]:
     if output.actual.dtype.kind != "f" or x.size < _FEWEST or not np.isfinite(x).all():
         return
     values = np.unique(x)
-    if not 2 < values.size <= 256 or np.unique(y).size <= 2 * values.size:
+    told = _GRID_BITS * (values.size - 3)
+    if values.size > 256 or np.unique(y).size <= 2 * values.size or told < CHANCE_BITS:
         return
     # Rounded to the output's type, values lie a little off the steps.
     apart = np.diff(values)
@@ -478,12 +535,10 @@ def _by_numbers(written: Written) -> Iterator[Instead]:
     shape = output.computed.array.shape
     x, y = (np.asarray(side, np.float64) for side in (output.actual, output.computed.array))
     finite = np.isfinite(x) & np.isfinite(y)
-    if x.size < _FEWEST or not finite.all() or not _is_spread(y):
+    if not finite.all() or not _is_spread(y):
         return
     axes = [axis for axis in (1, len(shape) - 1) if axis < len(shape) and shape[axis] > 1]
     for axis in (None, *dict.fromkeys(axes)):
-        if axis is not None and x.size < _FEWEST * shape[axis]:
-            continue
         over = tuple(other for other in range(x.ndim) if other != axis)
         mean_x, mean_y = (side.mean(over, keepdims=True) for side in (x, y))
         with np.errstate(all="ignore"):
@@ -509,7 +564,12 @@ def _by_numbers(written: Written) -> Iterator[Instead]:
             )
             changes = [np.abs(side - none) for side, none in ((a, 1.0), (b, 0.0)) if side.size > 1]
             few = all(np.median(side) <= _FEW * np.max(side) for side in changes) and changes
-            if few or not np.any(a) or not _explains(written, value):
+            bits = sum(
+                MOST_BITS * side.size if side.size > 1 else _bits_of(side)
+                for side, none in ((a, 1.0), (b, 0.0))
+                if np.any(side != none)
+            )
+            if few or not np.any(a) or not _explains(written, value, bits):
                 continue
             words = " and ".join(
                 text % _span(numbers)
@@ -525,6 +585,18 @@ def _by_numbers(written: Written) -> Iterator[Instead]:
             return
 
 
+def _bits_of(number: Array) -> float:
+    """Return how many bits a fitted number is worth: a short one is no chance."""
+    value = float(number.reshape(-1)[0])
+    digits = next((n for n in range(1, 7) if float("%.*g" % (n, value)) == _short(value)), 7)
+    return BITS_OF_A_DIGIT * (1 + digits)
+
+
+def _short(value: float) -> float:
+    """Return a fitted number as it is shown."""
+    return float("%.4g" % value)
+
+
 def _span(numbers: Array) -> str:
     least, most = float(np.min(numbers)), float(np.max(numbers))
     return "%.6g" % least if least == most else "%.6g to %.6g" % (least, most)
@@ -538,11 +610,35 @@ def _is_same(x: Array, y: Array) -> bool:
     return bool(size and float(np.linalg.norm(x - y)) <= _SAME * size)
 
 
-def _explains(written: Written, value: Value) -> bool:
+def _explains(written: Written, value: Value, bits: float) -> bool:
+    """Tell whether an output is a value, where that is no chance: ``bits`` is how much less likely
+    the value is than a single one.
+    """
     output = written.output
     if output.actual.dtype.kind != "f":
-        return bool(np.array_equal(output.actual, value.array))
-    return _fits(written, output.actual, value)
+        is_same = bool(np.array_equal(output.actual, value.array))
+    else:
+        is_same = _fits(written, output.actual, value)
+    return is_same and _is_told(written, value, bits)
+
+
+def _is_told(written: Written, value: Value, bits: float) -> bool:
+    return told_bits(written.output, value) >= CHANCE_BITS + bits
+
+
+def _part(output: Output, here: Any) -> Output:
+    """Return a part of an output."""
+    computed = output.computed.array.reshape(output.actual.shape)
+    error = output.computed.error
+    if error is not None:
+        error = np.broadcast_to(error, output.computed.array.shape).reshape(computed.shape)[here]
+    return output._replace(actual=output.actual[here], computed=Value(computed[here], error))
+
+
+def _flat(output: Output) -> Output:
+    return output._replace(
+        actual=output.actual.reshape(-1), computed=_moved(output.computed, np.ravel)
+    )
 
 
 def _fits(written: Written, actual: Array, value: Value) -> bool:
@@ -570,33 +666,67 @@ def _counts(written: Written, value: Value) -> str:
     return agreement(agree, model, output.actual.size)
 
 
-Search = Tuple[str, Callable[[Written], Iterator[Instead]]]
+class Search(NamedTuple):
+    """What is looked for.
 
-OF_ANOTHER: Sequence[Search] = (("the output of another operator", _of_another),)
+    Attributes
+    ----------
+    words
+        What it is.
+    find
+        Yields what was found.
+    bits
+        Returns how many bits an output has to tell at least, by its number of elements.
+    """
+
+    words: str
+    find: Callable[[Written], Iterator[Instead]]
+    bits: Callable[[int], float] = lambda size: 0.0
+
+
+OF_ANOTHER: Sequence[Search] = (Search("the output of another operator", _of_another),)
 WRITTEN_INSTEAD: Sequence[Search] = (
-    ("the first sample for all", _of_first_sample),
-    ("an activation behind it", _with_activation),
+    Search("one value throughout", _one_value),
+    Search("the first sample for all", _of_first_sample),
+    Search("an activation behind it", _with_activation, lambda size: 5.0),
     *OF_ANOTHER,
     # What is written in another order looks, in part, as if it were not written.
-    ("its values further on in memory", _further_on),
-    ("its values some places further on", _shifted),
-    ("its values in another order", _rearranged),
-    ("indices that were not written", _indices_not_written),
-    ("a part that was not written", _not_written),
-    ("values of 8 bits", _in_eight_bits),
-    ("factors and offsets", _by_numbers),
+    Search(
+        "its values further on in memory",
+        _further_on,
+        lambda size: math.log2(max(1, size)) if size >= 4 * _ANCHOR else math.inf,
+    ),
+    Search("its values some places further on", _shifted, lambda size: 4.0),
+    Search("its values in another order", _rearranged, lambda size: 6.0),
+    Search("indices that were not written", _indices_not_written),
+    Search(
+        "a part that was not written",
+        _not_written,
+        lambda size: 0.0 if size >= 2 * _FEWEST else math.inf,
+    ),
+    Search(
+        "values of 8 bits",
+        _in_eight_bits,
+        lambda size: 0.0 if _GRID_BITS * (size - 3) >= 2.0 * CHANCE_BITS else math.inf,
+    ),
+    Search("factors and offsets", _by_numbers, lambda size: BITS_OF_A_DIGIT * 4.0),
 )
 """What is looked for, in words, and how."""
 
 
 def written_instead(
     written: Written, searches: Sequence[Search] = WRITTEN_INSTEAD
-) -> Tuple[Optional[Instead], List[str]]:
-    """Return what was written instead, None where nothing is known; and what was tried."""
-    tried = []
-    for words, search in searches:
-        tried.append(words)
-        found = next(search(written), None)
+) -> Tuple[Optional[Instead], List[str], List[str]]:
+    """Return what was written instead, None where nothing is known; what was tried, and what the
+    elements are too few to tell.
+    """
+    tried: List[str] = []
+    too_few: List[str] = []
+    output = written.output
+    most = told_bits(output, Value(output.actual)) - CHANCE_BITS
+    for search in searches:
+        found = next(search.find(written), None)
+        (tried if search.bits(output.actual.size) <= most else too_few).append(search.words)
         if found is not None:
-            return found, tried
-    return None, tried
+            return found, tried, too_few
+    return None, tried, too_few

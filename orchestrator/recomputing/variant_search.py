@@ -4,6 +4,8 @@ otherwise, another tensor's values, a part that was not written.
 
 from __future__ import annotations
 
+import math
+import re
 from typing import (
     Any,
     Callable,
@@ -22,7 +24,7 @@ import numpy as np
 from .. import operators
 from ..operators import Arithmetic, CannotCompute, Node, Value
 from ..operators.value_with_error import FLOAT32_ROUNDING
-from ..operators.variants import Fit, Variant
+from ..operators.variants import Fit, Variant, text_of
 from ..tensors.type_precision import ulp
 from .device_arithmetic import LOOSE, TIGHT
 from .original_cuts import NotComputable
@@ -51,7 +53,19 @@ _MOST_NAMED = 4
 """Values of one attribute that agree equally well, of which a message names each."""
 _ROUND = (0.0, 0.1, 0.2, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, -1.0)
 """Numbers that are tried before others are fitted, and the model's own by these factors."""
-_FACTORS = (2.0, 0.5, 4.0, 0.25, 10.0, 0.1, -1.0)
+_FACTORS = (2.0, 0.5, 4.0, 0.25, 10.0, 0.1, -1.0, 0.75, 1.25, 0.9, 1.1)
+_NARROWED = 12
+"""Times that the numbers on both sides of the best one are brought nearer to it, where no slope
+tells more: of a threshold."""
+CHANCE_BITS = 7.0
+"""Of agreeing by chance, what is left after all that was tried: 1 of 128; of what no attribute says
+(an input in another order), _UNLIKELY_BITS more. attribute_trial --null finds none then."""
+_UNLIKELY_BITS = 10.0
+BITS_OF_A_DIGIT = 3.3
+MOST_BITS = 20.0
+"""That one element can tell."""
+_MOST_COUNTED = 1 << 14
+"""Elements by which it is told how frequent a number is."""
 _FIT_DEVIATIONS = 3.0
 """Standard deviations by which a shorter number may be off the best one."""
 _INSIDE = 1.25
@@ -124,12 +138,18 @@ class VariantSearch(NamedTuple):
         How many variants were not tried because they would have taken too long.
     instead
         What was written instead, where no variant explains it.
+    too_few
+        What the elements are too few to tell.
+    possible
+        What agrees, as so few elements may do by chance.
     """
 
     explained: List[Explained]
     tried: List[str]
     left_out: int = 0
     instead: Optional[Instead] = None
+    too_few: Sequence[str] = ()
+    possible: Sequence[Explained] = ()
 
 
 class Instead(NamedTuple):
@@ -153,6 +173,7 @@ class _Accepted(NamedTuple):
     agree: int
     node: Node
     variant: Variant
+    fitted: bool = False
 
 
 def search_variants(
@@ -185,16 +206,22 @@ def search_variants(
     if not search.accepted:
         search.try_all(piece.other_constants(base, siblings))
     if not search.accepted:
-        search.try_all(piece.other_inputs(base))
-    if not search.accepted:
         for number, node, fit in piece.fits(base):
             if search.has_time("%s of %s, fitted" % (fit.name, node.type)):
                 search.fit(number, node, fit)
-    best = min((entry.ratio for entry in search.accepted), default=0.0)
-    as_good = [entry for entry in search.accepted if entry.ratio <= _AS_GOOD * best + 0.05]
+    # Twice a weight is what twice a factor is.
+    if all(entry.fitted for entry in search.accepted):
+        search.try_all(piece.other_inputs(base), _UNLIKELY_BITS)
+    found = search.accepted or search.possible
+    best = min((entry.ratio for entry in found), default=0.0)
+    as_good = [entry for entry in found if entry.ratio <= _AS_GOOD * best + 0.05]
     model_agree = int(np.count_nonzero(agreeing(output, output.computed)))
+    explained = _in_words(as_good, output, model_agree, not search.accepted)
     return VariantSearch(
-        _in_words(as_good, output, model_agree), list(search.tried), search.left_out
+        explained if search.accepted else [],
+        list(search.tried),
+        search.left_out,
+        possible=[] if search.accepted else explained[:_MOST_NAMED],
     )
 
 
@@ -222,7 +249,9 @@ class _Search:
         self._spent_s = 0.0
         self.accepted: List[_Accepted] = []
         self.tried: Dict[str, None] = {}
+        self.possible: List[_Accepted] = []
         self.left_out = 0
+        self._computed = 0
 
     def has_time(self, words: str) -> bool:
         """Tell whether the budget allows for another; in ``words`` what it is."""
@@ -232,14 +261,23 @@ class _Search:
         self.tried.setdefault(words)
         return True
 
-    def try_all(self, variants: Iterable[Tuple[int, Node, Variant]]) -> None:
-        """Compute variants as far as the budget allows."""
+    def try_all(self, variants: Iterable[Tuple[int, Node, Variant]], bits: float = 0.0) -> None:
+        """Compute variants as far as the budget allows.
+
+        Parameters
+        ----------
+        bits
+            How much less likely they are than others.
+        """
         for number, node, variant in variants:
             if self.has_time("%s of %s" % (variant.name or "another function", node.type)):
-                self._try(number, node, variant)
+                self._try(number, node, variant, bits)
 
-    def _try(self, number: int, node: Node, variant: Variant) -> None:
+    def _try(
+        self, number: int, node: Node, variant: Variant, bits: float = 0.0, fitted: bool = False
+    ) -> None:
         output, changed = self._output, self._piece.with_variant(number, variant)
+        self._computed += 1
         try:
             part = _part_of(changed, variant, self._incoming, output)
             if part is not None:
@@ -265,8 +303,12 @@ class _Search:
                         return
         except (CannotCompute, NotComputable, KeyError):
             return
-        if found is not None:
-            self.accepted.append(_Accepted(found[0], found[1], node, variant))
+        if found is None:
+            return
+        ratio, agree, told = found
+        told_enough = told >= CHANCE_BITS + bits + np.log2(self._computed)
+        chosen = self.accepted if told_enough else self.possible
+        chosen.append(_Accepted(ratio, agree, node, variant, fitted))
 
     def _off_by(self, number: int, fit: Fit, value: float) -> Optional[Array]:
         """Return how far the output is from what a number makes, flat; None where it cannot be
@@ -298,20 +340,25 @@ class _Search:
         chance makes of it.
         """
         if not np.any(self._output.actual != self._output.actual.flat[0]):
-            # One value throughout says nothing of a number.
+            # One value throughout says of no number but 0 that it made it; 0 is what is not written.
+            if self._output.actual.flat[0] and fit.least <= 0.0 != fit.own:
+                self._try_fitted(number, node, fit, 0.0)
             return
         at, off, slope = fit.own, self._off_by(number, fit, fit.own), None
         if off is None:
             return
         begin = float(off @ off)
+        known = {at: begin}
         for value in dict.fromkeys((*_ROUND, *(fit.own * factor for factor in _FACTORS))):
             value = float(np.rint(value)) if fit.whole else value
             nearer = self._off_by(number, fit, value) if value != fit.own else None
-            if nearer is not None and nearer @ nearer < off @ off:
-                at, off = value, nearer
+            if nearer is not None:
+                known[value] = float(nearer @ nearer)
+                if known[value] < off @ off:
+                    at, off = value, nearer
         if off @ off < _NEARER**2 * begin:
             before = len(self.accepted)
-            self._try(number, node, fit.variant(at))
+            self._try_fitted(number, node, fit, at)
             if len(self.accepted) > before:
                 return
         for _ in range(_STEPS):
@@ -319,16 +366,18 @@ class _Search:
             beside = self._off_by(number, fit, at + step)
             slope = None if beside is None else (off - beside) / step
             if slope is None or not slope.any():
-                return
+                break
             move, distance = float(slope @ off) / float(slope @ slope), float(off @ off)
             for _ in range(_STEPS):
                 nearer = self._off_by(number, fit, at + move)
                 if nearer is not None and float(nearer @ nearer) < distance * _IMPROVES:
                     at, off = at + move, nearer
+                    known[at] = float(nearer @ nearer)
                     break
                 move /= 4.0
             else:
                 break
+        at, off = self._narrowed(number, fit, known, at, off)
         least, shorter = float(off @ off), at
         # Rounding inside is no chance: it may lie nearer to a longer number.
         granted = least * _INSIDE + _FIT_DEVIATIONS**2 * max(least / off.size, 1e-30)
@@ -338,7 +387,35 @@ class _Search:
             if beside is not None and float(beside @ beside) <= granted:
                 break
         if shorter != fit.own and shorter >= fit.least:
-            self._try(number, node, fit.variant(shorter))
+            self._try_fitted(number, node, fit, shorter)
+
+    def _try_fitted(self, number: int, node: Node, fit: Fit, value: float) -> None:
+        """Try a number, each digit of which the output has to tell."""
+        shown = text_of(value).partition("e")[0]
+        digits = len(re.sub(r"\D", "", shown).strip("0"))
+        self._try(number, node, fit.variant(value), BITS_OF_A_DIGIT * (1 + digits), True)
+
+    def _narrowed(
+        self, number: int, fit: Fit, known: Dict[float, float], at: float, off: Array
+    ) -> Tuple[float, Array]:
+        """Return a number that is nearer, and how far the output is off then, found between its
+        neighbours among those that were tried: a threshold has no slope.
+        """
+        for _ in range(0 if fit.whole else _NARROWED):
+            places = sorted(known)
+            place = places.index(at)
+            sides = [places[n] for n in (place - 1, place + 1) if 0 <= n < len(places)]
+            tried = {}
+            for side in sides:
+                between = (at + side) / 2.0
+                nearer = self._off_by(number, fit, between)
+                if nearer is not None:
+                    known[between] = float(nearer @ nearer)
+                    tried[between] = nearer
+            best = min(tried, key=lambda value: known[value], default=at)
+            if known.get(best, np.inf) < float(off @ off):
+                at, off = best, tried[best]
+        return at, off
 
 
 def _part_of(
@@ -417,9 +494,9 @@ def _judged(
     output: Output,
     exact: Value,
     judge: Callable[[OwnError, bool], float],
-) -> Optional[Tuple[float, int]]:
-    """Return the error of a variant that the device may have computed, and how many elements agree;
-    None of another.
+) -> Optional[Tuple[float, int, float]]:
+    """Return the error of a variant that the device may have computed, how many elements agree, and
+    by how many bits that is no chance; None of another.
     """
     if output.actual.dtype.kind != "f" or output.computed.array.dtype.kind != "f":
         values = piece.values(incoming, EXACT)
@@ -430,7 +507,7 @@ def _judged(
             given[-1] = output.actual
             wrong = operators.check(node, inputs, given)[-1]
         count = int(np.count_nonzero(wrong))
-        return None if count else (0.0, output.actual.size)
+        return None if count else (0.0, output.actual.size, told_bits(output, exact))
     ways = [
         TIGHT.get(output.dtype, Arithmetic()),
         *([LOOSE[output.dtype]] if output.dtype in LOOSE else []),
@@ -452,15 +529,50 @@ def _judged(
             continue
         agree = int(np.count_nonzero(agreeing(output, value, max(1.0, error.ratio))))
         if agree >= _MOST_AGREE * output.actual.size:
-            return error.ratio, agree
+            return error.ratio, agree, told_bits(output, value, max(1.0, error.ratio))
     return None
 
 
-def agreeing(output: Output, value: Value, times: float = 1.0) -> Array:
-    """Return which elements agree with a value within so many times what rounding explains."""
+def told_bits(output: Output, value: Value, times: float = 1.0) -> float:
+    """Return by how many bits it is no chance that elements agree with a value where they do not
+    agree with the model.
+
+    A number that nothing of the model is tells how near it is among all that could be; each further
+    element of this number, and one that the model has elsewhere (0, or values in another order),
+    as much as one element is by chance that is so frequent; and which elements they are.
+    """
+    telling = agreeing(output, value, times) & ~agreeing(output, output.computed, times)
+    places = np.flatnonzero(telling.reshape(-1))
+    if not places.size:
+        return 0.0
+    places = places[:: places.size // _MOST_COUNTED + 1]
+    actual, model = (
+        np.asarray(side, np.float64).reshape(-1) for side in (output.actual, output.computed.array)
+    )
+    told, step = actual[places], (actual.size // _MOST_COUNTED + 1) | 1
+    reach = np.zeros(places.size)
+    if output.actual.dtype.kind == "f":
+        reach = _AGREES * times * np.sqrt(_squares_by_rounding(output, value).reshape(-1)[places])
+    ordered, counted = np.sort(model[::step]), np.sort(actual[::step])
+    held = np.searchsorted(ordered, told + reach, "right") - np.searchsorted(ordered, told - reach)
+    often = np.searchsorted(counted, told, "right") - np.searchsorted(counted, told)
+    each = -np.log2(np.maximum(np.maximum(often, held), 1) / counted.size)
+    _, first = np.unique(told, return_index=True)
+    first = first[held[first] == 0]
+    finite = np.concatenate([side[np.isfinite(side)] for side in (counted, ordered)])
+    spread = float(np.ptp(finite)) if finite.size else 0.0
+    with np.errstate(all="ignore"):
+        near = np.log2(spread / (2.0 * np.where(reach > 0, reach, 0.5))[first])
+    each[first] = np.clip(np.nan_to_num(near, nan=0.0), 0.0, MOST_BITS)
+    # Which elements differ is no chance either.
+    size, apart = telling.size, int(np.count_nonzero(telling))
+    ways = math.lgamma(size + 1) - math.lgamma(apart + 1) - math.lgamma(size - apart + 1)
+    return float(np.sum(each)) + ways / math.log(2.0)
+
+
+def _squares_by_rounding(output: Output, value: Value) -> Array:
+    """Return the squares of what rounding explains of each element."""
     computed = value.array.reshape(output.actual.shape)
-    if output.actual.dtype.kind != "f" or computed.dtype.kind != "f":
-        return output.actual == computed
     with np.errstate(all="ignore"):
         wide = computed.astype(np.float64)
         # Sums inside are rounded by their own size, which that of all elements stands for.
@@ -471,6 +583,16 @@ def agreeing(output: Output, value: Value, times: float = 1.0) -> Array:
             squares = squares + np.square(
                 np.broadcast_to(value.error, value.array.shape).reshape(computed.shape)
             )
+        return squares
+
+
+def agreeing(output: Output, value: Value, times: float = 1.0) -> Array:
+    """Return which elements agree with a value within so many times what rounding explains."""
+    computed = value.array.reshape(output.actual.shape)
+    if output.actual.dtype.kind != "f" or computed.dtype.kind != "f":
+        return output.actual == computed
+    with np.errstate(all="ignore"):
+        squares = _squares_by_rounding(output, value)
         off = np.subtract(output.actual, computed, dtype=np.float64)
         both = np.isnan(computed) & np.isnan(output.actual)
         return (
@@ -480,7 +602,9 @@ def agreeing(output: Output, value: Value, times: float = 1.0) -> Array:
         )
 
 
-def _in_words(accepted: Sequence[_Accepted], output: Output, model_agree: int) -> List[Explained]:
+def _in_words(
+    accepted: Sequence[_Accepted], output: Output, model_agree: int, by_chance: bool
+) -> List[Explained]:
     """Return what was accepted, values of one attribute together."""
     by_name: Dict[Tuple[str, str, str], List[_Accepted]] = {}
     for entry in accepted:
@@ -497,10 +621,12 @@ def _in_words(accepted: Sequence[_Accepted], output: Output, model_agree: int) -
             what = "%s with %s %s" % (first.node.type, first.variant.name, device)
         else:
             what = "%s for %s" % (device, first.node.type)
-        sentence = "the device computed %s; the model says %s (%s)" % (
+        sentence = "the device %scomputed %s; the model says %s (%s%s)" % (
+            "may have " if by_chance else "",
             what,
             first.variant.model,
             agreement(first.agree, model_agree, output.actual.size),
+            ": so few may do so by chance" if by_chance else "",
         )
         explained.append(
             Explained(

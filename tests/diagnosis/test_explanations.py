@@ -78,10 +78,8 @@ def test_a_constant_output_is_explained_as_not_computed(scene, random, value):
     one_op(scene, random, lambda x: np.full_like(x, value))
     (found,) = explanations(scene)[0]
     assert found["kind"] == "not-written"
-    assert (
-        found["sentence"]
-        == "every element of the target is %g: the output was not computed, or not written" % value
-    )
+    said = "every element of the target is %g: the output was not computed, or not written" % value
+    assert found["sentence"].startswith(said)
 
 
 @pytest.mark.parametrize("scale", [3e-4, 1e-6])

@@ -225,3 +225,13 @@ def test_a_one_sided_spectrum_gives_its_signal_back(length):
 def test_the_error_of_a_fourier_transform_is_that_of_its_input(attributes):
     node = Node("onnx", "DFT", attributes, version=17)
     assert_error_matches_spread(node, [with_error(tensor(1, 2, 64, 2))], np.random.default_rng(5))
+
+
+@pytest.mark.parametrize("onesided", [0, 1])
+@pytest.mark.parametrize("windowed", [False, True])
+def test_short_fourier_transforms_equal_onnxruntime(onesided, windowed):
+    random = np.random.default_rng(2)
+    signal = random.standard_normal((2, 37, 1)).astype(np.float32)
+    window = np.hanning(8).astype(np.float32) if windowed else None
+    inputs = [signal, np.array(5, np.int64), window, np.array(8, np.int64)]
+    assert_equals_onnxruntime("STFT", inputs, {"onesided": onesided}, 17)

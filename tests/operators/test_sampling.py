@@ -1,5 +1,5 @@
-"""GridSample, AffineGrid, Col2Im, MaxUnpool against onnxruntime; windows and what is written into a
-cache against plain loops."""
+"""GridSample, RoiAlign, DeformConv, AffineGrid, Col2Im, MaxUnpool against onnxruntime; windows and
+what is written into a cache against plain loops."""
 
 from __future__ import annotations
 
@@ -31,6 +31,29 @@ def test_places_that_err_move_what_is_read():
         for error in (None, np.full(grid.shape, 0.01))
     )
     assert np.median(erring) > 100 * np.median(exact)
+
+
+@pytest.mark.parametrize("half", ["half_pixel", "output_half_pixel"])
+@pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize("ratio", [0, 1, 2])
+def test_roi_align_equals_onnxruntime(mode, ratio, half):
+    corner = np.random.default_rng(3).uniform(-2, 4, (5, 2))
+    far = corner + np.random.default_rng(4).uniform(0, 7, corner.shape)
+    rois = np.concatenate([corner, far], 1).astype(np.float32)
+    inputs = [tensor(1, 2, 3, 7, 5), rois, np.array([0, 1, 1, 0, 1], np.int64)]
+    attributes = {"mode": mode, "sampling_ratio": ratio, "coordinate_transformation_mode": half}
+    attributes.update(output_height=3, output_width=2, spatial_scale=0.75)
+    assert_equals_onnxruntime("RoiAlign", inputs, attributes, 16)
+
+
+@pytest.mark.parametrize("groups, parts", [(1, 1), (2, 1), (1, 2), (2, 4)])
+def test_deformable_convolution_equals_onnxruntime(groups, parts):
+    attributes = {"group": groups, "offset_group": parts, "pads": [1, 0, 0, 1]}
+    attributes.update(strides=[2, 1], dilations=[1, 2])
+    filters, offset = tensor(2, 6, 4 // groups, 3, 2), tensor(3, 2, 12 * parts, 3, 4)
+    mask = np.abs(tensor(4, 2, 6 * parts, 3, 4))
+    inputs = [tensor(1, 2, 4, 7, 5), filters, offset, tensor(5, 6), mask]
+    assert_equals_onnxruntime("DeformConv", inputs, attributes, 19)
 
 
 @pytest.mark.parametrize("corners", [0, 1])

@@ -13,9 +13,10 @@ import re
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
-import onnx
 from onnx import defs, helper
 
+from ..real.device import Change
+from ..real.faults import Scene
 from ..real.sessions import run_node
 from .exchanges import Exchange, chain, has
 from .networks import OPSET, Core, Net
@@ -32,6 +33,8 @@ _VISIBLE = 0.03
 _PROVEN = 0.05
 """Of the device's distance from the right output, that from what an explanation makes at most."""
 _MOST_ATTEMPTS = 60
+_MOST_ORDERS = 12
+"""Elements of which one that is shuffled is no simple order by chance."""
 _FAILS = Exception  # onnxruntime has a class for each of its states
 
 
@@ -122,7 +125,10 @@ def _image(lot: Lot) -> Array:
 
 def _window(lot: Lot) -> Dict[str, Any]:
     size = lot.one(1, 2, 3)
-    given = {"kernel_shape": [size, lot.one(size, 2, 3)], "strides": lot.one([1, 1], [2, 2], [1, 2])}
+    given = {
+        "kernel_shape": [size, lot.one(size, 2, 3)],
+        "strides": lot.one([1, 1], [2, 2], [1, 2]),
+    }
     if lot.random.rand() < 0.5:
         given["pads"] = [int(n) for n in lot.random.randint(0, 2, 4)]
     elif lot.random.rand() < 0.3:
@@ -218,7 +224,12 @@ def _quantise(lot: Lot, back: bool) -> Any:
     scale = (lot.random.uniform(0.02, 0.2, shape)).astype(np.float16).astype(np.float32)
     zero = lot.random.randint(-20, 20, shape).astype(np.int8)
     if back:
-        return [lot.random.randint(-128, 128, x.shape).astype(np.int8), scale, zero], 0, {"axis": 1}, 1
+        return (
+            [lot.random.randint(-128, 128, x.shape).astype(np.int8), scale, zero],
+            0,
+            {"axis": 1},
+            1,
+        )
     return [x, scale, zero], 1, {"axis": 1}, 1
 
 
@@ -264,12 +275,23 @@ def _any(rank: Optional[int] = None) -> Maker:
 
 
 _ONE_INPUT = ("Celu Elu Gelu HardSigmoid LeakyRelu LogSoftmax LpNormalization Selu Shrink Softmax "
-              "ThresholdedRelu Hardmax ArgMax ArgMin MeanVarianceNormalization")  # fmt: skip
+              "ThresholdedRelu Hardmax ArgMax ArgMin")  # fmt: skip
 _MAKERS: Dict[str, Maker] = {
     **{kind: _any() for kind in _ONE_INPUT.split()},
-    **{kind: _reduce for kind in ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL1",
-                                  "ReduceL2", "ReduceLogSumExp", "ReduceProd",
-                                  "ReduceSumSquare")},  # fmt: skip
+    **{
+        kind: _reduce
+        for kind in (
+            "ReduceMean",
+            "ReduceSum",
+            "ReduceMax",
+            "ReduceMin",
+            "ReduceL1",
+            "ReduceL2",
+            "ReduceLogSumExp",
+            "ReduceProd",
+            "ReduceSumSquare",
+        )
+    },  # fmt: skip
     **{kind: _pool for kind in ("AveragePool", "MaxPool", "LpPool")},
     **{
         kind: lambda lot, kind=kind: _normalisation(lot, kind)  # type: ignore[misc]
@@ -279,11 +301,15 @@ _MAKERS: Dict[str, Maker] = {
         kind: lambda lot, kind=kind: _gather(lot, kind)  # type: ignore[misc]
         for kind in ("Gather", "GatherElements", "ScatterElements")
     },
+    "MeanVarianceNormalization": _any(4),
     "Conv": _conv,
     "ConvTranspose": lambda lot: _conv(lot, True),
     "DeformConv": _deform,
     "MatMul": lambda lot: (
-        [lot.floats((lot.size(), lot.largest)), lot.weights(lot.largest, lot.largest)], 1, {}, 1
+        [lot.floats((lot.size(), lot.largest)), lot.weights(lot.largest, lot.largest)],
+        1,
+        {},
+        1,
     ),
     "Gemm": _gemm,
     "LSTM": lambda lot: _recurrent(lot, 4),
@@ -299,42 +325,56 @@ _MAKERS: Dict[str, Maker] = {
     "DequantizeLinear": lambda lot: _quantise(lot, True),
     "CumSum": _axis_input,
     "TopK": lambda lot: (
-        [lot.floats((lot.size(2), lot.size(3), 4)), np.array([2], np.int64)], 1, {}, 2
+        [lot.floats((lot.size(2), lot.size(3), 4)), np.array([2], np.int64)],
+        1,
+        {},
+        2,
     ),
     "Transpose": lambda lot: (_square(lot)[0], 1, {"perm": lot.one([0, 2, 1], [1, 0, 2])}, 1),
     "Trilu": lambda lot: ([*_square(lot)[0], np.array(lot.one(0, 1), np.int64)], 1, {}, 1),
     "DepthToSpace": _blocks,
     "SpaceToDepth": _blocks,
-    "ReverseSequence": lambda lot: (
-        [lot.floats((5, 5, lot.size())), lot.ints(2, 6, 5)], 1, {}, 1
-    ),
+    "ReverseSequence": lambda lot: ([lot.floats((5, 5, lot.size())), lot.ints(2, 6, 5)], 1, {}, 1),
     "Mod": lambda lot: (
-        [lot.floats(lot.shape(3)), np.array(lot.one(1.5, 2.0, -2.0), np.float32)], 1, {"fmod": 1}, 1
+        [lot.floats(lot.shape(3)), np.array(lot.one(1.5, 2.0, -2.0), np.float32)],
+        1,
+        {"fmod": 1},
+        1,
     ),
     "Clip": lambda lot: (
-        [lot.floats(lot.shape(3)), np.array(-0.5, np.float32), np.array(0.75, np.float32)], 1, {}, 1
+        [lot.floats(lot.shape(3)), np.array(-0.5, np.float32), np.array(0.75, np.float32)],
+        1,
+        {},
+        1,
     ),
     "PRelu": lambda lot: (lambda x: ([x, lot.weights(x.shape[-1])], 1, {}, 1))(
         lot.floats(lot.shape(3))
     ),
     "Split": lambda lot: (
-        [lot.floats((4, lot.size(), 4))], 1, {"axis": lot.one(0, 2), "num_outputs": 2}, 2
+        [lot.floats((4, lot.size(), 4))],
+        1,
+        {"axis": lot.one(0, 2), "num_outputs": 2},
+        2,
     ),
-    "Concat": lambda lot: (lambda shape: ([lot.floats(shape), lot.floats(shape)], 2, {"axis": 1},
-                                          1))(lot.shape(3)),  # fmt: skip
+    "Concat": lambda lot: (
+        lambda shape: ([lot.floats(shape), lot.floats(shape)], 2, {"axis": 1}, 1)
+    )(lot.shape(3)),  # fmt: skip
     **{
         kind: lambda lot: (lambda shape: ([lot.floats(shape), lot.floats(shape)], 2, {}, 1))(  # type: ignore[misc]
             lot.shape(lot.one(2, 3))
         )
         for kind in ("Sub", "Div", "Pow")
     },
-    "Einsum": lambda lot: (lambda n: ([lot.floats((n, n)), lot.floats((n, n))], 2,
-                                      {"equation": "ij,jk->ik"}, 1))(lot.size(2)),  # fmt: skip
+    "Einsum": lambda lot: (
+        lambda n: ([lot.floats((n, n)), lot.floats((n, n))], 2, {"equation": "ij,jk->ik"}, 1)
+    )(lot.size(2)),  # fmt: skip
 }
 
 
 def _numbers(own: Optional[float], whole: bool) -> List[Any]:
-    usual = [0, 1, 2, 3, -1, -2] if whole else [0.0, 0.01, 0.1, 0.3, 0.5, 1.0, 2.0, 1e-3, 1e-6, 0.75]
+    usual = (
+        [0, 1, 2, 3, -1, -2] if whole else [0.0, 0.01, 0.1, 0.3, 0.5, 1.0, 2.0, 1e-3, 1e-6, 0.75]
+    )
     if own is not None:
         usual += [own + 1, own - 1, own * 2] if whole else [own * 2, own / 2, own * 1.1, own + 0.25]
     return usual
@@ -403,6 +443,18 @@ class Otherwise(NamedTuple):
     value: str
 
 
+def _is_no_word(drawn: Drawn, name: str, word: str) -> bool:
+    """Tell whether onnxruntime takes a word as it takes any other that means nothing."""
+    try:
+        any_other, made = (
+            drawn.run({**drawn.attributes, name: value}, drawn.arrays)
+            for value in ("any" + word, word)
+        )
+    except _FAILS:
+        return False
+    return all(np.array_equal(one, other, equal_nan=True) for one, other in zip(any_other, made))
+
+
 def _by_attribute(schema: Any, drawn: Drawn, lot: Lot) -> Iterator[Otherwise]:
     names = [name for name in schema.attributes if name not in _LEFT_OUT]
     for name in lot.random.permutation(sorted(names)) if names else ():
@@ -415,13 +467,17 @@ def _by_attribute(schema: Any, drawn: Drawn, lot: Lot) -> Iterator[Otherwise]:
         values = _candidates(schema, name, own, lot)
         for at in lot.random.permutation(len(values)):
             value = values[at]
+            if name == "p" and value < 1:
+                continue
+            if isinstance(value, str) and _is_no_word(drawn, name, value):
+                continue
             if value != own and not (isinstance(value, float) and isinstance(own, int)):
                 yield Otherwise(name, {**drawn.attributes, name: value}, drawn.arrays,
                                 *_named_by(name, value))  # fmt: skip
 
 
 _FLOAT_CHANGES: Sequence[Tuple[str, str, Callable[[Array], Array]]] = (
-    ("zero", r"missing|\b0\b|not written|zero", np.zeros_like),
+    ("zero", r"missing|\b0\b|not written|zero|Relu for", np.zeros_like),
     ("squared", r"square", np.square),
     ("halved", r"halved|0\.5|scale", lambda x: x / 2),
     ("reversed", r"revers|flip", lambda x: np.flip(x, -1)),
@@ -466,6 +522,35 @@ def _by_input(schema: Any, drawn: Drawn, lot: Lot) -> Iterator[Otherwise]:
                 told = r"\b%s\b|%s" % (name, "axis|zero point|scale|constant|max|min|divisor")
                 yield Otherwise("input " + name, drawn.attributes,
                                 instead(np.array(value, array.dtype)), told, "")  # fmt: skip
+
+
+def unrelated(seed: int, number: int) -> Exchange:
+    """Return the exchange of a number whose device writes what nothing explains: the right values
+    shuffled, drawn anew from among them, drawn of their spread, or with noise of a fifth of it.
+    """
+    exchange = draw(seed, number)
+
+    def maker(scene: Scene) -> Change:
+        def change(outs: List[Array]) -> List[Array]:
+            random, how = np.random.RandomState(seed + number), number % 4
+            wrong = []
+            for out in outs:
+                flat = np.ravel(out)
+                if how == 0 and flat.size > _MOST_ORDERS:
+                    made = random.permutation(flat)
+                elif how == 1 or out.dtype.kind != "f":
+                    made = random.choice(flat, flat.size)
+                else:
+                    noise = random.normal(0, np.std(flat) + 1e-3, flat.size)
+                    made = noise + np.mean(flat) if how == 2 else flat + noise / 5
+                wrong.append(made.astype(out.dtype).reshape(out.shape))
+            return wrong
+
+        return Change(after=change)
+
+    return exchange._replace(
+        name=exchange.name + "-unrelated", maker=maker, named="no known variant", value=""
+    )
 
 
 def draw(seed: int, number: int) -> Exchange:
@@ -533,8 +618,11 @@ def _proof(drawn: Drawn, right: Sequence[Array], wrong: Sequence[Array]) -> Call
     device made."""
 
     def proves(sentence: str) -> bool:
+        sentence = re.sub(r"its statistics axis (\d)", r"axes [\1]", sentence)
+        sentence = sentence.replace("its statistics axes", "axes")
         said = re.match(
-            r"the device computed \w+ with (?:[\w ]*\()?(\w+)\)? (.*); the model says", sentence
+            r"the device (?:may have )?computed \w+ with (?:[\w ]*\()?(\w+)\)? (.*); the model says",
+            sentence,
         )
         if said is None or said.group(1) not in defs.get_schema(drawn.kind, OPSET).attributes:
             return False

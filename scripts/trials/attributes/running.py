@@ -24,7 +24,7 @@ from ..real.lowering import Habit, Lowered, Op, lower
 from ..real.running import PLACE, _goldwatch, make_golden
 from ..real.writing import write_json, write_tree
 from .exchanges import EXCHANGES, Exchange
-from .lot import draw
+from .lot import draw, unrelated
 from .networks import CORE, build
 
 Array = Any
@@ -227,7 +227,7 @@ def _explanations(entry: Found) -> List[Tuple[str, str]]:
 
 
 def named(entry: Found, first: bool = True) -> bool:
-    """Tell whether the first explanation, or one of all, names the thing, or what makes the same."""
+    """Tell whether the first explanation, or one of all, names the thing, or what does the same."""
     exchange = exchange_of(entry["exchange"])
     return any(
         re.search(exchange.named, text, re.I) or _proven(exchange, text)
@@ -270,9 +270,12 @@ def accused(entry: Found) -> List[str]:
 
 @lru_cache(maxsize=None)
 def exchange_of(name: str) -> Exchange:
-    """Return an exchange by its name, or by ``lot/SEED/NUMBER`` one that is drawn."""
-    if name.startswith("lot/"):
-        return draw(*map(int, name.split("/")[1:]))
+    """Return an exchange by its name, or by ``lot/SEED/NUMBER`` one that is drawn; with ``null`` in
+    place of ``lot`` what nothing explains.
+    """
+    if name.startswith(("lot/", "null/")):
+        kind, seed, number = name.split("/")
+        return (draw if kind == "lot" else unrelated)(int(seed), int(number))
     return next(one for one in EXCHANGES if one.name == name)
 
 
@@ -341,6 +344,24 @@ def by_attribute(found: Sequence[Found]) -> Iterator[str]:
     yield "| drawn | runs | core first | with its value | named at all | something false |"
     yield "|---" * 6 + "|"
     for title, group in sorted(groups.items()):
-        counts = [sum(bool(fits(entry)) for entry in group) for fits in (
-            lambda entry: rank(entry) == 0, valued, lambda entry: named(entry, False), false)]  # fmt: skip
-        yield "| %s | %d | %s |" % (title, len(group), " | ".join(map(str, counts)))
+        yield "| %s | %d | %d | %d | %d | %d |" % (
+            title,
+            len(group),
+            sum(rank(entry) == 0 for entry in group),
+            sum(valued(entry) for entry in group),
+            sum(named(entry, False) for entry in group),
+            sum(bool(false(entry)) for entry in group),
+        )
+
+
+def found_anyway(found: Sequence[Found]) -> Iterator[str]:
+    """Yield what was found where nothing explains it."""
+    runs = [entry for entry in found if entry["wrong"]]
+    told = [
+        (entry["run"], kind, text)
+        for entry in runs
+        for kind, text in _explanations(entry)
+        if kind not in ("unexplained", "not-equal") and "by chance" not in text
+    ]
+    yield "unrelated outputs: %d, something found: %d" % (len(runs), len({one[0] for one in told}))
+    yield from ("%s\n    %s: %s" % one for one in told)
