@@ -1,5 +1,5 @@
-"""Operators that read or place values at given places of an image: GridSample, RoiAlign, DeformConv,
-AffineGrid, Col2Im, MaxUnpool.
+"""Operators that read or place values at given places of an image: GridSample, RoiAlign,
+DeformConv, AffineGrid, Col2Im, MaxUnpool.
 
 Source: the ONNX operator list of each opset; of GridSample's borders and of what RoiAlign takes the
 largest onnxruntime's public code.
@@ -151,8 +151,8 @@ def _places_in_regions(
 
 @operator(onnx=("RoiAlign",), sums=True)
 def roi_align(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Take the mean (or the largest) of values between those of an image in the bins of regions (x1,
-    y1, x2, y2).
+    """Take the mean (or the largest) of values between those of an image in the bins of regions
+    (x1, y1, x2, y2).
 
     The largest is that of each corner's value by its weight, as the operator list's own reference
     and onnxruntime have it; with the mode ``max of samples`` that of the interpolated values.

@@ -34,8 +34,10 @@ Judge = Callable[[OwnError], float]
 _FEWEST = 8
 """Elements of which what is right and what is not written consist at least, unless that is 0."""
 _FEWEST_ZEROS = 2
+_DIGITS = (1, 2, 3, 4, 6)
+"""Of a factor or an offset, tried one after the other."""
 _GRID_BITS = 4.0
-"""That a number tells which lies on a step of 8 bits; beside the first ones, which tell the step."""
+"""That a number on a step of 8 bits tells; beside the first ones, which tell the step."""
 _WITHIN = 0.9
 """Of the elements of a stretch that was not written, how many are wrong at least: others may be
 right by chance."""
@@ -554,23 +556,12 @@ def _by_numbers(written: Written) -> Iterator[Instead]:
             a, b = np.where(np.isfinite(a), a, 1.0), np.where(np.isfinite(b), b, 0.0)
             if output.actual.dtype.kind != "f":
                 a, b = np.round(a, 6), np.rint(b)
-            fitted = a * y + b
-            error = output.computed.error
-            value = Value(
-                fitted.astype(output.computed.array.dtype)
-                if output.computed.array.dtype.kind != "f"
-                else fitted,
-                None if error is None else np.abs(a) * error,
-            )
             changes = [np.abs(side - none) for side, none in ((a, 1.0), (b, 0.0)) if side.size > 1]
             few = all(np.median(side) <= _FEW * np.max(side) for side in changes) and changes
-            bits = sum(
-                MOST_BITS * side.size if side.size > 1 else _bits_of(side)
-                for side, none in ((a, 1.0), (b, 0.0))
-                if np.any(side != none)
-            )
-            if few or not np.any(a) or not _explains(written, value, bits):
+            found = None if few or not np.any(a) else _with_numbers(written, a, b)
+            if found is None:
                 continue
+            a, b, value = found
             words = " and ".join(
                 text % _span(numbers)
                 for text, numbers, none in (("times %s", a, 1.0), ("plus %s", b, 0.0))
@@ -585,16 +576,29 @@ def _by_numbers(written: Written) -> Iterator[Instead]:
             return
 
 
-def _bits_of(number: Array) -> float:
-    """Return how many bits a fitted number is worth: a short one is no chance."""
-    value = float(number.reshape(-1)[0])
-    digits = next((n for n in range(1, 7) if float("%.*g" % (n, value)) == _short(value)), 7)
-    return BITS_OF_A_DIGIT * (1 + digits)
-
-
-def _short(value: float) -> float:
-    """Return a fitted number as it is shown."""
-    return float("%.4g" % value)
+def _with_numbers(written: Written, a: Array, b: Array) -> Optional[Tuple[Array, Array, Value]]:
+    """Return factors and offsets, the shortest that explain an output, and what they make of what
+    is computed; None where they do not explain it.
+    """
+    y, error = written.output.computed.array, written.output.computed.error
+    for digits in _DIGITS if a.size == b.size == 1 else _DIGITS[-1:]:
+        short_a, short_b = (
+            np.array([float("%.*g" % (digits, one)) for one in side.ravel()]).reshape(side.shape)
+            for side in (a, b)
+        )
+        made = short_a * y + short_b
+        value = Value(
+            made if y.dtype.kind == "f" else made.astype(y.dtype),
+            None if error is None else np.abs(short_a) * error,
+        )
+        bits = sum(
+            min(MOST_BITS, BITS_OF_A_DIGIT * (1 + digits)) * side.size
+            for side, none in ((short_a, 1.0), (short_b, 0.0))
+            if np.any(side != none)
+        )
+        if _explains(written, value, bits):
+            return short_a, short_b, value
+    return None
 
 
 def _span(numbers: Array) -> str:

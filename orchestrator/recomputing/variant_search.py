@@ -340,11 +340,11 @@ class _Search:
         chance makes of it.
         """
         if not np.any(self._output.actual != self._output.actual.flat[0]):
-            # One value throughout says of no number but 0 that it made it; 0 is what is not written.
+            # One value throughout says of no number but 0 that it made it; 0 is not written.
             if self._output.actual.flat[0] and fit.least <= 0.0 != fit.own:
                 self._try_fitted(number, node, fit, 0.0)
             return
-        at, off, slope = fit.own, self._off_by(number, fit, fit.own), None
+        at, off = fit.own, self._off_by(number, fit, fit.own)
         if off is None:
             return
         begin = float(off @ off)
@@ -361,22 +361,7 @@ class _Search:
             self._try_fitted(number, node, fit, at)
             if len(self.accepted) > before:
                 return
-        for _ in range(_STEPS):
-            step = max(1.0 if fit.whole else 0.0, 1e-3 * abs(at)) or 1e-3
-            beside = self._off_by(number, fit, at + step)
-            slope = None if beside is None else (off - beside) / step
-            if slope is None or not slope.any():
-                break
-            move, distance = float(slope @ off) / float(slope @ slope), float(off @ off)
-            for _ in range(_STEPS):
-                nearer = self._off_by(number, fit, at + move)
-                if nearer is not None and float(nearer @ nearer) < distance * _IMPROVES:
-                    at, off = at + move, nearer
-                    known[at] = float(nearer @ nearer)
-                    break
-                move /= 4.0
-            else:
-                break
+        at, off = self._descended(number, fit, known, at, off)
         at, off = self._narrowed(number, fit, known, at, off)
         least, shorter = float(off @ off), at
         # Rounding inside is no chance: it may lie nearer to a longer number.
@@ -394,6 +379,28 @@ class _Search:
         shown = text_of(value).partition("e")[0]
         digits = len(re.sub(r"\D", "", shown).strip("0"))
         self._try(number, node, fit.variant(value), BITS_OF_A_DIGIT * (1 + digits), True)
+
+    def _descended(
+        self, number: int, fit: Fit, known: Dict[float, float], at: float, off: Array
+    ) -> Tuple[float, Array]:
+        """Return a number that is nearer, by Gauss and Newton's steps, and how far it is off."""
+        for _ in range(_STEPS):
+            step = max(1.0 if fit.whole else 0.0, 1e-3 * abs(at)) or 1e-3
+            beside = self._off_by(number, fit, at + step)
+            slope = None if beside is None else (off - beside) / step
+            if slope is None or not slope.any():
+                break
+            move, distance = float(slope @ off) / float(slope @ slope), float(off @ off)
+            for _ in range(_STEPS):
+                nearer = self._off_by(number, fit, at + move)
+                if nearer is not None and float(nearer @ nearer) < distance * _IMPROVES:
+                    at, off = at + move, nearer
+                    known[at] = float(nearer @ nearer)
+                    break
+                move /= 4.0
+            else:
+                break
+        return at, off
 
     def _narrowed(
         self, number: int, fit: Fit, known: Dict[float, float], at: float, off: Array

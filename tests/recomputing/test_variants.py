@@ -128,6 +128,21 @@ EXCHANGES = {
         lambda t: np.exp(0.3 * t) / np.exp(0.3 * t).sum(3, keepdims=True),
         "Softmax with a factor of its input 0 0.3; the model says 1",
     ),
+    "threshold": (
+        node("ThresholdedRelu", ["t"], ["u"], name="op", alpha=1.0),
+        lambda t: np.where(t > 0.85, t, 0),
+        "ThresholdedRelu with alpha 0.8",
+    ),
+    "function behind": (
+        node("Tanh", ["t"], ["u"], name="op"),
+        lambda t: np.square(np.tanh(t)),
+        "the device computed Square behind it",
+    ),
+    "constant": (
+        node("HardSigmoid", ["t"], ["u"], name="op", alpha=0.3, beta=0.25),
+        lambda t: np.full_like(t, 0.25),
+        "the device may have computed HardSigmoid with alpha 0; the model says 0.3",
+    ),
     "unknown": (
         node("Tanh", ["t"], ["u"], name="op"),
         lambda t: np.random.RandomState(1).permutation(np.tanh(t).reshape(-1)).reshape(t.shape),
@@ -223,6 +238,31 @@ def test_a_few_elements_have_no_false_reason(net, kind):
         and "with a factor of its input" not in said
     )
     assert kind != "bias" or "was computed of a bias alone, or not written" in said
+
+
+@pytest.mark.parametrize("kind", ["alike", "unrelated", "exact factor"])
+def test_what_a_few_elements_may_tell_by_chance_is_said_so(net, kind):
+    x = np.array([[-0.5, -1.5], [1.0, -0.75]], np.float32)
+    nodes = [
+        node("Neg", ["x"], ["t"], name="first"),
+        node("Hardmax" if kind == "alike" else "Tanh", ["t"], ["u"], name="op"),
+        node("Abs", ["u"], ["y"], name="last"),
+    ]
+    model = build.model(nodes, [build.value("x", (2, 2))], [build.value("y", (2, 2))], [])
+    wrong = {
+        "alike": lambda u: np.array([[1, 1], [0, 0]]),
+        "unrelated": lambda u: np.array([[0.3, -0.7], [0.11, 0.5]]),
+        "exact factor": lambda u: u * 0.5,
+    }[kind]
+    net.prepare(model, {"x": x}, fault=("op", wrong))
+    suspect = only_suspect(net.compare()[1]["summary"])
+    (said,) = {
+        "alike": ["the device may have computed Hardmax with axis 0; the model says -1 (4 of 4 "],
+        "unrelated": ["too few elements to tell: its values further on in memory, a part that"],
+        "exact factor": ["its output is what is computed times 0.5 (4 of 4 elements agree"],
+    }[kind]
+    assert said in suspect["explanations"][0]["sentence"]
+    assert ("may do so by chance" in suspect["explanations"][0]["sentence"]) == (kind == "alike")
 
 
 @pytest.mark.parametrize("indices", [(0, 1), (0, 0)])

@@ -51,6 +51,22 @@ def test_two_exchanges_and_their_healthy_networks(tmp_path):
     assert "goldwatch compare" in (kept / "cmd.sh").read_text(encoding="utf-8")
 
 
+def test_exchanges_drawn_by_lot_and_what_nothing_explains(tmp_path, running):
+    names = [running.exchange_of("%s/7/%d" % (kind, at)).name for kind in ("lot", "null")
+             for at in range(3)]  # fmt: skip
+    assert len(set(names)) == 6
+    for more, said in (([], "| **all** | 2 | 2 (100.0 %) |"), (["--null"], "something found: 0")):
+        done = subprocess.run(
+            [sys.executable, os.path.abspath(os.path.join(SCRIPTS, "attribute_trial")),
+             "--lot", "7", "2", "--jobs", "1", *more],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            universal_newlines=True,
+            cwd=str(tmp_path),
+        )  # fmt: skip
+        assert said in done.stdout, done.stdout + done.stderr
+
+
 def entry(name, *explanations, suspect="core", wrong=True):
     told = [list(one) for one in explanations]
     suspects = [[suspect, "", told]] if told else []

@@ -502,8 +502,8 @@ def _by_input(schema: Any, drawn: Drawn, lot: Lot) -> Iterator[Otherwise]:
             for other in range(at):
                 arrays = list(drawn.arrays)
                 arrays[at], arrays[other] = arrays[other], arrays[at]
-                yield Otherwise("inputs exchanged", drawn.attributes, arrays,
-                                "exchang|order of its inputs|equation|transpos", "")  # fmt: skip
+                named = "exchang|order of its inputs|equation|transpos"
+                yield Otherwise("inputs exchanged", drawn.attributes, arrays, named, "")
         elif array.dtype.kind == "f" and array.ndim:
             changes = list(_FLOAT_CHANGES)
             lot.random.shuffle(changes)
@@ -621,7 +621,7 @@ def _proof(drawn: Drawn, right: Sequence[Array], wrong: Sequence[Array]) -> Call
         sentence = re.sub(r"its statistics axis (\d)", r"axes [\1]", sentence)
         sentence = sentence.replace("its statistics axes", "axes")
         said = re.match(
-            r"the device (?:may have )?computed \w+ with (?:[\w ]*\()?(\w+)\)? (.*); the model says",
+            r"the device (?:may have )?computed \w+ with (?:[\w ]*\()?(\w+)\)? (.*); the model",
             sentence,
         )
         if said is None or said.group(1) not in defs.get_schema(drawn.kind, OPSET).attributes:
@@ -651,7 +651,7 @@ def _proof(drawn: Drawn, right: Sequence[Array], wrong: Sequence[Array]) -> Call
 def _maker(drawn: Drawn, entry: Otherwise) -> Any:
     def make(c: Any) -> str:
         inputs = []
-        for at, array in enumerate(entry.arrays):
+        for array in entry.arrays:
             own = next((place for place, one in enumerate(drawn.arrays) if one is array), -1)
             if array is None:
                 inputs.append("")
