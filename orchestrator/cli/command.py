@@ -30,7 +30,6 @@ from ..system.numpy_threads import importing_unthreaded
 from .error_handling import report_error
 from .old_tool_commands import command_elsewhere
 from .printing import put_file, say_escaped, set_up_logging
-from .usage_errors import all_options_hint, option_name, words_behind_root
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 
@@ -198,6 +197,8 @@ class Command(click.Command):
                 error.ctx = error.ctx or ctx
                 raise
         say_escaped(self.short_help_lines(ctx))
+        from .usage_errors import all_options_hint, option_name, words_behind_root
+
         where = words_behind_root(ctx)
         missing = [option_name(parameter) for parameter in self.params if _is_needed(parameter)]
         report_error(
@@ -262,6 +263,8 @@ class Command(click.Command):
         if len(shown) < len(topics):
             others = sum(len(options) for _, options in topics[1:])
             formatter.write_paragraph()
+            from .usage_errors import all_options_hint
+
             formatter.write_text("%s (%d more)" % (all_options_hint(ctx), others))
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -277,6 +280,8 @@ class Command(click.Command):
             arguments = self.arguments(**parameters_of(self.arguments, ctx.params))
             return ctx.invoke(self.callback or _nothing, arguments)
         except OptionsError as error:
+            from .usage_errors import option_name
+
             names = {each.name or "": option_name(each) for each in self.params}
             raise error.spelled(names) from error
 

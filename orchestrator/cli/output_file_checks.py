@@ -9,7 +9,6 @@ from typing import Any, Callable, Iterable, List, Mapping, Optional
 import click
 
 from ..errors import EnvironmentProblem, MissingPath, UsageError
-from ..filesystem.free_space import nearest_folder
 from ..filesystem.safe_reading import open_input
 from ..reports.report_formats import REPORT_FORMATS
 from ..reports.result_json import RESULT_FILE
@@ -152,6 +151,8 @@ def require_room(what: str, path: str) -> None:
             "%s: is %s: goldwatch does not write through it" % (what, kind),
             hint="name another file",
         )
+    from ..filesystem.free_space import nearest_folder
+
     nearest = nearest_folder(folder)
     below = os.path.relpath(os.path.abspath(folder), nearest).split(os.sep)[0] if nearest else ""
     in_the_way = os.path.join(nearest or "", below)
@@ -173,6 +174,8 @@ def try_writing(what: str, path: str) -> None:
     there is, takes no new file: permissions do not show it of /proc, or of root on a read-only
     mount.
     """
+    from ..filesystem.free_space import nearest_folder
+
     folder = nearest_folder(os.path.dirname(path) or os.curdir) or os.curdir
     try:
         with tempfile.TemporaryFile(dir=folder):

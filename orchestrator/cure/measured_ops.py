@@ -26,7 +26,7 @@ import numpy as np
 
 from ..diagnosis.observed_ops import ObservedOp, ObservedOps
 from ..diagnosis.op_input_states import Inputs
-from ..diagnosis.replay_summary import REPLAY
+from ..diagnosis.summary import REPLAY
 from ..dumps.dump_tree import DumpTree
 from ..dumps.golden_set import GoldenSet
 from ..dumps.place import Place
@@ -41,9 +41,8 @@ from ..model.op_groups import FOLLOWING_TYPES
 from ..model.op_node import OpNode, TensorDesc, desc_at, execution_key
 from ..operators import CannotCompute
 from ..recomputing.input_feeds import Feed
-from ..recomputing.original_cuts import NotComputable
 from ..recomputing.piece import rounded
-from ..recomputing.recomputed_output import OutputBesideGolden
+from ..recomputing.recomputed_output import NotComputable, OutputBesideGolden
 from ..recomputing.recorded_tensor import RecordedTensor
 from ..run.comparison_options import ONE, ComparisonOptions
 from ..run.dump_catalogue import Catalogue

@@ -27,9 +27,8 @@ import numpy as np
 
 from ..errors import GoldwatchError, NotComparable
 from ..operators import CannotCompute
-from ..recomputing.original_cuts import NotComputable
 from ..recomputing.piece import rounded
-from ..recomputing.recomputed_output import OpFunction
+from ..recomputing.recomputed_output import NotComputable, OpFunction
 
 Array = Any
 Value = Tuple[int, int]

@@ -31,9 +31,6 @@ from .op_input_states import BAD, GOOD, Inputs, overall_state
 from .row_digest import Observation, RowDigest, row_digest
 from .summary import Summary, only_digest_known
 
-EXACT = "exact"
-"""``comparison`` of such a result."""
-
 _SHOWN = 3
 
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..dumps.place import Place
-from ..judging.by_recomputation import RecomputationVerdict, judge_recomputed
-from ..metrics.patterns import MOST_ELEMENTS, AlignedPair, Walked
+from ..metrics.patterns import AlignedPair
 from ..metrics.row import FAIL, PASS
 from ..recomputing.formulas_by_type import is_known_type
 from ..recomputing.formulas_fitted_to_golden import confirms, contradicts
-from ..recomputing.recomputed_output import ComputedPair
-from ..recomputing.variant_search import VariantSearch
 from .explanations import (
     GIVEN,
     GOLDEN,
@@ -27,7 +24,7 @@ from .explanations import (
     other_input_of,
 )
 from .observed_ops import ObservedOp, ObservedOps
-from .op_input_states import BAD, Inputs, InputState
+from .op_input_states import BAD, Inputs
 from .own_error.estimate import Estimate
 from .pattern_explanations import OtherGolden, Surroundings, background_of, explanations_of
 from .recomputation_explanations import (
@@ -37,7 +34,7 @@ from .recomputation_explanations import (
     nothing_was_done,
     unexplained,
 )
-from .recompute_without_model import beside_by_golden, computed_by_golden, follows
+from .recompute_without_model import TensorReader, follows
 from .row_digest import Observation
 from .suspects import Suspect
 
@@ -67,93 +64,6 @@ _NEARER = 0.5
 """Of a suspect's own distance, what another output may be off its golden tensor where the two are
 exchanged.
 """
-
-
-class TensorReader:
-    """Reads the tensors of finished rows again; this one can read nothing."""
-
-    def pair(
-        self, op: ObservedOp, row: Observation, most: int = MOST_ELEMENTS
-    ) -> Optional[AlignedPair]:
-        """Return a row's target and golden elements, of more than ``most`` a sample; None where
-        they cannot be read any more.
-        """
-        return None
-
-    def recompute(
-        self, inputs: Inputs, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp]
-    ) -> Mapping[Tuple[Place, str, int], RecomputationVerdict]:
-        """Compute operators again from the device's own inputs: the urgent ones, and others as far
-        as the time allows.
-
-        Parameters
-        ----------
-        inputs
-            Finds the inputs of operators.
-
-        Returns
-        -------
-        dict
-            What is said of each output that could be computed, or why it could not, by place, op
-            and number.
-        """
-        computed = {}
-        for op in (*urgent, *others):
-            for output in computed_by_golden(op, inputs.of(op), self.whole, None):
-                computed[op.place, op.name, output.number] = output
-        return judge_recomputed(computed)
-
-    def recomputed(self) -> Optional[Dict[str, Any]]:
-        """Return how many operators were computed again and what came out, as a document; None
-        where none were.
-        """
-        return None
-
-    def computed(
-        self, op: ObservedOp, output: Observation, inputs: Sequence[InputState]
-    ) -> Optional[ComputedPair]:
-        """Return an output beside what is computed of the device's own inputs; None where it cannot
-        be computed.
-        """
-        return beside_by_golden(op, output, inputs, self.whole)
-
-    def variants(self, op: ObservedOp, output: Observation) -> Optional[VariantSearch]:
-        """Return what the device may have computed in place of an output that is wrong; None where
-        that cannot be computed.
-        """
-        return None
-
-    def golden_follows(self, op: ObservedOp, output: Observation) -> Optional[bool]:
-        """Tell whether a golden output follows from the golden inputs of its operator; None where
-        that cannot be computed.
-        """
-        return None
-
-    def walked(self, op: ObservedOp, row: Observation, background: float) -> Optional[Walked]:
-        """Look at every element of a row's tensors (:func:`goldwatch.metrics.patterns.walk`);
-        None where that cannot be.
-        """
-        return None
-
-    def stale(self, op: ObservedOp) -> str:
-        """Return a sentence where an operator's dump is older than the model file; empty where it
-        is not.
-        """
-        return ""
-
-    def whole(
-        self, op: ObservedOp, output: Observation, inputs: Sequence[InputState]
-    ) -> Tuple[List[AlignedPair], Optional[AlignedPair]]:
-        """Return the tensors of all inputs and of one output; None in place of the output where one
-        cannot be read.
-        """
-        pairs = [
-            self.pair(state.owner, state.observation)
-            for state in inputs
-            if state.owner is not None and state.observation is not None
-        ]
-        read = [pair for pair in pairs if pair is not None]
-        return read, self.pair(op, output) if read and len(read) == len(inputs) else None
 
 
 def with_explanations(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Iterable, NamedTuple, Optional, Sequence, Tuple
 
 from ..dumps.place import NOWHERE, Place
 from ..fast_dataclasses import dataclass
@@ -10,10 +10,10 @@ from ..judging.by_limits import judge_row
 from ..judging.limits import Limit, Limits
 from ..metrics.row import FAIL, Row
 from ..model.graphs_of_run import AnyGraph
+from ..text.wording import percent
 from .observed_ops import ObservedOp, ObservedOps
 from .op_input_states import BAD, UNKNOWN, Inputs, InputState, overall_state
 from .row_digest import execution_key, row_digest
-from .too_strict_limits import TooStrict
 
 
 class Skipped(NamedTuple):
@@ -23,6 +23,57 @@ class Skipped(NamedTuple):
 
     op: str
     inputs: str
+
+
+class TooStrict(NamedTuple):
+    """That a row misses limits by rounding alone.
+
+    Attributes
+    ----------
+    dtype
+        The target's element type.
+    rounding
+        The relative distance that rounding explains: in the operator, where it was computed again,
+        else at most.
+    computed
+        Whether every operator up to the row was computed again.
+    missed
+        The limits, as ``--limit`` takes them.
+    defaults
+        The default limits of the same metrics.
+    """
+
+    dtype: str
+    rounding: float
+    computed: bool
+    missed: Tuple[str, ...]
+    defaults: Tuple[str, ...]
+
+    def sentence(self, suspects: bool) -> str:
+        """Return the end of the sentence about the row, and what to do.
+
+        Parameters
+        ----------
+        suspects
+            Whether other operators are.
+        """
+        if self.computed:
+            why = (
+                "every operator up to it was computed again from the device's own inputs and is "
+                "right; rounding in this one explains %s"
+            )
+        else:
+            why = "rounding to " + self.dtype + " alone may make %s"
+        text = "; %s: the limit is stricter than the rounding of %s%s." % (
+            why % percent(self.rounding), self.dtype,
+            "" if suspects else ", and no operator need be wrong"
+        )  # fmt: skip
+        if not self.defaults:
+            return text + " Healthy networks keep to the default limits."
+        return text + " Healthy networks of %s keep to the default, %s." % (
+            self.dtype,
+            " and ".join(self.defaults),
+        )
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,6 @@ from ..model.graphs_of_run import ModelGraphs
 from ..text.wording import listed
 from .culprit_sentence import golden_is_undefined
 from .device_specific_suspects import DevicesApart
-from .explain_suspects import TensorReader, with_explanations
 from .first_divergence import FirstDivergence, divergence_of
 from .masked_rows import masked_rows
 from .observed_ops import ObservedOp, ObservedOps
@@ -40,9 +39,9 @@ from .own_error.estimate import Estimate
 from .own_error.estimator import Estimator
 from .own_error.recomputed_estimates import ops_by_urgency, with_recomputed
 from .own_error.tensor_checks import checked_by_tensors
+from .recompute_without_model import TensorReader
 from .row_digest import RowDigest
 from .suspects import Suspect, find_suspects
-from .too_strict_limits import too_strict
 
 ABSENT = "absent"
 """What stands for the verdict of a tensor that has no row on a device."""
@@ -237,11 +236,17 @@ class ModelVerdict:
                     self.first = replace(self.first, masked=rows)
             if not (self.first_estimate is not None and self.first_estimate.suspect):
                 op = self.observed.op(row.place, row.op, row.target_file or "")
+                from .too_strict_limits import too_strict
+
                 self.first = replace(
                     self.first, too_strict=too_strict(row, op, limits, inputs, verdicts)
                 )
         suspects_found = find_suspects(estimates, self.observed)
-        explained = with_explanations(suspects_found, self.observed, inputs, reader)
+        explained: Sequence[Suspect] = []
+        if suspects_found:
+            from .explain_suspects import with_explanations
+
+            explained = with_explanations(suspects_found, self.observed, inputs, reader)
         suspected = {
             (entry.op.place, entry.op.name, entry.output.number) for entry in estimates.suspects()
         }

@@ -9,9 +9,6 @@ from dataclasses import replace
 from ..judging.metric_text import beside_limit
 from .summary import Summary
 
-OUTPUTS = "outputs"
-"""``comparison`` of such a result."""
-
 _DUMP = "Which operator is wrong a dump tells: goldwatch config new, then compare the dumps."
 
 

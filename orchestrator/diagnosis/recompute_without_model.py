@@ -4,24 +4,25 @@ compute.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..judging.by_recomputation import excess
-from ..metrics.patterns import AlignedPair
-from ..recomputing.device_arithmetic import LOOSE
+from ..dumps.place import Place
+from ..judging.by_recomputation import RecomputationVerdict, excess, judge_recomputed
+from ..metrics.patterns import MOST_ELEMENTS, AlignedPair
 from ..recomputing.formulas_by_type import is_known_type
 from ..recomputing.formulas_fitted_to_golden import (
     output_by_golden,
     recomputed_by_golden,
 )
 from ..recomputing.recomputed_output import DECISION, ComputedPair, Recomputed
-from ..recomputing.repeated_decisions import can_repeat, repeat_decisions
 from .observed_ops import ObservedOp
-from .op_input_states import InputState
+from .op_input_states import Inputs, InputState
 from .row_digest import Observation
 
 if TYPE_CHECKING:
+    from ..metrics.patterns import Walked
     from ..recomputing.attributes_and_constants import AttributesAndConstants
+    from ..recomputing.variant_search import VariantSearch
 
 Whole = Callable[
     [ObservedOp, Observation, Sequence[InputState]], Tuple[List[AlignedPair], Optional[AlignedPair]]
@@ -53,6 +54,8 @@ def computed_by_golden(
     """
     outputs = []
     for number, output in op.outputs.items():
+        from ..recomputing.repeated_decisions import can_repeat
+
         if not output.compared or (output.whole and not can_repeat(op.type)):
             continue
         if is_known_type(op.type) or can_repeat(op.type) or facts is not None:
@@ -82,6 +85,8 @@ def _computed(
         and (state.observation.different or state.observation.distance > 0)
         for state in inputs
     )
+    from ..recomputing.repeated_decisions import can_repeat, repeat_decisions
+
     decided = (
         repeat_decisions(op.type, input_pairs, output_pair)
         if inputs_differ and can_repeat(op.type)
@@ -89,6 +94,8 @@ def _computed(
     )
     if decided is not None:
         return Recomputed(op.name, op.type, output.number, DECISION, output.dtype, decided)
+    from ..recomputing.device_arithmetic import LOOSE
+
     error = (
         None
         if output.whole
@@ -132,6 +139,8 @@ def made_of_inputs(op_type: str, inputs: Sequence[AlignedPair], output: AlignedP
     """Tell whether an output is what its operator makes of the device's own inputs, however far
     these are from golden data.
     """
+    from ..recomputing.repeated_decisions import can_repeat, repeat_decisions
+
     if can_repeat(op_type):
         decisions = repeat_decisions(op_type, inputs, output, exactly=True)
         if decisions is not None:
@@ -143,9 +152,98 @@ def follows(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) ->
     """Tell whether an output is what its operator makes of the device's own inputs, but for
     rounding; None: golden data show nothing.
     """
+    from ..recomputing.device_arithmetic import LOOSE
+
     recomputed = recomputed_by_golden(op_type, inputs, output, LOOSE.get(output.dtype), None)
     if recomputed is None:
         return None
     return any(
         error is not None and excess(error) <= 1.0 for error in (recomputed.tight, recomputed.loose)
     )
+
+
+class TensorReader:
+    """Reads the tensors of finished rows again; this one can read nothing."""
+
+    def pair(
+        self, op: ObservedOp, row: Observation, most: int = MOST_ELEMENTS
+    ) -> Optional[AlignedPair]:
+        """Return a row's target and golden elements, of more than ``most`` a sample; None where
+        they cannot be read any more.
+        """
+        return None
+
+    def recompute(
+        self, inputs: Inputs, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp]
+    ) -> Mapping[Tuple[Place, str, int], RecomputationVerdict]:
+        """Compute operators again from the device's own inputs: the urgent ones, and others as far
+        as the time allows.
+
+        Parameters
+        ----------
+        inputs
+            Finds the inputs of operators.
+
+        Returns
+        -------
+        dict
+            What is said of each output that could be computed, or why it could not, by place, op
+            and number.
+        """
+        computed = {}
+        for op in (*urgent, *others):
+            for output in computed_by_golden(op, inputs.of(op), self.whole, None):
+                computed[op.place, op.name, output.number] = output
+        return judge_recomputed(computed)
+
+    def recomputed(self) -> Optional[Dict[str, Any]]:
+        """Return how many operators were computed again and what came out, as a document; None
+        where none were.
+        """
+        return None
+
+    def computed(
+        self, op: ObservedOp, output: Observation, inputs: Sequence[InputState]
+    ) -> Optional[ComputedPair]:
+        """Return an output beside what is computed of the device's own inputs; None where it cannot
+        be computed.
+        """
+        return beside_by_golden(op, output, inputs, self.whole)
+
+    def variants(self, op: ObservedOp, output: Observation) -> Optional[VariantSearch]:
+        """Return what the device may have computed in place of an output that is wrong; None where
+        that cannot be computed.
+        """
+        return None
+
+    def golden_follows(self, op: ObservedOp, output: Observation) -> Optional[bool]:
+        """Tell whether a golden output follows from the golden inputs of its operator; None where
+        that cannot be computed.
+        """
+        return None
+
+    def walked(self, op: ObservedOp, row: Observation, background: float) -> Optional[Walked]:
+        """Look at every element of a row's tensors (:func:`goldwatch.metrics.patterns.walk`);
+        None where that cannot be.
+        """
+        return None
+
+    def stale(self, op: ObservedOp) -> str:
+        """Return a sentence where an operator's dump is older than the model file; empty where it
+        is not.
+        """
+        return ""
+
+    def whole(
+        self, op: ObservedOp, output: Observation, inputs: Sequence[InputState]
+    ) -> Tuple[List[AlignedPair], Optional[AlignedPair]]:
+        """Return the tensors of all inputs and of one output; None in place of the output where one
+        cannot be read.
+        """
+        pairs = [
+            self.pair(state.owner, state.observation)
+            for state in inputs
+            if state.owner is not None and state.observation is not None
+        ]
+        read = [pair for pair in pairs if pair is not None]
+        return read, self.pair(op, output) if read and len(read) == len(inputs) else None

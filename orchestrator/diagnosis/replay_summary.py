@@ -17,9 +17,6 @@ from ..operators.registry import IN_TRAINING
 from ..text.wording import listed, plural
 from .summary import Summary
 
-REPLAY = "replay"
-"""``comparison`` of such a result."""
-
 _ALL_RIGHT = (
     "The golden comparison fails but no operator has an error of its own: whose error it is is "
     "not known; compare the inputs and their producers' outputs."

@@ -28,9 +28,9 @@ from ..tensors.dtypes import dtype_by_name
 from ..text.notes import Note, note
 from ..text.wording import listed, plural
 from .culprit_sentence import culprit, culprit_sentence, golden_is_undefined, lacks_computing
-from .explain_suspects import TensorReader
 from .first_divergence import FirstDivergence
 from .model_verdict import ModelSummary, ModelVerdict
+from .recompute_without_model import TensorReader
 from .row_digest import (
     EMPTY,
     GOLDEN_ALONE,
@@ -51,6 +51,8 @@ from .row_digest import (
 from .suspects import Suspect
 
 INCOMPLETE = "incomplete"
+EXACT, OUTPUTS, REPLAY = "exact", "outputs", "replay"
+"""``comparison`` of results that are not of dumps and golden data."""
 
 _SHOWN = 3
 

@@ -2,68 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Mapping, Optional
 
 from ..judging.by_limits import only_default_limits_missed, subject_of
 from ..judging.by_recomputation import RIGHT, RecomputationVerdict
 from ..judging.limits import Limits
 from ..metrics.row import WORST_SLICE, Row
 from ..tensors.type_precision import ROUNDING
-from ..text.wording import percent
+from .first_divergence import TooStrict
 from .observed_ops import ObservedOp
 from .op_input_states import Inputs
 from .row_digest import COSINE, DISTANCE
-
-
-class TooStrict(NamedTuple):
-    """That a row misses limits by rounding alone.
-
-    Attributes
-    ----------
-    dtype
-        The target's element type.
-    rounding
-        The relative distance that rounding explains: in the operator, where it was computed again,
-        else at most.
-    computed
-        Whether every operator up to the row was computed again.
-    missed
-        The limits, as ``--limit`` takes them.
-    defaults
-        The default limits of the same metrics.
-    """
-
-    dtype: str
-    rounding: float
-    computed: bool
-    missed: Tuple[str, ...]
-    defaults: Tuple[str, ...]
-
-    def sentence(self, suspects: bool) -> str:
-        """Return the end of the sentence about the row, and what to do.
-
-        Parameters
-        ----------
-        suspects
-            Whether other operators are.
-        """
-        if self.computed:
-            why = (
-                "every operator up to it was computed again from the device's own inputs and is "
-                "right; rounding in this one explains %s"
-            )
-        else:
-            why = "rounding to " + self.dtype + " alone may make %s"
-        text = "; %s: the limit is stricter than the rounding of %s%s." % (
-            why % percent(self.rounding), self.dtype,
-            "" if suspects else ", and no operator need be wrong"
-        )  # fmt: skip
-        if not self.defaults:
-            return text + " Healthy networks keep to the default limits."
-        return text + " Healthy networks of %s keep to the default, %s." % (
-            self.dtype,
-            " and ".join(self.defaults),
-        )
 
 
 def too_strict(

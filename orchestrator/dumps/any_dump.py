@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Optional, Union
+from typing import TYPE_CHECKING, Mapping, Optional, Union
 
 from .dump_file import DumpFile, TensorInfo
 from .folder_listing import DumpEntry
 from .slices import JoinedDump
-from .statistics_dump import StatisticsDump
 
-AnyDump = Union[DumpFile, JoinedDump, StatisticsDump]
+if TYPE_CHECKING:
+    from .statistics_dump import StatisticsDump
+
+    AnyDump = Union[DumpFile, JoinedDump, StatisticsDump]
 
 
 def open_dump(entry: DumpEntry, slices: Optional[Mapping[int, DumpEntry]]) -> AnyDump:
@@ -17,6 +19,8 @@ def open_dump(entry: DumpEntry, slices: Optional[Mapping[int, DumpEntry]]) -> An
     :meth:`DumpFile.open`.
     """
     if entry.name.kind == "stats":
+        from .statistics_dump import StatisticsDump
+
         return StatisticsDump(entry.path)
     if slices is None:
         return DumpFile.open(entry.path, partial=True)

@@ -20,7 +20,6 @@ from ..errors import NotThere, TypeNotComparable, UsageError
 from ..fast_dataclasses import dataclass
 from ..filesystem.safe_reading import AnyPath, path_text
 from ..tensors.dtypes import Array, DType, dtype_by_code, nbytes
-from ..tensors.layout_conversion import original_array
 from ..tensors.layout_names import split_format
 from ..tensors.tensor import ByteSource, Tensor
 from .dump_header import (
@@ -228,6 +227,8 @@ class DumpFile:
             ``kind`` or ``index`` is invalid.
         """
         tensor = self.tensor(kind, self.info(kind, index).index)
+        from ..tensors.layout_conversion import original_array
+
         return original_array(tensor) if original else tensor.array()
 
     def info(self, kind: str, index: SupportsIndex) -> TensorInfo:

@@ -18,14 +18,13 @@ from ..element_types import BY_CODE
 from ..errors import FormatError, TruncatedFile
 from ..fast_dataclasses import dataclass
 from ..filesystem.safe_reading import open_regular, read_at
-from ..kinds.wrong_kind_advice import not_a_dump
 from ..proto import load_messages
 from ..protowire import CutShort
 from .dump_data_fields import MAX_HEADER_BYTES, MAX_REGIONS, Scan, scan_dump_data
 from .file_source import START_BYTES
-from .nano_header import MAGIC, read_nano_header
 
 LENGTH_BYTES = 8
+NANO_MAGIC = b"\x5a\x5a\x5a\x5a"
 # A bigger header is reduced by scan_dump_data before it is parsed.
 PLAIN_HEADER_BYTES = 65536
 MAX_RANK = 32
@@ -106,6 +105,8 @@ def load_header(path: str) -> Header:
                 older.dump_time = 0 if older.message is None else older.message.dump_time
                 return older
         if header.state == HEADERLESS:
+            from ..kinds.wrong_kind_advice import not_a_dump
+
             advice = not_a_dump(path)
             if advice is not None:
                 header.error = FormatError(
@@ -181,7 +182,10 @@ def _load_version_2(descriptor: int, start: bytes, size: int, path: str) -> Head
 
 def _parse(descriptor: int, length: int, path: str) -> Any:
     """Parse the DumpData of ``length`` bytes that follows the length field."""
-    if length <= PLAIN_HEADER_BYTES or read_at(descriptor, LENGTH_BYTES, len(MAGIC), path) == MAGIC:
+    if (
+        length <= PLAIN_HEADER_BYTES
+        or read_at(descriptor, LENGTH_BYTES, len(NANO_MAGIC), path) == NANO_MAGIC
+    ):
         data = read_at(descriptor, LENGTH_BYTES, length, path)
         if len(data) < length:
             raise TruncatedFile(
@@ -207,7 +211,9 @@ def _parse(descriptor: int, length: int, path: str) -> Any:
 
 
 def _parse_message(data: bytes, path: str) -> Any:
-    if data.startswith(MAGIC):
+    if data.startswith(NANO_MAGIC):
+        from .nano_header import read_nano_header
+
         try:
             return read_nano_header(data)
         except FormatError as error:

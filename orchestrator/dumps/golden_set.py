@@ -36,8 +36,6 @@ from .golden_dumps import GoldenDumps, Like
 from .manifest_entries import MANIFEST_FILE, original_name, recorded_sha256
 from .npy import open_npy, open_npy_once
 from .place import Place, is_number
-from .statistics_dump import StatisticsDump, is_statistics
-from .torch_file import open_torch
 
 if TYPE_CHECKING:
     from typing import SupportsIndex
@@ -541,10 +539,14 @@ def open_golden(entry: GoldenEntry) -> Tuple[Tensor, Optional[int]]:
     if entry.kind == "npy":
         return open_npy_once(entry.path), None
     if entry.kind == "torch":
+        from .torch_file import open_torch
+
         tensors = open_torch(entry.path)
         if entry.index >= len(tensors):
             raise NotThere("%s holds %d tensors" % (entry.path, len(tensors)))
         return tensors[entry.index], None
+    from .statistics_dump import StatisticsDump, is_statistics
+
     if entry.kind == "npu" and is_statistics(entry.path):
         return StatisticsDump(entry.path).tensor(entry.io, entry.index), None
     dump = DumpFile.open(entry.path)

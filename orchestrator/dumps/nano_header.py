@@ -20,8 +20,7 @@ from typing import Any, Tuple
 from ..element_types import BY_GE_NAME
 from ..errors import FormatError
 from ..proto import load_messages
-
-MAGIC = b"\x5a\x5a\x5a\x5a"
+from .dump_header import NANO_MAGIC
 
 _INPUTS, _OUTPUTS = 4, 5
 _DIMS, _ORIGINAL_DIMS, _ORIGINAL_NAME = 0, 1, 2
@@ -87,7 +86,7 @@ def read_nano_header(data: bytes) -> Any:
         The records are not those of a nano dump.
     """
     message = load_messages().DumpData()
-    cursor = _Cursor(data, len(MAGIC), len(data))
+    cursor = _Cursor(data, len(NANO_MAGIC), len(data))
     message.version = "nano %d" % cursor.take(_WORD)[0]
     while cursor.at < cursor.end:
         tag, value = cursor.record()

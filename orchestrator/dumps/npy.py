@@ -17,7 +17,6 @@ import numpy as np
 from ..errors import FormatError, TruncatedFile
 from ..fast_dataclasses import dataclass
 from ..filesystem.safe_reading import open_regular, read_at
-from ..kinds.wrong_kind_advice import not_a_dump
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_numpy
 from ..tensors.tensor import Tensor
 from .file_source import START_BYTES, source_of
@@ -285,6 +284,8 @@ def load_npy_header(path: str) -> NpyHeader:
 def _read_header(descriptor: int, size: int, path: str, header: NpyHeader) -> None:
     start = header.start = read_at(descriptor, 0, min(size, START_BYTES), path)
     if start[:6] != _MAGIC[: len(start)]:
+        from ..kinds.wrong_kind_advice import not_a_dump
+
         advice = not_a_dump(path)
         words = "it begins with %r" % start[:6] if advice is None else advice.words
         raise FormatError(

@@ -32,21 +32,7 @@ from ..tensors.tensor import Tensor
 from ..text.wording import plural
 from .pair_task import PairTask
 from .reads_past_page_cache import evicting_reads
-from .row import DIFFERENT, FAIL, PASS, Row
-
-COUNT, FIRST, ULPS, STRETCHES = (
-    "DifferentCount",
-    "FirstDifferent",
-    "LargestUlps",
-    "DifferentStretches",
-)
-EXACT_METRICS = (DIFFERENT, COUNT, FIRST, ULPS, STRETCHES)
-"""What a row tells: the share and the number of elements that differ, the place of the first in the
-order of the tensor's axes, the largest distance in steps, and how many stretches they make.
-"""
-
-DECIDED_BY = "%s<=0" % DIFFERENT
-"""The only limit."""
+from .row import COUNT, DIFFERENT, EXACT_LIMIT, FAIL, FIRST, PASS, STRETCHES, ULPS, Row
 
 # Fewer elements are told one by one, not as a block or scattered; chosen, no trial.
 LEAST_DESCRIBED = 8
@@ -223,7 +209,7 @@ def compare_bits(task: PairTask, golden: Tensor, address: Optional[int]) -> Row:
         "golden_address": address,
         "shape": target.shape,
     }
-    row = task.row.but(decided_by=DECIDED_BY, **types)
+    row = task.row.but(decided_by=EXACT_LIMIT, **types)
     passed, golden = evicting_reads(task, golden, last=True)
     bits = _compared(passed.target, golden)
     if not bits.count:

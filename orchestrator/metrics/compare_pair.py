@@ -17,7 +17,6 @@ from ..tensors.geometry import Geometry
 from ..tensors.storage_layouts import plain_letters
 from ..tensors.tensor import PIECE_BYTES, HeldBytes, Tensor
 from .accumulator import DIVERGENCE, Accumulator, overflow
-from .bitwise import compare_bits
 from .compare_blocks import KLPass, compare_blocks
 from .compare_statistics import compare_statistics, is_known_by_statistics
 from .metric_result import MetricResult
@@ -33,7 +32,6 @@ from .pair_alignment import (
 from .pair_measurement import Measurement
 from .pair_sums import PairSums
 from .pair_task import PairTask, Settings
-from .reads_past_page_cache import evicting_reads
 from .rounding_slack import Slack, rounding_slack
 from .row import (
     CORRUPT,
@@ -156,6 +154,8 @@ def compare_tensors(
                 raise NotComparable(StatisticsSource.NO_ELEMENTS)
             return compare_statistics(task, golden, settings)
         if settings.exact:
+            from .bitwise import compare_bits
+
             return in_its_memory(task, compare_bits(task, golden, address), settings)
         converted_task = converted(task, golden, settings.conversions)
         geometry = geometry_of(converted_task, golden)
@@ -274,6 +274,8 @@ def sums_of(
     """Return the sums of one share of a pair."""
     axes = _axes(task, golden, geometry, settings)
     if not settings.max_elements:
+        from .reads_past_page_cache import evicting_reads
+
         task, golden = evicting_reads(task, golden, last=DIVERGENCE not in settings.metrics)
     sums = Accumulator(
         settings.metrics, axes, slack_of(task, golden), is_sampled(geometry, settings)
@@ -304,6 +306,8 @@ def divergence_of(
     sums = KLPass(first)
     axis_borders = borders(_axes(task, golden, geometry, settings) if settings.max_elements else ())
     if not settings.max_elements:
+        from .reads_past_page_cache import evicting_reads
+
         task, golden = evicting_reads(task, golden, last=True)
     for block in blocks_of(
         task, golden, geometry, axis_borders, part, settings.max_elements, halves=True

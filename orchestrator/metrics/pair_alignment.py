@@ -13,7 +13,6 @@ from ..errors import NotComparable, TypeNotComparable
 from ..tensors.aligned_blocks import Block, padding_blocks, placed_blocks
 from ..tensors.dtypes import nbytes, require_decodable
 from ..tensors.geometry import Geometry, is_stored_alike, match_layouts, match_stored
-from ..tensors.layout_conversion import plain_tensor
 from ..tensors.tensor import MemorySource, Tensor
 from ..tensors.user_conversions import UserConversions
 from .compiled.choice import compiled_kernel
@@ -47,6 +46,8 @@ def open_counterpart(task: PairTask, with_padding: bool = False) -> Tuple[Tensor
         return golden, address
     if task.as_stored:
         return _as_original(task.target, golden), address
+    from ..tensors.layout_conversion import plain_tensor
+
     return plain_tensor(golden, task.origin_format, task.origin_shape), address
 
 
@@ -81,6 +82,8 @@ def _as_original(target: Tensor, golden: Tensor) -> Tensor:
     if shape is None or shape != _original_shape(golden):
         return golden
     try:
+        from ..tensors.layout_conversion import plain_tensor
+
         return plain_tensor(golden, _named_layout(target, golden), shape)
     except NotComparable:
         return golden

@@ -65,6 +65,21 @@ only when they are asked for.
 BOOL_METRICS = ("CosineSimilarity", "RelativeEuclideanDistance", DIFFERENT)
 """The measures that mean something between two bool tensors."""
 
+COUNT, FIRST, ULPS, STRETCHES = (
+    "DifferentCount",
+    "FirstDifferent",
+    "LargestUlps",
+    "DifferentStretches",
+)
+EXACT_METRICS = (DIFFERENT, COUNT, FIRST, ULPS, STRETCHES)
+"""What a row of ``--exact`` tells: the share and the number of elements that differ, the place of
+the first in the order of the tensor's axes, the largest distance in steps, and how many stretches
+they make.
+"""
+
+EXACT_LIMIT = "%s<=0" % DIFFERENT
+"""The only limit of ``--exact``."""
+
 NOTHING_FINITE = "nothing_finite"
 """Row.warning: no element is finite, on both sides alike, so nothing was compared."""
 

@@ -10,10 +10,8 @@ import re
 import shlex
 from typing import Any, Dict, List, Match, Optional, Tuple
 
-from ..errors import FormatError, InputError, require_file
+from ..errors import FormatError, GoldwatchError, InputError, require_file
 from ..filesystem.safe_reading import AnyPath, open_input, path_text
-from ..kinds.wrong_kind_advice import model_error
-from ..netfiles.protobuf_text import unquote
 from .graph import ModelGraph
 from .graph_builder import GraphBuilder, Notes, clean_name
 from .omjson import KEPT_ATTRS, MAX_BYTES, MAX_DEPTH, decode_text, parse_json
@@ -129,6 +127,8 @@ def parse_text(text: str, path: str, every: bool = False) -> Dict[str, Any]:
             frame.store(token.group("name"), _scalar(token.group("scalar")))
         elif kind == "string":
             last = token.group("name")
+            from ..netfiles.protobuf_text import unquote
+
             frame.store(last, unquote(token.group("string")))
             continue
         elif kind == "open":
@@ -192,6 +192,8 @@ def _short_list(text: str, position: int, path: str, frame: _Frame, name: str) -
         if item.lastgroup == "close":
             return position
         if item.lastgroup == "string":
+            from ..netfiles.protobuf_text import unquote
+
             frame.store(name, unquote(item.group("string")))
         elif item.lastgroup == "scalar":
             frame.store(name, _scalar(item.group("scalar")))
@@ -201,6 +203,8 @@ def _joined(text: str, token: Match[str]) -> Tuple[str, int]:
     """Return the adjacent strings that start with ``token`` as one, and the position behind
     them.
     """
+    from ..netfiles.protobuf_text import unquote
+
     pieces = [unquote(token.group("more"))]
     position = token.end()
     while True:
@@ -258,13 +262,17 @@ def load_with_parameters(path: AnyPath, every: bool = True) -> Tuple[ModelGraph,
     """
     path = path_text(path, "model")
     require_file(path, "model")
+    wrong: Optional[GoldwatchError] = None
     try:
         graph, parameters = _load(path, every)
     except FormatError as error:
-        raise model_error(path) or error from None
-    wrong = None if graph.ops else model_error(path)
-    if wrong is not None:
-        raise wrong
+        wrong = error
+    if wrong is not None or not graph.ops:
+        from ..kinds.wrong_kind_advice import model_error
+
+        wrong = model_error(path) or wrong
+        if wrong is not None:
+            raise wrong
     return graph, parameters
 
 

@@ -9,34 +9,6 @@ not known, raises :class:`CannotCompute`; nothing is guessed.
 
 from __future__ import annotations
 
-# Each registers its operators.
-from . import (  # noqa: F401
-    activations,
-    attention,
-    batch_normalisation,
-    caffe_losses,
-    caffe_only_layers,
-    casting_and_quantising,
-    comparing_and_rounding,
-    convolution_operators,
-    detection,
-    elementwise,
-    indexing,
-    joining_and_slicing,
-    matrix_products,
-    normalising,
-    ordering,
-    pooling,
-    recurrent_caffe_tf_ascend,
-    recurrent_onnx,
-    reducing,
-    reshaping,
-    resizing,
-    sampling,
-    shapes_and_constants,
-    softmax,
-    whole_numbers,
-)
 from .registry import (
     ASCEND,
     CAFFE,

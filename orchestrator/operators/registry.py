@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
+from importlib import import_module
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -117,6 +118,36 @@ class Operator:
 
 _OPERATORS: Dict[Tuple[str, str], Operator] = {}
 
+_MODULES = (
+    "elementwise",
+    "activations",
+    "convolution_operators",
+    "matrix_products",
+    "normalising",
+    "reshaping",
+    "softmax",
+    "reducing",
+    "joining_and_slicing",
+    "pooling",
+    "batch_normalisation",
+    "casting_and_quantising",
+    "indexing",
+    "comparing_and_rounding",
+    "ordering",
+    "resizing",
+    "shapes_and_constants",
+    "whole_numbers",
+    "attention",
+    "recurrent_onnx",
+    "recurrent_caffe_tf_ascend",
+    "detection",
+    "sampling",
+    "caffe_only_layers",
+    "caffe_losses",
+)
+"""The modules that register operators, those of which networks have most first: they are imported
+until a type is found."""
+
 
 def operator(
     onnx: Sequence[str] = (),
@@ -167,11 +198,23 @@ def operator(
 
 def find(dialect: str, kind: str) -> Optional[Operator]:
     """Return the operator of a type; None if it cannot be computed."""
+    register_operators((dialect, kind))
     return _OPERATORS.get((dialect, kind))
+
+
+def register_operators(until: Optional[Tuple[str, str]] = None) -> None:
+    """Import the modules that register operators: all, or until there is one of a dialect and
+    type.
+    """
+    for name in _MODULES:
+        if until in _OPERATORS:
+            break
+        import_module("." + name, __package__)
 
 
 def spellings(dialect: str) -> List[str]:
     """Return all types of a dialect that can be computed, sorted."""
+    register_operators()
     return sorted(kind for known_dialect, kind in _OPERATORS if known_dialect == dialect)
 
 

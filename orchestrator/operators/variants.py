@@ -26,7 +26,16 @@ from typing import (
 
 import numpy as np
 
-from .registry import ASCEND, ONNX, UNFIT, CannotCompute, Inputs, Node, compute
+from .registry import (
+    ASCEND,
+    ONNX,
+    UNFIT,
+    CannotCompute,
+    Inputs,
+    Node,
+    compute,
+    register_operators,
+)
 from .value_with_error import Arithmetic, Value
 
 Array = Any
@@ -150,7 +159,7 @@ def variants_of(node: Node, inputs: Inputs, together: bool = False) -> Iterator[
     together
         Two things at once, or single ones.
     """
-    for reading in _READINGS.get((node.dialect, node.type), ()):
+    for reading in declared().get((node.dialect, node.type), ()):
         if reading.together == together:
             yield from reading.variants(node, inputs)
 
@@ -159,13 +168,14 @@ def fits_of(node: Node, inputs: Inputs) -> Iterator[Fit]:
     """Yield the numbers of a node that may have been any other; parameters as of
     :func:`variants_of`.
     """
-    for reading in _READINGS.get((node.dialect, node.type), ()):
+    for reading in declared().get((node.dialect, node.type), ()):
         if reading.fits is not None:
             yield from reading.fits(node, inputs)
 
 
 def declared() -> Mapping[Tuple[str, str], Sequence[Reading]]:
     """Return all readings by dialect and type."""
+    register_operators()
     return _READINGS
 
 

@@ -8,10 +8,8 @@ import re
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from .. import __version__
-from ..diagnosis.exact_summary import EXACT
 from ..diagnosis.op_input_states import GOOD
-from ..diagnosis.outputs_summary import OUTPUTS
-from ..diagnosis.replay_summary import REPLAY
+from ..diagnosis.summary import EXACT, OUTPUTS, REPLAY
 from ..dumps.place import Place
 from ..errors import GoldwatchError
 from ..filesystem.safe_reading import read_input

@@ -10,8 +10,6 @@ from ..errors import GoldwatchError, NotComparable
 from ..model.graph import ModelGraph
 from ..model.never_dumped import FIXED_TYPES
 from ..model.op_node import OpNode, desc_at
-from .input_feeds import Feed, original_values
-from .original_cuts import NotComputable
 from .recorded_dumps import RecordedStep
 
 Array = Any
@@ -53,7 +51,11 @@ def attributes_and_constants(
         tensor, is_as_read = recorded.input(node, number)
         if tensor is None or not is_as_read:
             continue
+        from .recomputed_output import NotComputable
+
         try:
+            from .input_feeds import Feed, original_values
+
             constants[number] = original_values(
                 Feed(tensor, desc_at(node.input_descs, number)), None
             )

@@ -10,8 +10,8 @@ from ..adapters.caffe.numpy_layer_types import own_parameters
 from ..netfiles.caffemodel import read_weights
 from ..operators import CAFFE, Node
 from ..submodel.caffe_original import CaffeOriginal
-from .original_cuts import NotComputable
 from .original_nodes import Argument, Call, Nodes
+from .recomputed_output import NotComputable
 
 
 class CaffeNodes(Nodes):

@@ -17,7 +17,8 @@ from ..model.row_plan import PAIR
 from ..submodel.cut_definition import CutInput
 from ..tensors.layout_conversion import convert, plain_tensor
 from ..tensors.tensor import Tensor
-from .original_cuts import NotComputable, Value
+from .original_cuts import Value
+from .recomputed_output import NotComputable
 from .recorded_dumps import RecordedStep
 
 Array = Any

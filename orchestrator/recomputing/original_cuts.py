@@ -12,6 +12,7 @@ from ..submodel.cut_definition import Cut
 from ..submodel.device_ops import KEEPING
 from ..submodel.node_graph import reached
 from ..submodel.read_original import Output, outputs_in, read_original
+from .recomputed_output import NotComputable
 
 if TYPE_CHECKING:
     from ..submodel.onnx_original import OnnxOriginal
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 Value = Output
 _JOINS = ("Exit", "RefExit", "Merge", "RefMerge")
 _RANDOM = ("Multinomial", "TruncatedNormal", "ParameterizedTruncatedNormal")
-
-
-class NotComputable(Exception):
-    """Why an op cannot be computed again; its text is shown with the op."""
 
 
 class Original:

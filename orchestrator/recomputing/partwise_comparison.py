@@ -11,9 +11,9 @@ import numpy as np
 from .. import operators
 from ..element_types import element_count
 from ..operators import Arithmetic, CannotCompute, Value
-from .original_cuts import NotComputable
 from .output_error import Measure, OwnError, decided_error
 from .piece import Cuts, Part, Piece
+from .recomputed_output import NotComputable
 from .recorded_tensor import RecordedTensor, count_of, widened
 
 Array = Any

@@ -35,8 +35,8 @@ from ..operators.variants import (
 )
 from ..submodel.cut_definition import Cut
 from ..tensors.type_precision import ROUNDING, ulp
-from .original_cuts import NotComputable
 from .original_nodes import Array, Call, Nodes
+from .recomputed_output import NotComputable
 
 EXACT = Arithmetic(0.0, 0.0, 0.0, 0.0)
 """Arithmetic without rounding inside: values without errors."""

@@ -14,6 +14,10 @@ Array = Any
 PRODUCT, SUM, VECTOR, MOVE, DECISION = "product", "sum", "vector", "move", "decision"
 
 
+class NotComputable(Exception):
+    """Why an op cannot be computed again; its text is shown with the op."""
+
+
 @dataclass(frozen=True)
 class Recomputed:
     """An output of an operator that was computed again.

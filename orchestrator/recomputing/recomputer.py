@@ -29,7 +29,7 @@ from .caffe_nodes import CaffeNodes
 from .device_arithmetic import LOOSE, TIGHT
 from .input_feeds import Feed, NetworkInput, original_values
 from .onnx_nodes import OnnxNodes
-from .original_cuts import NotComputable, Original
+from .original_cuts import Original
 from .original_nodes import Nodes
 from .output_error import OwnError
 from .partwise_comparison import (
@@ -50,6 +50,7 @@ from .recomputed_output import (
     VECTOR,
     ComputedPair,
     ErrorTransfer,
+    NotComputable,
     OpFunction,
     OutputBesideGolden,
     Recomputed,

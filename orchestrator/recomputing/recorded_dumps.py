@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
-from ..dumps.any_dump import AnyDump, is_overwritten, open_dump
+from ..dumps.any_dump import is_overwritten, open_dump
 from ..dumps.dump_file import TensorInfo
 from ..dumps.dump_header import COMPLETE, size_error
 from ..dumps.dump_tree import StepFolder, op_key
@@ -21,6 +32,9 @@ from ..model.pairing import Pairing
 from ..model.row_plan import DumpedOp, dumped_op
 from ..naming import whole_name
 from ..tensors.tensor import Tensor
+
+if TYPE_CHECKING:
+    from ..dumps.any_dump import AnyDump
 
 
 class OpDump(NamedTuple):

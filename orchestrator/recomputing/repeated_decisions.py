@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence, Tu
 
 import numpy as np
 
-from ..operators.ordering import repeated
 from ..tensors.type_precision import shortened, ulp
 from .output_error import OwnError, decided_error
 
@@ -159,6 +158,8 @@ def _wrong_order(
         return None
     got, best = chosen_and_best
     wrong = ~(np.abs(got - best) <= _tie_width(best, source.dtype, steps)) & (got != best)
+    from ..operators.ordering import repeated
+
     if name in ORDER and not repeated(np.asarray(output.golden), axis).any():
         wrong |= repeated(np.asarray(output.target), axis)
     return wrong.reshape(np.shape(output.target))

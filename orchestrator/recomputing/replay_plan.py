@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import fnmatch
 from dataclasses import replace
-from typing import List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, List, Optional, Sequence, Tuple
 
-from ..dumps.any_dump import AnyDump
 from ..dumps.dump_file import TensorInfo
 from ..dumps.dump_tree import StepFolder
 from ..dumps.folder_listing import DumpEntry
@@ -29,8 +28,12 @@ from ..model.row_plan import INPUT, OMITTED, OP, PAIR, RowPlan
 from ..naming import nearest_names
 from ..submodel.cut_definition import Cut
 from .input_feeds import Feed, Feeder, NetworkInput
-from .original_cuts import NotComputable, Original
+from .original_cuts import Original
+from .recomputed_output import NotComputable
 from .recorded_dumps import OpDump, RecordedStep
+
+if TYPE_CHECKING:
+    from ..dumps.any_dump import AnyDump
 
 _KEEPS = "%s keeps the values of what precedes it: it is not replayed"
 _PREPROCESSES = "AIPP makes the network's input, which no layer computes: it is not replayed"

@@ -8,8 +8,8 @@ from ..netfiles.graphdef_arrays import attributes_of
 from ..operators import TENSORFLOW, Node
 from ..submodel.tf_control_flow import CONTROL_FLOW
 from ..submodel.tf_original import TfOriginal
-from .original_cuts import NotComputable
 from .original_nodes import Argument, Call, Nodes
+from .recomputed_output import NotComputable
 
 
 class TfNodes(Nodes):

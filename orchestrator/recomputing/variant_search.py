@@ -27,9 +27,9 @@ from ..operators.value_with_error import FLOAT32_ROUNDING
 from ..operators.variants import Fit, Variant, text_of
 from ..tensors.type_precision import ulp
 from .device_arithmetic import LOOSE, TIGHT
-from .original_cuts import NotComputable
 from .output_error import OwnError, own_error
 from .piece import EXACT, Key, Part, Piece, Siblings
+from .recomputed_output import NotComputable
 
 Array = Any
 

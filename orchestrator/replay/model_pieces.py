@@ -5,12 +5,11 @@ with the device's.
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 
 from ..adapters.replaying.run import Piece
-from ..dumps.any_dump import AnyDump
 from ..dumps.dump_file import TensorInfo
 from ..dumps.golden_set import GoldenEntry
 from ..errors import GoldwatchError, NotComparable
@@ -25,10 +24,14 @@ from ..naming import compose_golden_name, fits
 from ..netfiles.onnx_types import BY_NAME as ONNX_TYPES
 from ..operators import CannotCompute
 from ..recomputing.input_feeds import Feed, original_values
-from ..recomputing.original_cuts import NotComputable, Original
+from ..recomputing.original_cuts import Original
+from ..recomputing.recomputed_output import NotComputable
 from ..recomputing.recomputer import Recomputer
 from ..recomputing.replay_plan import PlannedOp, ReplayPlan
 from ..submodel.cut_definition import CutInput
+
+if TYPE_CHECKING:
+    from ..dumps.any_dump import AnyDump
 
 Shape = Tuple[int, ...]
 _SHORT = 180

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, Optional, Tuple
 
-from ..diagnosis.replay_summary import REPLAY
+from ..diagnosis.summary import REPLAY
 from ..errors import UsageError
 from ..judging.limits import Limit
 from ..option_fields import (

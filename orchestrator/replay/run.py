@@ -9,8 +9,8 @@ import tempfile
 from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..diagnosis.own_error.recomputed_estimates import sentence_of
-from ..diagnosis.replay_summary import REPLAY, replay_summary
-from ..diagnosis.summary import exit_code, summarise
+from ..diagnosis.replay_summary import replay_summary
+from ..diagnosis.summary import REPLAY, exit_code, summarise
 from ..dumps.dump_tree import DumpTree, StepFolder
 from ..errors import InputError, require_folder
 from ..filesystem.atomic_writing import remove_inside

@@ -11,14 +11,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from functools import lru_cache
 from types import TracebackType
-from typing import IO, Any, Collection, Dict, List, Optional, Sequence, Tuple, Type
+from typing import IO, TYPE_CHECKING, Any, Collection, Dict, List, Optional, Sequence, Tuple, Type
 
 from ..dumps.place import NOWHERE, Place
 from ..errors import EnvironmentProblem
 from ..filesystem.atomic_writing import append, atomic_text_writer, raise_write_error, remove_inside
 from ..metrics.row import Row
 from ..naming import printable, shortened_file_name
-from ..store.merged_metrics import Query, step_op_lines
 from ..store.row_schema import from_sql_text
 from ..store.store import RunStore
 from .csv_cells import (
@@ -31,6 +30,9 @@ from .csv_cells import (
     text_cell,
 )
 from .report_context import ReportFile
+
+if TYPE_CHECKING:
+    from ..store.merged_metrics import Query
 
 STEP_OP_FILE = "step_op.csv"
 
@@ -315,6 +317,8 @@ def write_step_ops(query: Query, path: str) -> None:
                 ["Step", "Model", "OpName", "TensorIndex", "Metric", "Devices", "Worst", "Mean"]
             )
             cell = lru_cache(maxsize=None)(lambda name: text_cell(from_sql_text(name)))
+            from ..store.merged_metrics import step_op_lines
+
             for *names, count, worst, mean in step_op_lines(query):
                 table.writerow([*(cell(name) for name in names), count, worst, mean])
     except OSError as error:

@@ -8,7 +8,7 @@ import math
 import re
 from typing import Any, Iterable, List, Mapping, Match, Tuple
 
-from ..diagnosis.replay_summary import REPLAY
+from ..diagnosis.summary import REPLAY
 from ..judging.metric_text import metric_number
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..naming import printable

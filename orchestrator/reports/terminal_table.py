@@ -9,9 +9,18 @@ import numpy as np
 
 from ..dumps.place import Place
 from ..judging.metric_text import metric_number, short_text
-from ..metrics.bitwise import COUNT, STRETCHES, ULPS
 from ..metrics.class_and_box_agreement import IOU, MATCHED, TOP1, TOP5
-from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, VERDICTS, Row
+from ..metrics.row import (
+    COUNT,
+    EXPECTED_ABSENT,
+    FAIL,
+    NOT_COMPARED,
+    PASS,
+    STRETCHES,
+    ULPS,
+    VERDICTS,
+    Row,
+)
 from ..naming import printable
 from ..statistics_dumps.tensor_statistics import LEAST, MEAN, NOT_FINITE, RANGE
 from ..text.shortening import LONGEST, shorten_all

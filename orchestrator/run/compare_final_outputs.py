@@ -32,7 +32,6 @@ from ..errors import (
 )
 from ..fast_dataclasses import dataclass
 from ..filesystem.safe_reading import read_input
-from ..kinds.wrong_kind_advice import without_golden
 from ..metrics.compare_pair import refuse
 from ..metrics.pair_task import PairTask
 from ..metrics.row import (
@@ -266,6 +265,8 @@ class _FinalOutputs(Source):
         """
         self.golden = GoldenSet.open(self.options.golden)
         if not any(True for _ in self.golden.outputs()):
+            from ..kinds.wrong_kind_advice import without_golden
+
             advice = without_golden(self.options.golden)
             text = (
                 "GOLDEN: %s: no golden data of outputs was found at or below it"

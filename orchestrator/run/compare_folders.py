@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, List, Optional
 from ..dumps.dump_tree import DumpTree
 from ..dumps.golden_set import GoldenSet
 from ..errors import InputError, UsageError
-from ..kinds.wrong_kind_advice import without_dumps, without_golden
 from ..model.graphs_of_run import ModelGraphs
 from ..store.facts_and_events import EXPECTED
 from ..text.notes import Note, note
@@ -83,6 +82,8 @@ class _Listing(Source):
         graphs = graphs.named_among(folder.place.model for folder in self.tree.step_folders)
         graphs.require(step_folder.place.model for step_folder in self.tree.step_folders)
         if not len(self.golden):
+            from ..kinds.wrong_kind_advice import without_golden
+
             advice = without_golden(self.options.golden)
             notes = [advice.words] if advice.words else self.golden.notes[:_MOST_NOTES]
             none = "GOLDEN: %s: no golden data was found at or below it" % self.options.golden
@@ -151,6 +152,8 @@ def _require_dumps(options: ComparisonOptions, tree: DumpTree) -> None:
 
 def no_dumps(target: str, golden: str, tree: DumpTree) -> InputError:
     """Return the error for a TARGET without a dump file: what it holds instead."""
+    from ..kinds.wrong_kind_advice import without_dumps
+
     advice = without_dumps(target, golden)
     looked = advice.words or "; ".join(tree.notes[:_MOST_NOTES])
     return InputError(

@@ -5,21 +5,18 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import field, fields, replace
-from typing import Any, Dict, FrozenSet, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, FrozenSet, Mapping, Optional, Sequence, Tuple
 
-from ..config.dump_plan import DumpPlan
 from ..dumps.dump_tree import ALL_TIMES, holds_statistics
 from ..errors import FormatError, OptionsError, UsageError, require_folder
 from ..fast_dataclasses import dataclass
 from ..judging.limit_parsing import limits_from_document, parse_limit
 from ..judging.limits import Limits
 from ..judging.row_judge import RowJudge
-from ..metrics.bitwise import DECIDED_BY, EXACT_METRICS
 from ..metrics.class_and_box_agreement import AGREEMENT_METRICS, Agreement, parse_boxes
 from ..metrics.pair_task import Settings
-from ..metrics.row import MEASURES, METRICS
+from ..metrics.row import EXACT_LIMIT, EXACT_METRICS, MEASURES, METRICS
 from ..model.graphs_of_run import ModelGraphs, load_models, model_files
-from ..model.names_by_second_model import onto_unfused, through_quantisation
 from ..model.read_model import load_model
 from ..option_fields import (
     LIMITS,
@@ -37,6 +34,9 @@ from ..reports.csv_cells import Columns
 from ..statistics_dumps.tensor_statistics import MEASURES as STATISTICS
 from .user_code_folder import UserCode, find_user_code
 
+if TYPE_CHECKING:
+    from ..config.dump_plan import DumpPlan
+
 AUTO, ONE, EACH, ALL, NONE = "auto", "one", "each", "all", "none"
 
 LEAST_SAMPLE = 1024
@@ -50,7 +50,7 @@ ASKED_COLUMNS = tuple(
 
 _MODELS_SHOWN = 3
 _SELECT = re.compile(r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?\Z")
-_EXACT_LIMITS = Limits((parse_limit(DECIDED_BY),))
+_EXACT_LIMITS = Limits((parse_limit(EXACT_LIMIT),))
 
 RECORDED_COLUMN = Recorded(bool, bool, always=True)
 _RECORDED_TEXTS = Recorded(list, lambda texts: tuple(map(str, texts)))
@@ -119,6 +119,12 @@ def parse_time(text: str) -> str:
         "{time} %s: expected the name of a time folder (14 digits), or all" % text,
         hint="for example {time} 20260102030405",
     )
+
+
+def _plan_from_document(document: Mapping[str, Any]) -> DumpPlan:
+    from ..config.dump_plan import DumpPlan
+
+    return DumpPlan.from_document(document)
 
 
 @dataclass(frozen=True)
@@ -308,7 +314,7 @@ class ComparisonOptions:
         recorded=Recorded(read=int),
     )
     plan: Optional[DumpPlan] = option(
-        recorded=Recorded(lambda plan: plan.to_document(), DumpPlan.from_document)
+        recorded=Recorded(lambda plan: plan.to_document(), _plan_from_document)
     )
     custom: Optional[str] = option(recorded=RECORDED_PATH)
     metric_arguments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -578,7 +584,11 @@ def read_graphs(
             ModelGraphs() if quantisation is None else ModelGraphs.of_all(load_model(quantisation))
         )
     if quantisation is not None:
+        from ..model.names_by_second_model import through_quantisation
+
         return ModelGraphs.of_all(through_quantisation(load_model(model), load_model(quantisation)))
     if unfused is not None:
+        from ..model.names_by_second_model import onto_unfused
+
         return ModelGraphs.of_all(onto_unfused(load_model(model), load_model(unfused)))
     return load_models(model)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from typing import (
+    TYPE_CHECKING,
     Any,
     Collection,
     Dict,
@@ -20,7 +21,7 @@ from typing import (
     Tuple,
 )
 
-from ..dumps.any_dump import AnyDump, open_dump
+from ..dumps.any_dump import open_dump
 from ..dumps.dump_file import DumpFile
 from ..dumps.dump_header import COMPLETE, HEADERLESS, SHORT
 from ..dumps.folder_listing import DumpEntry
@@ -57,6 +58,9 @@ from ..model.row_plan import (
 from ..naming import sanitise_golden, whole_name
 from .file_plan import UNREADABLE, FilePlan
 from .tensor_planner import OpenedDump, PlanParts, TensorPlanner, is_of_one_build
+
+if TYPE_CHECKING:
+    from ..dumps.any_dump import AnyDump
 
 PlanKey = Tuple[Any, ...]
 _MOST_PLANS = 8192

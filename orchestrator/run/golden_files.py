@@ -8,7 +8,6 @@ import os
 import time
 from typing import Dict, List, Mapping, Optional, Set
 
-from ..dumps.completeness import NO_LAW, probe
 from ..dumps.dump_header import COMPLETE
 from ..dumps.fx_dump_folders import FxFolders
 from ..dumps.golden_set import GoldenSet
@@ -294,6 +293,8 @@ class Goldens:
 
     def _whole(self, path: str) -> bool:
         try:
+            from ..dumps.completeness import NO_LAW, probe
+
             return probe(path).state in (COMPLETE, NO_LAW)
         except (GoldwatchError, OSError):
             return False

@@ -7,10 +7,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Dict, List, Set
 
-from ..adapters.tensorflow.rename import RENAME, plan_renames
 from ..dumps.folder_listing import misnamed_notes
 from ..dumps.place import name_order
-from ..kinds.wrong_kind_advice import foreign_golden
 from ..metrics.row import (
     DUMP_MISSING,
     FAIL,
@@ -64,6 +62,8 @@ def mismatch_warnings(run: Run) -> List[Note]:
         *layers,
     ]
     if not (counts.get(PASS) or counts.get(FAIL) or run.engine.progress.pairs):
+        from ..kinds.wrong_kind_advice import foreign_golden
+
         advice = foreign_golden(run.goldens.folder)
         if advice is not None:
             return [
@@ -136,6 +136,8 @@ def _to_rename(run: Run) -> List[Note]:
     if not missing or all(map(_is_misnamed, wrong)):
         return []
     op_names = {sanitise_golden(name) for golden in missing for name in golden.split(",")}
+    from ..adapters.tensorflow.rename import RENAME, plan_renames
+
     plan = [
         step
         for step in plan_renames(folder)

@@ -6,7 +6,6 @@ import os
 from typing import Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 from ..dumps.dump_file import DumpFile
-from ..dumps.overflow_records import op_tasks, overflow_records, tasks_of
 from ..dumps.place import place_of
 from ..errors import GoldwatchError
 from ..model.row_plan import OUTPUT
@@ -66,6 +65,8 @@ def note_overflows(engine: Engine, files: Iterable[OverflowFile]) -> List[Note]:
             notes.append(note("overflow-record", record.rel, record.problem))
         place = place_of(os.path.dirname(os.path.join(root, record.rel)), set())
         for task in record.tasks:
+            from ..dumps.overflow_records import op_tasks
+
             for key in op_tasks(*task):
                 overflowing.update(
                     (file.rel, file) for file in tasks.get(key, ()) if place.holds(file.place)
@@ -121,6 +122,8 @@ def overflow_files_in(folder: str, rel: str) -> List[OverflowFile]:
 
 
 def _read(path: str, rel: str) -> OverflowFile:
+    from ..dumps.overflow_records import overflow_records, tasks_of
+
     try:
         records, problem = overflow_records(DumpFile.open(path))
     except (GoldwatchError, OSError) as error:

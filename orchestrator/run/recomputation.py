@@ -43,23 +43,24 @@ from ..model.op_node import OpNode
 from ..model.pairing import Pairing
 from ..recomputing.attributes_and_constants import AttributesAndConstants, attributes_and_constants
 from ..recomputing.find_original import OriginalModelFile, find_original_model
-from ..recomputing.original_cuts import NotComputable, Original
 from ..recomputing.recomputed_output import (
     ComputedPair,
     ErrorTransfer,
+    NotComputable,
     OpFunction,
     OutputBesideGolden,
     Recomputed,
 )
 from ..recomputing.recorded_dumps import RecordedStep
-from ..recomputing.variant_search import VariantSearch
 from ..tensors.tensor import Tensor
 from ..text.notes import Note, note
 from .engine import Engine
 from .file_signature import Signature
 
 if TYPE_CHECKING:
+    from ..recomputing.original_cuts import Original
     from ..recomputing.recomputer import Recomputer
+    from ..recomputing.variant_search import VariantSearch
 
 Array = Any
 
@@ -548,6 +549,8 @@ class Recomputation:
             return None
         if near.path not in self._originals:
             try:
+                from ..recomputing.original_cuts import Original
+
                 self._originals[near.path] = Original(near.path)
             except GoldwatchError as error:
                 if self._original_path is not None:

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional, Set, Tuple
 
-from ..diagnosis.explain_suspects import TensorReader
 from ..diagnosis.observed_ops import ObservedOps
 from ..diagnosis.op_input_states import Inputs
-from ..diagnosis.recompute_without_model import made_of_inputs
+from ..diagnosis.recompute_without_model import TensorReader, made_of_inputs
 from ..diagnosis.row_digest import execution_key, row_digest
 from ..dumps.place import Place
 from ..judging.by_limits import only_decision_limit_missed, only_default_limits_missed

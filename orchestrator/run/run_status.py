@@ -21,9 +21,6 @@ from typing import (
 
 import numpy as np
 
-from ..diagnosis.exact_summary import exact_summary
-from ..diagnosis.outputs_summary import outputs_summary
-from ..diagnosis.replay_summary import REPLAY, replay_summary
 from ..diagnosis.run_sentence import run_sentence
 from ..diagnosis.summary import INCOMPLETE, Summary, exit_code, summarise
 from ..diagnosis.suspects import provisional_suspects
@@ -35,7 +32,6 @@ from ..store.store import RunStore
 from ..store.stored_networks import GRAPHS, SUMMARY, stored_networks
 from ..text.notes import Note, note, stored_notes
 from .comparison_options import NONE, ComparisonOptions
-from .verdict_over_hosts import ComputedByHosts, judge_hosts
 
 JUDGED = "judged"
 """How a finished run was judged, as its store notes it: what was forgiven, what found no
@@ -161,6 +157,8 @@ def _judged_anew(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, 
     """Return summary and sentence of the rows that a store holds, forgiving what its run forgave;
     no element is read again.
     """
+    from .verdict_over_hosts import ComputedByHosts, judge_hosts
+
     if store.has_hosts:
         return judge_hosts(store, options)
     graphs = stored_networks(store.get(GRAPHS) or ())
@@ -175,9 +173,16 @@ def _judged_anew(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, 
     )
     summary = summarise(store.rows("index"), ops, *arguments, computed, unmatched, without_golden)
     if options.exact:
+        from ..diagnosis.exact_summary import exact_summary
+
         summary = exact_summary(summary, list(store.rows("index")), options.limits, graphs)
     elif options.outputs is not None:
+        from ..diagnosis.outputs_summary import outputs_summary
+
         summary = outputs_summary(summary)
+    from ..diagnosis.replay_summary import replay_summary
+    from ..diagnosis.summary import REPLAY
+
     if judged.get("comparison") != REPLAY:
         return summary, run_sentence(summary, unmatched)
     selected = bool(store.get("inputs").get("ops"))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
-from typing import FrozenSet, List, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, FrozenSet, List, NamedTuple, Optional, Tuple
 
-from ..dumps.any_dump import AnyDump, is_overwritten
+from ..dumps.any_dump import is_overwritten
 from ..dumps.dump_file import DumpFile, TensorInfo
 from ..dumps.dump_header import COMPLETE, size_error
 from ..dumps.folder_listing import DumpEntry
@@ -14,10 +14,8 @@ from ..dumps.golden_set import GoldenEntry, GoldenSet
 from ..dumps.manifest_entries import original_name, unfit_golden
 from ..dumps.place import Place
 from ..dumps.slices import JoinedDump
-from ..dumps.statistics_dump import StatisticsDump
 from ..errors import GoldwatchError, NotComparable
 from ..metrics.compare_pair import overflow_of, refuse
-from ..metrics.dequantised import dequantised, is_integer, not_integers
 from ..metrics.overwriting_and_cancellation import beside_of
 from ..metrics.pair_task import PairTask
 from ..metrics.planned_row import planned_row
@@ -36,6 +34,9 @@ from ..model.pairing import Pairing
 from ..model.row_plan import INPUT, ONLY_INPUTS, OUTPUT, OWN_INPUT, PAIR, DumpedOp, RowPlan
 from ..naming import sanitise_device, sanitise_golden
 from ..tensors.tensor import Tensor
+
+if TYPE_CHECKING:
+    from ..dumps.any_dump import AnyDump
 
 
 class PlanParts(NamedTuple):
@@ -210,9 +211,13 @@ class TensorPlanner:
     ) -> None:
         tasks, rows, waiting = parts
         dump, dumped = opened.dump, opened.dumped
-        if plan.quantisation is not None and not is_integer(info.dtype):
-            rows.append(row.but(verdict=EXPECTED_ABSENT, reason=not_integers(info.dtype)))
-            return
+        if plan.quantisation is not None:
+            from ..dumps.statistics_dump import StatisticsDump
+            from ..metrics.dequantised import dequantised, is_integer, not_integers
+
+            if not is_integer(info.dtype):
+                rows.append(row.but(verdict=EXPECTED_ABSENT, reason=not_integers(info.dtype)))
+                return
         if plan.golden_kind == OWN_INPUT:
             index, rel = plan.golden_index or 0, row.target_file or dump.path
             golden: Optional[GoldenEntry] = GoldenEntry(
@@ -233,10 +238,11 @@ class TensorPlanner:
         except NotComparable as error:
             rows.append(refuse(row, error.message, error.cause))
             return
-        if plan.quantisation is not None and isinstance(dump, StatisticsDump):
-            rows.append(refuse(row, "statistics of quantised values are not dequantised", "dtype"))
-            return
         if plan.quantisation is not None:
+            if isinstance(dump, StatisticsDump):
+                text = "statistics of quantised values are not dequantised"
+                rows.append(refuse(row, text, "dtype"))
+                return
             target = dequantised(target, plan.quantisation)
         if isinstance(dump, JoinedDump) and dump.slices > 1:
             row = row.but(reason=_joined(row.reason, "joined from %d slices" % dump.slices))

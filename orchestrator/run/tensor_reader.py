@@ -6,26 +6,28 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..diagnosis.explain_suspects import TensorReader
 from ..diagnosis.observed_ops import ObservedOp
 from ..diagnosis.op_input_states import Inputs, InputState
-from ..diagnosis.recompute_without_model import beside_by_golden, computed_by_golden
+from ..diagnosis.recompute_without_model import TensorReader, beside_by_golden, computed_by_golden
 from ..diagnosis.row_digest import Observation
 from ..dumps.place import Place, time_order
 from ..errors import GoldwatchError
 from ..judging.by_recomputation import RecomputationVerdict
 from ..metrics.pair_alignment import converted, geometry_of, open_counterpart
 from ..metrics.pair_task import PairTask
-from ..metrics.patterns import MOST_ELEMENTS, AlignedPair, Walked, align, walk
+from ..metrics.patterns import MOST_ELEMENTS, AlignedPair, align
 from ..recomputing.attributes_and_constants import AttributesAndConstants
 from ..recomputing.recomputed_output import ComputedPair, Recomputed
-from ..recomputing.variant_search import VariantSearch
 from .engine import Engine
 from .file_signature import Signature, look_at
 from .recomputation import Recomputation
 from .target_file import TargetFile
+
+if TYPE_CHECKING:
+    from ..metrics.patterns import Walked
+    from ..recomputing.variant_search import VariantSearch
 
 _YOUNGER_S = 60.0
 
@@ -135,6 +137,8 @@ class RunReader(TensorReader):
 
     def walk(self, file: str, tensor: str, distance: float, background: float) -> Optional[Walked]:
         """Return the same of a tensor of a dump file, by their names in the rows."""
+        from ..metrics.patterns import walk
+
         try:
             task, golden = self._opened(file, tensor)
             return (

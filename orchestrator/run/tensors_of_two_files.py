@@ -11,9 +11,7 @@ from ..dumps.dump_file import DumpFile, TensorInfo
 from ..dumps.golden_set import GoldenEntry
 from ..dumps.npy import open_npy
 from ..dumps.place import place_of
-from ..dumps.torch_file import open_torch
 from ..errors import FormatError, InputError, NotComparable, require_folder
-from ..kinds.wrong_kind_advice import not_a_dump
 from ..metrics.pair_task import PairTask
 from ..metrics.row import NOT_COMPARED, PASS, Row
 from ..model.graph import ModelGraph
@@ -125,6 +123,8 @@ class _Side:
         if name.endswith((".pt", ".pth")):
             # What is none of it gets the advice of a file of the wrong kind below.
             with contextlib.suppress(FormatError):
+                from ..dumps.torch_file import open_torch
+
                 self.saved = open_torch(path)
         self.is_array = name.endswith(".npy") or bool(self.saved)
         self.is_dump = not self.is_array and not name.endswith((".pb", ".quant"))
@@ -239,6 +239,8 @@ def is_file_pair(target: str, golden: str) -> bool:
             require_folder(path, what)
     kinds = [os.path.isdir(path) for path in (target, golden)]
     if kinds[0] != kinds[1]:
+        from ..kinds.wrong_kind_advice import not_a_dump
+
         file, folder = (golden, target) if kinds[0] else (target, golden)
         advice = not_a_dump(file)
         hint = advice.hint if advice is not None else None

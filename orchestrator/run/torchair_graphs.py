@@ -14,7 +14,6 @@ from ..dumps.golden_set import GoldenSet
 from ..errors import GoldwatchError
 from ..model.graph import ModelGraph
 from ..model.graphs_of_run import ModelGraphs
-from ..model.torchair_fused_ops import with_fused_ops
 from ..model.torchair_graph import GRAPH_FILES
 from ..naming import sanitise_golden
 
@@ -74,6 +73,8 @@ def graphs_of_dumped_ops(graphs: ModelGraphs, tree: DumpTree, golden: GoldenSet)
     unfused = golden.kind == "npu" and any(
         sanitise_golden(name) not in theirs for names in dumped.values() for name in names
     )
+
+    from ..model.torchair_fused_ops import with_fused_ops
 
     def with_dumps(graph: ModelGraph) -> ModelGraph:
         entries = dumped.get(graph)

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ..diagnosis.device_specific_suspects import explained_over_hosts
-from ..diagnosis.explain_suspects import TensorReader
 from ..diagnosis.first_divergence import FirstDivergence, first_divergence
 from ..diagnosis.model_verdict import ABSENT, Difference, ModelSummary
 from ..diagnosis.observed_ops import ObservedOp
 from ..diagnosis.op_input_states import Inputs
+from ..diagnosis.recompute_without_model import TensorReader
 from ..diagnosis.row_digest import execution_key
 from ..diagnosis.run_sentence import run_sentence
 from ..diagnosis.summary import INCOMPLETE, Summary, summarise

@@ -43,7 +43,7 @@ from .split_pair import RARE_COLLECTIONS
 from .workers import Workers
 
 if TYPE_CHECKING:
-    from ..diagnosis.explain_suspects import TensorReader
+    from ..diagnosis.recompute_without_model import TensorReader
     from ..diagnosis.summary import Summary
     from .recomputation import Recomputation
     from .result import RunResult
@@ -283,7 +283,7 @@ class Run:
         by_names
             Where there is no model tensors were paired by the names of their ops alone.
         """
-        from ..diagnosis.explain_suspects import TensorReader
+        from ..diagnosis.recompute_without_model import TensorReader
         from .passing_by_rounding import judge_by_computing
         from .recomputation import NONE
         from .rejudging import judge_by_names, judge_by_others
@@ -360,10 +360,8 @@ class Run:
             Called several times a second with what is done, how many of its steps are, and of how
             many (0: not known).
         """
-        from ..diagnosis.exact_summary import EXACT
-        from ..diagnosis.outputs_summary import OUTPUTS
         from ..diagnosis.run_sentence import run_sentence
-        from ..diagnosis.summary import exit_code
+        from ..diagnosis.summary import EXACT, OUTPUTS, exit_code
         from .result import RunResult
         from .run_status import keep_judgement
         from .two_builds import differences_of_builds, in_words_of_two_dumps
@@ -431,8 +429,6 @@ class Run:
     def _summary(
         self, results: ResultFiles, places: List[Place], program: Optional[Mapping[str, Any]]
     ) -> Summary:
-        from ..diagnosis.exact_summary import exact_summary
-        from ..diagnosis.outputs_summary import outputs_summary
         from ..diagnosis.summary import summarise
 
         options = self.options
@@ -450,8 +446,14 @@ class Run:
             results.whole,
         )
         if options.exact:
+            from ..diagnosis.exact_summary import exact_summary
+
             return exact_summary(summary, results.rows, options.limits, self.graphs, results.whole)
-        return summary if options.outputs is None else outputs_summary(summary)
+        if options.outputs is not None:
+            from ..diagnosis.outputs_summary import outputs_summary
+
+            return outputs_summary(summary)
+        return summary
 
     def _with_overlaps(self, summary: Summary) -> Summary:
         if not self.options.check_addresses:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable, Dict, Iterator, Mapping, Optional, Sequence, Tuple, Type
 
-from ..diagnosis.exact_summary import EXACT
-from ..diagnosis.outputs_summary import OUTPUTS
+from ..diagnosis.summary import EXACT, OUTPUTS
 from ..errors import FormatError
 from ..metrics.row import Row
 from ..reports.csv_cells import Columns

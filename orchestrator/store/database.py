@@ -11,7 +11,6 @@ import sqlite3
 from typing import Iterator, List, Optional
 
 from ..errors import DiskFull, EnvironmentProblem, GoldwatchError
-from ..filesystem.free_space import is_full
 from ..filesystem.mounts import NETWORK_FILE_SYSTEMS, file_system
 from ..text.notes import Note, note
 from .integrity import DamagedStore
@@ -130,6 +129,8 @@ def translate(error: sqlite3.Error, path: str) -> GoldwatchError:
     folder = os.path.dirname(path) or "."
     # Where SQLite finds no room for a journal, or no file, it says "disk I/O error" or "unable to
     # open database file".
+    from ..filesystem.free_space import is_full
+
     if "full" in text or (
         isinstance(error, sqlite3.OperationalError)
         and ("I/O" in text or "unable to open" in text)

@@ -6,7 +6,7 @@ import os
 import sqlite3
 from typing import Any, Dict, List, Mapping, NamedTuple
 
-from ..errors import GoldwatchError, MissingPath
+from ..errors import GoldwatchError, MissingPath, UsageError
 from ..text.notes import Note, note
 from ..text.wording import plural
 from .database import connect_reader, connect_writer, set_journal, translated
@@ -21,11 +21,16 @@ from .integrity import (
     is_new,
     make_tables,
 )
-from .same_inputs import check_inputs
 
 STORE_FILE = "run.sqlite"
 
 _NAMED = 3
+
+
+class OtherResults(UsageError):
+    """OUT holds the results of another comparison (exit code 2)."""
+
+    kind = "other_results"
 
 
 class Opened(NamedTuple):
@@ -77,6 +82,8 @@ def open_to_write(path: str, inputs: Mapping[str, Any], hosts: bool = False) -> 
                     % ", ".join(lost[:_NAMED]),
                     path,
                 )
+            from .same_inputs import check_inputs
+
             check_inputs(os.path.dirname(path), read_fact(connection, path, "inputs"), inputs)
             return Opened(
                 connection,

@@ -8,17 +8,11 @@ import json
 from os.path import commonprefix
 from typing import Any, Mapping, Tuple
 
-from ..errors import UsageError
 from ..text.wording import listed
+from .opening import OtherResults
 
 _MOST_CHARACTERS, _AROUND = 40, 16
 _FIRST_SHOWN = ("target", "golden", "model")
-
-
-class OtherResults(UsageError):
-    """OUT holds the results of another comparison (exit code 2)."""
-
-    kind = "other_results"
 
 
 def canonical(value: Any) -> str:

@@ -22,14 +22,21 @@ from .database import translated
 from .facts_and_events import VOID, EventLog, FileRecord, read_fact, write_fact
 from .integrity import DamagedStore, ForeignStore, has_hosts, may_discard
 from .lock import OutLock
-from .opening import STORE_FILE, Opened, highest_id, open_to_read, open_to_write, tables_of
+from .opening import (
+    STORE_FILE,
+    Opened,
+    OtherResults,
+    highest_id,
+    open_to_read,
+    open_to_write,
+    tables_of,
+)
 from .out_folder import SIDE_FILES, discard_store, make_folder
 from .row_counts import RunCounts
 from .row_schema import HOST, PLACE_COLUMNS, from_sql_text, to_sql_text
 from .row_sql import RowReader, row_line
 from .row_table import RowTable
 from .rows_in_order import ORDER_AT_PLACE, PLACE_ORDER, RowsInOrder, selection
-from .same_inputs import OtherResults
 from .store_connection import StoreConnection
 
 _CODES = {verdict: code for code, verdict in enumerate(VERDICTS)}

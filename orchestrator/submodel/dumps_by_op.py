@@ -4,11 +4,11 @@ original layout.
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Sequence, Set, Tuple
+from typing import TYPE_CHECKING, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
-from ..dumps.any_dump import AnyDump, is_overwritten, open_dump
+from ..dumps.any_dump import is_overwritten, open_dump
 from ..dumps.dump_file import TensorInfo
 from ..dumps.dump_header import COMPLETE, size_error
 from ..dumps.dump_tree import DumpTree
@@ -22,6 +22,9 @@ from ..tensors.dtypes import Array
 from ..tensors.layout_conversion import plain_tensor
 from ..tensors.storage_layouts import layout_of
 from ..tensors.tensor import Tensor
+
+if TYPE_CHECKING:
+    from ..dumps.any_dump import AnyDump
 
 Shape = Tuple[int, ...]
 _SHOWN = 8

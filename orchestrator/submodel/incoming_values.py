@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+    TypeVar,
+)
 
 import numpy as np
 
-from ..dumps.any_dump import AnyDump
 from ..dumps.dump_file import TensorInfo
 from ..dumps.golden_set import GoldenEntry, GoldenSet
 from ..dumps.npy import open_npy
@@ -23,6 +33,9 @@ from .device_ops import DeviceOps
 from .dumps_by_op import DumpsByOp, input_that_came_in, recorded_array, recorded_shape
 from .node_graph import Value
 from .read_original import Output
+
+if TYPE_CHECKING:
+    from ..dumps.any_dump import AnyDump
 
 TARGET, GOLDEN, USER = "target", "golden", "user"
 _INTEGERS = "iub"

@@ -11,8 +11,8 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 import numpy as np
 
 from ...element_types import element_count
-from ...metrics.patterns import AlignedPair, distinct_values, lattice_step
-from ...metrics.patterns.difference import MASK, Difference
+from ...metrics import patterns
+from ...metrics.patterns import AlignedPair
 from ...metrics.row import FAIL
 from ...tensors.type_precision import ulp
 from ...text.wording import percent
@@ -276,12 +276,12 @@ def _own_lattice(entry: Estimate, pair: AlignedPair, read: Read) -> Optional[flo
     if any(word in entry.op.type.lower() for word in _MADE_OF_INTEGERS) or _has_many_values(pair):
         return None
     target, golden = _finite_sides(pair)
-    step = lattice_step(target)
+    step = patterns.lattice_step(target)
     # In a narrow range the type's own steps are as few.
     if (
         step is None
         or step < _COARSER * float(ulp(target, pair.dtype).max())
-        or lattice_step(golden) is not None
+        or patterns.lattice_step(golden) is not None
     ):
         return None
     pairs = _input_pairs(entry, read, _ELEMENTS)
@@ -296,19 +296,23 @@ def _has_many_values(pair: AlignedPair) -> bool:
     """Tell, of most tensors, that they have more values than an 8-bit integer: by their first
     elements, none of which may be a mask.
     """
+    from ...metrics.patterns.difference import MASK
+
     target, golden = (
         np.asarray(side).reshape(-1)[: 8 * _FEW].astype(np.float64)
         for side in (pair.target, pair.golden)
     )
     with np.errstate(invalid="ignore"):
         unmasked = target[np.isfinite(target) & (np.abs(golden) < MASK)]
-    return len(distinct_values(unmasked)) > _FEW
+    return len(patterns.distinct_values(unmasked)) > _FEW
 
 
 def _few_values(values: np.ndarray) -> bool:
     """Tell whether an input has so few values that its operator's output may have as few."""
-    distinct = len(distinct_values(values))
-    return distinct <= _FEW and (2 * distinct <= values.size or lattice_step(values) is not None)
+    distinct = len(patterns.distinct_values(values))
+    return distinct <= _FEW and (
+        2 * distinct <= values.size or patterns.lattice_step(values) is not None
+    )
 
 
 def _finite_sides(pair: AlignedPair) -> Tuple[np.ndarray, np.ndarray]:
@@ -317,5 +321,7 @@ def _finite_sides(pair: AlignedPair) -> Tuple[np.ndarray, np.ndarray]:
         np.asarray(side).reshape(-1)[:_ELEMENTS].astype(np.float64)
         for side in (pair.target, pair.golden)
     )
+    from ...metrics.patterns.difference import Difference
+
     usable = Difference(target, golden).compared
     return target[usable], golden[usable]

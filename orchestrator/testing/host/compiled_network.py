@@ -22,7 +22,7 @@ import numpy as np
 
 from ...fast_dataclasses import dataclass
 from ...operators import CannotCompute
-from ...recomputing.original_cuts import NotComputable
+from ...recomputing.recomputed_output import NotComputable
 from ..device_model import DeviceModel, DeviceOp, DeviceTensor
 from ..node_arithmetic import NodeArithmetic
 from ..op_faults import OpFault
