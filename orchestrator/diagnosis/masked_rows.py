@@ -9,10 +9,10 @@ from typing import Any, List, Optional
 import numpy as np
 
 from ..text.wording import listed, plural
-from .explain_suspects import TensorReader
 from .observed_ops import ObservedOp
 from .op_input_states import Inputs, InputState
 from .own_error.estimate import Estimate
+from .recompute_without_model import TensorReader
 
 Array = Any
 

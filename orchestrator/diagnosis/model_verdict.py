@@ -32,7 +32,6 @@ from ..text.wording import listed
 from .culprit_sentence import golden_is_undefined
 from .device_specific_suspects import DevicesApart
 from .first_divergence import FirstDivergence, divergence_of
-from .masked_rows import masked_rows
 from .observed_ops import ObservedOp, ObservedOps
 from .op_input_states import Inputs
 from .own_error.estimate import Estimate
@@ -232,6 +231,8 @@ class ModelVerdict:
                     self.first, not_computed="" if verdict is None else verdict.reason
                 )
                 if golden_is_undefined(self.first, self.first_estimate):
+                    from .masked_rows import masked_rows
+
                     rows = masked_rows(self.first_estimate, inputs, reader)
                     self.first = replace(self.first, masked=rows)
             if not (self.first_estimate is not None and self.first_estimate.suspect):
