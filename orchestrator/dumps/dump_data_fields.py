@@ -14,6 +14,9 @@ from ..errors import FormatError
 from ..fast_dataclasses import dataclass
 from ..protowire import BYTES, VARINT, Window, fields_of, varint
 
+NANO_MAGIC = b"\x5a\x5a\x5a\x5a"
+"""What a nano device's header begins with."""
+
 MAX_HEADER_BYTES = 16 * 1024 * 1024
 MAX_RECORDS = 262144
 MAX_REGIONS = 16384

@@ -20,11 +20,10 @@ from ..fast_dataclasses import dataclass
 from ..filesystem.safe_reading import open_regular, read_at
 from ..proto import load_messages
 from ..protowire import CutShort
-from .dump_data_fields import MAX_HEADER_BYTES, MAX_REGIONS, Scan, scan_dump_data
+from .dump_data_fields import MAX_HEADER_BYTES, MAX_REGIONS, NANO_MAGIC, Scan, scan_dump_data
 from .file_source import START_BYTES
 
 LENGTH_BYTES = 8
-NANO_MAGIC = b"\x5a\x5a\x5a\x5a"
 # A bigger header is reduced by scan_dump_data before it is parsed.
 PLAIN_HEADER_BYTES = 65536
 MAX_RANK = 32

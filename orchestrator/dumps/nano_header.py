@@ -20,7 +20,7 @@ from typing import Any, Tuple
 from ..element_types import BY_GE_NAME
 from ..errors import FormatError
 from ..proto import load_messages
-from .dump_header import NANO_MAGIC
+from .dump_data_fields import NANO_MAGIC
 
 _INPUTS, _OUTPUTS = 4, 5
 _DIMS, _ORIGINAL_DIMS, _ORIGINAL_NAME = 0, 1, 2

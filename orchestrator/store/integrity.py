@@ -7,7 +7,7 @@ import sqlite3
 from functools import lru_cache
 from typing import FrozenSet, Iterator, List, NamedTuple, Optional, Tuple
 
-from ..errors import FormatError, GoldwatchError
+from ..errors import FormatError, GoldwatchError, UsageError
 from ..filesystem.safe_reading import open_input
 from ..metrics.row import VERDICTS
 from ..schemas import load_text
@@ -55,6 +55,12 @@ class DamagedStore(FormatError):
         super().__init__(
             message, path, hint="choose another folder for the results, or discard what is there"
         )
+
+
+class OtherResults(UsageError):
+    """OUT holds the results of another comparison (exit code 2)."""
+
+    kind = "other_results"
 
 
 class ForeignStore(FormatError):

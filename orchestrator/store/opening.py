@@ -6,7 +6,7 @@ import os
 import sqlite3
 from typing import Any, Dict, List, Mapping, NamedTuple
 
-from ..errors import GoldwatchError, MissingPath, UsageError
+from ..errors import GoldwatchError, MissingPath
 from ..text.notes import Note, note
 from ..text.wording import plural
 from .database import connect_reader, connect_writer, set_journal, translated
@@ -25,12 +25,6 @@ from .integrity import (
 STORE_FILE = "run.sqlite"
 
 _NAMED = 3
-
-
-class OtherResults(UsageError):
-    """OUT holds the results of another comparison (exit code 2)."""
-
-    kind = "other_results"
 
 
 class Opened(NamedTuple):

@@ -9,7 +9,7 @@ from os.path import commonprefix
 from typing import Any, Mapping, Tuple
 
 from ..text.wording import listed
-from .opening import OtherResults
+from .integrity import OtherResults
 
 _MOST_CHARACTERS, _AROUND = 40, 16
 _FIRST_SHOWN = ("target", "golden", "model")

@@ -20,12 +20,11 @@ from ..metrics.row import VERDICTS, Row
 from ..text.notes import Note
 from .database import translated
 from .facts_and_events import VOID, EventLog, FileRecord, read_fact, write_fact
-from .integrity import DamagedStore, ForeignStore, has_hosts, may_discard
+from .integrity import DamagedStore, ForeignStore, OtherResults, has_hosts, may_discard
 from .lock import OutLock
 from .opening import (
     STORE_FILE,
     Opened,
-    OtherResults,
     highest_id,
     open_to_read,
     open_to_write,

@@ -22,7 +22,7 @@ from goldwatch.judging.limit_parsing import parse_limit
 from goldwatch.run.compare_folders import compare_folders
 from goldwatch.run.comparison_options import ComparisonOptions
 from goldwatch.schemas import load_text
-from goldwatch.store.opening import OtherResults
+from goldwatch.store.integrity import OtherResults
 from goldwatch.testing import DeviceModel, DeviceOp
 from goldwatch.testing.device_model import DeviceTensor
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from goldwatch.store.opening import OtherResults
+from goldwatch.store.integrity import OtherResults
 from goldwatch.store.same_inputs import check_inputs
 
 WORKSPACE = "/data/ci/workspaces/accuracy-of-the-detector/builds"
