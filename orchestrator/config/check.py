@@ -32,7 +32,7 @@ from .json_text_errors import read_json
 from .model_rules import ModelRules
 from .models import Models, load_models
 from .npu_rules import NPU_ONLY, NpuRules, looks_like_npu
-from .script_reader import GRAPH_OPTIONS, TORCHAIR, VARIABLE_SET, read_script
+from .script_reader import GRAPH_OPTIONS, NAMED_FILE, TORCHAIR, read_script
 from .script_tree import MAX_SCRIPT_BYTES
 from .torchair_rules import TorchAirRules
 
@@ -116,9 +116,10 @@ def _other_file(path: str, kind: Kind) -> Report:
     if kind.name == SHELL:
         with open_input(path) as stream:
             text = stream.read(MAX_BYTES).decode("utf-8", "replace")
-        named, started = VARIABLE_SET.search(text), _STARTED.search(text)
-        if named is not None and named.group(2) and "/" in named.group(2):
-            fix = "check the file that it names: goldwatch config check %s" % named.group(2)
+        named, started = NAMED_FILE.search(text), _STARTED.search(text)
+        if named is not None:
+            file = named.group(1) or named.group(2)
+            fix = "check the file that it names: goldwatch config check %s" % file
         elif started is not None:
             script = os.path.join(os.path.dirname(path), started.group(1))
             fix = "check the script that it starts: goldwatch config check %s" % script

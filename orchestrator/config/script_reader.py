@@ -62,11 +62,18 @@ _TAKES_FILE = ("init", "set_dump")
 #: Environment variables that name the configuration of a dump: of MindSpore, of torch_npu's
 # aclInit, and one that switches the exception dump on.
 _VARIABLES = ("MINDSPORE_DUMP_CONFIG", "TORCH_ACL_INIT_CONFIG_PATH", "ASCEND_DUMP_SCENE")
-VARIABLE_SET = re.compile(r"\b(%s)(?:=['\"]?([^\s;'\"&|]+))?" % "|".join(_VARIABLES))
+_VARIABLE_SET = re.compile(r"\b(%s)(?:=['\"]?([^\s;'\"&|]+))?" % "|".join(_VARIABLES))
+#: In a command line: a variable or vLLM's entry, and the file that it names.
+NAMED_FILE = re.compile(
+    r"\b(?:%s)=['\"]?([^\s;'\"&|]*/[^\s;'\"&|]*)|\bdump_config_path['\"\s]*[:=]\s*['\"]?([^\s;'\"&|]+)"
+    % "|".join(_VARIABLES)
+)
 #: Arguments by which a function of another module is asked for a dump.
 _ASKED = ("dump", *NPU_DEFAULTS)
 #: Arguments that name the file of a configuration of aclInit (ais_bench's), or msprobe's own.
 _FILE_ARGUMENTS = ("acl_json_path", "acl_json", "config_path")
+#: What vLLM's additional_config calls msprobe's configuration, or its file.
+_TABLE_ENTRIES = ("dump_config", "dump_config_path")
 #: Arguments by which a session, an Estimator or TorchAir's backend gets what holds dump settings.
 _CONFIG_ARGUMENTS = ("config", "config_proto", "session_config", "compiler_config")
 _CONFIG_TAKERS = (
@@ -281,7 +288,7 @@ class _Reader:
             elif isinstance(node, ast.Dict):
                 self._option_tables.append(node)
             elif isinstance(node, _CONSTANT):
-                match = VARIABLE_SET.search(str(self._values.literal(node)))
+                match = _VARIABLE_SET.search(str(self._values.literal(node)))
                 self._variable(match and match.group(1), match and match.group(2), node)
         self._unread_tables()
         settings_found = [
@@ -496,10 +503,15 @@ class _Reader:
             self._set_elsewhere("the options of backend %s" % GRAPH_OPTIONS, node)
 
     def _unread_tables(self) -> None:
-        """Note the dictionaries with options of npugraph_ex that the script compiles nothing with:
-        such as a list of what these are called elsewhere.
+        """Note dictionaries that hand a dump's configuration on, and those with options of
+        npugraph_ex that the script compiles nothing with, such as a list of their names.
         """
         for table in self._option_tables:
+            for name, value in self._texts(table).items():
+                if name in _TABLE_ENTRIES:
+                    file = self._values.literal(value)
+                    what = "the entry %s of a dictionary" % name
+                    self._set_elsewhere(what, value, file if isinstance(file, str) else "")
             known = any(name in self._texts(table) for name in _GRAPH_OPTIONS)
             if known and (GRAPH_OPTIONS, id(table)) not in self._objects:
                 self._set_elsewhere("options of %s" % GRAPH_OPTIONS, table)

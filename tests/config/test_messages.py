@@ -301,11 +301,15 @@ def test_of_a_shell_script_the_script_that_it_starts_is_named(tmp_path):
     assert "goldwatch config check %s\n" % (tmp_path / "train.py") in output
 
 
-def test_of_a_shell_script_the_file_that_a_variable_names_comes_first(tmp_path):
+def test_of_a_shell_script_the_file_that_it_names_comes_first(tmp_path):
     path = tmp_path / "train.sh"
-    path.write_text("export TORCH_ACL_INIT_CONFIG_PATH=/data/acl.json\npython train.py\n")
-    output = CliRunner().invoke(check, [str(path)]).output
-    assert "goldwatch config check /data/acl.json\n" in output
+    for line in (
+        "export TORCH_ACL_INIT_CONFIG_PATH=/data/acl.json\npython train.py\n",
+        'vllm serve m --additional-config \'{"dump_config_path": "/data/acl.json"}\' &\n',
+    ):
+        path.write_text("#!/bin/sh\n" + line)
+        output = CliRunner().invoke(check, [str(path)]).output
+        assert "goldwatch config check /data/acl.json\n" in output
 
 
 def test_of_another_programs_json_no_key_is_advised_to_be_left_out(tmp_path):

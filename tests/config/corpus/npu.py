@@ -810,6 +810,11 @@ OTHER_CASES = NAME_CASES + [
         [(W, "no-dump-section", "")],
     ),
     (
+        "vllm-additional-config",
+        'LLM(model="m", additional_config={"dump_config_path": "msprobe.json"})\n',
+        ELSEWHERE,
+    ),
+    (
         "npugraph-ex-computed",
         'torch.compile(m, backend="npugraph_ex", options=options())\n',
         ELSEWHERE,
