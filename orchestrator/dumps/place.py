@@ -10,7 +10,8 @@ path, also those above the folder that the user named, as far as they have the f
 - parent a time (14 digits, a possible date; 13 where month or day has no leading 0) and folder a
   number: time and device (single op);
 - folder a number (step) and parent a number (model_id): the next parent is the model, the next, if
-  a number, the device, and the next, if a time, the time;
+  a number, or ``rank_`` and a number as MindSpore names it, the device, and the next, if a time,
+  the time;
 - parent a number and the folder named like the one op whose dumps it holds: device (single op,
   older form); all such folders of one device are one place;
 - otherwise all five are None.
@@ -25,6 +26,7 @@ from typing import Dict, NamedTuple, Optional, Set, Tuple
 from ..statistics_dumps.statistics_csv import SUFFIX
 
 _NUMBER = re.compile(r"[0-9]{1,20}\Z")
+_RANK = re.compile(r"(?:rank_)?([0-9]{1,20})\Z")
 _CLOCK = r"(?:[01][0-9]|2[0-3])[0-5][0-9][0-5][0-9]\Z"
 _TIME = re.compile(r"[0-9]{4}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])" + _CLOCK)
 # Of month and day one has no leading 0.
@@ -40,7 +42,7 @@ class Place(NamedTuple):
     time
         ``YYYYmmddHHMMSS`` of the run.
     device
-        device_id.
+        device_id, or ``rank_N``.
     model, model_id
         The model's name, and its number on the device.
     step
@@ -101,8 +103,9 @@ NOWHERE = Place()
 
 
 def name_order(name: Optional[str]) -> Tuple[int, int, str]:
-    """Return a sort key for a folder's name: numbers first and as numbers."""
-    return (0, int(name), name) if name is not None and _NUMBER.match(name) else (1, 0, name or "")
+    """Return a sort key for a folder's name: numbers and ranks first and as numbers."""
+    number = None if name is None else _RANK.match(name)
+    return (1, 0, name or "") if number is None else (0, int(number.group(1)), name or "")
 
 
 def is_number(name: Optional[str]) -> bool:
@@ -143,7 +146,7 @@ def place_of(folder: str, op_names: Set[str]) -> Place:
     if is_time(model_id) and is_number(step):
         return Place(model_id, step)
     if is_number(step) and is_number(model_id) and model:
-        known_device = device if is_number(device) else None
+        known_device = device if _RANK.match(device) else None
         return Place(
             time if known_device and is_time(time) else None, known_device, model, model_id, step
         )

@@ -58,6 +58,8 @@ def test_a_relative_folder_is_named_by_its_real_parents(
         ("/x/99999999999999/0/m/1/2", (None, "0", "m", "1", "2")),
         ("/x/here/0/m/1/2", (None, "0", "m", "1", "2")),
         ("/x/here/dev/m/1/2", (None, None, "m", "1", "2")),
+        ("/x/rank_10/m/1/2", (None, "rank_10", "m", "1", "2")),
+        ("/x/global_rank_0/m/1/2", (None, None, "m", "1", "2")),
         ("/x/flat", (None, None, None, None, None)),
         ("/", (None, None, None, None, None)),
         ("/1/2", (None, None, None, None, None)),
@@ -65,6 +67,13 @@ def test_a_relative_folder_is_named_by_its_real_parents(
 )
 def test_time_device_model_and_step_are_read_from_folder_names(folder: str, expected: Any) -> None:
     assert place_of(folder, {"conv1"}) == Place(*expected)
+
+
+def test_the_ranks_of_a_mindspore_dump_are_its_devices(tmp_path: Any, touch: Touch) -> None:
+    for rank in (10, 9):
+        touch(str(tmp_path / ("rank_%d" % rank) / "net" / "0" / "3" / DUMP))
+    places = [step_folder.place for step_folder in DumpTree(str(tmp_path)).step_folders]
+    assert [(place.device, place.step) for place in places] == [("rank_9", "3"), ("rank_10", "3")]
 
 
 def test_op_folders_of_one_device_are_one_run(tmp_path: Any, touch: Touch) -> None:

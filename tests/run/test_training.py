@@ -407,6 +407,22 @@ def test_compare_op_compares_one_op_of_a_training(make) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("options", [("compare",), ("watch", "--until-idle", "1")])
+def test_the_ranks_of_a_mindspore_dump_are_compared_apart(make, options) -> None:
+    run = make(Training(wrong=(Wrong("part0/MatMul", 1, 10),)))
+    (time,) = os.listdir(str(run.folder / "dump"))
+    for device in os.listdir(str(run.folder / "dump" / time)):
+        path = run.folder / "dump" / time / device
+        shutil.move(str(path), str(run.folder / "dump" / ("rank_" + device)))
+    os.rmdir(str(run.folder / "dump" / time))
+    done = run.command(*options)
+    assert done.returncode == 1, done.stderr
+    first = run.document()["summary"]["first_divergence"]
+    assert (first["op"], first["device"], first["step"]) == ("part0/MatMul", "rank_1", "10")
+    assert "pass on device rank_0, fail on device rank_1" in " ".join(done.stdout.split())
+    assert "goldwatch compare-op dump/rank_1/" in done.stdout
+
+
 def test_the_proposed_compare_op_command_names_device_and_step(make) -> None:
     """Of the place where the suspect is, with the golden data of its step."""
     run = make(Training(wrong=(Wrong("part0/MatMul", 1, 10),)))
