@@ -8,6 +8,7 @@ import os
 import sys
 import textwrap
 import time
+from itertools import islice
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..diagnosis.op_input_states import UNKNOWN
@@ -18,7 +19,7 @@ from ..locate.cure_rounds import Round
 from ..locate.narrowing import Narrowed
 from ..locate.search import PAGE, RUN, CaseResult, Search, worst_exit_code
 from ..locate.shape_combinations import shapes_text
-from ..metrics.row import FAIL, PASS
+from ..metrics.row import FAIL, NOT_COMPARED, PASS
 from ..model.gear_names import without_gear
 from ..naming import printable
 from ..reports.result_json import RESULT_FILE
@@ -314,7 +315,14 @@ def _print_end(outcome: Outcome) -> None:
         incomplete = next(result for result in results if result.code == EXIT_INCOMPLETE)
         part = incomplete.final if _is_incomplete(incomplete.final) else incomplete.run
         if part is not None:
-            put_wrapped("incomplete: %s" % part.sentence)
+            rows = islice(part.rows(NOT_COMPARED), _MOST_CAUSES)
+            reasons = ["%s: %s" % (printable(row.tensor or row.op), row.reason) for row in rows]
+            more = part.summary.not_compared - len(reasons)
+            put_wrapped(
+                "incomplete: %s%s"
+                % ("; ".join(reasons) or part.sentence, ", and %d more" % more if more > 0 else ""),
+                "  ",
+            )
             put_wrapped(
                 "  next: result.json in %s says why of each row; the same command runs the om again"
                 % part.options.out
@@ -399,7 +407,9 @@ def _causes(results: Sequence[CaseResult]) -> List[Tuple[str, str, str]]:
 
 def _why_in_spite(outcome: Outcome) -> str:
     """Return why there is a culprit though something passes; empty where all fails."""
-    if outcome.searched == EXIT_PASS:
+    named = [result.run for result in outcome.results if result.culprit is not None]
+    # With --strict such a run has exit code 1.
+    if all(run is not None and run.summary.verdict == PASS for run in named):
         return (
             "(every tensor is within its limits all the same: it is named because its error is its "
             "own, and larger than rounding explains)"

@@ -544,6 +544,10 @@ class Search:
         command = ["goldwatch", "report", out, "--html", page]
         request, final = self.plan.request, os.path.join(self.folder(case), FINAL)
         about = {"om": request.om, "original model": request.model}
+        if self._interface.soc_version:
+            about["chip"] = self._interface.soc_version
+        if "atc_version" in self._interface.attributes:
+            about["atc"] = self._interface.attributes["atc_version"]
         if case.shapes:
             about["shapes"] = shapes_text(case.shapes)
         if os.path.isdir(final):

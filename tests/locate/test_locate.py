@@ -167,6 +167,7 @@ def test_a_suspect_within_all_limits_fails_a_strict_search(place) -> None:
     for words, code in (([], 0), (["--strict"], 1)):
         done = place.locate("model.onnx", "model.om", "-o", "out%d" % code, *words)
         assert done.returncode == code and "suspect: second\n" in done.stdout, done.stdout
+        assert "(every tensor is within its limits all the same" in done.stdout
 
 
 @pytest.mark.parametrize("runner", ["msame", "pyacl"])
@@ -343,6 +344,10 @@ def test_a_failed_step_is_reported_and_the_repeated_command_continues(
     if words is not None:
         assert "goldwatch: the run of the om failed: " + words in done.stderr
         assert "the same command goes on with the run: all before it is kept" in done.stderr
+    else:
+        last = done.stdout.splitlines()[-4:]
+        assert last[0] == "incomplete: relu: no dump file", last
+        assert last[1].startswith("  next: result.json in out/run says why of each row")
     before = os.stat(str(place.folder / "out" / "golden" / "manifest.json")).st_mtime_ns
     place.host(FAULT)
     again = place.locate("model.onnx", "model.om", "-o", "out")
@@ -821,6 +826,7 @@ def test_cure_repeats_until_the_outputs_pass(place) -> None:
     page = (place.folder / "found" / "report.html").read_text()
     facts = {
         "om": "large.om",
+        "chip": "Ascend310P3",
         "original model": "large.onnx",
         "outputs of the network": "outside their limits",
         "goldwatch": __version__,
