@@ -169,7 +169,7 @@ def _blamed_instead(first: FirstDivergence, suspects: Sequence[Suspect]) -> str:
         return ""
     return (
         "; %s." % explanation.sentence
-        if explanation.kind != "other-input"
+        if explanation.kind != "other-input" or not explanation.share
         else "; %s, so no operator need be wrong." % explanation.sentence
     )
 

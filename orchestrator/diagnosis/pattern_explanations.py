@@ -462,8 +462,8 @@ def without_pattern(
         return []
     if around.first and estimate.output.verdict == FAIL:
         sentence = (
-            "the very first operator differs, and its input was not compared: the device may have "
-            "been fed with other data"
+            "nothing that feeds it was compared: what runs before it may be wrong, or the device "
+            "have been fed with other data"
         )
         return [explanation("other-input", 0.0, sentence)]
     correlation = _correlation(estimate.output, pair)

@@ -105,3 +105,33 @@ def test_what_a_floor_rounded_otherwise_near_a_whole_number_is_no_failure(net, h
     suspects = [entry["op"] for entry in result["summary"]["suspects"]]
     assert (code, suspects) == ((0, []) if healthy else (1, ["floor"])), text
     assert ("have other decisions than golden data, near a tie" in text) == healthy, text
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.02])
+def test_a_factor_of_each_channel_is_learnt_beside_zeros(net, factor):
+    """Half of what a Relu hands on is 0; that the factors are known to a step of float16 only
+    excuses no element of the others.
+    """
+    scales = np.array([1.93, 1.54, 1.75, 1.94], np.float32).reshape(1, 4, 1, 1)
+    nodes = [
+        node("Relu", ["x"], ["r"], name="relu"),
+        node("Mul", ["r", "s"], ["m"], name="mul"),
+        node("Abs", ["m"], ["y"], name="last"),
+    ]
+    x = float16_values((2, 4, 8, 8)) * np.array([4, 0.3, 1, 8], np.float32).reshape(1, 4, 1, 1)
+    outputs = [build.value("y", x.shape)]
+    proto = build.model(nodes, [build.value("x", x.shape)], outputs, [build.weight("s", scales)])
+    net.prepare(proto, {"x": x}, fault=("mul", lambda array: array * np.float32(factor)))
+    os.remove(net.path("m.onnx"))
+    summary = net.compare("--recompute", "all")[1]["summary"]
+    assert [entry["op"] for entry in summary["suspects"]] == ["mul"] * (factor != 1)
+
+
+def test_the_first_operator_that_was_compared_need_not_be_the_first_that_ran(net):
+    prepared(net, read=0.3, mode="output")
+    for op in ("conv1", "relu1"):
+        without_dump(net, op)
+    code, _, text = net.compare("--recompute", "none")
+    assert code == 1 and "conv2 (Conv) is the first operator outside its limits" in text
+    assert "what runs before it may be wrong, or the device have been fed with other data" in text
+    assert "no operator need be wrong" not in text and "the very first" not in text
