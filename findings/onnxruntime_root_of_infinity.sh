@@ -1,11 +1,15 @@
 #!/bin/sh
 # Sqrt of infinity in onnxruntime 1.14.1, the last one for Python 3.7, is NaN where it computes four
 # elements at once, and infinity in the rest of the tensor. Ends with 0 while that is so, with 1 once
-# it has changed. Needs a Python from 3.7 to 3.10 (PYTHON, default python3).
+# it has changed, with 2 without a Python from 3.7 to 3.10 (PYTHON names one).
 set -e
+for python in "$PYTHON" python3 python3.10 python3.9 python3.8 python3.7 ""; do
+    [ "$("$python" -c 'import sys; print((3, 7) <= sys.version_info < (3, 11))' 2>&1)" = True ] && break
+done
+[ -n "$python" ] || { echo "no Python from 3.7 to 3.10 is found: PYTHON=PATH names one" >&2; exit 2; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-"${PYTHON:-python3}" -m venv "$folder/env"
+"$python" -m venv "$folder/env"
 "$folder/env/bin/pip" install -q onnxruntime==1.14.1 onnx==1.14.1 'numpy<2'
 "$folder/env/bin/python" - <<'PYTHON'
 import sys
