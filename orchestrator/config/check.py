@@ -192,7 +192,11 @@ class Checker:
             key, whose = other
             message = "this is %s own dump configuration: not judged" % whose
             fix = (
-                "check the acl.json, npu settings or script that the device's dump is configured by"
+                "leave it to MindSpore, whose dumps in the device's own form (file_format bin) "
+                "compare takes: the folder with rank_N"
+                if whose == _OTHER_TOOLS["common_dump_settings"][1]
+                else "check the acl.json, npu settings or script that the device's dump is "
+                "configured by"
             )
             findings.warning(
                 "other-tool",

@@ -312,6 +312,13 @@ def test_of_a_shell_script_the_file_that_it_names_comes_first(tmp_path):
         assert "goldwatch config check /data/acl.json\n" in output
 
 
+def test_of_mindspores_configuration_what_compare_takes_of_it_is_told(tmp_path):
+    path = tmp_path / "data_dump.json"
+    path.write_text('{"common_dump_settings": {"op_debug_mode": 3, "path": "/d"}}')
+    output = CliRunner().invoke(check, [str(path)]).output
+    assert "MindSpore's own dump configuration" in output and "the folder with rank_N" in output
+
+
 def test_of_another_programs_json_no_key_is_advised_to_be_left_out(tmp_path):
     path = tmp_path / "calibration.json"
     path.write_text('{"format": "QDQ", "calibration": {"batches": 8}}')
