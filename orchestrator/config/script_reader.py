@@ -417,7 +417,7 @@ class _Reader:
             self._makes(node)
         elif name == _TENSOR_SAVER:
             message = "%s writes one tensor of each call as a PyTorch file" % name
-            fix = "goldwatch compare-op FILE.pt GOLDEN.npy -o OUT compares one"
+            fix = "goldwatch compare-op FILE.pt GOLDEN.npy compares one"
             files = "{save_path without .pt}_device_{D}_{k}.pt"
             problems = self._script.problems
             self._problem(problems, "pytorch-files", (), message, files, fix, node, NOTE)
