@@ -206,7 +206,14 @@ def _indices_not_written(written: Written) -> Iterator[Instead]:
         ):
             continue
         stretch, expected = (np.compress(wrong, side, axis) for side in (x, y))
-        if np.any(stretch):
+        holds = "hold other values" if np.any(stretch) else "are 0"
+        if np.any(stretch) and stretch.size >= _FEWEST:
+            for name, other in written.others():
+                # Of an operator that works in place what is not written still holds its input.
+                if _is_same(stretch, np.compress(wrong, np.reshape(other, x.shape), axis)):
+                    holds = "hold what %s computed" % name
+                    break
+        if holds == "hold other values":
             if right.size < _FEWEST * x.shape[axis]:
                 continue
             with np.errstate(all="ignore"):
@@ -214,7 +221,7 @@ def _indices_not_written(written: Written) -> Iterator[Instead]:
             # What is like it was written, but otherwise.
             if not np.isfinite(stretch).all() or abs(alike) > _UNRELATED or count < 2:
                 continue
-        elif not np.any(expected):
+        elif holds == "are 0" and not np.any(expected):
             continue
         yield Instead(
             "not-written",
@@ -224,7 +231,7 @@ def _indices_not_written(written: Written) -> Iterator[Instead]:
                 count,
                 x.shape[axis],
                 axis,
-                "hold other values" if np.any(stretch) else "are 0",
+                holds,
                 int(np.argmax(wrong)),
             ),
             _NEXT_NOT_WRITTEN,
