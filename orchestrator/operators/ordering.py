@@ -6,17 +6,19 @@ in :mod:`.comparing_and_rounding`, which also names the sources.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from .comparing_and_rounding import is_nan, reach, wrong_where_reshaped
+from .error_propagation import moved
 from .registry import ASCEND, ONNX, CannotCompute, Inputs, Node, axis_of, input_at, operator, whole
 from .splittable_axes import Along, Parts, Shape, Values, Window
 from .value_with_error import Arithmetic, Value
 from .variants import (
     Function,
     attribute,
+    computed_instead,
     declare,
     each_axis,
     other_function,
@@ -465,10 +467,38 @@ declare(
     attribute("axis", each_axis, 0),
     other_function(Function("ArgMax"), Function("ArgMin"), keeps=True),
 )
+
+
+def _in_no_order(node: Node, inputs: Inputs) -> Iterator[Any]:
+    """Yield what a TopK that does not sort may leave: places as they are in the input, or the last
+    first.
+    """
+    if not int(node.get("sorted", 1)):
+        return
+    axis = int(node.get("axis", -1))
+    orders: Sequence[Tuple[str, Callable[[Array], Array]]] = (
+        ("0 (in the order of its input)", lambda index: np.argsort(index, axis)),
+        ("0 (the last first)", lambda index: np.flip(np.indices(index.shape)[axis], axis)),
+    )
+    for words, order_of in orders:
+
+        def made(
+            given: Inputs, arithmetic: Arithmetic, order_of: Callable[[Array], Array] = order_of
+        ) -> List[Value]:
+            values, index = top_k(node, given, arithmetic)
+            order = order_of(index.array)
+            return [
+                moved(lambda array: np.take_along_axis(array, order, axis), one)
+                for one in (values, index)
+            ]
+
+        yield words, "1", made
+
+
 declare(
     "TopK",
     attribute("largest", (0, 1), 1),
-    attribute("sorted", (0, 1), 1),
+    computed_instead("sorted", "0: in the order of its input, the last first", _in_no_order),
     attribute("axis", each_axis, -1),
 )
 declare("Hardmax", attribute("axis", each_axis, -1))

@@ -440,6 +440,35 @@ _READ["tensorflow"] = lambda node, x: _tensorflow_windows(node, [x])[1:]
 _READ["ascend"] = _of_ascend
 
 
+def _with_zeros_beyond(node: Node, inputs: Inputs) -> Iterator[Any]:
+    x = named_input(inputs, 0, "input")
+    windows = _onnx_windows(node, x)
+    pads = [
+        (first, max(0, (count - 1) * stride + (reach - 1) * dilation + 1 - size - first))
+        for first, count, stride, reach, dilation, size in zip(
+            windows.begin, windows.counts, windows.strides, windows.kernel, windows.dilations,
+            windows.sizes,
+        )
+    ]  # fmt: skip
+    if node.type == "LpPool" or not any(map(any, pads)) or min(map(min, pads)) < 0:
+        return
+    attributes = {
+        name: value
+        for name, value in node.attributes.items()
+        if name not in ("pads", "auto_pad", "ceil_mode")
+    }
+
+    def made(given: Inputs, arithmetic: Arithmetic) -> List[Value]:
+        def padded(array: Array) -> Array:
+            return np.pad(array, [(0, 0), (0, 0), *pads])
+
+        wide = moved(padded, named_input(given, 0, "input"))
+        return compute(replace(node, attributes=attributes), [wide], arithmetic)
+
+    words = "not counted" if node.type == "AveragePool" else "lower than all"
+    yield "0, also in a last window that is partial", words, made
+
+
 def _windows_of_other_size(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:
     """1 to 4 for each axis, with pads that keep the output's size"""
     own = integers(node, "kernel_shape")
@@ -464,6 +493,11 @@ declare(
     attribute("auto_pad", ("SAME_UPPER", "SAME_LOWER", "VALID"), says="pads"),
     other_node("the first position of its windows (strides, pads)", other_first_position),
     attribute("ceil_mode", (0, 1), 0),
+    computed_instead(
+        "what its pads hold (count_include_pad, ceil_mode)",
+        "0, also in a last window that is partial",
+        _with_zeros_beyond,
+    ),
     other_node("dilations", other_steps),
     STRIDES,
     attribute("kernel_shape", other_windows),

@@ -583,9 +583,10 @@ def coarser_inside(node: Node, inputs: Inputs, held: Sequence[bool]) -> Iterator
     held
         Which inputs the model holds (weights).
     """
+    narrow = {"float16 inside": _rounded_to(10), "bfloat16 inside": _rounded_to(7)}
     ways: List[Tuple[str, Callable[[int, Array], Array]]] = [
-        ("%s inside" % words, lambda at, array, bits=bits: _rounded_to(bits)(array))  # type: ignore[misc]
-        for words, bits in (("float16", 10), ("bfloat16", 7))
+        (words, lambda at, array, to_type=to_type: to_type(array))  # type: ignore[misc]
+        for words, to_type in narrow.items()
     ]
     kernels = [
         at for at, one in enumerate(inputs)
@@ -617,7 +618,21 @@ def coarser_inside(node: Node, inputs: Inputs, held: Sequence[bool]) -> Iterator
                 for at, one in enumerate(given)
             ]
 
-        yield Variant("the arithmetic", words, "the type of its tensors", node, changed)
+        own = "the type of its tensors"
+        yield Variant("the arithmetic", words, own, node, changed)
+        if words in narrow:
+            to_type = narrow[words]
+
+            def written(outputs: List[Value], to_type: Any = to_type) -> List[Value]:
+                return [
+                    Value(np.asarray(to_type(one.array), np.float32), one.error)
+                    if one.is_float
+                    else one
+                    for one in outputs
+                ]
+
+            both = words.replace("inside", "inside and in its output")
+            yield Variant("the arithmetic", both, own, node, changed, written)
 
 
 _INPUT_NAMES = {

@@ -237,6 +237,15 @@ class Piece:
         """Whether its last node decides."""
         return bool(self.calls) and self._is(self.calls[-1][1].node, "decides")
 
+    @property
+    def writes_otherwise(self) -> bool:
+        """Whether what its node of :meth:`with_variant` makes is not what a node of its type
+        makes."""
+        return any(
+            variant.outputs is not None or variant.instead is not None
+            for variant in self._exchanged.values()
+        )
+
     @staticmethod
     def _is(node: Node, mark: str) -> bool:
         operator = operators.find(node.dialect, node.type)

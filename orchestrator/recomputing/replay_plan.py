@@ -21,7 +21,7 @@ from ..model.dump_request import EVERYTHING, DumpRequest
 from ..model.graph import ModelGraph
 from ..model.never_dumped import AIPP, CONSTANT_TYPES
 from ..model.op_groups import FOLLOWING_TYPES, groups_of
-from ..model.op_node import OpNode
+from ..model.op_node import OpNode, desc_at
 from ..model.pairing import Pairing
 from ..model.quantised_parts import is_dequant, is_quant, quantised_stretch
 from ..model.row_plan import INPUT, OMITTED, OP, PAIR, RowPlan
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _KEEPS = "%s keeps the values of what precedes it: it is not replayed"
 _PREPROCESSES = "AIPP makes the network's input, which no layer computes: it is not replayed"
 _QUANTISED = "in a quantised stretch, which the original model does not have"
+_FLOATS = frozenset(["DT_FLOAT16", "DT_BF16", "DT_FLOAT", "DT_DOUBLE"])
 _SHOWN = 5
 
 
@@ -159,7 +160,7 @@ class ReplayPlan:
                 info = holder[1]
                 row = row.but(target_dtype=info.dtype.name, address=info.address, shape=info.shape)
             reason = None if op is None else self._not_replayable_reason(op, plan)
-            if op is not None and op.type in (*FOLLOWING_TYPES, AIPP):
+            if op is not None and op.type in (*FOLLOWING_TYPES, AIPP) and not self._converts(op):
                 why = _PREPROCESSES if op.type == AIPP else _KEEPS % op.type
                 self.rows.append(row.but(verdict=EXPECTED_ABSENT, reason=why, cause=""))
             elif reason is not None:
@@ -171,6 +172,15 @@ class ReplayPlan:
                 self.rows.append(row)
         if pairs and op is not None:
             self._plan_op(op, file, feeder, pairs, outputs)
+
+    def _converts(self, op: OpNode) -> bool:
+        """Tell whether a Cast is one of the original model that makes other numbers, from or to
+        whole numbers or bool: between floats a device may keep its own type.
+        """
+        model = self._original.model
+        types = {model.types[number] for name in op.originals for number in model.numbers(name)}
+        descs = [desc_at(descs, 0).dtype for descs in (op.input_descs, op.output_descs)]
+        return types == {op.type} == {"Cast"} and not _FLOATS.issuperset(filter(None, descs))
 
     def _not_replayable_reason(self, op: OpNode, plan: RowPlan) -> Optional[str]:
         if op.position in self._stretch or is_quant(op) or is_dequant(op):

@@ -34,6 +34,9 @@ Judge = Callable[[OwnError], float]
 _FEWEST = 8
 """Elements of which what is right and what is not written consist at least, unless that is 0."""
 _FEWEST_ZEROS = 2
+_ROUNDINGS = 16.0
+"""Of a narrower type, what its steps inside an operator come to at most, root mean square."""
+_UNLIKELY_BITS = 10.0
 _DIGITS = (1, 2, 3, 4, 6)
 """Of a factor or an offset, tried one after the other."""
 _GRID_BITS = 4.0
@@ -498,6 +501,35 @@ def _in_eight_bits(written: Written) -> Iterator[Instead]:
         )
 
 
+def _in_narrow_type(written: Written) -> Iterator[Instead]:
+    """Yield where all numbers are those of a narrower type, next to what is computed."""
+    output = written.output
+    if output.dtype != "float32" or output.computed.array.dtype.kind != "f":
+        return
+    x, y = (np.asarray(side, np.float32) for side in (output.actual, output.computed.array))
+    if not np.isfinite(x).all() or not np.isfinite(y).all():
+        return
+    for dtype, bits, unit in (("bfloat16", 16, 2.0**-8), ("float16", 13, 2.0**-11)):
+        mask = np.uint32((1 << bits) - 1)
+        different = np.unique(x[(x != 0) & (x != y)])
+        off = float(np.linalg.norm(np.float64(x) - y)) / max(float(np.linalg.norm(y)), 1e-300)
+        if (
+            bits * different.size >= CHANCE_BITS + _UNLIKELY_BITS
+            and not np.any(np.ascontiguousarray(x).view(np.uint32) & mask)
+            and np.any(np.ascontiguousarray(y).view(np.uint32) & mask)
+            and off <= _ROUNDINGS * unit
+        ):
+            yield Instead(
+                "rounding",
+                "its output is float32 and holds numbers of %s alone, %.2g roundings of it off "
+                "what is computed: the operator computed, or wrote, in %s"
+                % (dtype, off / unit, dtype),
+                "compare the precision of the operator in the om's json (its types, the precision "
+                "mode of the compiler) with the original model",
+            )
+            return
+
+
 def _in_other_order(written: Written, value: Value, words: str) -> Instead:
     return Instead(
         "layout",
@@ -715,6 +747,7 @@ WRITTEN_INSTEAD: Sequence[Search] = (
         _not_written,
         lambda size: 0.0 if size >= 2 * _FEWEST else math.inf,
     ),
+    Search("numbers of a narrower type", _in_narrow_type, lambda size: _UNLIKELY_BITS),
     Search(
         "values of 8 bits",
         _in_eight_bits,

@@ -270,6 +270,27 @@ def test_what_a_few_elements_may_tell_by_chance_is_said_so(net, kind):
     assert ("may do so by chance" in suspect["explanations"][0]["sentence"]) == (kind == "alike")
 
 
+@pytest.mark.parametrize("rule", [np.floor, np.rint, np.trunc])
+def test_how_a_cast_of_the_model_rounds_is_named(net, rule):
+    x = np.random.RandomState(0).uniform(-9, 9, (4, 16)).astype(np.float16).astype(np.float32)
+    nodes = [
+        node("Neg", ["x"], ["t"], name="first"),
+        node("Cast", ["t"], ["u"], name="op", to=6),
+        node("Abs", ["u"], ["y"], name="last"),
+    ]
+    outputs = [build.value("y", (4, 16), 6)]
+    model = build.model(nodes, [build.value("x", (4, 16))], outputs, [])
+    net.prepare(model, {"x": x}, fault=("op", lambda array: rule(-x).astype(np.int32)))
+    code, result, _ = net.compare()
+    if rule is np.trunc:
+        assert code == 0 and not result["summary"]["suspects"]
+        return
+    words = {np.floor: "floor", np.rint: "half to even"}[rule]
+    suspect = only_suspect(result["summary"])
+    said = "the device computed Cast with rounding %s" % words
+    assert suspect["op"] == "op" and said in suspect["explanations"][0]["sentence"]
+
+
 @pytest.mark.parametrize("indices", [(0, 1), (0, 0)])
 def test_exchanged_outputs_are_named_also_where_the_json_calls_both_the_same(net, indices):
     x = np.random.RandomState(0).standard_normal((12, 16)).astype(np.float16).astype(np.float32)
