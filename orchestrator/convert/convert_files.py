@@ -14,6 +14,7 @@ from ..dumps.dump_file import DumpFile, TensorInfo
 from ..dumps.folder_listing import GOLDEN_SUFFIXES
 from ..dumps.npy import open_npy
 from ..dumps.overflow_records import overflow_records
+from ..dumps.torch_file import open_torch
 from ..errors import GoldwatchError, NotComparable, UsageError
 from ..fast_dataclasses import dataclass
 from ..filesystem.atomic_writing import remove_leftovers, write_atomically
@@ -36,7 +37,7 @@ from ..tensors.user_conversions import UserConversions
 from . import writers
 from .convert_tensor import Converted, convert_tensor, foreign_order
 from .options import BIN, CONTAINERS, DUMP, NPY, TXT, ConvertOptions
-from .sources import Source, require_own_names
+from .sources import TORCH_SUFFIXES, Source, require_own_names
 
 RESULT_FILE = "convert.json"
 _PLAIN_NPY_LAYOUT = "ND"
@@ -185,8 +186,8 @@ def convert_file(source: Source, out: str, options: ConvertOptions) -> Conversio
     os.makedirs(os.path.join(out, source.folder), exist_ok=True)
     job = _Job(source, out, options, result)
     try:
-        if source.name.endswith(".npy"):
-            job.npy()
+        if source.name.endswith((".npy", *TORCH_SUFFIXES)):
+            job.arrays()
         else:
             job.dump()
     except (GoldwatchError, OSError, MemoryError, ValueError) as error:
@@ -222,14 +223,19 @@ class _Job:
             reason = reason[len(prefix) :] if reason.startswith(prefix) else reason
         self.result.failed.append({"source": self.source.path, "reason": reason})
 
-    def npy(self) -> None:
-        tensor = open_npy(self.source.path).in_c_order()
+    def arrays(self) -> None:
+        """Convert an npy file, or the tensors of a file of torch.save."""
+        stem, ending = os.path.splitext(self.source.name)
+        path = self.source.path
+        tensors = [open_npy(path)] if ending == ".npy" else open_torch(path)
         layout = self.options.from_layout or _PLAIN_NPY_LAYOUT
-        self._tensor(
-            Tensor(tensor.dtype, tensor.shape, layout, tensor.source),
-            self.source.name[: -len(".npy")],
-            "npy",
-        )
+        for number, tensor in enumerate(tensors):
+            tensor = tensor.in_c_order()
+            self._tensor(
+                Tensor(tensor.dtype, tensor.shape, layout, tensor.source),
+                stem if len(tensors) == 1 else "%s.%d" % (stem, number),
+                "npy" if ending == ".npy" else "tensor %d" % number,
+            )
 
     def dump(self) -> None:
         dump = DumpFile.open(self.source.path)

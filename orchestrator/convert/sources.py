@@ -10,6 +10,9 @@ from ..errors import InputError, UsageError
 from ..fast_dataclasses import dataclass
 from ..naming import MAPPING_FILE, DumpName, compose_dump_name, is_hash_name, read_mapping
 
+TORCH_SUFFIXES = (".pt", ".pth")
+"""Names of the files of ``torch.save``."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -59,14 +62,14 @@ def find_sources(inputs: Sequence[str]) -> List[Source]:
             ]
             files = [
                 *listing.unresolved,
-                *(name for name in listing.others if name.endswith(".npy")),
+                *(name for name in listing.others if name.endswith((".npy", *TORCH_SUFFIXES))),
             ]
             sources += [
                 Source(where, _name_of(where), listing.rel)
                 for where in (os.path.join(listing.folder, name) for name in files)
             ]
     if not sources:
-        raise InputError("%s: no dump file and no npy was found" % ", ".join(inputs))
+        raise InputError("%s: no dump file, npy or pt was found" % ", ".join(inputs))
     return list(
         {(os.path.realpath(source.path), source.folder): source for source in sources}.values()
     )

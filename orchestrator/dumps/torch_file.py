@@ -186,7 +186,7 @@ def _interpreted(data: bytes) -> Any:
         elif name == "STOP":
             return stack.pop()
         else:
-            raise ValueError("%s in its data.pkl" % name)
+            raise ValueError("more than tensors: %s in its data.pkl" % name)
     raise ValueError("its data.pkl has no end")
 
 

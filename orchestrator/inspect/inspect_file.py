@@ -4,6 +4,7 @@ or a file of another tool.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -15,6 +16,7 @@ from ..dumps.dump_file import DumpFile, RegionInfo, TensorInfo
 from ..dumps.dump_header import COMPLETE, size_error
 from ..dumps.npy import NoTensor, open_npy
 from ..dumps.overflow_records import overflow_records
+from ..dumps.torch_file import open_torch
 from ..errors import FormatError, GoldwatchError, NotComparable, UsageError
 from ..filesystem.safe_reading import open_input, read_input
 from ..kinds import kind as kinds
@@ -31,9 +33,11 @@ from ..statistics_dumps.statistics_csv import read_table
 from ..store.opening import STORE_FILE
 from ..store.store import RunStore
 from ..tensors.tensor import Tensor
+from ..text.wording import listed
 from .remarkable_statistics import remarkable_tensors, worst_first
 from .tensor_statistics import statistics
 
+_MOST_TENSORS = 6
 STATISTICS_BYTES = 64 * 1024 * 1024
 _NOT_HERE = (
     # These have readers of their own, which say what is wrong with a file that is none of them.
@@ -71,11 +75,16 @@ def foreign_document(path: str) -> Optional[Document]:
         "version": None,
         "what": kind.words,
     }
-    if kind.name in readers:
-        try:
+    try:
+        if kind.name in readers:
             readers[kind.name](path, document)
-        except GoldwatchError as error:
-            document["problem"] = error.message
+        elif kind.name == kinds.TORCH:
+            # Of a checkpoint or a damaged file no tensor is told.
+            with contextlib.suppress(FormatError):
+                tensors = ["%s %s" % (one.dtype.name, list(one.shape)) for one in open_torch(path)]
+                document["what"] += ": " + listed(tensors, _MOST_TENSORS)
+    except GoldwatchError as error:
+        document["problem"] = error.message
     return document
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -154,6 +155,23 @@ def test_a_numpy_extended_with_bfloat16_changes_nothing(tmp_path, monkeypatch):
         np.sctypeDict, "bfloat16", np.float16
     )  # as ml_dtypes does in programs that load it
     test_types_that_numpy_lacks_survive_conversion("bfloat16", tmp_path)
+
+
+def test_files_of_torch_save_become_arrays_without_pytorch(tmp_path):
+    folder = os.path.join(os.path.dirname(__file__), os.pardir, "data", "torch_files")
+    for name in ("float16.pt", "bfloat16.pt", "transposed.pt", "list.pt", "dict.pt"):
+        (tmp_path / "in").mkdir(exist_ok=True)
+        shutil.copy(os.path.join(folder, name), str(tmp_path / "in" / name))
+    code, error = convert(tmp_path / "in", "-o", tmp_path / "out")
+    assert code == 3 and "dict.pt: no archive of torch.save (more than tensors: SETITEM" in error
+    assert sorted(path.name for path in (tmp_path / "out").glob("*.npy")) == [
+        "bfloat16.npy", "float16.npy", "list.0.npy", "list.1.npy", "transposed.npy"
+    ]  # fmt: skip
+    # What make.py saved: 12 numbers from -2 by thirds.
+    values = load(tmp_path / "out" / "float16.npy")
+    assert values.dtype == np.float16 and values.shape == (3, 4)
+    turned = load(tmp_path / "out" / "transposed.npy")
+    assert np.allclose(turned.T.ravel(), np.arange(12) / 3 - 2)
 
 
 @pytest.mark.parametrize("to", ["npy", "txt"])
