@@ -243,7 +243,7 @@ def _fitted(name: str, inputs: Sequence[Value], output: Array, unit: float) -> I
         for exponent in (2.0, 0.5, 3.0, -0.5, -1.0):
             yield _node("Pow", {}, extra=[np.float64(exponent)])
     elif name.startswith("clip"):
-        yield _node("Clip", {}, extra=[np.float64(y.min()), np.float64(y.max())])
+        yield _clipped(x, y)
     elif name in ("mul", "muls", "realdiv", "div", "axpy"):
         for axis in _channels(x):
             yield _node(
@@ -262,6 +262,22 @@ def _fitted(name: str, inputs: Sequence[Value], output: Array, unit: float) -> I
                 {},
                 extra=[_constant(_sum_over(axis, y - x) / _sum_over(axis, np.ones_like(x)), unit)],
             )
+
+
+def _clipped(x: Array, y: Array) -> Formula:
+    """Return a Clip with the bounds that golden data show. Where they show none, values beyond all
+    of theirs may be cut off or not, and are not compared.
+    """
+    low, high = y.min(), y.max()
+    cut_low, cut_high = bool((x < low).any()), bool((x > high).any())
+
+    def formula(inputs: Sequence[Value], arithmetic: Arithmetic) -> Value:
+        made = _node("Clip", {}, extra=[np.float64(low), np.float64(high)])(inputs, arithmetic)
+        values = inputs[0].array
+        unknown = ((values < low) & (not cut_low)) | ((values > high) & (not cut_high))
+        return Value(np.where(unknown, np.nan, made.array), made.error)
+
+    return formula
 
 
 def _constant(values: Array, unit: float) -> Value:

@@ -135,3 +135,20 @@ def test_the_first_operator_that_was_compared_need_not_be_the_first_that_ran(net
     assert code == 1 and "conv2 (Conv) is the first operator outside its limits" in text
     assert "what runs before it may be wrong, or the device have been fed with other data" in text
     assert "no operator need be wrong" not in text and "the very first" not in text
+
+
+@pytest.mark.parametrize("wrong", ["sigmoid", "clip"])
+def test_bounds_that_golden_data_do_not_show_accuse_no_clip(net, wrong):
+    nodes = [
+        node("Sigmoid", ["x"], ["s"], name="sigmoid"),
+        node("Clip", ["s", "low", "high"], ["c"], name="clip"),
+        node("Abs", ["c"], ["y"], name="last"),
+    ]
+    x = float16_values((2, 4, 8, 8))
+    bounds = [build.weight("low", np.float32(0.4)), build.weight("high", np.float32(9))]
+    outputs = [build.value("y", x.shape)]
+    proto = build.model(nodes, [build.value("x", x.shape)], outputs, bounds)
+    net.prepare(proto, {"x": x}, fault=(wrong, lambda array: array * np.float32(1.3)))
+    os.remove(net.path("m.onnx"))
+    summary = net.compare("--recompute", "all")[1]["summary"]
+    assert [entry["op"] for entry in summary["suspects"]] == [wrong]
