@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any, Collection, FrozenSet, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Collection, FrozenSet, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..metrics.row import BOOL_METRICS, DIFFERENT, FAIL, MEASURES, WORST_SLICE, Row
 from ..statistics_dumps import tensor_statistics as statistics
@@ -89,7 +89,12 @@ def judge(
     """
     if values.get(statistics.NOT_FINITE) is not None:
         limits = for_statistics(limits)
-    entries = limits.for_subject(subject)
+    return _judged_by(values, limits.for_subject(subject), not_applicable)
+
+
+def _judged_by(
+    values: Mapping[str, Any], entries: Sequence[Limit], not_applicable: Collection[str]
+) -> Judgement:
     whole = not math.isnan(metric_number(values.get(DIFFERENT))) and any(
         limit.metric == DIFFERENT for limit in entries
     )
@@ -143,15 +148,16 @@ def judge_row(row: Row, limits: Limits) -> Judgement:
     """Judge a finished row's metrics again; of a failing row, by the limits that decided (others
     may be missed by rounding alone).
     """
-    names = row.decided_by.split("; ") if row.verdict == FAIL and row.decided_by else []
-    if statistics.NOT_FINITE in row.metrics:
-        return judge(row.metrics, limits, (), subject_of(row))
-    deciding = (
-        Limits(tuple(limit for limit in limits.entries if str(limit) in names)) if names else limits
-    )
-    return judge(
-        row.metrics, deciding if deciding.entries else limits, not_applicable(row), subject_of(row)
-    )
+    statistical = statistics.NOT_FINITE in row.metrics
+    inapplicable = () if statistical else not_applicable(row)
+    if row.verdict == FAIL and row.decided_by:
+        names = row.decided_by.split("; ")
+        known = for_statistics(limits) if statistical else limits
+        # They held for the type that its values went through, which the row does not tell.
+        deciding = [limit for limit in known.entries if str(limit) in names]
+        if deciding:
+            return _judged_by(row.metrics, deciding, inapplicable)
+    return judge(row.metrics, limits, inapplicable, subject_of(row))
 
 
 def only_slice_limit_missed(decided_by: str) -> bool:

@@ -12,7 +12,7 @@ from ..fast_dataclasses import dataclass
 from ..metrics.differing_elements import sentence
 from ..metrics.metric_result import DISTANCE
 from ..metrics.overwriting_and_cancellation import CANCELLED, OVERWRITTEN, may_cancel
-from ..metrics.pair_measurement import Measurement
+from ..metrics.pair_task import Measurement
 from ..metrics.rounding_slack import slack_text
 from ..metrics.row import (
     CANCELS_INPUTS,

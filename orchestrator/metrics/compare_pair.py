@@ -29,9 +29,8 @@ from .pair_alignment import (
     open_counterpart,
     require_zero_padding,
 )
-from .pair_measurement import Measurement
 from .pair_sums import PairSums
-from .pair_task import PairTask, Settings
+from .pair_task import Measurement, PairTask, Settings
 from .rounding_slack import Slack, rounding_slack
 from .row import (
     CORRUPT,

@@ -253,7 +253,7 @@ def _not_written(written: Written) -> Iterator[Instead]:
     outside = np.ones(right.size, bool)
     outside[first : last + 1] = False
     fewest = _FEWEST if np.any(output.actual.reshape(-1)[wrong]) else _FEWEST_ZEROS
-    others = np.count_nonzero(output.computed.array.reshape(-1)[outside])
+    others = int(np.count_nonzero(output.computed.array.reshape(-1)[outside]))
     if min(wrong.size, others) < fewest:
         return
     actual = output.actual.reshape(-1)

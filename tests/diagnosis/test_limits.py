@@ -583,3 +583,20 @@ def test_only_default_limits_of_a_type_look_behind_a_cast(scene, random, given, 
     looks_behind = "dtype=bfloat16:" in row["decided_by"]
     assert looks_behind == (verdict == "pass")
     assert ("limits of bfloat16, which its values went through" in row["reason"]) == looks_behind
+
+
+def test_the_first_divergence_behind_a_cast_tells_the_limit_that_decided(scene, random):
+    scene.data(random.standard_normal((32, 64)).astype(np.float32))
+    relu(scene, "a", "data", dtype=np.float32)
+    relu(scene, "b", "a", lambda made: made * np.float32(2), dtype=np.float32)
+    for op, dtype in zip(scene.ops[1:], ("DT_BF16", "DT_FLOAT")):
+        op["output_desc"][0]["dtype"] = dtype
+    scene.compare("--recompute", "none")
+    with open(os.path.join(scene.out, "result.json"), encoding="utf-8") as stream:
+        result = json.load(stream)
+    row = next(row for row in result["rows"] if row["tensor"] == "b:output:0")
+    assert row["verdict"] == "fail" and "dtype=bfloat16:" in row["decided_by"]
+    first = result["summary"]["first_divergence"]
+    assert first["op"] == "b"
+    assert first["metric"] in row["decided_by"]
+    assert first["value"] == row["metrics"][first["metric"]]
