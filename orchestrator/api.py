@@ -154,7 +154,7 @@ def compare(
     compare_all = (
         compare_quantised_files if options.quantisation and not options.model else compare_folders
     )
-    compare_all = compare_torch_files if holds_torch_files(options.target) else compare_all
+    compare_all = compare_torch_files if holds_torch_files(options.target_index) else compare_all
     compare_all = compare_all if named is None else compare_outputs
 
     def report_progress(row: Progress) -> None:

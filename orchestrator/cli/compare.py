@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional, Seque
 
 import click
 
-from ..dumps.dump_tree import first_dumps
+from ..dumps.dump_index import DumpIndex
 from ..errors import UsageError
 from ..metrics.class_and_box_agreement import AGREEMENT_METRICS
 from ..naming import parse_dump_name
@@ -100,6 +100,7 @@ def make_options(
     arguments: ComparisonArguments,
     plan: Optional[DumpPlan] = None,
     outputs: Optional[Tuple[str, ...]] = None,
+    indexes: Tuple[DumpIndex, ...] = (),
 ) -> ComparisonOptions:
     """Return the checked options of a comparison.
 
@@ -122,6 +123,7 @@ def make_options(
         metric_arguments=metric_arguments,
         plan=plan,
         outputs=outputs,
+        indexes=indexes,
     )
 
 
@@ -185,10 +187,11 @@ def compare(arguments: CompareArguments) -> int:
     target, golden, out = arguments.target, arguments.golden, arguments.out
     planned = planned_reports(arguments, out)
     with none_left_on_error(planned):
-        outputs = output_texts(arguments)
-        target, golden = _single_dumps(target, golden)
+        indexes = DumpIndex(target, "TARGET"), DumpIndex(golden, "GOLDEN")
+        outputs = output_texts(arguments, indexes[0])
+        target, golden = _single_dumps(indexes)
         plan = dumped_plan(arguments.plan)
-        options = make_options(target, golden, out, arguments, plan, outputs)
+        options = make_options(target, golden, out, arguments, plan, outputs, indexes)
         cluster = cluster_address(arguments)
         # Neither a missing path nor a special file is one of two files: the folders' checks name
         # them.
@@ -226,33 +229,28 @@ def _compare(
     return result.exit_code
 
 
-def _single_dumps(target: str, golden: str) -> Tuple[str, str]:
+def _single_dumps(indexes: Tuple[DumpIndex, DumpIndex]) -> Tuple[str, str]:
     """Return the two dump files where two folders hold one each, of ops of other names; else the
     folders.
     """
-    if not (os.path.isdir(target) and os.path.isdir(golden)):
-        return target, golden
-    found = [first_dumps(folder) for folder in (target, golden)]
-    if [len(paths) for paths in found] != [1, 1] or any(
-        sum(len(files) for _, _, files in os.walk(folder)) > 1 for folder in (target, golden)
-    ):
-        return target, golden
-    (mine,), (theirs,) = found
+    mine, theirs = indexes[0].single_dump, indexes[1].single_dump
+    if mine is None or theirs is None:
+        return indexes[0].root, indexes[1].root
     names = [parse_dump_name(os.path.basename(path)) for path in (mine, theirs)]
     ops = {name.op_name for name in names if name is not None}
-    return (target, golden) if len(ops) == 1 else (mine, theirs)
+    return (indexes[0].root, indexes[1].root) if len(ops) == 1 else (mine, theirs)
 
 
-def output_texts(arguments: CompareArguments) -> Optional[Tuple[str, ...]]:
+def output_texts(arguments: CompareArguments, target: DumpIndex) -> Optional[Tuple[str, ...]]:
     """Return the values of ``--output``, none where TARGET is a folder of output files, or None
     where it holds dumps.
     """
     given_values = arguments.comparison.values
     outputs: Tuple[str, ...] = given_values["outputs"]
-    if not outputs and os.path.isdir(arguments.target):
+    if not outputs:
         from ..run.compare_final_outputs import holds_outputs
 
-        if holds_outputs(arguments.target):
+        if holds_outputs(target):
             return ()
     if not outputs and given_values["boxes"]:
         raise UsageError(
@@ -273,7 +271,7 @@ def _how_to_compare(options: ComparisonOptions, files: bool) -> Callable[..., Ru
         return compare_files
     from ..run.compare_torch_files import compare_torch_files, holds_torch_files
 
-    if holds_torch_files(options.target):
+    if holds_torch_files(options.target_index):
         return compare_torch_files
     if options.model or not options.quantisation:
         return compare_folders

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..diagnosis.op_input_states import BAD
-from ..dumps.dump_tree import first_dumps
+from ..dumps.dump_index import DumpIndex
 from ..dumps.place import Place
 from ..errors import GoldwatchError
 from ..judging.limits import DEFAULTS
@@ -94,7 +94,7 @@ def two_dumps_hint(new: str, old: str) -> Optional[str]:
     """Return how two folders are compared that hold dumps, where a command wants something else;
     None where they do not.
     """
-    if not all(os.path.isdir(path) and first_dumps(path, 1) for path in (new, old)):
+    if not all(DumpIndex(path, "TARGET").has_dumps for path in (new, old)):
         return None
     words = " ".join(["goldwatch", "compare", shell_word(new), shell_word(old), "-o", "out"])
     return "two folders of dumps, of two builds or two runs, are compared by: " + words
@@ -112,7 +112,7 @@ def _next_words(result: RunResult) -> List[str]:
     if summary.first is not None and result.options.outputs is None:
         culprits.append((summary.first.op, summary.first.place))
     # compare-op takes two such files, not their folders.
-    exact = result.options.exact and not holds_torch_files(result.options.target)
+    exact = result.options.exact and not holds_torch_files(result.options.target_index)
     two_dumps = are_two_dumps(result.options)
     for op, place in culprits:
         options = _of_paired_files(result.options, op, place) if two_dumps else result.options
@@ -122,7 +122,7 @@ def _next_words(result: RunResult) -> List[str]:
 
 def are_two_dumps(options: ComparisonOptions) -> bool:
     """Tell whether GOLDEN is another dump."""
-    return os.path.isdir(options.golden) and bool(first_dumps(options.golden, 1))
+    return options.golden_index.has_dumps
 
 
 def whose_error_it_is(result: RunResult) -> str:

@@ -48,7 +48,7 @@ class EligibleWorkers:
         InputError
             No worker sees them.
         """
-        tree = DumpTree(options.target, time=options.time)
+        tree = options.target_index.tree(options.time)
         self.probes = [*_probes_of_inputs(options), *_probes_of_devices(tree)]
         reasons = list(self._excluded.values())
         reasons += self._ask_new_workers()

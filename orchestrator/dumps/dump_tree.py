@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..fast_dataclasses import dataclass
 from ..filesystem.safe_reading import AnyPath, path_text
-from ..naming import DumpName, parse_dump_name, run_name
+from ..naming import DumpName, run_name
 from ..text.notes import Note, note
 from ..text.wording import plural
 from .folder_listing import DumpEntry, FolderListing, listed_statistics, walk
@@ -156,35 +156,6 @@ def op_key(name: DumpName) -> Tuple[Any, ...]:
         name.thread_id,
         name.device_id,
     )
-
-
-def holds_statistics(root: str) -> bool:
-    """Return whether a folder holds statistics instead of dumps, by the first such file, dump or
-    golden file below it.
-    """
-    if not os.path.isdir(root):
-        return False
-    for listing in walk(root, "TARGET"):
-        if listing.dumps or listing.golden:
-            return False
-        if listing.stats or listing.tables:
-            return True
-    return False
-
-
-def first_dumps(folder: str, most: int = 2) -> List[str]:
-    """Return the paths of some dump files below a folder, as few as ``most``, however large it is;
-    none where it cannot be listed.
-    """
-    found: List[str] = []
-    for base, _, names in os.walk(folder):
-        for name in sorted(names):
-            parsed = parse_dump_name(name)
-            if parsed is not None and parsed.kind == "dump":
-                found.append(os.path.join(base, name))
-                if len(found) == most:
-                    return found
-    return found
 
 
 def tree_of(root: str, listings: List[FolderListing], time: Optional[str] = None) -> DumpTree:

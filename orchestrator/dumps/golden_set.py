@@ -124,6 +124,13 @@ class GoldenSet:
         self._begin(folder, list(walk(folder, "GOLDEN")))
 
     @classmethod
+    def of_listings(cls, folder: str, listings: List[FolderListing]) -> GoldenSet:
+        """Return the set of a folder that was listed."""
+        golden = cls.__new__(cls)
+        golden._begin(folder, listings)
+        return golden
+
+    @classmethod
     def open(cls, folder: str) -> GoldenSet:
         """Return ``GoldenSet(folder)``."""
         return cls(folder)
@@ -131,9 +138,7 @@ class GoldenSet:
     @classmethod
     def empty(cls, folder: str) -> GoldenSet:
         """Return an empty set for a folder that may not exist yet; filled by :meth:`add`."""
-        golden = cls.__new__(cls)
-        golden._begin(folder, [])
-        return golden
+        return cls.of_listings(folder, [])
 
     def _begin(self, folder: str, listings: List[FolderListing]) -> None:
         self.folder = folder

@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 from ..adapters.golden_folder import golden_files
 from ..diagnosis.explanations import OTHER_INPUT
 from ..diagnosis.suspects import LOW, Suspect
+from ..dumps.dump_index import DumpIndex
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, GoldwatchError
 from ..fast_dataclasses import dataclass
 from ..launch.program import LOG_FILE
@@ -260,7 +261,7 @@ class Search:
         if self.plan.golden_om is not None:
             return False
         outputs = os.path.join(self.folder(case), OUTPUTS)
-        if os.path.isdir(outputs) and holds_outputs(outputs):
+        if os.path.isdir(outputs) and holds_outputs(DumpIndex(outputs, "TARGET")):
             return True
         note = (
             "no outputs of the network in %s: its final outputs are judged by their dumps alone"

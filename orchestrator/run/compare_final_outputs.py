@@ -14,10 +14,11 @@ import contextlib
 import os
 import re
 from dataclasses import replace
-from typing import Dict, Iterator, List, NamedTuple, Optional, Pattern, Sequence, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ..dumps.dump_index import DumpIndex
 from ..dumps.file_source import FileSource
 from ..dumps.golden_set import GoldenSet, open_golden
 from ..dumps.npy import open_npy
@@ -50,7 +51,6 @@ from ..model.graphs_of_run import ModelGraphs
 from ..model.op_node import OpNode, TensorDesc, desc_at
 from ..model.pairing import Pairing
 from ..model.row_plan import OUTPUT, PAIR, DumpedOp, RowPlan
-from ..naming import is_hash_name, parse_dump_name
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_name, nbytes
 from ..tensors.tensor import Tensor
 from ..text.notes import Note, note
@@ -187,21 +187,11 @@ _GIVE = (
 )
 
 
-def holds_outputs(folder: str) -> bool:
+def holds_outputs(target: DumpIndex) -> bool:
     """Tell whether a folder holds what a program wrote as outputs of a network, and no dumps; by
     names alone.
     """
-    return holds_named(folder, _FILE)
-
-
-def holds_named(folder: str, pattern: Pattern[str]) -> bool:
-    """Tell whether a folder holds files whose names match a pattern, and no dumps."""
-    any_file = False
-    for _, _, names in os.walk(folder):
-        if any(parse_dump_name(name) is not None or is_hash_name(name) for name in names):
-            return False
-        any_file = any_file or any(pattern.match(name) for name in names)
-    return any_file
+    return target.holds_named(_FILE)
 
 
 def compare_outputs(
@@ -263,7 +253,7 @@ class _FinalOutputs(Source):
         """Find and pair them; the model tells which outputs there are, and nothing else of it is
         expected. Raises InputError.
         """
-        self.golden = GoldenSet.open(self.options.golden)
+        self.golden = self.options.golden_index.golden()
         if not any(True for _ in self.golden.outputs()):
             from ..kinds.wrong_kind_advice import without_golden
 

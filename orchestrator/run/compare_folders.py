@@ -9,7 +9,6 @@ from array import array
 from typing import TYPE_CHECKING, List, Optional
 
 from ..dumps.dump_tree import DumpTree
-from ..dumps.golden_set import GoldenSet
 from ..errors import InputError, UsageError
 from ..model.graphs_of_run import ModelGraphs
 from ..store.facts_and_events import EXPECTED
@@ -75,7 +74,7 @@ class _Listing(Source):
         what it holds.
         """
         self.on_progress(Progress(stage="listing GOLDEN"))
-        self.golden = GoldenSet.open(self.options.golden)
+        self.golden = self.options.golden_index.golden()
         self.on_progress(Progress(stage="listing TARGET"))
         self.tree = self.comparers.list_target(self.options)
         _require_dumps(self.options, self.tree)

@@ -14,6 +14,7 @@ import os
 import re
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
+from ..dumps.dump_index import DumpIndex
 from ..dumps.fx_dump_folders import fx_place, rank_of
 from ..dumps.golden_set import GoldenEntry, GoldenSet
 from ..dumps.torch_file import open_torch
@@ -25,7 +26,6 @@ from ..model.graphs_of_run import ModelGraphs
 from ..naming import parse_fx_name
 from ..text.notes import note
 from ..text.wording import plural
-from .compare_final_outputs import holds_named
 from .compare_given_pairs import begin_given_pairs, compare_given_pairs
 from .comparison_options import ONE, ComparisonOptions
 from .file_signature import Signature, look_at
@@ -50,9 +50,9 @@ class _File(NamedTuple):
     number: int = 0
 
 
-def holds_torch_files(folder: str) -> bool:
+def holds_torch_files(target: DumpIndex) -> bool:
     """Tell whether a folder holds such files and no dumps; by names alone."""
-    return holds_named(folder, _FILE)
+    return target.holds_named(_FILE)
 
 
 def compare_torch_files(

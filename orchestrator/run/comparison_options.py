@@ -7,7 +7,8 @@ import re
 from dataclasses import field, fields, replace
 from typing import TYPE_CHECKING, Any, Dict, FrozenSet, Mapping, Optional, Sequence, Tuple
 
-from ..dumps.dump_tree import ALL_TIMES, holds_statistics
+from ..dumps.dump_index import DumpIndex
+from ..dumps.dump_tree import ALL_TIMES
 from ..errors import FormatError, OptionsError, UsageError, require_folder
 from ..fast_dataclasses import dataclass
 from ..judging.limit_parsing import limits_from_document, parse_limit
@@ -145,6 +146,8 @@ class ComparisonOptions:
         For the names of the user's metrics their options.
     plan
         What the device was asked to dump: what that leaves out is not missing. None: nobody says.
+    indexes
+        What lies below TARGET and GOLDEN, as far as it was listed already.
     outputs
         Not None: TARGET holds what a program wrote as outputs of the network, these or, where none
         is named, those that are found.
@@ -318,8 +321,13 @@ class ComparisonOptions:
     )
     custom: Optional[str] = option(recorded=RECORDED_PATH)
     metric_arguments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    indexes: Tuple[DumpIndex, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        if [index.root for index in self.indexes] != [self.target, self.golden]:
+            indexes = DumpIndex(self.target, "TARGET"), DumpIndex(self.golden, "GOLDEN")
+            # The class is frozen for its users.
+            self.__dict__["indexes"] = indexes
         if self.exact:
             # The class is frozen for its users.
             self.__dict__.update(metrics=EXACT_METRICS, limits=_EXACT_LIMITS, recompute="none")
@@ -411,6 +419,16 @@ class ComparisonOptions:
             require_folder(self.target, "TARGET")
         require_folder(self.golden, "GOLDEN")
 
+    @property
+    def target_index(self) -> DumpIndex:
+        """What lies below TARGET."""
+        return self.indexes[0]
+
+    @property
+    def golden_index(self) -> DumpIndex:
+        """What lies below GOLDEN."""
+        return self.indexes[1]
+
     def require_model_of_quantised(self) -> None:
         """Raise UsageError where a quantised model's dumps come and its own json is not named."""
         if self.quantisation is not None and self.model is None:
@@ -424,7 +442,7 @@ class ComparisonOptions:
         again from them.
         """
         known = known or (self.plan is not None and self.plan.data == "stats")
-        known = known or holds_statistics(self.target) or holds_statistics(self.golden)
+        known = known or self.target_index.holds_statistics or self.golden_index.holds_statistics
         if not known:
             return self
         if self.metrics != METRICS:

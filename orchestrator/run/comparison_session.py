@@ -144,7 +144,7 @@ class LocalProcesses:
 
     def list_target(self, options: ComparisonOptions) -> DumpTree:
         """Return what TARGET holds."""
-        return DumpTree(options.target, time=options.time)
+        return options.target_index.tree(options.time)
 
     def compare(
         self, run: Run, files: Sequence[TargetFile], sizes: Sequence[int], on_progress: OnProgress

@@ -24,7 +24,7 @@ from typing import (
 
 from ..adapters.manifest import read_manifest
 from ..diagnosis.observed_ops import ObservedOp
-from ..dumps.dump_tree import DumpTree, StepFolder
+from ..dumps.dump_tree import StepFolder
 from ..dumps.golden_set import GoldenSet
 from ..dumps.place import Place
 from ..element_types import element_count
@@ -56,6 +56,7 @@ from ..tensors.tensor import Tensor
 from ..text.notes import Note, note
 from .engine import Engine
 from .file_signature import Signature
+from .target_file import DELETED, GONE
 
 if TYPE_CHECKING:
     from ..recomputing.original_cuts import Original
@@ -119,7 +120,7 @@ class Recomputation:
         self._computed: Dict[Key, Recomputed] = {}
         self._done: Set[Tuple[Place, str]] = set()
         self._computed_signatures: Dict[Tuple[Place, str], Optional[Signature]] = {}
-        self._step_folders: Optional[Dict[Place, StepFolder]] = None
+        self._step_folders: Dict[Place, Optional[StepFolder]] = {}
         self._originals: Dict[str, Optional[Original]] = {}
         self._recomputers: Dict[Place, Optional[Recomputer]] = {}
         self._attributes: Dict[str, List[Dict[str, Any]]] = {}
@@ -282,7 +283,7 @@ class Recomputation:
             same = other._replace(step=None, time=None) == place._replace(step=None, time=None)
             return not same, abs(steps[0] - steps[1])
 
-        known = self._step_folders or {}
+        known = sorted(self._engine.catalogue.by_place(), key=Place.order)
         others = sorted((other for other in known if other != place), key=far)
         for other in others[:_MOST_ELSEWHERE]:
             recomputer = self._recomputer(other)
@@ -525,16 +526,11 @@ class Recomputation:
         return None
 
     def _step_folder(self, place: Place) -> Optional[StepFolder]:
-        if self._step_folders is None:
-            options = self._engine.options
-            try:
-                self._step_folders = {
-                    step_folder.place: step_folder
-                    for step_folder in DumpTree(options.target, time=options.time).step_folders
-                }
-            except GoldwatchError:
-                self._step_folders = {}
-        return self._step_folders.get(place)
+        if place not in self._step_folders:
+            files = self._engine.catalogue.by_place().get(place, ())
+            there = [file.entry() for file in files if file.state not in (GONE, DELETED)]
+            self._step_folders[place] = StepFolder(place, "", files=there) if there else None
+        return self._step_folders[place]
 
     def _original(self, model: str) -> Optional[Tuple[Original, Optional[str]]]:
         """Return the original of a model of the device, and the path of its weights where those lie

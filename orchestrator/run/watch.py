@@ -28,7 +28,8 @@ from typing import (
     Type,
 )
 
-from ..dumps.dump_tree import ALL_TIMES, DumpTree, holds_statistics, tree_of
+from ..dumps.dump_index import DumpIndex
+from ..dumps.dump_tree import ALL_TIMES, DumpTree, tree_of
 from ..errors import InputError
 from ..interrupts import uninterrupted
 from ..kinds.wrong_kind_advice import exchanged, watched_without_dumps, without_dumps
@@ -219,7 +220,9 @@ class Watch:
     def _report_start(self) -> None:
         target = self.options.target
         # Statistics in place of dumps are compared.
-        advice = None if holds_statistics(target) else watched_without_dumps(target)
+        advice = (
+            None if DumpIndex(target, "TARGET").holds_statistics else watched_without_dumps(target)
+        )
         if advice is not None:
             self.say(note("no-dumps-yet", target, *advice))
         for known in self.run.notes:

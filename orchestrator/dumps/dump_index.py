@@ -1,0 +1,117 @@
+"""What lies below a folder, each folder listed once and only as far as it is asked."""
+
+from __future__ import annotations
+
+import os
+from itertools import chain
+from typing import Any, Iterator, List, Optional, Pattern, Tuple
+
+from ..errors import require_folder
+from .dump_tree import DumpTree, tree_of
+from .folder_listing import FolderListing, walk
+from .golden_set import GoldenSet
+
+
+class DumpIndex:
+    """The files below TARGET or GOLDEN by what their names say.
+
+    A question goes through the listed folders, and lists further ones until it is answered; of what
+    is no folder every answer is no. Who takes everything as a tree or as golden data takes the
+    listings along, which may be large: another question then lists anew.
+
+    Parameters
+    ----------
+    root
+        The folder.
+    what
+        Its role in error messages.
+
+    Raises
+    ------
+    MissingPath
+        By :meth:`tree` and :meth:`golden`: it does not exist, is no folder or cannot be listed.
+    """
+
+    def __init__(self, root: str, what: str) -> None:
+        self.root = root
+        self._what = what
+        self._walk = walk(root, what)
+        self._listings: List[FolderListing] = []
+        self._has_dumps: Optional[bool] = None
+        self._is_taken = False
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return DumpIndex, (self.root, self._what)
+
+    @property
+    def has_dumps(self) -> bool:
+        """Whether there is a dump of an op."""
+        if self._has_dumps is None:
+            self._has_dumps = any(listing.dumps for listing in self._each())
+        return self._has_dumps
+
+    @property
+    def single_dump(self) -> Optional[str]:
+        """The path of the one dump file where there is no other file; None elsewhere."""
+        found: List[str] = []
+        for listing in self._each():
+            names = _file_names(listing)
+            found += [entry.path for entry in listing.dumps]
+            if len(found) > 1 or (names and len(names) != len(listing.dumps)):
+                return None
+        return found[0] if found else None
+
+    @property
+    def holds_statistics(self) -> bool:
+        """Whether it holds statistics instead of dumps, by the first such file, dump or golden
+        file.
+        """
+        for listing in self._each():
+            if listing.dumps or listing.golden:
+                return False
+            if listing.stats or listing.tables:
+                return True
+        return False
+
+    def holds_named(self, pattern: Pattern[str]) -> bool:
+        """Tell whether there are files whose names match a pattern, and no dumps."""
+        any_file = False
+        for listing in self._each():
+            if listing.dumps or listing.overflow or listing.stats or listing.unresolved:
+                return False
+            if any(file.hash_name is not None for file in listing.golden):
+                return False
+            any_file = any_file or any(map(pattern.match, _file_names(listing)))
+        return any_file
+
+    def tree(self, time: Optional[str] = None) -> DumpTree:
+        """Return the dumps as :class:`goldwatch.dumps.dump_tree.DumpTree` tells."""
+        return tree_of(self.root, self._taken(), time)
+
+    def golden(self) -> GoldenSet:
+        """Return the golden data."""
+        return GoldenSet.of_listings(self.root, self._taken())
+
+    def _taken(self) -> List[FolderListing]:
+        require_folder(self.root, self._what)
+        self._has_dumps = any(listing.dumps for listing in self._each())
+        taken = list(self._each())
+        self._listings, self._is_taken = [], True
+        return taken
+
+    def _each(self) -> Iterator[FolderListing]:
+        if not os.path.isdir(self.root):
+            return
+        if self._is_taken:
+            self._walk, self._is_taken = walk(self.root, self._what), False
+        yield from self._listings
+        for listing in self._walk:
+            self._listings.append(listing)
+            yield listing
+
+
+def _file_names(listing: FolderListing) -> List[str]:
+    entries = chain(listing.dumps, listing.overflow, listing.stats, listing.golden)
+    names = [os.path.basename(entry.path) for entry in entries]
+    names += listing.unresolved + listing.tables + listing.others
+    return names if listing.mapping is None else [*names, os.path.basename(listing.mapping)]
