@@ -128,12 +128,14 @@ def _to_rename(run: Run) -> List[Note]:
         for row in run.store.rows("index", verdict=NOT_COMPARED)
         if row.cause == GOLDEN_MISSING
     ]
+    if not missing:
+        return []
     wrong = [
         name
         for name in os.listdir(folder)
         if name.endswith(".npy") and parse_golden_name(name) is None
     ]
-    if not missing or all(map(_is_misnamed, wrong)):
+    if all(map(_is_misnamed, wrong)):
         return []
     op_names = {sanitise_golden(name) for golden in missing for name in golden.split(",")}
     from ..adapters.tensorflow.rename import RENAME, plan_renames
