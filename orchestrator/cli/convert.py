@@ -146,7 +146,7 @@ def _print_result(result: Conversion, out: str, quiet: bool) -> None:
         say("… and %d more, see %s" % (len(result.failed) - _MOST, RESULT_FILE))
     for entry in result.files[:_MOST]:
         for note in entry["notes"]:
-            say("note: %s: %s" % (entry["file"], note), quiet)
+            say("note: %s: %s" % (entry["file"], note["sentence"]), quiet)
     say(
         "%s: %d files written, %d inputs or tensors failed"
         % (out, len(result.files), len(result.failed)),

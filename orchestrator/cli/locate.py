@@ -26,6 +26,7 @@ from ..locate.search import GOLDEN_JSON, JSON, RUN, CaseResult, Search
 from ..option_fields import MODEL, PROGRAM, CommonOptions
 from ..run.comparison_options import ComparisonOptions
 from ..run.watch_options import KEEP_ALL, KEEP_FAILED, KEEP_NONE
+from ..text.notes import note
 from .command import PrintArguments, command, format_option, option_of, topic, verbosity_options
 from .locate_outcome import Outcome, SmallestPart, print_outcome
 from .next_commands import two_dumps_hint
@@ -292,9 +293,7 @@ def locate(arguments: _Arguments) -> int:
     for case in plan.runs:
         results.append(search.do(case, arguments.until))
         if results[-1].was_stopped:
-            search.notes.append(
-                "the run was stopped: what had come is judged; the same command runs the om again"
-            )
+            search.notes.append(note("stopped-run"))
             return _print_outcome(search, results, arguments, None, None)
     failing = next((result for result in results if result.code == EXIT_FAIL), None)
     smaller = _narrow_down(search, failing, arguments, messages) if arguments.narrows else None
@@ -502,8 +501,8 @@ def _print_outcome(
     if arguments.output_format == "json":
         print_json(outcome.document())
         return outcome.code
-    for note in search.notes:
-        say_note(note, arguments.quiet)
+    for said in search.notes:
+        say_note(said, arguments.quiet)
     if arguments.until is not None and arguments.until != RUN:
         put_line("%s: done up to the step %s" % (search.plan.request.out, arguments.until))
         return outcome.code

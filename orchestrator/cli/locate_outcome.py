@@ -24,6 +24,7 @@ from ..model.gear_names import without_gear
 from ..naming import printable
 from ..reports.result_json import RESULT_FILE
 from ..run.result import RunResult
+from ..text.notes import Note, note
 from ..text.wording import listed, plural, size_text
 from .error_handling import report_error
 from .printing import columns_of, put_escaped, put_line, put_wrapped
@@ -88,19 +89,17 @@ class Outcome:
         return last.code if last is not None and last.located is not None else self.searched
 
     @property
-    def earlier(self) -> str:
-        """What is to be said where a run was made by an earlier command; else empty."""
+    def earlier(self) -> Optional[Note]:
+        """What is to be said where a run was made by an earlier command."""
         times = [result.earlier for result in self.results if result.earlier is not None]
         if not times:
-            return ""
-        words = "result of %s" % (
-            time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(min(times)))
-            if min(times)
-            else "an earlier command"
-        )
+            return None
+        words = "an earlier command"
+        if min(times):
+            words = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(min(times)))
         if len(times) < len(self.results):
             words += " in %d of %d runs" % (len(times), len(self.results))
-        return words + ": the om was not run again; --again runs it anew"
+        return note("result-of-earlier", words)
 
     @property
     def culprits(self) -> List[str]:
@@ -127,7 +126,7 @@ class Outcome:
             "bundle": smaller.bundle if smaller is not None else None,
             "rounds": [each.document() for each in self.rounds or ()],
             "steps": self.search.steps.commands,
-            "notes": list(self.search.notes),
+            "notes": [one.document() for one in self.search.notes],
         }
 
 

@@ -14,7 +14,7 @@ from ..judging.limits import DEFAULTS
 from ..metrics.row import FAIL
 from ..model.row_plan import OUTPUT
 from ..naming import printable
-from ..operators.registry import IN_TRAINING
+from ..operators.registry import InTraining
 from ..run.compare_torch_files import holds_torch_files
 from ..run.comparison_options import AUTO, ComparisonOptions
 from ..statistics_dumps.tensor_statistics import MEASURES
@@ -84,7 +84,7 @@ def _in_training(result: RunResult) -> bool:
         summary.first is not None
         and summary.first.inputs != BAD
         and any(
-            entry["op"] == summary.first.op and IN_TRAINING in entry["reason"]
+            entry["op"] == summary.first.op and entry.get("code") == InTraining.code
             for entry in (summary.recomputed or {}).get("not_computed", ())
         )
     )

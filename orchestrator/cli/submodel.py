@@ -23,6 +23,7 @@ from ..submodel.input_file_plan import BINS, FLOAT16
 from ..submodel.node_listing import ListedNode, list_nodes
 from ..submodel.node_names import chosen_nodes
 from ..submodel.write_export import write_export
+from ..text.notes import Note, note
 from .command import command, format_option, option_of, topic, verbosity_options
 from .output_file_checks import out_option
 from .printing import columns_of, print_json, put, put_cells, say, say_note
@@ -37,7 +38,7 @@ _GOLDEN, _OUT, _OM = "golden_of_submodel", "compared", "dump.json"
 
 
 def next_steps(done: Plan) -> Dict[str, Any]:
-    """Return ``{"atc", "golden", "compare", "replay": [words …], "notes": [sentence …]}``, paths
+    """Return ``{"atc", "golden", "compare", "replay": [words …], "notes": [note …]}``, paths
     relative to the export's folder.
     """
     kind, model = done.original.kind, done.original.file_name
@@ -77,40 +78,26 @@ def next_steps(done: Plan) -> Dict[str, Any]:
         "replay": command_words(
             ["goldwatch", "replay"], [_DEVICE, model], [*own_weights, "-f", _OM, "-o", "replayed"]
         ),
-        "notes": _notes(done),
+        "notes": [said.document() for said in _notes(done)],
     }
 
 
-def _notes(done: Plan) -> List[str]:
+def _notes(done: Plan) -> List[Note]:
     notes = [
-        "options of atc that change numbers (precision_mode, fusion switch, op_precision …) "
-        "must be those of the whole model",
-        "make the json of the new om with: atc --mode=1 --om=dump.om --json=%s" % _OM,
+        note("same-options"),
+        note("make-om-json", _OM),
     ]
     recorded = [border.entry.name for border in done.borders if border.entry.unchanged]
     if recorded:
-        names = printable(", ".join(recorded))
-        notes.append(
-            "the sub-model begins at the net's own input %s: if the whole model was converted "
-            "with AIPP (insert_op_conf), do so here too, "
-            "without input_fp16_nodes for it, and feed it what the whole model is fed; else "
-            "leave insert_op_conf out" % names
-        )
+        notes.append(note("own-input", printable(", ".join(recorded))))
     else:
-        notes.append("the sub-model has no input data layer: no AIPP (leave insert_op_conf out)")
+        notes.append(note("no-own-input"))
     if done.halves:
-        notes.append("the .bin files are float16: without input_fp16_nodes the sizes do not match")
+        notes.append(note("float16-inputs"))
     if any(border.origin == TARGET for border in done.borders):
-        notes.append(
-            "the inputs are what the device recorded: golden data must be made anew with the "
-            "command above; comparing with the original "
-            "golden data would count the error that came in"
-        )
+        notes.append(note("inputs-of-device"))
     if done.borders and all(border.origin == GOLDEN for border in done.borders):
-        notes.append(
-            "the inputs are golden data: the original golden data stay valid for this cut, "
-            "and need not be made anew"
-        )
+        notes.append(note("inputs-are-golden"))
     return notes
 
 
@@ -416,9 +403,9 @@ def _print_report(plan: Plan, document: Dict[str, Any], folder: Optional[str], q
     for entry in log_lines(plan, folder or "dump_result_TIME"):
         for number, line in enumerate(entry.rstrip("\n").split("\n")):
             say((stamp if not number else "") + line, quiet)
-    for note in plan.notes:
-        say_note(note, quiet)
-    for _, message in plan.warnings:
+    for said in plan.notes:
+        say_note(said, quiet)
+    for message in plan.warnings:
         say("warning: " + message)
     for entry in document["missing"]:
         say("missing: %s: %s" % (entry["what"], entry["reason"]))
@@ -427,8 +414,8 @@ def _print_report(plan: Plan, document: Dict[str, Any], folder: Optional[str], q
         command, *words = document["next"][name]
         for line in shell_lines("  " + command, words, columns_of(sys.stderr) or 10**9):
             say(line, quiet)
-    for note in document["next"]["notes"]:
-        say("  " + note, quiet)
+    for entry in document["next"]["notes"]:
+        say("  " + entry["sentence"], quiet)
 
 
 def _print_list(nodes: List[ListedNode], as_json: bool) -> None:

@@ -34,6 +34,7 @@ from ..naming import (
 from ..processes.pool import ProcessDied, Processes
 from ..tensors.tensor import Tensor
 from ..tensors.user_conversions import UserConversions
+from ..text.notes import Note, note
 from . import writers
 from .convert_tensor import Converted, convert_tensor, foreign_order
 from .options import BIN, CONTAINERS, DUMP, NPY, TXT, ConvertOptions
@@ -373,11 +374,8 @@ class _Job:
                 else "%s.0.%016d" % (sanitise_golden(stem), int(time.time() * 1e6))
             )
             if golden is None:
-                made_up = (
-                    "the name %s has no output index and time of its own: 0 and the present "
-                    "time were taken" % stem
-                )
-                converted = converted._replace(notes=(*converted.notes, made_up))
+                notes = (*converted.notes, note("made-up-name", stem))
+                converted = converted._replace(notes=notes)
             name, layout, op_name = (
                 "%s.%s" % (golden_stem, options.form),
                 converted.layout if options.layout else "RESERVED",
@@ -429,10 +427,10 @@ class _Job:
         stored: str,
         layout: Optional[str],
         shape: Any,
-        notes: Sequence[str] = (),
+        notes: Sequence[Note] = (),
     ) -> None:
         if dtype != stored and self.options.dtype is None and what != "npy" and layout is not None:
-            notes = (*notes, "%s has no numpy type; the numbers are the same" % stored)
+            notes = (*notes, note("no-numpy-type", stored))
         entry: Document = {
             "source": self.source.path,
             "file": os.path.join(self.source.folder, name),
@@ -443,6 +441,6 @@ class _Job:
             stored_dtype=stored,
             layout=layout,
             shape=None if shape is None else list(shape),
-            notes=list(notes),
+            notes=[one.document() for one in notes],
         )
         self.result.files.append(entry)

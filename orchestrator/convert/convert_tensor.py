@@ -14,6 +14,7 @@ from ..tensors.layout_conversion import convert
 from ..tensors.storage_layouts import unpack
 from ..tensors.tensor import Tensor
 from ..tensors.user_conversions import UserConversions
+from ..text.notes import Note, note
 from .options import ORIGINAL, ConvertOptions
 
 _LOW_FIRST = {"int4": True, "int2": True, "uint2": True, "uint1": False}
@@ -259,7 +260,7 @@ class Converted(NamedTuple):
     units: Array
     dtype: DType
     layout: str
-    notes: Tuple[str, ...] = ()
+    notes: Tuple[Note, ...] = ()
 
     def numbers(self) -> Array:
         """Return the elements as numbers of the nearest numpy type."""
@@ -301,9 +302,7 @@ def convert_tensor(tensor: Tensor, options: ConvertOptions, user: UserConversion
     values = Converted(units, dtype, layout).numbers()
     encoded = encode(values, options.dtype)
     lost = [(encoded.overflowed, "overflowed"), (encoded.vanished, "became zero")]
-    notes += tuple(
-        "%d of %d elements %s" % (count, values.size, what) for count, what in lost if count
-    )
+    notes += tuple(note("lost-values", count, values.size, what) for count, what in lost if count)
     return Converted(_units(encoded.raw, options.dtype, values.shape), options.dtype, layout, notes)
 
 
@@ -343,7 +342,7 @@ def _units(raw: Array, dtype: DType, shape: Tuple[int, ...]) -> Array:
 
 def _laid_out(
     tensor: Tensor, options: ConvertOptions, user: UserConversions
-) -> Tuple[Array, str, Tuple[str, ...]]:
+) -> Tuple[Array, str, Tuple[Note, ...]]:
     size = tensor.source.nbytes
     tensor.require_bytes()
     try:
@@ -371,7 +370,7 @@ def _laid_out(
         return (
             stored,
             tensor.format,
-            ("a tensor of %d dims has no layout, and was kept" % len(tensor.shape),),
+            (note("no-layout", len(tensor.shape)),),
         )
     converted = convert(
         stored, tensor.format, layout, tensor.shape, options.shape, max(1, tensor.sub_format)
@@ -380,7 +379,7 @@ def _laid_out(
     return (
         converted,
         layout,
-        ("no original shape is known: what fills the last blocks is kept",) if padded else (),
+        (note("kept-padding"),) if padded else (),
     )
 
 
@@ -417,7 +416,7 @@ def _is_plain(layout: str) -> bool:
 
 def _to_original(
     tensor: Tensor, stored: Array, layout_wanted: str, shape: Optional[Tuple[int, ...]]
-) -> Tuple[Array, str, Tuple[str, ...]]:
+) -> Tuple[Array, str, Tuple[Note, ...]]:
     """Undo the device's layout: the container tells the original shape, not which letter each of
     its dims is.
     """
@@ -427,7 +426,7 @@ def _to_original(
             return (
                 stored,
                 tensor.format,
-                ("the container tells no original shape; the layout is a plain one and was kept",),
+                (note("plain-layout-kept"),),
             )
         raise NotComparable(
             "the container tells no original shape of its %s %s"
@@ -444,7 +443,7 @@ def _to_original(
         and layout not in (target_layout, "ND")
         and target_layout not in ("ND", "RESERVED")
     ):
-        text = "the original shape %s is taken as %s" % (list(original), layout)
+        taken = note("shape-taken-as", list(original), layout)
         return (
             convert(
                 unpack(stored, match.layout, match.dims, match.letters),
@@ -453,7 +452,7 @@ def _to_original(
                 original,
             ),
             target_layout,
-            (*match.notes, text),
+            (*match.notes, taken),
         )
     return (
         unpack(stored, match.layout, match.dims, match.letters).reshape(match.shape),

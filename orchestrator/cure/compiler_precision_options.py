@@ -16,6 +16,7 @@ from ..errors import FormatError
 from ..model.graph import ModelGraph
 from ..model.op_node import OpNode
 from ..naming import printable
+from ..text.notes import Note, note
 from ..text.wording import plural
 from .own_errors import NARROW
 from .precision_causes import OpPrecision
@@ -247,7 +248,7 @@ class Command(NamedTuple):
 
     lines: Tuple[str, ...]
     words: Tuple[str, ...]
-    notes: Tuple[str, ...]
+    notes: Tuple[Note, ...]
 
 
 def command_of(mode: str, path: str, command: str) -> Command:
@@ -265,7 +266,7 @@ def command_of(mode: str, path: str, command: str) -> Command:
         return _npu(path)
     words, notes = _split(command), []
     if not words:
-        notes.append("the om's json does not say the command that made it: add the option to yours")
+        notes.append(note("unknown-command"))
         words = ["atc", "…"]
     words = _without(words, OPTIONS[mode])
     if mode == OP_PRECISION:
@@ -282,48 +283,37 @@ def command_of(mode: str, path: str, command: str) -> Command:
     )
 
 
-def _for_op_precision(words: Sequence[str]) -> Tuple[List[str], List[str]]:
+def _for_op_precision(words: Sequence[str]) -> Tuple[List[str], List[Note]]:
     """Return a command as op_precision_mode needs it, and what was changed."""
     given = _options_in(words)
     gone = [name for name in _IMPLEMENTATION if name in given]
-    notes = [
-        "what a type supports: "
-        "opp/built-in/op_impl/ai_core/tbe/impl_mode/all_ops_impl_mode.ini of the host"
-    ]
+    notes = [note("supported-modes")]
     if gone:
-        names = " and ".join("--" + name for name in gone)
-        notes.insert(0, "%s taken out: op_precision_mode excludes it" % names)
+        notes.insert(0, note("excluded-options", " and ".join("--" + name for name in gone)))
     return _without(words, *_IMPLEMENTATION), notes
 
 
-def _for_mixlist(words: Sequence[str]) -> Tuple[List[str], List[str]]:
+def _for_mixlist(words: Sequence[str]) -> Tuple[List[str], List[Note]]:
     """Return a command as modify_mixlist needs it, and what was changed."""
     given, changed, notes = _options_in(words), list(words), []
     if not any(given.get(name) in values for name, values in _MIXED.items()):
         changed = [*_without(words, *_MIXED), "--precision_mode_v2=mixed_float16"]
-        notes.append(
-            "modify_mixlist counts with mixed precision only: "
-            "--precision_mode_v2=mixed_float16 was put in"
-        )
-    notes.append("types, not operators, are named: each operator of them stays in float32")
+        added = ": --precision_mode_v2=mixed_float16 was put in"
+        notes.append(note("mixed-precision-only", added))
+    notes.append(note("types-named"))
     return changed, notes
 
 
-def _for_dtypes(words: Sequence[str], option: str) -> Tuple[List[str], List[str]]:
+def _for_dtypes(words: Sequence[str], option: str) -> Tuple[List[str], List[Note]]:
     """Return a command as keep_dtype and customize_dtypes need it, and what was changed."""
     given, changed, notes = _options_in(words), list(words), []
     for name, value in _KEEPS_ALL.items():
         if given.get(name) == value:
             changed = [*_without(changed, name), "--precision_mode=force_fp16"]
-            notes.append(
-                "--%s=%s keeps every type: with it %s does nothing; "
-                "--precision_mode=force_fp16 was put in" % (name, value, option)
-            )
+            notes.append(note("precision-mode-replaced", name, value, option))
     if "precision_mode" not in given and "precision_mode_v2" not in given:
         changed.append("--precision_mode=force_fp16")
-        notes.append(
-            "%s goes with a precision mode: atc's own default, force_fp16, was put in" % option
-        )
+        notes.append(note("precision-mode-added", option))
     return changed, notes
 
 
@@ -377,8 +367,4 @@ def _npu(path: str) -> Command:
         'npu.global_options().precision_mode = "allow_mix_precision"',
         "npu.global_options().modify_mixlist = %s" % quoted,
     )
-    notes = (
-        "modify_mixlist counts with mixed precision only",
-        "types, not operators, are named: each operator of them stays in float32",
-    )
-    return Command(lines, (), notes)
+    return Command(lines, (), (note("mixed-precision-only", ""), note("types-named")))

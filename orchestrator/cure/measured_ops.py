@@ -54,6 +54,7 @@ from ..run.tensor_reader import RunReader
 from ..run.workers import Workers
 from ..store.host_facts import host_summaries
 from ..store.store import RunStore
+from ..text.notes import Note, note
 from .choosing_ops import ErrorNetwork
 from .error_propagation import ErrorPropagation
 from .output_limits import worst_ratio
@@ -214,7 +215,7 @@ class Measured(NamedTuple):
     nodes: Optional[Set[str]]
     rehearsal: Optional[Rehearsal]
     elements: int
-    notes: Tuple[str, ...]
+    notes: Tuple[Note, ...]
 
 
 def measure(
@@ -287,20 +288,14 @@ class _Measuring:
             tuple(self._notes()),
         )
 
-    def _notes(self) -> List[str]:
-        notes: List[str] = list(dict.fromkeys(self._recomputation.notes))
+    def _notes(self) -> List[Note]:
+        notes = list(dict.fromkeys(self._recomputation.notes))
         estimated = [one.name for one in self._ops.values() if one.estimated]
         if estimated:
-            text = (
-                "%d of %d operators could not be computed again (%s …): of their errors, what "
-                "their inputs do not explain counts"
-            )
-            notes.append(text % (len(estimated), len(self._ops), estimated[0]))
+            values = len(estimated), len(self._ops), estimated[0]
+            notes.append(note("estimated-operators", *values))
         if self._is_replay:
-            notes.append(
-                "a replay knows own errors only: they are taken as passed on unchanged; the "
-                "result of compare tells more"
-            )
+            notes.append(note("own-errors-alone"))
         return notes
 
     def _op(self, node: OpNode) -> Optional[ObservedOp]:

@@ -13,6 +13,7 @@ from ..filesystem.atomic_writing import atomic_text_writer
 from ..filesystem.safe_reading import read_input
 from ..operators import CannotCompute
 from ..store.out_folder import make_folder
+from ..text.notes import Note, note
 from ..text.wording import listed, plural
 from .choosing_ops import MARGIN, Choice, ErrorNetwork
 from .compiler_precision_options import (
@@ -117,7 +118,7 @@ class Cure:
     best: float
     outputs_fail: Tuple[int, int]
     command: Command
-    notes: Tuple[str, ...]
+    notes: Tuple[Note, ...]
 
     @property
     def ops(self) -> Tuple[str, ...]:
@@ -205,7 +206,7 @@ class Cure:
             ],
             "not_raised": [{"op": name, "reason": reason} for name, reason in self.refused.items()],
             "command": list(self.command.lines) if self.units else [],
-            "notes": list(self.notes),
+            "notes": [one.document() for one in self.notes],
         }
 
 
@@ -261,24 +262,20 @@ def cure(
     return chosen
 
 
-def _earlier(mode: str, command: str, model: str) -> Tuple[str, List[str]]:
+def _earlier(mode: str, command: str, model: str) -> Tuple[str, List[Note]]:
     """Return what the file held that the om was made with, and a note where that is not known."""
     named = earlier_file(mode, command)
     if not named:
         return "", []
     for path in (named, os.path.join(os.path.dirname(model), os.path.basename(named))):
         if os.path.isfile(path):
-            return read_input(path, _MOST_BYTES).decode("utf-8"), [
-                "what %s names already stays in force" % path
-            ]
-    text = (
-        "the om was made with --%s=%s, which is not there: what it names is missing in the new file"
-    )
-    return "", [text % (OPTIONS[mode], named)]
+            text = read_input(path, _MOST_BYTES).decode("utf-8")
+            return text, [note("earlier-file-in-force", path)]
+    return "", [note("earlier-file-missing", OPTIONS[mode], named)]
 
 
 def _chosen(
-    measured: Measured, mode: str, budget: Optional[Budget], out: str, notes: Sequence[str]
+    measured: Measured, mode: str, budget: Optional[Budget], out: str, notes: Sequence[Note]
 ) -> Cure:
     facts = measured.ops
     units, refused = units_of(mode, facts, measured.graph, measured.nodes)
@@ -303,7 +300,7 @@ def _chosen(
     )
     said = [*measured.notes, *notes, *command.notes]
     if not measured.outputs_fail[1]:
-        said.append("no output of the network was compared: how errors reach it is not known")
+        said.append(note("no-output-compared"))
     return Cure(
         mode,
         path,

@@ -295,7 +295,7 @@ def detail_of(
     rest = (entry for entry in others if (entry.path, entry.io, entry.index) != golden_key)
     findings = _findings(first_pass, golden, elements, rest, row) if geometry.count else []
     if task.golden.kind == "npu" and task.golden.io == row.kind:
-        findings = [replace(one, sentence=of_two_dumps(one.sentence)) for one in findings]
+        findings = [replace(one, sentence=of_two_dumps(one.sentence, [row.op])) for one in findings]
     stem = "%s_%s_%d" % (_file_name_of(row), row.kind, row.tensor_index or 0)
     files = _write(elements, first_pass, stem, row, settings, write_many)
     document = _document(row, first_pass, findings, elements)

@@ -13,7 +13,7 @@ from ..judging.by_limits import judge_row
 from ..judging.limits import Limit, Limits
 from ..judging.metric_text import beside_limit
 from ..metrics.row import FAIL, NOT_COMPARED, PASS, Row
-from ..operators.registry import IN_TRAINING
+from ..operators.registry import InTraining
 from ..text.wording import listed, plural
 from .summary import Summary
 
@@ -116,7 +116,7 @@ def replay_summary(
             if row.op not in worst or culprit.badness > worst[row.op].badness:
                 worst[row.op] = culprit
         elif row.verdict == NOT_COMPARED:
-            others = in_training if IN_TRAINING in row.reason else not_replayed
+            others = in_training if row.reason_codes == InTraining.code else not_replayed
             if row.op not in others:
                 others.append(row.op)
     culprits = tuple(sorted(worst.values(), key=lambda culprit: -culprit.badness))

@@ -65,6 +65,8 @@ class RecomputationVerdict(NamedTuple):
     factor
         By how much one factor of all elements may differ from 1, where only such a factor shows
         that it is wrong; else 0.
+    code
+        Of the reason; mostly empty.
     """
 
     state: str
@@ -73,6 +75,7 @@ class RecomputationVerdict(NamedTuple):
     reason: str = ""
     assumed: bool = False
     factor: float = 0.0
+    code: str = ""
 
 
 def judge_recomputed(computed: Mapping[Key, Recomputed]) -> Dict[Key, RecomputationVerdict]:
@@ -111,7 +114,7 @@ def _verdict(
     computed: Mapping[Key, Recomputed],
 ) -> RecomputationVerdict:
     if output.tight is None:
-        return RecomputationVerdict(UNKNOWN, None, 0.0, output.reason)
+        return RecomputationVerdict(UNKNOWN, reason=output.reason, code=output.code)
     times = excess(output.tight, output.kind == MOVE)
     if times <= 1.0:
         off, granted = _factor_error(output.tight), _granted_factor(output)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import replace
 from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
@@ -17,6 +18,7 @@ from ..metrics.rounding_slack import slack_text
 from ..metrics.row import (
     CANCELS_INPUTS,
     DIFFERENT,
+    ELEMENTS_DIFFER,
     EXPECTED_ABSENT,
     FAIL,
     MASKED,
@@ -74,7 +76,11 @@ class RowJudge:
             *measured.notes,
             *remarks,
         ]
-        codes = (row.reason_codes, MASKED if result.masks_left_out else "", code)
+        differ = ""
+        if result.differing:
+            first = zlib.crc32(repr(result.differences).encode())
+            differ = "%s=%d:%08x" % (ELEMENTS_DIFFER, result.differing, first)
+        codes = (differ, row.reason_codes, MASKED if result.masks_left_out else "", code)
         return row.but(
             verdict=verdict,
             reason="; ".join(filter(None, reasons)),

@@ -12,6 +12,7 @@ from ..fast_dataclasses import dataclass
 from ..model.om_interface import OmInput
 from ..naming import nearest_names, printable
 from ..operators.aipp import Preprocessing
+from ..text.notes import Note, note
 from ..text.wording import listed
 from .input_values import read_values
 from .original_model import ModelInput, OriginalModel
@@ -73,7 +74,7 @@ class Paired:
     pairs: List[InputPair] = field(default_factory=list)
     problems: List[str] = field(default_factory=list)
     wrong_shapes: List[str] = field(default_factory=list)
-    notes: List[str] = field(default_factory=list)
+    notes: List[Note] = field(default_factory=list)
 
 
 def named_files(texts: Sequence[str]) -> Dict[str, str]:
@@ -179,10 +180,8 @@ def couple_inputs(
         elif len(fitting) == 1 and (len(rest) == 1 or len(alike) == 1):
             known[om.name] = fitting[0]
             rest.remove(fitting[0])
-            done.notes.append(
-                "the om's input %s is taken for the model's %s, by its type and shape"
-                % (printable(om.name), printable(fitting[0].name))
-            )
+            taken = printable(om.name), printable(fitting[0].name)
+            done.notes.append(note("input-by-shape", *taken))
         else:
             done.problems.append(
                 "the om's input %s (%s %s) %s, of the model's %s"

@@ -16,7 +16,7 @@ from ..fast_dataclasses import dataclass
 from ..filesystem.atomic_writing import atomic_writer
 from ..filesystem.safe_reading import open_input
 from ..naming import printable
-from ..text.notes import note
+from ..text.notes import Note, note
 
 if TYPE_CHECKING:
     from .input_pairs import InputPair
@@ -144,7 +144,7 @@ def input_files(pairs: Sequence[InputPair], folder: str) -> List[WrittenInput]:
     ]
 
 
-def write_inputs(pairs: Sequence[InputPair], folder: str, seed: int) -> List[str]:
+def write_inputs(pairs: Sequence[InputPair], folder: str, seed: int) -> List[Note]:
     """Write the inputs of both sides; return what is to be said of them.
 
     Raises
@@ -153,7 +153,7 @@ def write_inputs(pairs: Sequence[InputPair], folder: str, seed: int) -> List[str
         A file cannot be used.
     """
     os.makedirs(folder, exist_ok=True)
-    notes: List[str] = []
+    notes: List[Note] = []
     for number, (pair, files) in enumerate(zip(pairs, input_files(pairs, folder))):
         values = read_values(pair) if pair.file is not None else random_values(pair, seed, number)
         golden, device = _both_sides(pair, values, notes)
@@ -165,7 +165,7 @@ def write_inputs(pairs: Sequence[InputPair], folder: str, seed: int) -> List[str
 
 
 def _both_sides(
-    pair: InputPair, values: np.ndarray, notes: List[str]
+    pair: InputPair, values: np.ndarray, notes: List[Note]
 ) -> Tuple[np.ndarray, np.ndarray]:
     """Return what golden data are made with, and what the device gets."""
     model = _numpy(pair.model.dtype)

@@ -35,6 +35,7 @@ from ..processes.pool import default_jobs
 from ..submodel.device_ops import KEEPING, DeviceOps, computing_ops, held_nodes
 from ..submodel.read_original import Original
 from ..submodel.read_original import read_original as read_nodes
+from ..text.notes import note
 from ..text.wording import listed, size_text
 from .input_pairs import named_files
 from .om_runs import add_runs
@@ -260,7 +261,7 @@ def _takes_inner_values(
         inputs.append(ModelInput(name, entry["dtype"], tuple(entry["shape"])))
         files.setdefault(name, os.path.join(golden, entry["file"]))
     plan.original = dataclasses.replace(original, inputs=tuple(inputs))
-    plan.notes.append("the om holds a part of MODEL: golden data feed %s" % what)
+    plan.notes.append(note("half-of-model", what))
     return True
 
 
@@ -368,10 +369,7 @@ def _runner(plan: Plan) -> Optional[Runner]:
         if len(plan.problems) > before:
             return None
         if not any("{acl_json}" in word for word in request.words):
-            plan.notes.append(
-                "no word of the program holds {acl_json}: it must give the acl.json that is "
-                "written to aclInit by itself"
-            )
+            plan.notes.append(note("no-acl-json"))
         return runner_of_program(request.words)
     if request.runner_python is not None:
         resolve_python(request.runner_python)

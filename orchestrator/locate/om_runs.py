@@ -12,6 +12,7 @@ from ..element_types import BY_NAME, element_count
 from ..errors import GoldwatchError
 from ..model.atc_options import SHAPE, Dynamic
 from ..model.om_interface import OmInput, OmInterface
+from ..text.notes import note
 from ..text.wording import listed, plural
 from .input_pairs import Paired, couple_inputs, fitting_orders, pair_inputs
 from .original_model import ModelInput, OriginalModel
@@ -88,9 +89,7 @@ def _chosen_shapes(
                 )
     if dynamic is None and chosen:
         for shapes in chosen[:1]:
-            plan.notes.append(
-                "the om's shapes are fixed: --shapes %s must be just these" % shapes_text(shapes)
-            )
+            plan.notes.append(note("fixed-shapes", shapes_text(shapes)))
     return chosen
 
 
@@ -125,19 +124,12 @@ def _gears_to_run(plan: Plan, dynamic: Dynamic, given: Mapping[str, List[Shape]]
             )
         )
         return []
-    plan.notes.append(
-        "the om's %s is dynamic: %s; --shapes chooses"
-        % (
-            dynamic.kind,
-            "the given files fit %s of its %s"
-            % (
-                listed([shapes_text(gear) for gear in fitting], 4, " | "),
-                plural(len(gears), "gear"),
-            )
-            if len(fitting) < len(gears)
-            else "each of its %s is run" % plural(len(gears), "gear"),
-        )
-    )
+    count = plural(len(gears), "gear")
+    run = "each of its %s is run" % count
+    if len(fitting) < len(gears):
+        shapes = listed([shapes_text(gear) for gear in fitting], 4, " | ")
+        run = "the given files fit %s of its %s" % (shapes, count)
+    plan.notes.append(note("gears-to-run", dynamic.kind, run))
     return fitting
 
 

@@ -14,6 +14,7 @@ from ..launch.atc import Atc
 from ..launch.runners import PROGRAM, Runner
 from ..model.om_interface import OmInterface
 from ..naming import printable
+from ..text.notes import Note
 from .input_pairs import InputPair, Paired, shown_model
 from .original_model import OriginalModel
 from .shape_combinations import Shapes, shapes_text
@@ -136,7 +137,7 @@ class Plan:
     framework: str = ""
     runs: List[OmRun] = field(default_factory=list)
     problems: List[Problem] = field(default_factory=list)
-    notes: List[str] = field(default_factory=list)
+    notes: List[Note] = field(default_factory=list)
     dump: str = ""
     time: str = ""
 

@@ -21,6 +21,7 @@ from ..model.om_interface import OmInterface
 from ..model.read_model import load_model
 from ..run.compare_final_outputs import holds_outputs
 from ..run.result import RunResult, stored_result
+from ..text.notes import Note, note
 from .input_pairs import InputPair
 from .input_values import input_files, write_inputs
 from .plan import OmRun, Plan
@@ -170,7 +171,7 @@ class Search:
     steps: Steps
     execute: Execute
     say: Callable[[str], None]
-    notes: List[str] = field(default_factory=list)
+    notes: List[Note] = field(default_factory=list)
 
     @property
     def _interface(self) -> OmInterface:
@@ -263,12 +264,9 @@ class Search:
         outputs = os.path.join(self.folder(case), OUTPUTS)
         if os.path.isdir(outputs) and holds_outputs(DumpIndex(outputs, "TARGET")):
             return True
-        note = (
-            "no outputs of the network in %s: its final outputs are judged by their dumps alone"
-            % outputs
-        )
-        if note not in self.notes:
-            self.notes.append(note)
+        said = note("no-network-outputs", outputs)
+        if said not in self.notes:
+            self.notes.append(said)
         return False
 
     def _inputs(self, case: OmRun) -> Step:

@@ -358,7 +358,7 @@ def row_of(
     settings: Settings,
 ) -> Row:
     """Return the finished row of a pair that could be compared."""
-    notes = list(geometry.notes)
+    notes: List[str] = list(geometry.notes)
     if all(size == 1 for size in geometry.shape):
         notes.append(
             "the tensor has one element, shape %s" % list(geometry.shape)

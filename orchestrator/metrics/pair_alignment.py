@@ -15,6 +15,7 @@ from ..tensors.dtypes import nbytes, require_decodable
 from ..tensors.geometry import Geometry, is_stored_alike, match_layouts, match_stored
 from ..tensors.tensor import MemorySource, Tensor
 from ..tensors.user_conversions import UserConversions
+from ..text.notes import note
 from .compiled.choice import compiled_kernel
 from .numpy_kernel import BLOCK
 from .pair_task import PairTask
@@ -131,35 +132,27 @@ def geometry_of(task: PairTask, golden: Tensor) -> Geometry:
     if _of_two_builds(task, golden) and not is_stored_alike(target, golden):
         notes = []
         if not _is_padded(target):
-            notes.append(
-                "the builds store it in different layouts (%s here): compared in the original one"
-                % target.format
-            )
+            notes.append(note("layouts-of-builds", target.format))
         if target.dtype.name != golden.dtype.name:
-            notes.append(
-                "data types differ: target %s, golden %s" % (target.dtype.name, golden.dtype.name)
-            )
+            notes.append(note("other-type", target.dtype.name, golden.dtype.name))
             if not target.dtype.kind == golden.dtype.kind == "f":
                 raise TypeNotComparable(notes[-1])
         named = _named_layout(golden)
         geometry = match_layouts(target, golden.shape, named, golden.shape, named)
         return replace(geometry, notes=(*geometry.notes, *notes))
     if task.as_stored or (task.golden.kind == "npu" and is_stored_alike(target, golden)):
-        text = "data types differ: target %s, golden %s" % (target.dtype.name, golden.dtype.name)
+        differ = note("other-type", target.dtype.name, golden.dtype.name)
         if target.dtype.name == golden.dtype.name:
             return match_stored(target, golden)
         if not target.dtype.kind == golden.dtype.kind == "f":
-            raise TypeNotComparable(text)
+            raise TypeNotComparable(differ)
         geometry = match_stored(target, golden)
-        return replace(geometry, notes=(*geometry.notes, text))
+        return replace(geometry, notes=(*geometry.notes, differ))
     golden_format = golden.format if golden.format not in ("ND", "RESERVED") else None
     if task.reshaped is not None and golden.shape == task.reshaped:
         geometry = match_layouts(target, golden.shape, None, golden.shape, None)
-        note = "reshaped from %s to %s on the way, as the model says" % (
-            list(task.origin_shape or ()),
-            list(golden.shape),
-        )
-        return replace(geometry, notes=(*geometry.notes, note))
+        reshaped = note("reshaped", list(task.origin_shape or ()), list(golden.shape))
+        return replace(geometry, notes=(*geometry.notes, reshaped))
     return match_layouts(target, golden.shape, task.origin_format, task.origin_shape, golden_format)
 
 

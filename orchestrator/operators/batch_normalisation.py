@@ -13,10 +13,10 @@ from .layouts_and_pads import of_input
 from .mean_and_variance import centred, mean
 from .registry import (
     CAFFE,
-    IN_TRAINING,
     TENSORFLOW,
     CannotCompute,
     Inputs,
+    InTraining,
     Node,
     channel_axis,
     operator,
@@ -112,7 +112,7 @@ def _normalised(
 def onnx_batch_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX BatchNormalization (x, scale, bias, mean, variance) for inference."""
     if bool(node.get("training_mode", 0)) or (0 < node.version < 7 and not node.get("is_test", 0)):
-        raise CannotCompute("it is " + IN_TRAINING)
+        raise InTraining()
     x = named_input(inputs, 0, "input")
     scale, offset, center, variance = (
         named_input(inputs, number, "input %d" % number) for number in (1, 2, 3, 4)
@@ -160,7 +160,7 @@ def fused_batch_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List
     variance are outputs too.
     """
     if bool(node.get("is_training", True)):
-        raise CannotCompute("it is " + IN_TRAINING)
+        raise InTraining()
     x = named_input(inputs, 0, "input")
     scale, offset, center, variance = (
         named_input(inputs, number, "input %d" % number) for number in (1, 2, 3, 4)

@@ -19,14 +19,28 @@ Inputs = Sequence[Optional[Value]]
 Compute = Callable[["Node", Inputs, Arithmetic], List[Value]]
 Check = Callable[["Node", Inputs, Arithmetic, Sequence[Optional[Array]]], List[Optional[Array]]]
 
-IN_TRAINING = "in training mode"
-"""In the reason for an operator that is not computed because it learns: an om has no such one."""
-
 _REQUIRED: Any = object()
 
 
 class CannotCompute(Exception):
-    """Why an operator cannot be computed; its text is shown behind the operator's name."""
+    """Why an operator cannot be computed; its text is shown behind the operator's name.
+
+    Attributes
+    ----------
+    code
+        By which programs recognise the reason; mostly empty.
+    """
+
+    code = ""
+
+
+class InTraining(CannotCompute):
+    """It learns (the statistics of the batch, a random mask): an om has no such operator."""
+
+    code = "in_training"
+
+    def __init__(self, operator: str = "it", more: str = "") -> None:
+        super().__init__("%s is in training mode%s" % (operator, more))
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ from .error_propagation import moved
 from .registry import (
     ASCEND,
     CAFFE,
-    IN_TRAINING,
     ONNX,
     TENSORFLOW,
     CannotCompute,
     Inputs,
+    InTraining,
     Node,
     axis_of,
     channel_axis,
@@ -63,7 +63,7 @@ def dropout(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     if (has_input(inputs, 2) and bool(input_at(inputs, 2).array)) or (
         0 < node.version < 7 and not node.get("is_test", 0)
     ):
-        raise CannotCompute("it is %s, so random" % IN_TRAINING)
+        raise InTraining(more=", so random")
     x = input_at(inputs, 0)
     return [x, Value(np.ones(x.array.shape, bool))][: max(1, node.outputs)]
 

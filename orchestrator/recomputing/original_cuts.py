@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Iterable, List, Optional, Sequence, Set, cast
 
 from ..errors import InputError
-from ..operators.registry import IN_TRAINING
+from ..operators.registry import InTraining
 from ..submodel.cut_definition import Cut
 from ..submodel.device_ops import KEEPING
 from ..submodel.node_graph import reached
@@ -134,10 +134,10 @@ class Original:
         needed = self._needed(members, ends)
         for number in sorted(needed):
             if self._onnx is not None and self._onnx.is_in_training(number):
-                raise NotComputable(
-                    "%s (%s) is %s in the original model, and an om computes otherwise: export the "
-                    "model with model.eval(), and make golden data again"
-                    % (self.model.names[number], self.model.types[number], IN_TRAINING)
+                raise InTraining(
+                    "%s (%s)" % (self.model.names[number], self.model.types[number]),
+                    " in the original model, and an om computes otherwise: export the model with "
+                    "model.eval(), and make golden data again",
                 )
             if self._is_random(number):
                 raise NotComputable(

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from ..fast_dataclasses import dataclass
+from ..operators.registry import CannotCompute
 from .output_error import OwnError
 
 Array = Any
@@ -14,7 +15,7 @@ Array = Any
 PRODUCT, SUM, VECTOR, MOVE, DECISION = "product", "sum", "vector", "move", "decision"
 
 
-class NotComputable(Exception):
+class NotComputable(CannotCompute):
     """Why an op cannot be computed again; its text is shown with the op."""
 
 
@@ -38,8 +39,8 @@ class Recomputed:
         excuse, or there is no difference.
     assumed
         The network's input was not dumped: golden data's was taken for it.
-    reason
-        Why it could not be computed; empty where it was.
+    reason, code
+        Why it could not be computed, and the reason's code; empty where it was.
     """
 
     op: str
@@ -50,6 +51,7 @@ class Recomputed:
     tight: Optional[OwnError] = None
     loose: Optional[OwnError] = None
     reason: str = ""
+    code: str = ""
     assumed: bool = False
 
 

@@ -144,15 +144,14 @@ class Recomputer:
         """Return whether an op of this name is among :attr:`ops`."""
         return name in self._planned or name in self._copies
 
-    def not_computable_reason(self, name: str) -> Optional[str]:
+    def why_not_computable(self, name: str) -> Optional[CannotCompute]:
         """Return why an op is not among :attr:`ops`; None where nothing is known of it."""
         reasons = (
-            row.reason
+            NotComputable(row.reason)
             for row in self._plan.rows
             if row.op == name and row.verdict == NOT_COMPARED and row.reason
         )
-        reason = next(reasons, None)
-        return None if reason is None else reason.replace("not replayed: ", "", 1)
+        return self._plan.refused.get(name) or next(reasons, None)
 
     def cost_s(self, name: str) -> float:
         """Return roughly how many seconds computing an op takes on one processor."""
@@ -190,8 +189,8 @@ class Recomputer:
         planned = self._planned[name]
         try:
             return self._recomputed(planned)
-        except (NotComputable, CannotCompute) as error:
-            return self._refused(planned, str(error))
+        except CannotCompute as error:
+            return self._refused(planned, str(error), error.code)
         except (GoldwatchError, NotComparable) as error:
             return self._refused(planned, error.message)
         except MemoryError:
@@ -397,9 +396,8 @@ class Recomputer:
         """
         planned = self._planned.get(name)
         if planned is None:
-            raise NotComputable(
-                self.not_computable_reason(name) or "the original model does not tell it"
-            )
+            why = self.why_not_computable(name)
+            raise why or NotComputable("the original model does not tell it")
         outputs, inputs = self._outputs(planned), self._inputs(planned)
         require_memory([*inputs.values(), *(output.tensor for output, _ in outputs)])
         piece = self._piece(planned, "")
@@ -509,9 +507,8 @@ class Recomputer:
         """
         planned = self._planned.get(name)
         if planned is None:
-            raise NotComputable(
-                self.not_computable_reason(name) or "the original model does not tell it"
-            )
+            why = self.why_not_computable(name)
+            raise why or NotComputable("the original model does not tell it")
         pieces = self._piece(planned, ""), self._piece(planned, compute_type(planned.op))
         inputs = [(entry.value, entry.producer, entry.output_index) for entry in planned.cut.inputs]
         outputs = [(self._value(plan), plan.tensor_index or 0) for plan, _ in planned.rows]
@@ -650,8 +647,8 @@ class Recomputer:
                     op.name, op.type, 0, MOVE, output.dtype.name, own_error, assumed=feed.assumed
                 )
             ]
-        except (NotComputable, CannotCompute) as error:
-            return [Recomputed(op.name, op.type, 0, reason=str(error))]
+        except CannotCompute as error:
+            return [Recomputed(op.name, op.type, 0, reason=str(error), code=error.code)]
         except (GoldwatchError, NotComparable) as error:
             return [Recomputed(op.name, op.type, 0, reason=error.message)]
 
@@ -664,9 +661,10 @@ class Recomputer:
         node = next((node for node in nodes if node.type == op.type), None)
         return None if node is None else lambda values: compute(node, [values])[0].array
 
-    def _refused(self, planned: PlannedOp, reason: str) -> List[Recomputed]:
+    def _refused(self, planned: PlannedOp, reason: str, code: str = "") -> List[Recomputed]:
+        op = planned.op
         return [
-            Recomputed(planned.op.name, planned.op.type, plan.tensor_index or 0, reason=reason)
+            Recomputed(op.name, op.type, plan.tensor_index or 0, reason=reason, code=code)
             for plan, _ in planned.rows
         ]
 

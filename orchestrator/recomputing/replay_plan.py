@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import fnmatch
 from dataclasses import replace
-from typing import TYPE_CHECKING, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Dict, List, Optional, Sequence, Tuple
 
 from ..dumps.dump_file import TensorInfo
 from ..dumps.dump_tree import StepFolder
@@ -26,6 +26,7 @@ from ..model.pairing import Pairing
 from ..model.quantised_parts import is_dequant, is_quant, quantised_stretch
 from ..model.row_plan import INPUT, OMITTED, OP, PAIR, RowPlan
 from ..naming import nearest_names
+from ..operators.registry import CannotCompute
 from ..submodel.cut_definition import Cut
 from .input_feeds import Feed, Feeder, NetworkInput
 from .original_cuts import Original
@@ -65,9 +66,9 @@ class PlannedOp:
     rows: Tuple[Tuple[RowPlan, Row], ...]
     outputs: Tuple[Tuple[AnyDump, TensorInfo], ...]
 
-    def refused(self, reason: str) -> List[Row]:
+    def refused(self, why: object) -> List[Row]:
         """Return its rows as not compared, for that reason."""
-        return [not_replayed(row, reason) for _, row in self.rows]
+        return [not_replayed(row, why) for _, row in self.rows]
 
 
 class ReplayPlan:
@@ -88,6 +89,8 @@ class ReplayPlan:
         Those that are run again, in the order of the execution.
     rows
         The rows that are known without that.
+    refused
+        Why ops are not run again, by their names.
     recorded, feeder
         What the device recorded, and how the inputs of its ops are found there.
 
@@ -110,6 +113,7 @@ class ReplayPlan:
     ) -> None:
         self.ops: List[PlannedOp] = []
         self.rows: List[Row] = []
+        self.refused: Dict[str, CannotCompute] = {}
         self._step_folder, self._original, self._selected = step_folder, original, tuple(selected)
         _require_matches(graph, self._selected)
         self._pairing = Pairing(graph, original.has, request=request)
@@ -164,7 +168,7 @@ class ReplayPlan:
                 why = _PREPROCESSES if op.type == AIPP else _KEEPS % op.type
                 self.rows.append(row.but(verdict=EXPECTED_ABSENT, reason=why, cause=""))
             elif reason is not None:
-                self.rows.append(not_replayed(row, reason))
+                self.rows.append(self._refuse(row, NotComputable(reason)))
             elif plan.status == PAIR and op is not None and holder is not None:
                 pairs.append((plan, row))
                 outputs.append(holder)
@@ -223,10 +227,14 @@ class ReplayPlan:
         try:
             cut = self._original.cut(op.originals, values)
             feeds = feeder.feeds(op, cut.inputs)
-        except NotComputable as error:
-            self.rows += [not_replayed(row, str(error)) for _, row in pairs]
+        except CannotCompute as error:
+            self.rows += [self._refuse(row, error) for _, row in pairs]
             return
         self.ops.append(PlannedOp(op, file, cut, tuple(feeds), tuple(pairs), tuple(outputs)))
+
+    def _refuse(self, row: Row, why: CannotCompute) -> Row:
+        self.refused.setdefault(row.op, why)
+        return not_replayed(row, why)
 
     def _is_selected(self, op: str) -> bool:
         return not self._selected or any(
@@ -237,9 +245,11 @@ class ReplayPlan:
         return planned_row(plan, self._step_folder.place, entry)
 
 
-def not_replayed(row: Row, reason: str) -> Row:
+def not_replayed(row: Row, why: object) -> Row:
     """Return the row as not compared: its op could not be run again."""
-    return replace(row, verdict=NOT_COMPARED, reason="not replayed: " + reason, cause="")
+    reason = "not replayed: %s" % getattr(why, "message", why)
+    code = getattr(why, "code", "")
+    return replace(row, verdict=NOT_COMPARED, reason=reason, reason_codes=code, cause="")
 
 
 def _require_matches(graph: ModelGraph, selected: Sequence[str]) -> None:

@@ -90,11 +90,8 @@ class Pieces:
                 inputs[entry.tensor], shapes[entry.name] = (path, dtype, shape), shape
             text = model.piece_text(planned.cut, shapes)
             nodes = tuple(model.names[number] for number in planned.cut.layers)
-        except NotComputable as error:
-            self.rows += planned.refused(str(error))
-            return
-        except (GoldwatchError, NotComparable) as error:
-            self.rows += planned.refused(error.message)
+        except (NotComputable, GoldwatchError, NotComparable) as error:
+            self.rows += planned.refused(error)
             return
         names = [self._name(plan, planned, number) for number, (plan, _) in enumerate(planned.rows)]
         outputs = [

@@ -27,6 +27,7 @@ from ..store.json_numbers import plain_tree
 from ..store.merged_rows_not_stored import RowsNotStored
 from ..store.store import RunStore
 from ..store.stored_networks import GRAPHS, SUMMARY, stored_networks
+from ..text.notes import Note, note
 from .difference_raised_ops import Raised, RunOutputs, raised_between
 from .matching_places import PlaceMatch
 from .row_distances import distances, most_grown
@@ -166,7 +167,7 @@ class Difference(NamedTuple):
     joined: int
     same_model: bool
     apart: str
-    notes: List[str]
+    notes: List[Note]
     along: Tuple[List[Row], List[Row]]
     raised: Optional[Raised] = None
     opens_at: Optional[str] = None
@@ -186,7 +187,11 @@ class Difference(NamedTuple):
         runs = {"a": self.first.document(), "b": self.second.document()}
         counts = {kind: len(self.changes[kind]) for kind in KINDS}
         facts = {"tolerance": self.tolerance, "joined": self.joined, "same_model": self.same_model}
-        more: Dict[str, Any] = {"apart": self.apart, "counts": counts, "notes": self.notes}
+        more: Dict[str, Any] = {
+            "apart": self.apart,
+            "counts": counts,
+            "notes": [one.document() for one in self.notes],
+        }
         more["cure"] = None if self.raised is None else self.raised.document()
         return dict(
             runs,
@@ -249,11 +254,7 @@ def difference_of(
         along = _along(before, after, match, runs[1].first_divergence, changed)
         join.finish()
     notes += [*earlier.notes(join.unknown[0]), *later.notes(join.unknown[1])]
-    notes += [
-        "%s is not finished: only the rows that it has so far are compared" % run.out
-        for run in runs
-        if not run.finished
-    ]
+    notes += [note("unfinished-run", run.out) for run in runs if not run.finished]
     same = _same_model(earlier.tensors, later.tensors)
     apart = match.apart
     if not apart and earlier.total and later.total and not join.joined and not any(join.unknown):
@@ -310,7 +311,7 @@ class _RunRows:
         """How many rows the run has, those included that it did not store."""
         return self.unstored.rows or self.total
 
-    def notes(self, unknown: int) -> List[str]:
+    def notes(self, unknown: int) -> List[Note]:
         """Return what the user must know of rows that the run did not store.
 
         Parameters
@@ -318,8 +319,7 @@ class _RunRows:
         unknown
             Of how many rows it is not known what the run has.
         """
-        note = self.unstored.note(self._out, unknown)
-        return [note] if note else []
+        return self.unstored.notes(self._out, unknown)
 
     def places(self) -> List[Place]:
         """Return all places of the run."""
@@ -350,14 +350,13 @@ class _RunRows:
             yield (place, row.tensor, row.kind, number), row
 
 
-def _notes(before: RunStore, after: RunStore, match: PlaceMatch, host: Optional[str]) -> List[str]:
+def _notes(before: RunStore, after: RunStore, match: PlaceMatch, host: Optional[str]) -> List[Note]:
     """Return what the user must know of two runs before any row is read."""
     notes = [*before.notes, *after.notes, *match.notes]
     if host is not None:
-        text = "one run is that of host %s of the merge: rows of its other hosts are left out"
-        notes.append(text % host)
+        notes.append(note("one-host", host))
     if _limits(before) != _limits(after):
-        notes.append("the two runs were judged by different limits: verdicts may differ for that")
+        notes.append(note("other-limits"))
     return notes
 
 

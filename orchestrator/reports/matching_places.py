@@ -9,6 +9,7 @@ from collections import Counter
 from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ..dumps.place import Place
+from ..text.notes import note
 from ..text.wording import listed
 
 Part = Optional[str]
@@ -88,7 +89,7 @@ class PlaceMatch:
             place: before for place, before in matches if claims[0, place] == claims[1, before] == 1
         }
         self.notes = [
-            "%s %s of the second run is compared with %s of the first" % (part, name, other)
+            note("compared-places", part, name, other)
             for part, names in (("host", hosts), *self._named.items())
             for name, other in names.items()
             if name != other and (part != "host" or None not in (name, other))
@@ -107,10 +108,8 @@ class PlaceMatch:
                 else doubtful[0].label() or "the only place"
             )
             folders = ["%s (host %s)" % (path, name) for name, path in (results or {}).items()]
-            self.notes.append(
-                "several hosts of the merge have %s of the other run: compare it with one "
-                "host's results%s" % (many, ": " + listed(folders, _MOST_NAMES) if folders else "")
-            )
+            more = ": " + listed(folders, _MOST_NAMES) if folders else ""
+            self.notes.append(note("doubtful-places", many, more))
         self.apart = "" if self._matches or not (first and second) else _apart(first, second)
         if self.apart and doubtful:
             self.apart += "; compare the results of one host alone"

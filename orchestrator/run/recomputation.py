@@ -364,10 +364,11 @@ class Recomputation:
         if not self._computed:
             return None
         states: Dict[Tuple[Place, str], str] = {}
-        reasons: Dict[str, str] = {}
+        reasons: Dict[str, Dict[str, str]] = {}
         for (place, name, _), one in self._judged().items():
             if one.state == UNKNOWN:
-                reasons.setdefault(name, one.reason)
+                code = {"code": one.code} if one.code else {}
+                reasons.setdefault(name, {"op": name, "reason": one.reason, **code})
             elif states.get((place, name)) != WRONG:
                 states[place, name] = _ASSUMED if one.state == WRONG and one.assumed else one.state
         counts = Counter(states.values())
@@ -383,7 +384,7 @@ class Recomputation:
             "left_out": sum(
                 name not in self._not_computable for _, name in self._known - self._done
             ),
-            "not_computed": [{"op": name, "reason": reason} for name, reason in reasons.items()],
+            "not_computed": list(reasons.values()),
         }
 
     def _cost_s(self, op: ObservedOp) -> float:
@@ -403,12 +404,14 @@ class Recomputation:
                     if one.tight is not None or not results
                 ] or results
                 why = (
-                    recomputer.not_computable_reason(op.name)
+                    recomputer.why_not_computable(op.name)
                     if recomputer is not None and not recomputer.knows(op.name)
                     else None
                 )
                 results = [
-                    one if why is None or one.tight is not None else replace(one, reason=why)
+                    one
+                    if why is None or one.tight is not None
+                    else replace(one, reason=str(why), code=why.code)
                     for one in results
                 ]
                 # What golden data show of an operator they follow themselves.

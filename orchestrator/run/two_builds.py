@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import replace
+from functools import partial
 from typing import Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
 
 from ..diagnosis.culprit_sentence import where_words
@@ -403,20 +404,20 @@ def _with_original(options: ComparisonOptions, row: Row) -> str:
     return printable(row.op) + (", %s in the original model" % original if original else "")
 
 
-def in_words_of_two_dumps(summary: Summary) -> Summary:
+def in_words_of_two_dumps(summary: Summary, store: RunStore) -> Summary:
     """Return a summary of two dumps, in which the other dump is not called golden data."""
+    names = [op for (op,) in store.query("SELECT DISTINCT op FROM row WHERE instr(op, 'golden')")]
+    said = partial(of_two_dumps, names=names)
     return replace(
         summary,
-        sentence=of_two_dumps(summary.sentence),
+        sentence=said(summary.sentence),
         suspects=tuple(
             replace(
                 suspect,
-                evidence=of_two_dumps(suspect.evidence),
-                brief=of_two_dumps(suspect.brief),
+                evidence=said(suspect.evidence),
+                brief=said(suspect.brief),
                 explanations=tuple(
-                    replace(
-                        entry, sentence=of_two_dumps(entry.sentence), next=of_two_dumps(entry.next)
-                    )
+                    replace(entry, sentence=said(entry.sentence), next=said(entry.next))
                     for entry in suspect.explanations
                 ),
             )

@@ -377,7 +377,7 @@ class Run:
             summary = self._with_overlaps(summary)
             two_dumps = self.goldens.kind == "npu" and not summary.unpaired and not options.exact
             if two_dumps:
-                summary = in_words_of_two_dumps(summary)
+                summary = in_words_of_two_dumps(summary, self.store)
             sentence = run_sentence(summary, self.unmatched)
             if two_dumps:
                 first_op = None if summary.first is None else summary.first.op

@@ -4,10 +4,11 @@ there was no room.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 from ..dumps.place import Place
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS
+from ..text.notes import Note, note
 from .row_counts import rows_of
 from .row_schema import from_sql_text, to_sql_text
 from .store import RunStore
@@ -69,7 +70,7 @@ class RowsNotStored:
             for (tensor,) in self._store.query("SELECT DISTINCT tensor FROM step_op")
         }
 
-    def note(self, out: str, unknown: int) -> str:
+    def notes(self, out: str, unknown: int) -> List[Note]:
         """Return what of the run in ``out`` is not compared, and ``unknown`` rows of the other run
         for that; or nothing.
         """
@@ -84,9 +85,6 @@ class RowsNotStored:
             else "",
         ]
         if not any(missing):
-            return ""
-        text = "%s is a merge and does not store %s: only the rows that it stores are compared" % (
-            out,
-            " and ".join(filter(None, missing)),
-        )
-        return text + ("; nothing is said of %d rows of the other run" % unknown if unknown else "")
+            return []
+        rest = "; nothing is said of %d rows of the other run" % unknown if unknown else ""
+        return [note("rows-not-stored", out, " and ".join(filter(None, missing)), rest)]

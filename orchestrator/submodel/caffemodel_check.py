@@ -12,6 +12,7 @@ from ..adapters.caffe.numpy_layer_types import LAYERS
 from ..errors import InputError
 from ..naming import printable
 from ..netfiles.caffemodel_cut import CaffeModel
+from ..text.notes import Note, note
 from ..text.wording import listed
 from .caffe_original import CaffeOriginal
 
@@ -29,7 +30,7 @@ def find_weights(model: str) -> Optional[str]:
 
 def check_weights(
     original: CaffeOriginal, layers: Tuple[int, ...], weights: CaffeModel
-) -> List[str]:
+) -> List[Note]:
     """Return what cannot be known of the weights of some layers: custom ones without a record.
 
     Raises
@@ -61,9 +62,8 @@ def check_weights(
         and original.types[number] not in _WITHOUT
         and original.names[number] not in shapes
     ]
-    text = "layer %s (%s): no weights in the file; whether it needs any only its code knows"
     return [
-        text % (printable(original.names[number]), printable(original.types[number]))
+        note("weights", printable(original.names[number]), printable(original.types[number]))
         for number in custom
     ]
 

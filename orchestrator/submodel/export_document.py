@@ -72,7 +72,7 @@ def document_of(plan: Plan, next_steps: Dict[str, Any]) -> Dict[str, Any]:
             ],
         },
         "missing": [{"what": what, "reason": reason} for what, reason in plan.gathered.missing],
-        "warnings": [{"rule": rule, "message": message} for rule, message in plan.warnings],
+        "warnings": [warning.document() for warning in plan.warnings],
         "next": next_steps,
     }
     if plan.search is not None:

@@ -13,6 +13,7 @@ from ..model.graph import ModelGraph
 from ..model.read_model import load_model
 from ..naming import printable, run_name, sanitise_device
 from ..netfiles.caffemodel_cut import CaffeModel
+from ..text.notes import Note, note
 from .caffe_original import CaffeOriginal
 from .caffemodel_check import check_weights, find_weights
 from .cut_definition import Cut, DeclaredType, Shape
@@ -20,7 +21,7 @@ from .device_ops import DeviceOps, SpanningOp
 from .dumps_by_op import DumpsByOp
 from .gather_recorded_files import Collection, gather_dumps, gather_goldens
 from .incoming_values import GOLDEN, TARGET, Border, Borders
-from .input_file_plan import FLOAT16, InputFile, input_files, warnings_of
+from .input_file_plan import FLOAT16, InputFile, input_files
 from .node_names import chosen_nodes
 from .read_original import Original, read_original
 
@@ -97,7 +98,7 @@ class Plan:
     files
         The input files by the input's name, as far as there are values.
     warnings
-        ``(rule, message)``.
+        What is doubtful of it.
     notes
         Other remarks.
     declared_ends
@@ -119,8 +120,8 @@ class Plan:
     spanning: List[SpanningOp]
     gathered: Collection
     files: Dict[str, InputFile]
-    warnings: List[Tuple[str, str]]
-    notes: List[str]
+    warnings: List[Note]
+    notes: List[Note]
     search: Optional[Dict[str, Any]] = None
     declared_ends: Dict[str, DeclaredType] = field(default_factory=dict)
 
@@ -239,7 +240,7 @@ def make_plan(
     core = set(cut.layers) - along
     notes, warnings = _notes(sources), _weight_warnings(original, cut, sources.weights)
     if _lacks_weights(original, cut, sources.weights):
-        notes.append("no file of weights: dump.caffemodel is not written")
+        notes.append(note("no-weights"))
     spanning = [] if ops is None else ops.spanning(core, along, starts, ends)
     known = _known_borders(options, sources)
     borders = known.of(cut, options.input_from or TARGET)
@@ -327,12 +328,10 @@ def _grown_to_whole_ops(
     return _edge(original, grown, True), _edge(original, grown, False), grown
 
 
-def _weight_warnings(
-    original: Original, cut: Cut, weights: Optional[CaffeModel]
-) -> List[Tuple[str, str]]:
+def _weight_warnings(original: Original, cut: Cut, weights: Optional[CaffeModel]) -> List[Note]:
     if not isinstance(original, CaffeOriginal) or weights is None:
         return []
-    return [("weights", text) for text in check_weights(original, cut.layers, weights)]
+    return check_weights(original, cut.layers, weights)
 
 
 def _lacks_weights(original: Original, cut: Cut, weights: Optional[CaffeModel]) -> bool:
@@ -382,11 +381,11 @@ def _missing_inputs(plan: Plan, sources: Sources) -> None:
             plan.gathered.missing.append(("input %s" % border.entry.name, reason))
 
 
-def _notes(sources: Sources) -> List[str]:
+def _notes(sources: Sources) -> List[Note]:
     notes = []
     om, name = sources.om, sources.original.name
     if om is not None and name and om.name != name:
-        notes.append("the om is called %s, the net %s: taken for the same model" % (om.name, name))
+        notes.append(note("other-om-name", om.name, name))
     model = None if sources.dumps is None else sources.dumps.model
     names = [each for each in [name] + ([] if om is None else [om.name, *om.graph_names]) if each]
     if (
@@ -394,77 +393,43 @@ def _notes(sources: Sources) -> List[str]:
         and names
         and run_name(model) not in [run_name(sanitise_device(each)) for each in names]
     ):
-        notes.append(
-            "the dumps are of a model called %s, the net is %s: taken for the same model"
-            % (model, names[0])
-        )
+        notes.append(note("other-dump-name", model, names[0]))
     if sources.dumps is not None and sources.ops is None:
-        notes.append(
-            "without the om json each op is looked for by its layer's name; fused ops count "
-            "as missing"
-        )
+        notes.append(note("no-om-json"))
     return notes
 
 
-def _input_warnings(
-    plan: Plan, sources: Sources, options: SubmodelOptions
-) -> List[Tuple[str, str]]:
-    warnings: List[Tuple[str, str]] = []
+def _input_warnings(plan: Plan, sources: Sources, options: SubmodelOptions) -> List[Note]:
+    warnings: List[Note] = []
     has_dumps = sources.dumps is not None and options.input_from != GOLDEN
     for border in plan.borders:
         if has_dumps and border.origin == GOLDEN:
-            text = (
-                "input %s comes from the golden data: it is not what the device saw"
-                % border.entry.name
-            )
-            warnings.append(("golden-input", text))
+            warnings.append(note("golden-input", border.entry.name))
         if plan.original.kind == "onnx" and border.entry.name != border.entry.tensor:
-            text = (
-                "input %s is the value %s: a node of that name stays, and atc refuses a name that "
-                "is repeated"
-            )
-            warnings.append(("renamed-input", text % (border.entry.name, border.entry.tensor)))
+            warnings.append(note("renamed-input", border.entry.name, border.entry.tensor))
         dims = border.shape
         if plan.original.kind == "caffe" and (not dims or len(dims) > _MOST_DIMS or 0 in dims):
-            text = (
-                "input %s has the shape %s: ATC takes Caffe inputs of one to four dims, none of "
-                "them 0"
-            )
-            warnings.append(("atc-dims", text % (border.entry.name, list(dims))))
+            warnings.append(note("atc-dims", border.entry.name, list(dims)))
     return warnings
 
 
-def _warnings(plan: Plan, sources: Sources, options: SubmodelOptions) -> List[Tuple[str, str]]:
-    warnings = [("spanning-op", op.message) for op in plan.spanning]
+def _warnings(plan: Plan, sources: Sources, options: SubmodelOptions) -> List[Note]:
+    warnings = [note("spanning-op", op.message) for op in plan.spanning]
     warnings += _input_warnings(plan, sources, options)
     for name, (dtype, shape) in plan.declared_ends.items():
         if not dtype or shape is None:
-            text = (
-                "nobody tells the type or shape of output %s, so it is declared without; only "
-                "onnx.checker wants it"
-            )
-            warnings.append(("output-shape", text % name))
-    warnings += [("float16-range", text) for text in warnings_of(plan.files)]
+            warnings.append(note("output-shape", name))
+    warnings += [
+        note("float16-range", name, file.inf, file.zero)
+        for name, file in plan.files.items()
+        if file.inf or file.zero
+    ]
     readers = {reader.op for reader in plan.cut.outside_readers if reader.op not in plan.ends}
     if readers:
         count = "a value inside is" if len(readers) == 1 else "%d values inside are" % len(readers)
-        text = (
-            "%s read outside as well; here they are no outputs, so the compiler may fuse more "
-            "than in the whole model"
-        )
-        warnings.append(("fusion", text % count))
+        warnings.append(note("fusion", count))
     for entry in plan.gathered.older:
-        warnings.append(
-            (
-                "older-dump",
-                "%s is left out: a later run of the same op is there"
-                % os.path.basename(entry.path),
-            )
-        )
+        warnings.append(note("older-dump", os.path.basename(entry.path)))
     if plan.cut.dropped_controls:
-        text = (
-            "control edges from outside are left out (%d); values of nodes without a state do not "
-            "depend on them"
-        )
-        warnings.append(("control-edges", text % len(plan.cut.dropped_controls)))
+        warnings.append(note("control-edges", len(plan.cut.dropped_controls)))
     return warnings

@@ -5,7 +5,7 @@ reads it.
 from __future__ import annotations
 
 import re
-from typing import Dict, Iterable, List, Optional, Set
+from typing import Dict, Iterable, Optional, Set
 
 import numpy as np
 
@@ -90,11 +90,3 @@ def safe_name(name: str, taken: Set[str]) -> str:
     are numbered.
     """
     return free_name(_UNSAFE.sub("_", name).lstrip(".")[:_LONGEST] or "_", taken)
-
-
-def warnings_of(files: Dict[str, InputFile]) -> List[str]:
-    """Return a sentence for each input that float16 cannot hold."""
-    text = "input %s in float16: %d values become infinite, %d become 0; use float32 for its .bin"
-    return [
-        text % (name, file.inf, file.zero) for name, file in files.items() if file.inf or file.zero
-    ]

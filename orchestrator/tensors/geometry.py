@@ -14,6 +14,7 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple, Union
 from ..element_types import element_count
 from ..errors import FormatError, NotComparable
 from ..fast_dataclasses import dataclass
+from ..text.notes import Note, note
 from .storage_layouts import Dims, Layout, layout_of, padded_dims, plain_letters
 from .tensor import Tensor
 
@@ -46,7 +47,7 @@ class Geometry:
     layout: Layout
     letters: Tuple[str, ...]
     sizes: Shape
-    notes: Tuple[str, ...] = ()
+    notes: Tuple[Note, ...] = ()
     padded: Optional[Shape] = None
 
     @property
@@ -198,7 +199,7 @@ class _Matcher:
         self.layout = layout
         self.golden = golden
         self.origin_format = origin_format
-        self.notes: List[str] = []
+        self.notes: List[Note] = []
         stated = [
             name
             for name in (golden_format, origin_format)
@@ -250,7 +251,7 @@ class _Matcher:
         name, letters, dims = readings[0]
         known = name == self.origin_format or name == "ND"
         if not known and self.origin_format in self.formats:
-            self.notes.append("golden is %s, the origin format %s" % (name, self.origin_format))
+            self.notes.append(note("other-golden-layout", name, self.origin_format))
         elif (
             not known
             and any(
@@ -258,12 +259,10 @@ class _Matcher:
             )
             and self.layout.name != name
         ):
-            self.notes.append("the golden's layout is ambiguous from its shape, taken as %s" % name)
+            self.notes.append(note("ambiguous-layout", name))
         sizes = tuple(dims[letter] for letter in letters)
         if sizes != self.golden:
-            self.notes.append(
-                "size-1 dims differ: target %s, golden %s" % (list(sizes), list(self.golden))
-            )
+            self.notes.append(note("moved-dims", list(sizes), list(self.golden)))
         padded = self._note_padding(letters, dims) if not exact and self.layout.blocks else None
         return Geometry(self.golden, self.layout, letters, sizes, tuple(self.notes), padded)
 
@@ -278,9 +277,7 @@ class _Matcher:
                 "%s %d of %d" % ("dim " * letter.isdigit() + letter, dims[letter], padded[letter])
                 for letter in cut
             )
-            self.notes.append(
-                "no origin shape: %s as in the golden, the rest taken as padding" % text
-            )
+            self.notes.append(note("assumed-padding", text))
         return (
             tuple(padded.get(letter, dims[letter]) for letter in letters)
             if cut and self.layout.groups == 1
@@ -300,10 +297,7 @@ class _Matcher:
                 if readings:
                     return readings[0]
             if shape and self._flat_matrix(shape) is None and self.layout.blocks:
-                self.notes.append(
-                    "%s %s does not fit %s and was not used"
-                    % (what, list(shape), _stored(self.target))
-                )
+                self.notes.append(note("unused-shape", what, list(shape), _stored(self.target)))
         return None
 
     def _permuted_nd(self) -> Optional[Geometry]:
@@ -353,8 +347,8 @@ class _Matcher:
         ):
             return None
         sizes = tuple(dims[letter] for letter in self.layout.letters)
-        note = "FRACTAL_NZ matrix %s of the flattened %s" % (list(sizes), list(self.golden))
-        return Geometry(self.golden, self.layout, self.layout.letters, sizes, (note,))
+        notes = (note("flattened-matrix", list(sizes), list(self.golden)),)
+        return Geometry(self.golden, self.layout, self.layout.letters, sizes, notes)
 
     def _mismatch(self, what: str, exact: Optional[Dims]) -> str:
         """Return the reason with the stored, the laid-out and the golden's shape."""

@@ -425,6 +425,264 @@ NOTES: Dict[str, Said] = {
         "input %s: %d values are too large for %s (%g) and infinite on both sides",
         warns=True,
     ),
+    "half-of-model": Said(
+        "the om holds a part of MODEL", "the om holds a part of MODEL: golden data feed %s"
+    ),
+    "no-acl-json": Said(
+        "the program that runs the om is not given the acl.json",
+        "no word of the program holds {acl_json}: it must give the acl.json that is written to "
+        "aclInit by itself",
+    ),
+    "fixed-shapes": Said(
+        "--shapes is given, and the om has one shape",
+        "the om's shapes are fixed: --shapes %s must be just these",
+    ),
+    "gears-to-run": Said(
+        "the om has gears, and no --shapes chooses", "the om's %s is dynamic: %s; --shapes chooses"
+    ),
+    "input-by-shape": Said(
+        "an input of the om has another name than any of MODEL",
+        "the om's input %s is taken for the model's %s, by its type and shape",
+    ),
+    "no-network-outputs": Said(
+        "the runner left no outputs of the network",
+        "no outputs of the network in %s: its final outputs are judged by their dumps alone",
+    ),
+    "stopped-run": Said(
+        "the run of the om was stopped",
+        "the run was stopped: what had come is judged; the same command runs the om again",
+    ),
+    "result-of-earlier": Said(
+        "the om was not run again", "result of %s: the om was not run again; --again runs it anew"
+    ),
+    # cure.
+    "earlier-file-in-force": Said(
+        "the om was made with such a file", "what %s names already stays in force"
+    ),
+    "earlier-file-missing": Said(
+        "that file is not there",
+        "the om was made with --%s=%s, which is not there: what it names is missing in the new "
+        "file",
+    ),
+    "no-output-compared": Said(
+        "no output of the network was compared",
+        "no output of the network was compared: how errors reach it is not known",
+    ),
+    "estimated-operators": Said(
+        "operators could not be computed again",
+        "%d of %d operators could not be computed again (%s …): of their errors, what their inputs "
+        "do not explain counts",
+    ),
+    "own-errors-alone": Said(
+        "OUT is the result of a replay",
+        "a replay knows own errors only: they are taken as passed on unchanged; the result of "
+        "compare tells more",
+    ),
+    "unknown-command": Said(
+        "the om's json lacks its command",
+        "the om's json does not say the command that made it: add the option to yours",
+    ),
+    "excluded-options": Said(
+        "the om's command has options that op_precision_mode excludes",
+        "%s taken out: op_precision_mode excludes it",
+    ),
+    "supported-modes": Said(
+        "always of --mode op-precision",
+        "what a type supports: "
+        "opp/built-in/op_impl/ai_core/tbe/impl_mode/all_ops_impl_mode.ini of the host",
+    ),
+    "mixed-precision-only": Said(
+        "a file for modify_mixlist", "modify_mixlist counts with mixed precision only%s"
+    ),
+    "types-named": Said(
+        "the file names types",
+        "types, not operators, are named: each operator of them stays in " "float32",
+    ),
+    "precision-mode-replaced": Said(
+        "the om's command keeps every type",
+        "--%s=%s keeps every type: with it %s does nothing; --precision_mode=force_fp16 was put in",
+    ),
+    "precision-mode-added": Said(
+        "the om's command has no precision mode",
+        "%s goes with a precision mode: atc's own default, force_fp16, was put in",
+    ),
+    # diff.
+    "compared-places": Said(
+        "a host, device or model has another name in the other run",
+        "%s %s of the second run is compared with %s of the first",
+    ),
+    "doubtful-places": Said(
+        "several hosts have a place of the other run",
+        "several hosts of the merge have %s of the other run: compare it with one host's results%s",
+    ),
+    "one-host": Said(
+        "one run is of a host of the other, a merge",
+        "one run is that of host %s of the merge: rows of its other hosts are left out",
+    ),
+    "other-limits": Said(
+        "the runs have different limits",
+        "the two runs were judged by different limits: verdicts may differ for that",
+    ),
+    "unfinished-run": Said(
+        "a run goes on or was stopped",
+        "%s is not finished: only the rows that it has so far are compared",
+    ),
+    "rows-not-stored": Said(
+        "a run is a merge with --max-rows",
+        "%s is a merge and does not store %s: only the rows that it stores are compared%s",
+    ),
+    # submodel.
+    "other-om-name": Said(
+        "om and net have different names",
+        "the om is called %s, the net %s: taken for the same model",
+    ),
+    "other-dump-name": Said(
+        "dumps and net have different names",
+        "the dumps are of a model called %s, the net is %s: taken for the same model",
+    ),
+    "no-om-json": Said(
+        "dumps are given without the om's json",
+        "without the om json each op is looked for by its layer's name; fused ops count as missing",
+    ),
+    "no-weights": Said(
+        "no file of weights is there", "no file of weights: dump.caffemodel is not written"
+    ),
+    "weights": Said(
+        "a layer of the user's own has none in the caffemodel",
+        "layer %s (%s): no weights in the file; whether it needs any only its code knows",
+        warns=True,
+    ),
+    "same-options": Said(
+        "always",
+        "options of atc that change numbers (precision_mode, fusion switch, op_precision …) must "
+        "be those of the whole model",
+    ),
+    "make-om-json": Said(
+        "always", "make the json of the new om with: atc --mode=1 --om=dump.om --json=%s"
+    ),
+    "own-input": Said(
+        "the cut begins at an input of the net",
+        "the sub-model begins at the net's own input %s: if the whole model was converted with "
+        "AIPP (insert_op_conf), do so here too, without input_fp16_nodes for it, and feed it what "
+        "the whole model is fed; else leave insert_op_conf out",
+    ),
+    "no-own-input": Said(
+        "the cut begins at none",
+        "the sub-model has no input data layer: no AIPP (leave insert_op_conf out)",
+    ),
+    "float16-inputs": Said(
+        "a .bin is float16",
+        "the .bin files are float16: without input_fp16_nodes the sizes do not match",
+    ),
+    "inputs-of-device": Said(
+        "an input is what the device recorded",
+        "the inputs are what the device recorded: golden data must be made anew with the command "
+        "above; comparing with the original golden data would count the error that came in",
+    ),
+    "inputs-are-golden": Said(
+        "all inputs are golden data",
+        "the inputs are golden data: the original golden data stay valid for this cut, and need "
+        "not be made anew",
+    ),
+    "spanning-op": Said("an op computes nodes inside the cut and others", "%s", warns=True),
+    "golden-input": Said(
+        "the device's input is not there",
+        "input %s comes from the golden data: it is not what the device saw",
+        warns=True,
+    ),
+    "renamed-input": Said(
+        "an input's name had to be another",
+        "input %s is the value %s: a node of that name stays, and atc refuses a name that is "
+        "repeated",
+        warns=True,
+    ),
+    "atc-dims": Said(
+        "atc does not take an input's shape",
+        "input %s has the shape %s: ATC takes Caffe inputs of one to four dims, none of them 0",
+        warns=True,
+    ),
+    "output-shape": Said(
+        "an output's type or shape is not known",
+        "nobody tells the type or shape of output %s, so it is declared without; only onnx.checker "
+        "wants it",
+        warns=True,
+    ),
+    "float16-range": Said(
+        "values exceed float16",
+        "input %s in float16: %d values become infinite, %d become 0; use float32 for its .bin",
+        warns=True,
+    ),
+    "fusion": Said(
+        "values inside are read outside",
+        "%s read outside as well; here they are no outputs, so the compiler may fuse more than in "
+        "the whole model",
+        warns=True,
+    ),
+    "older-dump": Said(
+        "an op has several dumps",
+        "%s is left out: a later run of the same op is there",
+        warns=True,
+    ),
+    "control-edges": Said(
+        "control edges come from outside",
+        "control edges from outside are left out (%d); values of nodes without a state do not "
+        "depend on them",
+        warns=True,
+    ),
+    # A tensor: notes of convert, and parts of the reasons of rows.
+    "lost-values": Said("values do not fit the wanted type", "%d of %d elements %s"),
+    "no-layout": Said(
+        "a tensor has too few dims for a layout",
+        "a tensor of %d dims has no layout, and was kept",
+    ),
+    "kept-padding": Said(
+        "what is filling is not known",
+        "no original shape is known: what fills the last blocks is kept",
+    ),
+    "plain-layout-kept": Said(
+        "no original shape is known, and none is needed",
+        "the container tells no original shape; the layout is a plain one and was kept",
+    ),
+    "shape-taken-as": Said(
+        "the original shape fits several layouts", "the original shape %s is taken as %s"
+    ),
+    "made-up-name": Said(
+        "a golden file's name needs parts that the source lacks",
+        "the name %s has no output index and time of its own: 0 and the present time were taken",
+    ),
+    "no-numpy-type": Said("numpy lacks the type", "%s has no numpy type; the numbers are the same"),
+    "other-golden-layout": Said(
+        "golden data have another layout than the json says",
+        "golden is %s, the origin format %s",
+    ),
+    "ambiguous-layout": Said(
+        "a shape fits several layouts",
+        "the golden's layout is ambiguous from its shape, taken as %s",
+    ),
+    "moved-dims": Said(
+        "dims of size 1 stand elsewhere", "size-1 dims differ: target %s, golden %s"
+    ),
+    "assumed-padding": Said(
+        "the golden's shape alone tells the padding",
+        "no origin shape: %s as in the golden, the rest taken as padding",
+    ),
+    "flattened-matrix": Said(
+        "a fully connected op's input was flattened", "FRACTAL_NZ matrix %s of the flattened %s"
+    ),
+    "layouts-of-builds": Said(
+        "two builds store a tensor in different layouts",
+        "the builds store it in different layouts (%s here): compared in the original one",
+    ),
+    "other-type": Said(
+        "two dumps have a tensor in different types", "data types differ: target %s, golden %s"
+    ),
+    "reshaped": Said(
+        "the model reshapes a tensor on its way",
+        "reshaped from %s to %s on the way, as the model says",
+    ),
+    "unused-shape": Said(
+        "the original shape does not fit the stored one", "%s %s does not fit %s and was not used"
+    ),
     # The machine.
     "damaged-store": Said(
         "lines of the store are not as they were stored",

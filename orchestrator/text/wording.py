@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Sequence
+from typing import Iterable, Sequence
 
-# Longer ones first. No part of a name, which has other signs around it.
+# Longer ones first.
 _OF_TWO_DUMPS = {
     "its inputs are equal to golden data, so the error is its own": "its inputs are equal in both "
     "dumps, so what differs is its own",
@@ -37,16 +37,23 @@ _OF_TWO_DUMPS = {
     "its golden output": "the other dump's output",
     "golden": "the other dump's values",
 }
-_GOLDEN = re.compile(
-    r"(?<![\w/.:-])(?:%s)(?![\w/.:-]*[\w/:-])" % "|".join(map(re.escape, _OF_TWO_DUMPS))
-)
 
 
-def of_two_dumps(text: str) -> str:
+def of_two_dumps(text: str, names: Iterable[str]) -> str:
     """Return a sentence about a tensor and golden data as one about two dumps, of two builds or two
     runs, of which neither is golden.
+
+    Parameters
+    ----------
+    names
+        Of ops that the sentence may name: they stay as they are.
     """
-    return _GOLDEN.sub(lambda found: _OF_TWO_DUMPS[found.group()], text)
+    kept = sorted(filter(None, names), key=len, reverse=True)
+    # No part of a longer name, which has other signs around it.
+    pattern = r"(?<![\w/.:-])(?:%s)(?![\w/.:-]*[\w/:-])"
+    words = re.compile(pattern % "|".join(map(re.escape, [*kept, *_OF_TWO_DUMPS])))
+    said = {**_OF_TWO_DUMPS, **{name: name for name in kept}}
+    return words.sub(lambda found: said[found.group()], text)
 
 
 def listed(names: Sequence[str], most: int, between: str = ", ") -> str:

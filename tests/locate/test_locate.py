@@ -200,7 +200,7 @@ def test_again_runs_the_om_of_a_repaired_device_with_the_same_golden_data(place)
     assert place.locate("model.onnx", "model.om", "-o", "out").returncode == 1
     place.host()
     old = place.locate("model.onnx", "model.om", "-o", "out", "--format", "json")
-    assert "the om was not run again" in json.loads(old.stdout)["notes"][0]
+    assert "the om was not run again" in json.loads(old.stdout)["notes"][0]["sentence"]
     done = place.locate("model.onnx", "model.om", "-o", "out", "--again")
     assert done.returncode == 0 and "outputs agree within their limits\n" in done.stdout
     assert "result of" not in done.stdout and "culprit" not in done.stdout, done.stdout

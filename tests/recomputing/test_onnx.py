@@ -758,6 +758,8 @@ def test_a_batch_normalisation_of_training_mode_is_no_culprit(net):
     _, result, said = net.compare()
     assert result["summary"]["suspects"] == []
     assert "op (BatchNormalization) is the first operator outside its limits" in said
+    (left,) = result["summary"]["recomputed"]["not_computed"]
+    assert (left["op"], left["code"]) == ("op", "in_training")
     assert "in training mode" in said and "Export the model with model.eval()" in said
     assert "next: export the original model with model.eval()" in " ".join(said.split())
 

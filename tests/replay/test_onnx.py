@@ -450,6 +450,7 @@ def test_a_batch_normalisation_in_training_mode_is_not_replayed(tmp_path):
     ops.op("bn", "BNInfer", ["relu"], [(r - 3) / np.sqrt(2 + 1e-5)])
     result = run(tmp_path, proto, ops.model)
     assert culprits(result) == [] and list(reasons(result)) == ["bn"]
+    assert [row.reason_codes for row in result.rows("not_compared")] == ["in_training"]
     assert [row.op for row in result.rows("pass")] == ["relu"]
     assert result.sentence.startswith("No operator has an error of its own. ")
     assert "has bn in training mode" in result.sentence and "suspect" not in result.sentence

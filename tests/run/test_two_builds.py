@@ -52,6 +52,17 @@ def test_a_difference_below_the_limits_is_named_with_its_op(tmp_path):
         assert "its inputs are equal, relu:output:0 differs (0.2" in text
 
 
+def test_an_op_that_is_called_golden_keeps_its_name(tmp_path):
+    for name, fault in (("old", None), ("new", ("relu", lambda array: array * np.float32(1.5)))):
+        dumped(tmp_path, name, fault)
+        for base, _, files in os.walk(str(tmp_path / name)):
+            for file in files:
+                new = file.replace(".relu.", ".golden.")
+                os.rename(os.path.join(base, file), os.path.join(base, new))
+    code, text = last_sentence(tmp_path)
+    assert code == 1 and "golden (Relu) is the first operator outside its limits" in text
+
+
 def test_equal_dumps_are_called_equal(tmp_path):
     for name in ("old", "new"):
         dumped(tmp_path, name)

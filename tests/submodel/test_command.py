@@ -133,7 +133,7 @@ def test_a_border_inside_an_op_is_taken_from_golden_data_or_missing(
     ]
     _, document = exported(*words, "--golden", device / "golden")
     assert document["inputs"][0]["from"] == "golden"
-    assert [warning["rule"] for warning in document["warnings"]][:2] == [
+    assert [warning["code"] for warning in document["warnings"]][:2] == [
         "spanning-op",
         "golden-input",
     ]
@@ -173,7 +173,11 @@ def test_an_input_layer_as_start_stays(exported, device_options, device):
     ) as whole:
         assert stream.read() == "".join(whole.readlines()[:3])
     assert "--input_fp16_nodes=data" in document["next"]["atc"]
-    (said,) = [note for note in document["next"]["notes"] if "insert_op_conf" in note]
+    (said,) = [
+        note["sentence"]
+        for note in document["next"]["notes"]
+        if "insert_op_conf" in note["sentence"]
+    ]
     assert said.startswith(
         "the sub-model begins at the net's own input data: if the whole model was converted "
         "with AIPP"
@@ -202,7 +206,7 @@ def test_a_users_input_or_golden_data_can_be_used_as_input(exported, device_opti
     )
     assert document["inputs"][0]["from"] == "user"
     assert document["inputs"][0]["float16_overflow"] == {"inf": array.size - 1, "zero": 1}
-    assert "float16-range" in [warning["rule"] for warning in document["warnings"]]
+    assert "float16-range" in [warning["code"] for warning in document["warnings"]]
     folder, document = exported(
         "--start",
         "pool1",
@@ -219,7 +223,7 @@ def test_a_users_input_or_golden_data_can_be_used_as_input(exported, device_opti
         "float32",
     )
     assert "--input_fp16_nodes" not in " ".join(document["next"]["atc"])
-    assert "the original golden data stay valid" in document["next"]["notes"][-1]
+    assert "the original golden data stay valid" in document["next"]["notes"][-1]["sentence"]
     folder, document = exported(
         "--start", "pool1", "--end", "pool1", *device_options, "--bin", "none"
     )

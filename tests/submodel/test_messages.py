@@ -176,8 +176,8 @@ def test_a_custom_layer_without_weights_is_warned_of(exported, tmp_path):
     _, document = exported("--start", "m", "--end", "m", model="n.prototxt")
     assert document["warnings"] == [
         {
-            "rule": "weights",
-            "message": "layer m (Mine): no weights in the file; whether it needs any only its "
+            "code": "weights",
+            "sentence": "layer m (Mine): no weights in the file; whether it needs any only its "
             "code knows",
         }
     ]
@@ -260,9 +260,9 @@ def test_earlier_dumps_of_an_op_are_left_out_with_a_warning(exported, device, tm
         os.path.join(folder, "dump_data")
     )
     assert older in [
-        warning["message"].split()[0]
+        warning["sentence"].split()[0]
         for warning in document["warnings"]
-        if warning["rule"] == "older-dump"
+        if warning["code"] == "older-dump"
     ]
 
 
@@ -415,7 +415,7 @@ def test_shapes_that_atc_does_not_take_are_warned_of(exported, tmp_path, shape, 
     _, document = exported(
         "--start", "b", "--end", "b", "--shape", "a=" + shape, model="n.prototxt"
     )
-    assert ("atc-dims" in [warning["rule"] for warning in document["warnings"]]) == said
+    assert ("atc-dims" in [warning["code"] for warning in document["warnings"]]) == said
 
 
 def test_an_output_folder_that_cannot_be_written_is_reported(cut, tmp_path):

@@ -363,7 +363,7 @@ def test_an_input_called_like_a_remaining_node_is_renamed(exported, saved, tmp_p
         "b",
         "sum",
     ] and "b_2=input_data/b_2.npy" in document["next"]["golden"]
-    assert [warning["rule"] for warning in document["warnings"]] == ["renamed-input"]
+    assert [warning["code"] for warning in document["warnings"]] == ["renamed-input"]
     assert np.array_equal(
         onnx_graphs.run(made.SerializeToString(), {"b_2": x}, ["y"])["y"], np.zeros_like(x)
     )

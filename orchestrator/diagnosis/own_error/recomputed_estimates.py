@@ -14,7 +14,7 @@ from ...dumps.place import Place
 from ...element_types import element_count
 from ...judging.by_recomputation import RIGHT, UNKNOWN, RecomputationVerdict
 from ...metrics.row import FAIL, PASS
-from ...operators.registry import IN_TRAINING
+from ...operators.registry import InTraining
 from ...text.wording import percent
 from ..observed_ops import ObservedOp, executed_repeatedly
 from ..op_input_states import BAD, GOOD, Inputs, InputState
@@ -100,7 +100,7 @@ def with_recomputed(
     repeated = executed_repeatedly(table.ops)
     for number, (op, output) in enumerate(zip(table.ops, table.outputs)):
         verdict = verdicts.get((op.place, op.name, output.number))
-        if verdict is not None and verdict.state == UNKNOWN and IN_TRAINING in verdict.reason:
+        if verdict is not None and verdict.code == InTraining.code:
             entry = replace(estimates.of_output(number), score=0.0, whole_type=False)
             changes[number] = replace(entry, evidence=None, in_training=True)
             continue
