@@ -134,26 +134,32 @@ def changed(record: T, **changes: Any) -> T:
     return other
 
 
-def cached_last(make: Callable[..., T]) -> Callable[..., T]:
-    """Decorator: cache the result for the object of the last call. Consecutive rows of equal bytes
-    share their metrics object.
+_KEPT_OBJECTS = 256
+
+
+def cached_by_object(make: Callable[..., T]) -> Callable[..., T]:
+    """Decorator: cache the results for the objects of the last calls. Rows of equal bytes share
+    their metrics object: an output and the inputs that it is, in one batch, not one behind the
+    other.
 
     Parameters
     ----------
     make
         Takes an immutable object and further arguments; its result must not be changed.
     """
-    last: Tuple[Any, Any, Any] = (None, None, None)
+    # The object is kept with its result: no other has its id.
+    known: Dict[int, Tuple[Any, Any, Any]] = {}
 
     @functools.wraps(make)
     def made(shared: Any, *others: Any) -> T:
-        nonlocal last
-        # One name for all three: other threads set it too.
-        before, known, value = last
-        if before is not shared or known != others:
-            value = make(shared, *others)
-            last = (shared, others, value)
-        result: T = value
-        return result
+        entry = known.get(id(shared))
+        if entry is not None and entry[1] == others:
+            result: T = entry[2]
+            return result
+        value = make(shared, *others)
+        if len(known) >= _KEPT_OBJECTS:
+            known.clear()
+        known[id(shared)] = (shared, others, value)
+        return value
 
     return made

@@ -17,6 +17,7 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 
 from ..dumps.place import Place, name_order
 from ..element_types import element_count
+from ..fast_dataclasses import cached_by_object
 from ..judging.metric_text import metric_number
 from ..metrics.row import (
     BY_ROUNDING,
@@ -249,10 +250,8 @@ def row_digest(row: Row) -> RowDigest:
 def packed_digest(row: RowDigest) -> bytes:
     """Return a digest as bytes, a third of the memory; :func:`unpacked_digest` is the inverse."""
     observation = tuple(row.observation)
-    place = pickle.dumps(tuple(row.place), protocol=4)
-    shared_part = pickle.dumps(
-        (row.verdict, row.op, row.op_type, row.marks, observation[:_MEASURED]), protocol=4
-    )
+    place = _pickled(tuple(row.place))
+    shared_part = _pickled((row.verdict, row.op, row.op_type, row.marks, observation[:_MEASURED]))
     row_part = pickle.dumps((row.file, row.order, *observation[_OWN:]), protocol=4)
     return b"".join(
         (
@@ -263,6 +262,12 @@ def packed_digest(row: RowDigest) -> bytes:
             row_part,
         )
     )
+
+
+@lru_cache(maxsize=512)
+def _pickled(parts: Tuple[Any, ...]) -> bytes:
+    """Return what many rows have in common as bytes."""
+    return pickle.dumps(parts, protocol=4)
 
 
 def packed_place(data: bytes) -> bytes:
@@ -368,17 +373,10 @@ def _golden_is_nan(row: Row) -> bool:
 
 
 def _observe(row: Row) -> Observation:
-    metrics = row.metrics
-    distance, slices = (
-        _held(_number(metrics.get(DISTANCE))),
-        _held(_number(metrics.get(SLICE_DISTANCE))),
-    )
-    if row.verdict == PASS and (row.warning == NOTHING_FINITE or 0 in (row.shape or ())):
-        distance = slices = 0.0  # alike, element by element, or without elements
-    count, cosine = _number(metrics.get(DIFFERENT)), _number(metrics.get(COSINE))
-    (target, _), (rms, deviation) = _spreads(metrics.get(SPREAD))
+    is_empty = row.verdict == PASS and (row.warning == NOTHING_FINITE or 0 in (row.shape or ()))
+    distance, measured, count = _measures(row.metrics, is_empty, max(row.shape or (1,)))
+    unmasked, slices, masked, factor_distance, factor, rms, deviation, cosine = measured
     nan, inf = _counts(row.nan), _counts(row.inf)
-    unmasked = _unmasked(distance, slices, max(row.shape or (1,)))
     return Observation(
         kind=row.kind,
         number=-1 if row.tensor_index is None else row.tensor_index,
@@ -387,9 +385,9 @@ def _observe(row: Row) -> Observation:
         verdict=row.verdict,
         distance=unmasked,
         slice_distance=slices,
-        masked=unmasked != distance and distance == distance,
-        factor_distance=_along(distance, cosine),
-        factor=cosine * target / rms if rms > 0 else math.nan,
+        masked=masked,
+        factor_distance=factor_distance,
+        factor=factor,
         rms=rms,
         deviation=deviation,
         different=count > 0 or (count != count and distance != 0),
@@ -408,6 +406,42 @@ def _observe(row: Row) -> Observation:
         inf=inf,
         otherwise=row.warning == DECIDED_OTHERWISE,
     )
+
+
+@cached_by_object
+def _measures(
+    metrics: Mapping[str, Any], is_empty: bool, longest: int
+) -> Tuple[float, Tuple[Any, ...], float]:
+    """Return RelativeEuclideanDistance; distance, slice_distance, masked, factor_distance, factor,
+    rms, deviation and cosine as :class:`Observation` has them; and DifferentElements.
+
+    Parameters
+    ----------
+    is_empty
+        The two tensors are alike, element by element, or without elements.
+    longest
+        The largest dim.
+    """
+    distance, slices = (
+        _held(_number(metrics.get(DISTANCE))),
+        _held(_number(metrics.get(SLICE_DISTANCE))),
+    )
+    if is_empty:
+        distance = slices = 0.0
+    cosine = _number(metrics.get(COSINE))
+    (target, _), (rms, deviation) = _spreads(metrics.get(SPREAD))
+    unmasked = _unmasked(distance, slices, longest)
+    measured = (
+        unmasked,
+        slices,
+        unmasked != distance and distance == distance,
+        _along(distance, cosine),
+        cosine * target / rms if rms > 0 else math.nan,
+        rms,
+        deviation,
+        cosine,
+    )
+    return distance, measured, _number(metrics.get(DIFFERENT))
 
 
 def _number(value: Any) -> float:

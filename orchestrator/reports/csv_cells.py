@@ -12,7 +12,7 @@ import os
 from functools import lru_cache
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..fast_dataclasses import cached_last, dataclass
+from ..fast_dataclasses import cached_by_object, dataclass
 from ..judging.metric_text import metric_number, number_text
 from ..metrics.row import METRICS, Row
 from ..naming import printable
@@ -124,11 +124,12 @@ def _cell_of(name: str) -> Cell:
     return lambda row, name: NOTHING if row.__dict__[name] is None else of_value(row.__dict__[name])
 
 
-@cached_last
+@cached_by_object
 def _metric_cells(metrics: Mapping[str, Any], names: Sequence[str]) -> List[str]:
     return [metric_cell(metrics.get(name)) for name in names]
 
 
+@lru_cache(maxsize=1024)
 def text_cell(text: str) -> str:
     """Return text that no spreadsheet takes for a formula: control characters as ``\\xNN``, ``'``
     before ``=``, ``+``, ``-``, ``@``.
@@ -142,6 +143,7 @@ def tensor_cell(row: Row) -> str:
     return NOTHING if row.kind == "op" and row.target_file is None else text_cell(row.tensor)
 
 
+@lru_cache(maxsize=256)
 def shape_cell(shape: Optional[Sequence[int]]) -> str:
     """Return ``[1,64,56,56]``; ``[]`` for a 0-d tensor, ``NaN`` when unknown."""
     return NOTHING if shape is None else "[%s]" % ",".join(str(dim) for dim in shape)

@@ -8,13 +8,12 @@ from __future__ import annotations
 import json
 import math
 from functools import lru_cache
-from operator import itemgetter
-from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Mapping, Sequence, Tuple
 
-from ..fast_dataclasses import cached_last
+from ..fast_dataclasses import cached_by_object
 from ..metrics.row import METRICS, Row
 from ..store.json_numbers import plain_number
-from ..store.row_schema import FIELDS, PLACE_COLUMNS, ROW_COLUMNS, quoted
+from ..store.row_schema import FIELDS, ROW_COLUMNS, part_encoders, quoted
 from ..store.row_sql import spread_text, texts_in_json
 
 FIRST_ROW, NEXT_ROW = "\n", ",\n"
@@ -23,15 +22,22 @@ FIRST_ROW, NEXT_ROW = "\n", ",\n"
 # options.
 encode = json.JSONEncoder(ensure_ascii=True, allow_nan=False).encode
 
-_SHOWN = [
-    name
-    for name, column in ROW_COLUMNS.items()
-    if column.in_json and not column.hosts_only and name not in PLACE_COLUMNS
-]
-_ROW = "{%s" + "".join(', "%s": %%s' % name for name in _SHOWN) + "}"
+_SHOWN = [name for name, column in ROW_COLUMNS.items() if column.in_json and not column.hosts_only]
 _METRICS_AT = _SHOWN.index("metrics")
-_VALUES = itemgetter(*(name for name in _SHOWN if name != "metrics"))
-_TEXTS = [FIELDS[name].json_text for name in _SHOWN if name != "metrics"]
+
+
+def _part_text(names: Sequence[str], values: Sequence[Any]) -> str:
+    return ", ".join(
+        [
+            '"%s": %s' % (name, "null" if value is None else FIELDS[name].json_text(value))
+            for name, value in zip(names, values)
+        ]
+    )
+
+
+_BEFORE_PARTS, _BEHIND_PARTS = (
+    part_encoders(names, _part_text) for names in (_SHOWN[:_METRICS_AT], _SHOWN[_METRICS_AT + 1 :])
+)
 
 
 def row_text(row: Row, metrics: Sequence[str] = METRICS) -> str:
@@ -44,28 +50,15 @@ def row_text(row: Row, metrics: Sequence[str] = METRICS) -> str:
         The metrics that are always shown, ``"NaN"`` (StandardDeviation: null) where there is no
         result; others that the row has follow.
     """
-    parts = [
-        "null" if value is None else text(value)
-        for value, text in zip(_VALUES(row.__dict__), _TEXTS)
-    ]
-    parts.insert(_METRICS_AT, _metrics_text(row.metrics, metrics))
-    place = _place_text(row.host, row.time, row.device, row.model, row.model_id, row.step)
-    return _ROW % (place, *parts)
+    values = row.__dict__
+    parts = [] if row.host is None else ['"host": ' + quoted(row.host)]
+    parts += [text(values) for text in _BEFORE_PARTS]
+    parts.append('"metrics": ' + _metrics_text(row.metrics, metrics))
+    parts += [text(values) for text in _BEHIND_PARTS]
+    return "{%s}" % ", ".join(parts)
 
 
-@lru_cache(maxsize=1024)
-def _place_text(host: Optional[str], *names: Optional[str]) -> str:
-    parts = [] if host is None else ['"host": ' + quoted(host)]
-    return ", ".join(
-        parts
-        + [
-            '"%s": %s' % (name, "null" if value is None else quoted(value))
-            for name, value in zip(PLACE_COLUMNS, names)
-        ]
-    )
-
-
-@cached_last
+@cached_by_object
 def _metrics_text(metrics: Mapping[str, Any], always: Sequence[str]) -> str:
     names = (*always, *(name for name in metrics if name not in always))
     texts = texts_in_json(metrics)

@@ -4,11 +4,15 @@ whatever the source of the files.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
+import numpy as np
+
+from ..diagnosis.row_digest import RowDigest, row_digest
 from ..dumps.place import Place
 from ..metrics.pair_task import PairTask
 from ..metrics.row import EXPECTED_ABSENT, FAIL, PASS, Row
@@ -28,6 +32,8 @@ from .progress import Progress
 from .reusable_rows import ReusableRows, reusable_rows, same_model
 from .target_file import EARLIER, HELD, NOTHING, PLANNED, TargetFile, TensorKey, tensor_key
 from .workers import Workers
+
+_PAGE_ROWS = 512
 
 
 class LookAgain(NamedTuple):
@@ -356,6 +362,24 @@ class Engine:
             # Such as a full disk: finishing reads the store then.
             self.rendered_rows.close()
             self.prepare_rows(None)
+
+    def digests(self) -> Iterator[RowDigest]:
+        """Yield the stored rows as the verdict sees them, in the order of the table: as they were
+        rendered, where they were.
+        """
+        order = self.store.table_order()
+        slots = np.full(len(order.ids), -1, np.int64)
+        if self._render is not None:
+            # As in _keep_rendered: a full disk.
+            with contextlib.suppress(OSError):
+                slots = self.rendered_rows.slots(order.ids, order.checksums, self._render)
+        for start in range(0, len(slots), _PAGE_ROWS):
+            page = slots[start : start + _PAGE_ROWS]
+            numbers = order.ids[start : start + _PAGE_ROWS]
+            rows = self.store.numbered(numbers[page < 0].tolist())
+            rendered = iter(self.rendered_rows.digests(page[page >= 0]))
+            for number, slot in zip(numbers.tolist(), page.tolist()):
+                yield next(rendered) if slot >= 0 else row_digest(rows[number])
 
     def _choice(self, file: TargetFile) -> int:
         """Return a key of the golden files that the tensors are compared with at present."""

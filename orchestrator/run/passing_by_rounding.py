@@ -62,7 +62,7 @@ def judge_by_computing(engine: Engine, reader: RunReader) -> None:
     before = list(engine.store.rows(verdict=PASS, warning=BY_ROUNDING))
     if not rows and not before:
         return
-    observed_ops = ObservedOps(engine.store.rows())
+    observed_ops = ObservedOps(engine.digests())
     judged_rows = _judge_rows(engine, observed_ops, reader, [*rows, *before])
     changed = [_failing(row) for row in judged_rows.fail if row.verdict == PASS]
     changed += [_passing(row) for row in judged_rows.rounding if row.verdict == FAIL]

@@ -6,12 +6,11 @@ import dataclasses
 import hashlib
 import json
 import math
-from operator import itemgetter
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ..dumps.place import Place
 from ..errors import FormatError
-from ..fast_dataclasses import cached_last
+from ..fast_dataclasses import cached_by_object
 from ..metrics.row import MEASURES, Row
 from .json_numbers import NON_FINITE, finite_tree, plain_number, plain_tree
 from .row_schema import (
@@ -24,6 +23,7 @@ from .row_schema import (
     SqlValue,
     decoder,
     from_sql_text,
+    part_encoders,
     quoted,
     to_sql_text,
 )
@@ -61,9 +61,20 @@ def insert_sql(hosts: bool = False) -> str:
     )
 
 
-_BEFORE, _BEHIND = itemgetter(*BEFORE_METRICS), itemgetter(*BEHIND_METRICS)
-_ENCODE_BEFORE = [FIELDS[name].encode for name in BEFORE_METRICS]
-_ENCODE_BEHIND = [FIELDS[name].encode for name in BEHIND_METRICS]
+Part = Tuple[Tuple[SqlValue, ...], str]
+"""SQL values of neighbouring columns, and the same as :func:`checksum` has them, a comma behind."""
+
+
+def _encoded_part(names: Sequence[str], values: Sequence[Any]) -> Part:
+    part = [
+        None if value is None else FIELDS[name].encode(value) for name, value in zip(names, values)
+    ]
+    return tuple(part), ascii(part)[1:-1] + ", "
+
+
+_BEFORE_PARTS, _BEHIND_PARTS = (
+    part_encoders(names, _encoded_part) for names in (BEFORE_METRICS, BEHIND_METRICS)
+)
 _DECODERS = {name: decoder(name) for name in FIELDS}
 _DEFAULTS = {
     field.name: field.default
@@ -120,25 +131,28 @@ def _key_text(*parts: Union[None, str, int]) -> str:
 def row_line(row: Row) -> Line:
     """Return a row as the store has it; with the host only where there is one."""
     values = row.__dict__
-    before: List[SqlValue] = [to_sql_text(row_key(row))]
-    before += [
-        None if value is None else encode(value)
-        for value, encode in zip(_BEFORE(values), _ENCODE_BEFORE)
-    ]
+    key = to_sql_text(row_key(row))
+    line, text = [key], "[%s, " % ascii(key)
+    for encode in _BEFORE_PARTS:
+        part, part_text = encode(values)
+        line += part
+        text += part_text
     metrics, metrics_text, _ = _metric_values(row.metrics)
-    behind: List[SqlValue] = [
-        None if value is None else encode(value)
-        for value, encode in zip(_BEHIND(values), _ENCODE_BEHIND)
-    ]
-    behind.append(row.group.index(row.op) if row.op in row.group else 0)
-    if row.host is not None:
-        behind.append(to_sql_text(row.host))
-    # As :func:`checksum` has it: most of what that takes are the numbers.
-    text = "%s, %s, %s" % (ascii(before)[:-1], metrics_text, ascii(behind)[1:])
-    return (*before, *metrics, *behind, _sum_of(text))
+    line += metrics
+    text += metrics_text + ", "
+    for encode in _BEHIND_PARTS:
+        part, part_text = encode(values)
+        line += part
+        text += part_text
+    position = row.group.index(row.op) if row.op in row.group else 0
+    host = "" if row.host is None else ", " + ascii(to_sql_text(row.host))
+    line += [position] if row.host is None else [position, to_sql_text(row.host)]
+    # As :func:`checksum` has it.
+    line.append(_sum_of("%s%d%s]" % (text, position, host)))
+    return tuple(line)
 
 
-@cached_last
+@cached_by_object
 def _metric_values(
     metrics: Mapping[str, Any],
 ) -> Tuple[List[SqlValue], str, Dict[str, str]]:

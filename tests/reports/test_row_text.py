@@ -9,7 +9,7 @@ import pickle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goldwatch.fast_dataclasses import cached_last
+from goldwatch.fast_dataclasses import cached_by_object
 from goldwatch.metrics.row import METRICS, VERDICTS, Row
 from goldwatch.reports.row_json import row_document, row_text
 
@@ -116,11 +116,11 @@ def test_a_pickled_row_is_equal(row) -> None:
 
 
 @given(st.lists(st.integers(0, 2), max_size=8))
-def test_remembering_last_reuses_only_the_same_object(order) -> None:
+def test_a_cache_by_object_reuses_only_the_same_object(order) -> None:
     shared = [{"a": 1}, {"a": 1}, {"a": 2}]
     made = []
 
-    @cached_last
+    @cached_by_object
     def make(value, *others):
         made.append((value, others))
         return (id(value), others)
