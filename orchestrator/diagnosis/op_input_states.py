@@ -277,14 +277,22 @@ class Inputs:
             )
         return not self.behind(op)
 
-    def before(self, op: ObservedOp) -> List[ObservedOp]:
+    def before(self, op: ObservedOp, walked: Optional[Set[int]] = None) -> List[ObservedOp]:
         """Return the observed operators whose data reach an operator, nearest first; none without a
         model.
+
+        Parameters
+        ----------
+        walked
+            Positions in the model of operators at the same place that were walked: they and all
+            before them are left out. Those that are walked now are added. None: none.
         """
         node, graph = self.node(op), self._graph(op)
-        if node is None or graph is None:
+        walked = set() if walked is None else walked
+        if node is None or graph is None or node.position in walked:
             return []
-        walked, ops, waiting = {node.position}, [], [node]
+        walked.add(node.position)
+        ops, waiting = [], [node]
         for at in waiting:
             for source in at.inputs:
                 producer = graph.producer(at, source[0]) if source is not None else None

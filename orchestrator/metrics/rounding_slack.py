@@ -10,6 +10,7 @@ y + t·(x − y) with t = max(0, 1 − s·√n / ‖x − y‖).
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Dict, NamedTuple
 
 from ..tensors.type_precision import rounding_of
@@ -37,6 +38,7 @@ class Slack(NamedTuple):
 NO_ROUNDING = Slack()
 
 
+@lru_cache(maxsize=256)
 def rounding_slack(target: str, golden: str) -> Slack:
     """Return the slack of two element types, by their names as in the DataType column: half the
     larger step.

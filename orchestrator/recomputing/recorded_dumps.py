@@ -48,7 +48,7 @@ class OpDump(NamedTuple):
 
 
 class RecordedStep:
-    """The dumps of one step.
+    """The dumps of one step; each is opened when it is asked for.
 
     Parameters
     ----------
@@ -58,11 +58,6 @@ class RecordedStep:
         The model that ran.
     pairing
         Tells the op of a file.
-
-    Attributes
-    ----------
-    files
-        The newest file of each op, by timestamp.
     """
 
     def __init__(self, step_folder: StepFolder, graph: ModelGraph, pairing: Pairing) -> None:
@@ -74,27 +69,41 @@ class RecordedStep:
                 step_folder.files, key=lambda entry: (entry.name.timestamp_us, entry.rel)
             )
         }
-        self.files: List[OpDump] = []
-        self._of: Dict[int, OpDump] = {}
-        for entries in _by_op(newest.values(), graph):
-            op_dump = _open_op_dump(entries)
-            self.files.append(op_dump)
-            op = pairing.find(op_dump.dumped)
+        # The newest file of each op, or those of its slices, by timestamp.
+        self._entries = list(_by_op(newest.values(), graph))
+        self._opened: Dict[int, OpDump] = {}
+        self._of: Dict[int, int] = {}
+        unknown = []
+        for number, entries in enumerate(self._entries):
+            dumped = _dumped_op(entries, None)
+            op = pairing.find(dumped)
             if op is not None:
-                self._of[op.position] = op_dump
-        unknown = [file.dumped.op_name for file in self.files if pairing.find(file.dumped) is None]
-        if 2 * len(unknown) > len(self.files):
+                self._of[op.position] = number
+            else:
+                unknown.append(dumped.op_name)
+        if 2 * len(unknown) > len(self._entries):
             message = "%d of TARGET's %d ops are not in %s (%s is not)" % (
                 len(unknown),
-                len(self.files),
+                len(self._entries),
                 graph.path,
                 unknown[0],
             )
             raise InputError(message, hint="give the json of the model that was dumped")
 
+    @property
+    def files(self) -> List[OpDump]:
+        """The newest file of each op, by timestamp."""
+        return [self._open(number) for number in range(len(self._entries))]
+
+    def _open(self, number: int) -> OpDump:
+        if number not in self._opened:
+            self._opened[number] = _open_op_dump(self._entries[number])
+        return self._opened[number]
+
     def of(self, op: OpNode) -> Optional[OpDump]:
         """Return the dump of an op, or None."""
-        return self._of.get(op.position)
+        number = self._of.get(op.position)
+        return None if number is None else self._open(number)
 
     def output(self, op: OpNode, index: int) -> Optional[Tensor]:
         """Return the recorded output of an op; None if it was not recorded."""
@@ -200,19 +209,23 @@ def _sliced_op(entry: DumpEntry, graph: ModelGraph) -> str:
     )
 
 
+def _dumped_op(entries: Sequence[DumpEntry], dump: Optional[AnyDump]) -> DumpedOp:
+    dumped = dumped_op(entries[0], dump)
+    op_name, number = whole_name(dumped.op_name)
+    return dumped if len(entries) == 1 or number is None else replace(dumped, op_name=op_name)
+
+
 def _open_op_dump(entries: Sequence[DumpEntry]) -> OpDump:
     entry = entries[0]
-    op_name, number = whole_name(entry.name.op_name)
     sliced = len(entries) > 1
     try:
         dump = open_dump(
             entry, by_number(entries, lambda entry: entry.name.slice_numbers) if sliced else None
         )
     except (GoldwatchError, OSError) as error:
-        return OpDump(entry, None, dumped_op(entry, None), getattr(error, "message", str(error)))
-    dumped = dumped_op(entry, dump)
-    if sliced and number is not None:
-        dumped = replace(dumped, op_name=op_name)
+        why = getattr(error, "message", str(error))
+        return OpDump(entry, None, _dumped_op(entries, None), why)
+    dumped = _dumped_op(entries, dump)
     problem = (
         ""
         if dump.state == COMPLETE

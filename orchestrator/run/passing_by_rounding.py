@@ -180,8 +180,10 @@ class _CorrectOps:
                 ops.setdefault((observed.place, observed.name), observed)
         self._several = executed_repeatedly(observed_ops.ops) if finished else set()
         urgent: Dict[Tuple[Place, str], ObservedOp] = {}
+        # Each operator is walked once, however many fail behind it.
+        walked: Dict[Place, Set[int]] = {}
         for op in ops.values():
-            for one in (op, *self._inputs.before(op)):
+            for one in (op, *self._inputs.before(op, walked.setdefault(op.place, set()))):
                 urgent.setdefault((one.place, one.name), one)
         self._judged: Mapping[Key, RecomputationVerdict] = reader.recompute(
             self._inputs, list(urgent.values()), []
