@@ -649,6 +649,26 @@ def test_each_gear_of_a_dynamic_batch_is_searched_and_summarised(place) -> None:
     )
 
 
+def test_the_second_gear_of_two_inputs_is_read_in_its_own_shape(place) -> None:
+    dims = {"x": [1, "l", 32], "m": [1, "l", 1], "y": [1, "l", 16]}
+    values = [onnx.helper.make_tensor_value_info(name, 1, each) for name, each in dims.items()]
+    weight = onnx.numpy_helper.from_array(np.eye(32, 16, dtype=np.float32), "w")
+    nodes = [
+        onnx.helper.make_node("MatMul", ["x", "w"], ["a"], name="fc"),
+        onnx.helper.make_node("Mul", ["a", "m"], ["y"], name="mask"),
+    ]
+    graph = onnx.helper.make_graph(nodes, "g", values[:2], values[2:], [weight])
+    opset = [onnx.helper.make_opsetid("", 13)]
+    model = onnx.helper.make_model(graph, opset_imports=opset, ir_version=8)
+    onnx.save(model, str(place.folder / "two.onnx"))
+    place.host()
+    shapes = "--input_shape=x:1,-1,32;m:1,-1,1"
+    place.atc("two.onnx", "two.om", "--input_format=ND", shapes, "--dynamic_dims=8,8;16,16")
+    np.save(str(place.folder / "x.npy"), np.ones((1, 16, 32), np.float32))
+    done = place.locate("two.onnx", "two.om", "-o", "out", "-i", "x=x.npy")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_shapes_within_a_dynamic_range_are_searched(place) -> None:
     small(place.folder / "any.onnx", "N")
     place.atc("any.onnx", "range.om", "--input_shape=x:1~8,32")
