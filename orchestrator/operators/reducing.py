@@ -33,6 +33,7 @@ from .value_with_error import Arithmetic, Value, joined_errors
 from .variants import (
     Function,
     attribute,
+    computed_instead,
     declare,
     each_axis,
     other_function,
@@ -379,6 +380,44 @@ declare(
     attribute("axes", _other_axes),
     whole_input(1, "axes", _other_axes),
     other_function(*(Function(kind) for kind in _REDUCTIONS.split()), keeps=True),
+)
+
+
+def _other_means(node: Node, inputs: Inputs) -> Iterator[Any]:
+    """Yield functions that are no operator of their own."""
+    means: Sequence[Tuple[str, Reduce]] = (
+        ("the median", _extreme(np.median)),
+        ("the mean of squares", _and_means(np.square, np.abs)),
+        ("the root of the mean of squares", _and_means(np.square, np.sqrt)),
+        ("the mean of magnitudes", _and_means(np.abs, np.abs)),
+    )
+    for words, reduce in means:
+
+        def made(given: Inputs, arithmetic: Arithmetic, reduce: Reduce = reduce) -> List[Value]:
+            x = input_at(given, 0)
+            if node.type == "GlobalAveragePool":
+                return [along(reduce, x, range(2, x.array.ndim), True, arithmetic)]
+            axes = _axes(node, given) or range(x.array.ndim)
+            return [along(reduce, x, axes, bool(node.get("keepdims", 1)), arithmetic)]
+
+        yield words, node.type, made
+
+
+def _and_means(before: Callable[[Array], Array], after: Callable[[Array], Array]) -> Reduce:
+    def reduced(x: Value, arithmetic: Arithmetic) -> Value:
+        each = elementwise(before, x, steps=arithmetic.intermediate)
+        return elementwise(after, _mean(each, arithmetic), steps=arithmetic.intermediate)
+
+    return reduced
+
+
+declare(
+    "ReduceMean GlobalAveragePool",
+    computed_instead(
+        "",
+        "the median, the mean of squares or its root, that of magnitudes",
+        _other_means,
+    ),
 )
 
 

@@ -438,7 +438,7 @@ def computed_instead(
         for device, model, function in ways(node, inputs):
             yield Variant(name, device, model, node, None, None, function)
 
-    return Reading(name, shown, variants)
+    return Reading(name or "the function", shown, variants)
 
 
 def _turned(array: Array) -> Iterator[Tuple[str, Callable[[Array], Array]]]:

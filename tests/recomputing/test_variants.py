@@ -138,6 +138,11 @@ EXCHANGES = {
         lambda t: np.where(t > 0.85, t, 0),
         "ThresholdedRelu with alpha 0.8",
     ),
+    "median": (
+        node("GlobalAveragePool", ["t"], ["u"], name="op"),
+        lambda t: np.median(t, (2, 3), keepdims=True),
+        "the device computed the median for GlobalAveragePool",
+    ),
     "function behind": (
         node("Tanh", ["t"], ["u"], name="op"),
         lambda t: np.square(np.tanh(t)),
@@ -163,7 +168,8 @@ def test_what_the_device_computed_instead_is_named(net, kind, mode):
     feeds = {"x": np.random.RandomState(0).standard_normal(SHAPE).astype(np.float16)}
     feeds = {"x": feeds["x"].astype(np.float32)}
     nodes = [node("Neg", ["x"], ["t"], name="first"), made, node("Abs", ["u"], ["y"], name="last")]
-    net.prepare(build.model(nodes, [build.value("x", SHAPE)], [build.value("y", SHAPE)], []), feeds)
+    shape = (2, 4, 1, 1) if kind == "median" else SHAPE
+    net.prepare(build.model(nodes, [build.value("x", SHAPE)], [build.value("y", shape)], []), feeds)
     right = -feeds["x"].astype(np.float16).astype(np.float32)
     net.dump(feeds, (), ("op", lambda array: wrong(right)), mode)
     suspect = only_suspect(net.compare()[1]["summary"])
