@@ -23,16 +23,9 @@ import numpy as np
 
 from .. import operators
 from ..operators import Arithmetic, CannotCompute, Node, Value
+from ..operators.inputs_otherwise import coarser_inside, of_siblings, other_inputs
 from ..operators.splittable_axes import Parts, Window
-from ..operators.variants import (
-    Fit,
-    Variant,
-    coarser_inside,
-    fits_of,
-    of_siblings,
-    other_inputs,
-    variants_of,
-)
+from ..operators.variants import Fit, Variant, fits_of, variants_of
 from ..submodel.cut_definition import Cut
 from ..tensors.type_precision import ROUNDING, ulp
 from .original_nodes import Array, Call, Nodes

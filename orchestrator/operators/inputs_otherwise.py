@@ -1,0 +1,230 @@
+"""What any operator may compute of its inputs taken otherwise: left out, exchanged, in another
+order, of other nodes, or rounded to narrower types.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from .registry import Inputs, Node
+from .value_with_error import Value
+from .variants import MOST_ORDERED, Variant, input_name, replaced, text_of
+
+Array = Any
+_MOST_PARTS = 64
+"""Of an axis that may be interleaved by any number of parts."""
+_MOST_TURNED = 1 << 20
+"""Elements of an input whose values are taken in other orders."""
+
+
+def _turned(array: Array) -> Iterator[Tuple[str, Callable[[Array], Array]]]:
+    """Yield an array's values in other orders: each keeps its shape."""
+    shape = array.shape
+    for axis, length in enumerate(shape):
+        if length < 2:
+            continue
+        along = "" if array.ndim == 1 else " along axis %d" % axis
+        yield "reversed" + along, lambda x, at=axis: np.flip(x, at)  # type: ignore[misc]
+        parts_of = [length // parts for parts in (2, 3) if length % parts == 0 and length > parts]
+        for step in (1, -1, *parts_of, *(-one for one in parts_of[1:])) if length > 2 else ():
+            words = "rolled by %+d%s" % (step, along)
+            yield words, lambda x, at=axis, by=step: np.roll(x, by, at)  # type: ignore[misc]
+        for other in range(axis):
+            if shape[other] == length:
+                words = "with axes %d and %d exchanged" % (other, axis)
+                yield words, lambda x, a=axis, b=other: np.swapaxes(x, a, b)  # type: ignore[misc]
+        yield (
+            "its first index%s for all" % along,
+            lambda x, at=axis: np.repeat(np.take(x, [0], at), x.shape[at], at),  # type: ignore[misc]
+        )
+        for parts in range(2, length // 2 + 1 if length <= _MOST_PARTS else 3):
+            if length % parts == 0:
+                yield (
+                    "with %d parts interleaved%s" % (parts, along),
+                    lambda x, at=axis, n=parts: np.take(  # type: ignore[misc]
+                        x, np.arange(x.shape[at]).reshape(n, -1).T.reshape(-1), at
+                    ),
+                )
+    long = [axis for axis in range(array.ndim) if shape[axis] > 1]
+    for order in permutations(long) if 1 < len(long) <= MOST_ORDERED else ():
+        if list(order) != long:
+            full = list(range(array.ndim))
+            for place, axis in zip(long, order):
+                full[place] = axis
+            stored = [shape[axis] for axis in full]
+            yield (
+                "read as if it were stored with its axes in the order %s" % text_of(full),
+                lambda x, to=stored, by=full: x.reshape(to).transpose(np.argsort(by)),  # type: ignore[misc]
+            )
+
+
+_VALUES: Sequence[Tuple[str, str, Callable[[Array], Array]]] = (
+    ("f", "of the other sign", np.negative),
+    ("fi", "without its sign", np.abs),
+    ("iu", "one more", lambda array: array + 1),
+    ("iu", "one less", lambda array: array - 1),
+    ("i", "0 for what is negative", lambda array: np.maximum(array, 0)),
+    ("b", "inverted", np.logical_not),
+)
+"""By the kinds of their types, what may become of the values of an input."""
+_SIZES: Sequence[Tuple[str, Callable[[Array], Array]]] = (
+    ("its reciprocal", np.reciprocal),
+    ("its root", np.sqrt),
+    ("its square", np.square),
+    ("doubled", lambda array: array * 2),
+    ("halved", lambda array: array / 2),
+    ("0 throughout", np.zeros_like),
+)
+"""What may become of the values of weights, scales and exponents."""
+
+
+def other_inputs(node: Node, inputs: Inputs) -> Iterator[Variant]:
+    """Yield any node with its inputs taken otherwise: one left out or in the place of another, its
+    values in another order, of another sign.
+    """
+    for number, value in enumerate(inputs):
+        if value is None:
+            continue
+        name = input_name(node, number)
+        if number:
+
+            def without(given: List[Optional[Value]], at: int = number) -> List[Optional[Value]]:
+                return [*given[:at], *([None, *given[at + 1 :]] if given[at + 1 :] else [])]
+
+            yield Variant(name, "missing", "as it is", node, without)
+        for other, instead in enumerate(inputs):
+            if instead is None or other == number or instead.array.shape != value.array.shape:
+                continue
+
+            def taken(
+                given: List[Optional[Value]], at: int = number, by: int = other
+            ) -> List[Optional[Value]]:
+                return [*given[:at], given[by], *given[at + 1 :]]
+
+            yield Variant(name, input_name(node, other) + " in its place", "as it is", node, taken)
+            if other > number:
+
+                def exchanged(
+                    given: List[Optional[Value]], at: int = number, by: int = other
+                ) -> List[Optional[Value]]:
+                    made = list(given)
+                    made[at], made[by] = given[by], given[at]
+                    return made
+
+                device = "%s and %s exchanged" % (name, input_name(node, other))
+                yield Variant("the order of its inputs", device, "as it is", node, exchanged)
+    # Of one tensor alone, the output in another order is what its input in that order makes.
+    several = sum(one is not None and one.array.size > 1 for one in inputs) > 1
+    for number, value in enumerate(inputs):
+        if value is None or not 0 < value.array.size <= _MOST_TURNED:
+            continue
+        name, kind = input_name(node, number), value.array.dtype.kind
+        changes = [
+            *((words, change) for kinds, words, change in _VALUES if kind in kinds),
+            *(_SIZES if number and kind == "f" else ()),
+            *(_turned(value.array) if value.array.size > 1 and several else ()),
+        ]
+        for words, change in changes:
+            if not number and words == "its first index along axis 0 for all":
+                # What all samples hold of the first one is told of the run.
+                continue
+            yield Variant(name, words, "as it is", node, replaced(number, change))
+
+
+def _rounded_to(bits: int) -> Callable[[Array], Array]:
+    """Return a function that rounds floats to so many bits behind the first."""
+
+    def rounded(array: Array) -> Array:
+        fraction, exponent = np.frexp(np.asarray(array, np.float64))
+        return np.ldexp(np.rint(np.ldexp(fraction, bits + 1)), exponent - bits - 1)
+
+    return rounded
+
+
+def _int8_by(axes: Optional[Tuple[int, ...]]) -> Any:
+    """Return a function that rounds values to 8 bits between their extremes."""
+
+    def rounded(array: Array) -> Array:
+        step = np.abs(array).max(axis=axes, keepdims=axes is not None) / 127.0
+        return np.rint(array / np.where(step > 0, step, 1.0)) * step
+
+    return rounded
+
+
+def coarser_inside(node: Node, inputs: Inputs, held: Sequence[bool]) -> Iterator[Variant]:
+    """Yield a node whose inputs are rounded to narrower types before it computes.
+
+    Parameters
+    ----------
+    held
+        Which inputs the model holds (weights).
+    """
+    narrow = {"float16 inside": _rounded_to(10), "bfloat16 inside": _rounded_to(7)}
+    ways: List[Tuple[str, Callable[[int, Array], Array]]] = [
+        (words, lambda at, array, to_type=to_type: to_type(array))  # type: ignore[misc]
+        for words, to_type in narrow.items()
+    ]
+    kernels = [
+        at for at, one in enumerate(inputs)
+        if one is not None and one.is_float and one.array.ndim > 1 and held[at]
+    ]  # fmt: skip
+    if kernels:
+        for words, whole_input_too in (("weights", False), ("input and weights", True)):
+            for scales, channel in (("one scale for all", False), ("one for each channel", True)):
+
+                def taken(
+                    at: int, array: Array, every: bool = whole_input_too, each: bool = channel
+                ) -> Array:
+                    if at not in kernels and not (every and at == 0):
+                        return array
+                    first = 0 if node.type in ("Conv", "FusedConv") else array.ndim - 1
+                    axes = tuple(axis for axis in range(array.ndim) if axis != first)
+                    return _int8_by(axes if each and at in kernels else None)(array)  # type: ignore[no-any-return]
+
+                ways.append(("int8 %s (%s)" % (words, scales), taken))
+    for words, rounded in ways:
+
+        def changed(
+            given: List[Optional[Value]], rounded: Callable[[int, Array], Array] = rounded
+        ) -> List[Optional[Value]]:
+            return [
+                Value(np.asarray(rounded(at, one.array), np.float32), one.error)
+                if one is not None and one.is_float
+                else one
+                for at, one in enumerate(given)
+            ]
+
+        own = "the type of its tensors"
+        yield Variant("the arithmetic", words, own, node, changed)
+        if words in narrow:
+            to_type = narrow[words]
+
+            def written(outputs: List[Value], to_type: Any = to_type) -> List[Value]:
+                return [
+                    Value(np.asarray(to_type(one.array), np.float32), one.error)
+                    if one.is_float
+                    else one
+                    for one in outputs
+                ]
+
+            both = words.replace("inside", "inside and in its output")
+            yield Variant("the arithmetic", both, own, node, changed, written)
+
+
+def of_siblings(
+    node: Node, number: int, array: Array, siblings: Iterable[Tuple[str, Array]]
+) -> Iterator[Variant]:
+    """Yield a node that takes constants of other nodes, which are given by name, for its own."""
+    for sibling, other in siblings:
+        if np.array_equal(other, array):
+            continue
+
+        def taken(given: List[Optional[Value]], other: Array = other) -> List[Optional[Value]]:
+            return [*given[:number], Value(other), *given[number + 1 :]]
+
+        yield Variant(
+            input_name(node, number), "of its sibling %s" % sibling, "its own", node, taken
+        )
