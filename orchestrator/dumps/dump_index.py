@@ -111,7 +111,7 @@ class DumpIndex:
 
 
 def _file_names(listing: FolderListing) -> List[str]:
-    entries = chain(listing.dumps, listing.overflow, listing.stats, listing.golden)
+    entries: Iterator[Any] = chain(listing.dumps, listing.overflow, listing.stats, listing.golden)
     names = [os.path.basename(entry.path) for entry in entries]
     names += listing.unresolved + listing.tables + listing.others
     return names if listing.mapping is None else [*names, os.path.basename(listing.mapping)]
