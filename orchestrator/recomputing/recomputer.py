@@ -70,14 +70,7 @@ _BITS = {
     "DT_FLOAT": "float32",
     "DT_DOUBLE": "float64",
 }
-_OPEN = {
-    "ArgMax": ("select_last_index",),
-    "ArgMin": ("select_last_index",),
-    "Resize": ("nearest_mode", "coordinate_transformation_mode"),
-    "Upsample": ("nearest_mode", "coordinate_transformation_mode"),
-}
-"""By the begin of a type: attributes that rule in which way ties and places on a border go."""
-_MOST_LOOKED_AT = 1 << 22
+_CHOOSING = ("ArgMax", "ArgMin")
 _SYSTEMATIC = 8
 """Ties that all go the other way: by chance one time in 256."""
 _MOST_OTHERS = 16
@@ -327,29 +320,16 @@ class Recomputer:
                     return None
         return None
 
-    def _all_the_other_way(self, planned: PlannedOp, piece: Piece, output: Output) -> int:
-        """Return how many elements are another index of equal values, or from the other side of a
-        border, than the model says, where another value of an attribute makes all of them so; 0
-        where only some are, as chance makes them.
+    def _of_last_index(self, planned: PlannedOp, piece: Piece, output: Output) -> int:
+        """Return how many elements are another index of equal values than the model says, where the
+        last of them stands each time; 0 where only some are, as chance makes them.
         """
-        names = next(
-            (names for kind, names in _OPEN.items() if planned.op.type.startswith(kind)), ()
-        )
-        modes = [
-            call.node.get("mode", "nearest") for _, call in piece.calls if call.constant is None
-        ]
-        if (
-            not names
-            or _elements(output.tensor.shape) > _MOST_LOOKED_AT
-            or not set(modes) <= {"nearest"}
-        ):
-            return 0
         incoming = {value: tensor.wide() for value, tensor in self._inputs(planned).items()}
         values = piece.values(incoming, EXACT)
         actual = reshaped_output(output.tensor.whole(), values[output.value].array.shape)
         apart = int(np.count_nonzero(actual != values[output.value].array))
         for number, _, variant in piece.variants(values) if apart >= _SYSTEMATIC else ():
-            if variant.name in names:
+            if variant.name == "select_last_index":
                 made = piece.with_variant(number, variant).values(incoming, EXACT)[output.value]
                 if np.array_equal(actual, made.array):
                     return apart
@@ -714,24 +694,31 @@ class Recomputer:
                 coarse_comparison if comparison.error.doubtful else None
                 for comparison, coarse_comparison in zip(tight, parts.measure(LOOSE[dtype]))
             ]
-        recomputed = []
-        for (output, number), comparison, coarse in zip(outputs, tight, loose):
-            error = comparison.error
-            if not (error.unequal or error.not_finite):
-                error = error._replace(unequal=self._all_the_other_way(planned, piece, output))
-            recomputed.append(
-                Recomputed(
-                    op.name,
-                    op.type,
-                    number,
-                    DECISION if comparison.decided else kind,
-                    output.tensor.name,
-                    error,
-                    None if coarse is None or comparison.decided or error.unequal else coarse.error,
-                    assumed=assumed,
-                )
+        return [
+            Recomputed(
+                op.name,
+                op.type,
+                number,
+                DECISION,
+                output.tensor.name,
+                comparison.error._replace(unequal=self._of_last_index(planned, piece, output))
+                if not comparison.error.unequal and op.type.startswith(_CHOOSING)
+                else comparison.error,
+                assumed=assumed,
             )
-        return recomputed
+            if comparison.decided
+            else Recomputed(
+                op.name,
+                op.type,
+                number,
+                kind,
+                output.tensor.name,
+                comparison.error,
+                None if coarse is None else coarse.error,
+                assumed=assumed,
+            )
+            for (output, number), comparison, coarse in zip(outputs, tight, loose)
+        ]
 
 
 def _with_golden_floats(values: Array, golden: Optional[Tensor]) -> Tuple[Array, Optional[Array]]:

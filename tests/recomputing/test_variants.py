@@ -218,25 +218,6 @@ def test_ties_that_all_go_to_the_last_index_read_an_attribute_otherwise(net, las
         assert not summary["suspects"]
 
 
-def test_places_on_a_border_that_all_go_to_the_other_side_read_an_attribute_otherwise(net):
-    """Times 1.5 each second place of half_pixel but one lies between two of the input."""
-    x = np.random.RandomState(0).standard_normal((1, 4, 8, 8)).astype(np.float16)
-    high = np.clip(np.floor((np.arange(12) + 0.5) / 1.5), 0, 7).astype(int)
-    made = -x[:, :, high][:, :, :, high]
-    scales = build.weight("scales", np.array([1, 1, 1.5, 1.5], np.float32))
-    resize = node("Resize", ["t", "roi", "scales"], ["u"], name="op", mode="nearest")
-    nodes = [node("Neg", ["x"], ["t"], name="first"), resize]
-    nodes += [node("Abs", ["u"], ["y"], name="last")]
-    held = [scales, build.weight("roi", np.zeros(0, np.float32))]
-    outputs = [build.value("y", (1, 4, 12, 12))]
-    proto = build.model(nodes, [build.value("x", x.shape)], outputs, held)
-    fault = ("op", lambda array: made.astype(array.dtype))
-    net.prepare(proto, {"x": x.astype(np.float32)}, fault=fault)
-    code, result, _ = net.compare("--recompute", "all")
-    sentence = only_suspect(result["summary"])["explanations"][0]["sentence"]
-    assert code == 1 and "nearest_mode round_prefer_ceil; the model says round_pr" in sentence
-
-
 @pytest.mark.parametrize("kind", ["memory", "nothing", "bias"])
 def test_a_few_elements_have_no_false_reason(net, kind):
     """A shift along an axis is none in memory, zeros are no factor, a bias is a written value."""
