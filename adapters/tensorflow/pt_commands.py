@@ -43,11 +43,6 @@ class PrintCommand:
     listed: str
 
     @property
-    def graph_tensor(self) -> str:
-        """The tensor's name in the user's graph."""
-        return "%s:%d" % (self.op, self.output_index)
-
-    @property
     def text(self) -> str:
         """The line to type at tfdbg's prompt."""
         return "pt %s -n %d -w %s" % (self.tensor, self.number, self.file)

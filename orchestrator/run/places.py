@@ -28,7 +28,7 @@ class Places:
 
     Attributes
     ----------
-    own
+    own_places
         Places where an op of their model has come.
     selection
         The json's ids of the ops that are wanted; None: all.

@@ -47,7 +47,7 @@ class RowTable:
     def put(
         self, lines: Iterable[Line], on_stored: OnStored = lambda place, number, checksum: None
     ) -> None:
-        """Store rows in one transaction, each as :meth:`goldwatch.store.store.RunStore.put` does.
+        """Store rows in one transaction, each in place of the one of its key.
 
         Parameters
         ----------

@@ -275,26 +275,36 @@ def test_errors_in_slots_of_the_devices_blocks_are_located(tmp_path, detail_of):
         and first["detail"]["indices"] == [3]
     )
     assert table(str(tmp_path / "out" / "conv1_output_0_0.csv"))[0][:4] == ["N", "C", "H", "W"]
-    # Of two dumps of one op what one of them has in the padding is no difference.
+
+
+@pytest.mark.parametrize("tells_original_shape", [True, False])
+def test_the_padding_of_two_dumps_is_compared_only_where_it_is_not_known(
+    tmp_path, tells_original_shape
+):
+    from goldwatch.detail.compare_op import compare_op
+    from goldwatch.detail.tensor_detail import DetailSettings
+    from goldwatch.detail.tensor_pairs import pairs_in_files
+    from goldwatch.metrics.pair_task import Settings
+
+    half = dtype_by_name("float16")
     few = np.random.RandomState(1).standard_normal((1, 8, 6, 5)).astype(np.float16)
     packed = convert(few, "NCHW", "NC1HWC0", few.shape)
     dirty = packed.copy()
     dirty[..., 8:] = 3
-    for name, array in (
-        (path, dirty),
-        (str(tmp_path / "Conv2D.conv1.1.2.1234567890123457"), packed),
-    ):
+    original = (few.shape,) if tells_original_shape else ()
+    paths = [str(tmp_path / ("Conv2D.conv1.1.2.%d" % (1234567890123456 + at))) for at in (0, 1)]
+    for path, array in zip(paths, (dirty, packed)):
         write_dump(
-            name, outputs=[TensorData(array.tobytes(), half, "NC1HWC0", array.shape, few.shape)]
+            path, outputs=[TensorData(array.tobytes(), half, "NC1HWC0", array.shape, *original)]
         )
-    pairs = pairs_in_files(path, str(tmp_path / "Conv2D.conv1.1.2.1234567890123457"))
-    document = (
-        compare_op(pairs, DetailSettings(str(tmp_path / "out2"), compare=Settings()))
-        .tensors[0]
-        .document
-    )
-    assert document["axes"] == ["N", "C", "H", "W"]
-    assert [finding["kind"] for finding in document["findings"]] == ["healthy"]
+    settings = DetailSettings(str(tmp_path / "out"), compare=Settings())
+    document = compare_op(pairs_in_files(*paths), settings).tensors[0].document
+    (first, *_) = document["findings"]
+    if tells_original_shape:
+        assert document["axes"] == ["N", "C", "H", "W"] and first["kind"] == "healthy"
+    else:
+        assert document["axes"] == ["N", "C1", "H", "W", "C0"]
+        assert first["sentence"].endswith("the device's padding")
 
 
 def test_shares_of_the_error_along_an_axis_are_exact(detail_of):
