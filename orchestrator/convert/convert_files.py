@@ -15,10 +15,11 @@ from ..dumps.folder_listing import GOLDEN_SUFFIXES
 from ..dumps.npy import open_npy
 from ..dumps.overflow_records import overflow_records
 from ..dumps.torch_file import open_torch
-from ..errors import GoldwatchError, NotComparable, UsageError
+from ..errors import FormatError, GoldwatchError, NotComparable, UsageError
 from ..fast_dataclasses import dataclass
 from ..filesystem.atomic_writing import remove_leftovers, write_atomically
 from ..filesystem.safe_reading import read_input
+from ..kinds.wrong_kind_advice import not_a_dump
 from ..naming import (
     MAPPING_FILE,
     MAPPING_LIMIT_BYTES,
@@ -228,7 +229,14 @@ class _Job:
         """Convert an npy file, or the tensors of a file of torch.save."""
         stem, ending = os.path.splitext(self.source.name)
         path = self.source.path
-        tensors = [open_npy(path)] if ending == ".npy" else open_torch(path)
+        try:
+            tensors = [open_npy(path)] if ending == ".npy" else open_torch(path)
+        except FormatError as error:
+            advice = not_a_dump(path)
+            if advice is None:
+                raise
+            text = "%s; %s" % (error.message, advice.words)
+            raise FormatError(text, hint=advice.hint) from None
         layout = self.options.from_layout or _PLAIN_NPY_LAYOUT
         for number, tensor in enumerate(tensors):
             tensor = tensor.in_c_order()

@@ -89,7 +89,7 @@ def open_torch(path: str) -> List[Tensor]:
         except _DAMAGE as error:
             stream.seek(0)
             head = stream.read(4)
-            what = "no archive of torch.save (%s)" % error
+            what = "not read as tensors of torch.save (%s)" % error
             if not head:
                 what = "the file is empty"
             elif head == b"PK\x03\x04" and isinstance(error, zipfile.BadZipFile):

@@ -142,7 +142,7 @@ def test_a_damaged_file_is_told_in_its_row(tmp_path):
         (b"", "the file is empty"),
         (b"PK\3\4" + b"x" * 90, "cut short or damaged: 94 bytes"),
         (b"\x80\x02\x8a\nl\xfc", "in its form before PyTorch 1.6"),
-        (b"abcd" * 9, "no archive of torch.save"),
+        (b"abcd" * 9, "not read as tensors of torch.save"),
     ],
 )
 def test_where_no_file_can_be_read_it_is_told_why(tmp_path, data, words):
