@@ -141,6 +141,7 @@ def replay_summary(
         summary,
         suspects=(),
         unpaired=False,
+        lacks_computing=False,
         culprits=tuple(entry.document() for entry in culprits),
         sentence=sentence,
     )

@@ -339,6 +339,23 @@ def test_a_transformer_block_is_replayed_and_its_culprit_named(tmp_path, fault) 
     assert len(list(result.rows("pass"))) == 27 - (fault is not None)
 
 
+def test_a_replay_that_names_an_operator_asks_for_no_model(tmp_path) -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], name="relu"),
+        helper.make_node("Mul", ["a", "x"], ["y"], name="last"),
+    ]
+    shape = (1, 3, 4, 4)
+    proto = build.model(nodes, [build.value("x", shape)], [build.value("y", shape)])
+    path = build.save(tmp_path / "net.onnx", proto)
+    x = half(np.random.RandomState(4).standard_normal(shape))
+    model = on_device(path, {"x": x}, (), ("last", lambda array: array * 2))
+    assert culprits(run(tmp_path, path, model)) == ["last"]
+    words = ["goldwatch", "replay", "dump", path, "-f", "model.json", "-o", "again"]
+    done = run_here(words, tmp_path)
+    assert done.returncode == 1 and "last (Mul) has an error of its own" in done.stdout
+    assert "--original" not in done.stdout
+
+
 @pytest.mark.parametrize("fault", [None, "relu", "neg"])
 def test_shapes_computed_at_run_time_are_not_taken_for_values_of_a_tensor(tmp_path, fault) -> None:
     path = build.save(tmp_path / "net.onnx", networks.flattened_at_run_time())
