@@ -133,29 +133,25 @@ class Runner:
         return outputs
 
 
-def find_runners(
-    environ: Optional[Mapping[str, str]] = None, python: Optional[str] = None
-) -> List[Runner]:
-    """Return what could run an om here, the preferred one first; those that cannot be used tell
-    why.
+def find_runners(python: Optional[str] = None, names: Sequence[str] = RUNNERS) -> Iterator[Runner]:
+    """Yield what could run an om here, the preferred one first, each when it is asked for, because
+    looking for one starts a Python; those that cannot be used tell why.
 
     Parameters
     ----------
     python
         A Python to look for ais_bench and acl in; None: those on PATH, then the one that runs
         goldwatch.
+    names
+        The runners to look for.
     """
-    variables = os.environ if environ is None else environ
     pythons = (
         [python]
         if python is not None
         else list(dict.fromkeys([*on_path("python3", "python"), sys.executable]))
     )
-    return [
-        _with_python(AIS_BENCH, pythons, variables),
-        _msame(variables),
-        _with_python(PYACL, pythons, variables),
-    ]
+    for name in names:
+        yield _msame() if name == MSAME else _with_python(name, pythons)
 
 
 def runner_of_program(words: Sequence[str]) -> Runner:
@@ -175,7 +171,7 @@ _MISSING = {
 }
 
 
-def _with_python(name: str, pythons: Sequence[str], environ: Mapping[str, str]) -> Runner:
+def _with_python(name: str, pythons: Sequence[str]) -> Runner:
     reason = ""
     for path in pythons:
         problem = runs(path, "import %s" % _MODULES[name])
@@ -185,8 +181,8 @@ def _with_python(name: str, pythons: Sequence[str], environ: Mapping[str, str]) 
     return Runner(name, "", "%s (%s)" % (_MISSING[name], reason) if reason else _MISSING[name])
 
 
-def _msame(environ: Mapping[str, str]) -> Runner:
-    path = shutil.which(MSAME, path=environ.get("PATH", ""))
+def _msame() -> Runner:
+    path = shutil.which(MSAME)
     return Runner(
         MSAME,
         path or "",

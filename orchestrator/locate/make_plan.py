@@ -24,7 +24,7 @@ from ..filesystem.free_space import free_bytes, nearest_folder
 from ..kinds import kind as kinds
 from ..kinds.files import kind_of_file
 from ..launch.atc import Atc, find_atc, toolkit_problem
-from ..launch.runners import Runner, find_runners, runner_of_program
+from ..launch.runners import RUNNERS, Runner, find_runners, runner_of_program
 from ..launch.user_commands import require_program
 from ..model.graph import ModelGraph
 from ..model.never_dumped import INPUT_TYPES
@@ -373,17 +373,18 @@ def _runner(plan: Plan) -> Optional[Runner]:
         return runner_of_program(request.words)
     if request.runner_python is not None:
         resolve_python(request.runner_python)
-    known = find_runners(python=request.runner_python)
-    candidates = [each for each in known if request.runner in (None, each.name)]
-    runner = next((each for each in candidates if each.usable), None)
-    if runner is None:
-        problems = "; ".join("%s: %s" % (each.name, each.problem) for each in candidates)
-        hint = (
-            "or give a program of your own: … -- ./infer --acl {acl_json} --model {om} --input "
-            "{inputs} --output {output}"
-        )
-        plan.problems.append(Problem("nothing here runs an om: %s" % problems, hint))
-    return runner
+    problems = []
+    names = RUNNERS if request.runner is None else (request.runner,)
+    for runner in find_runners(request.runner_python, names):
+        if runner.usable:
+            return runner
+        problems.append("%s: %s" % (runner.name, runner.problem))
+    hint = (
+        "or give a program of your own: … -- ./infer --acl {acl_json} --model {om} --input "
+        "{inputs} --output {output}"
+    )
+    plan.problems.append(Problem("nothing here runs an om: %s" % "; ".join(problems), hint))
+    return None
 
 
 def _interface(

@@ -5,6 +5,7 @@ user.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -51,6 +52,17 @@ def small(path, batch=2, scale=1.0):
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8),
         str(path),
     )
+
+
+def prepared(folder, template):
+    """Return a folder with the template's model and om, on a host whose device computes ``second``
+    wrong.
+    """
+    for name in ("model.onnx", "model.om"):
+        shutil.copy(str(template / name), str(folder / name))
+    place = Place(folder)
+    place.host(FAULT)
+    return place
 
 
 class Place:

@@ -52,7 +52,7 @@ def start(runner, run):
 
 
 def test_all_runners_of_a_host_are_found(host, tmp_path):
-    found = find_runners()
+    found = list(find_runners())
     assert [(runner.name, runner.where, runner.usable) for runner in found] == [
         (AIS_BENCH, host.python, True), (MSAME, os.path.join(host.folder, "bin", "msame"), True),
         (PYACL, host.python, True),
@@ -107,7 +107,7 @@ def test_each_runner_runs_each_kind_of_om(host, tmp_path, name, kind):
     files = [str(tmp_path / "x.bin"), str(tmp_path / "y0.bin")]
     room = [wanted.nbytes] if kind == "shape" else []
     run = Run(om, files, str(tmp_path / "out"), config, 0, dynamic, shapes, room)
-    runner = next(entry for entry in find_runners() if entry.name == name)
+    runner = next(find_runners(names=[name]))
     done = start(runner, run)
     assert done.returncode == 0, done.stdout
     (output,) = runner.outputs(run)
@@ -122,7 +122,7 @@ def test_each_fault_of_pyacl_is_reported(host, tmp_path):
     om = compile_onnx(host_models.conv_net(tmp_path / "net.onnx"), tmp_path / "net.om")
     (tmp_path / "x.bin").write_bytes(bytes(768))
     (tmp_path / "out").mkdir()
-    runner = find_runners()[2]
+    runner = next(find_runners(names=[PYACL]))
     config = acl_json(tmp_path / "acl.json", tmp_path / "dump", "net")
     said = {
         "no-device": "acl.rt.set_device failed with 507033 (ACL_ERROR_RT_DEV_SETUP_ERROR): the "
@@ -236,7 +236,8 @@ def test_runners_do_not_change_the_configuration(host, tmp_path):
     (tmp_path / "out").mkdir()
     assert (
         start(
-            find_runners()[1], Run(om, [str(tmp_path / "x.bin")], str(tmp_path / "out"), config)
+            next(find_runners(names=[MSAME])),
+            Run(om, [str(tmp_path / "x.bin")], str(tmp_path / "out"), config),
         ).returncode
         == 0
     )

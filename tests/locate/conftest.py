@@ -6,7 +6,7 @@ import os
 import shutil
 
 import pytest
-from locate_host import FAULT, Place, small
+from locate_host import Place, prepared, small
 
 
 @pytest.fixture(scope="session")
@@ -22,11 +22,7 @@ def host_template(tmp_path_factory):
 @pytest.fixture
 def place(tmp_path, host_template):
     """A folder of a test's own with a host whose device computes ``second`` wrong."""
-    for name in ("model.onnx", "model.om"):
-        shutil.copy(str(host_template / name), str(tmp_path / name))
-    found = Place(tmp_path)
-    found.host(FAULT)
-    return found
+    return prepared(tmp_path, host_template)
 
 
 @pytest.fixture
