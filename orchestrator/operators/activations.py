@@ -266,7 +266,7 @@ def swish(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     return [_times_sigmoid(input_at(inputs, 0), beta, arithmetic)]
 
 
-@operator(onnx=("QuickGelu",), parts=broadcast)
+@operator(onnx=("com.microsoft.QuickGelu",), parts=broadcast)
 def quick_gelu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """x · sigmoid(alpha·x)."""
     return [_times_sigmoid(input_at(inputs, 0), float(node.get("alpha", 1.702)), arithmetic)]
@@ -309,15 +309,15 @@ def gelu_of_ascend(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
     return [_stepwise(gelu_by_tanh, input_at(inputs, 0), arithmetic)]
 
 
-@operator(onnx=("FastGelu", "BiasGelu"), parts=broadcast)
+@operator(onnx=("com.microsoft.FastGelu", "com.microsoft.BiasGelu"), parts=broadcast)
 def gelu_with_bias(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """GELU of the sum of input and bias: FastGelu by the formula with tanh (its bias is optional),
     BiasGelu exactly.
     """
     x = input_at(inputs, 0)
-    if node.type == "BiasGelu" or (len(inputs) > 1 and inputs[1] is not None):
+    if node.type.endswith("BiasGelu") or (len(inputs) > 1 and inputs[1] is not None):
         x = elementwise(np.add, x, input_at(inputs, 1), steps=arithmetic.intermediate)
-    return [_stepwise(gelu if node.type == "BiasGelu" else gelu_by_tanh, x, arithmetic)]
+    return [_stepwise(gelu if node.type.endswith("BiasGelu") else gelu_by_tanh, x, arithmetic)]
 
 
 @operator(ascend=("SoftplusV2",), parts=broadcast)
@@ -468,7 +468,7 @@ declare(
 )
 declare(
     "Relu LeakyRelu PRelu Elu Celu Selu ThresholdedRelu HardSigmoid Sigmoid Tanh Gelu Swish "
-    "QuickGelu HardSwish Mish Softplus Softsign Clip Erf Shrink Identity Atan",
+    "com.microsoft.QuickGelu HardSwish Mish Softplus Softsign Clip Erf Shrink Identity Atan",
     other_function(*ACTIVATIONS, Function("Atan"), Function("Erf"), Function("Abs")),
 )
 declare("Sigmoid Tanh Gelu HardSwish Mish Softplus Softsign Erf Elu Selu", factor_of_input())

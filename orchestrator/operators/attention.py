@@ -1,8 +1,10 @@
-"""Attention of ONNX (opset 23 on) with its cache, masks and groups of heads, and RotaryEmbedding.
+"""Attention of ONNX (opset 23 on) with its cache, masks and groups of heads, and RotaryEmbedding;
+onnxruntime's and Ascend IR's attention in terms of it.
 
-Source: the ONNX operator list of opsets 23 to 26. Where the lists of these opsets and onnxruntime
-agree on nothing (the step that ``qk_matmul_output_mode`` 1 and 2 hand out changed places), the
-values are not computed.
+Sources: the ONNX operator list of opsets 23 to 26; onnxruntime's list of contrib operators and what
+its CPU kernels compute; the operator prototypes of Ascend IR. Where the lists of these opsets and
+onnxruntime agree on nothing (the step that ``qk_matmul_output_mode`` 1 and 2 hand out changed
+places), the values are not computed.
 """
 
 from __future__ import annotations
@@ -14,7 +16,18 @@ import numpy as np
 
 from .error_propagation import elementwise, moved
 from .matrix_products import product
-from .registry import CannotCompute, Inputs, Node, has_input, input_at, operator
+from .registry import (
+    ONNX,
+    CannotCompute,
+    Inputs,
+    InTraining,
+    Node,
+    has_input,
+    input_at,
+    operator,
+    scalar,
+    whole,
+)
 from .softmax import softmax
 from .value_with_error import Arithmetic, Value
 from .variants import (
@@ -184,6 +197,218 @@ def rotary_embedding(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List
     return [moved(lambda value: value.transpose(0, 2, 1, 3).reshape(x.array.shape), output)]
 
 
+@operator(onnx=("com.microsoft.RotaryEmbedding",))
+def contrib_rotary_embedding(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """onnxruntime's (x, position of each token or of the first one, cosine, sine)."""
+    if node.get("is_packed_batching", 0):
+        raise CannotCompute("how it takes packed sequences is not known")
+    x, half = input_at(inputs, 0), input_at(inputs, 2).array.shape[1]
+    heads = int(node.get("num_heads", 0)) or (x.array.shape[-1] // (2 * half))
+    places = input_at(inputs, 1).array
+    length = x.array.shape[-2]
+    if places.size == 1:
+        places = np.broadcast_to(places.reshape(1, 1) + np.arange(length), (len(x.array), length))
+    given = [x, input_at(inputs, 2), input_at(inputs, 3), Value(places)]
+    attributes = {**node.attributes, "num_heads": heads}
+    return rotary_embedding(replace(node, attributes=attributes), given, arithmetic)
+
+
+def _require_none(inputs: Inputs, *numbers: int) -> None:
+    """Raise CannotCompute where one of these inputs is there."""
+    for at in numbers:
+        if has_input(inputs, at) and inputs[at].array.size:  # type: ignore[union-attr]
+            raise CannotCompute("what its input %d does is not known" % at)
+
+
+@operator(onnx=("com.microsoft.MultiHeadAttention",), multiplies=True)
+def multi_head_attention(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """onnxruntime's (query, key, value, bias of the three, which keys are visible, what is added to
+    the scores, past key, past value); query alone, or query and key, may hold all three.
+    """
+    _require_none(inputs, *range(8, len(inputs)))
+    heads = int(node.get("num_heads"))
+    query = input_at(inputs, 0)
+    parts = [inputs[at] if has_input(inputs, at) else None for at in (1, 2)]
+    packed = query if parts[0] is None else parts[0]
+    if packed.array.ndim == 5:
+        # [batch, length, heads, 2 or 3, size]
+        count = packed.array.shape[3]
+        flat = (*packed.array.shape[:2], -1)
+        found = [
+            moved(lambda array, at=at: array[:, :, :, at].reshape(flat), packed)  # type: ignore[misc]
+            for at in range(count)
+        ]
+        query, *parts = found if count == 3 else [query, *found]
+    given = [query, *parts]
+    if has_input(inputs, 3):
+        bias, first = input_at(inputs, 3), 0
+        for at, one in enumerate(given):
+            if one is None or one.array.ndim != 3:
+                raise CannotCompute("how a bias is added to its input %d is not known" % at)
+            last = first + one.array.shape[2]
+            own = moved(lambda array, a=first, b=last: array[a:b], bias)  # type: ignore[misc]
+            given[at], first = (
+                elementwise(np.add, one, own).with_step(arithmetic.intermediate),
+                last,
+            )
+    mask = inputs[5] if has_input(inputs, 5) else None
+    if has_input(inputs, 4):
+        seen = inputs[4].array  # type: ignore[union-attr]
+        if seen.ndim == 1:
+            raise CannotCompute("how it takes lengths of keys is not known")
+        shape = (len(seen), 1, *((1,) if seen.ndim == 2 else ()), *seen.shape[1:])
+        hidden = Value(
+            np.where(seen == 0, float(node.get("mask_filter_value", -10000.0)), 0).reshape(shape)
+        )
+        mask = hidden if mask is None else elementwise(np.add, mask, hidden)
+    attributes = {
+        "q_num_heads": heads,
+        "kv_num_heads": heads,
+        "is_causal": int(node.get("unidirectional", 0)),
+        "scale": float(node.get("scale", 0.0)),
+    }
+    whole_node = Node(ONNX, "Attention", attributes, node.name, 23, node.outputs)
+    pasts = [inputs[at] if has_input(inputs, at) else None for at in (6, 7)]
+    lengths = [one.array.shape[-2] for one in given[:2] if one is not None]
+    if attributes["is_causal"] and len(set(lengths)) > 1:
+        raise CannotCompute("which of %d keys %d queries see is not known" % tuple(lengths[::-1]))
+    return attention(whole_node, [*given, mask, *pasts], arithmetic)
+
+
+@operator(onnx=("com.microsoft.GroupQueryAttention",), multiplies=True)
+def group_query_attention(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """onnxruntime's (query, key, value, past key, past value, the last token of each sequence, the
+    length of all, cosine, sine, positions, what is added to the scores); query may hold all three.
+    """
+    _require_none(inputs, *range(11, len(inputs)))
+    for name in ("smooth_softmax", "qk_output", "sliding_window_cache", "kv_cache_bit_width"):
+        if int(node.get(name, 0)) > 0:
+            raise CannotCompute("what its %s does is not known" % name)
+    counts = [int(node.get(name)) for name in ("num_heads", "kv_num_heads", "kv_num_heads")]
+    given = [inputs[at] if has_input(inputs, at) else None for at in range(3)]
+    query = input_at(inputs, 0)
+    if given[1] is None:
+        size = query.array.shape[2] // sum(counts)
+        ends = np.cumsum([count * size for count in counts])
+        given = [
+            moved(lambda array, a=end - count * size, b=end: array[..., a:b], query)  # type: ignore[misc]
+            for end, count in zip(ends, counts)
+        ]
+    length, total = query.array.shape[1], scalar(inputs, 6)
+    if set(whole(inputs, 5)) != {total - 1}:
+        raise CannotCompute("how it takes sequences of different lengths is not known")
+    before = total - length
+    if before and node.outputs < 3:
+        raise CannotCompute("what it takes of a cache that it hands out to nobody is not known")
+    if int(node.get("do_rotary", 0)):
+        places = np.broadcast_to(before + np.arange(length), (len(query.array), length))
+        if has_input(inputs, 9):
+            places = np.reshape(inputs[9].array, places.shape)  # type: ignore[union-attr]
+        for at in range(2):
+            turned = {
+                "num_heads": counts[at], "interleaved": int(node.get("rotary_interleaved", 0)),
+                "rotary_embedding_dim": 2 * input_at(inputs, 7).array.shape[1],
+            }  # fmt: skip
+            given[at] = rotary_embedding(
+                Node(ONNX, "RotaryEmbedding", turned, version=23),
+                [given[at], input_at(inputs, 7), input_at(inputs, 8), Value(places)],
+                arithmetic,
+            )[0]
+    # A cache may have room for more than is in it.
+    pasts = [
+        moved(lambda array: array[:, :, :before], input_at(inputs, at))
+        if before and has_input(inputs, at)
+        else None
+        for at in (3, 4)
+    ]
+    attributes = {
+        "q_num_heads": counts[0],
+        "kv_num_heads": counts[1],
+        "is_causal": int(node.get("causal", 1)),
+        "scale": float(node.get("scale", 0.0)),
+        "softcap": float(node.get("softcap", 0.0)),
+        "left_window_size": max(-1, int(node.get("local_window_size", -1)) - 1),
+    }
+    whole_node = Node(ONNX, "Attention", attributes, node.name, 23, min(3, node.outputs))
+    mask = inputs[10] if has_input(inputs, 10) else None
+    output, *cached = attention(whole_node, [*given, mask, *pasts], arithmetic)
+    room = inputs[3].array.shape[2] - total if has_input(inputs, 3) else 0  # type: ignore[union-attr]
+    beyond = [(0, 0), (0, 0), (0, max(0, room)), (0, 0)]
+    return [
+        output,
+        *(
+            Value(
+                np.pad(one.array, beyond, constant_values=np.nan),
+                None if one.error is None else np.pad(one.error, beyond),
+            )
+            for one in cached
+        ),
+    ]
+
+
+_ASCEND_ATTENTION = {
+    # The first of the inputs that are added to scores and that mask them, and attributes.
+    "FlashAttentionScore": (3, 6, "head_num", "scale_value"),
+    "PromptFlashAttention": (3, 4, "num_heads", "scale_value"),
+    "IncreFlashAttention": (3, 4, "num_heads", "scale_value"),
+    "FusedInferAttentionScore": (3, 4, "num_heads", "scale"),
+}
+
+
+@operator(ascend=tuple(_ASCEND_ATTENTION), multiplies=True)
+def ascend_attention(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Ascend IR's attention without caches in pages and lengths of sequences: (query, key, value,
+    what is added, a mask of what is hidden); FlashAttentionScore gives the largest score of each
+    row, and the sum of exponentials, before its output.
+    """
+    added_at, mask_at, heads_name, scale_name = _ASCEND_ATTENTION[node.type]
+    for at in range(3, len(inputs)):
+        if at not in (added_at, mask_at):
+            _require_none(inputs, at)
+    if float(node.get("keep_prob", 1.0)) < 1.0:
+        raise InTraining("it", ": it drops weights at random")
+    layout, heads = str(node.get("input_layout", "BSH")), int(node.get(heads_name))
+    orders = {"BNSD": (0, 1, 2, 3), "BSND": (0, 2, 1, 3), "BSH": (0, 1, 2), "SBH": (1, 0, 2)}
+    if layout not in orders:
+        raise CannotCompute("its input_layout %s is not known" % layout)
+    order = orders[layout]
+    given = [moved(lambda array: array.transpose(order), input_at(inputs, at)) for at in range(3)]
+    size = given[0].array.shape[-1] // (heads if len(order) == 3 else 1)
+    kept = int(node.get("num_key_value_heads", 0)) or given[1].array.shape[2] // size
+    scale, mode = float(node.get(scale_name, 1.0)), int(node.get("sparse_mode", 0))
+    if mode > 3:
+        raise CannotCompute("what its sparse_mode %d masks is not known" % mode)
+    mask = inputs[mask_at] if has_input(inputs, mask_at) else None
+    seen: Optional[Array] = None
+    if mask is not None:
+        queries, keys = (one.array.shape[1 if len(order) == 3 else 2] for one in given[:2])
+        ahead = np.arange(keys) - np.arange(queries)[:, None]
+        # Modes 2 and 3 are causal from the first and from the last token, whatever the mask holds.
+        seen = mask.array == 0 if mode < 2 else ahead <= (keys - queries if mode == 3 else 0)
+    added = inputs[added_at] if has_input(inputs, added_at) else None
+    if added is not None:
+        first = node.type == "FlashAttentionScore" and int(node.get("pse_type", 1)) == 1
+        factor = scale if first else 1.0
+        hidden = 0.0 if seen is None else np.where(seen, 0.0, -np.inf)
+        added = elementwise(lambda array: array * factor + hidden, added)
+    attributes = {"q_num_heads": heads, "kv_num_heads": kept, "scale": scale}
+    whole_node = Node(ONNX, "Attention", attributes, node.name, 23, 4)
+    shown = added if added is not None or seen is None else Value(seen)
+    output, _, _, scores = attention(whole_node, [*given, shown], arithmetic)
+    output = moved(lambda array: array.transpose(np.argsort(order)), output)
+    if node.type != "FlashAttentionScore":
+        return [output]
+    plain = scores if added is None else elementwise(np.add, scores, added)
+    hidden_ones = np.broadcast_to(True if seen is None else seen, plain.array.shape)
+    array = np.where(hidden_ones, plain.array, -np.inf)
+    most = array.max(3, keepdims=True)
+    total = np.exp(array - most).sum(3, keepdims=True)
+    error = 0.0 if plain.error is None else np.max(plain.error, 3, keepdims=True)
+    eight = np.ones(8)
+    return [Value(most * eight, error * eight), Value(total * eight, total * error * eight),
+            Value(np.zeros(0)), output]  # fmt: skip
+
+
 def _without_mask(node: Node, inputs: Inputs) -> Iterator[Variant]:
     if has_input(inputs, 3):
         yield Variant(
@@ -193,7 +418,9 @@ def _without_mask(node: Node, inputs: Inputs) -> Iterator[Variant]:
 
 def _size_of_head(node: Node, inputs: Inputs) -> int:
     query = input_at(inputs, 0).array
-    heads = int(node.get("q_num_heads", 0) or 1) if query.ndim == 3 else 1
+    heads = int(node.get("q_num_heads", 0) or node.get("num_heads", 1)) if query.ndim == 3 else 1
+    if "GroupQuery" in node.type and not has_input(inputs, 1):
+        heads += 2 * int(node.get("kv_num_heads"))
     return int(query.shape[-1]) // heads
 
 
@@ -267,4 +494,24 @@ declare(
     "RotaryEmbedding",
     attribute("interleaved", (0, 1), 0),
     input_order(1, 3),
+)
+declare(
+    "com.microsoft.RotaryEmbedding",
+    attribute("interleaved", (0, 1), 0),
+    input_order(2, 4),
+)
+declare(
+    "com.microsoft.MultiHeadAttention com.microsoft.GroupQueryAttention",
+    attribute("unidirectional", (0, 1), 0),
+    attribute("do_rotary", (0, 1), 0),
+    attribute("rotary_interleaved", (0, 1), 0),
+    attribute("local_window_size", (-1,), -1),
+    attribute(
+        "scale",
+        lambda node, inputs: [1.0, _size_of_head(node, inputs) ** -1.0],
+        lambda node, inputs: _size_of_head(node, inputs) ** -0.5,
+        fitted=True,
+    ),
+    attribute("softcap", (0.0,), 0.0, fitted=True),
+    input_order(0, 3),
 )

@@ -49,7 +49,8 @@ _CODES: Mapping[str, Mapping[int, str]] = {
     ONNX: {
         1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64",
         9: "bool", 10: "float16", 11: "float64",
-        12: "uint32", 13: "uint64", 16: "bfloat16",
+        12: "uint32", 13: "uint64", 16: "bfloat16", 17: "float8_e4m3fn", 18: "float8_e4m3fnuz",
+        19: "float8_e5m2", 20: "float8_e5m2fnuz", 24: "float8_e8m0fnu",
     },
     TENSORFLOW: {
         1: "float32", 2: "float64", 3: "int32", 4: "uint8", 5: "int16", 6: "int8", 9: "int64",
@@ -75,6 +76,15 @@ _ROUNDOFF: Mapping[str, float] = {
     "float64": 0.0,
 }
 _RANGES: Mapping[str, Tuple[int, int]] = {"int4": (-8, 7)}
+_E8M0 = "float8_e8m0fnu"
+_FLOAT8: Mapping[str, Tuple[int, int, float, bool]] = {
+    "float8_e4m3fn": (3, -6, 448.0, False),
+    "float8_e4m3fnuz": (3, -7, 240.0, False),
+    "float8_e5m2": (2, -14, 57344.0, True),
+    "float8_e5m2fnuz": (2, -15, 57344.0, False),
+}
+"""Bits of the fraction, the smallest exponent of normal numbers, the largest number, and whether
+there is an infinity."""
 
 
 def element_type(node: Node, value: Any) -> str:
@@ -110,6 +120,47 @@ def rounded(array: Array, name: str) -> Array:
     bits = np.asarray(array, np.float32).view(np.uint32).astype(np.uint64)
     nearest = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
     return np.where(np.isnan(array), np.float32(np.nan), nearest)
+
+
+def _eight_bits(node: Node, name: str) -> Callable[[Array], Array]:
+    """Return a function that rounds floats to the nearest of a float of 8 bits, ties to even; what
+    is larger than its largest becomes that or (``saturate`` 0) infinite, or NaN where it has no
+    infinity.
+    """
+    saturates = bool(node.get("saturate", 1))
+    if name == _E8M0:
+        return lambda array: _power_of_two(array, str(node.get("round_mode", "up")), saturates)
+    bits, least, largest, has_infinity = _FLOAT8[name]
+
+    def function(array: Array) -> Array:
+        wide = np.asarray(array, np.float64)
+        finite = np.where(np.isfinite(wide), wide, 0.0)
+        step = np.ldexp(1.0, np.maximum(np.frexp(finite)[1] - 1, least) - bits)
+        made = np.where(np.isfinite(wide), np.rint(finite / step) * step, wide)
+        beyond = largest if saturates else np.inf if has_infinity else np.nan
+        return np.where(np.abs(made) > largest, np.copysign(beyond, made), made).astype(np.float32)
+
+    return function
+
+
+def _power_of_two(array: Array, rule: str, saturates: bool) -> Array:
+    """Return the power of two that float8e8m0 makes of a number's magnitude: the next one, the one
+    before, or the nearest (``up``, ``down``, ``nearest``); NaN of what is not finite.
+    """
+    if rule not in ("up", "down", "nearest"):
+        raise CannotCompute("its round_mode %s is not known" % rule)
+    bits = np.asarray(array, np.float32).view(np.uint32).astype(np.int64) & 0x7FFFFFFF
+    exponent, fraction = bits >> 23, bits & 0x7FFFFF
+    half = 1 << 22
+    larger = {
+        "up": fraction > 0,
+        "down": np.zeros(bits.shape, bool),
+        "nearest": (fraction > half) | ((fraction == half) & (exponent > 0)),
+    }[rule]
+    made = np.where(exponent == 255, 255, exponent + larger)
+    if saturates:
+        made = np.where(exponent == 254, 254, made)
+    return np.where(made == 255, np.nan, np.ldexp(1.0, made - 127)).astype(np.float32)
 
 
 def limits_of(name: str) -> Tuple[int, int]:
@@ -154,6 +205,8 @@ def _cast_function(node: Node, source: Array) -> Callable[[Array], Array]:
         return lambda array: array != 0
     if name in _ROUNDOFF:
         return lambda array: rounded(array, name)
+    if name in _FLOAT8 or name == _E8M0:
+        return _eight_bits(node, name)
     if source.dtype.kind == "f":
         return _to_whole(name, np.trunc)
     if name == "int4":
@@ -173,7 +226,7 @@ def _check_cast(
             differs = (actual != 0) != function(x.array)
             return differs if x.error is None else differs & ~(np.abs(x.array) <= reach(x))
         differs = outside_steps(function, x, actual)
-        if name not in _ROUNDOFF and x.array.dtype.kind != "b":
+        if name not in (*_ROUNDOFF, *_FLOAT8, _E8M0) and x.array.dtype.kind != "b":
             low, high = limits_of(name)
             # What a number becomes that the type cannot hold is defined nowhere.
             cut = np.trunc(x.array) if x.is_float else x.array
@@ -289,7 +342,9 @@ def _check_linear(
     return outside_quantised(steps, outputs)
 
 
-@operator(onnx=("QuantizeLinear",), decides=True, check=_check_linear)
+@operator(
+    onnx=("QuantizeLinear", "com.microsoft.QuantizeLinear"), decides=True, check=_check_linear
+)
 def quantize_linear(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """round(x / scale) + zero point, within the type of the zero point; halves go to even
     numbers.
@@ -298,7 +353,7 @@ def quantize_linear(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
     return [stepped(steps.function, steps.scaled)]
 
 
-@operator(onnx=("DequantizeLinear",))
+@operator(onnx=("DequantizeLinear", "com.microsoft.DequantizeLinear"))
 def dequantize_linear(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """(x - zero point) · scale."""
     x = input_at(inputs, 0)
@@ -495,7 +550,20 @@ def ascend_dequant(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
     return [elementwise(function, x, steps=arithmetic.intermediate if twice else 0.0)]
 
 
-declare("Cast", other_rounding("truncated (towards zero)"))
+def _is_eight_bits(node: Node) -> bool:
+    return node.dialect == ONNX and int(node.get("to")) in (17, 18, 19, 20, 24)
+
+
+declare(
+    "Cast",
+    attribute("saturate", (0, 1), lambda node, inputs: 1 if _is_eight_bits(node) else None),
+    attribute(
+        "round_mode",
+        ("up", "down", "nearest"),
+        lambda node, inputs: "up" if node.attributes.get("to") == 24 else None,
+    ),
+    other_rounding("truncated (towards zero)"),
+)
 
 
 def _per_tensor(node: Node, inputs: Inputs) -> Iterator[Variant]:
@@ -517,7 +585,7 @@ def _per_tensor(node: Node, inputs: Inputs) -> Iterator[Variant]:
 
 
 declare(
-    "QuantizeLinear DequantizeLinear",
+    "QuantizeLinear DequantizeLinear com.microsoft.QuantizeLinear com.microsoft.DequantizeLinear",
     Reading("the scale and the zero point", "per tensor", _per_tensor),
     changed_input(
         1,

@@ -569,7 +569,8 @@ _READ.update(onnx=_of_onnx, caffe=_of_caffe, tensorflow=_of_tensorflow, ascend=_
 
 
 def pads_instead(node: Node, inputs: Inputs) -> List[List[int]]:
-    """begin for end, those of another axis, each other share of begin and end"""
+    """begin for end, those of another axis, each other share of begin and end, the larger at both,
+    one more or less where windows leave a rest"""
     pads = integers(node, "pads", [0] * 2 * max(0, _window_axes(inputs)))
     axes = len(pads) // 2
     begin, end = pads[:axes], pads[axes:]
@@ -583,8 +584,12 @@ def pads_instead(node: Node, inputs: Inputs) -> List[List[int]]:
         begin[::-1] + end[::-1],
         # Pairs of begin and end for each axis.
         [pads[n // axes + 2 * (n % axes)] if axes == 2 else pads[n] for n in range(2 * axes)],
+        [max(pair) for pair in zip(begin, end)] * 2,
     ]
-    return alternatives + pad_shares(begin, end)
+    one_more = [
+        [*pads[:n], pads[n] + step, *pads[n + 1 :]] for n in range(2 * axes) for step in (1, -1)
+    ]
+    return alternatives + pad_shares(begin, end) + one_more
 
 
 def other_first_position(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:

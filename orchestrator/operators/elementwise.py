@@ -674,8 +674,8 @@ declare(
     attribute("fmod", (0, 1), 0),
     other_number(1, "its divisor", (1, 2, 3, 4, 5, 7, 8, 10, 0.5, 1.5, 0.1, 0.25, -1, -2)),
     other_function(
-        Function("FloorMod", dialect=TENSORFLOW, words="Mod with the divisor's sign"),
-        Function("Mod", dialect=TENSORFLOW, words="Mod with the dividend's sign"),
+        Function("FloorMod", dialect=TENSORFLOW, words="Mod with fmod 0 (the divisor's sign)"),
+        Function("Mod", dialect=TENSORFLOW, words="Mod with fmod 1 (the dividend's sign)"),
         keeps=True,
     ),
 )

@@ -44,7 +44,7 @@ def _turned(value: Value, turn: Any) -> Value:
     return moved(lambda array: array.swapaxes(-1, -2), value) if turn else value
 
 
-@operator(onnx=["MatMul", "FusedMatMul"], multiplies=True, parts=products)
+@operator(onnx=["MatMul", "com.microsoft.FusedMatMul"], multiplies=True, parts=products)
 def onnx_matmul(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX MatMul, as numpy's; onnxruntime's fused one swaps the last two axes of factors and
     multiplies by alpha.
@@ -261,7 +261,7 @@ def _stored_turned(array: Array) -> Optional[Array]:
 _MATRIX = (("transposed", _square_turned), ("read as if it were stored transposed", _stored_turned))
 declare("Gemm", attribute("transB", (0, 1), 0), attribute("transA", (0, 1), 0))
 declare(
-    "MatMul FusedMatMul Gemm",
+    "MatMul com.microsoft.FusedMatMul Gemm",
     changed_input(1, "its input 1 (transB, the weights)", _MATRIX),
     changed_input(0, "its input 0 (transA)", _MATRIX),
     input_order(0, 2),

@@ -142,14 +142,19 @@ def ascend_layer_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
     return [output, center, variance if node.type == "LayerNorm" else reciprocal]
 
 
-@operator(onnx=["SkipLayerNormalization", "SkipSimplifiedLayerNormalization"])
+@operator(
+    onnx=[
+        "com.microsoft.SkipLayerNormalization",
+        "com.microsoft.SkipSimplifiedLayerNormalization",
+    ]
+)
 def skip_layer_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """onnxruntime's (x, skip, gamma, [beta], bias): normalise x + skip + bias along the last axis;
     the fourth output is the sum.
 
     The simplified one has no beta, and divides by the root mean square.
     """
-    simple = node.type.startswith("SkipSimplified")
+    simple = "Simplified" in node.type
     x, skip, scale = (named_input(inputs, number, "input %d" % number) for number in range(3))
     total, bias = elementwise(np.add, x, skip), optional(inputs, 3 if simple else 4)
     if bias is not None:
@@ -694,7 +699,11 @@ declare(
     _EPSILON,
     attribute("axis", each_axis, -1),
 )
-declare("InstanceNormalization GroupNormalization SkipLayerNormalization", _EPSILON)
+declare(
+    "InstanceNormalization GroupNormalization com.microsoft.SkipLayerNormalization "
+    "com.microsoft.SkipSimplifiedLayerNormalization",
+    _EPSILON,
+)
 declare(
     "GroupNormalization",
     attribute(

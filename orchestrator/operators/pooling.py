@@ -502,7 +502,12 @@ declare(
     STRIDES,
     attribute("kernel_shape", other_windows),
     other_node("kernel_shape", _windows_of_other_size),
-    attribute("p", (1, 2, 3, 4, 5, 6)),
+    attribute(
+        "p",
+        (1, 2, 3, 4, 5, 6),
+        lambda node, inputs: 2 if node.type == "LpPool" else None,
+        fitted=True,
+    ),
     other_function(Function("MaxPool"), Function("AveragePool"), keeps=True),
     changed_input(0, "its input", OTHER_LAYOUT),
 )
@@ -525,7 +530,7 @@ declare(
     computed_instead("its sum", "not divided", _not_divided),
 )
 
-declare("GlobalLpPool", attribute("p", (1, 2, 3, 4, 5, 6), 2))
+declare("GlobalLpPool", attribute("p", (1, 2, 3, 4, 5, 6), 2, fitted=True))
 declare(
     "Pooling",
     attribute("pool", ("MAX", "AVE"), "MAX"),

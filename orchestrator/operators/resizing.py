@@ -122,19 +122,34 @@ def _linear(coordinates: Array, size: int) -> _Taps:
     return _Taps(np.stack([low, np.minimum(low + 1, size - 1)], 1), np.stack([1 - share, share], 1))
 
 
-def _cubic(coordinates: Array, size: int, a: float, exclude: bool) -> _Taps:
-    """Return the weights of cubic convolution (Keys, 1981) with the coefficient ``a``; places
-    outside are those at the edge.
-    """
-    low = np.floor(np.asarray(coordinates, np.float64))
-    places = low[:, None] + np.arange(-1, 3)
-    distance = np.abs(coordinates[:, None] - places)
+def _triangle(distance: Array, _: float) -> Array:
+    return np.maximum(1 - distance, 0)
+
+
+def _keys(distance: Array, a: float) -> Array:
+    """Return the weights of cubic convolution (Keys, 1981) with the coefficient ``a``."""
     near = (a + 2) * distance**3 - (a + 3) * distance**2 + 1
     far = a * distance**3 - 5 * a * distance**2 + 8 * a * distance - 4 * a
-    weights = np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))
-    if exclude:
+    return np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))
+
+
+def _convolved(
+    node: Node, coordinates: Array, size: int, kernel: Callable[[Array, float], Array], scale: float
+) -> _Taps:
+    """Return the weights of linear or cubic convolution; places outside are those at the edge.
+
+    ``antialias``: where the picture becomes smaller, the kernel is as much wider, and its weights
+    are divided by their sum.
+    """
+    shrunk = min(1.0, scale) if node.get("antialias", 0) else 1.0
+    reach = int(np.ceil((1 if kernel is _triangle else 2) / shrunk))
+    at = np.asarray(coordinates, np.float64)
+    places = np.floor(at)[:, None] + np.arange(1 - reach, reach + 1)
+    a = float(node.get("cubic_coeff_a", -0.75))
+    weights = kernel(np.abs(at[:, None] - places) * shrunk, a)
+    if node.get("exclude_outside", 0):
         weights = np.where((places >= 0) & (places < size), weights, 0.0)
-        weights = weights / np.sum(weights, axis=1, keepdims=True)
+    weights = weights / np.sum(weights, axis=1, keepdims=True)
     return _Taps(np.clip(places, 0, size - 1).astype(np.int64), weights)
 
 
@@ -253,8 +268,6 @@ def onnx_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
                 str(node.get("mode", "nearest")),
             )
         ]
-    if bool(node.get("antialias", 0)):
-        raise CannotCompute("what its antialias does is not known")
     mode = str(node.get("mode", "nearest"))
     rule = str(node.get("coordinate_transformation_mode", "half_pixel"))
     targets = _targets(node, x, optional(inputs, 2), optional(inputs, 3))
@@ -291,15 +304,11 @@ def _onnx_taps(node: Node, mode: str, coordinates: Array, size: int, scale: floa
         return _nearest(
             coordinates, size, str(node.get("nearest_mode", "round_prefer_floor")), scale
         )
-    if mode == "linear":
+    if mode == "linear" and not node.get("antialias", 0):
         return _linear(coordinates, size)
-    if mode == "cubic":
-        return _cubic(
-            coordinates,
-            size,
-            float(node.get("cubic_coeff_a", -0.75)),
-            bool(node.get("exclude_outside", 0)),
-        )
+    if mode in ("linear", "cubic"):
+        kernel = _triangle if mode == "linear" else _keys
+        return _convolved(node, coordinates, size, kernel, scale)
     raise CannotCompute("its mode %s is not known" % mode)
 
 

@@ -207,7 +207,7 @@ def attribute(
         What the dialect takes where it is not there: a value, or a function of node and inputs;
         None: then there is nothing to read otherwise.
     fitted
-        It is a number that may be any other, an epsilon none below 0.
+        It is a number that may be any other: an epsilon none below 0, a whole one none below 1.
     says
         How it is called besides, before its name.
     """
@@ -229,8 +229,13 @@ def attribute(
     def fits(node: Node, inputs: Inputs) -> Iterator[Fit]:
         own = own_of(node, inputs)
         if own is not None:
-            least = 0.0 if name.startswith("eps") else -np.inf
-            yield Fit(called, float(own), lambda value: changed(node, own, value), False, least)
+            whole = isinstance(own, (int, np.integer))
+            least = 1.0 if whole else 0.0 if name.startswith("eps") else -np.inf
+
+            def variant(value: float) -> Variant:
+                return changed(node, own, int(np.rint(value)) if whole else value)
+
+            yield Fit(called, float(own), variant, whole, least)
 
     shown = _shown(alternatives) + (_ANY if fitted else "")
     return Reading(called, shown, variants, fits if fitted else None)

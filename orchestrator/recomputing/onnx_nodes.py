@@ -38,8 +38,8 @@ class OnnxNodes(Nodes):
         """Return a node; raises as :meth:`Nodes.call`."""
         model = self._original.model
         onnx_node = model.graph.nodes[number - self._first]
-        if onnx_node.domain not in ("", "ai.onnx"):
-            raise NotComputable("%s is of the domain %s" % (onnx_node.op_type, onnx_node.domain))
+        own = onnx_node.domain in ("", "ai.onnx")
+        kind = onnx_node.op_type if own else "%s.%s" % (onnx_node.domain, onnx_node.op_type)
         if onnx_node.graphs:
             raise NotComputable("%s has a body, which is not computed" % onnx_node.op_type)
         with model.open() as file:
@@ -47,7 +47,7 @@ class OnnxNodes(Nodes):
         name = self._original.names[number]
         node = Node(
             ONNX,
-            onnx_node.op_type,
+            kind,
             attributes,
             name,
             model.opsets.get("", 0),

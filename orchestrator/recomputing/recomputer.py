@@ -340,7 +340,8 @@ class Recomputer:
         each with the constant that is its input at a place.
         """
         names, types = self._original.model.names, self._original.model.types
-        alike = [number for number in self._order if types[number] == node.type]
+        kind = node.type.rpartition(".")[2]
+        alike = [number for number in self._order if types[number] == kind]
         at = next((at for at, number in enumerate(alike) if names[number] == node.name), 0)
         nearest = sorted(range(len(alike)), key=lambda other: abs(other - at))
         for number in [alike[other] for other in nearest if other != at][:_MOST_OTHERS]:

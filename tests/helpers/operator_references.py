@@ -71,9 +71,14 @@ def assert_equals_onnxruntime(
 ):
     """Assert that a node is computed as by onnxruntime."""
     right = run_onnxruntime(kind, inputs, attributes, opset, outputs, constants, domain)
-    made = compute(
-        Node("onnx", kind, attributes or {}, version=opset, outputs=outputs), inputs, EXACT
+    node = Node(
+        "onnx",
+        "%s.%s" % (domain, kind) if domain else kind,
+        attributes or {},
+        version=opset,
+        outputs=outputs,
     )
+    made = compute(node, inputs, EXACT)
     assert len(made) >= len(right)
     for one, other in zip(made, right):
         assert one.array.shape == other.shape, (kind, attributes)

@@ -166,10 +166,14 @@ def test_activations_of_onnxruntimes_domain_equal_their_formulas():
     def by_tanh(value):
         return 0.5 * value * (1 + np.tanh(math.sqrt(2 / math.pi) * (value + 0.044715 * value**3)))
 
-    assert_near(arrays(Node("onnx", "FastGelu"), [x])[0], by_tanh(x), 1e-6)
-    assert_near(arrays(Node("onnx", "FastGelu"), [x, bias])[0], by_tanh(x + bias), 1e-6)
-    assert_near(arrays(Node("onnx", "BiasGelu"), [x, bias])[0], exact(x + bias), 1e-6)
-    assert_near(arrays(Node("onnx", "QuickGelu"), [x])[0], x * sigmoid(1.702 * x), 1e-6)
+    assert_near(arrays(Node("onnx", "com.microsoft.FastGelu"), [x])[0], by_tanh(x), 1e-6)
+    assert_near(
+        arrays(Node("onnx", "com.microsoft.FastGelu"), [x, bias])[0], by_tanh(x + bias), 1e-6
+    )
+    assert_near(arrays(Node("onnx", "com.microsoft.BiasGelu"), [x, bias])[0], exact(x + bias), 1e-6)
+    assert_near(
+        arrays(Node("onnx", "com.microsoft.QuickGelu"), [x])[0], x * sigmoid(1.702 * x), 1e-6
+    )
 
 
 def test_slopes_of_prelu_apply_to_channels_in_every_layout():

@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from onnx import helper
-from operator_references import assert_error_matches_spread, assert_near, with_error
+from operator_references import (
+    assert_equals_onnxruntime,
+    assert_error_matches_spread,
+    assert_near,
+    run_onnxruntime,
+    with_error,
+)
 
 from goldwatch.operators import CannotCompute, Node, compute
 
@@ -114,3 +120,166 @@ def test_errors_scatter_as_they_say():
         with_error(value) for value in (tensor(1, 2, 3, 5, 8), np.cos(angles), np.sin(angles))
     ]
     assert_error_matches_spread(Node("onnx", "RotaryEmbedding", {}, version=23), inputs, generator)
+
+
+H, K, D = 4, 2, 16
+"""Heads, those of keys, and the size of one."""
+
+
+def same(*shape):
+    return tensor(sum(shape), *shape)
+
+
+MASK_OF_KEYS = (same(2, 7) > -0.5).astype(np.int32)
+
+
+@pytest.mark.parametrize(("inputs", "attributes", "outputs"), [
+    ([same(2, 5, H * D), same(2, 7, H * D), same(2, 7, H * D)], {}, 1),
+    ([same(2, 5, H * D), same(2, 5, H * D), same(2, 5, H * D)], {"unidirectional": 1}, 1),
+    ([same(2, 5, H * D), same(2, 7, H * D), same(2, 7, H * D), same(3 * H * D)], {"scale": 0.2}, 1),
+    ([same(2, 5, H * D), same(2, 7, H * D), same(2, 7, H * D), None, MASK_OF_KEYS], {}, 1),
+    (
+        [same(2, 5, H * D), same(2, H, 7, D), same(2, H, 7, D), None, None, same(1, H, 5, 7)],
+        {}, 1,
+    ),
+    (
+        [*[same(2, 5, H * D)] * 3, None, None, None, same(2, H, 3, D), same(2, H, 3, D)],
+        {"unidirectional": 1}, 3,
+    ),
+])  # fmt: skip
+def test_multi_head_attention_equals_onnxruntime(inputs, attributes, outputs):
+    assert_equals_onnxruntime(
+        "MultiHeadAttention",
+        inputs,
+        {"num_heads": H, **attributes},
+        outputs=outputs,
+        domain="com.microsoft",
+    )
+
+
+def test_query_may_hold_keys_and_values_too():
+    parts = [tensor(at, 2, 5, H, D) for at in range(3)]
+    flat = [part.reshape(2, 5, H * D) for part in parts]
+    node = Node("onnx", "com.microsoft.MultiHeadAttention", {"num_heads": H})
+    apart, both = (
+        compute(node, given)[0].array for given in (flat, [flat[0], np.stack(parts[1:], 3)])
+    )
+    assert_near(compute(node, [np.stack(parts, 3)])[0].array, apart)
+    assert_near(both, apart)
+    with pytest.raises(CannotCompute, match="which of 7 keys 5 queries see"):
+        causal = {"num_heads": H, "unidirectional": 1}
+        long = tensor(1, 2, 7, H * D)
+        compute(Node("onnx", "com.microsoft.MultiHeadAttention", causal), [flat[0], long, long])
+
+
+def grouped(length, past, room=0, **given):
+    """Inputs of onnxruntime's GroupQueryAttention: tokens, those in the cache, and its room."""
+    batch = 1 if past else 2
+    inputs = [same(batch, length, heads * D) for heads in (H, K, K)]
+    cache = [tensor(at, batch, K, past + room, D) if past else None for at in (8, 9)]
+    total = length + past
+    return [*inputs, *cache, np.full(batch, total - 1, np.int32), np.array(total, np.int32)]
+
+
+ANGLES = same(20, D // 2)
+
+
+@pytest.mark.parametrize(("inputs", "attributes"), [
+    (grouped(5, 0), {}),
+    (grouped(5, 0), {"scale": 0.2}),
+    (grouped(5, 0), {"softcap": 2.0}),
+    (grouped(5, 0), {"local_window_size": 2}),
+    ([same(2, 5, (H + 2 * K) * D), None, None, *grouped(5, 0)[3:]], {}),
+    (grouped(1, 6), {}),
+    (grouped(3, 6), {}),
+    (grouped(1, 6), {"local_window_size": 3}),
+    ([*grouped(5, 0), np.cos(ANGLES), np.sin(ANGLES)], {"do_rotary": 1}),
+    ([*grouped(1, 6), np.cos(ANGLES), np.sin(ANGLES)], {"do_rotary": 1, "rotary_interleaved": 1}),
+    ([*grouped(5, 0), None, None, None, same(2, 1, 5, 5)], {}),
+])  # fmt: skip
+def test_group_query_attention_equals_onnxruntime(inputs, attributes):
+    assert_equals_onnxruntime(
+        "GroupQueryAttention",
+        inputs,
+        {"num_heads": H, "kv_num_heads": K, **attributes},
+        outputs=3,
+        domain="com.microsoft",
+    )
+
+
+def test_what_lies_in_a_cache_behind_the_last_token_is_not_compared():
+    inputs, attributes = grouped(1, 6, room=9), {"num_heads": H, "kv_num_heads": K}
+    right = run_onnxruntime("GroupQueryAttention", inputs, attributes, 17, 3, (), "com.microsoft")
+    made = compute(Node("onnx", "com.microsoft.GroupQueryAttention", attributes, outputs=3), inputs)
+    assert_near(made[0].array, right[0])
+    for one, other in zip(made[1:], right[1:]):
+        assert_near(one.array[:, :, :7], other[:, :, :7])
+        assert one.array.shape == other.shape and np.isnan(one.array[:, :, 7:]).all()
+
+
+@pytest.mark.parametrize("interleaved", [0, 1])
+@pytest.mark.parametrize("x", [same(2, 5, H * D), same(2, H, 5, D)])
+@pytest.mark.parametrize("places", [np.array([3]), np.arange(10).reshape(2, 5)])
+def test_rotary_embedding_of_onnxruntime(x, places, interleaved):
+    assert_equals_onnxruntime(
+        "RotaryEmbedding",
+        [x, places.astype(np.int64), np.cos(ANGLES), np.sin(ANGLES)],
+        {"interleaved": interleaved},
+        domain="com.microsoft",
+    )
+
+
+LAYOUTS = {"BNSD": (0, 1, 2, 3), "BSND": (0, 2, 1, 3), "BSH": (0, 2, 1, 3), "SBH": (2, 0, 1, 3)}
+"""Of [batch, heads, length, size] the order of axes; the last two ones of some are one axis."""
+
+
+def laid_out(array, layout):
+    moved = array.transpose(LAYOUTS[layout])
+    return moved if "N" in layout else moved.reshape(*moved.shape[:2], -1)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("kind", "attributes"), [
+    ("FlashAttentionScore", {"head_num": H, "scale_value": 0.3}),
+    ("FlashAttentionScore", {"head_num": H, "scale_value": 0.3, "pse_type": 0}),
+    ("FlashAttentionScore", {"head_num": H, "scale_value": 0.3, "sparse_mode": 3}),
+    ("PromptFlashAttention", {"num_heads": H, "num_key_value_heads": K, "scale_value": 0.3}),
+    ("FusedInferAttentionScore", {"num_heads": H, "num_key_value_heads": K, "scale": 0.3}),
+])  # fmt: skip
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("shifted", [False, True])
+def test_attention_of_ascend_equals_its_formula(layout, kind, attributes, masked, shifted):
+    q, k, v = tensor(1, 2, H, 5, D), tensor(2, 2, K, 7, D), tensor(3, 2, K, 7, D)
+    added = tensor(4, 2, H, 5, 7) if shifted else None
+    hidden = tensor(5, 1, 1, 5, 7) > 0.7 if masked else None
+    first = kind == "FlashAttentionScore"
+    inputs = [*[laid_out(one, layout) for one in (q, k, v)], added]
+    inputs += [None, None, hidden] if first else [hidden]
+    made = compute(Node("ascend", kind, {**attributes, "input_layout": layout}, outputs=4), inputs)
+    scores = np.einsum("bhqd,bhkd->bhqk", q, k.repeat(H // K, 1))
+    more = 0 if added is None else added
+    scores = 0.3 * (scores + more) if first and "pse_type" not in attributes else (
+        0.3 * scores + more)  # fmt: skip
+    if masked:
+        by_place = np.arange(7) > np.arange(5)[:, None] + 2
+        scores = np.where(by_place if "sparse_mode" in attributes else hidden, -np.inf, scores)
+    weights = np.exp(scores - scores.max(3, keepdims=True))
+    right = np.einsum("bhqk,bhkd->bhqd", weights, v.repeat(H // K, 1))
+    right = right / weights.sum(3, keepdims=True)
+    assert_near(made[3 if first else 0].array, laid_out(right, layout), 1e-5)
+    if first:
+        assert_near(made[0].array, scores.max(3, keepdims=True) * np.ones(8), 1e-5)
+        assert_near(made[1].array, weights.sum(3, keepdims=True) * np.ones(8), 1e-5)
+
+
+def test_attention_of_ascend_that_is_not_known_is_not_guessed():
+    q = tensor(1, 2, H, 5, D)
+    for more, inputs, text in (
+        ({"keep_prob": 0.9}, [], "in training mode"),
+        ({"input_layout": "TND"}, [], "input_layout TND"),
+        ({"sparse_mode": 4}, [], "sparse_mode 4"),
+        ({}, [None, None, None, None, np.array([2, 5])], "its input 7"),
+    ):
+        attributes = {"head_num": H, "input_layout": "BNSD", **more}
+        with pytest.raises(CannotCompute, match=text):
+            compute(Node("ascend", "FlashAttentionScore", attributes), [q, q, q, *inputs])

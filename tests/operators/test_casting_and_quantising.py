@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto
+from onnx import TensorProto, helper
 from operator_references import EXACT, arrays, assert_equals_onnxruntime, run_onnxruntime
 
 from goldwatch.operators import Arithmetic, CannotCompute, Node, Value, check, compute
@@ -44,6 +44,42 @@ GE_CODE = {
     "float64": 11,
     "bool": 12,
 }
+
+
+EDGES = [0, -0.0, 448, 464, 465, -500, 1e9, np.inf, -np.inf, np.nan, 240, 248, 57344, 61440, 61441,
+         2.0**-9, 2.0**-10, 3 * 2.0**-11, 3e38, 1.5 * 2.0**-127, 3.0, 1.5]  # fmt: skip
+
+
+@pytest.mark.parametrize("saturate", [0, 1])
+@pytest.mark.parametrize("target", [
+    "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "up", "down", "nearest",
+])  # fmt: skip
+def test_casts_to_floats_of_8_bits_equal_the_reference(target, saturate):
+    reference = pytest.importorskip("onnx.reference").ReferenceEvaluator
+    random = np.random.default_rng(0)
+    x = random.standard_normal(2000) * 10.0 ** random.uniform(-6, 6, 2000)
+    x = np.concatenate([x, EDGES]).astype(np.float32)
+    attributes = {"saturate": saturate}
+    if target.islower():
+        x, attributes["round_mode"], target = np.abs(x), target, "FLOAT8E8M0"
+    if not hasattr(TensorProto, target):
+        pytest.skip("this onnx has no " + target)
+    attributes["to"] = int(getattr(TensorProto, target))
+    ends = [helper.make_tensor_value_info(name, kind, x.shape)
+            for name, kind in (("x", 1), ("y", attributes["to"]))]  # fmt: skip
+    graph = helper.make_graph([helper.make_node("Cast", ["x"], ["y"], **attributes)], "g",
+                              ends[:1], ends[1:])  # fmt: skip
+    opset = 24 if "round_mode" in attributes else 19
+    try:
+        run = reference(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)]))
+        right = run.run(None, {"x": x})[0].astype(np.float32)
+    except (NotImplementedError, RuntimeError, ValueError):
+        pytest.skip("this onnx does not compute it")
+    np.testing.assert_array_equal(arrays(Node("onnx", "Cast", attributes), [x])[0], right)
+    for value in (1, 0):
+        wrong = np.where(np.arange(x.size) < value, 3e4, right)
+        node = Node("onnx", "Cast", attributes)
+        assert int(check(node, [x], [wrong])[0].sum()) == value
 
 
 @pytest.mark.parametrize("source", TYPES)

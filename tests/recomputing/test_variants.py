@@ -138,6 +138,16 @@ EXCHANGES = {
         lambda t: np.where(t > 0.85, t, 0),
         "ThresholdedRelu with alpha 0.8",
     ),
+    "power": (
+        node("LpPool", ["t"], ["u"], name="op", kernel_shape=[3, 3], pads=[1] * 4, p=2),
+        lambda t: pooled(padded(np.abs(t) ** 9, 0), np.sum) ** np.float32(1 / 9),
+        "LpPool with p 9; the model says 2",
+    ),
+    "onnxruntime's own": (
+        node("QuickGelu", ["t"], ["u"], name="op", domain="com.microsoft"),
+        lambda t: np.maximum(t, 0),
+        "the device computed Relu or Relu6 for com.microsoft.QuickGelu",
+    ),
     "median": (
         node("GlobalAveragePool", ["t"], ["u"], name="op"),
         lambda t: np.median(t, (2, 3), keepdims=True),
@@ -169,7 +179,8 @@ def test_what_the_device_computed_instead_is_named(net, kind, mode):
     feeds = {"x": feeds["x"].astype(np.float32)}
     nodes = [node("Neg", ["x"], ["t"], name="first"), made, node("Abs", ["u"], ["y"], name="last")]
     shape = (2, 4, 1, 1) if kind == "median" else SHAPE
-    net.prepare(build.model(nodes, [build.value("x", SHAPE)], [build.value("y", shape)], []), feeds)
+    ends = [build.value("x", SHAPE)], [build.value("y", shape)]
+    net.prepare(build.model(nodes, *ends, [], domains=("com.microsoft",)), feeds)
     right = -feeds["x"].astype(np.float16).astype(np.float32)
     net.dump(feeds, (), ("op", lambda array: wrong(right)), mode)
     suspect = only_suspect(net.compare()[1]["summary"])

@@ -621,10 +621,12 @@ def _proof(drawn: Drawn, right: Sequence[Array], wrong: Sequence[Array]) -> Call
         sentence = re.sub(r"its statistics axis (\d)", r"axes [\1]", sentence)
         sentence = sentence.replace("its statistics axes", "axes")
         said = re.match(
-            r"the device (?:may have )?computed \w+ with (?:[\w ]*\()?(\w+)\)? (.*); the model",
+            r"the device (?:may have )?computed \w+ with "
+            r"(?:[\w ]+\((?=\w+\)))?(\w+)\)? (.*); the model",
             sentence,
         )
-        if said is None or said.group(1) not in defs.get_schema(drawn.kind, OPSET).attributes:
+        known = defs.get_schema(drawn.kind, OPSET).attributes
+        if said is None or said.group(1) not in known:
             return False
         given = dict(drawn.attributes)
         for part in ("%s %s" % said.groups()).split(" and "):
@@ -633,6 +635,8 @@ def _proof(drawn: Drawn, right: Sequence[Array], wrong: Sequence[Array]) -> Call
                 given[name] = ast.literal_eval(re.split(" or | \\(", text)[0])
             except (ValueError, SyntaxError):
                 given[name] = re.split(" or | \\(", text)[0]
+            if name in known and known[name].type == _TYPES.FLOAT:
+                given[name] = float(given[name])
         if said.group(1) == "pads":
             given.pop("auto_pad", None)
         try:

@@ -16,7 +16,7 @@ from .lowering import Constant, Habit, Lowered, Op, Output
 
 Array = Any
 
-_CODES = {
+CODES = {
     "float32": "DT_FLOAT",
     "float16": "DT_FLOAT16",
     "bfloat16": "DT_BF16",
@@ -30,6 +30,9 @@ _CODES = {
     "uint16": "DT_UINT16",
     "uint32": "DT_UINT32",
     "uint64": "DT_UINT64",
+    "float8_e4m3fn": "DT_FLOAT8_E4M3FN",
+    "float8_e5m2": "DT_FLOAT8_E5M2",
+    "float8_e8m0fnu": "DT_FLOAT8_E8M0",
 }
 FIRST_US = 1767323045000000
 PLACE = Place("20260102030405", 0, "net", 1, 0)
@@ -80,6 +83,8 @@ def _tensor(array: Array, shape: Sequence[int], dtype: str, layout: str) -> Tens
             .tobytes()
         )
         return TensorData(data, "bfloat16", where, made.shape, tuple(shape))
+    if dtype.startswith("float8"):
+        return TensorData(made.tobytes(), dtype, where, made.shape, tuple(shape))
     with np.errstate(all="ignore"):
         return TensorData(made.astype(dtype), None, where, None, tuple(shape))
 
@@ -99,7 +104,7 @@ def _desc(shape: Sequence[int], dtype: str, layout: str) -> Dict[str, Any]:
     ]
     where = _nd(shape) if layout == "ND" else layout
     return {
-        "dtype": _CODES[dtype],
+        "dtype": CODES[dtype],
         "layout": where,
         "shape": {"dim": dims} if dims else {},
         "attr": attrs,
