@@ -7,7 +7,9 @@ from typing import Callable, List, Match, Optional, Sequence, Set, Tuple
 
 from ...errors import EnvironmentProblem, GoldwatchError, InputError
 from ...naming import printable
+from ...netfiles.narrow_types import is_narrow
 from ...netfiles.onnx_model import OnnxModel, OnnxNode
+from ...netfiles.onnx_types import type_name
 from ...text.wording import listed
 
 _NEWER = (
@@ -166,6 +168,19 @@ def _kernel(
     return InputError(text, hint=hint)
 
 
+def _no_type(
+    match: Match[str], model: OnnxModel, _: Sequence[str], version: str
+) -> GoldwatchError:
+    """Explain a type without kernels; onnxruntime does not name that of an initializer."""
+    held = {type_name(tensor.dtype) for tensor in model.graph.initializers.values()}
+    what = match["type"] or " or ".join(sorted(filter(is_narrow, held)))
+    return InputError(
+        "%s: onnxruntime %s lacks %s"
+        % (model.path, version, "the type " + printable(what) if what else "a type of this model"),
+        hint="use `backend=reference`",
+    )
+
+
 def _holds(
     model: OnnxModel,
     node: OnnxNode,
@@ -286,4 +301,5 @@ _RULES: Tuple[Tuple["re.Pattern[str]", _Rule], ...] = (
     ),
     (re.compile(r"Node \((?P<name>.*?)\) Op \((?P<op>\w+)\) (?P<text>.*)"), _failed),
     (re.compile(r"[Ee]xternal data.*"), _external),
+    (re.compile(r"MLDataType for: tensor\((?P<type>\w+)\) is not|NOT_IMPLEMENTED :$"), _no_type),
 )

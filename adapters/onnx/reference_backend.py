@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import partial
 from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
@@ -222,7 +223,9 @@ def plain(value: Any) -> Tuple[Any, str]:
             return decode(codes.reshape(-1).view(np.uint8), name, array.size).reshape(
                 array.shape
             ), name
-    name = {"float4e2m1fn": "float4e2m1", "float8e8m0fnu": "float8e8m0"}.get(name, name)
+    if name not in BY_NAME:
+        # ml_dtypes' names of types without infinity, or without NaN, end on what they lack.
+        name = re.sub("fn(u?)$", "", name)
     dtype = held_as(name)
     if dtype is None:
         return None, str(array.dtype)

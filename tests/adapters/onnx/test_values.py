@@ -8,6 +8,7 @@ import json
 
 import jsonschema
 import numpy as np
+import onnx
 import onnx_models as build
 import onnx_networks as networks
 import pytest
@@ -415,17 +416,31 @@ def test_the_reference_backend_agrees_with_onnxruntime(tmp_path, golden, proto):
         assert np.abs(array - slow.arrays[key]).max() <= 2e-6 * max(1, np.abs(array).max())
 
 
-def test_the_reference_backend_computes_types_that_onnxruntime_lacks(tmp_path, golden):
-    proto = chain(
-        ("Cast", "narrow", {"to": TensorProto.BFLOAT16}),
-        ("Cast", "wide", {"to": TensorProto.FLOAT}),
-    )
-    found = golden(
-        build.save(tmp_path / "m.onnx", proto), "--random", "5", "--backend", "reference"
-    )
-    assert found.entries["narrow", 0]["source_dtype"] == "bfloat16" and np.array_equal(
-        found["narrow"], found["wide"]
-    )
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8e8m0", "float6e2m3", "float6e3m2"])
+def test_the_reference_backend_computes_types_that_onnxruntime_lacks(
+    tmp_path, golden, refused, dtype
+):
+    code = getattr(TensorProto, dtype.upper(), None)
+    if code is None:
+        pytest.skip("onnx %s has no %s" % (onnx.__version__, dtype))
+    nodes = [
+        node("Cast", ["x"], ["n"], name="narrow", to=code),
+        node("Cast", ["n"], ["y"], name="wide", to=TensorProto.FLOAT),
+        node("Cast", ["w"], ["v"], name="weights", to=TensorProto.FLOAT),
+    ]
+    inputs, outputs = [build.value("x", (2, 4))], [build.value("y", None), build.value("v", None)]
+    weights = helper.make_tensor("w", code, [4], [0.5, 1.0, 2.0, 4.0])
+    newest = onnx.defs.onnx_opset_version()
+    proto = build.model(nodes, inputs, outputs, [weights], opset=newest, ir_version=onnx.IR_VERSION)
+    path = build.save(tmp_path / "m.onnx", proto)
+    np.save(str(tmp_path / "x.npy"), np.exp2(np.arange(8) % 3).reshape(2, 4).astype(np.float32))
+    if dtype.startswith("float6"):
+        text = refused(path, "--input", "x=x.npy")
+        assert "lacks the type %s\n" % dtype in text and "use --backend reference" in text
+    found = golden(path, "--input", "x=x.npy", "--backend", "reference")
+    assert found.entries["narrow", 0]["source_dtype"] == dtype
+    assert np.array_equal(found["narrow"], found["wide"]) and (found["x"] == found["wide"]).all()
+    assert found["weights"].tolist() == [0.5, 1.0, 2.0, 4.0]
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
