@@ -48,9 +48,10 @@ _If = Tuple[str, OnnxNode, str, Mapping[str, str]]
 
 def with_branches(
     model: OnnxModel, plan: Plan, backend: Any, randomness: Randomness, tainted: Set[str]
-) -> Tuple[bytes, List[ValueToSave], List[Tuple[str, str]]]:
-    """Return what stands behind the graph to compute the branches that are taken, all targets, and
-    what is skipped.
+) -> Tuple[bytes, List[ValueToSave], List[Tuple[str, str]], Dict[str, Tuple[OnnxNode, List[str]]]]:
+    """Return what stands behind the graph to compute the branches that are taken, all targets in
+    the order in which they are computed, what is skipped, and of each value of those branches and
+    of their Ifs the node and what it is made of.
 
     An If's condition is computed first; the nodes of the branch that it takes then stand behind the
     main graph, where their values can be had: the same kernels compute them from the same inputs.
@@ -66,6 +67,7 @@ def with_branches(
         branches are added.
     """
     additions, targets, skipped = b"", list(plan.targets), list(plan.skipped)
+    read_by: Dict[str, Tuple[OnnxNode, List[str]]] = {}
     bodies = {named.prefix: named for named in plan.graphs[1:]}
     waiting = _ifs(plan.main, {})
     with model.open() as file:
@@ -91,11 +93,22 @@ def with_branches(
                     data, renamed = inlined(file, body.graph, _PREFIX + body.prefix, around)
                     additions += data
                     _mark(randomness, body, renamed, tainted)
-                    targets += targets_of(body.names, body.graph.nodes, renamed, tainted)
+                    # Its operators run before the If has outputs.
+                    at = next(
+                        (i for i, each in enumerate(targets) if each.name == name), len(targets)
+                    )
+                    targets[at:at] = targets_of(body.names, body.graph.nodes, renamed, tainted)
+                    given = [renamed.get(each.name, each.name) for each in body.graph.outputs]
+                    for value in node.outputs:
+                        read_by[around.get(value, value)] = node, [*node.inputs[:1], *given]
+                    for each in body.graph.nodes:
+                        read = [renamed.get(value, value) for value in each.inputs]
+                        for value in each.outputs:
+                            read_by[renamed.get(value, value)] = each, read
                     skipped += skipped_within(body)
                     inner += _ifs(body, renamed)
             waiting = inner
-    return additions, targets, skipped
+    return additions, targets, skipped, read_by
 
 
 def _ifs(named: NamedGraph, renamed: Mapping[str, str]) -> List[_If]:
@@ -142,34 +155,40 @@ class Makers:
         All entries.
     masks
         The inputs of the model whose infinite values are all negative, and which have no NaN.
+    read_by
+        As :func:`with_branches` returns it.
     """
 
     def __init__(
-        self, model: OnnxModel, tensors: Sequence[Mapping[str, Any]], masks: Collection[str]
+        self,
+        model: OnnxModel,
+        tensors: Sequence[Mapping[str, Any]],
+        masks: Collection[str],
+        read_by: Mapping[str, Tuple[OnnxNode, List[str]]],
     ) -> None:
         self._model, self._masks = model, masks
         self._found = {e["value"]: e[NOT_FINITE] for e in tensors if NOT_FINITE in e}
-        self._nodes: Dict[str, OnnxNode] = {}
+        self._nodes: Dict[str, Tuple[OnnxNode, List[str]]] = {}
         if self._found:
             self._nodes = {
-                name: node
+                name: (node, node.inputs)
                 for node in model.graph.nodes
                 for name in node.outputs
                 if name in self._found
             }
+            self._nodes.update(read_by)
             self._constants = constants_of(model)
 
     def __call__(self, entry: Mapping[str, Any]) -> bool:
         """Tell whether a node made NaN of values without NaN, such as a Softmax of a row that a
-        mask covers completely, or infinite values of finite ones; of a node in a branch of an If
-        that is not known.
+        mask covers completely, or infinite values of finite ones.
         """
         if entry["type"] == "Input":
             return entry["value"] not in self._masks
-        node = self._nodes.get(entry["value"])
-        if node is None:
+        if entry["value"] not in self._nodes:
             return False
-        read = [self._found[name] for name in node.inputs if name in self._found]
+        node, names = self._nodes[entry["value"]]
+        read = [self._found[name] for name in names if name in self._found]
         counts = [(each["nan"], each["inf"]) for each in read]
         counts += [self._count(tensor) for tensor in self._tensors(node)]
         if entry[NOT_FINITE]["nan"]:
@@ -287,7 +306,7 @@ class _Run:
     def save(self) -> None:
         """Run the model and write everything; what was saved before Ctrl-C is kept."""
         begun = time.perf_counter()
-        additions, targets, skipped = with_branches(
+        additions, targets, skipped, read_by = with_branches(
             self._model, self._plan, self.backend, self._randomness, self._tainted
         )
         keys = (
@@ -327,7 +346,8 @@ class _Run:
                 if fed.array.dtype.kind == "f"
                 and not np.any(np.isnan(fed.array) | np.isposinf(fed.array))
             ]
-            not_finite = not_finite_of(writer.tensors, Makers(self._model, writer.tensors, masks))
+            makers = Makers(self._model, writer.tensors, masks, read_by)
+            not_finite = not_finite_of(writer.tensors, makers)
             if not_finite is not None:
                 writer.extra[NOT_FINITE] = not_finite
             self._sums.join()

@@ -168,9 +168,7 @@ def _kernel(
     return InputError(text, hint=hint)
 
 
-def _no_type(
-    match: Match[str], model: OnnxModel, _: Sequence[str], version: str
-) -> GoldwatchError:
+def _no_type(match: Match[str], model: OnnxModel, _: Sequence[str], version: str) -> GoldwatchError:
     """Explain a type without kernels; onnxruntime does not name that of an initializer."""
     held = {type_name(tensor.dtype) for tensor in model.graph.initializers.values()}
     what = match["type"] or " or ".join(sorted(filter(is_narrow, held)))

@@ -152,11 +152,10 @@ def which_dump_is_right(result: RunResult) -> str:
         or not are_two_dumps(options)
     ):
         return ""
-    model = "" if options.model else "-f MODEL.json (of TARGET's build) and "
-    return (
-        "Which of the two is right: %s--original MODEL.onnx (prototxt, pb) tell it, by computing "
-        "each operator again" % model
-    )
+    given = "--original MODEL.onnx (prototxt, pb) tells"
+    if not options.model:
+        given = "-f MODEL.json (of TARGET's build) and --original MODEL.onnx (prototxt, pb) tell"
+    return "Which of the two is right: %s it, by computing each operator again" % given
 
 
 def _of_paired_files(options: ComparisonOptions, op: str, place: Place) -> ComparisonOptions:

@@ -254,9 +254,13 @@ def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
                 "own inputs: %s." % _NOT_KNOWN
             )
         if first.inputs == GOOD and not estimate.inputs_distance:
-            return (
+            equal = (
                 "; its inputs are equal to golden data, and computed again from them it is right: "
+            )
+            return equal + (
                 "the difference is rounding of its own."
+                if estimate.inherits
+                else "golden data are not what the model makes of them, or differ by rounding."
             )
         return (
             "; computed again from the device's own inputs it is right, so the error is "

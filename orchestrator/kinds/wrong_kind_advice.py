@@ -35,13 +35,6 @@ _MODEL: Dict[str, str] = {
     kinds.QUANT_RECORD: "the quantisation json is what AMCT writes beside the quantised model "
     "(*_quant.json)",
 }
-#: Types that numpy has not (bfloat16, float8) become float32; integers stay as they are.
-_TORCH_TO_NPY = (
-    "python -c 'import sys, numpy, torch; "
-    'tensors = {f: torch.load(f, map_location="cpu") for f in sys.argv[1:]}; '
-    '[numpy.save(f + ".npy", (t.float() if t.is_floating_point() else t).numpy()) '
-    "for f, t in tensors.items()]' FILE.pt"
-)
 _FORMS_OF_GE = (kinds.GE_ONNX, kinds.GE_READABLE)
 _DUMPED: Dict[str, str] = {
     kinds.STATISTICS_DUMP: _NAME_FOLDER,
@@ -57,8 +50,9 @@ _DUMPED: Dict[str, str] = {
     "(file_format bin) "
     "can be compared",
     kinds.MINDSPORE_STATISTICS: _NAME_FOLDER,
-    kinds.TORCH: "make an npy file of each tensor, where PyTorch is: %s; goldwatch compare takes "
-    "two npy files" % _TORCH_TO_NPY,
+    kinds.TORCH: "goldwatch compare takes two files of one tensor, and goldwatch convert makes npy "
+    "files of a folder; what holds more than tensors is to be saved again where PyTorch is, each "
+    "tensor by itself: torch.save(tensor, FILE)",
     kinds.NUMBERS: "TARGET is what the device wrote: name the dump files from which the text "
     "was made",
     kinds.RAW: "nothing in it tells type and shape: numpy.fromfile(path, dtype).reshape(shape) and "

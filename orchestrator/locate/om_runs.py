@@ -68,12 +68,13 @@ def _chosen_shapes(
 ) -> List[Shapes]:
     dynamic = interface.dynamic
     chosen: List[Shapes] = list(combinations)
-    if dynamic is not None and not chosen:
+    if dynamic is not None and (dynamic.kind == SHAPE or not chosen):
         given = _shapes_of_files(original, interface, dynamic, files)
         if dynamic.kind != SHAPE:
             chosen = _gears_to_run(plan, dynamic, given)
-        elif len(given) == sum(-1 in shape for shape in dynamic.shapes.values()):
-            chosen = [{name: orders[0] for name, orders in given.items()}]
+        else:
+            of_files = {name: orders[0] for name, orders in given.items()}
+            chosen = [dict(of_files, **shapes) for shapes in chosen or [{}]]
     if dynamic is not None and dynamic.kind != SHAPE:
         known = {name: dynamic.shapes.get(name) for shapes in chosen for name in shapes}
         for shapes in chosen:

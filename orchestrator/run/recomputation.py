@@ -152,7 +152,7 @@ class Recomputation:
         self._compute(urgent, by_golden)
         if self._how == ALL:
             self._compute(others, by_golden)
-            return self._judged()
+            return self.verdicts()
         most_s = max(LEAST_COST_S, SHARE * sum(_comparing_s(op) for op in (*urgent, *others)))
         spent_s = 0.0
         for sample, again in _samples(others):
@@ -168,7 +168,7 @@ class Recomputation:
             self._compute(chosen, by_golden)
             if len(chosen) < len(costs):
                 break
-        return self._judged()
+        return self.verdicts()
 
     def of_files(
         self, step_folder: StepFolder, names: Sequence[str]
@@ -231,13 +231,13 @@ class Recomputation:
         """Return the results at some places, as a document for a merge of several hosts
         (:mod:`.verdict_over_hosts`).
         """
-        verdicts = ((key, one) for key, one in self._judged().items() if key[0] in places)
+        verdicts = ((key, one) for key, one in self.verdicts().items() if key[0] in places)
         return [
             [list(place), op, number, one.state, one.own_error and list(one.own_error), *one[2:]]
             for (place, op, number), one in verdicts
         ]
 
-    def _judged(self) -> Dict[Key, RecomputationVerdict]:
+    def verdicts(self) -> Dict[Key, RecomputationVerdict]:
         """Judge all that was computed.
 
         Where golden data do not follow from golden data by the same computation either, it is not
@@ -365,7 +365,7 @@ class Recomputation:
             return None
         states: Dict[Tuple[Place, str], str] = {}
         reasons: Dict[str, Dict[str, str]] = {}
-        for (place, name, _), one in self._judged().items():
+        for (place, name, _), one in self.verdicts().items():
             if one.state == UNKNOWN:
                 code = {"code": one.code} if one.code else {}
                 reasons.setdefault(name, {"op": name, "reason": one.reason, **code})

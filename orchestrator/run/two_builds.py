@@ -18,6 +18,7 @@ from ..dumps.dump_file import DumpFile, TensorInfo
 from ..dumps.golden_set import GoldenEntry
 from ..dumps.place import Place
 from ..errors import GoldwatchError
+from ..judging.by_recomputation import RIGHT, RecomputationVerdict
 from ..judging.metric_text import metric_number
 from ..metrics.compare_pair import compare_pair
 from ..metrics.pair_task import PairTask
@@ -308,7 +309,10 @@ class BuildDifferences(NamedTuple):
 
 
 def differences_of_builds(
-    store: RunStore, options: ComparisonOptions, named: Optional[str]
+    store: RunStore,
+    options: ComparisonOptions,
+    named: Optional[str],
+    recomputed: Iterable[Tuple[Tuple[Place, str, int], RecomputationVerdict]],
 ) -> BuildDifferences:
     """Return what differs between the two dumps of a run.
 
@@ -318,6 +322,8 @@ def differences_of_builds(
     ----------
     named
         The operator that is outside its limits first, of which all is said already.
+    recomputed
+        TARGET's outputs that were computed again by the original model.
     """
     first: Optional[Row] = None
     named_row: Optional[Row] = None
@@ -381,6 +387,12 @@ def differences_of_builds(
             "The first difference of the two dumps is in %s: %s, %s differs (%s)."
             % (where, how, printable(first.tensor), _amount(first))
         )
+        states = {one.state for key, one in recomputed if key[:2] == (first.place, first.op)}
+        if states == {RIGHT}:
+            said.append(
+                "Computed again from its own inputs, TARGET's %s is right; exchange the two to "
+                "judge the other's." % printable(first.op)
+            )
     return BuildDifferences(" ".join(said + alone), None if unequal else (first.op, first.place))
 
 

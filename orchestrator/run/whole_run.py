@@ -381,7 +381,10 @@ class Run:
             sentence = run_sentence(summary, self.unmatched)
             if two_dumps:
                 first_op = None if summary.first is None else summary.first.op
-                differences = differences_of_builds(self.store, options, first_op)
+                recomputed = self.recomputation().verdicts() if options.original else {}
+                differences = differences_of_builds(
+                    self.store, options, first_op, recomputed.items()
+                )
                 sentence = " ".join(filter(None, [sentence, differences.sentence]))
                 culprit = summary.culprit or differences.culprit
                 summary = replace(summary, culprit=culprit)

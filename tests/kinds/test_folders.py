@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import shlex
-import subprocess
-import sys
-import zipfile
 
 import numpy as np
 import pytest
@@ -220,28 +215,3 @@ def test_an_npz_file_given_as_golden_folder_is_refused_with_the_reason(tmp_path,
         and kinds.WORDS[kinds.NPZ] in done.stderr
         and "one npy file a tensor" in done.stderr
     )
-
-
-def test_the_command_that_makes_npy_files_of_torch_files_runs(tmp_path):
-    folder = tmp_path / "target" / "worldsize1_global_rank0"
-    golden = tmp_path / "golden"
-    folder.mkdir(parents=True)
-    golden.mkdir()
-    with zipfile.ZipFile(str(folder / "add.pt"), "w") as archive:
-        archive.writestr("archive/data.pkl", b"")
-    np.save(str(golden / "add.0.1600000000000000.npy"), np.zeros(3, np.float32))
-    compare = ["goldwatch", "compare", str(tmp_path / "target"), str(golden)]
-    hint = run_here([*compare, "-o", str(tmp_path / "out")]).stderr
-    command = re.search("(python -c '.*') FILE.pt", hint).group(1)
-    # In place of PyTorch: what the command calls of it.
-    (tmp_path / "torch.py").write_text(
-        "import numpy\n\nclass Tensor:\n    def is_floating_point(self): return True\n"
-        "    def float(self): return self\n    def numpy(self): return numpy.arange(3.0)\n\n"
-        "def load(file, map_location):\n    open(file).close()\n    return Tensor()\n"
-    )
-    words = shlex.split(command)
-    assert words[:2] == ["python", "-c"]
-    environment = dict(os.environ, PYTHONPATH=str(tmp_path))
-    file = str(folder / "add.pt")
-    subprocess.run([sys.executable, *words[1:], file], check=True, env=environment)
-    assert np.load(file + ".npy").tolist() == [0, 1, 2]

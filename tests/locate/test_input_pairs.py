@@ -158,7 +158,7 @@ def test_a_dynamic_om_needs_shapes_that_fit() -> None:
         in pair_inputs(model(("x", "float32", (None, 3, None))), om, {}, {}).problems[0]
     )
     assert (
-        "--shapes gives it [2, 4, 5]"
+        "--shapes or its file gives it [2, 4, 5]"
         in pair_inputs(model(("x", "float32", None)), om, {}, {"x": (2, 4, 5)}).wrong_shapes[0]
     )
 

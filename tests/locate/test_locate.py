@@ -509,6 +509,21 @@ def test_a_dry_run_in_another_searchs_folder_is_refused_like_the_search(finished
     assert finished.locate("other.onnx", "other.om", "-o", "out").returncode == 2
 
 
+def two_inputs(path) -> None:
+    """Save a model whose two inputs have one open dim."""
+    dims = {"x": [1, "l", 32], "m": [1, "l", 1], "y": [1, "l", 16]}
+    values = [onnx.helper.make_tensor_value_info(name, 1, each) for name, each in dims.items()]
+    weight = onnx.numpy_helper.from_array(np.eye(32, 16, dtype=np.float32), "w")
+    nodes = [
+        onnx.helper.make_node("MatMul", ["x", "w"], ["a"], name="fc"),
+        onnx.helper.make_node("Mul", ["a", "m"], ["y"], name="mask"),
+    ]
+    graph = onnx.helper.make_graph(nodes, "g", values[:2], values[2:], [weight])
+    opset = [onnx.helper.make_opsetid("", 13)]
+    model = onnx.helper.make_model(graph, opset_imports=opset, ir_version=8)
+    onnx.save(model, str(path))
+
+
 def test_the_shape_of_a_given_file_chooses_the_gear(place) -> None:
     small(place.folder / "any.onnx", None)
     place.atc("any.onnx", "gears.om", "--input_shape=x:-1,32", "--dynamic_batch_size=1,4")
@@ -538,6 +553,21 @@ def test_the_shape_of_a_given_file_chooses_the_gear(place) -> None:
     ]
     done = place.locate("any.onnx", "open.om", "-o", "unknown")
     assert done.returncode == 4 and "give an .npy of that shape with -i, or --shapes" in done.stderr
+
+
+def test_a_file_tells_the_shape_of_its_input_where_another_has_none(place) -> None:
+    two_inputs(place.folder / "two.onnx")
+    place.atc("two.onnx", "two.om", "--input_format=ND", "--input_shape=x:1,-1,32;m:1,-1,1")
+    np.save(str(place.folder / "x.npy"), np.ones((1, 16, 32), np.float32))
+    words = ["two.onnx", "two.om", "-o", "out", "-i", "x=x.npy"]
+    done = place.locate(*words)
+    assert done.returncode == 4 and done.stderr.splitlines()[-1] == (
+        "goldwatch: input m: the om's shape [1, -1, 1] is told when it runs: give an .npy of that "
+        'shape with -i, or --shapes "m:…"'
+    )
+    done = place.locate(*words, "--shapes", "m:1,16,1", "--until", "inputs")
+    assert done.returncode == 0, done.stderr
+    assert np.load(str(place.folder / "out" / "inputs" / "m.npy")).shape == (1, 16, 1)
 
 
 def test_an_om_of_a_part_is_fed_from_golden_data_of_the_whole_model(place) -> None:
@@ -617,17 +647,7 @@ def test_each_gear_of_a_dynamic_batch_is_searched_and_summarised(place) -> None:
 
 
 def test_the_second_gear_of_two_inputs_is_read_in_its_own_shape(place) -> None:
-    dims = {"x": [1, "l", 32], "m": [1, "l", 1], "y": [1, "l", 16]}
-    values = [onnx.helper.make_tensor_value_info(name, 1, each) for name, each in dims.items()]
-    weight = onnx.numpy_helper.from_array(np.eye(32, 16, dtype=np.float32), "w")
-    nodes = [
-        onnx.helper.make_node("MatMul", ["x", "w"], ["a"], name="fc"),
-        onnx.helper.make_node("Mul", ["a", "m"], ["y"], name="mask"),
-    ]
-    graph = onnx.helper.make_graph(nodes, "g", values[:2], values[2:], [weight])
-    opset = [onnx.helper.make_opsetid("", 13)]
-    model = onnx.helper.make_model(graph, opset_imports=opset, ir_version=8)
-    onnx.save(model, str(place.folder / "two.onnx"))
+    two_inputs(place.folder / "two.onnx")
     place.host()
     shapes = "--input_shape=x:1,-1,32;m:1,-1,1"
     place.atc("two.onnx", "two.om", "--input_format=ND", shapes, "--dynamic_dims=8,8;16,16")

@@ -169,3 +169,17 @@ def test_what_cannot_be_paired_is_refused(tmp_path):
     assert done.returncode == 4 and "no value of a node of TARGET" in done.stderr
     done, _ = compared(tmp_path, "pt", "other", "-f", "x.json")
     assert done.returncode == 2 and "files of torch.save" in done.stderr
+
+
+def test_what_other_files_of_torch_save_are_good_for_is_told(tmp_path):
+    (tmp_path / "pt").mkdir()
+    save(tmp_path / "pt" / "x.pt", values(0)["mm"])
+    done, _ = compared(tmp_path, "pt", "pt")
+    assert done.returncode == 4 and "compare takes two files of one tensor" in done.stderr
+    for words in (
+        ["compare", "pt/x.pt", "pt/x.pt", "-o", "pair"],
+        ["convert", "pt", "-o", "npy"],
+        ["compare", "npy/x.npy", "pt/x.pt", "-o", "npy_pair"],
+    ):
+        done = run_here(["goldwatch", *words], tmp_path)
+        assert done.returncode == 0, done.stderr

@@ -256,6 +256,19 @@ def test_neither_dump_is_called_golden_and_the_next_command_looks_at_the_op(tmp_
         tmp_path, "-f", "net.json", "--original", "net.onnx", "--force", "--table", "all"
     )
     assert "1 wrong" in text and "Which of the two" not in text
+    # The other way round TARGET is right, and GOLDEN the wrong one.
+    words = ["old", "new", "-f", "net.json", "--original", "net.onnx", "-o", "turned"]
+    done = run_here(["goldwatch", "compare", *words], tmp_path)
+    text = " ".join(done.stdout.split())
+    assert "0 wrong" in text and "suspect" not in text, text
+    if factor > 1.1:
+        assert (
+            "its inputs are equal to the other dump, and computed again from them it is right: the "
+            "other dump's values are not what the model makes of them, or differ by rounding."
+            in text
+        )
+    else:
+        assert "Computed again from its own inputs, TARGET's relu is right" in text
 
 
 def test_padding_of_the_device_makes_no_slice_and_no_elements(tmp_path):

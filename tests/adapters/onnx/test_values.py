@@ -263,8 +263,8 @@ def test_nested_ifs_and_values_of_the_same_name_are_kept_apart(tmp_path, golden)
     found = golden(build.save(tmp_path / "m.onnx", proto), "--random", "2", "--input", "c=c.npy")
     prefix = "outer_0_then_branch/"
     assert [name for name in found.names if name.startswith(prefix)] == [
-        prefix + "not:0", prefix + "u:0", prefix + "inner:0",
-        prefix + "inner_1_else_branch/Abs_0:0",
+        prefix + "not:0", prefix + "u:0", prefix + "inner_1_else_branch/Abs_0:0",
+        prefix + "inner:0",
     ]  # fmt: skip
     assert np.array_equal(found[prefix + "inner_1_else_branch/Abs_0"], np.maximum(found["x"], 0))
     assert set(found.skipped) == {
@@ -641,6 +641,29 @@ def test_nodes_in_training_mode_are_named(tmp_path, run, trains):
     assert done.returncode == 0, done.stderr
     text = "in training mode: bn (BatchNormalization), drop (Dropout)"
     assert (text in done.stderr) == trains and ("model.eval()" in done.stderr) == trains
+
+
+@pytest.mark.parametrize("spreads", [True, False])
+def test_a_node_in_a_branch_is_named_where_its_values_are_not_finite(tmp_path, run, spreads):
+    made = [node("Sqrt", ["x"], ["t"], name="root"), node("Neg", ["t"], ["u"], name="neg")]
+    then = helper.make_graph(made, "t", [], [build.value("u", None)])
+    other = helper.make_graph(
+        [node("Abs", ["x"], ["e"], name="abs")], "e", [], [build.value("e", None)]
+    )
+    nodes = [
+        node("If", ["c"], ["i"], name="choice", then_branch=then, else_branch=other),
+        node("Relu" if spreads else "IsNaN", ["i"], ["y"], name="behind"),
+    ]
+    inputs = [build.value("x", (2, 2)), build.value("c", (), TensorProto.BOOL)]
+    outputs = [build.value("y", None, TensorProto.FLOAT if spreads else TensorProto.BOOL)]
+    path = build.save(tmp_path / "m.onnx", build.model(nodes, inputs, outputs))
+    np.save(str(tmp_path / "x.npy"), np.float32([[-1, 4], [1, -4]]))
+    np.save(str(tmp_path / "c.npy"), np.array(True))
+    done = run(path, "-i", "x=x.npy", "-i", "c=c.npy", "-o", "golden")
+    assert done.returncode == 0
+    text = "first at choice_0_then_branch/root:0 (Sqrt): 2 NaN of 4 values; "
+    end = "from there on nothing tells" if spreads else "no op behind choice:0 holds such values"
+    assert text + end in done.stderr, done.stderr
 
 
 def test_an_input_that_is_not_finite_is_named_itself(tmp_path, run):
