@@ -33,14 +33,13 @@ from .diagnosis.compare_arrays import LimitsLike, as_limits
 from .errors import GoldwatchError, Interrupted, OptionsError, UsageError
 from .filesystem.safe_reading import AnyPath, path_text
 from .interrupts import caused_by_interrupt, interrupt_state, uninterrupted
-from .metrics.class_and_box_agreement import AGREEMENT_METRICS
-from .metrics.row import METRICS, Row
+from .metrics.row import AGREEMENT_METRICS, METRICS, Row
 from .option_fields import MOST_JOBS
 from .processes.pool import default_jobs
 from .run.compare_final_outputs import compare_outputs
 from .run.compare_folders import compare_folders
 from .run.compare_quantised_files import compare_quantised_files
-from .run.compare_torch_files import compare_torch_files, holds_torch_files
+from .run.compare_torch_files import compare_torch_files
 from .run.comparison_options import ComparisonOptions
 from .run.progress import Progress
 from .run.result import RunResult, stored_result
@@ -154,7 +153,7 @@ def compare(
     compare_all = (
         compare_quantised_files if options.quantisation and not options.model else compare_folders
     )
-    compare_all = compare_torch_files if holds_torch_files(options.target_index) else compare_all
+    compare_all = compare_torch_files if options.target_index.holds_torch_files else compare_all
     compare_all = compare_all if named is None else compare_outputs
 
     def report_progress(row: Progress) -> None:

@@ -13,7 +13,7 @@ from typing import Any, List, Optional
 
 from .errors import EnvironmentProblem, FormatError, InputError, UsageError
 from .filesystem.safe_reading import read_input
-from .system.loopback import is_loopback
+from .system import is_loopback
 
 API = "/api/v1"
 TIMEOUT_S = 30.0

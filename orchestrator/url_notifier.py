@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from . import __version__
 from .errors import UsageError
-from .system.loopback import is_loopback
+from .system import is_loopback
 from .text.notes import note
 
 DIVERGENCE, END = "divergence", "end"

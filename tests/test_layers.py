@@ -39,7 +39,6 @@ LAYERS = (
     ("goldwatch.netfiles",),
     ("goldwatch.tensors",),
     ("goldwatch.operators",),
-    ("goldwatch.statistics_dumps",),
     ("goldwatch.dumps",),
     ("goldwatch.model",),
     ("goldwatch.metrics",),

@@ -32,7 +32,7 @@ COMMAND_LINES += (
 COMMAND_LINES += ("orchestrator/text/notes.py",)
 COMMAND_LINES += ("orchestrator/cure/compiler_precision_options.py",)
 # A file beside a folder is answered with the commands for both that it may mean.
-COMMAND_LINES += ("orchestrator/run/tensors_of_two_files.py",)
+COMMAND_LINES += ("orchestrator/dumps/dump_index.py",)
 # A page of two runs is made by the command, in a process of its own.
 COMMAND_LINES += ("orchestrator/service/file_and_diff_routes.py",)
 # Its steps are commands that are shown before they run; what a runner's failure means is told for

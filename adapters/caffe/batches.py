@@ -11,8 +11,8 @@ from typing import Any, Dict, List, Sequence
 import numpy as np
 
 from ...errors import InputError
-from ...filesystem.free_space import require_space
-from ...filesystem.sha256 import sha256_of_file
+from ...filesystem.mounts import require_space
+from ...filesystem.safe_reading import sha256_of_file
 from ...naming import printable
 from ...netfiles.caffe_net import Net
 from ..file_headers import npy_header

@@ -19,7 +19,7 @@ from ...errors import (
     require_file,
 )
 from ...fast_dataclasses import dataclass
-from ...filesystem.sha256 import sha256_of_file
+from ...filesystem.safe_reading import sha256_of_file
 from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffe_v0_upgrade import read_upgraded

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, Optional, Sequence, Union
 
 from ...errors import UsageError
-from ...filesystem.sha256 import sha256_of_file
+from ...filesystem.safe_reading import sha256_of_file
 from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffe_v0_upgrade import read_upgraded

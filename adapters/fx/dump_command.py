@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from ...errors import EnvironmentProblem, Interrupted, UsageError
 from ...fast_dataclasses import dataclass
-from ...filesystem.sha256 import sha256_of_file
+from ...filesystem.safe_reading import sha256_of_file
 from ...naming import printable
 from ..child.parent import OURS, STDERR, Task, run_child
 from ..child_python import resolve_python, runs

@@ -11,7 +11,7 @@ from typing import Any, Collection, Dict, Iterator, List, Mapping, Sequence, Set
 import numpy as np
 
 from ...errors import EXIT_INTERRUPTED
-from ...filesystem.sha256 import sha256_of_file
+from ...filesystem.safe_reading import sha256_of_file
 from ...naming import printable
 from ...netfiles.narrow_types import is_narrow
 from ...netfiles.onnx_arrays import tensor_array

@@ -17,7 +17,7 @@ from ...naming import printable
 from ...netfiles.onnx_external_data import check_external
 from ...netfiles.onnx_model import OnnxModel
 from ...netfiles.onnx_value_headers import OnnxValue
-from ...system.memory import memory
+from ...system import memory
 from ...text.wording import listed
 from ..child.outcome import Outcome
 from ..child.parent import Task, run_child

@@ -15,8 +15,7 @@ from ...element_types import element_count
 from ...errors import FormatError, InputError, MissingPath, UsageError, require_file
 from ...fast_dataclasses import dataclass
 from ...filesystem.atomic_writing import write_atomically
-from ...filesystem.safe_reading import open_input
-from ...filesystem.sha256 import sha256_of_file
+from ...filesystem.safe_reading import open_input, sha256_of_file
 from ...naming import printable
 from ...netfiles.narrow_types import decode, encode, held_as, is_narrow
 from ...netfiles.onnx_arrays import tensor_array

@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 import numpy as np
 
 from ...fast_dataclasses import dataclass
-from ...filesystem.free_space import require_space
+from ...filesystem.mounts import require_space
 from ...filesystem.safe_reading import open_input
 from ...naming import printable
 from ..golden_writer import GoldenWriter

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ...errors import GoldwatchError, InputError, Interrupted, MissingPath, UsageError, require_file
 from ...fast_dataclasses import dataclass
-from ...filesystem.sha256 import sha256_of_file
+from ...filesystem.safe_reading import sha256_of_file
 from ...naming import printable
 from ..child.outcome import Outcome
 from ..child.parent import Progress

@@ -26,7 +26,7 @@ from ..option_fields import (
     options_in,
     parameters_of,
 )
-from ..system.numpy_threads import importing_unthreaded
+from ..system import importing_unthreaded
 from .error_handling import report_error
 from .old_tool_commands import command_elsewhere
 from .printing import put_file, say_escaped, set_up_logging

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional, Seque
 
 import click
 
-from ..dumps.dump_index import DumpIndex
+from ..dumps.dump_index import DumpIndex, is_file_pair
 from ..errors import UsageError
-from ..metrics.class_and_box_agreement import AGREEMENT_METRICS
+from ..metrics.row import AGREEMENT_METRICS
 from ..naming import parse_dump_name
 from ..option_fields import CLUSTER, MODEL, Given, given, jobs_option, option, options_class
 from ..processes.pool import default_jobs
 from ..run.compare_folders import compare_folders
 from ..run.comparison_options import ComparisonOptions
-from ..run.tensors_of_two_files import is_file_pair
 from ..run.torchair_graphs import graphs_beside
 from .command import (
     by_topic,
@@ -247,11 +246,8 @@ def output_texts(arguments: CompareArguments, target: DumpIndex) -> Optional[Tup
     """
     given_values = arguments.comparison.values
     outputs: Tuple[str, ...] = given_values["outputs"]
-    if not outputs:
-        from ..run.compare_final_outputs import holds_outputs
-
-        if holds_outputs(target):
-            return ()
+    if not outputs and target.holds_outputs:
+        return ()
     if not outputs and given_values["boxes"]:
         raise UsageError(
             "--boxes is for the outputs of a network: TARGET holds none",
@@ -269,9 +265,9 @@ def _how_to_compare(options: ComparisonOptions, files: bool) -> Callable[..., Ru
         from ..run.compare_two_files import compare_files
 
         return compare_files
-    from ..run.compare_torch_files import compare_torch_files, holds_torch_files
+    if options.target_index.holds_torch_files:
+        from ..run.compare_torch_files import compare_torch_files
 
-    if holds_torch_files(options.target_index):
         return compare_torch_files
     if options.model or not options.quantisation:
         return compare_folders

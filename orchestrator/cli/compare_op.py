@@ -11,6 +11,7 @@ from ..detail.compare_op import OpDetail, compare_op
 from ..detail.element_files import MOST_ROWS
 from ..detail.tensor_detail import ALL, BAD, DEFAULT_TOP, MOST, NONE, DetailSettings
 from ..detail.tensor_pairs import OpPairs, TensorChoice, pairs_in_files, pairs_in_folders
+from ..dumps.dump_index import is_file_pair
 from ..errors import UsageError
 from ..judging.row_judge import RowJudge
 from ..metrics.pair_task import Settings
@@ -20,7 +21,6 @@ from ..naming import printable
 from ..option_fields import MODEL, WHAT, jobs_option, option, options_class, same_option
 from ..processes.pool import default_jobs
 from ..run.comparison_options import ComparisonOptions, parse_time
-from ..run.tensors_of_two_files import is_file_pair
 from ..run.torchair_graphs import graphs_beside
 from ..text.wording import listed
 from .command import (

@@ -6,6 +6,7 @@ from typing import Optional, Sequence, Tuple
 
 import click
 
+from ..dumps.tensor_statistics import MEASURES as STATISTICS
 from ..errors import InputError, UsageError
 from ..judging.limit_parsing import OWN_HINT, named_limits, parse_limit
 from ..judging.limits import LIMITED, Limit, Limits, for_statistics, natural_comparison
@@ -13,7 +14,6 @@ from ..metrics.row import MEASURES
 from ..naming import printable
 from ..option_fields import LIMITS, option, options_class
 from ..run.user_code_folder import find_user_code
-from ..statistics_dumps.tensor_statistics import MEASURES as STATISTICS
 from .command import command, format_option, options_of
 from .printing import print_json, put, put_wrapped
 from .user_code_options import NEEDS_CUSTOM

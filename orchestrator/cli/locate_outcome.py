@@ -20,7 +20,7 @@ from ..locate.narrowing import Narrowed
 from ..locate.search import PAGE, RUN, CaseResult, Search, worst_exit_code
 from ..locate.shape_combinations import shapes_text
 from ..metrics.row import FAIL, NOT_COMPARED, PASS
-from ..model.gear_names import without_gear
+from ..model.op_node import without_gear
 from ..naming import printable
 from ..reports.result_json import RESULT_FILE
 from ..run.result import RunResult

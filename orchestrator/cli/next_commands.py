@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, 
 from ..diagnosis.op_input_states import BAD
 from ..dumps.dump_index import DumpIndex
 from ..dumps.place import Place
+from ..dumps.tensor_statistics import MEASURES
 from ..errors import GoldwatchError
 from ..judging.limits import DEFAULTS
 from ..metrics.row import FAIL
 from ..model.row_plan import OUTPUT
 from ..naming import printable
 from ..operators.registry import InTraining
-from ..run.compare_torch_files import holds_torch_files
 from ..run.comparison_options import AUTO, ComparisonOptions
-from ..statistics_dumps.tensor_statistics import MEASURES
 from .shell_words import command_words, shell_word
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ def _next_words(result: RunResult) -> List[str]:
     if summary.first is not None and result.options.outputs is None:
         culprits.append((summary.first.op, summary.first.place))
     # compare-op takes two such files, not their folders.
-    exact = result.options.exact and not holds_torch_files(result.options.target_index)
+    exact = result.options.exact and not result.options.target_index.holds_torch_files
     two_dumps = are_two_dumps(result.options)
     for op, place in culprits:
         options = _of_paired_files(result.options, op, place) if two_dumps else result.options

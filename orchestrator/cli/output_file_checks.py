@@ -151,7 +151,7 @@ def require_room(what: str, path: str) -> None:
             "%s: is %s: goldwatch does not write through it" % (what, kind),
             hint="name another file",
         )
-    from ..filesystem.free_space import nearest_folder
+    from ..filesystem.mounts import nearest_folder
 
     nearest = nearest_folder(folder)
     below = os.path.relpath(os.path.abspath(folder), nearest).split(os.sep)[0] if nearest else ""
@@ -174,7 +174,7 @@ def try_writing(what: str, path: str) -> None:
     there is, takes no new file: permissions do not show it of /proc, or of root on a read-only
     mount.
     """
-    from ..filesystem.free_space import nearest_folder
+    from ..filesystem.mounts import nearest_folder
 
     folder = nearest_folder(os.path.dirname(path) or os.curdir) or os.curdir
     try:

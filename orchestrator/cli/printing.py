@@ -17,8 +17,7 @@ from typing import Any, Iterable, List, Optional
 from ..filesystem.safe_reading import open_input
 from ..naming import printable
 from ..text.notes import Note
-from ..text.shortening import shorten_within
-from ..text.terminal_width import cut, width_of, wrap
+from ..text.shortening import cut, shorten_within, width_of, wrap
 
 _WINDOW_BYTES = 1 << 20
 _COLUMNS = 80

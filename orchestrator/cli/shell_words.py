@@ -6,7 +6,7 @@ import shlex
 from typing import List, Sequence
 
 from ..naming import printable
-from ..text.terminal_width import left, width_of
+from ..text.shortening import left, width_of
 
 _INDENT = 4
 

@@ -14,7 +14,7 @@ from ..merging.options import MergeOptions
 from ..naming import printable
 from ..reports.report_formats import REPORT_FORMATS
 from ..run.stop_signals import Signals
-from ..text.terminal_width import cut, shorten
+from ..text.shortening import cut, shorten
 from .notify_option import Notify
 from .printing import columns_of
 from .report_files import no_earlier_reports, none_left_on_error, planned_reports

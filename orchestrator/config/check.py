@@ -7,7 +7,7 @@ import re
 from typing import Any, List, Optional, Sequence, Tuple
 
 from ..errors import FormatError, require_file
-from ..filesystem.free_space import nearest_folder
+from ..filesystem.mounts import nearest_folder
 from ..filesystem.safe_reading import open_input
 from ..kinds.files import kind_of_file
 from ..kinds.kind import (

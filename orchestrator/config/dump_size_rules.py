@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-from ..filesystem.free_space import free_bytes
+from ..filesystem.mounts import free_bytes
 from ..model.op_node import OpNode
 from ..text.wording import plural, size_text
 from .acl_rules import items_of, model_entries, strings_of

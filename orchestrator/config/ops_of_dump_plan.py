@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Mapping, Optional, Sequence, Set
 
 from ..filesystem.safe_reading import read_input
-from ..model.dump_request import DumpRequest
 from ..model.graph import ModelGraph
+from ..model.never_dumped import DumpRequest
 from ..model.op_node import OpNode
 from ..naming import sanitise_device
 from .bytes_per_step import skipped_positions

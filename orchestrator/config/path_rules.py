@@ -9,10 +9,9 @@ import stat
 from typing import List, Optional, Tuple
 
 from ..dumps.place import is_time
-from ..filesystem.free_space import free_bytes
-from ..filesystem.mounts import mount_of
+from ..filesystem.mounts import free_bytes, mount_of
 from ..naming import parse_dump_name
-from ..system.proc_files import text_of
+from ..system import text_of
 from .finding import ERROR, NOTE, WARNING, Findings, Path
 
 MAX_ENTRIES = 10000

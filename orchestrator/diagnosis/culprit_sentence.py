@@ -8,8 +8,8 @@ import math
 from typing import Optional, Sequence, Tuple
 
 from ..dumps.place import Place
+from ..dumps.tensor_statistics import LEAST, MEASURES, NOT_FINITE
 from ..judging.metric_text import beside_limit
-from ..statistics_dumps.tensor_statistics import LEAST, MEASURES, NOT_FINITE
 from ..text.wording import percent
 from .first_divergence import FirstDivergence
 from .op_input_states import BAD, GOOD

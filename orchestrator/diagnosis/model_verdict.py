@@ -24,8 +24,8 @@ import numpy as np
 
 from ..dumps.place import name_order
 from ..fast_dataclasses import dataclass
-from ..judging.deciding_ops import decides
 from ..judging.limits import Limits
+from ..judging.row_judge import decides
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..model.graphs_of_run import ModelGraphs
 from ..text.wording import listed

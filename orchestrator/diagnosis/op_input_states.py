@@ -7,8 +7,8 @@ from typing import Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Set, T
 
 from ..dumps.place import Place
 from ..metrics.row import FAIL, PASS
-from ..model.final_outputs import final_outputs
 from ..model.graph import ModelGraph
+from ..model.graph_walks import final_outputs
 from ..model.graphs_of_run import AnyGraph, ModelGraphs
 from ..model.never_dumped import AIPP, FIXED_TYPES, INPUT_TYPES
 from ..model.op_groups import FOLLOWING_TYPES

@@ -94,7 +94,7 @@ def _computed(
     )
     if decided is not None:
         return Recomputed(op.name, op.type, output.number, DECISION, output.dtype, decided)
-    from ..recomputing.device_arithmetic import LOOSE
+    from ..recomputing.formulas_by_type import LOOSE
 
     error = (
         None
@@ -152,7 +152,7 @@ def follows(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) ->
     """Tell whether an output is what its operator makes of the device's own inputs, but for
     rounding; None: golden data show nothing.
     """
-    from ..recomputing.device_arithmetic import LOOSE
+    from ..recomputing.formulas_by_type import LOOSE
 
     recomputed = recomputed_by_golden(op_type, inputs, output, LOOSE.get(output.dtype), None)
     if recomputed is None:

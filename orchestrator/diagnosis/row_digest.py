@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 
 from ..dumps.place import Place, name_order
+from ..dumps.tensor_statistics import NOT_FINITE
 from ..element_types import element_count
 from ..fast_dataclasses import cached_by_object
 from ..judging.metric_text import metric_number
@@ -33,7 +34,6 @@ from ..metrics.row import (
     SAMPLED,
     Row,
 )
-from ..statistics_dumps.tensor_statistics import NOT_FINITE
 
 COSINE = "CosineSimilarity"
 DISTANCE = "RelativeEuclideanDistance"

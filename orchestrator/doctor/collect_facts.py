@@ -18,8 +18,7 @@ from ..errors import GoldwatchError, MissingPath
 from ..filesystem.mounts import NETWORK_FILE_SYSTEMS, mount_of, reports_all_changes
 from ..launch.atc import find_atc
 from ..processes.pool import default_jobs
-from ..system.memory import memory
-from ..system.proc_files import text_of
+from ..system import memory, text_of
 from ..text.wording import size_text
 from .packages import EXTRAS, FRAMEWORKS, NEEDED, all_pythons, file_of, name_of, own_python, states
 

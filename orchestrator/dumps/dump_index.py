@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 from itertools import chain
 from typing import Any, Iterator, List, Optional, Pattern, Tuple
 
-from ..errors import require_folder
+from ..errors import InputError, require_folder
 from .dump_tree import DumpTree, tree_of
 from .folder_listing import FolderListing, walk
 from .golden_set import GoldenSet
+
+OUTPUT_FILE = re.compile(r"(?P<name>.+)_(?P<number>[0-9]{1,4})\.(?:npy|bin|txt)\Z")
+TORCH_NODE_FILE = re.compile(
+    r"(?P<node>\w+?)(?:_device_(?P<device>[0-9]{1,9}))?_(?P<call>[0-9]{1,9})\.pt\Z"
+)
 
 
 class DumpIndex:
@@ -73,8 +79,19 @@ class DumpIndex:
                 return True
         return False
 
-    def holds_named(self, pattern: Pattern[str]) -> bool:
-        """Tell whether there are files whose names match a pattern, and no dumps."""
+    @property
+    def holds_outputs(self) -> bool:
+        """Whether it holds what a program wrote as outputs of a network, and no dumps; by names
+        alone.
+        """
+        return self._holds_named(OUTPUT_FILE)
+
+    @property
+    def holds_torch_files(self) -> bool:
+        """Whether it holds files of ``torch.save`` of each node, and no dumps; by names alone."""
+        return self._holds_named(TORCH_NODE_FILE)
+
+    def _holds_named(self, pattern: Pattern[str]) -> bool:
         any_file = False
         for listing in self._each():
             if listing.dumps or listing.overflow or listing.stats or listing.unresolved:
@@ -115,3 +132,39 @@ def _file_names(listing: FolderListing) -> List[str]:
     names = [os.path.basename(entry.path) for entry in entries]
     names += listing.unresolved + listing.tables + listing.others
     return names if listing.mapping is None else [*names, os.path.basename(listing.mapping)]
+
+
+def is_file_pair(target: str, golden: str) -> bool:
+    """Tell whether two single files are named.
+
+    Raises
+    ------
+    InputError
+        One is missing, or one is a file and the other a folder.
+    """
+    for path, what in ((target, "TARGET"), (golden, "GOLDEN")):
+        if not os.path.exists(path):
+            require_folder(path, what)
+    kinds = [os.path.isdir(path) for path in (target, golden)]
+    if kinds[0] != kinds[1]:
+        from ..kinds.wrong_kind_advice import not_a_dump
+
+        file, folder = (golden, target) if kinds[0] else (target, golden)
+        advice = not_a_dump(file)
+        hint = advice.hint if advice is not None else None
+        if file.endswith(".npy") and kinds[0]:
+            hint = "name one file of the folder %s as well" % folder
+        elif file.endswith(".npy"):
+            words = (file, os.path.join(folder, "OP.INDEX.TIME.npy"), os.path.dirname(file) or ".")
+            hint = (
+                "name the golden file as well: goldwatch compare %s %s; an output of the network: "
+                "goldwatch compare %s %s --outputs NAME=%s"
+            ) % (*words, folder, file)
+        message = "TARGET and GOLDEN must be two folders or two files: %s is a %s, %s a %s" % (
+            target, "folder" if kinds[0] else "file", golden, "folder" if kinds[1] else "file",
+        )  # fmt: skip
+        raise InputError(
+            message if advice is None else "%s; %s" % (message, advice.words),
+            hint=hint,
+        )
+    return not any(kinds)

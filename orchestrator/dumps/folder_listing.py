@@ -21,8 +21,8 @@ from ..naming import (
     parse_golden_name,
     read_mapping,
 )
-from ..statistics_dumps.table_of_ops import is_table_of_ops, table_paths
 from ..text.notes import Note, note
+from .statistics_csv import is_table_of_ops, table_paths
 
 MAX_DEPTH = 100
 GOLDEN_SUFFIXES = (".npy", ".pb", ".quant")

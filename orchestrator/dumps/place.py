@@ -23,7 +23,7 @@ import os
 import re
 from typing import Dict, NamedTuple, Optional, Set, Tuple
 
-from ..statistics_dumps.statistics_csv import SUFFIX
+from .statistics_csv import SUFFIX
 
 _NUMBER = re.compile(r"[0-9]{1,20}\Z")
 _RANK = re.compile(r"(?:rank_)?([0-9]{1,20})\Z")

@@ -1,5 +1,5 @@
-"""Joins the slices of one op's tensors (FFTS+), each in its own dump file, along the axes that were
-cut.
+"""Opens the dump of an op, and joins the slices of its tensors (FFTS+), each in its own dump file,
+along the axes that were cut.
 
 Source: the vendor's reader, which uses the header's first attribute; ``dim_range`` if that is
 absent.
@@ -9,7 +9,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+    TypeVar,
+    Union,
+)
 
 import numpy as np
 
@@ -21,6 +33,10 @@ from ..tensors.tensor import ByteSource, Tensor
 from .dump_file import DumpFile, TensorInfo
 from .dump_header import COMPLETE, size_error
 from .file_source import FileSource
+from .folder_listing import DumpEntry
+
+if TYPE_CHECKING:
+    from .statistics_dump import StatisticsDump
 
 _MOST_SLICES = 4096
 
@@ -428,3 +444,31 @@ class JoinedSource:
                 count, row_bytes
             )[:, skipped : skipped + high - low]
         return whole.reshape(-1)
+
+
+if TYPE_CHECKING:
+    AnyDump = Union[DumpFile, JoinedDump, StatisticsDump]
+
+
+def open_dump(entry: DumpEntry, slices: Optional[Mapping[int, DumpEntry]]) -> AnyDump:
+    """Open a dump file, or the files of an op's slices (by slice number) as one; raises as
+    :meth:`DumpFile.open`.
+    """
+    if entry.name.kind == "stats":
+        from .statistics_dump import StatisticsDump
+
+        return StatisticsDump(entry.path)
+    if slices is None:
+        return DumpFile.open(entry.path, partial=True)
+    return JoinedDump(
+        {number: DumpFile.open(part.path, partial=True) for number, part in slices.items()}
+    )
+
+
+def is_overwritten(dump: AnyDump, info: TensorInfo) -> bool:
+    """Return whether an input has the address of an output of the same op (an in-place op)."""
+    return (
+        info.kind == "input"
+        and bool(info.address)
+        and any(output.address == info.address for output in dump.outputs)
+    )

@@ -11,14 +11,13 @@ from ..element_types import element_count
 from ..errors import NotThere
 from ..filesystem.safe_reading import open_input
 from ..naming import is_hash_name
-from ..statistics_dumps.statistics_csv import SUFFIX, Statistics, TensorRow
-from ..statistics_dumps.table_of_ops import rows_of
-from ..statistics_dumps.tensor_statistics import StatisticsSource
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_name
 from ..tensors.layout_names import format_code, format_name
 from ..tensors.tensor import Tensor
 from .dump_file import TensorInfo
 from .dump_header import COMPLETE
+from .statistics_csv import SUFFIX, Statistics, TensorRow, rows_of
+from .tensor_statistics import StatisticsSource
 
 _BEGIN = b"Input/Output,"
 _LACKING = "the statistics have no row of it"

@@ -1,9 +1,10 @@
-"""Opens and reads input files: never blocks on a pipe or touches a device, limits sizes,
+"""Opens, reads and hashes input files: never blocks on a pipe or touches a device, limits sizes,
 prefetches."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import stat
 from typing import BinaryIO, Iterable, Tuple, Union
@@ -167,3 +168,17 @@ def prefetch(paths: Iterable[str], nbytes: int, start: int = 0) -> None:
                 os.posix_fadvise(descriptor, start, nbytes, os.POSIX_FADV_WILLNEED)
             finally:
                 os.close(descriptor)
+
+
+_WINDOW_BYTES = 1024 * 1024
+
+
+def sha256_of_file(path: str) -> str:
+    """Return the SHA-256 of a file's bytes as 64 hexadecimal digits."""
+    digest = hashlib.sha256()
+    with open_input(path) as stream:
+        while True:
+            block = stream.read(_WINDOW_BYTES)
+            if not block:
+                return digest.hexdigest()
+            digest.update(block)

@@ -16,6 +16,7 @@ from ..dumps.dump_file import DumpFile, RegionInfo, TensorInfo
 from ..dumps.dump_header import COMPLETE, size_error
 from ..dumps.npy import NoTensor, open_npy
 from ..dumps.overflow_records import overflow_records
+from ..dumps.statistics_csv import read_table
 from ..dumps.torch_file import open_torch
 from ..errors import FormatError, GoldwatchError, NotComparable, UsageError
 from ..filesystem.safe_reading import open_input, read_input
@@ -29,7 +30,6 @@ from ..netfiles.caffe_v0_upgrade import read_upgraded
 from ..netfiles.caffemodel import weight_shapes
 from ..netfiles.graphdef import GraphFile
 from ..netfiles.onnx_model import OnnxModel
-from ..statistics_dumps.statistics_csv import read_table
 from ..store.opening import STORE_FILE
 from ..store.store import RunStore
 from ..tensors.tensor import Tensor

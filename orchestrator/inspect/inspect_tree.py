@@ -14,10 +14,10 @@ from ..dumps.dump_header import COMPLETE, HEADERLESS, LONG, SHORT
 from ..dumps.folder_listing import DumpEntry, FolderListing, listed_statistics, walk
 from ..dumps.overflow_records import op_tasks, overflow_records, tasks_of
 from ..dumps.place import Place, place_of
+from ..dumps.statistics_csv import rows_of
 from ..errors import GoldwatchError
 from ..kinds.wrong_kind_advice import watched_without_dumps
 from ..naming import MAPPING_FILE
-from ..statistics_dumps.table_of_ops import rows_of
 from .inspect_file import Document, inspect_file
 from .remarkable_statistics import remarkable_tensors, worst_first
 from .tensor_statistics import UNUSUAL

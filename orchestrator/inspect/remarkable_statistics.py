@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, List, Sequence, Tuple
 
+from ..dumps.statistics_csv import TensorRow
+from ..dumps.tensor_statistics import remarkable_values
 from ..naming import parse_dump_name
-from ..statistics_dumps.statistics_csv import TensorRow
-from ..statistics_dumps.tensor_statistics import remarkable_values
 from ..tensors.dtypes import dtype_by_name
 
 Document = Dict[str, Any]

@@ -6,8 +6,8 @@ import math
 from functools import lru_cache
 from typing import Any, Collection, FrozenSet, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from ..dumps import tensor_statistics as statistics
 from ..metrics.row import BOOL_METRICS, DIFFERENT, FAIL, MEASURES, WORST_SLICE, Row
-from ..statistics_dumps import tensor_statistics as statistics
 from .limits import ANY, DEFAULTS, Limit, Limits, Subject, for_statistics
 from .metric_text import beside_limit, metric_number
 

@@ -26,10 +26,9 @@ from typing import (
     Tuple,
 )
 
+from ..dumps import tensor_statistics as statistics
 from ..fast_dataclasses import dataclass
-from ..metrics.class_and_box_agreement import AGREEMENT_METRICS
-from ..metrics.row import DIFFERENT, MEASURES
-from ..statistics_dumps import tensor_statistics as statistics
+from ..metrics.row import AGREEMENT_METRICS, DIFFERENT, MEASURES
 
 _MOST_KNOWN = 4096
 

@@ -19,7 +19,7 @@ from ..dumps.place import is_time
 from ..errors import EnvironmentProblem, InputError, UsageError, require_file
 from ..fast_dataclasses import dataclass
 from ..filesystem.atomic_writing import atomic_text_writer, atomic_writer
-from ..filesystem.free_space import free_bytes
+from ..filesystem.mounts import free_bytes
 from ..filesystem.safe_reading import open_input, read_input
 from ..text.wording import listed, plural
 

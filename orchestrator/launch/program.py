@@ -28,7 +28,7 @@ from typing import (
 from ..errors import InputError
 from ..filesystem.atomic_writing import create_new, raise_write_error
 from ..interrupts import signal_name
-from ..system.proc_files import PR_SET_CHILD_SUBREAPER, prctl, processes
+from ..system import PR_SET_CHILD_SUBREAPER, prctl, processes
 from ..text.notes import note
 
 

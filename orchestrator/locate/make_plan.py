@@ -20,7 +20,7 @@ from ..config.dump_size_rules import acl_size
 from ..config.models import Models
 from ..config.path_rules import forbidden_characters
 from ..errors import GoldwatchError, InputError, UsageError
-from ..filesystem.free_space import free_bytes, nearest_folder
+from ..filesystem.mounts import free_bytes, nearest_folder
 from ..kinds import kind as kinds
 from ..kinds.files import kind_of_file
 from ..launch.atc import Atc, find_atc, toolkit_problem

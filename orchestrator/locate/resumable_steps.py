@@ -14,8 +14,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set
 from ..errors import FormatError, GoldwatchError, UsageError
 from ..fast_dataclasses import dataclass
 from ..filesystem.atomic_writing import atomic_text_writer
-from ..filesystem.safe_reading import read_input
-from ..filesystem.sha256 import sha256_of_file
+from ..filesystem.safe_reading import read_input, sha256_of_file
 from ..text.wording import listed
 
 STATE_FILE = "locate.json"

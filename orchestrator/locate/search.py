@@ -19,7 +19,6 @@ from ..launch.user_commands import run_to_the_end
 from ..metrics.row import FAIL, PASS
 from ..model.om_interface import OmInterface
 from ..model.read_model import load_model
-from ..run.compare_final_outputs import holds_outputs
 from ..run.result import RunResult, stored_result
 from ..text.notes import Note, note
 from .input_pairs import InputPair
@@ -262,7 +261,7 @@ class Search:
         if self.plan.golden_om is not None:
             return False
         outputs = os.path.join(self.folder(case), OUTPUTS)
-        if os.path.isdir(outputs) and holds_outputs(DumpIndex(outputs, "TARGET")):
+        if os.path.isdir(outputs) and DumpIndex(outputs, "TARGET").holds_outputs:
             return True
         said = note("no-network-outputs", outputs)
         if said not in self.notes:

@@ -22,9 +22,7 @@ import numpy as np
 from ..errors import NotComparable, UsageError
 from ..fast_dataclasses import dataclass
 from ..tensors.dtypes import Array
-
-TOP1, TOP5, MATCHED, IOU = "Top1Agreement", "Top5Agreement", "MatchedBoxes", "MeanIoU"
-AGREEMENT_METRICS = (TOP1, TOP5, MATCHED, IOU)
+from .row import IOU, MATCHED, TOP1, TOP5
 
 # Two boxes are one from here on, as in the evaluation of PASCAL VOC; chosen, no trial.
 _LEAST_IOU = 0.5

@@ -8,10 +8,10 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..dumps.file_source import START_BYTES
 from ..dumps.golden_set import open_golden
+from ..dumps.tensor_statistics import StatisticsSource
 from ..element_types import element_count
 from ..errors import GoldwatchError, NotComparable
 from ..filesystem.safe_reading import prefetch
-from ..statistics_dumps.tensor_statistics import StatisticsSource
 from ..tensors.dtypes import nbytes
 from ..tensors.geometry import Geometry
 from ..tensors.storage_layouts import plain_letters
@@ -45,7 +45,6 @@ from .row import (
 )
 from .slice_squares import SliceAxis
 from .unchanged_files import file_states, unless_changed
-from .user_metrics import with_user_metrics
 from .worst_slice import borders, slice_axes
 
 SPLIT_BYTES = 16 << 20
@@ -159,9 +158,11 @@ def compare_tensors(
         converted_task = converted(task, golden, settings.conversions)
         geometry = geometry_of(converted_task, golden)
         require_zero_padding(converted_task, geometry)
-        result = with_user_metrics(
-            converted_task, measure(converted_task, golden, geometry, settings), settings
-        )
+        result = measure(converted_task, golden, geometry, settings)
+        if settings.user_metrics or settings.agreement is not None:
+            from .user_metrics import with_user_metrics
+
+            result = with_user_metrics(converted_task, result, settings)
         return in_its_memory(
             task, row_of(converted_task, golden, address, geometry, result, settings), settings
         )

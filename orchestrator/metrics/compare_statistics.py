@@ -8,9 +8,8 @@ from functools import lru_cache
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..dumps.golden_set import GoldenEntry, open_golden
-from ..errors import NotComparable
-from ..statistics_dumps.statistics_csv import Statistics
-from ..statistics_dumps.tensor_statistics import (
+from ..dumps.statistics_csv import Statistics
+from ..dumps.tensor_statistics import (
     NOT_FINITE,
     StatisticsSource,
     TensorStatistics,
@@ -19,6 +18,7 @@ from ..statistics_dumps.tensor_statistics import (
     statistics_as_golden,
     statistics_of,
 )
+from ..errors import NotComparable
 from ..tensors.geometry import Geometry
 from ..tensors.tensor import Tensor
 from ..tensors.type_precision import rounding_of

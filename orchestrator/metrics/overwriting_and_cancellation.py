@@ -24,8 +24,8 @@ from ..tensors.type_precision import rounding_of
 from .pair_sums import PairSums
 
 if TYPE_CHECKING:
-    from ..dumps.any_dump import AnyDump
     from ..dumps.dump_file import TensorInfo
+    from ..dumps.slices import AnyDump
 
 OVERWRITTEN = (
     "it equals an output of the op byte for byte, so the dump holds what the op wrote there"

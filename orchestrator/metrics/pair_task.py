@@ -11,12 +11,12 @@ from ..dumps.golden_set import GoldenEntry
 from ..fast_dataclasses import dataclass
 from ..tensors.tensor import Tensor
 from ..tensors.user_conversions import UserConversions
-from .class_and_box_agreement import Agreement
 from .metric_result import MetricResult
 from .rounding_slack import Slack
 from .row import METRICS, Row
 
 if TYPE_CHECKING:
+    from .class_and_box_agreement import Agreement
     from .user_metrics import UserMetric
 if TYPE_CHECKING or sys.version_info >= (3, 8):
     from typing import Protocol

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Tuple
 
 from ..dumps.file_source import FileSource
-from ..system.memory import cache_room
+from ..system import cache_room
 from ..tensors.dtypes import Array
 from ..tensors.tensor import ByteSource, Tensor
 from .pair_task import PairTask

@@ -65,6 +65,12 @@ only when they are asked for.
 BOOL_METRICS = ("CosineSimilarity", "RelativeEuclideanDistance", DIFFERENT)
 """The measures that mean something between two bool tensors."""
 
+TOP1, TOP5, MATCHED, IOU = "Top1Agreement", "Top5Agreement", "MatchedBoxes", "MeanIoU"
+AGREEMENT_METRICS = (TOP1, TOP5, MATCHED, IOU)
+"""How far the outputs of a network agree in classes and boxes
+(:mod:`goldwatch.metrics.class_and_box_agreement`).
+"""
+
 COUNT, FIRST, ULPS, STRETCHES = (
     "DifferentCount",
     "FirstDifferent",

@@ -24,11 +24,11 @@ from ..naming import nearest_names
 from ..processes.user_code import Answer, call_user, run_user
 from ..tensors.dtypes import Array
 from ..tensors.tensor import Tensor
-from .class_and_box_agreement import AGREEMENT_METRICS, Agreement
+from .class_and_box_agreement import Agreement
 from .metric_result import MetricResult
 from .pair_alignment import blocks_of, geometry_of, open_counterpart
 from .pair_task import PairTask, Settings
-from .row import MEASURES, NETWORK_OUTPUT, Row
+from .row import AGREEMENT_METRICS, MEASURES, NETWORK_OUTPUT, Row
 
 FOLDER = "algorithm"
 

@@ -27,11 +27,9 @@ from typing import (
 from weakref import WeakKeyDictionary
 
 from ..text.wording import listed
-from .dump_request import EVERYTHING, DumpRequest
-from .gear_names import gear_named, gear_of
 from .graph import ModelGraph
-from .never_dumped import may_lack_dump_reason, no_dump_reason
-from .op_node import OpNode
+from .never_dumped import EVERYTHING, DumpRequest, may_lack_dump_reason, no_dump_reason
+from .op_node import OpNode, gear_named, gear_of
 
 _BRANCHING = frozenset(["If", "_If", "StatelessIf", "Case", "StatelessCase"])
 _LOOPING = frozenset(["While", "_While", "StatelessWhile"])

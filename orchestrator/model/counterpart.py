@@ -15,10 +15,10 @@ from ..element_types import element_count
 from ..naming import sanitise_golden
 from ..text.wording import listed
 from .graph import ModelGraph
+from .graph_walks import is_quant, quantised_stretch
 from .never_dumped import AIPP, FIXED_TYPES, INPUT_TYPES
 from .op_groups import FOLLOWING_TYPES, Groups, groups_of
 from .op_node import OpNode, TensorDesc, desc_at
-from .quantised_parts import is_quant, quantised_stretch
 from .row_plan import EXPECTED_ABSENT, INPUT, NOT_COMPARED, PAIR, Counterpart
 
 HasGolden = Callable[[str, int], bool]

@@ -14,7 +14,6 @@ from ..errors import FormatError
 from ..text.notes import Note, note
 from .omjson import json_type
 from .op_node import QUANT_TYPE, OpNode, TensorDesc
-from .torchair_graph import fx_origin, with_fx_names
 
 _MAX_NOTES = 100
 _MAX_PARTS = 2000000
@@ -96,7 +95,12 @@ class GraphBuilder:
                 self._path,
                 hint="is this the json of a model?",
             )
-        built = tuple(with_fx_names(ops)) if self.fx else _without_outputs(ops)
+        if self.fx:
+            from .torchair_graph import with_fx_names
+
+            built = tuple(with_fx_names(ops))
+        else:
+            built = _without_outputs(ops)
         return self._text(tree.get("name"), "/name") or names[0], tuple(names), built
 
     def command(self, tree: Dict[str, Any]) -> str:
@@ -231,10 +235,14 @@ class GraphBuilder:
             attrs, "_datadump_origin_format", pointer
         ) or self._attr_text(attrs, "origin_format", pointer)
         origin_index = self._attr_index(attrs, pointer)
-        fx = fx_origin(self._attr_text(attrs, "_fx_tensor_name", pointer) or "")
-        if fx is not None and origin_name is None:
-            self.fx = True
-            origin_name, origin_index = fx
+        fx_name = self._attr_text(attrs, "_fx_tensor_name", pointer)
+        if fx_name and origin_name is None:
+            from .torchair_graph import fx_origin
+
+            fx = fx_origin(fx_name)
+            if fx is not None:
+                self.fx = True
+                origin_name, origin_index = fx
         return TensorDesc(
             dtype=self._enum(desc.get("dtype"), pointer + "/dtype"),
             layout=self._enum(desc.get("layout"), pointer + "/layout"),

@@ -15,7 +15,11 @@ from ..text.notes import Note, note
 from ..text.wording import listed
 from .graph import ModelGraph
 from .read_model import load_model
-from .torchair_graph import GRAPH_FILES
+
+GRAPH_FILES = ("dynamo_original_graph*.txt", "dynamo_original_graph*.pbtxt")
+"""Patterns of TorchAir's original graphs: ``dynamo_original_graph_{k}_rank_{r}_pid_{p}_ts_{t}``, or
+shorter.
+"""
 
 MODEL_FILES = ("*.json", "ge_proto_*_Build.txt", *GRAPH_FILES)
 """Patterns of the files of a folder that may be models."""

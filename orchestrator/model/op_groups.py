@@ -9,10 +9,9 @@ from typing import Dict, List, Optional, Set, Tuple
 from weakref import WeakKeyDictionary
 
 from ..fast_dataclasses import dataclass
-from .gear_names import gear_of
 from .graph import ModelGraph
 from .never_dumped import CONSTANT_TYPES
-from .op_node import OpNode
+from .op_node import OpNode, gear_of
 
 FOLLOWING_TYPES = frozenset(["Cast", "TransData"])
 """Types whose output holds the values of their input."""

@@ -9,17 +9,17 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
-from ..dumps.any_dump import open_dump
 from ..dumps.dump_file import TensorInfo
 from ..dumps.dump_header import COMPLETE
 from ..dumps.folder_listing import DumpEntry
+from ..dumps.slices import open_dump
 from ..errors import GoldwatchError
 from ..naming import sanitise_device
 from .op_node import OpNode
 from .pairing import Pairing
 
 if TYPE_CHECKING:
-    from ..dumps.any_dump import AnyDump
+    from ..dumps.slices import AnyDump
 
 if TYPE_CHECKING or sys.version_info >= (3, 8):
     from typing import Protocol

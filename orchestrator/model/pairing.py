@@ -14,12 +14,11 @@ from ..naming import sanitise_device, whole_name
 from ..text.wording import listed
 from .absent_ops import Absence
 from .counterpart import Counterparts, HasGolden, NoMatchReason, with_reading_shape
-from .dump_request import EVERYTHING, DumpRequest
 from .graph import ModelGraph
-from .never_dumped import AIPP, never_dumps, no_dump_reason
+from .graph_walks import is_dequant, is_quant
+from .never_dumped import AIPP, EVERYTHING, DumpRequest, never_dumps, no_dump_reason
 from .op_groups import FOLLOWING_TYPES, Group, ground_truth, groups_of
 from .op_node import OpNode, TensorDesc, desc_at, execution_key
-from .quantised_parts import is_dequant, is_quant
 from .row_plan import (
     DEQUANTISED,
     EXPECTED_ABSENT,

@@ -15,7 +15,6 @@ from ..filesystem.safe_reading import AnyPath, open_input, path_text
 from .graph import ModelGraph
 from .graph_builder import GraphBuilder, Notes, clean_name
 from .omjson import KEPT_ATTRS, MAX_BYTES, MAX_DEPTH, decode_text, parse_json
-from .torchair_graph import from_tensorboard, graph_of_file
 
 _REPEATED = frozenset(
     ["graph", "node", "op", "input", "input_desc", "output_desc", "attr", "dim", "subgraph_name"]
@@ -310,6 +309,8 @@ def read_tree(path: str, every: bool) -> Tuple[Dict[str, Any], Notes]:
                 "inserts are not in it",
             )
     if "graph" not in tree and isinstance(tree.get("node"), list):
+        from .torchair_graph import from_tensorboard, graph_of_file
+
         tree = (
             from_tensorboard(
                 tree,

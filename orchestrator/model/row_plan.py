@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Optional, Tuple
 from ..fast_dataclasses import dataclass
 
 if TYPE_CHECKING:
-    from ..dumps.any_dump import AnyDump
     from ..dumps.folder_listing import DumpEntry
+    from ..dumps.slices import AnyDump
 
 PAIR = "pair"
 NOT_COMPARED = "not_compared"

@@ -12,10 +12,6 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from .op_node import OpNode
 
-GRAPH_FILES = ("dynamo_original_graph*.txt", "dynamo_original_graph*.pbtxt")
-"""Patterns of their names: ``dynamo_original_graph_{k}_rank_{r}_pid_{p}_ts_{t}``, or shorter.
-"""
-
 _FILE = re.compile(r"dynamo_original_(?P<graph>graph_[0-9]+)_")
 
 

@@ -9,8 +9,7 @@ from collections import deque
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..naming import printable
-from ..text.shortening import shorten_all
-from ..text.terminal_width import broken
+from ..text.shortening import broken, shorten_all
 from .graph_layout import PORTS, lay_out
 
 _LINE = 30

@@ -12,8 +12,7 @@ import signal
 from typing import BinaryIO, NoReturn
 
 from ..interrupts import handle_termination, terminated
-from ..system.numpy_threads import importing_unthreaded
-from ..system.proc_files import PR_SET_PDEATHSIG, prctl
+from ..system import PR_SET_PDEATHSIG, importing_unthreaded, prctl
 
 _LENGTH_BYTES = 8
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3

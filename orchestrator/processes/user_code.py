@@ -7,19 +7,89 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import resource
+import signal
 import sys
 import threading
 import time
 import traceback
 from functools import lru_cache
 from importlib.machinery import SourceFileLoader
-from typing import TYPE_CHECKING, Any, Callable, List, Set, Tuple
+from typing import TYPE_CHECKING, Any, Callable, List, NoReturn, Optional, Set, Tuple
 
 from ..errors import NotComparable
-from .guard import run_under_guard
+from ..system import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl, processes
 
 if TYPE_CHECKING:
     from .pool import Child
+
+_HEEDED = (signal.SIGTERM, signal.SIGCHLD)
+
+
+def run_under_guard() -> None:
+    """Continue in a child of this process, which guards it from now on; to be called where only one
+    thread runs.
+
+    The guard ends at SIGTERM (also the one that a process of :mod:`.pool` gets when its parent has
+    ended, even by SIGKILL) and when the child has ended; then with the child's exit status or
+    signal. Before it ends it kills all processes below it, also those that have left the child's
+    session. The child leads a session of its own, SIGTERM ends it, and where the guard is killed
+    the child is too; only then may what the child has started stay.
+    """
+    guard = os.getpid()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _HEEDED)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    child = os.fork()
+    if child:
+        _guard(child)
+    os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEEDED)
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != guard:
+        os._exit(1)
+
+
+def _guard(child: int) -> NoReturn:
+    status = None
+    while status is None and signal.sigwait(_HEEDED) == signal.SIGCHLD:
+        status = _reap(child)
+    _end_all()
+    if status is not None and os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        # The child has left its core already.
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with contextlib.suppress(OSError, ValueError):  # Some signals' handling cannot be changed.
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+        os.kill(os.getpid(), number)
+    os._exit(os.WEXITSTATUS(status) if status is not None else 1)
+
+
+def _reap(child: int) -> Optional[int]:
+    """Reap all ended children; return the status of ``child`` if it is among them."""
+    child_status = None
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                break
+            if pid == child:
+                child_status = status
+    return child_status
+
+
+def _end_all() -> None:
+    """Kill the children until there are none: the children of each that dies become ours."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            for pid, process in processes().items():
+                if process.parent == os.getpid():
+                    with contextlib.suppress(OSError):
+                        os.kill(pid, signal.SIGKILL)
+            os.waitpid(-1, 0)
+
 
 TIMEOUT_S = 60.0
 """So long one call may take, in seconds."""
@@ -134,8 +204,8 @@ def stop_user_code() -> None:
 
 
 def _drop() -> int:
-    """End the process and all that it started, as :mod:`goldwatch.processes.guard` tells; return
-    its exit status, negative for a signal.
+    """End the process and all that it started, as :func:`run_under_guard` tells; return its
+    exit status, negative for a signal.
     """
     child, _local.child = _local.child, None
     _end(child, threading.Event())

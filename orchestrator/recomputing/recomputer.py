@@ -26,7 +26,7 @@ from ..submodel.cut_definition import CutInput
 from ..submodel.onnx_original import OnnxOriginal
 from ..tensors.tensor import Tensor
 from .caffe_nodes import CaffeNodes
-from .device_arithmetic import LOOSE, TIGHT
+from .formulas_by_type import LOOSE, TIGHT
 from .input_feeds import Feed, NetworkInput, original_values
 from .onnx_nodes import OnnxNodes
 from .original_cuts import Original

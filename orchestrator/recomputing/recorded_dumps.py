@@ -16,12 +16,11 @@ from typing import (
     Tuple,
 )
 
-from ..dumps.any_dump import is_overwritten, open_dump
 from ..dumps.dump_file import TensorInfo
 from ..dumps.dump_header import COMPLETE, size_error
 from ..dumps.dump_tree import StepFolder, op_key
 from ..dumps.folder_listing import DumpEntry
-from ..dumps.slices import by_number
+from ..dumps.slices import by_number, is_overwritten, open_dump
 from ..errors import GoldwatchError, InputError, NotComparable
 from ..metrics.overwriting_and_cancellation import keeps_values, same_bytes
 from ..model.graph import ModelGraph
@@ -34,7 +33,7 @@ from ..naming import whole_name
 from ..tensors.tensor import Tensor
 
 if TYPE_CHECKING:
-    from ..dumps.any_dump import AnyDump
+    from ..dumps.slices import AnyDump
 
 
 class OpDump(NamedTuple):

@@ -17,13 +17,12 @@ from ..metrics.compare_pair import refuse
 from ..metrics.planned_row import planned_row
 from ..metrics.row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, NOT_COMPARED, Row
 from ..model.counterpart import Counterparts
-from ..model.dump_request import EVERYTHING, DumpRequest
 from ..model.graph import ModelGraph
-from ..model.never_dumped import AIPP, CONSTANT_TYPES
+from ..model.graph_walks import is_dequant, is_quant, quantised_stretch
+from ..model.never_dumped import AIPP, CONSTANT_TYPES, EVERYTHING, DumpRequest
 from ..model.op_groups import FOLLOWING_TYPES, groups_of
 from ..model.op_node import OpNode, desc_at
 from ..model.pairing import Pairing
-from ..model.quantised_parts import is_dequant, is_quant, quantised_stretch
 from ..model.row_plan import INPUT, OMITTED, OP, PAIR, RowPlan
 from ..naming import nearest_names
 from ..operators.registry import CannotCompute
@@ -34,7 +33,7 @@ from .recomputed_output import NotComputable
 from .recorded_dumps import OpDump, RecordedStep
 
 if TYPE_CHECKING:
-    from ..dumps.any_dump import AnyDump
+    from ..dumps.slices import AnyDump
 
 _KEEPS = "%s keeps the values of what precedes it: it is not replayed"
 _PREPROCESSES = "AIPP makes the network's input, which no layer computes: it is not replayed"

@@ -26,7 +26,7 @@ from ..operators import Arithmetic, CannotCompute, Node, Value
 from ..operators.value_with_error import FLOAT32_ROUNDING
 from ..operators.variants import Fit, Variant, text_of
 from ..tensors.type_precision import ulp
-from .device_arithmetic import LOOSE, TIGHT
+from .formulas_by_type import LOOSE, TIGHT
 from .output_error import OwnError, own_error
 from .piece import EXACT, Key, Part, Piece, Siblings
 from .recomputed_output import NotComputable

@@ -14,7 +14,7 @@ from ..dumps.dump_file import TensorInfo
 from ..dumps.golden_set import GoldenEntry
 from ..errors import GoldwatchError, NotComparable
 from ..filesystem.atomic_writing import create_new
-from ..filesystem.free_space import require_space
+from ..filesystem.mounts import require_space
 from ..metrics.compare_pair import refuse
 from ..metrics.overwriting_and_cancellation import beside_of
 from ..metrics.pair_task import PairTask
@@ -31,7 +31,7 @@ from ..recomputing.replay_plan import PlannedOp, ReplayPlan
 from ..submodel.cut_definition import CutInput
 
 if TYPE_CHECKING:
-    from ..dumps.any_dump import AnyDump
+    from ..dumps.slices import AnyDump
 
 Shape = Tuple[int, ...]
 _SHORT = 180

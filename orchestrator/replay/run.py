@@ -19,10 +19,9 @@ from ..judging.by_recomputation import RIGHT, WRONG, judge_recomputed
 from ..judging.limits import AT_MOST, SMALLER, Limit, Limits
 from ..judging.metric_text import metric_number
 from ..metrics.row import DIFFERENT, FAIL, PASS, WORST_SLICE, Row
-from ..model.dump_request import EVERYTHING, DumpRequest
 from ..model.graph import ModelGraph
 from ..model.graphs_of_run import ModelGraphs, load_models
-from ..model.never_dumped import CONSTANT_TYPES
+from ..model.never_dumped import CONSTANT_TYPES, EVERYTHING, DumpRequest
 from ..model.op_node import OpNode, TensorDesc, desc_at
 from ..naming import parse_golden_name, printable
 from ..recomputing.original_cuts import Original

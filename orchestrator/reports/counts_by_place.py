@@ -13,8 +13,7 @@ from ..dumps.place import Place, name_order
 from ..fast_dataclasses import dataclass
 from ..metrics.row import FAIL, NOT_COMPARED, PASS
 from ..naming import printable
-from ..text.shortening import LONGEST, shorten_all
-from ..text.terminal_width import cut, padded, width_of, wrap
+from ..text.shortening import LONGEST, cut, padded, shorten_all, width_of, wrap
 from ..text.wording import listed, plural
 from .terminal_table import COLOURS, WORDS, place_names
 

@@ -13,8 +13,7 @@ from ..judging.metric_text import metric_number
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..naming import printable
 from ..text.notes import told
-from ..text.shortening import LONGEST, shorten_all, shorten_within
-from ..text.terminal_width import shorten
+from ..text.shortening import LONGEST, shorten, shorten_all, shorten_within
 from .report_context import ReportFile
 from .terminal_table import shown_metrics
 

@@ -8,23 +8,25 @@ from typing import Dict, Iterable, Iterator, List, Mapping, Optional, Sequence
 import numpy as np
 
 from ..dumps.place import Place
+from ..dumps.tensor_statistics import LEAST, MEAN, NOT_FINITE, RANGE
 from ..judging.metric_text import metric_number, short_text
-from ..metrics.class_and_box_agreement import IOU, MATCHED, TOP1, TOP5
 from ..metrics.row import (
     COUNT,
     EXPECTED_ABSENT,
     FAIL,
+    IOU,
+    MATCHED,
     NOT_COMPARED,
     PASS,
     STRETCHES,
+    TOP1,
+    TOP5,
     ULPS,
     VERDICTS,
     Row,
 )
 from ..naming import printable
-from ..statistics_dumps.tensor_statistics import LEAST, MEAN, NOT_FINITE, RANGE
-from ..text.shortening import LONGEST, shorten_all
-from ..text.terminal_width import broken, cut, padded, shorten, width_of, wrap
+from ..text.shortening import LONGEST, broken, cut, padded, shorten, shorten_all, width_of, wrap
 from ..text.wording import plural
 
 _SHORT_NAME = 11

@@ -12,9 +12,8 @@ from typing import Dict, List, Optional, Tuple
 from ..config.dump_steps import count_steps
 from ..dumps.dump_header import COMPLETE, HEADERLESS, LONG
 from ..dumps.place import Place
+from ..dumps.statistics_csv import SUFFIX, is_table_of_ops, table_paths
 from ..naming import MAPPING_FILE
-from ..statistics_dumps.statistics_csv import SUFFIX
-from ..statistics_dumps.table_of_ops import is_table_of_ops, table_paths
 from .engine import Engine, LookAgain
 from .file_plan import UNREADABLE as CANNOT_READ
 from .file_signature import Signature, look_at

@@ -18,7 +18,7 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..dumps.dump_index import DumpIndex
+from ..dumps.dump_index import OUTPUT_FILE
 from ..dumps.file_source import FileSource
 from ..dumps.golden_set import GoldenSet, open_golden
 from ..dumps.npy import open_npy
@@ -45,8 +45,8 @@ from ..metrics.row import (
     Row,
 )
 from ..metrics.user_metrics import output_names
-from ..model.coarsest_type import Precision
 from ..model.graph import ModelGraph
+from ..model.graph_walks import Precision
 from ..model.graphs_of_run import ModelGraphs
 from ..model.op_node import OpNode, TensorDesc, desc_at
 from ..model.pairing import Pairing
@@ -179,19 +179,11 @@ def _shaped(tensor: Tensor, shape: Sequence[int]) -> Tensor:
     return replace(tensor.in_c_order(), shape=tuple(shape))
 
 
-_FILE = re.compile(r"(?P<name>.+)_(?P<number>[0-9]{1,4})\.(?:npy|bin|txt)\Z")
 _MOST_NAMES = 6
 _GIVE = (
     "the json of the om (atc --mode=1) tells which output each is; or name them: NAME=FILE, NAME "
     "as in GOLDEN"
 )
-
-
-def holds_outputs(target: DumpIndex) -> bool:
-    """Tell whether a folder holds what a program wrote as outputs of a network, and no dumps; by
-    names alone.
-    """
-    return target.holds_named(_FILE)
 
 
 def compare_outputs(
@@ -282,7 +274,7 @@ class _FinalOutputs(Source):
             for match in filter(
                 None,
                 map(
-                    _FILE.match,
+                    OUTPUT_FILE.match,
                     sorted(
                         names, key=lambda name: name[-3:] != "txt" and 1 + name.endswith(".npy")
                     ),

@@ -19,7 +19,6 @@ from .mismatch_warnings import shown
 from .progress import OnProgress, Progress
 from .rows_at_the_end import finish_rows
 from .target_file import GROWING, TargetFile
-from .torchair_graphs import graphs_of_dumped_ops
 from .whole_run import Run, Source, compare_from
 
 if TYPE_CHECKING:
@@ -93,13 +92,15 @@ class _Listing(Source):
                 "golden files" % self.options.golden,
                 hint="golden files of the original model need no second model file",
             )
-        if any(graph.fx for graph in graphs.graphs) and not isinstance(
-            self.comparers, LocalProcesses
-        ):
+        if not any(graph.fx for graph in graphs.graphs):
+            return graphs
+        if not isinstance(self.comparers, LocalProcesses):
             raise UsageError(
                 "TorchAir's original graphs are compared here: a cluster's workers do not "
                 "know what was fused"
             )
+        from .torchair_graphs import graphs_of_dumped_ops
+
         return graphs_of_dumped_ops(graphs, self.tree, self.golden)
 
     def feed(self, run: Run) -> None:

@@ -11,11 +11,9 @@ the nodes is that in which the FX dump was written, else the files of TARGET. So
 from __future__ import annotations
 
 import os
-import re
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
-from ..dumps.dump_index import DumpIndex
-from ..dumps.fx_dump_folders import fx_place, rank_of
+from ..dumps.dump_index import TORCH_NODE_FILE
 from ..dumps.golden_set import GoldenEntry, GoldenSet
 from ..dumps.torch_file import open_torch
 from ..errors import FormatError, GoldwatchError, InputError, UsageError, require_folder
@@ -29,11 +27,11 @@ from ..text.wording import plural
 from .compare_given_pairs import begin_given_pairs, compare_given_pairs
 from .comparison_options import ONE, ComparisonOptions
 from .file_signature import Signature, look_at
+from .golden_files import fx_place, rank_of
 from .progress import OnProgress
 from .result import RunResult
 from .whole_run import Run, Source, compare_from
 
-_FILE = re.compile(r"(?P<node>\w+?)(?:_device_(?P<device>[0-9]{1,9}))?_(?P<call>[0-9]{1,9})\.pt\Z")
 _NAMES_SHOWN = 10
 
 
@@ -50,11 +48,6 @@ class _File(NamedTuple):
     number: int = 0
 
 
-def holds_torch_files(target: DumpIndex) -> bool:
-    """Tell whether a folder holds such files and no dumps; by names alone."""
-    return target.holds_named(_FILE)
-
-
 def compare_torch_files(
     options: ComparisonOptions,
     jobs: int = 1,
@@ -66,7 +59,7 @@ def compare_torch_files(
     Parameters
     ----------
     options
-        ``target`` is a folder of :func:`holds_torch_files`.
+        ``target`` is a folder that holds such files.
     jobs, force, on_progress
         As for :func:`goldwatch.run.compare_folders.compare_folders`.
 
@@ -198,7 +191,7 @@ def _saved_files(folder: str) -> List[_File]:
     for base, folders, names in os.walk(folder):
         folders.sort()
         for name in sorted(names):
-            match = _FILE.match(name)
+            match = TORCH_NODE_FILE.match(name)
             if match is not None:
                 call = str(int(match.group("call")))
                 path, device = os.path.join(base, name), match.group("device") or "0"

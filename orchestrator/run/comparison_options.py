@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Dict, FrozenSet, Mapping, Optional, Seque
 
 from ..dumps.dump_index import DumpIndex
 from ..dumps.dump_tree import ALL_TIMES
+from ..dumps.tensor_statistics import MEASURES as STATISTICS
 from ..errors import FormatError, OptionsError, UsageError, require_folder
 from ..fast_dataclasses import dataclass
 from ..judging.limit_parsing import limits_from_document, parse_limit
 from ..judging.limits import Limits
 from ..judging.row_judge import RowJudge
-from ..metrics.class_and_box_agreement import AGREEMENT_METRICS, Agreement, parse_boxes
 from ..metrics.pair_task import Settings
-from ..metrics.row import EXACT_LIMIT, EXACT_METRICS, MEASURES, METRICS
+from ..metrics.row import AGREEMENT_METRICS, EXACT_LIMIT, EXACT_METRICS, MEASURES, METRICS
 from ..model.graphs_of_run import ModelGraphs, load_models, model_files
 from ..model.read_model import load_model
 from ..option_fields import (
@@ -32,11 +32,11 @@ from ..option_fields import (
     recorded_options,
 )
 from ..reports.csv_cells import Columns
-from ..statistics_dumps.tensor_statistics import MEASURES as STATISTICS
 from .user_code_folder import UserCode, find_user_code
 
 if TYPE_CHECKING:
     from ..config.dump_plan import DumpPlan
+    from ..metrics.class_and_box_agreement import Agreement
 
 AUTO, ONE, EACH, ALL, NONE = "auto", "one", "each", "all", "none"
 
@@ -488,7 +488,11 @@ class ComparisonOptions:
         """What is computed of outputs besides their distances; None for dumps. Raises UsageError
         where ``boxes`` has another form.
         """
-        return None if self.outputs is None else Agreement(tuple(map(parse_boxes, self.boxes)))
+        if self.outputs is None:
+            return None
+        from ..metrics.class_and_box_agreement import Agreement, parse_boxes
+
+        return Agreement(tuple(map(parse_boxes, self.boxes)))
 
     def columns(self, golden_address: bool, overflow: bool = False) -> Columns:
         """Return the columns of the result table; ``overflow``: that column is there also where it

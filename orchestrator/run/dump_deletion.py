@@ -8,7 +8,7 @@ import time
 from collections import deque
 from typing import Callable, Deque, List, Optional, Set, Tuple
 
-from ..filesystem.free_space import free_bytes
+from ..filesystem.mounts import free_bytes
 from ..metrics.row import EXPECTED_ABSENT, FAIL, PASS
 from ..text.notes import note
 from .engine import Engine

@@ -21,13 +21,13 @@ from typing import (
     Tuple,
 )
 
-from ..dumps.any_dump import open_dump
 from ..dumps.dump_file import DumpFile
 from ..dumps.dump_header import COMPLETE, HEADERLESS, SHORT
 from ..dumps.folder_listing import DumpEntry
 from ..dumps.golden_set import GoldenSet
 from ..dumps.manifest_entries import unfit_golden
 from ..dumps.place import Place
+from ..dumps.slices import open_dump
 from ..errors import GoldwatchError, MissingPath, TruncatedFile
 from ..metrics.compare_pair import refuse
 from ..metrics.planned_row import planned_row
@@ -38,11 +38,10 @@ from ..metrics.row import (
     NOT_COMPARED,
     Row,
 )
-from ..model.coarsest_type import Precision
 from ..model.counterpart import CounterpartCache
-from ..model.dump_request import EVERYTHING, DumpRequest
-from ..model.final_outputs import final_outputs
 from ..model.graph import ModelGraph
+from ..model.graph_walks import Precision, final_outputs
+from ..model.never_dumped import EVERYTHING, DumpRequest
 from ..model.outputs_in_readers import OtherDumps, OutputsInReaders
 from ..model.pairing import Pairing
 from ..model.row_plan import (
@@ -60,7 +59,7 @@ from .file_plan import UNREADABLE, FilePlan
 from .tensor_planner import OpenedDump, PlanParts, TensorPlanner, is_of_one_build
 
 if TYPE_CHECKING:
-    from ..dumps.any_dump import AnyDump
+    from ..dumps.slices import AnyDump
 
 PlanKey = Tuple[Any, ...]
 _MOST_PLANS = 8192

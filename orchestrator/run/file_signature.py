@@ -6,7 +6,7 @@ import os
 import stat
 from typing import NamedTuple, Optional
 
-from ..statistics_dumps.table_of_ops import rows_signature
+from ..dumps.statistics_csv import rows_signature
 
 OUTDATED = "outdated"
 DELETED_PREFIX = "deleted "

@@ -18,9 +18,8 @@ from ..metrics.row import (
     PASS,
     TARGET_ALONE,
 )
-from ..model.gear_names import gear_named, gear_of
 from ..model.graph import ModelGraph
-from ..model.op_node import QUANT_TYPE
+from ..model.op_node import QUANT_TYPE, gear_named, gear_of
 from ..naming import (
     intended_golden_name,
     lacks_name_part,

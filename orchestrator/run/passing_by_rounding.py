@@ -19,7 +19,7 @@ from ..dumps.place import Place
 from ..judging.by_limits import only_decision_limit_missed, only_default_limits_missed
 from ..judging.by_other_rows import alike, passing_row
 from ..judging.by_recomputation import RIGHT, WRONG, RecomputationVerdict
-from ..judging.deciding_ops import rounds_to_whole
+from ..judging.row_judge import rounds_to_whole
 from ..metrics.row import (
     AS_OUTPUT,
     BEHIND,

@@ -10,9 +10,9 @@ from ..dumps.folder_listing import DumpEntry
 from ..dumps.place import Place
 from ..dumps.slices import declared_slices
 from ..model.counterpart import CounterpartCache
-from ..model.dump_request import EVERYTHING, DumpRequest
 from ..model.graph import ModelGraph
 from ..model.graphs_of_run import ModelGraphs
+from ..model.never_dumped import EVERYTHING, DumpRequest
 from ..model.op_node import OpNode
 from ..naming import sanitise_device
 from .comparison_options import ComparisonOptions

@@ -38,10 +38,14 @@ from ..judging.by_recomputation import (
     judge_recomputed,
 )
 from ..model.graph import ModelGraph
-from ..model.op_attributes import attributes_by_name, attributes_by_position
 from ..model.op_node import OpNode
 from ..model.pairing import Pairing
-from ..recomputing.attributes_and_constants import AttributesAndConstants, attributes_and_constants
+from ..recomputing.attributes_and_constants import (
+    AttributesAndConstants,
+    attributes_and_constants,
+    attributes_by_name,
+    attributes_by_position,
+)
 from ..recomputing.find_original import OriginalModelFile, find_original_model
 from ..recomputing.recomputed_output import (
     ComputedPair,

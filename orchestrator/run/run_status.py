@@ -21,8 +21,7 @@ from typing import (
 
 import numpy as np
 
-from ..diagnosis.run_sentence import run_sentence
-from ..diagnosis.summary import INCOMPLETE, Summary, exit_code, summarise
+from ..diagnosis.summary import INCOMPLETE, Summary, exit_code, run_sentence, summarise
 from ..diagnosis.suspects import provisional_suspects
 from ..errors import EXIT_INCOMPLETE
 from ..metrics.row import PASS

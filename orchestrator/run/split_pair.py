@@ -17,7 +17,6 @@ from ..metrics.pair_alignment import Part, geometry_of, open_counterpart, requir
 from ..metrics.pair_task import PairTask, Settings
 from ..metrics.row import Row
 from ..metrics.unchanged_files import FileStates, file_states, unless_changed
-from ..metrics.user_metrics import with_user_metrics
 
 RARE_COLLECTIONS = (200000, 10, 10)
 """How often cycles of garbage are looked for, as gc's thresholds."""
@@ -51,6 +50,8 @@ def second_pass(
 
 def last_pass(task: PairTask, result: MetricResult, settings: Settings) -> Tuple[int, MetricResult]:
     """Return a pair's result with the user's metrics, which take a tensor as a whole."""
+    from ..metrics.user_metrics import with_user_metrics
+
     return 0, with_user_metrics(task, result, settings)
 
 

@@ -6,14 +6,13 @@ import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, FrozenSet, List, NamedTuple, Optional, Tuple
 
-from ..dumps.any_dump import is_overwritten
 from ..dumps.dump_file import DumpFile, TensorInfo
 from ..dumps.dump_header import COMPLETE, size_error
 from ..dumps.folder_listing import DumpEntry
 from ..dumps.golden_set import GoldenEntry, GoldenSet
 from ..dumps.manifest_entries import original_name, unfit_golden
 from ..dumps.place import Place
-from ..dumps.slices import JoinedDump
+from ..dumps.slices import JoinedDump, is_overwritten
 from ..errors import GoldwatchError, NotComparable
 from ..metrics.compare_pair import overflow_of, refuse
 from ..metrics.overwriting_and_cancellation import beside_of
@@ -27,7 +26,7 @@ from ..metrics.row import (
     NOT_COMPARED,
     Row,
 )
-from ..model.coarsest_type import Precision
+from ..model.graph_walks import Precision
 from ..model.op_node import OpNode
 from ..model.outputs_in_readers import OutputInReader, OutputsInReaders
 from ..model.pairing import Pairing
@@ -36,7 +35,7 @@ from ..naming import sanitise_device, sanitise_golden
 from ..tensors.tensor import Tensor
 
 if TYPE_CHECKING:
-    from ..dumps.any_dump import AnyDump
+    from ..dumps.slices import AnyDump
 
 
 class PlanParts(NamedTuple):
@@ -84,7 +83,7 @@ class TensorPlanner:
     precision
         Tells through which types a tensor has gone; None without a model.
     final
-        The outputs of the network (:func:`goldwatch.model.final_outputs.final_outputs`).
+        The outputs of the network (:func:`goldwatch.model.graph_walks.final_outputs`).
     two_dumps
         GOLDEN is a dump of the same model, too.
     overflow

@@ -11,7 +11,7 @@ from ..dumps.dump_file import DumpFile, TensorInfo
 from ..dumps.golden_set import GoldenEntry
 from ..dumps.npy import open_npy
 from ..dumps.place import place_of
-from ..errors import FormatError, InputError, NotComparable, require_folder
+from ..errors import FormatError, InputError, NotComparable
 from ..metrics.pair_task import PairTask
 from ..metrics.row import NOT_COMPARED, PASS, Row
 from ..model.graph import ModelGraph
@@ -224,39 +224,3 @@ def _origin(
         if plan.status == PAIR and (plan.kind, plan.tensor_index) == (kind, index):
             return plan.origin_format, plan.origin_shape
     return None, None
-
-
-def is_file_pair(target: str, golden: str) -> bool:
-    """Tell whether two single files are named.
-
-    Raises
-    ------
-    InputError
-        One is missing, or one is a file and the other a folder.
-    """
-    for path, what in ((target, "TARGET"), (golden, "GOLDEN")):
-        if not os.path.exists(path):
-            require_folder(path, what)
-    kinds = [os.path.isdir(path) for path in (target, golden)]
-    if kinds[0] != kinds[1]:
-        from ..kinds.wrong_kind_advice import not_a_dump
-
-        file, folder = (golden, target) if kinds[0] else (target, golden)
-        advice = not_a_dump(file)
-        hint = advice.hint if advice is not None else None
-        if file.endswith(".npy") and kinds[0]:
-            hint = "name one file of the folder %s as well" % folder
-        elif file.endswith(".npy"):
-            words = (file, os.path.join(folder, "OP.INDEX.TIME.npy"), os.path.dirname(file) or ".")
-            hint = (
-                "name the golden file as well: goldwatch compare %s %s; an output of the network: "
-                "goldwatch compare %s %s --outputs NAME=%s"
-            ) % (*words, folder, file)
-        message = "TARGET and GOLDEN must be two folders or two files: %s is a %s, %s a %s" % (
-            target, "folder" if kinds[0] else "file", golden, "folder" if kinds[1] else "file",
-        )  # fmt: skip
-        raise InputError(
-            message if advice is None else "%s; %s" % (message, advice.words),
-            hint=hint,
-        )
-    return not any(kinds)

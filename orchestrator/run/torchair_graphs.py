@@ -13,8 +13,7 @@ from ..dumps.folder_listing import DumpEntry
 from ..dumps.golden_set import GoldenSet
 from ..errors import GoldwatchError
 from ..model.graph import ModelGraph
-from ..model.graphs_of_run import ModelGraphs
-from ..model.torchair_graph import GRAPH_FILES
+from ..model.graphs_of_run import GRAPH_FILES, ModelGraphs
 from ..naming import sanitise_golden
 
 _RANK = re.compile(r"worldsize[0-9]+_global_rank[0-9]+\Z")

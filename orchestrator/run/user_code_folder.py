@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Mapping, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Mapping, NamedTuple, Optional, Tuple
 
 from ..errors import UsageError
-from ..metrics import user_metrics
-from ..metrics.user_metrics import UserMetric, find_user_metrics
 from ..tensors import user_conversions
 from ..tensors.user_conversions import UserConversions
+
+if TYPE_CHECKING:
+    from ..metrics.user_metrics import UserMetric
 
 
 class UserCode(NamedTuple):
@@ -48,8 +49,10 @@ def find_user_code(folder: Optional[str], arguments: Mapping[str, Mapping[str, s
         if arguments:
             raise UsageError("options for metrics need the folder that holds the metrics")
         return UserCode()
+    from ..metrics import user_metrics
+
     user_code = UserCode(
-        find_user_metrics(folder, arguments), UserConversions(folder, required=False)
+        user_metrics.find_user_metrics(folder, arguments), UserConversions(folder, required=False)
     )
     if not user_code.scripts:
         raise UsageError(

@@ -12,8 +12,7 @@ from ..diagnosis.observed_ops import ObservedOp
 from ..diagnosis.op_input_states import Inputs
 from ..diagnosis.recompute_without_model import TensorReader
 from ..diagnosis.row_digest import execution_key
-from ..diagnosis.run_sentence import run_sentence
-from ..diagnosis.summary import INCOMPLETE, Summary, summarise
+from ..diagnosis.summary import INCOMPLETE, Summary, run_sentence, summarise
 from ..diagnosis.suspects import HIGH, LOW, Suspect, provisional_suspects
 from ..dumps.place import Place, name_order
 from ..judging.by_recomputation import RecomputationVerdict

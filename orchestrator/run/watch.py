@@ -30,16 +30,16 @@ from typing import (
 
 from ..dumps.dump_index import DumpIndex
 from ..dumps.dump_tree import ALL_TIMES, DumpTree, tree_of
+from ..dumps.statistics_csv import is_statistics_file
 from ..errors import InputError
 from ..interrupts import uninterrupted
 from ..kinds.wrong_kind_advice import exchanged, watched_without_dumps, without_dumps
 from ..metrics.row import FAIL, Row
 from ..model.row_plan import OUTPUT
 from ..processes.user_code import user_code_pids
-from ..statistics_dumps.table_of_ops import is_statistics_file
 from ..store.facts_and_events import PROVISIONAL
 from ..store.row_schema import to_sql_text
-from ..system.proc_files import Process
+from ..system import Process
 from ..text.notes import Note, note
 from .arriving_files import Arrivals
 from .comparison_options import ComparisonOptions

@@ -360,8 +360,7 @@ class Run:
             Called several times a second with what is done, how many of its steps are, and of how
             many (0: not known).
         """
-        from ..diagnosis.run_sentence import run_sentence
-        from ..diagnosis.summary import EXACT, OUTPUTS, exit_code
+        from ..diagnosis.summary import EXACT, OUTPUTS, exit_code, run_sentence
         from .result import RunResult
         from .run_status import keep_judgement
         from .two_builds import differences_of_builds, in_words_of_two_dumps
@@ -476,5 +475,5 @@ def import_judging() -> None:
     """Import what judges: it is not needed before the end, and the first row need not wait for
     it.
     """
-    from ..diagnosis import run_sentence, summary  # noqa: F401
+    from ..diagnosis import summary  # noqa: F401
     from . import result, tensor_reader  # noqa: F401

@@ -18,7 +18,6 @@ from ..metrics.compiled.choice import compiled_kernel
 from ..metrics.pair_task import PairTask, Settings
 from ..metrics.row import Row
 from ..processes.pool import ProcessDied, Processes
-from ..processes.user_code import stop_user_code
 from .split_pair import SplitPair, prepare_process
 
 _MAX_CRASHES = 3
@@ -286,5 +285,8 @@ class Workers:
         if self.forked:
             return
         self._processes.close(now)
-        stop_user_code()
+        if self.settings.user_metrics or self.settings.conversions.scripts:
+            from ..processes.user_code import stop_user_code
+
+            stop_user_code()
         self._running.clear()

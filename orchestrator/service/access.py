@@ -13,7 +13,7 @@ from typing import Deque, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 from urllib.parse import SplitResult, urlsplit
 
 from ..errors import UsageError
-from ..system.loopback import is_loopback
+from ..system import is_loopback
 from .tokens import Token, Tokens, cookie_value, holds_cookie
 
 _TRIES, _TRIES_S, _ASKING = 10, 60.0, 1024

@@ -14,7 +14,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Set
 
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_PASS, GoldwatchError
 from ..filesystem.safe_reading import open_input
-from ..system.proc_files import start_time
+from ..system import start_time
 from .answers import Problem
 from .job_notifications import NOTIFIED_ALL
 from .job_queue import CANCELLED, DONE, FAILED, QUEUED, RUNNING, Job, Queue, now

@@ -129,7 +129,7 @@ def translate(error: sqlite3.Error, path: str) -> GoldwatchError:
     folder = os.path.dirname(path) or "."
     # Where SQLite finds no room for a journal, or no file, it says "disk I/O error" or "unable to
     # open database file".
-    from ..filesystem.free_space import is_full
+    from ..filesystem.mounts import is_full
 
     if "full" in text or (
         isinstance(error, sqlite3.OperationalError)

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
-from ..dumps.any_dump import is_overwritten, open_dump
 from ..dumps.dump_file import TensorInfo
 from ..dumps.dump_header import COMPLETE, size_error
 from ..dumps.dump_tree import DumpTree
 from ..dumps.folder_listing import DumpEntry
-from ..dumps.slices import by_number
+from ..dumps.slices import by_number, is_overwritten, open_dump
 from ..errors import FormatError, InputError
 from ..metrics.overwriting_and_cancellation import keeps_values, same_bytes
 from ..model.op_node import OpNode
@@ -24,7 +23,7 @@ from ..tensors.storage_layouts import layout_of
 from ..tensors.tensor import Tensor
 
 if TYPE_CHECKING:
-    from ..dumps.any_dump import AnyDump
+    from ..dumps.slices import AnyDump
 
 Shape = Tuple[int, ...]
 _SHOWN = 8

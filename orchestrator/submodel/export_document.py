@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List, Optional
 
-from ..filesystem.sha256 import sha256_of_file
+from ..filesystem.safe_reading import sha256_of_file
 from ..naming import printable
 from ..text.wording import plural
 from .export_plan import Plan

@@ -35,7 +35,7 @@ from .node_graph import Value
 from .read_original import Output
 
 if TYPE_CHECKING:
-    from ..dumps.any_dump import AnyDump
+    from ..dumps.slices import AnyDump
 
 TARGET, GOLDEN, USER = "target", "golden", "user"
 _INTEGERS = "iub"

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import EnvironmentProblem
 from ..filesystem.atomic_writing import create_new, raise_write_error, temporary_path
-from ..filesystem.free_space import free_bytes
+from ..filesystem.mounts import free_bytes
 from ..filesystem.safe_reading import open_input
 from ..naming import MAPPING_FILE
 from ..netfiles.prototxt_edits import encode

@@ -8,15 +8,17 @@ The user's code runs in a separate process, so a crash affects one tensor only.
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..errors import NotComparable, UsageError, require_folder
 from ..naming import nearest_names
-from ..processes.user_code import Answer, call_user, run_user
 from .dtypes import Array
 from .layout_names import FORMATS, format_code, format_name
+
+if TYPE_CHECKING:
+    from ..processes.user_code import Answer
 
 FOLDER = "format_convert"
 
@@ -84,6 +86,8 @@ class UserConversions:
             It raised, took longer than a minute, or returned another number of elements than
             ``shape_to`` has, or another type.
         """
+        from ..processes.user_code import call_user
+
         script = self._scripts[(layout_from, layout_to)]
         shapes = list(shape_from), None if shape_to is None else list(shape_to)
         converted: Array = call_user(script, _converted, *shapes, array.reshape(-1))
@@ -104,6 +108,8 @@ class UserConversions:
 def _converted(
     script: str, shape_from: List[int], shape_to: Optional[List[int]], array: Array
 ) -> Answer:
+    from ..processes.user_code import run_user
+
     return run_user(script, "convert", shape_from, shape_to, array, taken=_array)
 
 

@@ -23,7 +23,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optio
 from ..errors import UsageError
 from ..fast_dataclasses import dataclass
 from ..filesystem.atomic_writing import remove_quietly
-from ..filesystem.free_space import free_bytes
+from ..filesystem.mounts import free_bytes
 from ..naming import MAPPING_FILE
 from .device_dump import DeviceDump
 from .write_faults import Fault

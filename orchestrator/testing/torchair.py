@@ -1,7 +1,7 @@
 """What TorchAir leaves of one compiled graph: GE's dump tree, the original graph as text, and an FX
 dump in each form of its folders.
 
-Sources as in :mod:`goldwatch.dumps.fx_dump_folders` and :mod:`goldwatch.model.torchair_graph`.
+Sources as in :mod:`goldwatch.run.golden_files` and :mod:`goldwatch.model.torchair_graph`.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from goldwatch.adapters.child_python import child_environment, resolve_python, r
 from goldwatch.adapters.golden_writer import GoldenWriter
 from goldwatch.adapters.manifest import read_manifest
 from goldwatch.errors import EnvironmentProblem, InputError, UsageError
-from goldwatch.filesystem.free_space import require_space
+from goldwatch.filesystem.mounts import require_space
 from goldwatch.naming import parse_golden_name, read_mapping
 from goldwatch.schemas import load_schema
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scene_networks import relu
 
 from goldwatch.diagnosis.compare_arrays import as_limits
+from goldwatch.dumps.tensor_statistics import MEASURES as STATISTICS
 from goldwatch.errors import InputError, UsageError
 from goldwatch.judging.by_limits import judge, not_applicable
-from goldwatch.judging.deciding_ops import decides
 from goldwatch.judging.limit_parsing import (
     limits_from_document,
     limits_with,
@@ -24,10 +24,9 @@ from goldwatch.judging.limit_parsing import (
 )
 from goldwatch.judging.limits import LIMITED, VENDOR, Limit, Limits, Subject, natural_comparison
 from goldwatch.judging.metric_text import beside_limit, number_text
-from goldwatch.metrics.class_and_box_agreement import AGREEMENT_METRICS
-from goldwatch.metrics.row import MEASURES, Row
+from goldwatch.judging.row_judge import decides
+from goldwatch.metrics.row import AGREEMENT_METRICS, MEASURES, Row
 from goldwatch.schemas import load_schema
-from goldwatch.statistics_dumps.tensor_statistics import MEASURES as STATISTICS
 
 GOOD = {
     "CosineSimilarity": 0.999,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from goldwatch.cli import goldwatch
-from goldwatch.filesystem.sha256 import sha256_of_file
+from goldwatch.filesystem.safe_reading import sha256_of_file
 from goldwatch.naming import compose_golden_name
 from pages import PAGES, ROOT, TRANSLATIONS, blocks_of, text_of
 

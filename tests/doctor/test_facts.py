@@ -6,7 +6,7 @@ import os
 import sys
 
 from goldwatch.doctor import collect_facts, packages
-from goldwatch.system.memory import cache_room, memory
+from goldwatch.system import cache_room, memory
 
 
 def test_a_package_that_ends_its_process_does_not_hide_others(monkeypatch, tmp_path):

@@ -9,8 +9,7 @@ from pairing_rows import ABSENT, NOT
 
 from goldwatch.model import Pairing, load_model
 from goldwatch.model.absent_ops import largest_of_one_run, run_condition
-from goldwatch.model.dump_request import DumpRequest
-from goldwatch.model.never_dumped import no_dump_reason
+from goldwatch.model.never_dumped import DumpRequest, no_dump_reason
 
 
 def flag(key, value):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pairing_rows import ABSENT, NOT, OMITTED, PAIR, rows_of_dump, status_by_tensor
 
 from goldwatch.model import DumpedOp, Pairing
-from goldwatch.model.dump_request import DumpRequest
+from goldwatch.model.never_dumped import DumpRequest
 
 
 def test_an_op_with_one_original_pairs_with_it(pairing, write):

@@ -14,7 +14,7 @@ import pytest
 from in_process import run_here
 from replay_device import DATA
 
-from goldwatch.filesystem.sha256 import sha256_of_file
+from goldwatch.filesystem.safe_reading import sha256_of_file
 from goldwatch.naming import compose_golden_name
 from goldwatch.recomputing.find_original import original_model_path
 

@@ -12,7 +12,7 @@ import pytest
 from in_process import run_here
 from service_client import COMPARE, WATCH, post_job, wait_for_end, wait_until_running
 
-from goldwatch.system.proc_files import start_time
+from goldwatch.system import start_time
 
 FULL = """
 from goldwatch.service import job_queue

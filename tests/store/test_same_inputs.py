@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from goldwatch.store.integrity import OtherResults
-from goldwatch.store.same_inputs import check_inputs
+from goldwatch.store.opening import check_inputs
 
 WORKSPACE = "/data/ci/workspaces/accuracy-of-the-detector/builds"
 

@@ -36,9 +36,9 @@ from .normal_error import (
     Normal,
     Normals,
     rounding,
+    scatter,
     type_noise,
 )
-from .small_output_scatter import scatter
 
 _MARGIN = 1e-6
 """How much scores from arrays may differ from :class:`.Normal`'s by rounding: outputs that come so
@@ -56,7 +56,7 @@ class Outputs(NamedTuple):
     values, fed
         [n, measures], the outputs' distances and their inputs' together.
     rounded, sums, type_sums, scatter
-        [n], as :mod:`.normal_error` and :mod:`.small_output_scatter` have them.
+        [n], as :mod:`.normal_error` has them.
     """
 
     op: Array

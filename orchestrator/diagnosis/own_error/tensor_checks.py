@@ -21,8 +21,15 @@ from ..op_input_states import GOOD, root_sum_squares
 from ..row_digest import Observation
 from .distance_table import OutputKind
 from .estimate import Estimate, Estimates, TensorEvidence
-from .normal_error import HOPELESS, PRIOR_SPREAD, SUSPECT_SCORE, rounding, sum_noise
-from .small_output_scatter import independent_values, scatter
+from .normal_error import (
+    HOPELESS,
+    PRIOR_SPREAD,
+    SUSPECT_SCORE,
+    independent_values,
+    rounding,
+    scatter,
+    sum_noise,
+)
 
 ORDINARY = 0.9
 """The share of the elements, the smallest ones, that is compared."""

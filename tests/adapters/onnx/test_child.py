@@ -17,7 +17,7 @@ from in_process import run_here
 from onnx import helper
 
 from goldwatch.adapters.manifest import read_manifest
-from goldwatch.filesystem.sha256 import sha256_of_file
+from goldwatch.filesystem.safe_reading import sha256_of_file
 from goldwatch.schemas import load_schema
 
 node = helper.make_node

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from goldwatch.dumps.fx_dump_folders import FxFolders, FxPlace, fx_place
 from goldwatch.dumps.place import Place
 from goldwatch.errors import InputError
 from goldwatch.naming import fx_file_name, parse_fx_name
+from goldwatch.run.golden_files import FxFolders, FxPlace, fx_place
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,19 @@
-"""What the kernel tells in /proc and /sys, where ``root`` is, and is told by prctl.
+"""The machine: what the kernel tells in /proc and /sys, where ``root`` is, and is told by prctl;
+memory; numpy without threads of its own; whether an address is this machine's.
 
 Sources of the forms: proc(5), prctl(2), the kernel's cgroup-v2.rst and cgroup-v1/memory.rst.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import ipaddress
 import os
 from typing import Dict, Iterator, NamedTuple, Optional, Tuple
 
-from ..errors import InputError
-from ..filesystem.safe_reading import open_input
+from .errors import InputError
+from .filesystem.safe_reading import open_input
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -122,3 +125,95 @@ def processes() -> Dict[int, Stat]:
 def prctl(option: int, value: int) -> None:
     """Set an attribute of this process."""
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+_NO_LIMIT = 1 << 60
+# A group's limit, its use, and the lines of memory.stat that are the pages of files: version 2 of
+# control groups, and version 1.
+_FORMS = (
+    ("memory.max", "memory.current", ("inactive_file", "active_file")),
+    (
+        "memory.limit_in_bytes",
+        "memory.usage_in_bytes",
+        ("total_inactive_file", "total_active_file"),
+    ),
+)
+
+
+def memory(root: str = "/") -> Dict[str, Optional[int]]:
+    """Return in bytes what the machine has, what is free there, and the limit of the control group;
+    None what cannot be told.
+    """
+    lines = dict(fields_of(os.path.join(root, "proc/meminfo")))
+
+    def size(name: str) -> Optional[int]:
+        kilobytes = _number(lines.get(name, "").replace("kB", ""))
+        return None if kilobytes is None else kilobytes * 1024
+
+    limit = min((limit for limit, _ in _limits(root)), default=None)
+    return {
+        "total_bytes": size("MemTotal"),
+        "free_bytes": size("MemAvailable"),
+        "limit_bytes": limit,
+    }
+
+
+def cache_room(root: str = "/") -> Optional[int]:
+    """Return how many bytes of files the page cache could hold for this process if it held nothing
+    else; None where it cannot be told.
+    """
+    rooms = [memory(root)["free_bytes"], *(max(0, limit - taken) for limit, taken in _limits(root))]
+    return min((size for size in rooms if size is not None), default=None)
+
+
+def _limits(root: str) -> Iterator[Tuple[int, int]]:
+    """Yield the limit of each control group that has one, and what is taken of it that are no pages
+    of files.
+    """
+    for folder in control_groups(root, "memory"):
+        for limit, use, of_files in _FORMS:
+            most = _number(text_of(os.path.join(folder, limit)))
+            if most is not None and most < _NO_LIMIT:
+                lines = dict(
+                    line.split(" ", 1)
+                    for line in text_of(os.path.join(folder, "memory.stat")).splitlines()
+                    if " " in line
+                )
+                pages = sum(_number(lines.get(name, "")) or 0 for name in of_files)
+                yield most, max(0, (_number(text_of(os.path.join(folder, use))) or 0) - pages)
+
+
+def _number(text: str) -> Optional[int]:
+    text = text.strip()
+    return int(text) if text.isdigit() else None
+
+
+_THREADS = "OPENBLAS_NUM_THREADS"
+
+
+@contextlib.contextmanager
+def importing_unthreaded() -> Iterator[None]:
+    """While numpy is imported, perhaps: have it start without threads, unless the user's
+    environment says how many.
+
+    The environment is as before afterwards: programs that are started later know nothing of it.
+    """
+    chosen = _THREADS in os.environ
+    os.environ.setdefault(_THREADS, "1")
+    try:
+        yield
+    finally:
+        if not chosen:
+            del os.environ[_THREADS]
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host, a name or an IP address with or without brackets, is reached from this
+    machine only.
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

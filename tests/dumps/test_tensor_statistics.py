@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from goldwatch.errors import NotComparable
-from goldwatch.statistics_dumps.statistics_csv import Statistics
-from goldwatch.statistics_dumps.tensor_statistics import (
+from goldwatch.dumps.statistics_csv import Statistics
+from goldwatch.dumps.tensor_statistics import (
     LEAST,
     MEAN,
     NORM,
@@ -23,6 +22,7 @@ from goldwatch.statistics_dumps.tensor_statistics import (
     statistics_as_golden,
     statistics_of,
 )
+from goldwatch.errors import NotComparable
 from goldwatch.tensors.tensor import Tensor
 
 # Values that float32 has: the squares of smaller ones are 0, and so is what a device would tell of

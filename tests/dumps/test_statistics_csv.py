@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from goldwatch.dumps.statistics_csv import (
+    is_table_of_ops,
+    parse_table,
+    read_table,
+    rows_of,
+)
 from goldwatch.errors import FormatError
-from goldwatch.statistics_dumps.statistics_csv import parse_table, read_table
-from goldwatch.statistics_dumps.table_of_ops import is_table_of_ops, rows_of
 
 CANN = (
     "Input/Output,Index,Data Size,Data Type,Format,Shape,Max Value,Min Value,Avg Value,Count,"

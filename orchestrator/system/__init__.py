@@ -1,1 +1,0 @@
-"""What the machine is: memory, /proc and /sys, addresses, numpy's threads."""
