@@ -6,9 +6,11 @@ import math
 from functools import lru_cache
 from typing import Any, Collection, FrozenSet, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+import numpy as np
+
 from ..dumps import tensor_statistics as statistics
 from ..metrics.row import BOOL_METRICS, DIFFERENT, FAIL, MEASURES, WORST_SLICE, Row
-from .limits import ANY, DEFAULTS, Limit, Limits, Subject, for_statistics
+from .limits import ANY, COMPARISONS, DEFAULTS, Limit, Limits, Subject, for_statistics
 from .metric_text import beside_limit, metric_number
 
 DISTANCES = ("CosineSimilarity", "RelativeEuclideanDistance", WORST_SLICE)
@@ -132,6 +134,21 @@ def _judged_by(
     return Judgement(
         False, limit.metric, value, limit, text, _joined(tuple(entry[1] for entry in missed))
     )
+
+
+def all_met(entries: Sequence[Limit], values: Mapping[str, Any]) -> Tuple[Any, str]:
+    """Tell which of n tensors of floating point numbers are within all limits, bool, [n], and the
+    limits that were looked at; ``values``: by metric, [n].
+    """
+    looked_at = tuple(limit for limit in entries if limit.metric not in _WHERE_MEASURED)
+    met = np.ones(len(next(iter(values.values()))), np.bool_)
+    for limit in looked_at:
+        met &= (
+            COMPARISONS[limit.comparison](values[limit.metric], limit.value)
+            if limit.metric in values
+            else False
+        )
+    return met, _joined(looked_at)
 
 
 @lru_cache(maxsize=1024)

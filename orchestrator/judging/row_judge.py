@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import replace
-from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..element_types import element_count
 from ..fast_dataclasses import dataclass
@@ -27,7 +27,13 @@ from ..metrics.row import (
     Row,
 )
 from ..metrics.worst_slice import BY_CHANCE, MUCH_LARGER
-from .by_limits import Judgement, judge, only_decision_limit_missed, only_slice_limit_missed
+from .by_limits import (
+    Judgement,
+    all_met,
+    judge,
+    only_decision_limit_missed,
+    only_slice_limit_missed,
+)
 from .limits import Limit, Limits, Subject
 
 # Ops whose output is a decision: a difference of their inputs by rounding alone may turn into
@@ -108,7 +114,7 @@ class RowJudge:
         """Return the finished row of a pair that could be compared."""
         row, result = measured.row, measured.result
         verdict, outside, decided_by, remarks, code = self._decided(measured)
-        remarks = [*remarks, *_behind_a_cast(row, measured.limited_as, decided_by)]
+        remarks = [*remarks, *_behind_a_cast(row.target_dtype, measured.limited_as, decided_by)]
         places = _places(measured, decided_by if verdict == FAIL else "")
         reasons = [
             outside,
@@ -131,6 +137,26 @@ class RowJudge:
             decided_by=decided_by,
         )
 
+    def passing(
+        self,
+        values: Mapping[str, Any],
+        rows: Sequence[Row],
+        dtype: str,
+        limited_as: str,
+    ) -> List[Optional[Tuple[str, str]]]:
+        """Return the limits that were looked at, and a remark, of each pair that passes."""
+        behind = limited_as if limited_as != dtype else ""
+        judged: Dict[Tuple[Limit, ...], List[Optional[Tuple[str, str]]]] = {}
+        passing = []
+        for at, row in enumerate(rows):
+            limits = self.limits.for_subject(Subject(dtype, row.op_type, row.op, behind))
+            if limits not in judged:
+                met, decided_by = all_met(limits, values)
+                remark = "; ".join(_behind_a_cast(dtype, limited_as, decided_by))
+                judged[limits] = [(decided_by, remark) if one else None for one in met.tolist()]
+            passing.append(judged[limits][at])
+        return passing
+
     def of_input(self, planned: Row, row: Row, overwritten: Callable[[], bool]) -> Row:
         """Return the row of an input that fails and holds what the op wrote as one that has no
         counterpart; any other as it is.
@@ -150,7 +176,7 @@ class RowJudge:
         give out others by rounding alone.
         """
         judgement = judge(row.metrics, self.limits, (), _subject(row, dtype))
-        remarks = _behind_a_cast(row, dtype, judgement.decided_by)
+        remarks = _behind_a_cast(row.target_dtype, dtype, judgement.decided_by)
         if not judgement.text:
             return row.noted("; ".join(remarks), decided_by=judgement.decided_by)
         if whole and row.kind == "output" and decides(row.op_type, dtype):
@@ -244,9 +270,9 @@ def _subject(row: Row, behind: str) -> Subject:
     return Subject(dtype, row.op_type, row.op, behind if behind != dtype else "")
 
 
-def _behind_a_cast(row: Row, behind: str, decided_by: str) -> List[str]:
+def _behind_a_cast(dtype: Optional[str], behind: str, decided_by: str) -> List[str]:
     """Return as a remark that limits of another type than the row's decided."""
-    if behind == row.target_dtype or "dtype=%s:" % behind not in decided_by:
+    if behind == dtype or "dtype=%s:" % behind not in decided_by:
         return []
     return ["limits of %s, which its values went through" % behind]
 

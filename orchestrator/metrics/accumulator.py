@@ -21,7 +21,14 @@ from .differing_elements import Differences
 from .differing_masks import MaskedSums, masked_apart, may_be_masked_apart
 from .exact_sums import NonFinite, exact_sums, finite_part, zero_filled
 from .kullback_leibler import known_divergence
-from .metric_result import MetricResult, added_counts, notes_and_outcome, values_of
+from .metric_result import (
+    SPREAD,
+    MetricResult,
+    added_counts,
+    notes_and_outcome,
+    spread_of,
+    values_of,
+)
 from .numpy_kernel import Visit, as_reals, fast_sums, load, load_limit, pieces, workspace
 from .pair_sums import SAFE_BIG, SAFE_SMALL, PairSums
 from .rounding_slack import NO_ROUNDING, Slack, distances_without_slack
@@ -80,7 +87,7 @@ def fused_sums(
     # The slices use work.d themselves.
     keep = (work.y[:size], work.x[:size]) if work is not None else None
     numbers = kernel.sums(x, y, relative, spread, Table(needs.length, rows, columns), keep)
-    if numbers is None or not _ordinary(numbers, load_limit(x.dtype), load_limit(y.dtype)):
+    if numbers is None or not are_ordinary(numbers, load_limit(x.dtype), load_limit(y.dtype)):
         return None
     y_rows, d_rows = rows or (None, None)
     y_columns, d_columns = columns or (None, None)
@@ -95,18 +102,27 @@ def fused_sums(
     )
 
 
-def _ordinary(sums: KernelSums, x_limit: float, y_limit: float) -> bool:
-    """Tell whether the sums can be trusted, as :func:`goldwatch.metrics.numpy_kernel.fast_sums`
-    does.
+def are_ordinary(sums: Any, x_limit: float, y_limit: float) -> Any:
+    """Tell whether sums of the compiled kernel can be trusted, as
+    :func:`goldwatch.metrics.numpy_kernel.fast_sums` does; of arrays of them for each.
     """
     # The smallest and the largest overlook NaN, sums of squares do not.
-    if not (SAFE_SMALL < sums.xx < SAFE_BIG or sums.xx == sums.x_low == sums.x_high == 0.0):
-        return False
-    if not (SAFE_SMALL < sums.yy < SAFE_BIG or sums.yy == sums.y_low == sums.y_high == 0.0):
-        return False
-    if max(-sums.x_low, sums.x_high) > x_limit or max(-sums.y_low, sums.y_high) > y_limit:
-        return False
-    return sums.dd == sums.max_ad == 0.0 or SAFE_SMALL < sums.dd < SAFE_BIG
+    x_is_zero, y_is_zero = (
+        (square == 0.0) & (low == 0.0) & (high == 0.0)
+        for square, low, high in (
+            (sums.xx, sums.x_low, sums.x_high),
+            (sums.yy, sums.y_low, sums.y_high),
+        )
+    )
+    return (
+        ((sums.xx > SAFE_SMALL) & (sums.xx < SAFE_BIG) | x_is_zero)
+        & ((sums.yy > SAFE_SMALL) & (sums.yy < SAFE_BIG) | y_is_zero)
+        & (-sums.x_low <= x_limit)
+        & (sums.x_high <= x_limit)
+        & (-sums.y_low <= y_limit)
+        & (sums.y_high <= y_limit)
+        & ((sums.dd > SAFE_SMALL) & (sums.dd < SAFE_BIG) | (sums.dd == 0.0) & (sums.max_ad == 0.0))
+    )
 
 
 def _as_sums(numbers: KernelSums, size: int, spread: bool) -> PairSums:
@@ -130,7 +146,7 @@ _RELATIVE = ("AccumulatedRelativeError", "MaxRelativeError", "MeanRelativeError"
 _WHOLE_TYPES = "?bBhHiIlLqQpP"
 _COMPLEX_TYPES = "FDG"
 # The largest number of float16.
-_HALF_MAX = 65504.0
+HALF_MAX = 65504.0
 _NO_VALUES: Dict[str, Any] = {
     name: None if name == "StandardDeviation" else math.nan for name in MEASURES
 }
@@ -145,7 +161,7 @@ def _char(values: np.ndarray) -> str:
 
 
 @lru_cache(maxsize=64)
-def _parts_of(metrics: Tuple[str, ...]) -> Tuple[bool, bool]:
+def needed_parts(metrics: Tuple[str, ...]) -> Tuple[bool, bool]:
     """Tell whether any of the metrics needs the relative errors, and the variances; UsageError
     where one is unknown.
     """
@@ -190,7 +206,7 @@ class Accumulator:
         sampled: bool = False,
     ) -> None:
         self.metrics = tuple(metrics)
-        self._relative, self._spread = _parts_of(self.metrics)
+        self._relative, self._spread = needed_parts(self.metrics)
         self.count = 0
         self._slices = SliceSums(axes) if axes and WORST_SLICE in metrics else None
         self._differences: Optional[Differences] = (
@@ -419,7 +435,8 @@ class Accumulator:
             if odd.inf_differs:
                 values["MaxAbsoluteError"] = math.inf
         elif sums.n:
-            values.update(values_of(sums))
+            for name, value in values_of(sums).items():
+                values[name] = spread_of(*value) if name == SPREAD else float(value)
         if whole is not None:
             values[DIFFERENT] = whole.count / self.count
         return values
@@ -474,7 +491,7 @@ class Accumulator:
             return True
         if masks:
             sums = sums.plus(self._masked.sums)
-        return self._kinds[0] == "e" and sums.n > 0 and max(-sums.x_low, sums.x_high) >= _HALF_MAX
+        return self._kinds[0] == "e" and sums.n > 0 and max(-sums.x_low, sums.x_high) >= HALF_MAX
 
 
 def overflow(x: np.ndarray) -> Optional[bool]:

@@ -14,24 +14,26 @@ from ..errors import GoldwatchError, NotComparable
 from ..filesystem.safe_reading import prefetch
 from ..tensors.dtypes import nbytes
 from ..tensors.geometry import Geometry
-from ..tensors.storage_layouts import plain_letters
 from ..tensors.tensor import PIECE_BYTES, HeldBytes, Tensor
 from .accumulator import DIVERGENCE, Accumulator, overflow
 from .compare_blocks import KLPass, compare_blocks
 from .compare_statistics import compare_statistics, is_known_by_statistics
-from .metric_result import MetricResult
+from .metric_result import MetricResult, notes_on_shape
 from .overwriting_and_cancellation import cancelling_slack, may_cancel, same_bytes
 from .pair_alignment import (
     Part,
+    axes_of,
     blocks_of,
     converted,
     geometry_of,
     open_counterpart,
     require_zero_padding,
+    slack_of,
 )
 from .pair_sums import PairSums
 from .pair_task import Measurement, PairTask, Settings
-from .rounding_slack import Slack, rounding_slack
+from .pairs_by_columns import compare_together
+from .rounding_slack import Slack
 from .row import (
     CORRUPT,
     FAIL,
@@ -45,7 +47,7 @@ from .row import (
 )
 from .slice_squares import SliceAxis
 from .unchanged_files import file_states, unless_changed
-from .worst_slice import borders, slice_axes
+from .worst_slice import borders
 
 SPLIT_BYTES = 16 << 20
 """Target tensors of this size on are compared in shares."""
@@ -71,13 +73,17 @@ def compare_pairs(
     prefetch({task.golden.path for task in tasks} if len(tasks) > 1 else (), START_BYTES)
     if settings.exact:
         return [compare_pair(task, settings) for task in tasks]
+    keys = [(*_reading(task, settings), _first_bytes(task)) for task in tasks]
+    firsts = dict(zip(reversed(keys), reversed(range(len(tasks)))))
+    alone = [at for key, at in firsts.items() if at or first is None]
+    together = compare_together([tasks[at] for at in alone], settings)
+    known: Dict[int, Optional[Row]] = dict(zip(alone, together))
+    if first is not None:
+        known[0] = first
     rows: List[Row] = []
     done: Dict[Tuple[Any, ...], List[Tuple[PairTask, Row]]] = {}
-    if first is not None:
-        rows.append(first)
-        done[(*_reading(tasks[0], settings), _first_bytes(tasks[0]))] = [(tasks[0], first)]
-    for task in tasks[len(rows) :]:
-        alike = done.setdefault((*_reading(task, settings), _first_bytes(task)), [])
+    for at, (task, key) in enumerate(zip(tasks, keys)):
+        alike = done.setdefault(key, [])
         twin = next(
             filter(
                 None,
@@ -92,7 +98,7 @@ def compare_pairs(
         if twin is not None:
             rows.append(in_its_memory(task, twin, settings))
             continue
-        row = compare_pair(task, settings)
+        row = known.get(at) or compare_pair(task, settings)
         if row.verdict in (PASS, FAIL):
             alike.append((task, row))
         rows.append(row)
@@ -322,34 +328,6 @@ def _axes(
     return axes_of(task, golden, geometry) if WORST_SLICE in settings.metrics else ()
 
 
-def slack_of(task: PairTask, golden: Tensor) -> Slack:
-    """Return what rounding alone may change: that of the golden's type and of the coarsest that the
-    target's values went through.
-    """
-    return rounding_slack(task.limited_as or task.target.dtype.name, golden.dtype.name)
-
-
-def axes_of(task: PairTask, golden: Tensor, geometry: Geometry) -> Tuple[SliceAxis, ...]:
-    """Return the axes of the golden along which slices are told apart: its channel axis, else all
-    that are longer than 1, as of a final output.
-    """
-    shape = geometry.shape
-    if task.final:
-        return slice_axes(shape, None, golden.order, by_own_size=True)
-    if "C" in geometry.letters:
-        # The golden may lack dims of size 1, so axes are counted by those that are longer.
-        place = geometry.letters.index("C")
-        if geometry.sizes[place] == 1:
-            return slice_axes(shape, None, golden.order)
-        before = sum(size != 1 for size in geometry.sizes[:place])
-        return slice_axes(
-            shape, [axis for axis, size in enumerate(shape) if size != 1][before], golden.order
-        )
-    name = golden.format if task.as_stored else task.origin_format
-    letters = plain_letters(name or "ND", len(shape)) or ()
-    return slice_axes(shape, letters.index("C") if "C" in letters else None, golden.order)
-
-
 def row_of(
     task: PairTask,
     golden: Tensor,
@@ -359,13 +337,7 @@ def row_of(
     settings: Settings,
 ) -> Row:
     """Return the finished row of a pair that could be compared."""
-    notes: List[str] = list(geometry.notes)
-    if all(size == 1 for size in geometry.shape):
-        notes.append(
-            "the tensor has one element, shape %s" % list(geometry.shape)
-            if geometry.shape
-            else "the tensor is a scalar"
-        )
+    notes = [*geometry.notes, *notes_on_shape(geometry.shape)]
     dtype = task.target.dtype.name
     count = element_count(geometry.shape) * (
         2 if "c" in (task.target.dtype.kind, golden.dtype.kind) else 1

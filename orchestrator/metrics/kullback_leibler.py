@@ -15,9 +15,10 @@ from typing import Tuple
 
 import numpy as np
 
+from .compiled.binding import Scaling, Terms
 from .compiled.choice import compiled_kernel
 from .exact_sums import Split, finite_part
-from .numpy_kernel import BLOCK, KL_FLOOR, Workspace, dot, load
+from .numpy_kernel import BLOCK, KL_FLOOR, Workspace, dot, load, workspace
 from .pair_sums import Number, PairSums
 
 # Whole numbers up to this are exact in float64.
@@ -89,27 +90,8 @@ class DivergenceSums:
 
     def add_fast(self, x: np.ndarray, y: np.ndarray, work: Workspace) -> None:
         """Add one piece of at most BLOCK finite numbers (real dtypes)."""
-        n = x.size
-        kernel = compiled_kernel()
-        sums = (
-            None if kernel is None else kernel.divergence(x, y, self._x.scaling + self._y.scaling)
-        )
-        if sums is not None:
-            self.n += n
-            self._add(*sums)
-            return
-        p, q, t = work.x[:n], work.y[:n], work.d[:n]
-        for side, values, out in ((self._x, x, p), (self._y, y, q)):
-            np.subtract(load(values, out, work.bits), side.low, out=out)
-            np.multiply(out, side.factor, out=out)
-            np.maximum(out, (work.ones if side.constant else work.floor)[:n], out=out)
-        self.n += n
-        np.divide(p, q, out=t)
-        p_log, total_q = dot(p, np.log(t, out=work.a[:n])), float(np.add.reduce(q))
-        # q*(p/q - 1) rather than p - q: the rounding of p/q then cancels against that in the
-        # logarithm.
-        difference = dot(q, np.subtract(t, 1.0, out=t))
-        self._add(float(np.add.reduce(p)), total_q, difference, p_log - difference, p_log)
+        self.n += x.size
+        self._add(*terms_of(x, y, self._x.scaling + self._y.scaling, work))
 
     def _add(self, p: float, q: float, difference: float, g: float, p_log: float) -> None:
         self.p += p
@@ -143,10 +125,65 @@ class DivergenceSums:
         """Return the divergence (never negative), NaN when there was no element."""
         if not self.n:
             return math.nan
-        w = -self.difference / self.p
-        if abs(w) > 0.5:
-            return max(0.0, self.p_log / self.p + math.log(self.q / self.p))
-        return max(0.0, self.g / self.p + (math.log1p(w) - w))
+        return divergence_of(Terms(self.p, self.q, self.difference, self.g, self.p_log))
+
+
+def terms_of(x: np.ndarray, y: np.ndarray, scaling: Scaling, work: Workspace) -> Terms:
+    """Return the sums of the divergence's terms over at most BLOCK finite numbers (real dtypes).
+
+    ``scaling``: as for :meth:`goldwatch.metrics.compiled.binding.CompiledKernel.divergence`.
+    """
+    n, kernel = x.size, compiled_kernel()
+    terms = None if kernel is None else kernel.divergence(x, y, scaling)
+    if terms is not None:
+        return terms
+    p, q, t = work.x[:n], work.y[:n], work.d[:n]
+    for (low, factor, floor), values, out in ((scaling[:3], x, p), (scaling[3:], y, q)):
+        np.subtract(load(values, out, work.bits), low, out=out)
+        np.multiply(out, factor, out=out)
+        np.maximum(out, floor, out=out)
+    np.divide(p, q, out=t)
+    p_log, total_q = dot(p, np.log(t, out=work.a[:n])), float(np.add.reduce(q))
+    # q*(p/q - 1) rather than p - q: the rounding of p/q then cancels against that in the logarithm.
+    difference = dot(q, np.subtract(t, 1.0, out=t))
+    return Terms(float(np.add.reduce(p)), total_q, difference, p_log - difference, p_log)
+
+
+def divergence_of(terms: Terms) -> float:
+    """Return the divergence of the terms of a whole tensor, never negative."""
+    w = -terms.difference / terms.p
+    if abs(w) > 0.5:
+        return max(0.0, terms.p_log / terms.p + math.log(terms.q / terms.p))
+    return max(0.0, terms.g / terms.p + (math.log1p(w) - w))
+
+
+def divergences_of_each(
+    x: np.ndarray, y: np.ndarray, sums: PairSums, wanted: np.ndarray
+) -> Tuple[np.ndarray, np.ndarray]:
+    """Return the divergence of each of n small pairs, and whether plain scaling does for it.
+
+    Parameters
+    ----------
+    x, y
+        Target and golden elements, [n, ...].
+    sums
+        Of the first pass: arrays, [n].
+    wanted
+        Bool, [n]: the pairs without anything that is not finite.
+    """
+    spans, scalings = [], []
+    for low, high in ((sums.x_low, sums.x_high), (sums.y_low, sums.y_high)):
+        constant, span = np.equal(low, high), np.subtract(high, low)
+        spans.append((constant, constant | ((span > _SMALL) & (span < _BIG))))
+        factors = np.where(constant, 0.0, 1.0 / np.where(constant, 1.0, span))
+        scalings += [low, factors, np.where(constant, 1.0, KL_FLOOR)]
+    plain = spans[0][1] & spans[1][1]
+    known = np.equal(sums.max_ad, 0.0) | (spans[0][0] & spans[1][0])
+    work, values = workspace(), np.zeros(len(x))
+    table = np.stack(scalings, axis=1).tolist()
+    for at in np.flatnonzero(wanted & plain & ~known).tolist():
+        values[at] = divergence_of(terms_of(x[at], y[at], tuple(table[at]), work))
+    return values, plain | known
 
 
 def known_divergence(first: PairSums) -> Tuple[bool, float]:

@@ -6,16 +6,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import field
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
 
 from ..fast_dataclasses import changed, dataclass
 from .differing_elements import Difference
 from .exact_sums import NonFinite
-from .pair_sums import PairSums, ldexp
+from .pair_sums import PairSums
 from .row import FAIL, PASS
 from .worst_slice import WorstSlice
 
 DISTANCE = "RelativeEuclideanDistance"
+SPREAD = "StandardDeviation"
 
 
 @dataclass(frozen=True)
@@ -183,38 +186,46 @@ def notes_and_outcome(
     return notes, reasons, outcome
 
 
-def values_of(sums: PairSums) -> Dict[str, Any]:
-    """Return all metrics but the divergence."""
-    n = sums.n
-    identical = sums.max_ad == 0.0
-    if identical:
-        cosine, distance = 1.0, 0.0
-    else:
-        lengths = math.sqrt(sums.xx) * math.sqrt(sums.yy)
-        cosine = max(-1.0, min(1.0, sums.xy / lengths)) if lengths else math.nan
+def values_of(sums: Any) -> Dict[str, Any]:
+    """Return all metrics but the divergence, of one pair's sums as numbers or of those of many as
+    arrays; StandardDeviation as the numbers that :func:`spread_of` takes.
+    """
+    n, identical = sums.n, np.equal(sums.max_ad, 0.0)
+    with np.errstate(all="ignore"):
+        lengths = np.sqrt(sums.xx) * np.sqrt(sums.yy)
+        cosine = np.where(lengths > 0.0, np.clip(sums.xy / lengths, -1.0, 1.0), math.nan)
         # Roots first: the quotient of the squares may leave float64's range where theirs does not.
-        distance = (
-            ldexp(math.sqrt(sums.dd) / math.sqrt(sums.yy), sums.ed - sums.ey)
-            if sums.yy
-            else math.inf
-        )
-    return {
-        "CosineSimilarity": cosine,
-        "MaxAbsoluteError": sums.max_ad,
-        "AccumulatedRelativeError": sums.rel,
-        "RelativeEuclideanDistance": distance,
-        "StandardDeviation": {
-            "target": {
-                "mean": float(sums.x_base + sums.x_mean),
-                "std": ldexp(math.sqrt(sums.x_m2 / n), sums.ex),
-            },
-            "golden": {
-                "mean": float(sums.y_base + sums.y_mean),
-                "std": ldexp(math.sqrt(sums.y_m2 / n), sums.ey),
-            },
-        },
-        "MeanAbsoluteError": ldexp(sums.ad / n, sums.ed),
-        "RootMeanSquareError": ldexp(math.sqrt(sums.dd / n), sums.ed),
-        "MaxRelativeError": sums.max_rel,
-        "MeanRelativeError": sums.rel / n,
-    }
+        distance = np.ldexp(np.sqrt(sums.dd) / np.sqrt(sums.yy), sums.ed - sums.ey)
+        return {
+            "CosineSimilarity": np.where(identical, 1.0, cosine),
+            "MaxAbsoluteError": sums.max_ad,
+            "AccumulatedRelativeError": sums.rel,
+            "RelativeEuclideanDistance": np.where(
+                identical, 0.0, np.where(np.equal(sums.yy, 0.0), math.inf, distance)
+            ),
+            "StandardDeviation": (
+                sums.x_base + sums.x_mean,
+                np.ldexp(np.sqrt(sums.x_m2 / n), sums.ex),
+                sums.y_base + sums.y_mean,
+                np.ldexp(np.sqrt(sums.y_m2 / n), sums.ey),
+            ),
+            "MeanAbsoluteError": np.ldexp(sums.ad / n, sums.ed),
+            "RootMeanSquareError": np.ldexp(np.sqrt(sums.dd / n), sums.ed),
+            "MaxRelativeError": sums.max_rel,
+            "MeanRelativeError": sums.rel / n,
+        }
+
+
+def spread_of(*numbers: float) -> Dict[str, Dict[str, float]]:
+    """Return StandardDeviation of mean and standard deviation of the target, then of the golden."""
+    x_mean, x_std, y_mean, y_std = map(float, numbers)
+    return {"target": {"mean": x_mean, "std": x_std}, "golden": {"mean": y_mean, "std": y_std}}
+
+
+def notes_on_shape(shape: Sequence[int]) -> List[str]:
+    """Return the note on a golden tensor of one element."""
+    if any(size != 1 for size in shape):
+        return []
+    return [
+        "the tensor has one element, shape %s" % list(shape) if shape else "the tensor is a scalar"
+    ]

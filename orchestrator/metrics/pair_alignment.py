@@ -13,12 +13,16 @@ from ..errors import NotComparable, TypeNotComparable
 from ..tensors.aligned_blocks import Block, padding_blocks, placed_blocks
 from ..tensors.dtypes import nbytes, require_decodable
 from ..tensors.geometry import Geometry, is_stored_alike, match_layouts, match_stored
+from ..tensors.storage_layouts import plain_letters
 from ..tensors.tensor import MemorySource, Tensor
 from ..tensors.user_conversions import UserConversions
 from ..text.notes import note
 from .compiled.choice import compiled_kernel
 from .numpy_kernel import BLOCK
 from .pair_task import PairTask
+from .rounding_slack import Slack, rounding_slack
+from .slice_squares import SliceAxis
+from .worst_slice import slice_axes
 
 Part = Tuple[int, int]
 
@@ -154,6 +158,34 @@ def geometry_of(task: PairTask, golden: Tensor) -> Geometry:
         reshaped = note("reshaped", list(task.origin_shape or ()), list(golden.shape))
         return replace(geometry, notes=(*geometry.notes, reshaped))
     return match_layouts(target, golden.shape, task.origin_format, task.origin_shape, golden_format)
+
+
+def slack_of(task: PairTask, golden: Tensor) -> Slack:
+    """Return what rounding alone may change: that of the golden's type and of the coarsest that the
+    target's values went through.
+    """
+    return rounding_slack(task.limited_as or task.target.dtype.name, golden.dtype.name)
+
+
+def axes_of(task: PairTask, golden: Tensor, geometry: Geometry) -> Tuple[SliceAxis, ...]:
+    """Return the axes of the golden along which slices are told apart: its channel axis, else all
+    that are longer than 1, as of a final output.
+    """
+    shape = geometry.shape
+    if task.final:
+        return slice_axes(shape, None, golden.order, by_own_size=True)
+    if "C" in geometry.letters:
+        # The golden may lack dims of size 1, so axes are counted by those that are longer.
+        place = geometry.letters.index("C")
+        if geometry.sizes[place] == 1:
+            return slice_axes(shape, None, golden.order)
+        before = sum(size != 1 for size in geometry.sizes[:place])
+        return slice_axes(
+            shape, [axis for axis, size in enumerate(shape) if size != 1][before], golden.order
+        )
+    name = golden.format if task.as_stored else task.origin_format
+    letters = plain_letters(name or "ND", len(shape)) or ()
+    return slice_axes(shape, letters.index("C") if "C" in letters else None, golden.order)
 
 
 def converted(task: PairTask, golden: Tensor, conversions: UserConversions) -> PairTask:

@@ -5,7 +5,9 @@ picklable, for the processes that compare.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
 
 from ..dumps.golden_set import GoldenEntry
 from ..fast_dataclasses import dataclass
@@ -64,6 +66,28 @@ class Judge(Protocol):
 
     def __call__(self, measured: Measurement) -> Row:
         """Return the finished row of a pair that could be compared."""
+
+    def passing(
+        self,
+        values: Mapping[str, np.ndarray],
+        rows: Sequence[Row],
+        dtype: str,
+        limited_as: str,
+    ) -> List[Optional[Tuple[str, str]]]:
+        """Return the limits that were looked at, and a remark, of each of n pairs that is within
+        all its limits; None of any other.
+
+        Parameters
+        ----------
+        values
+            By metric, [n].
+        rows
+            As planned.
+        dtype
+            The element type of all targets.
+        limited_as
+            As of :class:`Measurement`.
+        """
 
     def of_input(self, planned: Row, row: Row, overwritten: Callable[[], bool]) -> Row:
         """Return the row of an input whose memory may hold what the op wrote.

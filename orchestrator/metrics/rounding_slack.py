@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Dict, NamedTuple
+from typing import Any, Dict, NamedTuple
 
 from ..tensors.type_precision import rounding_of
 from .pair_sums import PairSums
@@ -67,7 +67,7 @@ def distances_without_slack(sums: PairSums, slack: float) -> Dict[str, float]:
     if not slack or not sums.dd or sums.ex or sums.ey or sums.ed:
         return {}
     golden, distance, most = math.sqrt(sums.yy), math.sqrt(sums.dd), slack * math.sqrt(sums.n)
-    if most < _NEXT_TO_NOTHING * golden or (not golden and most < distance):
+    if is_next_to_nothing(most, golden) or (not golden and most < distance):
         return {}
     t = max(0.0, 1.0 - most / distance)
     xy = (1.0 - t) * sums.yy + t * sums.xy
@@ -83,6 +83,13 @@ def distances_without_slack(sums: PairSums, slack: float) -> Dict[str, float]:
         "CosineSimilarity": cosine,
         "RelativeEuclideanDistance": t * distance / golden if t else 0.0,
     }
+
+
+def is_next_to_nothing(most: Any, golden: Any) -> Any:
+    """Tell whether so much slack, as a norm, changes nothing beside a golden tensor of that norm;
+    numbers or arrays.
+    """
+    return most < _NEXT_TO_NOTHING * golden
 
 
 def slack_text(missed: str, slack: Slack, passes: bool) -> str:

@@ -214,6 +214,54 @@ def add_squares(
             total[first] += whole
 
 
+def add_squares_of_each(
+    totals: List[np.ndarray],
+    axes: Tuple[SliceAxis, ...],
+    where: Where,
+    rows: Optional[np.ndarray],
+    columns: Optional[np.ndarray],
+    wholes: np.ndarray,
+) -> None:
+    """Add the squares of n blocks that lie alike to the totals of their slices, [n, slices] for
+    each axis; given are those of their rows and columns, [n, ...], and of all elements, [n].
+    """
+    are_rows = _tables_are_squares(axes, where)
+    if are_rows is not None:
+        totals[:] = [rows if is_row else columns for is_row in are_rows]  # type: ignore[misc]
+        return
+    for at, whole in enumerate(wholes.tolist()):
+        tables = Tables(
+            None if rows is None else rows[at], None if columns is None else columns[at], whole
+        )
+        add_squares([total[at] for total in totals], axes, _NO_VALUES, where, tables)
+
+
+@lru_cache(maxsize=64)
+def _tables_are_squares(axes: Tuple[SliceAxis, ...], where: Where) -> Optional[Tuple[bool, ...]]:
+    """Tell for each axis whether its slices' squares are those of the rows (True) or the columns of
+    a block at this place that :func:`needs_of` asks for; None where an axis has neither.
+    """
+    shape, start, strides = where
+    plans, split = _plans(axes, shape, strides)
+    are_rows = []
+    for axis, plan in zip(axes, plans):
+        is_front = bool(plan.on) and plan.on[-1] < split
+        table = shape[:split] if is_front else shape[split:]
+        on = [shape[number] for number in plan.on]
+        if (
+            _crosses(axis, plan, start)
+            or start // axis.inner % axis.size
+            or plan.offsets is not None
+            or not plan.on
+            or not (is_front or plan.on[0] >= split)
+            or element_count(on) != axis.size
+            or element_count(table) != axis.size
+        ):
+            return None
+        are_rows.append(is_front)
+    return tuple(are_rows)
+
+
 @lru_cache(maxsize=64)
 def _plans(
     axes: Tuple[SliceAxis, ...], shape: Ints, strides: Ints
@@ -320,3 +368,4 @@ def _column_sums(values: np.ndarray, rows: int) -> np.ndarray:
 
 
 _ONES = np.ones(DOT_MAX)
+_NO_VALUES = np.zeros(0)

@@ -18,9 +18,10 @@ _TEXT = (
     "when nothing writes to it any more"
 )
 
-# What is smaller is read once: :func:`goldwatch.metrics.compare_blocks.compare_blocks` keeps its
-# numbers, at 16 bytes an element at most.
-_LEAST_BYTES = 64 << 10
+LEAST_BYTES = 64 << 10
+"""What is smaller is read once: :func:`goldwatch.metrics.compare_blocks.compare_blocks` keeps its
+numbers, at 16 bytes an element at most.
+"""
 
 FileState = Tuple[int, int, int]
 FileStates = Dict[str, Optional[FileState]]
@@ -30,7 +31,7 @@ def file_states(task: PairTask) -> FileStates:
     """Return size in bytes, time of the last change in nanoseconds and inode of the files of a
     pair; nothing of a small one.
     """
-    if task.nbytes < _LEAST_BYTES:
+    if task.nbytes < LEAST_BYTES:
         return {}
     return {path: _file_state(path) for path in (*_paths(task.target.source), task.golden.path)}
 

@@ -396,6 +396,42 @@ class SliceSums:
         return math.ldexp(off / norm, self._d.unit - self._y.unit) if norm > 0.0 else None
 
 
+def worst_slices(
+    axes: Sequence[SliceAxis], y: Sequence[np.ndarray], d: Sequence[np.ndarray], count: int
+) -> Any:
+    """Return :meth:`SliceSums.worst` of n tensors of ordinary numbers, none of them all zero:
+    distance, axis and index, [n]; None without axes.
+
+    Parameters
+    ----------
+    y, d
+        For each axis the sums of squares of its slices, [n, slices], of the golden and of the
+        difference.
+    count
+        How many elements each tensor has.
+    """
+    worst: Any = None
+    for axis, yy, dd in zip(axes, y, d):
+        norms = np.sqrt(yy)
+        floor = np.add.reduce(norms, axis=1)[:, None] / axis.size
+        floors, elements = floor, count / axis.size
+        if axis.by_own_size and elements >= _LEAST_OF_OWN_SIZE:
+            least = _LEAST_SCORE * math.sqrt(elements)
+            floors = np.array(
+                [_floors_by_own_size(*each, least) for each in zip(norms, floor[:, 0].tolist())]
+            )
+        distances = np.sqrt(dd) / np.maximum(norms, floors)
+        largest = distances.max(axis=1)
+        index = (distances >= largest[:, None] * _TIE).argmax(axis=1)
+        if worst is None:
+            worst = largest, np.full(index.size, axis.axis), index
+        else:
+            found = largest * _TIE > worst[0]
+            news = largest, axis.axis, index
+            worst = tuple(np.where(found, new, old) for new, old in zip(news, worst))
+    return worst
+
+
 def _floors_by_own_size(norms: np.ndarray, floor: float, least: float) -> np.ndarray:
     """Return for each slice the mean ‖y‖ of all slices of at most :data:`MUCH_LARGER` times its
     own, of one of zeros the median of the others; none below ``least`` or above ``floor``.

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from goldwatch.judging.limits import Limits
 from goldwatch.metrics.accumulator import Accumulator
 from goldwatch.metrics.compare_blocks import compare_blocks
-from goldwatch.metrics.compare_pair import axes_of
 from goldwatch.metrics.differing_elements import sentence
+from goldwatch.metrics.pair_alignment import axes_of
 from goldwatch.metrics.pair_task import PairTask
 from goldwatch.metrics.row import MEASURES, Row
 from goldwatch.metrics.worst_slice import LEFT_TO_CHANCE, MOST_SLICES, borders, slice_axes

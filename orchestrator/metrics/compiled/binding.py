@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional, Tuple
+import math
+from typing import Any, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 REVISION = 4
 """Of what is agreed with the C source; changes with it."""
+
+Scaling = Tuple[float, float, float, float, float, float]
+"""low, factor and floor of the target, then of the golden: a value v becomes ``max((v - low) *
+factor, floor)``.
+"""
 
 _NONE = (None, None)
 
@@ -68,6 +74,7 @@ class Table(NamedTuple):
 
 
 _NO_TABLE = Table(1)
+_UNKNOWN = (math.nan,) * len(KernelSums._fields)
 
 
 class CompiledKernel:
@@ -129,18 +136,47 @@ class CompiledKernel:
         )
         return None if numbers is None else KernelSums(*numbers)
 
-    def divergence(
-        self, x: np.ndarray, y: np.ndarray, scaling: Tuple[float, float, float, float, float, float]
-    ) -> Optional[Terms]:
+    def sums_of_each(
+        self, x: np.ndarray, y: np.ndarray, relative: bool, spread: bool, length: int, *wanted: bool
+    ) -> Tuple[np.ndarray, List[Tuple[Optional[np.ndarray], Optional[np.ndarray]]]]:
+        """Return the sums of n small blocks, and their sums of squares.
+
+        Parameters
+        ----------
+        x, y
+            Target and golden elements, [n, ...]; types as for :meth:`sums`.
+        length
+            Of the rows that each block is seen as.
+        wanted
+            Whether the sums of squares of the rows, and of the columns, are.
+
+        Returns
+        -------
+        (sums, [squares of golden, squares of difference])
+            float64, [n, len(KernelSums)], NaN of what is not computed with; squares of rows and of
+            columns, [n, rows] and [n, length], None where not wanted.
+        """
+        n, size = len(x), x[0].size
+        shapes = [(n, size // length), (n, length)]
+        rows, columns = (
+            [np.zeros(shape), np.zeros(shape)] if is_wanted else [None, None]
+            for is_wanted, shape in zip(wanted, shapes)
+        )
+        outputs = [*rows, *columns]
+        sums_of_one, found = self._sums, []
+        for at in range(n):
+            into = [None if output is None else output[at] for output in outputs]
+            numbers = sums_of_one(x[at], y[at], relative, spread, length, *into, *_NONE)
+            found.append(_UNKNOWN if numbers is None else numbers)
+        return np.array(found), list(zip(rows, columns))
+
+    def divergence(self, x: np.ndarray, y: np.ndarray, scaling: Scaling) -> Optional[Terms]:
         """Return the sums of the divergence's terms over one block; None as :meth:`sums`.
 
         Parameters
         ----------
         x, y
             As for :meth:`sums`, finite throughout.
-        scaling
-            low, factor and floor of the target, then of the golden: a value v becomes ``max((v -
-            low) * factor, floor)``.
 
         Raises
         ------
