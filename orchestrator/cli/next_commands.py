@@ -15,7 +15,6 @@ from ..judging.limits import DEFAULTS
 from ..metrics.row import FAIL
 from ..model.row_plan import OUTPUT
 from ..naming import printable
-from ..operators.registry import InTraining
 from ..run.comparison_options import AUTO, ComparisonOptions
 from .shell_words import command_words, shell_word
 
@@ -43,7 +42,9 @@ def next_command(result: RunResult) -> Tuple[str, List[str]]:
     for the host of the first divergence: each host has paths of its own.
     """
     first, options = result.first_divergence, result.options
-    if not result.summary.suspects and _in_training(result):
+    trains = first is not None and first.in_training and first.inputs != BAD
+    if trains and not result.summary.suspects:
+        # A replay could not run it either.
         return "next: " + _EXPORT, []
     if not result.summary.suspects and result.summary.golden_undefined:
         # NaN of a row that a mask excludes throughout, of 0 / 0: what a replay's framework computes
@@ -72,21 +73,6 @@ def next_command(result: RunResult) -> Tuple[str, List[str]]:
     if not words:
         return "next:", report_words(result.options.out)
     return "next:" if host is None else "next on host %s:" % printable(host), words
-
-
-def _in_training(result: RunResult) -> bool:
-    """Tell whether the original model has the first divergence in training mode: a replay could
-    not run it either.
-    """
-    summary = result.summary
-    return (
-        summary.first is not None
-        and summary.first.inputs != BAD
-        and any(
-            entry["op"] == summary.first.op and entry.get("code") == InTraining.code
-            for entry in (summary.recomputed or {}).get("not_computed", ())
-        )
-    )
 
 
 def two_dumps_hint(new: str, old: str) -> Optional[str]:

@@ -111,6 +111,8 @@ class FirstDivergence:
         That it is outside limits which are stricter than rounding; None where it is not.
     not_computed
         Why its output could not be computed again; empty where it was, or was not asked for.
+    in_training
+        The original model has the operator in training mode, and an om computes otherwise.
     masked
         Which rows of its input a mask excludes throughout, where that makes golden data undefined.
     """
@@ -131,6 +133,7 @@ class FirstDivergence:
     otherwise: Optional[str] = None
     too_strict: Optional[TooStrict] = None
     not_computed: str = ""
+    in_training: bool = False
     masked: str = ""
 
     def document(self) -> Dict[str, Any]:

@@ -228,7 +228,9 @@ class ModelVerdict:
                 number = self.first_estimate.output.number
                 verdict = verdicts.get((self.first.place, self.first.op, number))
                 self.first = replace(
-                    self.first, not_computed="" if verdict is None else verdict.reason
+                    self.first,
+                    not_computed="" if verdict is None else verdict.reason,
+                    in_training=self.first_estimate.in_training,
                 )
                 if golden_is_undefined(self.first, self.first_estimate):
                     from .masked_rows import masked_rows

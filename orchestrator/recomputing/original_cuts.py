@@ -100,6 +100,19 @@ class Original:
         numbers = self.model.numbers(op)
         return bool(numbers) and self.model.types[numbers[0]] in ("Shape", "Size", "ShapeN", "Rank")
 
+    def training(self, numbers: Iterable[int]) -> Optional[InTraining]:
+        """Return what is to be said of the first of some nodes that is in training mode; None where
+        none is.
+        """
+        for number in numbers:
+            if self._onnx is not None and self._onnx.is_in_training(number):
+                return InTraining(
+                    "%s (%s)" % (self.model.names[number], self.model.types[number]),
+                    " in the original model, and an om computes otherwise: export the model with "
+                    "model.eval(), and make golden data again",
+                )
+        return None
+
     def cut(self, originals: Iterable[str], outputs: Sequence[Value]) -> Cut:
         """Return the cut of those of an op's originals that its outputs need.
 
@@ -132,13 +145,10 @@ class Original:
             )
         ends = {self.model.numbers(name)[0] for name, _ in outputs}
         needed = self._needed(members, ends)
+        trained = self.training(sorted(needed))
+        if trained is not None:
+            raise trained
         for number in sorted(needed):
-            if self._onnx is not None and self._onnx.is_in_training(number):
-                raise InTraining(
-                    "%s (%s)" % (self.model.names[number], self.model.types[number]),
-                    " in the original model, and an om computes otherwise: export the model with "
-                    "model.eval(), and make golden data again",
-                )
             if self._is_random(number):
                 raise NotComputable(
                     "%s (%s) gives other values each time"

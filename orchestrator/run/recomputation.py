@@ -151,7 +151,7 @@ class Recomputation:
             Computes an operator by what golden data tell, where the original model does not.
         """
         if self._how == NONE:
-            return {}
+            return self._in_training(urgent)
         self._known.update((op.place, op.name) for op in others)
         self._compute(urgent, by_golden)
         if self._how == ALL:
@@ -173,6 +173,34 @@ class Recomputation:
             if len(chosen) < len(costs):
                 break
         return self.verdicts()
+
+    def _in_training(self, ops: Sequence[ObservedOp]) -> Dict[Key, RecomputationVerdict]:
+        """Return of which outputs golden data say nothing, because the original model has their
+        nodes in training mode; nothing is computed for it.
+        """
+        verdicts: Dict[Key, RecomputationVerdict] = {}
+        originals: Dict[str, Optional[Original]] = {}
+        notes = len(self.notes)
+        for op in ops:
+            graph = self._engine.graphs.of(op.place.model)
+            node = None if graph is None else graph.op(op.name)
+            if graph is None or node is None:
+                continue
+            path = graph.path or ""
+            if path not in originals:
+                opened = self._original(path)
+                originals[path] = None if opened is None else opened[0]
+            original = originals[path]
+            if original is None:
+                continue
+            numbers = [number for name in node.originals for number in original.model.numbers(name)]
+            trained = original.training(numbers)
+            if trained is not None:
+                verdict = RecomputationVerdict(UNKNOWN, reason=str(trained), code=trained.code)
+                verdicts.update({(op.place, op.name, number): verdict for number in op.outputs})
+        # Where there is no original model, nobody asked for one.
+        del self.notes[notes:]
+        return verdicts
 
     def of_files(
         self, step_folder: StepFolder, names: Sequence[str]
