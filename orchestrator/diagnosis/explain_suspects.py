@@ -30,7 +30,7 @@ from .pattern_explanations import OtherGolden, Surroundings, background_of, expl
 from .recomputation_explanations import (
     by_variants,
     explanations_by_computing,
-    golden_is_wrong,
+    golden_is_otherwise,
     nothing_was_done,
     unexplained,
 )
@@ -93,7 +93,8 @@ def with_explanations(
         elif number < MOST_READ and estimate.computed is not None and not estimate.decides:
             suspect = replace(suspect, explanations=_by_computing(estimate, inputs, reader))
         elif number < MOST_READ and estimate.golden_wrong:
-            suspect = replace(suspect, explanations=(golden_is_wrong(),))
+            search = reader.golden_variants(estimate.op, estimate.output)
+            suspect = replace(suspect, explanations=(golden_is_otherwise(search),))
         elif number < MOST_READ:
             search = (
                 reader.variants(estimate.op, estimate.output)

@@ -182,9 +182,9 @@ def by_variants(search: VariantSearch, op: str, assumed: bool = False) -> List[E
     return explanations
 
 
-def golden_is_wrong() -> Explanation:
+def golden_is_otherwise(search: Optional[VariantSearch]) -> Explanation:
     """Return the explanation of an operator that is right while golden data do not follow from
-    golden data.
+    golden data: by what they were made, where a variant makes them.
     """
     sentence = (
         "computed of golden inputs its golden output comes out otherwise, and the device is "
@@ -194,6 +194,11 @@ def golden_is_wrong() -> Explanation:
         "make the golden data again; of a Caffe net without in-place layers (goldwatch golden "
         "caffe deinplace)"
     )
+    if search is not None and search.explained:
+        told = search.explained[0].sentence.replace("the device computed", "golden data were made "
+                                                    "with", 1)  # fmt: skip
+        sentence = "%s, as the device computes" % told
+        step = "find out which of both is meant, and make golden data or the om accordingly"
     return Explanation("wrong-golden", 1.0, sentence, step)
 
 

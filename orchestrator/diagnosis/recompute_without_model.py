@@ -216,6 +216,12 @@ class TensorReader:
         """
         return None
 
+    def golden_variants(self, op: ObservedOp, output: Observation) -> Optional[VariantSearch]:
+        """Return by what a golden output that does not follow from golden inputs may have been made
+        in place of what the model says; None where that cannot be computed.
+        """
+        return None
+
     def golden_follows(self, op: ObservedOp, output: Observation) -> Optional[bool]:
         """Tell whether a golden output follows from the golden inputs of its operator; None where
         that cannot be computed.

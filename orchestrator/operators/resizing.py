@@ -14,6 +14,7 @@ from ..fast_dataclasses import dataclass
 from .convolution_operators import integers, named_input, optional
 from .layouts_and_pads import is_last
 from .registry import (
+    ONNX,
     TENSORFLOW,
     CannotCompute,
     Inputs,
@@ -154,10 +155,18 @@ def _convolved(
 
 
 def _onnx_coordinates(
-    mode: str, size: int, outputs: int, scale: Any, roi: Optional[Tuple[float, float]]
+    mode: str,
+    size: int,
+    outputs: int,
+    scale: Any,
+    roi: Optional[Tuple[float, float]],
+    length: float,
 ) -> Array:
     """Return where in the input each output lies, in float32 as runtimes compute it. Source: ONNX
     Resize.
+
+    ``length`` is that of the output: the whole one in onnxruntime, the input's times the scale in
+    the reference of ONNX (onnx/onnx#2462).
     """
     at = np.arange(outputs, dtype=_F)
     scale = _F(scale)
@@ -170,16 +179,16 @@ def _onnx_coordinates(
         offset = _F(size / 2.0) * (_F(1) - adjustment)
         return (float(offset) + (at.astype(np.float64) + 0.5) / float(scale) - 0.5).astype(_F)
     if mode == "align_corners":
-        return np.zeros(1, _F) if outputs == 1 else at * _F(size - 1) / _F(outputs - 1)
+        return np.zeros(1, _F) if length == 1 else at * _F(size - 1) / _F(length - 1)
     if mode == "asymmetric":
         return at / scale
     if mode == "tf_half_pixel_for_nn":
         return (at + _F(0.5)) / scale
     if mode == "tf_crop_and_resize" and roi is not None:
         start, end = _F(roi[0]), _F(roi[1])
-        if outputs == 1:
+        if length == 1:
             return np.full(1, _F(0.5) * (start + end) * _F(size - 1))
-        return start * _F(size - 1) + at * (end - start) * _F(size - 1) / _F(outputs - 1)
+        return start * _F(size - 1) + at * (end - start) * _F(size - 1) / _F(length - 1)
     raise CannotCompute("its coordinate_transformation_mode %s is not known" % mode)
 
 
@@ -254,20 +263,37 @@ def _resized(node: Node, x: Shape, values: Values) -> Optional[Sequence[int]]:
     return None
 
 
+_NOT_ROUNDED = "lengths that are not rounded"
+"""No attribute of ONNX's: of a variant."""
+_OLD = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+"""What Upsample and Resize of opset 10 do, which had no such attributes."""
+
+
+def _is_old(node: Node, inputs: Inputs) -> bool:
+    """Tell whether a node is of before opset 11: (x, scales)."""
+    if node.dialect != ONNX:
+        return False
+    return node.type == "Upsample" or node.version == 10 or not node.version and len(inputs) == 2
+
+
 @operator(onnx=["Resize"], ascend=["Resize"], parts=along_unchanged_axes(_resized))
 def onnx_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX Resize (and Ascend IR's of the same inputs): (x, roi, scales, sizes), in opset 10 (x,
     scales).
     """
     x = named_input(inputs, 0, "input")
-    if node.dialect == "onnx" and (node.version == 10 or not node.version and len(inputs) == 2):
-        return [
-            _simple(
-                x,
-                named_input(inputs, 1, "scales").array.reshape(-1),
-                str(node.get("mode", "nearest")),
-            )
-        ]
+    if _is_old(node, inputs):
+        scales = named_input(inputs, 1, "scales")
+        if "nearest_mode" not in node.attributes and node.get("mode", "nearest") == "nearest":
+            for size, scale in zip(x.array.shape, scales.array.reshape(-1)):
+                at = np.arange(int(np.floor(_F(size) * _F(scale))), dtype=_F) / _F(scale)
+                if scale < 1 and np.any(at != np.floor(at)):
+                    raise CannotCompute(
+                        "which neighbour a smaller picture takes was not said before opset 11"
+                    )
+        mode = str(node.get("mode", "nearest")).replace("bilinear", "linear")
+        attributes = {**_OLD, **node.attributes, "mode": mode}
+        node, inputs = replace(node, attributes=attributes, version=11), [x, None, scales]
     mode = str(node.get("mode", "nearest"))
     rule = str(node.get("coordinate_transformation_mode", "half_pixel"))
     targets = _targets(node, x, optional(inputs, 2), optional(inputs, 3))
@@ -278,7 +304,8 @@ def onnx_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
         size = shape[axis]
         if outputs == size and rule != "tf_crop_and_resize":
             continue
-        coordinates = _onnx_coordinates(rule, size, outputs, scale, region)
+        length = size * scale if node.get(_NOT_ROUNDED, False) else outputs
+        coordinates = _onnx_coordinates(rule, size, outputs, scale, region, length)
         # A cubic's weights are sums of four terms of up to 8, in float32.
         rounding = _CUBIC_ROUNDING if mode == "cubic" and arithmetic.intermediate else 0.0
         x = _onnx_taps(node, mode, coordinates, size, scale).apply(x, axis, rounding)
@@ -312,30 +339,6 @@ def _onnx_taps(node: Node, mode: str, coordinates: Array, size: int, scale: floa
     raise CannotCompute("its mode %s is not known" % mode)
 
 
-def _simple(x: Value, scales: Array, mode: str) -> Value:
-    """Resize as Upsample and opset 10 did: output i is at i / scale, of nearest ones the one
-    before.
-    """
-    if len(scales) != x.array.ndim:
-        raise CannotCompute("its scales %s do not fit %s" % (list(scales), x.array.shape))
-    shape = x.array.shape
-    for axis, scale in enumerate(scales):
-        if scale == 1:
-            continue
-        coordinates = np.arange(int(np.floor(_F(shape[axis]) * _F(scale))), dtype=_F) / _F(scale)
-        if mode == "nearest":
-            if scale < 1 and np.any(coordinates != np.floor(coordinates)):
-                raise CannotCompute(
-                    "which neighbour a smaller picture takes was not said before opset 11"
-                )
-            x = _nearest(coordinates, shape[axis], "floor", float(scale)).apply(x, axis)
-        elif mode in ("linear", "bilinear") and x.is_float:
-            x = _linear(coordinates, shape[axis]).apply(x, axis)
-        else:
-            raise CannotCompute("its mode %s is not known" % mode)
-    return x
-
-
 @operator(onnx=["Upsample"], parts=along_unchanged_axes(_resized))
 def onnx_upsample(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX Upsample: scales are an input from opset 9 on, an attribute before, two attributes in
@@ -350,7 +353,7 @@ def onnx_upsample(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
         )
     else:
         scales = np.atleast_1d(np.asarray(node.get("scales"), np.float64))
-    return [_simple(x, scales, str(node.get("mode", "nearest")))]
+    return onnx_resize(node, [x, Value(np.asarray(scales, np.float32))], arithmetic)
 
 
 def _framework_axis(
@@ -539,16 +542,24 @@ def _by_lengths(node: Node, inputs: Inputs) -> Iterator[Variant]:
                   text_of(scales.array), node, taken)  # fmt: skip
 
 
+def _exact_lengths(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:
+    """its own length times the scale, not rounded (align_corners, tf_crop_and_resize)"""
+    rule = str(node.get("coordinate_transformation_mode", "half_pixel"))
+    if rule in ("align_corners", "tf_crop_and_resize"):
+        attributes = {**node.attributes, _NOT_ROUNDED: True}
+        yield "scale times length", "rounded to whole numbers", replace(node, attributes=attributes)
+
+
 def _nearest_rules(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:
     """each with each nearest_mode"""
     if str(node.get("mode", "nearest")) != "nearest":
         return
-    own = [
-        str(node.get(name, default))
-        for name, default in (
-            ("coordinate_transformation_mode", "half_pixel"), ("nearest_mode", "round_prefer_floor")
-        )
-    ]  # fmt: skip
+    new = {
+        "coordinate_transformation_mode": "half_pixel",
+        "nearest_mode": "round_prefer_floor",
+    }
+    defaults = _OLD if _is_old(node, inputs) else new
+    own = [str(node.get(name, default)) for name, default in defaults.items()]
     for coordinates in _COORDINATES:
         for rule in ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"):
             if coordinates != own[0] and rule != own[1]:
@@ -561,21 +572,25 @@ def _nearest_rules(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]
 
 
 declare(
-    "Resize",
+    "Resize Upsample",
     attribute(
         "nearest_mode",
         ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
-        "round_prefer_floor",
+        lambda node, inputs: "floor" if _is_old(node, inputs) else "round_prefer_floor",
     ),
-    attribute("coordinate_transformation_mode", _COORDINATES, "half_pixel"),
+    attribute(
+        "coordinate_transformation_mode",
+        _COORDINATES,
+        lambda node, inputs: "asymmetric" if _is_old(node, inputs) else "half_pixel",
+    ),
     attribute("mode", ("nearest", "linear", "cubic"), "nearest"),
     attribute("cubic_coeff_a", (-0.75, -0.5), -0.75, fitted=True),
     attribute("exclude_outside", (0, 1), 0),
     attribute("antialias", (0, 1), 0),
+    other_node("its lengths", _exact_lengths),
     Reading("its scales", "the ratio of its lengths", _by_lengths),
     other_node("coordinate_transformation_mode", _nearest_rules)._replace(together=True),
 )
-declare("Upsample", attribute("mode", ("nearest", "linear"), "nearest"))
 
 declare(
     "ResizeBilinear ResizeNearestNeighbor",

@@ -522,6 +522,57 @@ class Recomputer:
 
         return OpFunction(inputs, outputs, compute)
 
+    def _golden_sides(
+        self, name: str, index: int, golden: NetworkInput
+    ) -> Optional[Tuple[Dict[Tuple[int, int], RecordedTensor], Output]]:
+        """Return the golden inputs of an op and one of its golden outputs; None where one is not
+        there.
+        """
+        planned = self._planned.get(name)
+        rows = () if planned is None else planned.rows
+        plan = next((plan for plan, _ in rows if (plan.tensor_index or 0) == index), None)
+        if planned is None or plan is None:
+            return None
+        inputs = {}
+        for entry in planned.cut.inputs:
+            tensor = golden(entry.producer, entry.output_index)
+            if tensor is None:
+                return None
+            inputs[entry.value] = RecordedTensor(Feed(tensor, TensorDesc()))
+        made = golden(plan.golden_op or "", plan.golden_index or 0)
+        if made is None:
+            return None
+        return inputs, Output(self._value(plan), RecordedTensor(Feed(made, TensorDesc())))
+
+    def golden_variants(
+        self,
+        name: str,
+        index: int,
+        golden: NetworkInput,
+        judge: Callable[[OwnError, bool], float],
+    ) -> Optional[VariantSearch]:
+        """Return by what golden data may have been made in place of what the model says, for a
+        golden output that does not follow from golden inputs; parameters as of
+        :meth:`golden_follows` and :meth:`search_variants`.
+        """
+        planned, sides = self._planned.get(name), self._golden_sides(name, index, golden)
+        if planned is None or sides is None:
+            return None
+        inputs, output = sides
+        try:
+            require_memory([*inputs.values(), output.tensor])
+            incoming = {value: tensor.wide() for value, tensor in inputs.items()}
+            piece = self._piece(planned, "float32")
+            computed = piece.values(incoming, Arithmetic())[output.value]
+            actual = reshaped_output(output.tensor.whole(), computed.array.shape)
+            # Frameworks compute coordinates and sums in types of their own: a step of float16 tells
+            # variants apart.
+            searched = SearchedOutput(output.value, actual, computed, "float16")
+            cost_s = self.cost_s(name)
+            return search_variants(piece, incoming, searched, judge, cost_s, self._siblings)
+        except (NotComputable, CannotCompute, GoldwatchError, NotComparable, MemoryError, KeyError):
+            return None
+
     def golden_follows(self, name: str, index: int, golden: NetworkInput) -> Optional[bool]:
         """Return whether the golden output of an op follows from its golden inputs; None where that
         cannot be computed.
@@ -531,27 +582,11 @@ class Recomputer:
         golden
             Returns a golden tensor by its original name and output.
         """
-        planned = self._planned.get(name)
-        plan = (
-            None
-            if planned is None
-            else next((plan for plan, _ in planned.rows if (plan.tensor_index or 0) == index), None)
-        )
-        if planned is None or plan is None:
+        planned, sides = self._planned.get(name), self._golden_sides(name, index, golden)
+        if planned is None or sides is None:
             return None
-        golden_output = golden(plan.golden_op or "", plan.golden_index or 0)
-        golden_inputs = {
-            entry.value: golden(entry.producer, entry.output_index) for entry in planned.cut.inputs
-        }
-        if golden_output is None or None in golden_inputs.values():
-            return None
+        inputs, output = sides
         try:
-            inputs = {
-                value: RecordedTensor(Feed(tensor, TensorDesc()))
-                for value, tensor in golden_inputs.items()
-                if tensor is not None
-            }
-            output = Output(self._value(plan), RecordedTensor(Feed(golden_output, TensorDesc())))
             (comparison,) = PartwiseComparison(self._piece(planned, ""), inputs, [output]).measure(
                 Arithmetic()
             )

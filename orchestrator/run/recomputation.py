@@ -384,6 +384,16 @@ class Recomputation:
             )
         )
 
+    def golden_variants(self, place: Place, op: str, number: int) -> Optional[VariantSearch]:
+        """Return by what a golden output may have been made in place of what the model says; None
+        where that cannot be computed.
+        """
+        recomputer = self._recomputer(place)
+        golden = partial(_golden, self._engine.goldens.of(place))
+        return (
+            None if recomputer is None else recomputer.golden_variants(op, number, golden, excess)
+        )
+
     def document(self) -> Optional[Dict[str, Any]]:
         """Return ``summary.recomputed`` of result.json; None where there is nothing to tell.
 

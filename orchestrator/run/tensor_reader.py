@@ -89,6 +89,14 @@ class RunReader(TensorReader):
             return None
         return self._recomputation.search_variants(op.place, op.name, output.number)
 
+    def golden_variants(self, op: ObservedOp, output: Observation) -> Optional[VariantSearch]:
+        """Return by what a golden output may have been made; as
+        :meth:`TensorReader.golden_variants`.
+        """
+        if self._recomputation is None:
+            return None
+        return self._recomputation.golden_variants(op.place, op.name, output.number)
+
     def golden_follows(self, op: ObservedOp, output: Observation) -> Optional[bool]:
         """Tell whether a golden output follows from golden inputs; as
         :meth:`TensorReader.golden_follows`.

@@ -743,6 +743,43 @@ def test_slices_of_an_exchanged_input_are_not_called_wrong(net, fed_otherwise):
         assert list(suspects) == ["odd_slice"] and suspects["odd_slice"] != ["other-input"]
 
 
+def test_golden_data_of_another_reading_are_said_to_be_so(net):
+    """ONNX's reference takes lengths of align_corners as they are, onnxruntime rounds them."""
+    x = float16_values((1, 4, 8, 8))
+    held = [build.weight("scales", np.array([1, 1, 0.6, 0.6], np.float32))]
+    held += [build.weight("roi", np.zeros(0, np.float32))]
+    more = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
+    nodes = [
+        node("Neg", ["x"], ["n"], name="first"),
+        node("Resize", ["n", "roi", "scales"], ["u"], name="op", **more),
+        node("Abs", ["u"], ["y"], name="last"),
+    ]
+    ends = [build.value("x", x.shape)], [build.value("y", (1, 4, 4, 4))]
+    net.prepare(build.model(nodes, *ends, held), {"x": x})
+    shutil.rmtree(net.path("golden"))
+    words = [
+        "goldwatch",
+        "golden",
+        "onnx",
+        "dump",
+        "m.onnx",
+        "--input",
+        "x=x.npy",
+        "-f",
+        "net.json",
+    ]
+    done = run_here([*words, "--all", "--backend", "reference", "-o", "golden"], net.folder)
+    assert done.returncode == 0, done.stderr
+    code, result, said = net.compare()
+    (suspect,) = result["summary"]["suspects"]
+    sentence = suspect["explanations"][0]["sentence"]
+    assert code == 1 and suspect["op"] == "op" and "golden data are wrong" not in said
+    assert sentence.startswith(
+        "golden data were made with Resize with its lengths scale times length; the model says "
+        "rounded to whole numbers"
+    )
+
+
 @pytest.mark.parametrize("how", ["auto", "none"])
 def test_a_batch_normalisation_of_training_mode_is_no_culprit(net, how):
     """The device takes the stored statistics, as an om does; golden data those of the batch."""
