@@ -88,7 +88,11 @@ def read_npy(stream: IO[bytes], path: str, size_bytes: int, check: Check) -> np.
     except LOAD_ERRORS as error:
         raise FormatError(_NO_NPY + error_text(error), path) from error
     if dtype.hasobject:
-        raise FormatError(_NO_NPY + "it holds Python objects; pickles are never loaded", path)
+        raise FormatError(
+            _NO_NPY + "it holds Python objects; pickles are never loaded",
+            path,
+            "save it as an array of numbers, str or bytes, not of objects",
+        )
     check(shape, dtype)
     need, there = dtype.itemsize * element_count(shape), size_bytes - stream.tell()
     if need > there:

@@ -26,15 +26,27 @@ class GoldwatchError(Exception):
         What happened and where (file, op, tensor index, byte offset), expected against got.
     hint
         What to do next, or None.
+    path
+        The file that it is about, which the message is to begin with; None: it is not known, or the
+        message names it elsewhere.
+
+    Attributes
+    ----------
+    detail
+        The message without that file, for where it stands beside its name.
     """
 
     exit_code = EXIT_BAD_INPUT
     kind = "error"
 
-    def __init__(self, message: str, hint: Optional[str] = None) -> None:
-        super().__init__(message)
-        self.message = message
+    def __init__(
+        self, message: str, hint: Optional[str] = None, path: Optional[str] = None
+    ) -> None:
+        self.detail = message
+        self.message = "%s: %s" % (path, message) if path else message
         self.hint = hint
+        self.path = path
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         return self.message
@@ -99,8 +111,7 @@ class FormatError(InputError, ValueError):
     def __init__(
         self, message: str, path: Optional[str] = None, hint: Optional[str] = None
     ) -> None:
-        super().__init__("%s: %s" % (path, message) if path else message, hint)
-        self.path = path
+        super().__init__(message, hint, path)
 
 
 class TruncatedFile(FormatError):

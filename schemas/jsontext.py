@@ -204,8 +204,13 @@ def _child(node: Any, part: Any) -> Tuple[int, Any]:
     return 0, None
 
 
-def parse_json(data: bytes) -> JsonText:
+def parse_json(data: bytes, what: str = "file") -> JsonText:
     """Parse the bytes of a file, at most ``MAX_BYTES`` of them.
+
+    Parameters
+    ----------
+    what
+        What messages call it.
 
     Raises
     ------
@@ -214,18 +219,18 @@ def parse_json(data: bytes) -> JsonText:
     """
     if len(data) > MAX_BYTES:
         raise JsonProblem(
-            "file-too-large", "the file is larger than 10 MiB", "leave out what is not needed"
+            "file-too-large", "the %s is larger than 10 MiB" % what, "leave out what is not needed"
         )
-    text = _decoded(data)
+    text = _decoded(data, what)
     _require_shallow(data)
-    return _parse(text[1:], True) if text.startswith("\ufeff") else _parse(text, False)
+    return _parse(text[1:], True, what) if text.startswith("\ufeff") else _parse(text, False, what)
 
 
-def _decoded(data: bytes) -> str:
+def _decoded(data: bytes, what: str) -> str:
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise JsonProblem(
             "not-utf8",
-            "the file is UTF-16, not UTF-8",
+            "the %s is UTF-16, not UTF-8" % what,
             "save the file as UTF-8 without a byte order mark",
         )
     try:
@@ -263,7 +268,7 @@ def _offset_of(data: bytes, opening: bytes, closing: bytes, index: int) -> int:
     return int(np.flatnonzero((raw == opening[0]) | (raw == closing[0]))[index])
 
 
-def _parse(text: str, has_mark: bool) -> JsonText:
+def _parse(text: str, has_mark: bool, what: str) -> JsonText:
     duplicate = []
 
     def pairs(items: List[Tuple[str, Any]]) -> Dict[str, Any]:
@@ -281,13 +286,13 @@ def _parse(text: str, has_mark: bool) -> JsonText:
             parse_int=_integer,
         )
     except json.JSONDecodeError as error:
-        _refuse(text, error.pos, error.msg)
+        _refuse(text, error.pos, error.msg, what)
     except _NotFinite as error:
         offset = _find_token(text, str(error))
-        _refuse(text, offset, "'%s' is no JSON value" % str(error)[:40])
+        _refuse(text, offset, "'%s' is no JSON value" % str(error)[:40], what)
     lone = _lone_surrogate(text)
     if lone is not None:
-        _refuse(text, lone, "a string holds half of a surrogate pair")
+        _refuse(text, lone, "a string holds half of a surrogate pair", what)
     return JsonText(text, value, bool(duplicate), has_mark)
 
 
@@ -323,7 +328,7 @@ def _lone_surrogate(text: str) -> Optional[int]:
     return None
 
 
-def _refuse(text: str, offset: int, reason: str) -> NoReturn:
+def _refuse(text: str, offset: int, reason: str, what: str) -> NoReturn:
     """Say what breaks the JSON at ``offset``: a comment, a trailing comma, a Python word,
     quotes.
     """
@@ -334,7 +339,7 @@ def _refuse(text: str, offset: int, reason: str) -> NoReturn:
     word = re.match(r"[-A-Za-z]*", rest)
     missing = _unclosed(text) if not rest.strip() else ""
     if not text.strip():
-        message, fix = "the file holds only blanks", "write what it should say"
+        message, fix = "the %s holds only blanks" % what, "write what it should say"
     elif missing:
         message, fix = (
             "the text ends before it is complete; %s is missing" % missing,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ...errors import GoldwatchError, InputError, Interrupted, MissingPath, UsageError, require_file
@@ -37,11 +37,14 @@ class Difference:
         The type of the op.
     reason
         ``values differ``, ``shape … became …``, ``only in the first run`` …
+    in_one_run
+        Whether only one of the runs has it.
     """
 
     tensor: str
     op_type: str
     reason: str
+    in_one_run: bool = False
 
 
 def compare_runs(first: str, second: str) -> Tuple[List[Difference], int]:
@@ -72,9 +75,9 @@ def compare_runs(first: str, second: str) -> Tuple[List[Difference], int]:
             )
         else:
             reason = "values differ"
-        differences.append(Difference(_name(key), _type(entry), reason))
+        differences.append(Difference(_name(key), _type(entry), reason, other is None))
     differences.extend(
-        Difference(_name(key), _type(entry), "only in the second run")
+        Difference(_name(key), _type(entry), "only in the second run", True)
         for key, entry in two.items()
         if key not in one
     )
@@ -127,7 +130,7 @@ def advice(differences: List[Difference]) -> List[str]:
             "fed values differ: feed the same data (numpy.random.seed(1), random.seed(1), no "
             "shuffling, no time stamps)"
         )
-    if any("only in" in difference.reason for difference in differences):
+    if any(difference.in_one_run for difference in differences):
         lines.append("other ops ran: a condition or a loop depends on values that differ")
     if not lines:
         lines.append(
@@ -359,9 +362,7 @@ def _compare(result: JobResult, first: Dict[int, str], second: Dict[int, str]) -
     for number, out in first.items():
         differences, same = compare_runs(out, second[number])
         prefix = "run %d: " % number if len(first) > 1 else ""
-        result.differences.extend(
-            Difference(prefix + d.tensor, d.op_type, d.reason) for d in differences
-        )
+        result.differences.extend(replace(d, tensor=prefix + d.tensor) for d in differences)
         result.same += same
         listed = [{"tensor": d.tensor, "type": d.op_type, "reason": d.reason} for d in differences]
         reproducibility = {

@@ -20,6 +20,8 @@ from .recorder import TF2_TRAINING, feed_names, golden_config, tensorflow_versio
 from .unwatched_ops import Unwatched, unwatched
 from .user_runs import needed_ops, only_sets_up, trains
 
+_FAILED_PRECONDITION = 9
+"""TensorFlow's error_code of FailedPreconditionError (error_codes.proto): a variable is not set."""
 NPU_HINT = (
     "golden data comes from the original CPU or GPU graph: give the model as it was before "
     "npu_bridge or ATC changed it"
@@ -165,6 +167,7 @@ def _load_saved(v1: Any, session: Any, path: str, tags: List[str], signature: Op
     try:
         meta = v1.saved_model.loader.load(session, tags, path)
     except Exception as error:
+        # The loader raises RuntimeError for all that it finds wrong; its words tell what.
         if "could not be found in SavedModel" in str(error):
             message = "%s: no MetaGraph with the tags %s" % (printable(path), ", ".join(tags))
             raise InputError(
@@ -229,6 +232,7 @@ class _Signature:
 
 def _load_error(path: str, error: Exception) -> GoldwatchError:
     text = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    # Only its words tell it: the class is NotFoundError, as of a file that is not there.
     if "Op type not registered" in str(error):
         return InputError("%s: %s" % (printable(path), printable(text)), hint=NPU_HINT)
     hint = "it must be a model of TensorFlow %s or older" % tensorflow_version()
@@ -259,13 +263,8 @@ def _feed(graph: Any, named: Dict[str, str], name: str, path: str) -> Tuple[Any,
         raise InputError("%s cannot be fed" % tensor.name)
     feed_dtype = tensor.dtype.base_dtype.as_numpy_dtype
     if path.endswith(".npy"):
-        try:
-            with open_input(path) as stream:
-                value = read_npy(stream, path, os.path.getsize(path), lambda shape, dtype: None)
-        except FormatError as error:
-            if "pickle" in error.message:
-                error.hint = "save strings as an array of str or bytes, not of objects"
-            raise
+        with open_input(path) as stream:
+            value = read_npy(stream, path, os.path.getsize(path), lambda shape, dtype: None)
         value = _cast(value, np.dtype(feed_dtype), tensor, path)
     else:
         value = _raw(tensor, np.dtype(feed_dtype), path)
@@ -437,9 +436,10 @@ def _run(
         text = (str(error).strip().splitlines() or [type(error).__name__])[0]
         hint = (
             "is the graph frozen? variables must be constants"
-            if "uninitialized" in text.lower()
+            if getattr(error, "error_code", None) == _FAILED_PRECONDITION
             else None
         )
+        # Only its words tell it: the class is that of wrong shapes, InvalidArgumentError.
         if "not registered" in text or "No OpKernel" in text:
             hint = NPU_HINT
         raise InputError(

@@ -138,22 +138,11 @@ def in_options(error: PlanError) -> UsageError:
     hint, option = error.hint, _OPTIONS.get(error.field)
     if error.field == "om":
         hint = "add --om MODEL.json (made by atc --mode=1)"
-    elif error.field == "dump_path" and hint == "name an existing folder":
-        hint += " with --dump-path"
     elif error.field == "narrow":
         hint = "name the model that was compared with --om"
     elif hint is None and error.field == "layers":
         hint = _SHOWS_NAMES
-    elif hint:
-        hint = hint.replace("write acl.json", "write --for acl")
-    if option is None:
-        return UsageError(error.message, hint=hint)
-    message = (
-        error.message[len(error.field) + 2 :]
-        if error.message.startswith(error.field + ": ")
-        else error.message
-    )
-    return UsageError("%s: %s" % (option, message), hint=hint)
+    return UsageError(error.detail, hint, option)
 
 
 _PLAN_LIMIT_BYTES = 10 * 1024 * 1024

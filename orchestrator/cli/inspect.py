@@ -81,7 +81,7 @@ def lines_of(document: Document) -> Iterator[str]:
         _facts(document),
     )
     if document.get("problem"):
-        yield "  PROBLEM: %s" % _without_path(document["problem"], document["path"])
+        yield "  PROBLEM: %s" % document["problem"]
     for entry in document.get("tensors", ()):
         yield from _tensor_lines(entry)
     for name in ("buffers", "spaces"):
@@ -98,11 +98,6 @@ def lines_of(document: Document) -> Iterator[str]:
         yield "  " + _statistics_row(row)
     for record in document.get("records", ()):
         yield "  record: " + _words(record)
-
-
-def _without_path(problem: str, path: str) -> str:
-    prefix = path + ": "
-    return problem[len(prefix) :] if problem.startswith(prefix) else problem
 
 
 _KINDS = {

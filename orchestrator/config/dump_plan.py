@@ -51,11 +51,11 @@ class PlanError(UsageError):
     ----------
     field
         The field of the plan, of the request or of the consumer's own form that is the matter, such
-        as ``stats`` or ``dump_mode``; empty where none is.
+        as ``stats`` or ``dump_mode``, with which the message begins; empty where none is.
     """
 
     def __init__(self, message: str, hint: Optional[str] = None, field: str = "") -> None:
-        super().__init__(message, hint)
+        super().__init__(message, hint, field)
         self.field = field
 
 
@@ -147,12 +147,12 @@ class DumpPlan:
             for name in names:
                 if not isinstance(getattr(self, name), (kind, type(None))):
                     raise PlanError(
-                        "%s: %s was expected, got %r" % (name, what, getattr(self, name)),
+                        "%s was expected, got %r" % (what, getattr(self, name)),
                         field=name,
                     )
         for rule, message, fix in step_problems(self.step or ""):
             if rule == "step-syntax":
-                raise PlanError("step: %s" % message, "write " + step_fix(fix), "step")
+                raise PlanError(message, "write " + step_fix(fix), "step")
         self._check_models()
         single: Dict[str, Tuple[str, ...]] = {
             "mode": MODES,
@@ -171,7 +171,7 @@ class DumpPlan:
                 getattr(self, name), Collection
             ):
                 raise PlanError(
-                    "%s: a tuple of names was expected, got %r" % (name, getattr(self, name)),
+                    "a tuple of names was expected, got %r" % (getattr(self, name),),
                     "of: " + ", ".join(known),
                     name,
                 )
@@ -187,7 +187,7 @@ class DumpPlan:
         ):
             hint = "such as models=(ModelDump('resnet50'),), from goldwatch.config.dump_plan"
             raise PlanError(
-                "models: ModelDump objects were expected, got %r" % (self.models,), hint, "models"
+                "ModelDump objects were expected, got %r" % (self.models,), hint, "models"
             )
         object.__setattr__(self, "models", tuple(self.models))
 
@@ -299,8 +299,8 @@ class DumpPlan:
         ):
             if is_set:
                 raise PlanError(
-                    "%s: npu_bridge and npu_device have no such setting" % name,
-                    "leave it out, or write acl.json",
+                    "npu_bridge and npu_device have no such setting",
+                    "leave it out, or write the form acl",
                     name,
                 )
         if self.debug and self.models:
@@ -324,7 +324,7 @@ class DumpPlan:
         for layer in self.npu_layers():
             if layer.split() != [layer]:
                 message = "dump_layer separates names by blanks, so %r cannot be written" % layer
-                raise PlanError(message, "write acl.json, which lists names", "layers")
+                raise PlanError(message, "write the form acl, which lists names", "layers")
 
     def to_document(self) -> Dict[str, Any]:
         """Return the plan's own file form (schemas/plan.schema.json); defaults are left out."""
@@ -421,10 +421,8 @@ def _model_from_document(document: Mapping[str, Any]) -> ModelDump:
 def _not_allowed(name: str, value: Any, known: Sequence[str]) -> UsageError:
     near = [word for word in known if word.lower() == str(value).strip().lower()]
     hint = "one of: %s" % ", ".join(known)
-    return UsageError(
-        "%s: %r is not allowed%s" % (name, value, "; did you mean %r?" % near[0] if near else ""),
-        hint=hint,
-    )
+    more = "; did you mean %r?" % near[0] if near else ""
+    return PlanError("%r is not allowed%s" % (value, more), hint, name)
 
 
 def _plain(value: Any) -> Any:

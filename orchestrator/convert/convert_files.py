@@ -198,17 +198,10 @@ def convert_file(source: Source, out: str, options: ConvertOptions) -> Conversio
 
 
 def _text_of(error: Exception) -> str:
-    """Return an error's message and hint."""
-    text = getattr(error, "message", None) or "%s: %s" % (type(error).__name__, error)
+    """Return an error's message, without the name of the file beside which it stands, and hint."""
+    text = getattr(error, "detail", None) or "%s: %s" % (type(error).__name__, error)
     hint = getattr(error, "hint", None)
     return "%s; %s" % (text, hint) if hint else text
-
-
-def _error_text(error: Exception, info: TensorInfo, path: str) -> str:
-    """Return what an error says of a tensor, without naming it a second time."""
-    text = _text_of(error)
-    prefix = "%s %d of %s: " % (info.kind, info.index, path)
-    return text[len(prefix) :] if text.startswith(prefix) else text
 
 
 class _Job:
@@ -221,8 +214,6 @@ class _Job:
         self.user = UserConversions(options.custom)
 
     def fail(self, reason: str) -> None:
-        for prefix in (self.source.path + ": ", self.source.path + " "):
-            reason = reason[len(prefix) :] if reason.startswith(prefix) else reason
         self.result.failed.append({"source": self.source.path, "reason": reason})
 
     def arrays(self) -> None:
@@ -235,8 +226,8 @@ class _Job:
             advice = not_a_dump(path)
             if advice is None:
                 raise
-            text = "%s; %s" % (error.message, advice.words)
-            raise FormatError(text, hint=advice.hint) from None
+            text = "%s; %s" % (error.detail, advice.words)
+            raise FormatError(text, path, advice.hint) from None
         layout = self.options.from_layout or _PLAIN_NPY_LAYOUT
         for number, tensor in enumerate(tensors):
             tensor = tensor.in_c_order()
@@ -279,7 +270,7 @@ class _Job:
                     bare is not None,
                 )
             except (GoldwatchError, MemoryError, ValueError) as error:
-                self.fail("%s: %s" % (what, _error_text(error, info, self.source.path)))
+                self.fail("%s: %s" % (what, _text_of(error)))
         if (
             self.options.form in (NPY, TXT)
             and self.options.input_index is None

@@ -17,7 +17,6 @@ from .own_error.estimate import Estimate
 ONE_DEVICE = "one-device"
 
 _MOST_NAMED = 4
-_ONLY = "only device"
 
 Key = Tuple[Place, str, int]
 """A place, an op's name, and which of its outputs."""
@@ -103,8 +102,8 @@ def explained_by_devices(
         return tuple(rest)
     sentence, advice = _sentence(apart, step), _advice(apart, step, given)
     if not rest:
-        return (Explanation(ONE_DEVICE, 0.0, sentence, advice),)
-    first = replace(rest[0], sentence="%s; %s" % (rest[0].sentence, sentence))
+        return (Explanation(ONE_DEVICE, 0.0, sentence, advice, sentence),)
+    first = replace(rest[0], sentence="%s; %s" % (rest[0].sentence, sentence), devices=sentence)
     return tuple(replace(entry, next=advice) for entry in (first, *rest[1:]))
 
 
@@ -120,16 +119,28 @@ def explained_over_hosts(
     hosts in place of those of this host alone.
     """
     if not wrong or len(right) < len(wrong):
-        here = "on host %s %s" % (host, _ONLY)
         return tuple(
-            replace(entry, sentence=entry.sentence.replace(_ONLY, here)) for entry in explanations
+            replace(
+                entry,
+                sentence=_before(entry, entry.devices) + "on host %s %s" % (host, entry.devices),
+                devices="on host %s %s" % (host, entry.devices),
+            )
+            if entry.devices
+            else entry
+            for entry in explanations
         )
     bare = [
-        replace(entry, sentence=entry.sentence.partition("; " + _ONLY)[0])
+        replace(entry, sentence=_before(entry, "; " + entry.devices), devices="")
+        if entry.devices
+        else entry
         for entry in explanations
         if entry.kind != ONE_DEVICE
     ]
     return explained_by_devices(bare, wrong, right, step, known)
+
+
+def _before(entry: Explanation, end: str) -> str:
+    return entry.sentence[: -len(end)]
 
 
 def _named(devices: Sequence[str]) -> str:

@@ -103,12 +103,16 @@ class Explanation:
         What was found, in numbers.
     next
         What to do next.
+    devices
+        The part of the sentence, its last one, that tells on which devices the operator is wrong
+        and on which right; empty where it tells none.
     """
 
     kind: str
     share: float
     sentence: str
     next: str
+    devices: str = ""
 
     @property
     def blameless(self) -> bool:
@@ -122,6 +126,7 @@ class Explanation:
             "share": round(self.share, 4),
             "sentence": self.sentence,
             "next": self.next,
+            **({"devices": self.devices} if self.devices else {}),
         }
 
 

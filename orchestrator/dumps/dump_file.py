@@ -264,8 +264,8 @@ class DumpFile:
     def _tensor(self, kind: str, index: int) -> Tensor:
         info = self.info(kind, index)
         if info.problem is not None:
-            text = "%s %d of %s: %s" % (kind, index, self.path, info.problem)
-            raise NotThere(text) if info.dtype.decodable else TypeNotComparable(text)
+            fault = NotThere if info.dtype.decodable else TypeNotComparable
+            raise fault(info.problem, path="%s %d of %s" % (kind, index, self.path))
         return Tensor(
             dtype=info.dtype,
             shape=info.shape,

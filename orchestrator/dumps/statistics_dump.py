@@ -67,7 +67,7 @@ class StatisticsDump:
         """
         info = self.info(kind, index)
         if info.problem is not None:
-            raise NotThere("%s %d of %s: %s" % (kind, index, self.path, info.problem))
+            raise NotThere(info.problem, path="%s %d of %s" % (kind, index, self.path))
         source = StatisticsSource(self._rows[kind, index], self.path)
         return Tensor(info.dtype, info.shape, info.format, source)
 

@@ -7,7 +7,7 @@ import contextlib
 import hashlib
 import os
 import stat
-from typing import BinaryIO, Iterable, Tuple, Union
+from typing import BinaryIO, Iterable, Optional, Tuple, Union
 
 from ..errors import FormatError, InputError, MissingPath, UsageError
 
@@ -70,18 +70,14 @@ def open_regular(path: str, pipes: bool = False) -> Tuple[int, int]:
         flags = os.O_RDONLY | waiting | os.O_NOCTTY | os.O_CLOEXEC
         descriptor = os.open(path, flags) if _welcome(mode, pipes) else -1
     except FileNotFoundError:
-        raise MissingPath(
-            "%s does not exist" % (path or "''"),
-            hint="check the path; it is read from the current folder",
-        ) from None
+        hint = "check the path; it is read from the current folder"
+        raise _missing(path or "''", "does not exist", hint) from None
     except PermissionError:
-        raise MissingPath(
-            "%s cannot be read by this user" % path, hint="check the file's permissions"
-        ) from None
+        hint = "check the file's permissions"
+        raise _missing(path, "cannot be read by this user", hint) from None
     except (OSError, ValueError) as error:
-        raise MissingPath(
-            "%s cannot be opened: %s" % (path, getattr(error, "strerror", None) or error)
-        ) from None
+        problem = "cannot be opened: %s" % (getattr(error, "strerror", None) or error)
+        raise _missing(path, problem) from None
     if descriptor < 0:
         raise _not_regular(path, mode)
     try:
@@ -103,7 +99,13 @@ def _welcome(mode: int, pipes: bool) -> bool:
 
 def _not_regular(path: str, mode: int) -> MissingPath:
     kind = next((word for test, word in _KINDS if test(mode)), "something else")
-    return MissingPath("%s is not a regular file, it is %s" % (path, kind), hint="name a file")
+    return _missing(path, "is not a regular file, it is %s" % kind, "name a file")
+
+
+def _missing(path: str, detail: str, hint: Optional[str] = None) -> MissingPath:
+    error = MissingPath("%s %s" % (path, detail), hint)
+    error.detail = detail
+    return error
 
 
 def open_input(path: str, pipes: bool = False) -> BinaryIO:
@@ -147,7 +149,7 @@ def read_at(descriptor: int, offset: int, nbytes: int, path: str) -> bytes:
             piece = os.pread(descriptor, nbytes, offset)
         except OSError as error:
             raise InputError(
-                "%s: byte %d cannot be read: %s" % (path, offset, error.strerror)
+                "byte %d cannot be read: %s" % (offset, error.strerror), path=path
             ) from None
         if not piece:
             break

@@ -84,7 +84,7 @@ def foreign_document(path: str) -> Optional[Document]:
                 tensors = ["%s %s" % (one.dtype.name, list(one.shape)) for one in open_torch(path)]
                 document["what"] += ": " + listed(tensors, _MOST_TENSORS)
     except GoldwatchError as error:
-        document["problem"] = error.message
+        document["problem"] = error.detail
     return document
 
 
@@ -144,7 +144,7 @@ def _statistics(path: str, what: str) -> Document:
         ]
         by_name = read_table(path).rows
     except (GoldwatchError, csv.Error, OSError) as error:
-        document["problem"] = str(error)
+        document["problem"] = getattr(error, "detail", None) or str(error)
         return document
     document["rows"] = rows
     document["remarkable"] = worst_first(
@@ -206,10 +206,10 @@ def _npy(path: str, head: bytes, stats: bool) -> Optional[Document]:
     try:
         tensor = open_npy(path)
     except NoTensor as error:
-        document["what"] = "npy, %s: %s" % (error.message[len(path) + 2 :], error.hint)
+        document["what"] = "npy, %s: %s" % (error.detail, error.hint)
         return document
     except FormatError as error:
-        document["problem"] = error.message
+        document["problem"] = error.detail
         return document
     entry = {
         "kind": "output",
@@ -244,7 +244,7 @@ def _store(path: str, head: bytes, stats: bool) -> Optional[Document]:
             document["verdicts"] = store.counted.all()
             document["places"] = [list(place) for place in store.places()]
     except GoldwatchError as error:
-        document["problem"] = error.message
+        document["problem"] = error.detail
     return document
 
 
@@ -256,7 +256,7 @@ def _named(path: str, head: bytes, stats: bool) -> Optional[Document]:
         try:
             document["names"] = len(read_mapping(path))
         except FormatError as error:
-            document["problem"] = error.message
+            document["problem"] = error.detail
         return document
     if name == "manifest.json":
         return _manifest(path)
@@ -274,7 +274,7 @@ def _manifest(path: str) -> Document:
         document["files"], document["skipped"] = len(data["tensors"]), len(data.get("skipped", ()))
         document["complete"] = bool(data.get("complete", True))
     except GoldwatchError as error:
-        document["problem"] = error.message
+        document["problem"] = error.detail
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         document["problem"] = "not a manifest of golden data: %s" % error
     return document
@@ -288,10 +288,10 @@ def _model(path: str, head: bytes, stats: bool) -> Optional[Document]:
     try:
         graph = load_model(path)
     except (FormatError, UsageError) as error:
-        document["problem"] = error.message
+        document["problem"] = error.detail
         return document
     except GoldwatchError as error:
-        document["problem"] = "; ".join(filter(None, (error.message, error.hint)))
+        document["problem"] = "; ".join(filter(None, (error.detail, error.hint)))
         return document
     groups = {op.originals for op in graph.ops if len(op.originals) > 1}
     document.update(
@@ -319,7 +319,7 @@ def _dump(path: str, stats: bool) -> Document:
     try:
         dump = DumpFile.open(path, partial=True)
     except FormatError as error:
-        document["problem"] = error.message
+        document["problem"] = error.detail
         return document
     document.update(
         version=dump.version,
@@ -331,7 +331,7 @@ def _dump(path: str, stats: bool) -> Document:
     if dump.state != COMPLETE:
         document["problem"] = size_error(
             path, dump.state, dump.expected_bytes, dump.actual_bytes
-        ).message
+        ).detail
     for info in (*dump.inputs, *dump.outputs):
         entry = _tensor_document(info)
         document["tensors"].append(entry)

@@ -173,7 +173,9 @@ class _Tree:
         try:
             state = probe(path)
         except (GoldwatchError, OSError) as error:
-            self.broken.append({"file": rel, "reason": _error_text(error, path)})
+            self.broken.append(
+                {"file": rel, "reason": getattr(error, "detail", None) or str(error)}
+            )
             return 0
         if state.state not in (COMPLETE, NO_LAW):
             self.broken.append({"file": rel, "reason": _reason(state)})
@@ -250,7 +252,7 @@ class _Tree:
         try:
             records, problem = overflow_records(DumpFile.open(documents["path"]))
         except (GoldwatchError, OSError) as error:
-            records, problem = [], _error_text(error, documents["path"])
+            records, problem = [], getattr(error, "detail", None) or str(error)
         entry["records"] = records
         if problem is not None:
             entry["problem"] = problem
@@ -290,11 +292,6 @@ def _unusual(tensors: Sequence[Document], kind: str) -> Dict[str, int]:
                     name, 0
                 )
     return counts if any(counts.values()) else {}
-
-
-def _error_text(error: Exception, path: str) -> str:
-    text = getattr(error, "message", None) or str(error)
-    return text[len(path) + 2 :] if text.startswith(path + ": ") else text
 
 
 def _reason(document: Completeness) -> str:

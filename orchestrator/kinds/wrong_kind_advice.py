@@ -108,7 +108,7 @@ def model_error(path: str) -> Optional[InputError]:
         hint = _ge_proto(path)
     elif kind.name in _MODEL:
         hint = "%s; %s" % (hint, _MODEL[kind.name])
-    return InputError("%s: this is %s, not the compiled model" % (path, kind.words), hint=hint)
+    return InputError("this is %s, not the compiled model" % kind.words, hint, path)
 
 
 def _ge_proto(path: str) -> str:

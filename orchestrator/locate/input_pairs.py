@@ -318,15 +318,10 @@ def _check_file(pair: InputPair, done: Paired) -> None:
     """
     if pair.file is None:
         return
-    where = "input %s: %s" % (printable(pair.model.name), printable(pair.file))
     try:
-        array = read_values(pair)
-    except (InputError, OSError) as error:
-        done.problems.append(
-            "%s" % error if str(error).startswith("input") else "%s: %s" % (where, error)
-        )
-        return
-    del array
+        read_values(pair)
+    except InputError as error:
+        done.problems.append(error.message)
 
 
 def shown_model(value: ModelInput) -> str:

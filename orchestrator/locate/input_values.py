@@ -11,7 +11,7 @@ import numpy as np
 
 from ..adapters.onnx.input_files import stems_of
 from ..element_types import BY_NAME, element_count
-from ..errors import FormatError, InputError
+from ..errors import FormatError, InputError, MissingPath
 from ..fast_dataclasses import dataclass
 from ..filesystem.atomic_writing import atomic_writer
 from ..filesystem.safe_reading import open_input
@@ -50,8 +50,12 @@ def read_values(pair: InputPair) -> np.ndarray:
                 if plain
                 else np.frombuffer(stream.read(), np.uint8)
             )
+    except MissingPath as error:
+        raise InputError("%s %s" % (where, error.detail), error.hint) from None
     except (ValueError, EOFError) as error:
         raise FormatError("%s: no .npy file: %s" % (where, error)) from None
+    except OSError as error:
+        raise InputError("%s: %s" % (where, error.strerror)) from None
     if pair.image is not None:
         if array.dtype != np.uint8 or array.size != pair.device_bytes:
             raise InputError(

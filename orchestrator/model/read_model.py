@@ -366,8 +366,9 @@ def _needs_atc(path: str) -> InputError:
     stem = path[:-3] if path.lower().endswith(".om") else path
     command = "atc --mode=1 --om=%s --json=%s" % (shlex.quote(path), shlex.quote(stem + ".json"))
     return InputError(
-        "%s: this is an offline model (.om); its json is needed" % path,
-        hint="make the json with: " + command,
+        "this is an offline model (.om); its json is needed",
+        "make the json with: " + command,
+        path,
     )
 
 

@@ -242,9 +242,9 @@ class Net:
             _check_strings(document, layer)
         if not self.layers:
             raise InputError(
-                "%s: none of its %d layers belongs to phase %s"
-                % (document.path or "prototxt", len(layers), state.phase),
-                hint="choose the other phase, or give its stages",
+                "none of its %d layers belongs to phase %s" % (len(layers), state.phase),
+                "choose the other phase, or give its stages",
+                document.path or "prototxt",
             )
         self._check_producers()
 
@@ -342,20 +342,20 @@ def _refuse_other_files(document: Document, layers: List[Layer]) -> None:
     root, where = document.root, document.path or "prototxt"
     if any(layer.is_v1 and layer.message.has("layer") for layer in layers):
         raise InputError(
-            "%s: a V0 net (layers { layer { … } }), whose names and parameters mean something else"
-            % where,
-            hint="upgrade it once with Caffe's own upgrade_net_proto_text",
+            "a V0 net (layers { layer { … } }), whose names and parameters mean something else",
+            "upgrade it once with Caffe's own upgrade_net_proto_text",
+            where,
         )
     if len({layer.is_v1 for layer in layers}) == 2:
         raise InputError(
-            "%s: both `layer` and V1 `layers`; Caffe ignores the `layer` ones of such a net"
-            % where,
-            hint="upgrade it once with Caffe's own upgrade_net_proto_text",
+            "both `layer` and V1 `layers`; Caffe ignores the `layer` ones of such a net",
+            "upgrade it once with Caffe's own upgrade_net_proto_text",
+            where,
         )
     if layers:
         return
     if not root.fields:
-        raise InputError("%s: the file is empty" % where)
+        raise InputError("the file is empty", path=where)
     solver = [name for name in _SOLVER_FIELDS if root.has(name)]
     if solver:
         net = root.text("net") or root.text("train_net")
@@ -364,12 +364,11 @@ def _refuse_other_files(document: Document, layers: List[Layer]) -> None:
             if net
             else "give the net's own prototxt"
         )
-        raise InputError(
-            "%s: a solver file (it has %s), not a net" % (where, ", ".join(solver)), hint=hint
-        )
+        raise InputError("a solver file (it has %s), not a net" % ", ".join(solver), hint, where)
     raise InputError(
-        "%s: a net without layers" % where,
-        hint="a net has `layer { … }` or V1 `layers { … }` messages",
+        "a net without layers",
+        "a net has `layer { … }` or V1 `layers { … }` messages",
+        where,
     )
 
 

@@ -213,7 +213,7 @@ def _hdf5_groups(path: str) -> Any:
     except ImportError as error:
         hint = "pip install h5py, or save the weights as .caffemodel"
         raise EnvironmentProblem(
-            "%s: HDF5 weights, and h5py cannot be imported: %s" % (path, error), hint=hint
+            "HDF5 weights, and h5py cannot be imported: %s" % error, hint, path
         ) from error
     try:
         return h5py.File(path, "r")["data"]

@@ -101,7 +101,7 @@ class GraphFile:
     def __init__(self, path: str) -> None:
         if os.path.isdir(path):
             if os.path.isfile(os.path.join(path, "saved_model.pb")):
-                raise InputError("%s: a SavedModel, which holds variables" % path, hint=_SAVED)
+                raise InputError("a SavedModel, which holds variables", _SAVED, path)
             raise MissingPath("MODEL: %s is a folder" % path, hint=_HINT)
         self.path = path
         self.nodes: List[GraphNode] = []

@@ -54,17 +54,18 @@ def external_range(model_path: str, tensor: OnnxTensor) -> ExternalRange:
     path = os.path.normpath(os.path.join(folder, location))
     inside = os.path.join(folder, "")
     if not path.startswith(inside):
-        message = "%s: %s has its data in %s, outside the model's folder"
+        message = "%s has its data in %s, outside the model's folder"
         hint = (
             "external data is read only from the model's own folder: save the model again with "
             "its data beside it"
         )
-        raise InputError(message % (model_path, title, printable(location)), hint=hint)
+        raise InputError(message % (title, printable(location)), hint, model_path)
     if not os.path.realpath(path).startswith(os.path.join(os.path.realpath(folder), "")):
-        message = "%s: %s has its data in %s, a link that leads out of the model's folder"
+        message = "%s has its data in %s, a link that leads out of the model's folder"
         raise InputError(
-            message % (model_path, title, printable(location)),
-            hint="copy model and data to a folder: cp -L",
+            message % (title, printable(location)),
+            "copy model and data to a folder: cp -L",
+            model_path,
         )
     try:
         offset, length = (

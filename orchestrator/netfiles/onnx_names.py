@@ -86,7 +86,7 @@ def _refuse_repeated(path: str, named: NamedGraph) -> None:
         other = owners.setdefault(name, title)
         if other is not title:
             message = (
-                "%s: %s and %s are both called %s; atc refuses such a model (E19009, a name is "
+                "%s and %s are both called %s; atc refuses such a model (E19009, a name is "
                 "repeated)"
             )
             hint = (
@@ -94,5 +94,5 @@ def _refuse_repeated(path: str, named: NamedGraph) -> None:
                 "to goldwatch"
             )
             raise InputError(
-                message % (path, printable(other), printable(title), printable(name)), hint=hint
+                message % (printable(other), printable(title), printable(name)), hint, path
             )

@@ -17,6 +17,7 @@ from ..diagnosis.row_digest import execution_key, row_digest
 from ..dumps.place import Place
 from ..judging.by_limits import only_decision_limit_missed, only_default_limits_missed
 from ..judging.by_other_rows import (
+    REMARKS,
     as_first_judged,
     judged_like_output,
     lets_inputs_pass,
@@ -25,6 +26,7 @@ from ..judging.by_other_rows import (
 from ..metrics.row import (
     BEHIND,
     BY_NAME,
+    CANCELS_INPUTS,
     FAIL,
     FOLLOWS,
     GOLDEN_MISSING,
@@ -45,14 +47,7 @@ _BEHIND = "; whether this golden tensor is its counterpart is not known without 
 _CAUSES = (GOLDEN_MISSING, "shape")
 
 _JUDGING = "SELECT 1 FROM row WHERE verdict = 'pass' AND (%s) LIMIT 1" % " OR ".join(
-    "instr(reason, '%s')" % words
-    for words in (
-        "cancels its inputs",
-        "every decision follows",
-        "it is inherited: ",
-        "it need not be wrong: ",
-        "judged like the output",
-    )
+    "instr(reason_codes, '%s')" % code for code in (CANCELS_INPUTS, *REMARKS)
 )
 """Whether a row lets others pass, or passes because of others."""
 

@@ -56,14 +56,13 @@ async def read_json(request: Request) -> Any:
     if kind != "application/json":
         raise Problem(415, "expected Content-Type: application/json")
     try:
-        text = parse_json(await request.body())
+        text = parse_json(await request.body(), "body")
     except ClientDisconnect:
         raise Problem(400, "the body was cut off", headers={"Connection": "close"}) from None
     except JsonProblem as error:
-        message = error.message.replace("the file", "the body")
         raise Problem(
             400,
-            "line %d, column %d: %s" % (error.line, error.column, message),
+            "line %d, column %d: %s" % (error.line, error.column, error.message),
             "send a document in JSON, in UTF-8",
         ) from None
     for path, place in text.duplicates()[:1]:

@@ -145,4 +145,4 @@ def translate(error: sqlite3.Error, path: str) -> GoldwatchError:
     hint: Optional[str] = "check that %s can be written" % folder
     if "locked" in text:
         hint = "another program holds the store for writing; close it and try again"
-    return EnvironmentProblem("%s: %s" % (path, text), hint=hint)
+    return EnvironmentProblem(text, hint, path)

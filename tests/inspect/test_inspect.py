@@ -224,7 +224,10 @@ def test_damage_exits_with_3_and_a_missing_file_is_an_error(tmp_path):
     (tmp_path / "Relu.a.1.2.3").write_bytes(b"abc")
     for name in ("a.0.1.npy", "model.json", "Relu.a.1.2.3"):
         code, found = document(tmp_path / name)
-        assert code == 3 and found["problem"]
+        # The path stands beside it.
+        assert code == 3 and found["problem"] and str(tmp_path) not in found["problem"]
+        code, out, err = inspect(tmp_path / name)
+        assert out.endswith("\n  PROBLEM: %s\n" % found["problem"]) and out.count(name) == 1
     code, out, err = inspect(tmp_path / "nothing")
     assert code == 4 and "nothing" in err and "Traceback" not in err
     code, out, err = inspect(tmp_path / "model.json", "--op", "a")

@@ -352,11 +352,7 @@ def _of_both_parts(finding: Finding) -> Optional[Finding]:
     """
     if finding.kind != "scale" or finding.detail != {"axis": PARTS}:
         return None
-    sentence = finding.sentence.replace(
-        "each index of axis %s has a factor of its own" % PARTS,
-        "the real and the imaginary part have a factor of their own each",
-    )
-    return Finding("scale", finding.share, sentence)
+    return Finding("scale", finding.share, finding.sentence)
 
 
 def find_patterns(

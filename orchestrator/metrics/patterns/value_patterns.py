@@ -9,6 +9,7 @@ import numpy as np
 
 from ...tensors.type_precision import ROUNDING, rounding_of, ulp
 from ..median import median
+from .aligned_pair import PARTS
 from .difference import Difference, helps_most
 from .finding import Finding, claimed
 
@@ -232,11 +233,12 @@ def by_index(d: Difference, axis: int, letter: str) -> List[Finding]:
 
 
 def _factors(factors: Array, letter: str) -> str:
-    return "each index of axis %s has a factor of its own, from %.6g to %.6g" % (
-        letter,
-        float(factors.min()),
-        float(factors.max()),
+    what = (
+        "the real and the imaginary part have a factor of their own each"
+        if letter == PARTS
+        else "each index of axis %s has a factor of its own" % letter
     )
+    return "%s, from %.6g to %.6g" % (what, float(factors.min()), float(factors.max()))
 
 
 def _offsets(shifts: Array, letter: str) -> str:
