@@ -120,6 +120,15 @@ class Curing:
             if code != EXIT_FAIL:
                 break
             folder, om_json, before = located, os.path.join(located, JSON), text
+        last = next((each for each in reversed(rounds) if each.file is not None), None)
+        if last is not None:
+            cured = {
+                "cure": str(last.file),
+                "converted by": " ".join(map(shlex.quote, last.command)),
+                "converted and run again": "%s (%s)"
+                % ("it passes" if last.code == EXIT_PASS else "it does not pass", last.located),
+            }
+            self._search.steps.run(self._search.page(self._result.case, cured))
         return rounds
 
     def _chosen(self, number: int, out: str, folder: str, om_json: str) -> Mapping[str, Any]:

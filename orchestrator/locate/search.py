@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import field
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ..adapters.golden_folder import golden_files
 from ..diagnosis.explanations import OTHER_INPUT
@@ -202,7 +202,7 @@ class Search:
         yield self._configuration(case)
         yield self._run(case)
         yield self._final(case)
-        yield self._page(case)
+        yield self.page(case)
 
     def planned_steps(self, case: OmRun) -> Iterator[Tuple[Step, bool]]:
         """Yield the steps of a case in their order, each with whether it and all before it were
@@ -537,7 +537,8 @@ class Search:
             self._name(case, FINAL), does, command, {}, files, [out], lambda code: code in DECIDED
         )
 
-    def _page(self, case: OmRun) -> Step:
+    def page(self, case: OmRun, cured: Optional[Mapping[str, str]] = None) -> Step:
+        """Return the step that writes the page of a case, with what cured it if known."""
         out, page = os.path.join(self.folder(case), RUN), os.path.join(self.folder(case), PAGE)
         command = ["goldwatch", "report", out, "--html", page]
         request, final = self.plan.request, os.path.join(self.folder(case), FINAL)
@@ -551,14 +552,15 @@ class Search:
         if os.path.isdir(final):
             verdict = stored_result(final).summary.verdict
             about["outputs of the network"] = _OUTPUTS_WORDS.get(verdict, verdict)
-        for entry in about.items():
+        for entry in dict(about, **cured or {}).items():
             command += ["--about", "%s=%s" % entry]
 
         def does(began: bool) -> int:
             return self.execute([*command[1:], "-q"])
 
         files = {"what the run found": os.path.join(out, "result.json")}
-        return Step(self._name(case, "page"), does, command, {}, files, [page])
+        name = "page" if cured is None else "cure/page"
+        return Step(self._name(case, name), does, command, {}, files, [page])
 
     def _name(self, case: OmRun, step: str) -> str:
         return "%s/%s" % (case.name, step) if case.name else step

@@ -842,6 +842,9 @@ def test_cure_repeats_until_the_outputs_pass(place) -> None:
         and "run again: it passes (out/cure/1/located)" in done.stdout
     )
     assert "the cure held" in done.stderr
+    page = (place.folder / "out" / "report.html").read_text()
+    assert '<dt>cure</dt><dd class="name">out/cure/1/keep_dtype.cfg</dd>' in page
+    assert "atc --framework=5 --model=large.onnx" in page and "it passes (out/cure/1/" in page
     refused = place.locate("large.onnx", "large.om", "-o", "out", "--cure", "--keep", "none")
     assert refused.returncode == 2 and "--keep all" in refused.stderr
 
