@@ -238,7 +238,8 @@ def multi_head_attention(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> 
             moved(lambda array, at=at: array[:, :, :, at].reshape(flat), packed)  # type: ignore[misc]
             for at in range(count)
         ]
-        query, *parts = found if count == 3 else [query, *found]
+        query = found[0] if count == 3 else query
+        parts = [found[-2], found[-1]]
     given = [query, *parts]
     if has_input(inputs, 3):
         bias, first = input_at(inputs, 3), 0
