@@ -12,7 +12,6 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from ...errors import (
     EXIT_INTERRUPTED,
-    EnvironmentProblem,
     GoldwatchError,
     InputError,
     UsageError,
@@ -203,7 +202,7 @@ def _checked(
     )
     try:
         done = dump(others)
-    except (InputError, EnvironmentProblem, UsageError) as error:
+    except (InputError, UsageError) as error:
         sentence = "not checked with backend %s: %s" % (backend, error.message)
         return {"backend": backend, "refused": error.message, "told": sentence}
     from .backends_compared import check_sentence, compare_runs

@@ -24,7 +24,6 @@ from .command import (
     options_of,
     verbosity_options,
 )
-from .limits import LimitArguments, read_limits
 from .output_file_checks import out_option
 from .printing import say_note
 from .progress import ProgressBar
@@ -36,7 +35,13 @@ from .report_files import (
     report_options,
 )
 from .result_text import ResultArguments, print_result
-from .user_code_options import CustomArguments, parse_metrics, user_code
+from .user_code_options import (
+    CustomArguments,
+    LimitArguments,
+    parse_metrics,
+    read_limits,
+    user_code,
+)
 
 if TYPE_CHECKING:
     from ..cluster.address import ClusterAddress

@@ -30,11 +30,10 @@ from .command import (
     options_of,
     verbosity_options,
 )
-from .limits import LimitArguments, read_limits
 from .output_file_checks import out_option
 from .printing import print_json, put_line, put_wrapped, say, say_note
 from .progress import ProgressBar
-from .user_code_options import CustomArguments, user_code
+from .user_code_options import CustomArguments, LimitArguments, read_limits, user_code
 
 _MOST_INPUTS = 3
 

@@ -1,93 +1,18 @@
-"""``goldwatch limits``, and the options that choose them."""
+"""``goldwatch limits``."""
 
 from __future__ import annotations
 
-from typing import Optional, Sequence, Tuple
+from typing import Optional, Sequence
 
 import click
 
 from ..dumps.tensor_statistics import MEASURES as STATISTICS
-from ..errors import InputError, UsageError
-from ..judging.limit_parsing import OWN_HINT, named_limits, parse_limit
-from ..judging.limits import LIMITED, Limit, Limits, for_statistics, natural_comparison
-from ..metrics.row import MEASURES
+from ..judging.limits import LIMITED, for_statistics
 from ..naming import printable
-from ..option_fields import LIMITS, option, options_class
 from ..run.user_code_folder import find_user_code
 from .command import command, format_option, options_of
 from .printing import print_json, put, put_wrapped
-from .user_code_options import NEEDS_CUSTOM
-
-
-@options_class
-class LimitArguments:
-    """The options that choose the limits."""
-
-    limit_texts: Tuple[str, ...] = option(
-        "--limit",
-        metavar="[dtype=T:|type=T:|op=N:]METRIC=VALUE",
-        topic=LIMITS,
-        help="Replace or add a limit; repeatable.",
-        default=(),
-    )
-    limits_name: Optional[str] = option(
-        "--limits",
-        metavar="FILE|vendor",
-        topic=LIMITS,
-        help="Limits of a file, or of the vendor's documents.  [default: goldwatch's]",
-    )
-
-
-def read_limits(
-    name: Optional[str], texts: Sequence[str], custom_metrics: Sequence[str] = ()
-) -> Limits:
-    """Return the limits of ``--limits`` overlaid with those of ``--limit``; ``custom_metrics`` are
-    the names of the user's metrics.
-
-    Raises
-    ------
-    UsageError
-        A ``--limit`` cannot be parsed.
-    InputError
-        The file of ``--limits`` cannot be used.
-    """
-    if name is None or name in ("default", "vendor"):
-        limits = named_limits(name or "default")
-    else:
-        from ..config.limits_file import load_limits
-
-        try:
-            limits = load_limits(name, custom_metrics)
-        except InputError as error:
-            error.hint = _with_custom(error.hint)
-            raise
-    return limits.overlaid(read_limit_texts(texts, custom_metrics))
-
-
-def read_limit_texts(texts: Sequence[str], custom_metrics: Sequence[str] = ()) -> Tuple[Limit, ...]:
-    """Return the limits of ``--limit``; raises as :func:`read_limits`."""
-    return tuple(_read(text, custom_metrics) for text in texts)
-
-
-def _read(text: str, custom_metrics: Sequence[str]) -> Limit:
-    bare = text.rpartition(":")[2].strip()
-    if bare in MEASURES or bare in custom_metrics:
-        sign = natural_comparison(bare)
-        raise UsageError(
-            "--limit %s: the value is missing" % text.strip(),
-            hint="quote it, the shell takes < and > for itself: --limit '%s%s0.9', or write %s=0.9"
-            % (text.strip(), sign, text.strip()),
-        )
-    try:
-        return parse_limit(text, custom_metrics)
-    except UsageError as error:
-        hint = _with_custom(error.hint)
-        raise UsageError("--limit %s: %s" % (text, error.message), hint=hint) from None
-
-
-def _with_custom(hint: Optional[str]) -> Optional[str]:
-    """Name in a hint the option that makes the user's own metrics known."""
-    return hint and hint.replace(OWN_HINT, NEEDS_CUSTOM)
+from .user_code_options import LimitArguments, read_limits
 
 
 @command(bare=True)

@@ -13,7 +13,6 @@ from ..replay.run import replay as run_replay
 from .command import command, format_option, options_of, verbosity_options
 from .compare import ComparisonArguments
 from .golden_messages import golden_words
-from .limits import read_limit_texts
 from .printing import say_note
 from .progress import ProgressBar
 from .report_files import (
@@ -23,6 +22,7 @@ from .report_files import (
     report_options,
 )
 from .result_text import ResultArguments, print_result
+from .user_code_options import read_limit_texts
 
 
 @options_class

@@ -1,10 +1,14 @@
-"""The options for metrics: those shown, and the folder with the user's own and conversions."""
+"""The options for metrics: those shown, the folder with the user's own and conversions, and the
+limits.
+"""
 
 from __future__ import annotations
 
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from ..errors import UsageError
+from ..errors import InputError, UsageError
+from ..judging.limit_parsing import OWN_HINT, named_limits, parse_limit
+from ..judging.limits import Limit, Limits, natural_comparison
 from ..metrics.row import MEASURES, METRICS
 from ..naming import nearest_names
 from ..option_fields import LIMITS, option, options_class
@@ -103,3 +107,74 @@ def user_code(arguments: CustomArguments) -> Tuple[UserCode, Dict[str, Dict[str,
     if options and arguments.custom is None:
         raise UsageError("--metric-args needs --custom, the folder that holds the metrics")
     return find_user_code(arguments.custom, options), options
+
+
+@options_class
+class LimitArguments:
+    """The options that choose the limits."""
+
+    limit_texts: Tuple[str, ...] = option(
+        "--limit",
+        metavar="[dtype=T:|type=T:|op=N:]METRIC=VALUE",
+        topic=LIMITS,
+        help="Replace or add a limit; repeatable.",
+        default=(),
+    )
+    limits_name: Optional[str] = option(
+        "--limits",
+        metavar="FILE|vendor",
+        topic=LIMITS,
+        help="Limits of a file, or of the vendor's documents.  [default: goldwatch's]",
+    )
+
+
+def read_limits(
+    name: Optional[str], texts: Sequence[str], custom_metrics: Sequence[str] = ()
+) -> Limits:
+    """Return the limits of ``--limits`` overlaid with those of ``--limit``; ``custom_metrics`` are
+    the names of the user's metrics.
+
+    Raises
+    ------
+    UsageError
+        A ``--limit`` cannot be parsed.
+    InputError
+        The file of ``--limits`` cannot be used.
+    """
+    if name is None or name in ("default", "vendor"):
+        limits = named_limits(name or "default")
+    else:
+        from ..config.limits_file import load_limits
+
+        try:
+            limits = load_limits(name, custom_metrics)
+        except InputError as error:
+            error.hint = _with_custom(error.hint)
+            raise
+    return limits.overlaid(read_limit_texts(texts, custom_metrics))
+
+
+def read_limit_texts(texts: Sequence[str], custom_metrics: Sequence[str] = ()) -> Tuple[Limit, ...]:
+    """Return the limits of ``--limit``; raises as :func:`read_limits`."""
+    return tuple(_read(text, custom_metrics) for text in texts)
+
+
+def _read(text: str, custom_metrics: Sequence[str]) -> Limit:
+    bare = text.rpartition(":")[2].strip()
+    if bare in MEASURES or bare in custom_metrics:
+        sign = natural_comparison(bare)
+        raise UsageError(
+            "--limit %s: the value is missing" % text.strip(),
+            hint="quote it, the shell takes < and > for itself: --limit '%s%s0.9', or write %s=0.9"
+            % (text.strip(), sign, text.strip()),
+        )
+    try:
+        return parse_limit(text, custom_metrics)
+    except UsageError as error:
+        hint = _with_custom(error.hint)
+        raise UsageError("--limit %s: %s" % (text, error.message), hint=hint) from None
+
+
+def _with_custom(hint: Optional[str]) -> Optional[str]:
+    """Name in a hint the option that makes the user's own metrics known."""
+    return hint and hint.replace(OWN_HINT, NEEDS_CUSTOM)

@@ -31,7 +31,7 @@ from ..dumps.dump_tree import DumpTree
 from ..dumps.golden_set import GoldenSet
 from ..dumps.place import Place
 from ..element_types import BY_GE_NAME
-from ..errors import GoldwatchError, InputError, NotComparable
+from ..errors import GoldwatchError, InputError
 from ..judging.by_recomputation import RecomputationVerdict
 from ..judging.limits import Subject
 from ..metrics.row import FAIL
@@ -336,7 +336,7 @@ class _Measuring:
     def _beside(self, op: ObservedOp) -> List[OutputBesideGolden]:
         try:
             return self._recomputation.outputs_beside_golden(self._place, op.name)
-        except (NotComputable, CannotCompute, NotComparable, GoldwatchError, MemoryError):
+        except (CannotCompute, GoldwatchError, MemoryError):
             return []
 
     def _add_difference(self, name: str, number: int, dtype: str, errors: OutputErrors) -> None:
@@ -384,7 +384,7 @@ class _Measuring:
         for name, output, errors in self._propagation.limited():
             try:
                 step = self._recomputation.op_function(self._place, name)
-            except (NotComputable, NotComparable, GoldwatchError):
+            except (NotComputable, GoldwatchError):
                 return {}
             value = next((value for value, index in step.outputs if index == output), None)
             beside, op = errors.beside, self._seen.find(self._place, name)

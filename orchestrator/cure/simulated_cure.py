@@ -25,7 +25,7 @@ from typing import (
 
 import numpy as np
 
-from ..errors import GoldwatchError, NotComparable
+from ..errors import GoldwatchError
 from ..operators import CannotCompute
 from ..recomputing.piece import rounded
 from ..recomputing.recomputed_output import NotComputable, OpFunction
@@ -198,7 +198,7 @@ def rehearsed(
         for name, narrow, makes_floats, wrong in names:
             try:
                 rehearsal = step(name)
-            except (NotComputable, NotComparable, GoldwatchError):
+            except (NotComputable, GoldwatchError):
                 if makes_floats:
                     raise
                 continue
@@ -209,7 +209,7 @@ def rehearsed(
             }
             ops.append(Rehearsed(name, rehearsal, narrow, off, wrong))
         return Rehearsal(ops, golden, judge)
-    except (NotComputable, CannotCompute, NotComparable, GoldwatchError, MemoryError):
+    except (CannotCompute, GoldwatchError, MemoryError):
         return None
 
 

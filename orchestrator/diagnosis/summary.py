@@ -23,7 +23,7 @@ from ..dumps.place import Place
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
 from ..fast_dataclasses import dataclass
 from ..judging.limits import DEFAULTS, VENDOR, Limits, Subject
-from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
+from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, VERDICTS, Row
 from ..model.graphs_of_run import AnyGraph, ModelGraphs
 from ..naming import nearest_names, run_name
 from ..tensors.dtypes import dtype_by_name
@@ -270,7 +270,10 @@ def summarise(
     for model in models.values():
         model.judge(limits, ModelGraphs.of_all(graph), reader or TensorReader(), whole)
     missing, outputs = marked(LACKS_FILE), marked(OUTPUT_COMPARED)
-    counts = _verdict_counts(models.values())
+    counts = {
+        verdict: sum(model.observed.counts.get(verdict, 0) for model in models.values())
+        for verdict in VERDICTS
+    }
     total = sum(counts.values())
     worst = _first_failing(models.values())
     suspects = sorted(
@@ -324,14 +327,6 @@ def summarise(
         by_statistics=marked(STATISTICAL),
         recomputed=None if reader is None else reader.recomputed(),
     )
-
-
-def _verdict_counts(models: Iterable[ModelVerdict]) -> Dict[str, int]:
-    counts = dict.fromkeys((PASS, FAIL, NOT_COMPARED, EXPECTED_ABSENT), 0)
-    for model in models:
-        for verdict in counts:
-            counts[verdict] += model.observed.counts.get(verdict, 0)
-    return counts
 
 
 def _first_failing(models: Iterable[ModelVerdict]) -> ModelVerdict:

@@ -349,7 +349,7 @@ def _no_tensor(text: bytes, data: bytes) -> Optional[str]:
         return None
     try:
         names = [code.name for code, _, _ in pickletools.genops(data)]
-    except (ValueError, UnicodeDecodeError):
+    except ValueError:
         return None
     kept = [name for name in names if name != "MEMOIZE" and not name.endswith("PUT")]
     # The state of an array ends with its order (True: Fortran's) and the list of its elements.

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
-from ..errors import GoldwatchError, NotComparable
+from ..errors import GoldwatchError
 from ..filesystem.safe_reading import open_input
 from ..model.graph import ModelGraph
 from ..model.never_dumped import FIXED_TYPES
@@ -63,7 +63,7 @@ def attributes_and_constants(
             constants[number] = original_values(
                 Feed(tensor, desc_at(node.input_descs, number)), None
             )
-        except (GoldwatchError, NotComparable, NotComputable):
+        except (GoldwatchError, NotComputable):
             continue
     layouts = tuple(desc.origin_format or "" for desc in node.input_descs)
     return (

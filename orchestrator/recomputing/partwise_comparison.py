@@ -197,7 +197,7 @@ class PartwiseComparison:
         """
         try:
             return self._measured(arithmetic, hasty)
-        except (CannotCompute, NotComputable):
+        except CannotCompute:
             if self._parts == [None]:
                 raise
             self._parts = self._one_part(

@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 import numpy as np
 
 from ..element_types import element_count
-from ..errors import GoldwatchError, NotComparable
+from ..errors import GoldwatchError
 from ..metrics.row import NOT_COMPARED
 from ..model.graph import ModelGraph
 from ..model.op_groups import FOLLOWING_TYPES
@@ -191,7 +191,7 @@ class Recomputer:
             return self._recomputed(planned)
         except CannotCompute as error:
             return self._refused(planned, str(error), error.code)
-        except (GoldwatchError, NotComparable) as error:
+        except GoldwatchError as error:
             return self._refused(planned, error.message)
         except MemoryError:
             return self._refused(planned, "there is not enough memory")
@@ -238,7 +238,7 @@ class Recomputer:
                 (entry.producer, inputs[entry.value].wide()) for entry in planned.cut.inputs
             ]
             return ComputedPair(actual, value.array, output.tensor.name, input_values)
-        except (NotComputable, CannotCompute, GoldwatchError, NotComparable, MemoryError):
+        except (CannotCompute, GoldwatchError, MemoryError):
             return None
 
     def search_variants(
@@ -304,7 +304,7 @@ class Recomputer:
                 tried=[*search.tried, *tried],
                 too_few=too_few,
             )
-        except (NotComputable, CannotCompute, GoldwatchError, NotComparable, MemoryError, KeyError):
+        except (CannotCompute, GoldwatchError, MemoryError, KeyError):
             return None
 
     def output(self, name: str, index: int) -> Optional[Array]:
@@ -316,7 +316,7 @@ class Recomputer:
             if number == index:
                 try:
                     return output.tensor.whole()
-                except (NotComputable, GoldwatchError, NotComparable, MemoryError):
+                except (NotComputable, GoldwatchError, MemoryError):
                     return None
         return None
 
@@ -376,7 +376,7 @@ class Recomputer:
                     left -= 1
                     try:
                         values = output.tensor.whole()
-                    except (NotComputable, GoldwatchError, NotComparable):
+                    except (NotComputable, GoldwatchError):
                         continue
                     if values.size == size:
                         yield "%s (output %d)" % (names[place], number), values
@@ -494,7 +494,7 @@ class Recomputer:
                         *_with_golden_floats(value_computed.array, golden_values)
                     )
             return transfer
-        except (NotComputable, CannotCompute, GoldwatchError, NotComparable, MemoryError):
+        except (CannotCompute, GoldwatchError, MemoryError):
             return None
 
     def op_function(self, name: str) -> OpFunction:
@@ -570,7 +570,7 @@ class Recomputer:
             searched = SearchedOutput(output.value, actual, computed, "float16")
             cost_s = self.cost_s(name)
             return search_variants(piece, incoming, searched, judge, cost_s, self._siblings)
-        except (NotComputable, CannotCompute, GoldwatchError, NotComparable, MemoryError, KeyError):
+        except (CannotCompute, GoldwatchError, MemoryError, KeyError):
             return None
 
     def golden_follows(self, name: str, index: int, golden: NetworkInput) -> Optional[bool]:
@@ -590,7 +590,7 @@ class Recomputer:
             (comparison,) = PartwiseComparison(self._piece(planned, ""), inputs, [output]).measure(
                 Arithmetic()
             )
-        except (NotComputable, CannotCompute, GoldwatchError, NotComparable, MemoryError):
+        except (CannotCompute, GoldwatchError, MemoryError):
             return None
         error = comparison.error
         if comparison.decided:
@@ -653,7 +653,7 @@ class Recomputer:
         try:
             expected = widened(original_values(feed, None))
             actual = original_values(Feed(output, desc_at(op.output_descs, 0)), expected.shape)
-        except (NotComputable, GoldwatchError, NotComparable):
+        except (NotComputable, GoldwatchError):
             return None
         return (
             ComputedPair(actual.reshape(expected.shape), expected, output.dtype.name, [])
@@ -685,7 +685,7 @@ class Recomputer:
             ]
         except CannotCompute as error:
             return [Recomputed(op.name, op.type, 0, reason=str(error), code=error.code)]
-        except (GoldwatchError, NotComparable) as error:
+        except GoldwatchError as error:
             return [Recomputed(op.name, op.type, 0, reason=error.message)]
 
     def _original_cast(self, op: OpNode) -> Optional[Callable[[Array], Array]]:

@@ -29,7 +29,6 @@ from ..tensors.type_precision import ulp
 from .formulas_by_type import LOOSE, TIGHT
 from .output_error import OwnError, own_error
 from .piece import EXACT, Key, Part, Piece, Siblings
-from .recomputed_output import NotComputable
 
 Array = Any
 
@@ -301,7 +300,7 @@ class _Search:
                         changed, self._before[number], other, made, self._judge
                     ):
                         return
-        except (CannotCompute, NotComputable, KeyError):
+        except (CannotCompute, KeyError):
             return
         if found is None:
             return
@@ -321,7 +320,7 @@ class _Search:
         actual = np.asarray(self._output.actual, np.float64).reshape(-1)
         try:
             values = changed.values(self._before[number], EXACT)[self._output.value].array
-        except (CannotCompute, NotComputable, KeyError):
+        except (CannotCompute, KeyError):
             return None
         if values.size != actual.size:
             return None

@@ -90,7 +90,7 @@ class Pieces:
                 inputs[entry.tensor], shapes[entry.name] = (path, dtype, shape), shape
             text = model.piece_text(planned.cut, shapes)
             nodes = tuple(model.names[number] for number in planned.cut.layers)
-        except (NotComputable, GoldwatchError, NotComparable) as error:
+        except (NotComputable, GoldwatchError) as error:
             self.rows += planned.refused(error)
             return
         names = [self._name(plan, planned, number) for number, (plan, _) in enumerate(planned.rows)]
@@ -165,7 +165,7 @@ class Pieces:
                     if not os.path.exists(path):
                         with os.fdopen(create_new(path), "wb") as stream:
                             np.save(stream, values[plan.tensor_index or 0])
-            except (NotComputable, CannotCompute, NotComparable) as error:
+            except (CannotCompute, NotComparable) as error:
                 left[number] = "%s; %s" % (reason, error)
             except GoldwatchError as error:
                 left[number] = "%s; %s" % (reason, error.message)

@@ -19,7 +19,7 @@ from onnx import TensorProto, helper
 from onnx_device import on_device
 from replay_device import culprits, reasons
 
-from goldwatch.cli.limits import read_limit_texts
+from goldwatch.cli.user_code_options import read_limit_texts
 from goldwatch.errors import EnvironmentProblem, UsageError
 from goldwatch.naming import compose_golden_name
 from goldwatch.replay.options import ReplayOptions
