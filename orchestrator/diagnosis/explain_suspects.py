@@ -54,6 +54,7 @@ _LINEAR = frozenset(
     "innerproduct dense".split()
 )
 """Types of operators whose output is wrong wherever an input is, unless their biases rule it."""
+# Elements of a pair; a sample, as of larger ones, does not show all places. Chosen by time.
 _MOST_COMPARED = 1 << 22
 _OF_FLOATS = frozenset(["scale", "bias", "shift", "layout", "rounding", "unexplained"])
 """Kinds of explanation that say nothing of decisions."""

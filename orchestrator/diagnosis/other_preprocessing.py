@@ -12,11 +12,14 @@ import numpy as np
 from ..metrics.patterns import AlignedPair
 from ..text.wording import listed
 
+# Of an image: grey to RGBA.
 _MOST_CHANNELS = 4
 _FITS = 0.01
 """The relative distance up to which the device's image is taken for the golden one, changed so:
 twenty times what float16 makes of values of one size.
 """
+# Another order of channels is told where it leaves at most this part of the distance; chosen, no
+# trial.
 _PLAINLY_BETTER = 0.5
 _TELLING = 0.01
 """A factor, or an offset in standard deviations, off by less is not told."""

@@ -30,6 +30,7 @@ from ..dumps import tensor_statistics as statistics
 from ..fast_dataclasses import dataclass
 from ..metrics.row import AGREEMENT_METRICS, DIFFERENT, MEASURES
 
+# Subjects whose limits are remembered, then all are forgotten: it bounds memory. Chosen, no trial.
 _MOST_KNOWN = 4096
 
 LARGER = ">"

@@ -40,6 +40,8 @@ many of an older numpy's 14 digits.
 # are the parallelism.
 DOT_MAX = 8192
 _total, _least, _most = np.add.reduce, np.minimum.reduce, np.maximum.reduce
+# Of a float16 moved up by 13 the sign and the 15 bits below it; float16's and float32's exponents
+# are biased by 15 and 127, hence 2**112; the largest float16.
 _HALF_MASK = np.array(0x8FFFE000, dtype=np.uint32).astype(np.int32)
 _HALF_SCALE = np.float32(2.0**112)
 _HALF_LIMIT = 65504.0

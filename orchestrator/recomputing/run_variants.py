@@ -36,6 +36,7 @@ _FEWEST = 8
 _FEWEST_ZEROS = 2
 _ROUNDINGS = 16.0
 """Of a narrower type, what its steps inside an operator come to at most, root mean square."""
+# What variant_search asks more of what no attribute says.
 _UNLIKELY_BITS = 10.0
 _DIGITS = (1, 2, 3, 4, 6)
 """Of a factor or an offset, tried one after the other."""

@@ -60,6 +60,7 @@ CHANCE_BITS = 7.0
 """Of agreeing by chance, what is left after all that was tried: 1 of 128; of what no attribute says
 (an input in another order), _UNLIKELY_BITS more. attribute_trial --null finds none then."""
 _UNLIKELY_BITS = 10.0
+# log2(10).
 BITS_OF_A_DIGIT = 3.3
 MOST_BITS = 20.0
 """That one element can tell."""

@@ -47,6 +47,7 @@ class Runs:
 
     def __init__(self, roots: Roots) -> None:
         self.roots = roots
+        # Held while folders are searched: all who ask meanwhile get the answer of one search.
         self._mutex = threading.Lock()
         self._folders: Dict[str, _Listed] = {}
         self._known: Dict[str, Run] = {}
