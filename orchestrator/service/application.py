@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import threading
-from collections import OrderedDict
-from typing import Any, Awaitable, Callable, List, NamedTuple, Optional, Tuple, cast
+from typing import Any, Awaitable, Callable, List, NamedTuple, Optional, cast
 
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.authentication import AuthenticationMiddleware
@@ -17,15 +13,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from ..dumps.place import Place
-from ..errors import FormatError, GoldwatchError
+from ..errors import GoldwatchError
 from ..filesystem.atomic_writing import is_of_full_disk
-from ..pages.report_graph import report_graphs
 from ..pages.service import jobs_page, list_page, opening_page, problem_page, run_page, static_files
 from ..run.write_report import Commands, no_commands
-from ..store.store_reader import StoreReader
-from ..store.stored_networks import GRAPHS
 from .access import Access
-from .answers import PAGE_HEADERS, PAGE_POLICY, Problem, disk_full, json_text, problem_of
+from .answers import PAGE_HEADERS, PAGE_POLICY, Problem, disk_full, problem_of
 from .endpoint import OPEN, SUBMIT, Endpoint, Rules
 from .event_routes import EventRoutes
 from .file_and_diff_routes import DiffRoutes, FileRoutes
@@ -34,68 +27,13 @@ from .health_and_login_routes import HealthAndLoginRoutes
 from .job_queue import STATES
 from .job_routes import JobRoutes
 from .job_runner import JobRunner
-from .merge_metrics_routes import MergeMetricsRoutes
 from .openapi import COUNT, TEXT, list_of, object_of, or_null, ref_to
 from .root_folders import Roots
 from .run_fields import RunStates
 from .run_routes import ORDERS, SORTS, RunRoutes
-from .runs import Run, Runs
+from .runs import Runs
 from .shared_run_tail import Tails
 from .tokens import ROLES
-
-_KEPT = 16
-
-
-class GraphRoutes:
-    """Serves drawings of networks; each is laid out once."""
-
-    def __init__(self, runs: Runs, run_states: RunStates) -> None:
-        self.runs = runs
-        self.run_states = run_states
-        # Taken before the mutex of a run's memory (`_focus` asks for its state), never under it.
-        self._mutex = threading.Lock()
-        self._drawings: "OrderedDict[Tuple[Any, ...], str]" = OrderedDict()
-
-    async def graphs(self, request: Request) -> Response:
-        """Answer ``{"graphs"}``: drawings of the nearest ops without verdicts; that of the first
-        suspect first.
-        """
-        run = await run_in_threadpool(self.runs.find, request.path_params["run"])
-        return json_text(await run_in_threadpool(self._graphs, run))
-
-    def _graphs(self, run: Run) -> str:
-        with self._mutex, StoreReader(run.path) as store:
-            focus = self._focus(run, store)
-            # The networks of a run change once, at its end.
-            key = (run.path, store.began_ns(), store.size_of(GRAPHS), focus)
-            if key not in self._drawings:
-                self._drawings[key] = _drawn(store, focus)
-            self._drawings.move_to_end(key)
-            while len(self._drawings) > _KEPT:
-                self._drawings.popitem(last=False)
-            return self._drawings[key]
-
-    def _focus(self, run: Run, store: StoreReader) -> Tuple[str, ...]:
-        summary = self.run_states.state_of(run).summary or {}
-        names = [
-            entry["op"] for name in ("suspects", "culprits") for entry in summary.get(name) or ()
-        ]
-        first = None if names else store.first_failing()
-        return tuple(names if first is None else [first.op])
-
-
-def _drawn(store: StoreReader, focus: Tuple[str, ...]) -> str:
-    try:
-        return json.dumps(
-            {"graphs": report_graphs(store.fact(GRAPHS) or [], {}, focus, whole=False)},
-            ensure_ascii=True,
-            allow_nan=False,
-        )
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise FormatError(
-            "damaged: its networks cannot be read (%s)" % type(error).__name__, store.path
-        ) from None
-
 
 _VALUE = {"type": ["number", "string"], "description": "A number that is not finite is a text."}
 _STEP = object_of(
@@ -178,8 +116,10 @@ def general_endpoints(general: HealthAndLoginRoutes) -> List[Endpoint]:
     ]
 
 
-def run_endpoints(runs: RunRoutes) -> List[Endpoint]:
-    """Return the endpoints of runs and their rows."""
+def run_endpoints(
+    runs: RunRoutes, events: EventRoutes, files: FileRoutes, diff: DiffRoutes
+) -> List[Endpoint]:
+    """Return the endpoints of runs, of their files, and of the page that compares two runs."""
     return [
         Endpoint(
             "get",
@@ -224,16 +164,10 @@ def run_endpoints(runs: RunRoutes) -> List[Endpoint]:
             object_of(rows=list_of(ref_to("Row")), last_id=COUNT),
             (("after", COUNT, "Only rows with a higher id."), *_PAGE),
         ),
-    ]
-
-
-def merge_endpoints(merges: MergeMetricsRoutes) -> List[Endpoint]:
-    """Return the endpoints that only merged runs have."""
-    return [
         Endpoint(
             "get",
             "/api/v1/runs/{run}/steps",
-            merges.steps,
+            runs.steps,
             "Of a merge what a metric is in each step over all "
             "devices, and what it does not "
             "store.",
@@ -243,17 +177,11 @@ def merge_endpoints(merges: MergeMetricsRoutes) -> List[Endpoint]:
         Endpoint(
             "get",
             "/api/v1/runs/{run}/overview",
-            merges.overview,
+            runs.overview,
             "Of a merge what each op is at worst in each "
             "step over all devices, as pages draw it.",
             object_of(metric=or_null(TEXT), models=list_of(_DRAWN)),
         ),
-    ]
-
-
-def live_endpoints(events: EventRoutes) -> List[Endpoint]:
-    """Return the endpoint that sends what happens while a run goes on."""
-    return [
         Endpoint(
             "get",
             "/api/v1/runs/{run}/events",
@@ -267,16 +195,10 @@ def live_endpoints(events: EventRoutes) -> List[Endpoint]:
             ),
             headers=(("Last-Event-ID", "The id of the last row that the client saw."),),
         ),
-    ]
-
-
-def graph_endpoints(graphs: GraphRoutes) -> List[Endpoint]:
-    """Return the endpoint of the networks of a run."""
-    return [
         Endpoint(
             "get",
             "/api/v1/runs/{run}/graphs",
-            graphs.graphs,
+            runs.graphs,
             "The networks around the first suspect or the "
             "first op outside its limits, as pages "
             "draw them.",
@@ -286,12 +208,6 @@ def graph_endpoints(graphs: GraphRoutes) -> List[Endpoint]:
                 )
             ),
         ),
-    ]
-
-
-def file_endpoints(files: FileRoutes, diff: DiffRoutes) -> List[Endpoint]:
-    """Return the endpoints of a run's files, and of the page that compares two runs."""
-    return [
         Endpoint(
             "get",
             "/api/v1/runs/{run}/files",
@@ -311,8 +227,10 @@ def file_endpoints(files: FileRoutes, diff: DiffRoutes) -> List[Endpoint]:
     ]
 
 
-def job_endpoints(jobs: JobRoutes) -> List[Endpoint]:
-    """Return the endpoints of the jobs that there are."""
+def job_endpoints(jobs: JobRoutes, read_only: bool) -> List[Endpoint]:
+    """Return the endpoints of jobs; of a read-only service without those that submit and end
+    them.
+    """
     return [
         Endpoint(
             "get",
@@ -345,11 +263,11 @@ def job_endpoints(jobs: JobRoutes) -> List[Endpoint]:
             "The end of what the job's command printed.",
             "text/plain",
         ),
+        *([] if read_only else _submitting_endpoints(jobs)),
     ]
 
 
-def submitting_endpoints(jobs: JobRoutes) -> List[Endpoint]:
-    """Return the endpoints that submit and end jobs, which a read-only service does not have."""
+def _submitting_endpoints(jobs: JobRoutes) -> List[Endpoint]:
     return [
         Endpoint(
             "post",
@@ -452,16 +370,15 @@ def make_service(
         # A client that learns of the end of a job can see its run at once.
         job_runner.on_end = runs.look_again
     tails = Tails(run_states)
-    jobs = JobRoutes(job_runner, runs, access.prefix)
     endpoints = [
         *general_endpoints(HealthAndLoginRoutes(access, runs, run_states, job_runner)),
-        *run_endpoints(RunRoutes(runs, run_states, commands)),
-        *merge_endpoints(MergeMetricsRoutes(runs)),
-        *live_endpoints(EventRoutes(runs, tails, access)),
-        *graph_endpoints(GraphRoutes(runs, run_states)),
-        *file_endpoints(FileRoutes(runs), DiffRoutes(runs, access.prefix)),
-        *job_endpoints(jobs),
-        *([] if read_only else submitting_endpoints(jobs)),
+        *run_endpoints(
+            RunRoutes(runs, run_states, commands),
+            EventRoutes(runs, tails, access),
+            FileRoutes(runs),
+            DiffRoutes(runs, access.prefix),
+        ),
+        *job_endpoints(JobRoutes(job_runner, runs, access.prefix), read_only),
         *page_endpoints(access.prefix),
     ]
     rules = Rules(endpoints)

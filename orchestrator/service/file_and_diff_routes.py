@@ -191,10 +191,9 @@ class FileRoutes:
         self.runs = runs
         self._reports = Reports()
 
-    async def list(self, request: Request) -> Response:
+    def list(self, request: Request) -> Response:
         """Answer ``{"files": [{"name", …}]}``."""
-        run = await run_in_threadpool(self.runs.find, request.path_params["run"])
-        return json_answer({"files": await run_in_threadpool(_files, run)})
+        return json_answer({"files": _files(self.runs.find(request.path_params["run"]))})
 
     async def one(self, request: Request) -> Response:
         """Answer a file as a download."""

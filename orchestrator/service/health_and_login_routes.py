@@ -7,7 +7,6 @@ from __future__ import annotations
 import time
 from typing import Dict, List, Mapping, Optional
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
@@ -98,14 +97,12 @@ class HealthAndLoginRoutes:
         """Answer that the service is alive."""
         return json_answer({"status": "ok", "version": __version__})
 
-    async def metrics(self, request: Request) -> Response:
+    def metrics(self, request: Request) -> Response:
         """Answer the counts of all runs and jobs."""
         jobs = (
-            dict.fromkeys(STATES, 0)
-            if self.job_runner is None
-            else await run_in_threadpool(self.job_runner.queue.counts)
+            dict.fromkeys(STATES, 0) if self.job_runner is None else self.job_runner.queue.counts()
         )
-        text = await run_in_threadpool(metrics_text, self.runs, self.run_states, jobs)
+        text = metrics_text(self.runs, self.run_states, jobs)
         return PlainTextResponse(text, headers={"Content-Type": MEDIA_TYPE})
 
     async def openapi(self, request: Request) -> Response:

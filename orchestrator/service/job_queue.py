@@ -51,9 +51,6 @@ CREATE TABLE IF NOT EXISTS job (
 );
 CREATE INDEX IF NOT EXISTS job_state ON job (state);
 """
-_FIELDS = ("id", "command", "args", "options", "run", "state", "exit_code", "submitted", "started",
-"ended", "starts", "cancel",
-           "submitted_by", "notified")  # fmt: skip
 
 
 class Job(NamedTuple):
@@ -252,7 +249,7 @@ class Queue:
     def _select(self, rest: str, *values: Any) -> List[Job]:
         with self._mutex, translated(self.path):
             lines = self._connection.execute(
-                "SELECT %s FROM job %s" % (", ".join(_FIELDS), rest), values
+                "SELECT %s FROM job %s" % (", ".join(Job._fields), rest), values
             ).fetchall()
         return [_job(*line) for line in lines]
 

@@ -1,4 +1,7 @@
-"""The routes of jobs."""
+"""The routes of jobs.
+
+What is no coroutine here, Starlette calls in a thread: it reads the queue.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ class JobRoutes:
             job.document(), 202, {"Location": "%s/api/v1/jobs/%s" % (self._prefix, job.id)}
         )
 
-    async def list(self, request: Request) -> Response:
+    def list(self, request: Request) -> Response:
         """Answer ``{"jobs", "total", "states", "kept"}``, the newest first: ``total`` is the number
         of jobs that pass the filters.
         """
@@ -66,32 +69,26 @@ class JobRoutes:
         total, counts = 0, dict.fromkeys(STATES, 0)
         if self._job_runner is not None:
             queue = self._job_runner.queue
-            jobs, total = await run_in_threadpool(queue.page, states or STATES, run, limit, offset)
-            counts = await run_in_threadpool(queue.counts)
+            jobs, total = queue.page(states or STATES, run, limit, offset)
+            counts = queue.counts()
         return json_answer(
-            {
-                "jobs": await run_in_threadpool(self._documents, jobs),
-                "total": total,
-                "states": counts,
-                "kept": KEPT,
-            }
+            {"jobs": self._documents(jobs), "total": total, "states": counts, "kept": KEPT}
         )
 
-    async def one(self, request: Request) -> Response:
+    def one(self, request: Request) -> Response:
         """Answer a job."""
-        job = await run_in_threadpool(self.job_runner.queue.find, request.path_params["job"])
-        return json_answer((await run_in_threadpool(self._documents, [job]))[0])
+        job = self.job_runner.queue.find(request.path_params["job"])
+        return json_answer(self._documents([job])[0])
 
-    async def log(self, request: Request) -> Response:
+    def log(self, request: Request) -> Response:
         """Answer the end of a job's log."""
-        job = await run_in_threadpool(self.job_runner.queue.find, request.path_params["job"])
-        data = await run_in_threadpool(self.job_runner.processes.log, job.id, _LOG_BYTES)
-        return PlainTextResponse(data)
+        job = self.job_runner.queue.find(request.path_params["job"])
+        return PlainTextResponse(self.job_runner.processes.log(job.id, _LOG_BYTES))
 
-    async def cancel(self, request: Request) -> Response:
+    def cancel(self, request: Request) -> Response:
         """Answer the job, which will end soon."""
-        job = await run_in_threadpool(self.job_runner.queue.find, request.path_params["job"])
-        return json_answer((await run_in_threadpool(self.job_runner.cancel, job)).document(), 202)
+        job = self.job_runner.queue.find(request.path_params["job"])
+        return json_answer(self.job_runner.cancel(job).document(), 202)
 
     def _documents(self, jobs: Sequence[Job]) -> List[Dict[str, Any]]:
         """Return jobs as the API shows them; the run of a failed job is named only if it exists."""
