@@ -237,7 +237,7 @@ def _check(options: DumpOptions, paths: ModulePaths) -> _Job:
     if (
         options.weights is None
         and options.random_weights is None
-        and _needs_weights(net, chosen.backend)
+        and (chosen.backend == "caffe" or any(has_weights(layer) for layer in net.layers))
     ):
         raise UsageError(
             "no weights",
@@ -261,10 +261,6 @@ def _check(options: DumpOptions, paths: ModulePaths) -> _Job:
     if batches[0].number is not None:
         refuse_golden(options.out, options.force)
     return _Job(options, chosen, net, inputs, batches)
-
-
-def _needs_weights(net: Net, backend: str) -> bool:
-    return backend == "caffe" or any(has_weights(layer) for layer in net.layers)
 
 
 def _out_of(out: str, batch: Batch) -> str:

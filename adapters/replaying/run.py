@@ -10,7 +10,6 @@ from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 from ...errors import EnvironmentProblem, Interrupted
 from ...fast_dataclasses import dataclass
-from ..child.outcome import Outcome
 from ..child.parent import Task, run_child
 
 Progress = Callable[[int, int], None]
@@ -104,7 +103,13 @@ def run_pieces(
             raise Interrupted(
                 "interrupted", hint="nothing was compared so far; the same command begins anew"
             )
-        failed.update({int(number): text for number, text in _failures(outcome).items()})
+        failed.update(
+            {
+                int(kind.split()[1]): text
+                for kind, text in outcome.messages.items()
+                if kind.startswith("failed ")
+            }
+        )
         if "result" in outcome.messages and outcome.returncode == 0:
             return failed
         began = outcome.messages.get("began")
@@ -122,11 +127,3 @@ def run_pieces(
 
 def _behind(progress: Progress, first: int, total: int, done: int, _left: int) -> None:
     progress(first + done, total)
-
-
-def _failures(outcome: Outcome) -> Dict[str, str]:
-    return {
-        kind.split()[1]: text
-        for kind, text in outcome.messages.items()
-        if kind.startswith("failed ")
-    }

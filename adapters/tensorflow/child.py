@@ -255,27 +255,23 @@ def work(job: Dict[str, Any], parent: Parent) -> None:
 
         dump_graph(job, sender)
     else:
-        recorder = _recorder(job, sender)
+        recorder = Recorder(
+            {int(number): out for number, out in job["folders"].items()},
+            force=job["force"],
+            source=job["source"],
+            extra=job["extra"],
+            monitored_only=job.get("estimator", False),
+            scratch=sender.folder,
+            on_change=sender.note_recorder,
+            provisional=True,
+            listing=job.get("listing", False),
+            on_foreign=sender.note_foreign,
+        )
         activate(recorder)
         actions = session_actions(optimiser_off=True)
         actions["tensorflow"] = lambda module: None
         after_import(actions, lambda name, error: _note_import_error(sender, name, error))
         _run_script(job, sender, recorder)
-
-
-def _recorder(job: Dict[str, Any], sender: StateSender) -> Recorder:
-    return Recorder(
-        {int(number): out for number, out in job["folders"].items()},
-        force=job["force"],
-        source=job["source"],
-        extra=job["extra"],
-        monitored_only=job.get("estimator", False),
-        scratch=sender.folder,
-        on_change=sender.note_recorder,
-        provisional=True,
-        listing=job.get("listing", False),
-        on_foreign=sender.note_foreign,
-    )
 
 
 def _restore_environment(job: Dict[str, Any]) -> None:

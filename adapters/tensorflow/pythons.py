@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from typing import Dict, List, Optional
+from typing import List, Optional
 
 from ...errors import EnvironmentProblem
 from ...fast_dataclasses import dataclass
@@ -136,7 +136,11 @@ def probe(path: str) -> Optional[Python]:
             stderr=subprocess.DEVNULL,
             timeout=_PROBE_TIMEOUT_S,
             check=False,
-            env=_clean_environment(),
+            env={
+                name: value
+                for name, value in os.environ.items()
+                if name not in ("PYTHONHOME", "__PYVENV_LAUNCHER__")
+            },
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
@@ -147,12 +151,3 @@ def probe(path: str) -> Optional[Python]:
         return None
     version, tensorflow = json.loads(match.group(1))
     return Python(os.path.abspath(path), "%d.%d" % tuple(version), tensorflow)
-
-
-def _clean_environment() -> Dict[str, str]:
-    """Return our environment less what binds a Python to our own installation."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name not in ("PYTHONHOME", "__PYVENV_LAUNCHER__")
-    }

@@ -133,7 +133,7 @@ def _print(cure_result: Cure) -> None:
             mark,
             names[printable(facts.name)],
             facts.type,
-            _share(one.contribution),
+            ("beyond all limits" if one.contribution >= _FAR else "%.2g" % one.contribution),
             own_error,
         )
         cause = (
@@ -183,7 +183,3 @@ def _shown(cure_result: Cure) -> List[Ranked]:
         if len(raised) < _SHOWN
         else raised[: 2 * _SHOWN]
     )
-
-
-def _share(contribution: float) -> str:
-    return "beyond all limits" if contribution >= _FAR else "%.2g" % contribution

@@ -256,19 +256,16 @@ def _print_nothing_compared(run: RunResult, where: str) -> None:
     report_error("not_comparable", message, hint, False)
 
 
-def _outputs_in_brief(final: RunResult) -> str:
-    return _OUTPUTS.get(final.summary.verdict, final.summary.verdict)
-
-
 def _case_line(result: CaseResult) -> str:
     verdict = (
         "program failed"
         if result.run is None or result.code == EXIT_PROGRAM_FAILED
         else result.run.summary.verdict
     )
-    final = "" if result.final is None else ", outputs %s" % _outputs_in_brief(result.final)
+    final = "" if result.final is None else result.final.summary.verdict
+    outputs = final and ", outputs %s" % _OUTPUTS.get(final, final)
     culprits = "" if result.culprit is None else ": %s" % _few(result.culprits)
-    return "  %-12s  %s%s%s" % (shapes_text(result.case.shapes), verdict, final, culprits)
+    return "  %-12s  %s%s%s" % (shapes_text(result.case.shapes), verdict, outputs, culprits)
 
 
 def _print_end(outcome: Outcome) -> None:
@@ -312,7 +309,9 @@ def _print_end(outcome: Outcome) -> None:
         put_wrapped("outputs agree within their limits")
     if outcome.searched == EXIT_INCOMPLETE:
         incomplete = next(result for result in results if result.code == EXIT_INCOMPLETE)
-        part = incomplete.final if _is_incomplete(incomplete.final) else incomplete.run
+        part = incomplete.final
+        if part is None or part.summary.verdict in (PASS, FAIL):
+            part = incomplete.run
         if part is not None:
             rows = islice(part.rows(NOT_COMPARED), _MOST_CAUSES)
             reasons = ["%s: %s" % (printable(row.tensor or row.op), row.reason) for row in rows]
@@ -336,10 +335,6 @@ def _print_end(outcome: Outcome) -> None:
         page = os.path.join(result.folder, PAGE)
         if os.path.isfile(page):
             put_line("page: %s" % page)
-
-
-def _is_incomplete(run: Optional[RunResult]) -> bool:
-    return run is not None and run.summary.verdict not in (PASS, FAIL)
 
 
 def _tell_culprits(outcome: Outcome) -> None:

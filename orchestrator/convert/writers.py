@@ -32,7 +32,9 @@ def copy_npy(path: str, tensor: Tensor) -> None:
     """Write a tensor of a numpy type as npy in its stored shape, window by window."""
     header = io.BytesIO()
     fields = {
-        "descr": np.lib.format.dtype_to_descr(np.dtype(_npy_type(tensor))),
+        "descr": np.lib.format.dtype_to_descr(
+            np.dtype(np.bool_ if tensor.dtype.name == "bool" else tensor.dtype.storage)
+        ),
         "fortran_order": False,
         "shape": tensor.shape,
     }
@@ -55,10 +57,6 @@ def copies_as_npy(tensor: Tensor) -> bool:
         tensor.dtype.storage is not None
         and np.dtype(tensor.dtype.storage).name == tensor.dtype.name
     )
-
-
-def _npy_type(tensor: Tensor) -> Any:
-    return np.bool_ if tensor.dtype.name == "bool" else tensor.dtype.storage
 
 
 def write_bin(path: str, converted: Converted) -> str:
@@ -89,14 +87,11 @@ def write_txt(path: str, converted: Converted) -> str:
         for start in range(0, flat.size, _TEXT_ELEMENTS):
             stream.write(
                 "".join(
-                    "%s\n" % _digits(value) for value in flat[start : start + _TEXT_ELEMENTS]
+                    "%s\n" % (str(value.item()) if value.dtype.kind in "iub" else str(value))
+                    for value in flat[start : start + _TEXT_ELEMENTS]
                 ).encode("ascii")
             )
     return str(numbers.dtype.name)
-
-
-def _digits(value: Any) -> str:
-    return str(value.item()) if value.dtype.kind in "iub" else str(value)
 
 
 def write_container(

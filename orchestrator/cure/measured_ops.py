@@ -264,7 +264,15 @@ class _Measuring:
         self._engine.places.settled = True
 
     def measured(self) -> Measured:
-        nodes = [node for node in sorted(self._graph.ops, key=execution_key) if _is_computed(node)]
+        nodes = [
+            node
+            for node in sorted(self._graph.ops, key=execution_key)
+            if (
+                node.type not in FOLLOWING_TYPES
+                and node.type not in INPUT_TYPES
+                and node.type not in FIXED_TYPES
+            )
+        ]
         ops = [self._op(node) for node in nodes]
         observed = [op for op in ops if op is not None]
         self._on_progress("computing again", 0, len(observed))
@@ -395,14 +403,6 @@ class _Measuring:
             )
             judges[value] = partial(worst_ratio, beside.golden, beside.dtype, limits)
         return judges
-
-
-def _is_computed(node: OpNode) -> bool:
-    return (
-        node.type not in FOLLOWING_TYPES
-        and node.type not in INPUT_TYPES
-        and node.type not in FIXED_TYPES
-    )
 
 
 def _dtype(node: OpNode, number: int) -> str:

@@ -190,7 +190,10 @@ class _Tree:
         document: Document = {
             "kind": "tree",
             "path": self.root,
-            "places": [self._place(place) for place in sorted(self.places, key=Place.order)],
+            "places": [
+                {**self.places[place], "ops": len(self.places[place]["ops"])}
+                for place in sorted(self.places, key=Place.order)
+            ],
             "files": self.files,
             "bytes": self.bytes,
             "golden": self.golden,
@@ -235,9 +238,6 @@ class _Tree:
                         }
                     )
         return not_finite
-
-    def _place(self, place: Place) -> Dict[str, Any]:
-        return {**self.places[place], "ops": len(self.places[place]["ops"])}
 
     def _joined(self, documents: Dict[str, Any]) -> Dict[str, Any]:
         """Return one overflow file with its records and the ops that they belong to: by the

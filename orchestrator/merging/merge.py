@@ -20,7 +20,6 @@ from ..model.row_plan import OUTPUT
 from ..reports.counts_by_place import PlaceCounts, worst_first
 from ..reports.csv_tables import STEP_OP_FILE, write_step_ops
 from ..reports.result_files import ResultFiles
-from ..run.comparison_options import ComparisonOptions
 from ..run.divergence_hook import DivergenceHook
 from ..run.progress import OnStage
 from ..run.result import RunResult
@@ -449,7 +448,7 @@ class Merge:
         """
         on_stage("reading what the hosts say", 0, 0)
         note_what_hosts_say(self.merged, self.sources)
-        options = self._options()
+        options = stored_options(self.options.out, True, self.store.get)
         columns = options.columns(self.store.has("golden_address"), self.store.has("overflow"))
         with ResultFiles(self.store, columns, None, options.metrics) as results:
             results.write_tables(on_stage)
@@ -480,9 +479,6 @@ class Merge:
             results.shown,
             tuple(worst_first(places)),
         )
-
-    def _options(self) -> ComparisonOptions:
-        return stored_options(self.options.out, True, self.store.get)
 
     @property
     def stopped_by(self) -> str:

@@ -124,7 +124,11 @@ class Gathered:
 
     def write(self, query: Query, insert: Insert) -> None:
         """Add all to the table; inside a transaction."""
-        new = {step for step in {group[0] for group in self._rows} if not _is_known(query, step)}
+        new = {
+            step
+            for step in {group[0] for group in self._rows}
+            if not query("SELECT 1 FROM step_op WHERE step = ? LIMIT 1", (step,))
+        }
         insert(_INSERT_METRICS, self._lines(query, new))
         self._rows, self._user_metrics = {}, {}
 
@@ -173,10 +177,6 @@ def _numbers(values: Sequence[Any]) -> List[float]:
     if len(numbers) < len(values):
         numbers = [number for number in map(number_of, values) if number is not None]
     return [number for number in numbers if number == number]
-
-
-def _is_known(query: Query, step: SqlValue) -> bool:
-    return bool(query("SELECT 1 FROM step_op WHERE step = ? LIMIT 1", (step,)))
 
 
 def _lines_of(query: Query, names: Group) -> Dict[str, Line]:
@@ -362,7 +362,10 @@ class MergedStore:
         if (
             full
             and (line[_VERDICT] != FAIL or self._is_later(line))
-            and not self._has_lesser(line[_VERDICT])
+            and not (
+                line[_VERDICT] == FAIL
+                and self.store.query("SELECT 1 FROM row WHERE verdict = ? LIMIT 1", (NOT_COMPARED,))
+            )
         ):
             return
         try:
@@ -376,16 +379,12 @@ class MergedStore:
         step = from_sql_text(line[_AT["step"]])
         return self.first is not None and name_order(step) > name_order(self.first.step)
 
-    def _has_lesser(self, verdict: str) -> bool:
-        return verdict == FAIL and bool(
-            self.store.query("SELECT 1 FROM row WHERE verdict = ? LIMIT 1", (NOT_COMPARED,))
-        )
-
     def keep(self, row: Row) -> None:
         """Store a row that did not pass, if there is room or it is worth another's."""
         key = row_key(row)
         first = earlier(self.first, row)
-        is_first, is_known = first is not self.first, self._knows(key)
+        is_first = first is not self.first
+        is_known = bool(self.store.query("SELECT 1 FROM row WHERE key = ?", (to_sql_text(key),)))
         if self._stored >= self.most and not is_known and not self._make_room(row, is_first):
             return
         if not is_known:
@@ -393,9 +392,6 @@ class MergedStore:
             self.newly.append(row)
         self.store.put(row)
         self.first = first
-
-    def _knows(self, key: str) -> bool:
-        return bool(self.store.query("SELECT 1 FROM row WHERE key = ?", (to_sql_text(key),)))
 
     def _make_room(self, row: Row, is_first: bool) -> bool:
         """Take out a row that says less than this one; tell whether there was one."""

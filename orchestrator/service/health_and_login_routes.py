@@ -74,12 +74,11 @@ def metrics_text(runs: Runs, run_states: RunStates, jobs: Mapping[str, int]) -> 
 
 
 def _sample(name: str, labels: Dict[str, str], value: object) -> str:
-    label_text = ",".join('%s="%s"' % (key, _escaped(text)) for key, text in labels.items())
+    label_text = ",".join(
+        '%s="%s"' % (key, text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n"))
+        for key, text in labels.items()
+    )
     return "%s{%s} %s" % (name, label_text, value)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 class HealthAndLoginRoutes:

@@ -239,7 +239,7 @@ def make_plan(
     along = {number for number in cut.pulled if original.is_constant(number)}
     core = set(cut.layers) - along
     notes, warnings = _notes(sources), _weight_warnings(original, cut, sources.weights)
-    if _lacks_weights(original, cut, sources.weights):
+    if sources.weights is None and any(original.weighted(number) for number in cut.layers):
         notes.append(note("no-weights"))
     spanning = [] if ops is None else ops.spanning(core, along, starts, ends)
     known = _known_borders(options, sources)
@@ -332,10 +332,6 @@ def _weight_warnings(original: Original, cut: Cut, weights: Optional[CaffeModel]
     if not isinstance(original, CaffeOriginal) or weights is None:
         return []
     return check_weights(original, cut.layers, weights)
-
-
-def _lacks_weights(original: Original, cut: Cut, weights: Optional[CaffeModel]) -> bool:
-    return weights is None and any(original.weighted(number) for number in cut.layers)
 
 
 def _behind_data(original: Original, starts: Sequence[int], inside: Set[int]) -> List[int]:
