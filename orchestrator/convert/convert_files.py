@@ -241,7 +241,15 @@ class _Job:
         dump = DumpFile.open(self.source.path)
         named = parse_dump_name(self.source.name)
         if named is not None and named.kind == "overflow" and self.options.form in (NPY, TXT):
-            self._records(dump)
+            records, problem = overflow_records(dump)
+            for index, record in enumerate(records):
+                name = self._name("%s.output.%d.json" % (self.source.name, index))
+                write_atomically(
+                    self._path(name), (json.dumps(record, indent=1) + "\n").encode("ascii")
+                )
+                self._note(name, "output.%d" % index, "json", "uint8", None, None)
+            if problem is not None:
+                self.fail(problem)
             return
         chosen = [
             info
@@ -293,17 +301,6 @@ class _Job:
             if named.output_index
             else "%s.%d.%s" % (named.op_name, info.index, self.source.name.split(".")[-2])
         )
-
-    def _records(self, dump: DumpFile) -> None:
-        records, problem = overflow_records(dump)
-        for index, record in enumerate(records):
-            name = self._name("%s.output.%d.json" % (self.source.name, index))
-            write_atomically(
-                self._path(name), (json.dumps(record, indent=1) + "\n").encode("ascii")
-            )
-            self._note(name, "output.%d" % index, "json", "uint8", None, None)
-        if problem is not None:
-            self.fail(problem)
 
     def _regions(self, dump: DumpFile) -> None:
         for kind, regions, suffix in (

@@ -69,7 +69,18 @@ def _stored(flat: Array, dtype: DType) -> Array:
     if dtype.name in _LOW_FIRST:
         return _packed(_rounded(flat, *_packed_range(dtype)), dtype)
     if dtype.name == "bfloat16":
-        return _bfloat16(flat)
+        # The upper halves of float32 values, rounded; float64 is rounded once, not by way of
+        # float32.
+        single = _cast(flat, np.dtype(np.float32))
+        if flat.dtype.itemsize > 4:
+            single = _to_odd(flat.astype(np.float64), single)
+        bits = single.view(np.uint32)
+        nan = np.isnan(single)
+        upper = (
+            (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+        ).astype("<u2")
+        upper[nan] = (bits[nan] >> np.uint32(16)).astype("<u2") | np.uint16(0x40)
+        return upper
     if dtype.name == "complex32":
         with np.errstate(over="ignore"):
             halves: Array = _cast(flat, np.dtype(np.complex64)).view(np.float32).astype("<f2")
@@ -108,22 +119,6 @@ def _rounded(flat: Array, low: int, high: int) -> Array:
     whole = rounded.clip(float(low), float(top)).astype(np.uint64 if low >= 0 else np.int64)
     exact: Array = np.where(rounded >= float(high), np.asarray(high, whole.dtype), whole)
     return exact
-
-
-def _bfloat16(flat: Array) -> Array:
-    """Return the upper halves of float32 values, rounded; float64 is rounded once, not by way of
-    float32.
-    """
-    single = _cast(flat, np.dtype(np.float32))
-    if flat.dtype.itemsize > 4:
-        single = _to_odd(flat.astype(np.float64), single)
-    bits = single.view(np.uint32)
-    nan = np.isnan(single)
-    upper = (
-        (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
-    ).astype("<u2")
-    upper[nan] = (bits[nan] >> np.uint32(16)).astype("<u2") | np.uint16(0x40)
-    return upper
 
 
 def _to_odd(exact: Array, single: Array) -> Array:

@@ -250,18 +250,15 @@ class _Measuring:
             self._inputs,
             None if opened.is_replay else self._recomputation,
         )
-        self._meet()
-        self._judged: Mapping[Tuple[Place, str, int], RecomputationVerdict] = {}
-        self._ops: Dict[str, OpPrecision] = {}
-        self._added: Dict[Tuple[str, int], Array] = {}
-        self._elements = 0
-
-    def _meet(self) -> None:
-        """Have the files of the place known, so that they can be read again."""
+        # Have the files of the place known, so that they can be read again.
         root = self._engine.catalogue.root
         for rel in sorted({op.file for op in self._seen.ops if op.file}):
             self._engine.meet(rel if rel.startswith("/") else "%s/%s" % (root, rel))
         self._engine.places.settled = True
+        self._judged: Mapping[Tuple[Place, str, int], RecomputationVerdict] = {}
+        self._ops: Dict[str, OpPrecision] = {}
+        self._added: Dict[Tuple[str, int], Array] = {}
+        self._elements = 0
 
     def measured(self) -> Measured:
         nodes = [

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Dict, Mapping, Optional, Sequence, Tuple
+from typing import Dict, Mapping, Optional, Tuple
 
 import numpy as np
 
 from ..diagnosis.explain_suspects import with_explanations
-from ..diagnosis.explanations import Explanation
 from ..diagnosis.observed_ops import ObservedOp, ObservedOps
 from ..diagnosis.op_input_states import Inputs
 from ..diagnosis.own_error.estimate import ALL as ALL_ELEMENTS
@@ -145,7 +144,25 @@ class Causes:
         beside: Optional[OutputBesideGolden],
     ) -> OpPrecision:
         """Return what the pattern of a wrong output's error tells."""
-        entries = self._explanations(op, number, state)
+        row = op.outputs[number]
+        estimate = Estimate(
+            op,
+            row,
+            self._inputs.of(op),
+            True,
+            row.distance,
+            0.0,
+            0.0,
+            0.0,
+            HIGHEST_SCORE,
+            ShownBy(ALL_ELEMENTS, row.distance, 0.0, 0.0),
+            False,
+            Normal(1.0, 0.0, 1.0, 0, True),
+            computed=state,
+        )
+        suspect = Suspect(op.name, op.type, row.tensor, op.place, HIGHEST_SCORE, HIGH, "")
+        explained = with_explanations([(suspect, estimate)], self._seen, self._inputs, self._reader)
+        entries = explained[0].explanations
         for entry in entries:
             cause = _BY_PRECISION.get(entry.kind)
             if cause is None and entry.kind == "scale" and _is_truncation(beside):
@@ -167,29 +184,6 @@ class Causes:
             return replace(plain, cause=APPROXIMATE, sentence=sentence, wrong=True)
         sentence = entries[0].sentence if entries else "what its error looks like is not known"
         return replace(plain, cause="", sentence=sentence, wrong=True)
-
-    def _explanations(
-        self, op: ObservedOp, number: int, state: Optional[RecomputationVerdict]
-    ) -> Sequence[Explanation]:
-        row = op.outputs[number]
-        estimate = Estimate(
-            op,
-            row,
-            self._inputs.of(op),
-            True,
-            row.distance,
-            0.0,
-            0.0,
-            0.0,
-            HIGHEST_SCORE,
-            ShownBy(ALL_ELEMENTS, row.distance, 0.0, 0.0),
-            False,
-            Normal(1.0, 0.0, 1.0, 0, True),
-            computed=state,
-        )
-        suspect = Suspect(op.name, op.type, row.tensor, op.place, HIGHEST_SCORE, HIGH, "")
-        explained = with_explanations([(suspect, estimate)], self._seen, self._inputs, self._reader)
-        return explained[0].explanations
 
 
 def with_refined_causes(

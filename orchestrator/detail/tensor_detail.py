@@ -331,7 +331,11 @@ def axis_letters(task: PairTask, golden: Tensor, geometry: Geometry) -> Tuple[st
     """
     letters = geometry.letters
     if task.as_stored:
-        return _stored_letters(golden, letters)
+        # The names of a device layout's stored axes (``N C1 H W C0``) where each is one.
+        layout = layout_of(golden.format, golden.shape)
+        if layout is None or len(layout.axes) != len(letters) or layout.name == "FRACTAL_NZ":
+            return letters
+        return tuple(letter + part for letter, part in layout.axes)
     if letters and not letters[0].isdigit():
         return letters
     for name in (golden.format, task.origin_format):
@@ -339,14 +343,6 @@ def axis_letters(task: PairTask, golden: Tensor, geometry: Geometry) -> Tuple[st
         if plain and not plain[0].isdigit():
             return tuple(plain)
     return letters
-
-
-def _stored_letters(golden: Tensor, letters: Tuple[str, ...]) -> Tuple[str, ...]:
-    """Return the names of a device layout's stored axes (``N C1 H W C0``) where each is one."""
-    layout = layout_of(golden.format, golden.shape)
-    if layout is None or len(layout.axes) != len(letters) or layout.name == "FRACTAL_NZ":
-        return letters
-    return tuple(letter + part for letter, part in layout.axes)
 
 
 def _collect(

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 from dataclasses import replace
-from typing import Callable, List, Optional, Sequence
+from typing import Callable, List, Optional
 
 from ..config.check import EMPTY_RULES, check_file
 from ..config.dump_plan import DumpPlan
@@ -99,7 +99,18 @@ def prepare(
         # What this machine's file system says comes later: dump_path may have to be made.
         empty = _check(path, path, model, lambda text: None, om_name, elsewhere=True)
     plan = read_plan(data, path, exact=False)
-    target = _target_of(plan, path, empty)
+    if not plan.dump_path:
+        reason = "; ".join(empty) or "it names no dump_path"
+        raise InputError(
+            "%s: %s: there would be nothing to watch" % (path, reason),
+            hint="add a dump section with a dump_path",
+        )
+    if _REMOTE.match(plan.dump_path):
+        raise InputError(
+            "%s: dump_path %s is on another machine" % (path, plan.dump_path),
+            hint="dump to a local folder",
+        )
+    target = os.path.realpath(plan.dump_path)
     made = _make_folder(target, say)
     try:
         written = _write(kind, plan, path, acl_at, out, say) if kind != NPU else None
@@ -128,24 +139,6 @@ def prepare(
             % (count, "is" if len(earlier) == 1 else "are", names)
         )
     return Prepared(target, earlier, written, kind, path, replace(plan, dump_path=None))
-
-
-def _target_of(plan: DumpPlan, path: str, empty: Sequence[str]) -> str:
-    """Return dump_path; ``empty`` says what the checker says of a configuration that dumps
-    nothing.
-    """
-    if not plan.dump_path:
-        reason = "; ".join(empty) or "it names no dump_path"
-        raise InputError(
-            "%s: %s: there would be nothing to watch" % (path, reason),
-            hint="add a dump section with a dump_path",
-        )
-    if _REMOTE.match(plan.dump_path):
-        raise InputError(
-            "%s: dump_path %s is on another machine" % (path, plan.dump_path),
-            hint="dump to a local folder",
-        )
-    return os.path.realpath(plan.dump_path)
 
 
 def _make_folder(target: str, say: Callable[[str], None]) -> bool:

@@ -66,7 +66,10 @@ class Family:
                     members.add(pid)
         for pid in members - {program}:
             if there[pid].state == "Z" and there[pid].parent == os.getpid():
-                _reap(pid)
+                try:
+                    os.waitpid(pid, os.WNOHANG)
+                except ChildProcessError:
+                    pass
         return [
             Member(pid, there[pid].name)
             for pid in sorted(members - {program})
@@ -76,13 +79,6 @@ class Family:
     def close(self) -> None:
         """Leave orphans to init again."""
         prctl(PR_SET_CHILD_SUBREAPER, 0)
-
-
-def _reap(pid: int) -> None:
-    try:
-        os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        pass
 
 
 LOG_FILE = "program.log"

@@ -216,8 +216,31 @@ class Merge:
         for source in self.sources:
             if source.look():
                 self._fresh.add(source.host)
-            self._note_state(source)
-            self._note_silence(source)
+            if source.state != self._states[source.host]:
+                self._states[source.host] = source.state
+                self._activity = time.monotonic()
+                self._all_ended_said = False
+                self._take_back_at = 0.0
+                self._compared.pop(source.host, None)
+                self._fresh.add(source.host)
+                self.say(
+                    "host %s: %s%s"
+                    % (
+                        source.host,
+                        source.state,
+                        " (%s)" % source.trouble if source.trouble else "",
+                    )
+                )
+            # Say once of a watch that lives and writes nothing that it is waited for: it may be
+            # frozen.
+            if source.state != RUNNING or time.monotonic() - source.heard < _QUIET_S:
+                self._quiet.discard(source.host)
+            elif source.host not in self._quiet:
+                self._quiet.add(source.host)
+                self.say(
+                    "host %s: nothing new for %.0f s; its watch lives and is waited for"
+                    % (source.host, _QUIET_S)
+                )
         more = self._take() or self._begin_batch()
         for row in self.merged.newly:
             self.on_row(row)
@@ -264,32 +287,6 @@ class Merge:
         self.hook.tick()
         if self.options.stop_on_divergence and self.hook.row is not None:
             self.stop("divergence")
-
-    def _note_state(self, source: HostRun) -> None:
-        if source.state != self._states[source.host]:
-            self._states[source.host] = source.state
-            self._activity = time.monotonic()
-            self._all_ended_said = False
-            self._take_back_at = 0.0
-            self._compared.pop(source.host, None)
-            self._fresh.add(source.host)
-            self.say(
-                "host %s: %s%s"
-                % (source.host, source.state, " (%s)" % source.trouble if source.trouble else "")
-            )
-
-    def _note_silence(self, source: HostRun) -> None:
-        """Say once of a watch that lives and writes nothing that it is waited for: it may be
-        frozen.
-        """
-        if source.state != RUNNING or time.monotonic() - source.heard < _QUIET_S:
-            self._quiet.discard(source.host)
-        elif source.host not in self._quiet:
-            self._quiet.add(source.host)
-            self.say(
-                "host %s: nothing new for %.0f s; its watch lives and is waited for"
-                % (source.host, _QUIET_S)
-            )
 
     def _take(self) -> bool:
         taken = self._batches.take(self._trouble_with)

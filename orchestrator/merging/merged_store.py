@@ -308,17 +308,14 @@ class MergedStore:
         self.places = PlaceTable(self.store)
         self.reads = {host: ReadPosition(*read) for host, read in self.store.get(HOSTS, {}).items()}
         self._gathered = Gathered()
-        self._stored = self._count(NOT_PASSED)
+        marks = ", ".join("?" * len(NOT_PASSED))
+        self._stored = int(
+            self.store.query("SELECT count(*) FROM row WHERE verdict IN (%s)" % marks, NOT_PASSED)[
+                0
+            ][0]
+        )
         self.first = self._first_stored()
         self.newly: List[Row] = []
-
-    def _count(self, verdicts: Sequence[str]) -> int:
-        marks = ", ".join("?" * len(verdicts))
-        return int(
-            self.store.query("SELECT count(*) FROM row WHERE verdict IN (%s)" % marks, verdicts)[0][
-                0
-            ]
-        )
 
     def note_read(self, host: str, read: ReadPosition) -> None:
         """Note how far a host's run has been read; inside the transaction that stores what was

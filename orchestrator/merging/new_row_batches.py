@@ -79,7 +79,12 @@ class Batches:
                     return True
                 except Unreadable as error:
                     on_trouble(error)
-                    self._leave(batch, error.host)
+                    part = batch.parts.pop(error.host)
+                    batch.rewind(batch.position)
+                    if batch.position is not None:
+                        self._all.append(self._batch({error.host: part}, batch.position))
+                    if not batch.parts:
+                        self._all.remove(batch)
         return False
 
     def _take(self, batch: Batch) -> None:
@@ -96,15 +101,6 @@ class Batches:
             self._merged.reload()
             raise
         self._all, self._noted = rest, bool(noted)
-
-    def _leave(self, batch: Batch, host: str) -> None:
-        """Continue a batch without a host."""
-        part = batch.parts.pop(host)
-        batch.rewind(batch.position)
-        if batch.position is not None:
-            self._all.append(self._batch({host: part}, batch.position))
-        if not batch.parts:
-            self._all.remove(batch)
 
 
 class Batch:

@@ -175,7 +175,25 @@ def open_sources(options: SubmodelOptions) -> Sources:
         dumps = DumpsByOp(
             options.dump, [original.name] + ([om.name, *om.graph_names] if om is not None else [])
         )
-        _refuse_other_dumps(original, om, dumps)
+        known = (
+            {sanitise_device(op.name) for op in om.ops}
+            if om is not None
+            else {sanitise_device(name) for name in original.names}
+        )
+        if not known & dumps.op_names:
+            shown = ", ".join(printable(name) for name in sorted(dumps.op_names)[:_SHOWN])
+            raise InputError(
+                "%s is of another model: none of its %d ops (%s …) is one of %s"
+                % (
+                    dumps.folder,
+                    len(dumps.op_names),
+                    shown,
+                    "the om json" if om is not None else "this model",
+                ),
+                hint="give the dumps of this model"
+                if om is not None
+                else "give the om json as well: the compiler fuses and renames ops",
+            )
     golden = None if options.golden is None else GoldenSet(options.golden)
     if golden is not None and not len(golden):
         raise InputError(
@@ -185,28 +203,6 @@ def open_sources(options: SubmodelOptions) -> Sources:
     return Sources(
         original, None if weights is None else CaffeModel(weights), om, ops, dumps, golden
     )
-
-
-def _refuse_other_dumps(original: Original, om: Optional[ModelGraph], dumps: DumpsByOp) -> None:
-    known = (
-        {sanitise_device(op.name) for op in om.ops}
-        if om is not None
-        else {sanitise_device(name) for name in original.names}
-    )
-    if not known & dumps.op_names:
-        shown = ", ".join(printable(name) for name in sorted(dumps.op_names)[:_SHOWN])
-        raise InputError(
-            "%s is of another model: none of its %d ops (%s …) is one of %s"
-            % (
-                dumps.folder,
-                len(dumps.op_names),
-                shown,
-                "the om json" if om is not None else "this model",
-            ),
-            hint="give the dumps of this model"
-            if om is not None
-            else "give the om json as well: the compiler fuses and renames ops",
-        )
 
 
 def make_plan(
@@ -227,7 +223,14 @@ def make_plan(
         As the message says: an unknown node, no path, an unsupported cut, weights of another net,
         an unknown shape …
     """
-    _require_ends_and_sources(options, sources)
+    if not options.starts or not options.ends:
+        raise UsageError("start and end of the cut are needed: a name of each at least")
+    if (
+        options.input_from is not None
+        and {TARGET: sources.dumps, GOLDEN: sources.golden}[options.input_from] is None
+    ):
+        what = {TARGET: "the dumps", GOLDEN: "golden data"}[options.input_from]
+        raise UsageError("the inputs are to come from %s, which are not given" % what)
     original, ops = sources.original, sources.ops
     starts, ends, inside = chosen_nodes(original, options.starts, options.ends)
     names = {"start": list(dict.fromkeys(options.starts)), "end": list(dict.fromkeys(options.ends))}
@@ -297,17 +300,6 @@ def _gathered(sources: Sources, cut: Cut, core: Set[int]) -> Collection:
     if sources.golden is not None:
         gather_goldens(gathered, sources.original, cut, core, sources.golden)
     return gathered
-
-
-def _require_ends_and_sources(options: SubmodelOptions, sources: Sources) -> None:
-    if not options.starts or not options.ends:
-        raise UsageError("start and end of the cut are needed: a name of each at least")
-    if (
-        options.input_from is not None
-        and {TARGET: sources.dumps, GOLDEN: sources.golden}[options.input_from] is None
-    ):
-        what = {TARGET: "the dumps", GOLDEN: "golden data"}[options.input_from]
-        raise UsageError("the inputs are to come from %s, which are not given" % what)
 
 
 def _grown_to_whole_ops(
