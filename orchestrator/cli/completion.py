@@ -94,7 +94,13 @@ def completion(shell: Optional[str], prints: bool) -> None:
     if prints:
         put_file(script)
         return
-    _require_home()
+    # Raise EnvironmentProblem where the home folder does not exist; it is not created.
+    home = os.path.expanduser("~")
+    if not os.path.isdir(home):
+        raise EnvironmentProblem(
+            "the home folder %s is missing: nothing was written" % home,
+            hint="set HOME to a folder that is there; with --print the script is printed alone",
+        )
     path = _place(name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with atomic_text_writer(path) as stream:
@@ -106,16 +112,6 @@ def completion(shell: Optional[str], prints: bool) -> None:
     else:
         put("to undo: remove that file")
     put("completion begins with the next %s" % name)
-
-
-def _require_home() -> None:
-    """Raise EnvironmentProblem where the home folder does not exist; it is not created."""
-    home = os.path.expanduser("~")
-    if not os.path.isdir(home):
-        raise EnvironmentProblem(
-            "the home folder %s is missing: nothing was written" % home,
-            hint="set HOME to a folder that is there; with --print the script is printed alone",
-        )
 
 
 def _place(shell: str) -> str:

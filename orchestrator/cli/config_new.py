@@ -401,7 +401,13 @@ def new(arguments: _Arguments) -> None:
 
 def _request(arguments: _Arguments) -> Request:
     if arguments.plan_file is not None:
-        _only_with_plan(arguments)
+        for name in (field.name for field in dataclasses.fields(_PlanArguments)):
+            value = getattr(arguments, name)
+            if value not in (None, (), False) and not (name == "debug_mode" and value == "all"):
+                raise UsageError(
+                    "--plan already says everything: %s cannot be added" % name.replace("_", "-"),
+                    hint="change the plan's file",
+                )
         plan = _read_plan_file(arguments.plan_file)
         return Request(
             arguments.form,
@@ -458,16 +464,6 @@ def _selection(arguments: _Arguments) -> Selection:
         arguments.first,
         arguments.last,
     )
-
-
-def _only_with_plan(arguments: _PlanArguments) -> None:
-    for name in (field.name for field in dataclasses.fields(_PlanArguments)):
-        value = getattr(arguments, name)
-        if value not in (None, (), False) and not (name == "debug_mode" and value == "all"):
-            raise UsageError(
-                "--plan already says everything: %s cannot be added" % name.replace("_", "-"),
-                hint="change the plan's file",
-            )
 
 
 def _read_plan_file(path: str) -> DumpPlan:

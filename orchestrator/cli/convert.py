@@ -7,7 +7,7 @@ from typing import Optional, Tuple
 
 import click
 
-from ..convert.convert_files import RESULT_FILE, Conversion, convert_files
+from ..convert.convert_files import RESULT_FILE, convert_files
 from ..convert.options import DUMP, FORMS, NPY, ConvertOptions, known_dtype, known_layout
 from ..convert.sources import find_sources
 from ..errors import EXIT_BAD_INPUT, EXIT_INCOMPLETE, EXIT_PASS, UsageError
@@ -135,23 +135,19 @@ def convert(arguments: _Arguments) -> int:
     if arguments.output_format == "json":
         print_json(result.document())
     else:
-        _print_result(result, out, quiet)
+        for failed in result.failed[:_MOST]:
+            say("%s: %s" % (failed["source"], failed["reason"]))
+        if len(result.failed) > _MOST:
+            say("… and %d more, see %s" % (len(result.failed) - _MOST, RESULT_FILE))
+        for entry in result.files[:_MOST]:
+            for note in entry["notes"]:
+                say("note: %s: %s" % (entry["file"], note["sentence"]), quiet)
+        say(
+            "%s: %d files written, %d inputs or tensors failed"
+            % (out, len(result.files), len(result.failed)),
+            quiet,
+        )
     return EXIT_PASS if not result.failed else EXIT_INCOMPLETE if result.files else EXIT_BAD_INPUT
-
-
-def _print_result(result: Conversion, out: str, quiet: bool) -> None:
-    for failed in result.failed[:_MOST]:
-        say("%s: %s" % (failed["source"], failed["reason"]))
-    if len(result.failed) > _MOST:
-        say("… and %d more, see %s" % (len(result.failed) - _MOST, RESULT_FILE))
-    for entry in result.files[:_MOST]:
-        for note in entry["notes"]:
-            say("note: %s: %s" % (entry["file"], note["sentence"]), quiet)
-    say(
-        "%s: %d files written, %d inputs or tensors failed"
-        % (out, len(result.files), len(result.failed)),
-        quiet,
-    )
 
 
 def parse_shape(text: Optional[str]) -> Optional[Tuple[int, ...]]:

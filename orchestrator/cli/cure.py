@@ -5,7 +5,7 @@ takes.
 from __future__ import annotations
 
 import os
-from typing import List, Optional, Set
+from typing import List, Optional
 
 import click
 
@@ -152,15 +152,7 @@ def _print(cure_result: Cure) -> None:
     left = len(cure_result.ranked) - len(shown)
     if left > 0:
         put("  and %s with less" % plural(left, "operator"))
-    _print_not_raised(cure_result, {one.facts.name for one in shown if not one.raised})
-    if cure_result.file is not None:
-        put("wrote %s" % cure_result.file)
-        for line in cure_result.command.lines:
-            put("  " + line)
-    put_line(cure_result.sentence)
-
-
-def _print_not_raised(cure_result: Cure, shown_names: Set[str]) -> None:
+    shown_names = {one.facts.name for one in shown if not one.raised}
     for one_other in [other for other in cure_result.others if other.wrong][:_SHOWN]:
         put_line(
             shorten_within(
@@ -172,6 +164,11 @@ def _print_not_raised(cure_result: Cure, shown_names: Set[str]) -> None:
         (name, reason) for name, reason in cure_result.refused.items() if name in shown_names
     ][:_SHOWN]:
         put_line(shorten_within("  not raised: %s: %s" % (printable(name), reason)))
+    if cure_result.file is not None:
+        put("wrote %s" % cure_result.file)
+        for line in cure_result.command.lines:
+            put("  " + line)
+    put_line(cure_result.sentence)
 
 
 def _shown(cure_result: Cure) -> List[Ranked]:

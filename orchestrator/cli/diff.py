@@ -77,7 +77,13 @@ def diff(
         refuse_replacing(option, path, others, [run_a, run_b])
         refuse_foreign(option, path, option[2:])
     remove_earlier(requested_files.values())
-    share = _tolerance(tolerance)
+    try:
+        percent = float(tolerance.strip().rstrip("%"))
+    except ValueError:
+        percent = math.nan
+    if not 0 <= percent < math.inf:
+        raise UsageError("--tolerance: %r is no percentage" % tolerance, hint="such as 50 or 12.5%")
+    share = percent / 100
     with ProgressBar("reading", quiet) as bar:
         try:
             difference = difference_of(run_a, run_b, share, bar.update)
@@ -101,17 +107,6 @@ def diff(
     if difference.unfinished or not difference.comparable:
         return EXIT_INCOMPLETE
     return EXIT_FAIL if difference.changes[WORSE] else EXIT_PASS
-
-
-def _tolerance(text: str) -> float:
-    """Return a percentage as a share."""
-    try:
-        percent = float(text.strip().rstrip("%"))
-    except ValueError:
-        percent = math.nan
-    if not 0 <= percent < math.inf:
-        raise UsageError("--tolerance: %r is no percentage" % text, hint="such as 50 or 12.5%")
-    return percent / 100
 
 
 def _print(difference: Difference, quiet: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Optional, Tuple
 
 import click
 
-from ..adapters.caffe.deinplace import Deinplaced, deinplace_file
+from ..adapters.caffe.deinplace import deinplace_file
 from ..adapters.caffe.dump import DumpOptions
 from ..adapters.caffe.dump import dump as run_dump
 from ..option_fields import parse_size
@@ -99,7 +99,21 @@ def deinplace(
     if output_format == "json":
         print_json(dict(done.report(), output=path))
         return
-    _print_dump(path, done, quiet)
+    for entry in done.renamed:
+        put(
+            "renamed  %s: top %s -> %s"
+            % tuple(entry[key] or "(unnamed)" for key in ("layer", "old", "new"))
+        )
+    for name in done.removed:
+        put("removed  %s" % (name or "(unnamed)"))
+    for entry in done.changed_outputs:
+        put("output   %s is now %s" % (entry["old"], entry["new"]))
+    for entry in done.warnings:
+        say("warning: layer %s %s" % (entry["layer"] or "(unnamed)", entry["message"]))
+    if not done.renamed and not done.removed:
+        say("nothing to change: the copy is identical", quiet)
+    counts = (len(done.renamed), len(done.removed), len(done.warnings))
+    put("%s: %d tops renamed, %d layers removed, %d warnings" % ((path,) + counts))
 
 
 @caffe.command(first=("inputs", "out", "backend", "layers", "random_weights"))
@@ -228,21 +242,3 @@ def dump(output_format: str, quiet: bool, max_input: str, **options: Any) -> Non
         return
     for run in result["runs"]:
         put_wrapped(counted(run, result["backend"], result["backend_version"]))
-
-
-def _print_dump(path: str, done: Deinplaced, quiet: bool) -> None:
-    for entry in done.renamed:
-        put(
-            "renamed  %s: top %s -> %s"
-            % tuple(entry[key] or "(unnamed)" for key in ("layer", "old", "new"))
-        )
-    for name in done.removed:
-        put("removed  %s" % (name or "(unnamed)"))
-    for entry in done.changed_outputs:
-        put("output   %s is now %s" % (entry["old"], entry["new"]))
-    for entry in done.warnings:
-        say("warning: layer %s %s" % (entry["layer"] or "(unnamed)", entry["message"]))
-    if not done.renamed and not done.removed:
-        say("nothing to change: the copy is identical", quiet)
-    counts = (len(done.renamed), len(done.removed), len(done.warnings))
-    put("%s: %d tops renamed, %d layers removed, %d warnings" % ((path,) + counts))

@@ -205,7 +205,20 @@ def dump(
         )
         with golden_words():
             result = run_script(ScriptJob(folders, list(words), estimator, **common), twice)
-    return _print_outcome(result, output_format)
+    if output_format != "json":
+        _show(result)
+    if result.failure is not None:
+        with golden_words():
+            raise result.failure
+    refused = sum(len(entry["refusals"]) for entry in result.done)
+    if refused:
+        counted = "1 dump" if refused == 1 else "%d dumps" % refused
+        raise InputError(
+            "%s could not be used; the others are saved (manifest.json tells which)" % counted
+        )
+    if output_format == "json":
+        print_json(result.document())
+    return EXIT_FAIL if result.differences else 0
 
 
 def _dump_with_bar(job: GraphJob, twice: bool, quiet: bool) -> JobResult:
@@ -248,23 +261,6 @@ def _refuse_script_options(
         )
     if pb is not None and signature is not None:
         raise UsageError("--signature belongs to --saved-model")
-
-
-def _print_outcome(result: JobResult, output_format: str) -> int:
-    if output_format != "json":
-        _show(result)
-    if result.failure is not None:
-        with golden_words():
-            raise result.failure
-    refused = sum(len(entry["refusals"]) for entry in result.done)
-    if refused:
-        counted = "1 dump" if refused == 1 else "%d dumps" % refused
-        raise InputError(
-            "%s could not be used; the others are saved (manifest.json tells which)" % counted
-        )
-    if output_format == "json":
-        print_json(result.document())
-    return EXIT_FAIL if result.differences else 0
 
 
 def _print_runs(result: JobResult, output_format: str) -> int:

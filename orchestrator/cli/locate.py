@@ -266,7 +266,22 @@ def locate(arguments: _Arguments) -> int:
     out = arguments.out if arguments.out is not None else out_of(arguments.om)
     require_place(out)
     if arguments.bundle is not None:
-        _require_bundle_place(arguments, arguments.bundle)
+        # Raise where the bundle would replace anything but an earlier bundle, or cannot be
+        # written.
+        path = arguments.bundle
+        inputs = {
+            "MODEL": arguments.model,
+            "OM": arguments.om,
+            "--om-json": arguments.om_json,
+            "--weights": arguments.weights,
+        }
+        refuse_replacing("--bundle", path, inputs)
+        if os.path.lexists(path) and not is_bundle(path):
+            raise UsageError(
+                "--bundle %s: a file that is no earlier bundle is there; it is not replaced" % path,
+                hint="name another file, or remove that one",
+            )
+        try_writing("--bundle %s" % path, path)
     if (arguments.narrows or arguments.cures) and arguments.until is not None:
         raise UsageError("--until ends before --narrow, --bundle and --cure begin")
     if arguments.cures and arguments.keep not in (None, KEEP_ALL):
@@ -299,23 +314,6 @@ def locate(arguments: _Arguments) -> int:
     smaller = _narrow_down(search, failing, arguments, messages) if arguments.narrows else None
     rounds = _cure(search, failing, arguments, messages) if arguments.cures else None
     return _print_outcome(search, results, arguments, smaller, rounds)
-
-
-def _require_bundle_place(arguments: _Arguments, path: str) -> None:
-    """Raise where the bundle would replace anything but an earlier bundle, or cannot be written."""
-    inputs = {
-        "MODEL": arguments.model,
-        "OM": arguments.om,
-        "--om-json": arguments.om_json,
-        "--weights": arguments.weights,
-    }
-    refuse_replacing("--bundle", path, inputs)
-    if os.path.lexists(path) and not is_bundle(path):
-        raise UsageError(
-            "--bundle %s: a file that is no earlier bundle is there; it is not replaced" % path,
-            hint="name another file, or remove that one",
-        )
-    try_writing("--bundle %s" % path, path)
 
 
 def _cure(

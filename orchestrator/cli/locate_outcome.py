@@ -155,7 +155,23 @@ def print_outcome(outcome: Outcome) -> None:
     if outcome.smaller is not None:
         _print_smallest(outcome.smaller)
     for number, each in enumerate(outcome.rounds or (), 1):
-        _print_round(number, each)
+        put_wrapped(
+            "round %d: %s%s"
+            % (number, "raised %s; " % _few(each.raised) if each.raised else "", each.sentence)
+        )
+        if each.located is not None:
+            verdict = {EXIT_PASS: "it passes", EXIT_FAIL: "it still fails"}.get(
+                each.code, "it is incomplete"
+            )
+            put_wrapped("  run again: %s (%s)" % (verdict, each.located))
+            put_wrapped("  file: %s" % each.file, "    ")
+            put_escaped(
+                shell_lines(
+                    "  $ " + each.command[0],
+                    each.command[1:],
+                    columns_of(sys.stdout) or 10**9,
+                )
+            )
     if outcome.rounds == []:
         put_wrapped(
             "cure: nothing to raise: %s"
@@ -175,26 +191,6 @@ def _outputs_words(final: RunResult) -> str:
         counted = summary.failed + summary.passed
         return "outside their limits (%d of %s)" % (summary.failed, plural(counted, "tensor"))
     return verdict_line(final)
-
-
-def _print_round(number: int, each: Round) -> None:
-    put_wrapped(
-        "round %d: %s%s"
-        % (number, "raised %s; " % _few(each.raised) if each.raised else "", each.sentence)
-    )
-    if each.located is not None:
-        verdict = {EXIT_PASS: "it passes", EXIT_FAIL: "it still fails"}.get(
-            each.code, "it is incomplete"
-        )
-        put_wrapped("  run again: %s (%s)" % (verdict, each.located))
-        put_wrapped("  file: %s" % each.file, "    ")
-        put_escaped(
-            shell_lines(
-                "  $ " + each.command[0],
-                each.command[1:],
-                columns_of(sys.stdout) or 10**9,
-            )
-        )
 
 
 def _print_smallest(smaller: SmallestPart) -> None:

@@ -233,7 +233,17 @@ def closer_words(
         return []
     if options.model is None and (not unmodelled or options.quantisation is not None):
         return []
-    target = _folder_of(options.target, place)
+    # The folder of a place's dumps; TARGET may be that folder or an ancestor of it.
+    parts, target_parts = (
+        [part for part in place if part is not None],
+        os.path.abspath(options.target).split(os.sep),
+    )
+    shared = next(
+        count
+        for count in range(len(parts), -1, -1)
+        if parts[:count] == target_parts[len(target_parts) - count :]
+    )
+    target = os.path.join(options.target, *parts[shared:])
     # Without the dumps, or with them on another machine, rely on what the run recorded.
     known = os.path.isdir(target) or not os.path.exists(options.target)
     if options.model is not None and os.path.isdir(options.model) and not (place.step and known):
@@ -289,20 +299,6 @@ def _default_words(options: ComparisonOptions, missed: Sequence[str]) -> List[st
     words += ["--recompute", options.recompute] if options.recompute != AUTO else []
     words += ["-o", os.path.join(options.out, "default")]
     return command_words(["goldwatch", "compare"], [options.target, options.golden], words)
-
-
-def _folder_of(target: str, place: Place) -> str:
-    """Return the folder of a place's dumps; TARGET may be that folder or an ancestor of it."""
-    parts, target_parts = (
-        [part for part in place if part is not None],
-        os.path.abspath(target).split(os.sep),
-    )
-    shared = next(
-        count
-        for count in range(len(parts), -1, -1)
-        if parts[:count] == target_parts[len(target_parts) - count :]
-    )
-    return os.path.join(target, *parts[shared:])
 
 
 def report_words(out: str) -> List[str]:

@@ -126,7 +126,12 @@ def _by_scopes(ops: Sequence[NetworkOp], left_out: Container[int]) -> Group:
         # What has no scope, such as what the compiler adds, belongs where both those before and
         # behind it do.
         if not scopes[number] and op.inputs and number in readers:
-            scopes[number] = _common(scopes[op.inputs[0].source], scopes[readers[number]])
+            first = scopes[op.inputs[0].source]
+            second = scopes[readers[number]]
+            length = 0
+            while length < min(len(first), len(second)) and first[length] == second[length]:
+                length += 1
+            scopes[number] = first[:length]
     root = Group("", "", "", [])
     known: Dict[Scope, Group] = {(): root}
     for number, scope in enumerate(scopes):
@@ -140,13 +145,6 @@ def _by_scopes(ops: Sequence[NetworkOp], left_out: Container[int]) -> Group:
                 known[scope[: depth - 1]].members.append(group)
         known[scope].members.append(number)
     return root
-
-
-def _common(first: Scope, second: Scope) -> Scope:
-    length = 0
-    while length < min(len(first), len(second)) and first[length] == second[length]:
-        length += 1
-    return first[:length]
 
 
 def _simple(group: Group, ops: Sequence[NetworkOp], count: int) -> Group:

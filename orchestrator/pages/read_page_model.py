@@ -373,18 +373,8 @@ def read_page_model(path: AnyPath, golden: Optional[str] = None) -> PageModel:
         As the reader of its kind.
     """
     path = path_text(path, "MODEL")
-    _refuse_folder(path)
-    if _is_compiled(path):
-        return _of_om(path)
-    original = read_original(path)
-    ops, details = original_network(original, None if golden is None else GoldenSet(golden))
-    return PageModel(original.kind, original.name or os.path.basename(path), path, ops, details)
-
-
-def _refuse_folder(path: str) -> None:
-    """Refuse a folder of models, such as GE's graphs, by the names that are in it; of others their
-    reader says what to do.
-    """
+    # Refuse a folder of models, such as GE's graphs, by the names that are in it; of others their
+    # reader says what to do.
     names = (
         sorted(name for name in os.listdir(path) if name.lower().endswith((*_OMS, *_ORIGINALS)))
         if os.path.isdir(path)
@@ -395,6 +385,11 @@ def _refuse_folder(path: str) -> None:
             "%s is a folder" % path,
             hint="name one of the files in it: %s" % listed(names, _MOST_NAMES),
         )
+    if _is_compiled(path):
+        return _of_om(path)
+    original = read_original(path)
+    ops, details = original_network(original, None if golden is None else GoldenSet(golden))
+    return PageModel(original.kind, original.name or os.path.basename(path), path, ops, details)
 
 
 def within(model: PageModel, original: Original) -> PageModel:

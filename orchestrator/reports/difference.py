@@ -255,7 +255,9 @@ def difference_of(
         join.finish()
     notes += [*earlier.notes(join.unknown[0]), *later.notes(join.unknown[1])]
     notes += [note("unfinished-run", run.out) for run in runs if not run.finished]
-    same = _same_model(earlier.tensors, later.tensors)
+    # Tell by the names of two runs' tensors whether they are of one model.
+    fewest = min(len(earlier.tensors), len(later.tensors))
+    same = bool(fewest) and len(earlier.tensors & later.tensors) >= _SAME_MODEL * fewest
     apart = match.apart
     if not apart and earlier.total and later.total and not join.joined and not any(join.unknown):
         apart = "the two runs have their tensors at other places"
@@ -358,12 +360,6 @@ def _notes(before: RunStore, after: RunStore, match: PlaceMatch, host: Optional[
     if _limits(before) != _limits(after):
         notes.append(note("other-limits"))
     return notes
-
-
-def _same_model(first: Set[str], second: Set[str]) -> bool:
-    """Tell by the names of two runs' tensors whether they are of one model."""
-    fewest = min(len(first), len(second))
-    return bool(fewest) and len(first & second) >= _SAME_MODEL * fewest
 
 
 def _compared(out: str, store: RunStore, rows: int) -> ComparedRun:

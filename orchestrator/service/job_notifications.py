@@ -79,7 +79,23 @@ class JobNotifier:
                 if fields["state"] == RUNNING and fields["failed"] > fields["provisional"]:
                     self._send_divergence(job, run)
             elif job.state in (DONE, FAILED, CANCELLED):
-                self._send_end(job, run)
+                summary, verdict, sentence = None, None, ""
+                # The folder of a job that failed early may contain an earlier run.
+                if run is not None and job.state == DONE:
+                    state = self._run_states.state_of(run)
+                    summary, verdict = state.summary, state.fields["verdict"]
+                    sentence = _last_sentence(run)
+                    if verdict == FAIL and not job.notified & NOTIFIED_DIVERGENCE:
+                        self._send_divergence(job, run)
+                what = (
+                    "%s: %s" % (verdict, sentence)
+                    if verdict
+                    else "job %s: %s" % (job.id, job.state)
+                )
+                text = _sentence(run, what) if run is not None else "%s %s" % (job.command, what)
+                self._send(
+                    job, run, END, text, verdict=verdict, summary=summary, exit_code=job.exit_code
+                )
 
     def _run_of(self, job: Job) -> Optional[Run]:
         if job.run is None or job.command in _WITHOUT_RUN or job.state == QUEUED:
@@ -88,19 +104,6 @@ class JobNotifier:
             return self._runs.find(job.run)
         except Problem:
             return None
-
-    def _send_end(self, job: Job, run: Optional[Run]) -> None:
-        summary, verdict, sentence = None, None, ""
-        # The folder of a job that failed early may contain an earlier run.
-        if run is not None and job.state == DONE:
-            state = self._run_states.state_of(run)
-            summary, verdict = state.summary, state.fields["verdict"]
-            sentence = _last_sentence(run)
-            if verdict == FAIL and not job.notified & NOTIFIED_DIVERGENCE:
-                self._send_divergence(job, run)
-        what = "%s: %s" % (verdict, sentence) if verdict else "job %s: %s" % (job.id, job.state)
-        text = _sentence(run, what) if run is not None else "%s %s" % (job.command, what)
-        self._send(job, run, END, text, verdict=verdict, summary=summary, exit_code=job.exit_code)
 
     def _send_divergence(self, job: Job, run: Run) -> None:
         row = _first_final(run)

@@ -269,7 +269,14 @@ class JobRunner:
         if process.alive:
             self._started.add(job.id)
             if job.cancel:
-                self._press(job)
+                # End a job's process: interrupt it, interrupt it again, kill it.
+                since = time.monotonic() - self._since.setdefault(job.id, time.monotonic())
+                interrupts = self._interrupts.get(job.id, 0)
+                if interrupts < len(_ASK_S) and since >= _ASK_S[interrupts]:
+                    self._interrupts[job.id] = interrupts + 1
+                    self.processes.signal(job.id, signal.SIGINT)
+                elif since > _KILL_S:
+                    self.processes.kill(job.id)
             return
         self.on_end()
         if job.cancel:
@@ -292,13 +299,3 @@ class JobRunner:
         self._since.pop(job.id, None)
         for name in self.queue.drop_oldest():
             self.processes.forget(name)
-
-    def _press(self, job: Job) -> None:
-        """End a job's process: interrupt it, interrupt it again, kill it."""
-        since = time.monotonic() - self._since.setdefault(job.id, time.monotonic())
-        interrupts = self._interrupts.get(job.id, 0)
-        if interrupts < len(_ASK_S) and since >= _ASK_S[interrupts]:
-            self._interrupts[job.id] = interrupts + 1
-            self.processes.signal(job.id, signal.SIGINT)
-        elif since > _KILL_S:
-            self.processes.kill(job.id)
