@@ -207,7 +207,13 @@ class GoldenWriter:
         name = chosen.file
         self._journal.write(name + "\n")
         if chosen.hashed:
-            self._append_mapping(name, chosen.listed)
+            # Add one line. Readers use whole lines only (naming.read_mapping), so a kill in the
+            # middle loses nothing else.
+            self._mapping[name] = chosen.listed
+            with os.fdopen(
+                _open_own(os.path.join(self.out, MAPPING_FILE), os.O_APPEND | os.O_WRONLY), "wb"
+            ) as stream:
+                stream.write(mapping_line(name, chosen.listed).encode("utf-8", "surrogateescape"))
         header = (
             npy_header(array)
             if self.names.suffix == "npy"
@@ -320,16 +326,6 @@ class GoldenWriter:
             lines.encode("utf-8", "surrogateescape"),
             FILE_MODE,
         )
-
-    def _append_mapping(self, name: str, listed: str) -> None:
-        """Add one line. Readers use whole lines only (naming.read_mapping), so a kill in the middle
-        loses nothing else.
-        """
-        self._mapping[name] = listed
-        with os.fdopen(
-            _open_own(os.path.join(self.out, MAPPING_FILE), os.O_APPEND | os.O_WRONLY), "wb"
-        ) as stream:
-            stream.write(mapping_line(name, listed).encode("utf-8", "surrogateescape"))
 
     def _settle(self) -> None:
         self._files.close()

@@ -90,22 +90,18 @@ def run(arguments: Optional[Sequence[str]] = None) -> int:
             file=sys.stderr,
         )
         print("  hint: %s" % _LOGS, file=sys.stderr, flush=True)
-        _end_by(-outcome.returncode)
+        # End with the signal that ended the child, so that the caller sees the same; without a
+        # core file of this process.
+        number = -outcome.returncode
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
     if outcome.returncode or "result" not in outcome.messages:
         raise outcome.problem("pyACL", _LOGS)
     for path in outcome.messages["result"]["outputs"]:
         print(printable(path))
     return 0
-
-
-def _end_by(number: int) -> None:
-    """End with the signal that ended the child, so that the caller sees the same; without a core
-    file of this process.
-    """
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if number != signal.SIGKILL:
-        signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
 
 
 def main() -> NoReturn:

@@ -17,7 +17,7 @@ from ...fast_dataclasses import dataclass
 from ...filesystem.atomic_writing import write_atomically
 from ...filesystem.safe_reading import open_input
 from ...naming import printable
-from ...netfiles.caffe_net import Layer, Net, State, dropout_is_plain, initial_state
+from ...netfiles.caffe_net import Layer, Net, dropout_is_plain, initial_state
 from ...netfiles.prototxt_cut import delete_layers
 from ...netfiles.prototxt_edits import SIZE_LIMIT_BYTES, Document, encode, read_document
 from .memory_aliasing import memory_warnings
@@ -164,7 +164,30 @@ def deinplace_text(
     state = initial_state(document, phase, level, stages)
     net = Net(document, state)
     done = _rewrite(net, drop_dropout and phase == "TEST")
-    _check(net, done, state)
+    # Parse the result and make sure of it: no in-place layer, the same layers, every bottom from
+    # the same top as before.
+    try:
+        after = Net(Document(done.text), state)
+    except InputError as error:
+        raise GoldwatchError(
+            "the rewritten net cannot be read (a defect of goldwatch; nothing was written): %s"
+            % error.message
+        ) from error
+    remaining = _without(net, len(after.layers))
+    for layer in after.layers:
+        if layer.is_in_place:
+            raise GoldwatchError(
+                "layer %s is still in place (a defect of goldwatch; nothing was written)"
+                % layer.title
+            )
+    names = [(layer.name, layer.type) for layer in after.layers]
+    if (
+        names != [(layer.name, layer.type) for _, layer in remaining]
+        or _edges(net, remaining) != after.graph()
+    ):
+        raise GoldwatchError(
+            "the rewritten net is another graph (a defect of goldwatch; nothing was written)"
+        )
     return done
 
 
@@ -246,39 +269,6 @@ def _droppable(net: Net) -> Set[int]:
         for number, layer in enumerate(net.layers)
         if dropout_is_plain(layer) and last_read.get(layer.tops[0].text, -1) > number
     }
-
-
-def _check(net: Net, done: Deinplaced, state: State) -> None:
-    """Parse the result and make sure of it: no in-place layer, the same layers, every bottom from
-    the same top as before.
-
-    Raises
-    ------
-    GoldwatchError
-        The result is wrong, which is a defect of this program; nothing was written.
-    """
-    try:
-        after = Net(Document(done.text), state)
-    except InputError as error:
-        raise GoldwatchError(
-            "the rewritten net cannot be read (a defect of goldwatch; nothing was written): %s"
-            % error.message
-        ) from error
-    remaining = _without(net, len(after.layers))
-    for layer in after.layers:
-        if layer.is_in_place:
-            raise GoldwatchError(
-                "layer %s is still in place (a defect of goldwatch; nothing was written)"
-                % layer.title
-            )
-    names = [(layer.name, layer.type) for layer in after.layers]
-    if (
-        names != [(layer.name, layer.type) for _, layer in remaining]
-        or _edges(net, remaining) != after.graph()
-    ):
-        raise GoldwatchError(
-            "the rewritten net is another graph (a defect of goldwatch; nothing was written)"
-        )
 
 
 def _without(net: Net, count: int) -> List[Tuple[int, Layer]]:

@@ -62,7 +62,15 @@ def work(job: Dict[str, Any], parent: Parent) -> int:
         if caused_by_interrupt(error):
             raise KeyboardInterrupt from None
         if not isinstance(error, GoldwatchError):
-            _print(error)
+            # Print an exception of the script as Python does, without the frames that started the
+            # script.
+            our_files, trace = (
+                {__file__, run_as_main.__code__.co_filename, runpy.__file__, "<frozen runpy>"},
+                error.__traceback__,
+            )
+            while trace is not None and trace.tb_frame.f_code.co_filename in our_files:
+                trace = trace.tb_next
+            sys.excepthook(type(error), error.with_traceback(trace), trace)
         raise
     finally:
         recorder.close(complete, **job["extra"])
@@ -98,19 +106,6 @@ def require_torch() -> str:
     ):
         raise EnvironmentProblem("%s has PyTorch %s" % (sys.executable, version), hint=hint)
     return version
-
-
-def _print(error: BaseException) -> None:
-    """Print an exception of the script as Python does, without the frames that started the
-    script.
-    """
-    our_files, trace = (
-        {__file__, run_as_main.__code__.co_filename, runpy.__file__, "<frozen runpy>"},
-        error.__traceback__,
-    )
-    while trace is not None and trace.tb_frame.f_code.co_filename in our_files:
-        trace = trace.tb_next
-    sys.excepthook(type(error), error.with_traceback(trace), trace)
 
 
 def _nothing(recorder: Recorder) -> Tuple[str, str]:

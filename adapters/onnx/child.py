@@ -380,7 +380,15 @@ class _Run:
         first = next(results, None)
         # Only now, so that a model that does not run leaves no file behind.
         writer.extra["inputs"] = save_inputs(writer.out, self._inputs, self._job["halves"])
-        self._send_begun(writer)
+        # Send the fields of the manifest besides the tensors: the parent writes it when this
+        # process is killed.
+        begun = {
+            "backend": writer.backend,
+            "backend_version": writer.backend_version,
+            "source": self._source(),
+            "skipped": writer.skipped,
+        }
+        self._parent.send(begun={**begun, **writer.extra, "options": self.backend.options})
         for target in known:
             self._put(writer, target, fed[target.value].array, fed[target.value].type.name, saved)
         while first is not None:
@@ -395,18 +403,6 @@ class _Run:
                 raise Stopped
             del array, first
             first = next(results, None)
-
-    def _send_begun(self, writer: GoldenWriter) -> None:
-        """Send the fields of the manifest besides the tensors: the parent writes it when this
-        process is killed.
-        """
-        begun = {
-            "backend": writer.backend,
-            "backend_version": writer.backend_version,
-            "source": self._source(),
-            "skipped": writer.skipped,
-        }
-        self._parent.send(begun={**begun, **writer.extra, "options": self.backend.options})
 
     def _put(
         self,

@@ -117,7 +117,19 @@ def load_inputs(
         A file is not what it should be, or its shape or type does not fit.
     """
     for value in values:
-        _refuse_kind(value)
+        if (
+            value.kind != "tensor"
+            or value.dtype not in TYPES
+            or held_as(type_name(value.dtype)) is None
+        ):
+            kind = (
+                value.kind
+                if value.kind not in ("", "tensor")
+                else "of type %s" % type_name(value.dtype)
+            )
+            raise InputError(
+                "input %s is %s: only tensors of numbers can be fed" % (printable(value.name), kind)
+            )
     missing = [value for value in values if value.name not in items]
     if missing and seed is None:
         listed = ", ".join(
@@ -222,22 +234,6 @@ def floats_of(graph: OnnxGraph) -> int:
         code for code in codes if type_name(code) in ("float32", "float16", "bfloat16", "float64")
     ]
     return max(kinds, key=kinds.count, default=BY_NAME["float32"].code)
-
-
-def _refuse_kind(value: OnnxValue) -> None:
-    if (
-        value.kind != "tensor"
-        or value.dtype not in TYPES
-        or held_as(type_name(value.dtype)) is None
-    ):
-        kind = (
-            value.kind
-            if value.kind not in ("", "tensor")
-            else "of type %s" % type_name(value.dtype)
-        )
-        raise InputError(
-            "input %s is %s: only tensors of numbers can be fed" % (printable(value.name), kind)
-        )
 
 
 def _sizes(declared: Optional[Sequence[Dim]], shape: Shape) -> Dict[str, int]:

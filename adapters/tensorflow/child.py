@@ -244,7 +244,17 @@ def _children() -> bool:
 
 def work(job: Dict[str, Any], parent: Parent) -> None:
     """Do the job, as :mod:`.parent` writes it; a script ends the process with its own exit code."""
-    _restore_environment(job)
+    # Give the script the PYTHONPATH of its user; our folder stays on sys.path only.
+    if job["pythonpath"] is None:
+        os.environ.pop("PYTHONPATH", None)
+    else:
+        os.environ["PYTHONPATH"] = job["pythonpath"]
+    # oneDNN of TensorFlow 2 rewrites convolutions; golden data shall hold every op of the graph.
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+    # So does XLA: without fuel it clusters no op, not even one in a jit scope.
+    os.environ["TF_XLA_FLAGS"] = (
+        os.environ.get("TF_XLA_FLAGS", "") + " --tf_xla_clustering_fuel=0"
+    ).strip()
     if job.get("without_npu"):
         install()
     sender = StateSender(parent, job["folder"])
@@ -272,20 +282,6 @@ def work(job: Dict[str, Any], parent: Parent) -> None:
         actions["tensorflow"] = lambda module: None
         after_import(actions, lambda name, error: _note_import_error(sender, name, error))
         _run_script(job, sender, recorder)
-
-
-def _restore_environment(job: Dict[str, Any]) -> None:
-    """Give the script the PYTHONPATH of its user; our folder stays on sys.path only."""
-    if job["pythonpath"] is None:
-        os.environ.pop("PYTHONPATH", None)
-    else:
-        os.environ["PYTHONPATH"] = job["pythonpath"]
-    # oneDNN of TensorFlow 2 rewrites convolutions; golden data shall hold every op of the graph.
-    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
-    # So does XLA: without fuel it clusters no op, not even one in a jit scope.
-    os.environ["TF_XLA_FLAGS"] = (
-        os.environ.get("TF_XLA_FLAGS", "") + " --tf_xla_clustering_fuel=0"
-    ).strip()
 
 
 def _note_import_error(sender: StateSender, name: str, error: BaseException) -> None:

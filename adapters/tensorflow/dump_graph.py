@@ -336,7 +336,23 @@ def _outputs(graph: Any, names: List[str], signature: Any) -> List[Any]:
         return [
             _tensor(graph, {}, name, "output").op for name in sorted(signature.outputs.values())
         ]
-    sinks = _sinks(graph)
+    # The ops that nothing consumes, less a saver's (they would write files) and initialisers.
+    used: Set[str] = set()
+    files: Set[str] = set()
+    for op in graph.get_operations():
+        before = {tensor.op.name for tensor in op.inputs} | {
+            control.name for control in op.control_inputs
+        }
+        used |= before
+        if op.type in _FILES or before & files:
+            files.add(op.name)
+    used |= files
+    ends = [
+        op
+        for op in graph.get_operations()
+        if op.name not in used and not op.type.startswith("Placeholder")
+    ]
+    sinks = [op for op in ends if not only_sets_up(graph, [op])]
     if not sinks:
         raise InputError(
             "the graph has no op that could be an output", hint="name the outputs with `outputs`"
@@ -356,28 +372,6 @@ _FILES = frozenset(
         "WriteFile",
     ]
 )
-
-
-def _sinks(graph: Any) -> List[Any]:
-    """Return the ops that nothing consumes, less a saver's (they would write files) and
-    initialisers.
-    """
-    used: Set[str] = set()
-    files: Set[str] = set()
-    for op in graph.get_operations():
-        before = {tensor.op.name for tensor in op.inputs} | {
-            control.name for control in op.control_inputs
-        }
-        used |= before
-        if op.type in _FILES or before & files:
-            files.add(op.name)
-    used |= files
-    ends = [
-        op
-        for op in graph.get_operations()
-        if op.name not in used and not op.type.startswith("Placeholder")
-    ]
-    return [op for op in ends if not only_sets_up(graph, [op])]
 
 
 def _operation(graph: Any, named: Dict[str, str], name: str) -> Any:

@@ -8,7 +8,7 @@ import os
 import re
 from collections import Counter
 from dataclasses import replace
-from typing import Any, Container, List, Optional, Sequence, Set, Tuple
+from typing import Any, Container, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -99,7 +99,22 @@ def plan_renames(folder: str, rules: Sequence[Tuple[str, str]] = ()) -> List[Ren
         if name.endswith(".npy") and os.path.isfile(os.path.join(folder, name))
     ]
     plan = [_plan_one(folder, name, compiled, mapped) for name in files]
-    return _refuse_conflicts(plan, set(names))
+    present = set(names)
+    counts = Counter(step.new for step in plan if step.new is not None)
+    checked: List[Renaming] = []
+    for step in plan:
+        if step.new is not None and step.new in present:
+            step = replace(
+                step, action=REPORT, reason="%s exists already; nothing is overwritten" % step.new
+            )
+        elif step.new is not None and counts[step.new] > 1:
+            step = replace(
+                step,
+                action=REPORT,
+                reason="%s would be the name of %d files" % (step.new, counts[step.new]),
+            )
+        checked.append(step)
+    return checked
 
 
 def apply_renames(folder: str, plan: Sequence[Renaming]) -> List[Renaming]:
@@ -110,7 +125,19 @@ def apply_renames(folder: str, plan: Sequence[Renaming]) -> List[Renaming]:
     for step in plan:
         if step.action == RENAME and step.new is not None:
             try:
-                _rename_exclusively(os.path.join(folder, step.old), os.path.join(folder, step.new))
+                old = os.path.join(folder, step.old)
+                new = os.path.join(folder, step.new)
+                try:
+                    os.link(old, new, follow_symlinks=False)
+                except FileExistsError:
+                    raise
+                except OSError:
+                    # No hard links on this file system.
+                    if os.path.lexists(new):
+                        raise FileExistsError(17, "File exists", new) from None
+                    os.rename(old, new)
+                else:
+                    os.unlink(old)
             except FileExistsError:
                 step = replace(
                     step,
@@ -237,24 +264,6 @@ def _characters(op: str) -> str:
     )
 
 
-def _refuse_conflicts(plan: Sequence[Renaming], present: Set[str]) -> List[Renaming]:
-    counts = Counter(step.new for step in plan if step.new is not None)
-    checked: List[Renaming] = []
-    for step in plan:
-        if step.new is not None and step.new in present:
-            step = replace(
-                step, action=REPORT, reason="%s exists already; nothing is overwritten" % step.new
-            )
-        elif step.new is not None and counts[step.new] > 1:
-            step = replace(
-                step,
-                action=REPORT,
-                reason="%s would be the name of %d files" % (step.new, counts[step.new]),
-            )
-        checked.append(step)
-    return checked
-
-
 def _content(path: str) -> Tuple[Optional[str], str]:
     """Return why the file is no array of numbers (its header tells) or None, and its dtype."""
     try:
@@ -278,17 +287,3 @@ def _content(path: str) -> Tuple[Optional[str], str]:
             "",
         )
     return None, str(dtype.str)
-
-
-def _rename_exclusively(old: str, new: str) -> None:
-    try:
-        os.link(old, new, follow_symlinks=False)
-    except FileExistsError:
-        raise
-    except OSError:
-        # No hard links on this file system.
-        if os.path.lexists(new):
-            raise FileExistsError(17, "File exists", new) from None
-        os.rename(old, new)
-    else:
-        os.unlink(old)

@@ -59,7 +59,11 @@ def scratch_folder(parent: Optional[str]) -> Iterator[str]:
         It cannot be made.
     """
     parent = os.path.abspath(parent or tempfile.gettempdir())
-    _remove_left(parent)
+    with contextlib.suppress(OSError), os.scandir(parent) as entries:
+        for entry in entries:
+            if entry.name.startswith(_PREFIX) and entry.is_dir(follow_symlinks=False):
+                with contextlib.suppress(OSError):
+                    _remove_ours(entry.path)
     folder, lock = _made(parent)
     try:
         yield folder
@@ -97,14 +101,6 @@ def _lock(folder: str) -> int:
         os.close(descriptor)
         raise
     return descriptor
-
-
-def _remove_left(parent: str) -> None:
-    with contextlib.suppress(OSError), os.scandir(parent) as entries:
-        for entry in entries:
-            if entry.name.startswith(_PREFIX) and entry.is_dir(follow_symlinks=False):
-                with contextlib.suppress(OSError):
-                    _remove_ours(entry.path)
 
 
 def _remove_ours(folder: str) -> None:

@@ -217,9 +217,13 @@ class Dispatcher:
         elif sent.apart and type(error).__name__ == "KilledWorker":
             return Lost(sent.units[0], _LOST % _deaths(error))
         else:
-            self._doubt(
-                sent, "a worker cannot compare: %s" % (error,), getattr(error, "hint", None)
-            )
+            # Have each unit of what failed, whatever it was, compared by itself, which shows
+            # whether it is its own fault; or end.
+            problem = "a worker cannot compare: %s" % (error,)
+            hint = getattr(error, "hint", None)
+            if sent.apart:
+                raise EnvironmentProblem(problem, hint=hint)
+            self._suspects += sent.units
         return None
 
     def _received(self, future: Any) -> Optional[Findings]:
@@ -233,14 +237,6 @@ class Dispatcher:
             if future.status != "error":
                 raise
             return None
-
-    def _doubt(self, sent: _SentBatch, problem: str, hint: Optional[str] = None) -> None:
-        """Have each unit of what failed, whatever it was, compared by itself, which shows whether
-        it is its own fault; or end.
-        """
-        if sent.apart:
-            raise EnvironmentProblem(problem, hint=hint)
-        self._suspects += sent.units
 
     def _is_alone(self, there: Mapping[str, int]) -> bool:
         """Send elsewhere, once a second, what waits for workers that are gone. Tell whether there

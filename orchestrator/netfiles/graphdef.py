@@ -108,12 +108,36 @@ class GraphFile:
         self.others: List[Span] = []
         self.functions: Dict[str, OpOutputs] = {}
         with WireFile(path, "MODEL", _HINT) as file:
-            self._refuse_others(file)
+            if file.window.piece(0, 5).lstrip()[:4] in (b"node", b"vers", b"libr"):
+                raise FormatError(
+                    "a graph in text form (.pbtxt), which is not cut", self.path, hint=_TEXT
+                )
             for record in file.records():
                 if record.number == _NODE and record.wire == BYTES:
                     self.nodes.append(_node(file, record))
                     continue
-                self._refuse_record(record)
+                if record.number == 1 and record.wire == VARINT:
+                    if os.path.basename(self.path) == "saved_model.pb":
+                        raise InputError(
+                            "%s: a SavedModel, which holds variables" % self.path, hint=_SAVED
+                        )
+                    raise InputError(
+                        "%s: not a frozen graph; it looks like a SavedModel or an ONNX model"
+                        % self.path,
+                        hint=_SAVED,
+                    )
+                if record.number == 100:
+                    raise InputError(
+                        "%s: weights of Caffe, not a model" % self.path,
+                        hint="give the .prototxt here",
+                    )
+                if record.number not in (_NODE, _LIBRARY, 3, _VERSIONS, 5):
+                    raise FormatError(
+                        "byte %d: field %d is not one of a GraphDef"
+                        % (record.start, record.number),
+                        self.path,
+                        hint=_HINT,
+                    )
                 self.others.append((record.start, record.last))
                 if record.number == _LIBRARY and record.wire == BYTES:
                     library = file.read(_LIBRARY_DEF, record.first, record.last)
@@ -125,31 +149,6 @@ class GraphFile:
                     self.functions.update(map(outputs_of_signature, signatures))
         if not self.nodes:
             raise FormatError("no node in it: not a frozen graph", path, hint=_HINT)
-
-    def _refuse_others(self, file: WireFile) -> None:
-        if file.window.piece(0, 5).lstrip()[:4] in (b"node", b"vers", b"libr"):
-            raise FormatError(
-                "a graph in text form (.pbtxt), which is not cut", self.path, hint=_TEXT
-            )
-
-    def _refuse_record(self, record: Record) -> None:
-        if record.number == 1 and record.wire == VARINT:
-            if os.path.basename(self.path) == "saved_model.pb":
-                raise InputError("%s: a SavedModel, which holds variables" % self.path, hint=_SAVED)
-            raise InputError(
-                "%s: not a frozen graph; it looks like a SavedModel or an ONNX model" % self.path,
-                hint=_SAVED,
-            )
-        if record.number == 100:
-            raise InputError(
-                "%s: weights of Caffe, not a model" % self.path, hint="give the .prototxt here"
-            )
-        if record.number not in (_NODE, _LIBRARY, 3, _VERSIONS, 5):
-            raise FormatError(
-                "byte %d: field %d is not one of a GraphDef" % (record.start, record.number),
-                self.path,
-                hint=_HINT,
-            )
 
     def attr(self, file: WireFile, node: GraphNode, name: str) -> Any:
         """Return an attribute of a node, read by :data:`ATTR_VALUE`."""

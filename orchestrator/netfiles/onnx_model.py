@@ -198,7 +198,10 @@ class OnnxModel:
         self.functions: Dict[Tuple[str, str], List[OnnxNode]] = {}
         self.others: List[Span] = []
         with self.open() as file:
-            self._refuse_others(file)
+            start = file.window.piece(0, 64)
+            for offset, magic, kind in _OTHERS:
+                if start[offset:].startswith(magic):
+                    raise InputError("%s: not an ONNX model but %s" % (self.path, kind), hint=HINT)
             has_graph = False
             for record in file.records():
                 if record.number not in _MODEL_FIELDS or (
@@ -218,12 +221,6 @@ class OnnxModel:
                 self._read(file, record)
         if not has_graph:
             raise FormatError("no graph in it: not an ONNX model", path, hint=HINT)
-
-    def _refuse_others(self, file: WireFile) -> None:
-        start = file.window.piece(0, 64)
-        for offset, magic, kind in _OTHERS:
-            if start[offset:].startswith(magic):
-                raise InputError("%s: not an ONNX model but %s" % (self.path, kind), hint=HINT)
 
     def _read(self, file: WireFile, record: Record) -> None:
         if record.number == 1:

@@ -59,7 +59,14 @@ class WireFile:
         self._descriptor, self.size = open_regular(path)
         self.window = Window(self._descriptor, path)
         try:
-            self._refuse_others()
+            if not self.size:
+                raise FormatError("the file is empty", self.path, hint=self.hint)
+            if self.begins(_LFS):
+                raise FormatError(
+                    "a pointer of Git LFS, not the file itself",
+                    self.path,
+                    hint="fetch it: git lfs pull",
+                )
         except FormatError:
             os.close(self._descriptor)
             raise
@@ -69,16 +76,6 @@ class WireFile:
 
     def __exit__(self, *error: object) -> None:
         os.close(self._descriptor)
-
-    def _refuse_others(self) -> None:
-        if not self.size:
-            raise FormatError("the file is empty", self.path, hint=self.hint)
-        if self.begins(_LFS):
-            raise FormatError(
-                "a pointer of Git LFS, not the file itself",
-                self.path,
-                hint="fetch it: git lfs pull",
-            )
 
     def begins(self, magic: bytes) -> bool:
         """Return whether the file begins with these bytes."""

@@ -281,7 +281,12 @@ class _Parser:
         self.before = self.end
         match = _TOKEN.match(self.text, self.end)
         if match is None:
-            self._foreign()
+            # Raise for an invalid token: an unterminated string, or an invalid character.
+            space = _SPACE.match(self.text, self.end)
+            at = space.end() if space is not None else self.end
+            if self.text[at] in "\"'":
+                self.fail(at, "a string that does not end on its line")
+            self.fail(at, "expected a field name or a value, got %s" % _shown(self.text[at]))
         self.kind = kind = match.lastgroup or ""
         self.token = match.group(kind)
         self.start, self.end = match.span(kind)
@@ -294,14 +299,6 @@ class _Parser:
 
     def expected(self, what: str) -> NoReturn:
         self.fail(self.start, "expected %s, got %s" % (what, _shown(self.token)))
-
-    def _foreign(self) -> NoReturn:
-        """Raise for an invalid token: an unterminated string, or an invalid character."""
-        space = _SPACE.match(self.text, self.end)
-        at = space.end() if space is not None else self.end
-        if self.text[at] in "\"'":
-            self.fail(at, "a string that does not end on its line")
-        self.fail(at, "expected a field name or a value, got %s" % _shown(self.text[at]))
 
     def whole(self) -> Message:
         """Return the message up to the end of the text."""

@@ -336,15 +336,12 @@ class DumpServer:
                 done = os.write(descriptor, rest[:_PACED_BYTES] if self._bytes_per_s else rest)
                 rest = rest[done:]
                 self.report.bytes_written += done
-                self._pace(done)
+                self._paced += done
+                if self._bytes_per_s:
+                    ahead = self._began + self._paced / self._bytes_per_s - time.monotonic()
+                    if ahead > 0:
+                        self._stopping.wait(ahead)
         return True
-
-    def _pace(self, done: int) -> None:
-        self._paced += done
-        if self._bytes_per_s:
-            ahead = self._began + self._paced / self._bytes_per_s - time.monotonic()
-            if ahead > 0:
-                self._stopping.wait(ahead)
 
     def _note_hash(self, entry: _Active, folder: str) -> None:
         name = os.path.basename(entry.path)

@@ -50,7 +50,16 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     try:
         options = _options(words)
         if options.get("mode", "0") == "1":
-            _json(options)
+            om = read_om(_required(options, "om"))
+            # As atc's json has it, and as clients of the vendor's rely on.
+            for op in (op for graph in om.document["graph"] for op in graph["op"]):
+                op.setdefault("attr", [])
+                if op["type"] == "Data":
+                    op.setdefault("input_desc", op["output_desc"])
+            path = os.path.abspath(_required(options, "json"))
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8") as stream:
+                json.dump(om.document, stream, indent=1)
         elif options.get("mode", "0") == "0":
             _convert(options, words)
         else:
@@ -85,19 +94,6 @@ def _required(options: Dict[str, str], name: str) -> str:
     if not options.get(name):
         raise AtcError("E10004", "Value of [--%s] is empty" % name)
     return options[name]
-
-
-def _json(options: Dict[str, str]) -> None:
-    om = read_om(_required(options, "om"))
-    # As atc's json has it, and as clients of the vendor's rely on.
-    for op in (op for graph in om.document["graph"] for op in graph["op"]):
-        op.setdefault("attr", [])
-        if op["type"] == "Data":
-            op.setdefault("input_desc", op["output_desc"])
-    path = os.path.abspath(_required(options, "json"))
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w", encoding="utf-8") as stream:
-        json.dump(om.document, stream, indent=1)
 
 
 def _convert(options: Dict[str, str], words: Sequence[str]) -> None:

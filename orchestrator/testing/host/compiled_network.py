@@ -103,7 +103,13 @@ class CompiledNetwork:
         self._halves = set(halves)
         self.aipps = dict(aipps or {})
         self.input_names = {entry.value: entry.name for entry in network.inputs}
-        self._aliases = self._vanished()
+        vanished: Dict[Value, Value] = {}
+        for number in self.network.order:
+            if self.network.type(number) in VANISHING and not self.network.is_constant(number):
+                sources = self.network.original.graph.sources[number]
+                if sources and sources[0][0] != -2:
+                    vanished[number, 0] = sources[0]
+        self._aliases = vanished
         self.groups = list(self._grouped())
 
     def input_dtype(self, name: str, dtype: str) -> str:
@@ -139,15 +145,6 @@ class CompiledNetwork:
         """Return what is wrong in an op."""
         names = [group.name] + [self.network.name(number) for number in group.numbers]
         return next((self._faults[name] for name in names if name in self._faults), None)
-
-    def _vanished(self) -> Dict[Value, Value]:
-        vanished: Dict[Value, Value] = {}
-        for number in self.network.order:
-            if self.network.type(number) in VANISHING and not self.network.is_constant(number):
-                sources = self.network.original.graph.sources[number]
-                if sources and sources[0][0] != -2:
-                    vanished[number, 0] = sources[0]
-        return vanished
 
     def _grouped(self) -> Iterator[Group]:
         """Yield the ops in the order in which they run."""

@@ -37,7 +37,19 @@ def main(acl: Acl, arguments: Optional[Sequence[str]] = None) -> int:
         error("dymBatch dymDims dymHW dymShape cannot be set at the same time")
         return 1
     if given.get("dump") == "true":
-        _write_config(given)
+        folder = os.path.join(os.path.abspath(given.get("output", ".")), "dump")
+        os.makedirs(folder, exist_ok=True)
+        with open(_CONFIG, "w", encoding="utf-8") as stream:
+            json.dump(
+                {
+                    "dump": {
+                        "dump_path": folder,
+                        "dump_mode": "all",
+                        "dump_list": [{"model_name": stem(given["model"])}],
+                    }
+                },
+                stream,
+            )
     size = given.get("dymHW", "").split(",")
     request = RunRequest(
         given["model"],
@@ -66,23 +78,6 @@ def _options(words: List[str]) -> Optional[Dict[str, str]]:
             return None
         options[name] = value if sign else words.pop(0)
     return options
-
-
-def _write_config(given: Dict[str, str]) -> None:
-    """Write ./acl.json anew, as ``--dump true`` does."""
-    folder = os.path.join(os.path.abspath(given.get("output", ".")), "dump")
-    os.makedirs(folder, exist_ok=True)
-    with open(_CONFIG, "w", encoding="utf-8") as stream:
-        json.dump(
-            {
-                "dump": {
-                    "dump_path": folder,
-                    "dump_mode": "all",
-                    "dump_list": [{"model_name": stem(given["model"])}],
-                }
-            },
-            stream,
-        )
 
 
 def _run(acl: Acl, request: RunRequest, given: Dict[str, str]) -> int:

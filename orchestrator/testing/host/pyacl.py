@@ -331,7 +331,19 @@ class Acl:
         inputs, loaded = self._inputs(desc), self._loaded(desc)
         if index >= len(inputs):
             return 0
-        return self._input_bytes(loaded, inputs[index])
+        tensor = inputs[index]
+        more = 32 * (self.host.has("wrong-input-size") and tensor.name != GEAR_INPUT)
+        if all(dim >= 0 for dim in tensor.shape):
+            return _bytes(tensor, tensor.shape) + more
+        if loaded.dynamic is None or loaded.dynamic.kind == SHAPE:
+            return 0
+        return (
+            max(
+                _bytes(tensor, loaded.dynamic.shapes_in_gear(gear)[tensor.name])
+                for gear in loaded.dynamic.gears
+            )
+            + more
+        )
 
     def get_output_size_by_index(self, desc: int, index: int) -> int:
         loaded = self._loaded(desc)
@@ -581,20 +593,6 @@ class Acl:
         if loaded.dynamic is not None and self._has_gears(loaded):
             gear = [OmTensor(GEAR_INPUT, "int32", (len(loaded.dynamic.gears[0]),))]
         return list(loaded.inputs) + gear
-
-    def _input_bytes(self, loaded: LoadedModel, tensor: OmTensor) -> int:
-        more = 32 * (self.host.has("wrong-input-size") and tensor.name != GEAR_INPUT)
-        if all(dim >= 0 for dim in tensor.shape):
-            return _bytes(tensor, tensor.shape) + more
-        if loaded.dynamic is None or loaded.dynamic.kind == SHAPE:
-            return 0
-        return (
-            max(
-                _bytes(tensor, loaded.dynamic.shapes_in_gear(gear)[tensor.name])
-                for gear in loaded.dynamic.gears
-            )
-            + more
-        )
 
     def _gear_shapes(self, loaded: LoadedModel, gear: Tuple[int, ...]) -> List[Tuple[int, ...]]:
         shapes = loaded.dynamic.shapes_in_gear(gear) if loaded.dynamic is not None else {}
