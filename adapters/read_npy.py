@@ -1,4 +1,4 @@
-"""Reads npy files of the user: the header is checked before any value is read.
+"""Reads npy and npz files of the user: the header is checked before any value is read.
 
 Source of the format: numpy.lib.format, whose own reader parses the header; versions 1.0 to 3.0.
 """
@@ -11,12 +11,13 @@ import tokenize
 import warnings
 import zipfile
 import zlib
-from typing import IO, Callable, Tuple
+from typing import IO, Callable, Optional, Tuple
 
 import numpy as np
 
 from ..element_types import element_count
-from ..errors import FormatError
+from ..errors import FormatError, InputError
+from ..naming import printable
 
 # What numpy raises for files that are cut, damaged, encrypted, or claim a size beyond memory; a
 # header is parsed as Python.
@@ -114,3 +115,40 @@ def read_npy(stream: IO[bytes], path: str, size_bytes: int, check: Check) -> np.
         done += len(block)
     array: np.ndarray = np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
     return array
+
+
+def read_npz(path: str, key: str, check: Check, hint: Optional[str] = None) -> np.ndarray:
+    """Return an array of an npz file; parameters and raises as :func:`read_npy`.
+
+    Parameters
+    ----------
+    hint
+        What to do where it has no such key.
+
+    Raises
+    ------
+    InputError
+        It has no such key.
+    """
+    try:
+        archive = zipfile.ZipFile(path)
+    except LOAD_ERRORS as error:
+        raise FormatError("not an npz file: %s" % error_text(error), path) from error
+    with archive:
+        if key + ".npy" not in archive.namelist():
+            keys = ", ".join(
+                printable(name[: -len(".npy")] if name.endswith(".npy") else name)
+                for name in archive.namelist()
+            )
+            raise InputError(
+                "%s: no key %s; it has %s" % (printable(path), printable(key), keys or "none"),
+                hint=hint,
+            )
+        member = archive.getinfo(key + ".npy")
+        try:
+            with archive.open(member) as stream:
+                return read_npy(stream, "%s, key %s" % (path, key), member.file_size, check)
+        except InputError:
+            raise
+        except LOAD_ERRORS as error:
+            raise FormatError("key %s: %s" % (printable(key), error_text(error)), path) from error

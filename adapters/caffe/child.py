@@ -18,7 +18,7 @@ from ...netfiles.caffemodel import StoredWeights, write_weights
 from ..child.serve import Parent
 from ..golden_writer import GoldenWriter
 from ..manifest import original_of
-from .batches import Batches
+from .inputs import Batches
 from .netinputs import net_inputs
 from .save_run import save_run, source_of
 from .tensors_to_save import TensorsToSave, TensorToSave

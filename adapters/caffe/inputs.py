@@ -1,33 +1,31 @@
 """The arrays that are set as a net's inputs: npy, npz, raw binary, images, folders of batches, or
 random numbers.
+
+They are read in the child process: nothing of a file is in the process that the user started.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
-import zipfile
+from typing import Any, Dict, List, Sequence
 
 import numpy as np
 
 from ...element_types import element_count
-from ...errors import FormatError, InputError, UsageError, require_file
-from ...filesystem.safe_reading import open_input
+from ...errors import InputError, UsageError, require_file
+from ...filesystem.mounts import require_space
+from ...filesystem.safe_reading import open_input, sha256_of_file
 from ...naming import printable
-from ..read_npy import LOAD_ERRORS, Check, error_text, read_npy
-from .images import Transform, load_image, require_room
-from .input_plan import DEFAULT_LIMIT_BYTES, IMAGE_SUFFIXES, Item, Shape
-from .netinputs import REGIONS, WHOLE, NetInput
+from ...netfiles.caffe_net import Net
+from ..file_headers import npy_header
+from ..read_npy import Check, read_npy, read_npz
+from .images import Transform, load_image, require_room, transform_from, with_options
+from .input_plan import DEFAULT_LIMIT_BYTES, IMAGE_SUFFIXES, Item, Shape, is_image
+from .netinputs import REGIONS, WHOLE, NetInput, transform_of
 
-_NPY = ".npy"
 # Random regions lie in so many rows and columns of a feature map: few enough for most.
 _REGION_CELLS = 12.0
-
-
-def _open_npz(path: str) -> zipfile.ZipFile:
-    try:
-        return zipfile.ZipFile(path)
-    except LOAD_ERRORS as error:
-        raise FormatError("not an npz file: %s" % error_text(error), path) from error
 
 
 def load_item(
@@ -57,11 +55,11 @@ def load_item(
 
     if item.dtype:
         array = _load_raw(item, check)
-    elif suffix == _NPY:
+    elif suffix == ".npy":
         with open_input(item.path) as stream:
             array = read_npy(stream, item.path, os.path.getsize(item.path), check)
     elif suffix == ".npz":
-        array = _load_npz(item, check)
+        array = read_npz(item.path, item.blob, check)
     elif suffix in IMAGE_SUFFIXES:
         return load_image(item.path, expected, transform, limit_bytes)
     else:
@@ -79,30 +77,6 @@ def load_item(
         dtype=np.float32,
         order="C",
     )
-
-
-def _load_npz(item: Item, check: Check) -> np.ndarray:
-    with _open_npz(item.path) as archive:
-        names = archive.namelist()
-        if item.blob + _NPY not in names:
-            keys = ", ".join(
-                printable(name[: -len(_NPY)] if name.endswith(_NPY) else name) for name in names
-            )
-            raise InputError(
-                "%s: no key %s; it has %s" % (printable(item.path), printable(item.blob), keys)
-            )
-        try:
-            member = archive.getinfo(item.blob + _NPY)
-            with archive.open(member) as stream:
-                return read_npy(
-                    stream, "%s, key %s" % (item.path, item.blob), member.file_size, check
-                )
-        except InputError:
-            raise
-        except LOAD_ERRORS as error:
-            raise FormatError(
-                "key %s: %s" % (printable(item.blob), error_text(error)), item.path
-            ) from error
 
 
 def _load_raw(item: Item, check: Check) -> np.ndarray:
@@ -183,3 +157,96 @@ def random_input(
         state.standard_normal(shape) if kind != WHOLE else np.floor(state.uniform(0, most, shape))
     )
     return np.asarray(drawn, dtype=np.float32)
+
+
+Arrays = Dict[str, np.ndarray]
+
+
+class Batches:
+    """The inputs of all runs, loaded and judged before the first of them; several batches wait on
+    disk, a single one in memory.
+
+    Parameters
+    ----------
+    job
+        ``prototxt``, ``seed``, ``image_options``, ``max_input_bytes``, ``folder`` and ``batches``.
+    inputs
+        The net's inputs.
+
+    Raises
+    ------
+    InputError
+        A file does not fit, or the batches differ in shape.
+
+    Attributes
+    ----------
+    shapes
+        Of each input blob.
+    sums
+        For each batch the SHA-256 of each input's file, or of the npy file that a random one would
+        be.
+    """
+
+    def __init__(self, job: Dict[str, Any], net: Net, inputs: Sequence[NetInput]) -> None:
+        self.shapes: Dict[str, Shape] = {}
+        self.sums: List[Dict[str, str]] = []
+        self._job = job
+        self._net = net
+        self._inputs = inputs
+        self._file_arrays: Arrays = {}
+        for number, batch in enumerate(job["batches"]):
+            # JSON has no tuples.
+            items = {
+                blob: Item(name, path, dtype, tuple(shape))
+                for blob, (name, path, dtype, shape) in batch["items"].items()
+            }
+            self.sums.append({})
+            for position, entry in enumerate(inputs):
+                self._add(number, position, entry, items)
+
+    def _add(self, number: int, position: int, entry: NetInput, items: Dict[str, Item]) -> None:
+        job, blob = self._job, entry.blob
+        item = items.get(blob)
+        if item is None and entry.optional:
+            return
+        if item is None:
+            array = random_input(job["seed"], entry, position, job["max_input_bytes"])
+            self.sums[-1][blob] = hashlib.sha256(npy_header(array) + array.tobytes()).hexdigest()
+        else:
+            # What else a transform_param says, such as a mean file that may be missing, is for
+            # images.
+            transform = self._transform(blob) if is_image(item.path) else Transform()
+            # What a data layer's parameters tell is the shape of its pictures; other files tell
+            # theirs.
+            expected = () if entry.reader and not is_image(item.path) else entry.shape
+            array = load_item(item, expected, transform, job["max_input_bytes"])
+            if entry.shape and array.shape == entry.shape[1:]:
+                array = array[None]
+            self.sums[-1][blob] = sha256_of_file(item.path)
+        if self.shapes.setdefault(blob, array.shape) != array.shape:
+            message = "input %s: batches of shape %s and %s in one folder"
+            raise InputError(
+                message % (printable(blob), list(self.shapes[blob]), list(array.shape))
+            )
+        if len(job["batches"]) == 1:
+            self._file_arrays[blob] = array
+            return
+        require_space(job["folder"], array.nbytes)
+        np.save(self._path(number, position), array)
+
+    def _transform(self, blob: str) -> Transform:
+        folder = os.path.dirname(self._job["prototxt"])
+        return with_options(
+            transform_from(transform_of(self._net, blob), folder), *self._job["image_options"]
+        )
+
+    def _path(self, number: int, position: int) -> str:
+        return os.path.join(self._job["folder"], "%d-%d.npy" % (number, position))
+
+    def arrays(self, number: int) -> Arrays:
+        """Return one batch's arrays by blob."""
+        return self._file_arrays or {
+            entry.blob: np.load(self._path(number, position))
+            for position, entry in enumerate(self._inputs)
+            if entry.blob in self.shapes
+        }

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import io
 import os
-import zipfile
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
@@ -24,7 +23,7 @@ from ...netfiles.onnx_types import BY_NAME, TYPES, OnnxType, type_name
 from ...netfiles.onnx_value_headers import Dim, OnnxValue, read_tensor
 from ...netfiles.protobuf_file import WireFile
 from ..manifest import FILE_MODE
-from ..read_npy import LOAD_ERRORS, error_text, read_npy
+from ..read_npy import read_npy, read_npz
 from .input_files import Item, Shape, check_shape, shown_shape, stems_of
 
 HINT = "give a TensorProto, or an .npy file"
@@ -273,7 +272,13 @@ def _read_self_described(item: Item, name: str) -> Tuple[np.ndarray, str]:
     if suffix == ".pb":
         array, dtype = read_tensorproto(item.path)
     elif suffix == ".npz":
-        array, dtype = _load_npz(item.path, name), ""
+        array = read_npz(
+            item.path,
+            name,
+            lambda shape, dtype: None,
+            hint="save it under the input's name, or give the array as .npy",
+        )
+        dtype = ""
     elif suffix == ".npy":
         with open_input(item.path) as stream:
             array, dtype = (
@@ -302,36 +307,6 @@ def _read_self_described(item: Item, name: str) -> Tuple[np.ndarray, str]:
                 % (printable(item.path), printable(name), array.dtype)
             )
     return array, dtype
-
-
-def _load_npz(path: str, name: str) -> np.ndarray:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            key, keys = name + ".npy", archive.namelist()
-            if key not in keys:
-                listed = ", ".join(
-                    printable(each[: -len(".npy")] if each.endswith(".npy") else each)
-                    for each in keys
-                )
-                message = "%s: no key %s; it has %s" % (
-                    printable(path),
-                    printable(name),
-                    listed or "none",
-                )
-                raise InputError(
-                    message, hint="save it under the input's name, or give the array as .npy"
-                )
-            with archive.open(key) as stream:
-                return read_npy(
-                    stream,
-                    "%s, key %s" % (path, key),
-                    archive.getinfo(key).file_size,
-                    lambda shape, dtype: None,
-                )
-    except InputError:
-        raise
-    except LOAD_ERRORS as error:
-        raise FormatError("not an npz file: %s" % error_text(error), path) from error
 
 
 def _read_raw(
