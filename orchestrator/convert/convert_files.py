@@ -117,7 +117,18 @@ def convert_files(
     order = {source.path: number for number, source in enumerate(sources)}
     result.files.sort(key=lambda entry: (order[entry["source"]], entry["file"]))
     result.failed.sort(key=lambda entry: order[entry["source"]])
-    _write_mappings(out, result.names)
+    folders: Dict[str, List[str]] = {}
+    for folder, short, full in result.names:
+        folders.setdefault(folder, []).append(mapping_line(short, full))
+    for folder, lines in folders.items():
+        path = os.path.join(out, folder, MAPPING_FILE)
+        # Existing lines belong to other files of the folder.
+        known = (
+            read_input(path, MAPPING_LIMIT_BYTES).splitlines(True) if os.path.exists(path) else []
+        )
+        known_lines = [line if line.endswith(b"\n") else line + b"\n" for line in known]
+        made = [line.encode("utf-8", "surrogateescape") for line in sorted(lines)]
+        write_atomically(path, b"".join(dict.fromkeys(known_lines + made)))
     write_atomically(
         os.path.join(out, RESULT_FILE),
         (json.dumps(result.document(), indent=1) + "\n").encode("utf-8", "surrogateescape"),
@@ -165,21 +176,6 @@ def _results(
 
 def _ready() -> None:
     """Import everything that converting needs in a new worker process."""
-
-
-def _write_mappings(out: str, names: Sequence[Tuple[str, str, str]]) -> None:
-    folders: Dict[str, List[str]] = {}
-    for folder, short, full in names:
-        folders.setdefault(folder, []).append(mapping_line(short, full))
-    for folder, lines in folders.items():
-        path = os.path.join(out, folder, MAPPING_FILE)
-        # Existing lines belong to other files of the folder.
-        known = (
-            read_input(path, MAPPING_LIMIT_BYTES).splitlines(True) if os.path.exists(path) else []
-        )
-        known_lines = [line if line.endswith(b"\n") else line + b"\n" for line in known]
-        made = [line.encode("utf-8", "surrogateescape") for line in sorted(lines)]
-        write_atomically(path, b"".join(dict.fromkeys(known_lines + made)))
 
 
 def convert_file(source: Source, out: str, options: ConvertOptions) -> Conversion:

@@ -11,7 +11,6 @@ from ..dumps.dump_file import DumpFile
 from ..dumps.write import TensorData, write_dump
 from ..errors import EnvironmentProblem
 from ..filesystem.atomic_writing import atomic_writer, renamed_on_success, write_atomically
-from ..tensors.dtypes import Array
 from ..tensors.tensor import WINDOW_BYTES, Tensor
 from .convert_tensor import Converted
 
@@ -109,26 +108,22 @@ def write_container(
     data = TensorData(raw.data, converted.dtype, layout, converted.shape, original_shape)
     with renamed_on_success(path) as aside:
         write_dump(aside, outputs=[data], op_name=op_name)
-        _verify(aside, raw, converted)
-    return converted.dtype.name
-
-
-def _verify(path: str, raw: Array, converted: Converted) -> None:
-    tensor = DumpFile.open(path).tensor("output", 0)
-    same: List[bool] = [
-        tensor.shape == converted.shape,
-        tensor.dtype.code == converted.dtype.code,
-        tensor.source.nbytes == raw.size,
-    ]
-    for start in range(0, raw.size, WINDOW_BYTES):
+        tensor = DumpFile.open(aside).tensor("output", 0)
+        same: List[bool] = [
+            tensor.shape == converted.shape,
+            tensor.dtype.code == converted.dtype.code,
+            tensor.source.nbytes == raw.size,
+        ]
+        for start in range(0, raw.size, WINDOW_BYTES):
+            if not all(same):
+                break
+            size = min(WINDOW_BYTES, raw.size - start)
+            same.append(
+                bool(np.array_equal(tensor.source.read(start, size), raw[start : start + size]))
+            )
         if not all(same):
-            break
-        size = min(WINDOW_BYTES, raw.size - start)
-        same.append(
-            bool(np.array_equal(tensor.source.read(start, size), raw[start : start + size]))
-        )
-    if not all(same):
-        raise EnvironmentProblem(
-            "%s: what was read back is not what was written" % path,
-            hint="look at the disk and the kernel's log",
-        )
+            raise EnvironmentProblem(
+                "%s: what was read back is not what was written" % aside,
+                hint="look at the disk and the kernel's log",
+            )
+    return converted.dtype.name

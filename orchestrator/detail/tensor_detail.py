@@ -409,7 +409,25 @@ def _findings(
         total = shares.total * shares.unit**2
 
         def explained(tensor: Tensor) -> Optional[float]:
-            return _share_of(tensor, elements, total)
+            # How much of the squared error is gone against another golden tensor; None where it
+            # cannot be read.
+            rest = 0.0
+            try:
+                for window in ordered_windows(elements.target, elements.golden, elements.geometry):
+                    x, y = (
+                        window.x.reshape(-1),
+                        tensor.elements(window.start, window.start + window.x.size),
+                    )
+                    with np.errstate(all="ignore"):
+                        square = np.square(errors_of(x, y).signed)
+                    rest += float(
+                        square[
+                            np.isfinite(square) & ~elements.masks.of(x, window.y.reshape(-1))
+                        ].sum()
+                    )
+            except (GoldwatchError, OSError):
+                return None
+            return max(0.0, 1.0 - rest / total) if total > 0 and math.isfinite(rest) else None
 
         more.append(best_other(others, first_pass.probe, golden, explained))
         if first_pass.evidence.even is not None:
@@ -419,24 +437,6 @@ def _findings(
     distance = float(row.metrics.get("RelativeEuclideanDistance", math.nan))
     besides = [finding for finding in more if finding is not None]
     return first_pass.evidence.findings(shares, distance, besides, first_pass.measures.ulps.bound())
-
-
-def _share_of(tensor: Tensor, elements: Elements, total: float) -> Optional[float]:
-    """Return how much of the squared error is gone against another golden tensor; None where it
-    cannot be read.
-    """
-    rest = 0.0
-    try:
-        for window in ordered_windows(elements.target, elements.golden, elements.geometry):
-            x, y = window.x.reshape(-1), tensor.elements(window.start, window.start + window.x.size)
-            with np.errstate(all="ignore"):
-                square = np.square(errors_of(x, y).signed)
-            rest += float(
-                square[np.isfinite(square) & ~elements.masks.of(x, window.y.reshape(-1))].sum()
-            )
-    except (GoldwatchError, OSError):
-        return None
-    return max(0.0, 1.0 - rest / total) if total > 0 and math.isfinite(rest) else None
 
 
 def _write(

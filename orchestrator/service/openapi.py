@@ -199,7 +199,49 @@ def openapi_document(endpoints: Iterable[Endpoint], url: str, cookie: str) -> Di
     paths: Dict[str, Any] = {}
     for endpoint in endpoints:
         if endpoint.summary:
-            paths.setdefault(endpoint.path, {})[endpoint.method] = _described(endpoint)
+            names = [part[1:-1] for part in endpoint.path.split("/") if part.startswith("{")]
+            parameters = [
+                {"name": name, "in": "path", "required": True, "schema": TEXT} for name in names
+            ]
+            parameters += [
+                {"name": name, "in": "query", "schema": schema, "description": text}
+                for name, schema, text in endpoint.query
+            ]
+            parameters += [
+                {"name": name, "in": "header", "schema": TEXT, "description": text}
+                for name, text in endpoint.headers
+            ]
+            answer = endpoint.answer
+            content = (
+                {answer: {"schema": TEXT}}
+                if isinstance(answer, str)
+                else {"application/json": {"schema": answer}}
+            )
+            error = {
+                "description": "Refused.",
+                "content": {"application/json": {"schema": ref_to("Error")}},
+            }
+            name = "".join(
+                part.strip("{}").replace(".", "_").capitalize() for part in endpoint.path.split("/")
+            )
+            operation: Dict[str, Any] = {
+                "operationId": endpoint.method + name,
+                "summary": endpoint.summary,
+                "responses": {
+                    str(endpoint.status): {"description": "Done.", "content": content},
+                    "default": error,
+                },
+            }
+            if parameters:
+                operation["parameters"] = parameters
+            if endpoint.body is not None:
+                operation["requestBody"] = {
+                    "required": True,
+                    "content": {"application/json": {"schema": endpoint.body}},
+                }
+            if endpoint.role == OPEN:
+                operation["security"] = []
+            paths.setdefault(endpoint.path, {})[endpoint.method] = operation
     return {
         "openapi": "3.1.0",
         "info": {
@@ -218,47 +260,3 @@ def openapi_document(endpoints: Iterable[Endpoint], url: str, cookie: str) -> Di
             },
         },
     }
-
-
-def _described(endpoint: Endpoint) -> Dict[str, Any]:
-    names = [part[1:-1] for part in endpoint.path.split("/") if part.startswith("{")]
-    parameters = [{"name": name, "in": "path", "required": True, "schema": TEXT} for name in names]
-    parameters += [
-        {"name": name, "in": "query", "schema": schema, "description": text}
-        for name, schema, text in endpoint.query
-    ]
-    parameters += [
-        {"name": name, "in": "header", "schema": TEXT, "description": text}
-        for name, text in endpoint.headers
-    ]
-    answer = endpoint.answer
-    content = (
-        {answer: {"schema": TEXT}}
-        if isinstance(answer, str)
-        else {"application/json": {"schema": answer}}
-    )
-    error = {
-        "description": "Refused.",
-        "content": {"application/json": {"schema": ref_to("Error")}},
-    }
-    name = "".join(
-        part.strip("{}").replace(".", "_").capitalize() for part in endpoint.path.split("/")
-    )
-    operation: Dict[str, Any] = {
-        "operationId": endpoint.method + name,
-        "summary": endpoint.summary,
-        "responses": {
-            str(endpoint.status): {"description": "Done.", "content": content},
-            "default": error,
-        },
-    }
-    if parameters:
-        operation["parameters"] = parameters
-    if endpoint.body is not None:
-        operation["requestBody"] = {
-            "required": True,
-            "content": {"application/json": {"schema": endpoint.body}},
-        }
-    if endpoint.role == OPEN:
-        operation["security"] = []
-    return operation

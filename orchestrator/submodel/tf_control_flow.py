@@ -43,7 +43,21 @@ class Flow:
         if any(kind in CONTROL_FLOW for kind in types):
             for number in self._in_order():
                 self._depths[number] = self._depth_of(number)
-                self._guards[number] = self._guards_of(number)
+                # The (predicate, branch) pairs under which a node's values are alive; a Merge
+                # joins both branches of a predicate.
+                guards: Set[Guard] = set()
+                for source in self._before(number):
+                    guards |= self._guards[source]
+                for source, index in self._graph.sources[number]:
+                    if self._branches(source):
+                        guards.add((self._predicate(source), index))
+                if self._types[number] in _MERGE:
+                    guards = {
+                        (predicate, branch)
+                        for predicate, branch in guards
+                        if (predicate, 1 - branch) not in guards
+                    }
+                self._guards[number] = guards
 
     def inside(self, number: int) -> str:
         """Return ``while loop`` or ``conditional`` where the values that a node gives out belong to
@@ -110,23 +124,3 @@ class Flow:
         while self._types[value[0]] == "Identity":
             value = self._graph.sources[value[0]][0]
         return value
-
-    def _guards_of(self, number: int) -> Set[Guard]:
-        """Return the (predicate, branch) pairs under which a node's values are alive; a Merge joins
-        both branches of a predicate.
-
-        A node behind a Switch whose branches nowhere meet again has that pair, too.
-        """
-        guards: Set[Guard] = set()
-        for source in self._before(number):
-            guards |= self._guards[source]
-        for source, index in self._graph.sources[number]:
-            if self._branches(source):
-                guards.add((self._predicate(source), index))
-        if self._types[number] in _MERGE:
-            guards = {
-                (predicate, branch)
-                for predicate, branch in guards
-                if (predicate, 1 - branch) not in guards
-            }
-        return guards
