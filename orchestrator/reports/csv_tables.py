@@ -257,29 +257,6 @@ class TableFiles:
             raise
 
 
-def write_tables(
-    store: RunStore,
-    columns: Columns,
-    mapping: Optional[Tuple[str, str]] = None,
-    only: Optional[Collection[Place]] = None,
-) -> List[str]:
-    """Write the tables of a store into its folder and return the paths of those that were written.
-
-    Parameters
-    ----------
-    store, columns, mapping
-        As for :class:`TableFiles`.
-    only
-        Write only the tables of these places (those that changed); all by default.
-
-    Raises
-    ------
-    EnvironmentProblem
-        A file cannot be written.
-    """
-    return TableFiles(store, columns, mapping).write(only)
-
-
 PLACE_HEADER = ("Time", "Device", "Model", "ModelId", "Step")
 
 

@@ -24,7 +24,7 @@ from ..errors import Interrupted, require_file
 from ..interrupts import InterruptState, caused_by_interrupt, interrupt_state, uninterrupted
 from ..model.graphs_of_run import ModelGraphs
 from ..reports.csv_cells import Columns
-from ..reports.csv_tables import write_tables
+from ..reports.csv_tables import TableFiles
 from ..reports.rendered_rows import Renderer, absolute
 from ..reports.result_files import ResultFiles
 from ..store.facts_and_events import PROVISIONAL
@@ -323,7 +323,7 @@ class Run:
 
     def write_tables(self, only: Optional[Collection[Place]] = None) -> List[str]:
         """Write the result tables of what is stored, of all places or those that changed."""
-        return write_tables(self.store, self._columns, self._mapping, only)
+        return TableFiles(self.store, self._columns, self._mapping).write(only)
 
     @property
     def _columns(self) -> Columns:

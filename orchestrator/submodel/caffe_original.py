@@ -23,9 +23,7 @@ from .cut_definition import (
     NamedNodes,
     Shape,
     numbers_of,
-    outputs_of,
     quantised,
-    refuse_quantised,
 )
 from .node_graph import NodeGraph, Value
 
@@ -178,17 +176,9 @@ class CaffeOriginal(NamedNodes):
                 "nothing would be left"
             )
         inputs = self._unchanged_inputs(inside) + self._new_inputs(inside, starts)
-        refuse_quantised(self.graph, self.quantised, inside, ends, self.noun, self.names)
+        self._refuse_quantised(inside, ends)
         self._refuse_duplicates(inside, {entry.value[0] for entry in inputs})
-        counts = [len(tops) for tops in self.tensors]
-        outputs, outside = outputs_of(
-            self.graph,
-            inside,
-            counts,
-            self.names,
-            self.tensors,
-            None if ends is None else set(ends),
-        )
+        outputs, outside = self._outputs_of(inside, set(), ends)
         return Cut(tuple(sorted(inside)), (), tuple(inputs), outputs, outside)
 
     def text(self, cut: Cut, shapes: Mapping[str, Shape]) -> str:

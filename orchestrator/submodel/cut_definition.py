@@ -151,7 +151,10 @@ class NamedNodes:
     """
 
     names: List[str]
+    tensors: List[List[str]]
     graph: NodeGraph
+    quantised: Set[int]
+    noun: str
     path: Optional[str]
     file_name: str
     # Writes the one file of a cut: cut, inputs (as of files), stream. ONNX, whose external data
@@ -261,6 +264,72 @@ class NamedNodes:
             else "side"
         )
 
+    def _crossing(self, inside: Collection[int]) -> List[Value]:
+        """Return the values that nodes inside read and none of them makes, each once."""
+        return list(
+            dict.fromkeys(
+                value
+                for number in sorted(inside)
+                for value in self.graph.sources[number]
+                if value[0] not in inside
+            )
+        )
+
+    def _outputs_of(
+        self, inside: Set[int], pulled: Set[int], ends: Optional[Collection[int]]
+    ) -> Tuple[Tuple[CutOutput, ...], Tuple[OutsideReader, ...]]:
+        """Return the outputs of a cut and their readers outside.
+
+        Parameters
+        ----------
+        pulled
+            Nodes that came along: their values are no outputs, and who else reads them is of no
+            interest.
+        ends
+            Nodes all of whose outputs are ends; None: every node whose value no node inside reads.
+        """
+        outputs: List[CutOutput] = []
+        outside: List[OutsideReader] = []
+        for number in sorted(inside - pulled):
+            readers = self.graph.readers[number]
+            within = {index for reader, _, index in readers if reader in inside}
+            beyond = [(reader, index) for reader, _, index in readers if reader not in inside]
+            for reader, index in dict.fromkeys(beyond):
+                outside.append(OutsideReader(self.names[reader], self.names[number], index))
+            read = {index for _, index in beyond}
+            for index, tensor in enumerate(self.tensors[number]):
+                is_end = number in ends if ends is not None else not within
+                if is_end or index in read or index not in within:
+                    outputs.append(CutOutput(self.names[number], index, tensor, is_end))
+        return tuple(outputs), tuple(outside)
+
+    def _refuse_quantised(self, inside: Set[int], ends: Optional[Collection[int]]) -> None:
+        """Check that a cut neither begins nor ends in a quantised part of the model.
+
+        Raises
+        ------
+        InputError
+            A value that holds integers comes in, or is an end.
+        """
+        sources = {source for number in inside for source, _ in self.graph.sources[number]}
+        coming = sorted((sources & self.quantised) - inside)
+        handed = [
+            number
+            for number in sorted(self.quantised & inside)
+            if number not in sources or number in (ends or ())
+        ]
+        for number in coming + handed:
+            side = (
+                "start before the quantising %s, or behind"
+                if number in coming
+                else "end before the quantising %s, or at"
+            )
+            raise InputError(
+                "the border lies between a quantising and a dequantising %s: %s holds int8 values "
+                "that have no counterpart" % (self.noun, printable(self.names[number])),
+                hint=(side + " the dequantising one") % self.noun,
+            )
+
 
 def numbers_of(names: Sequence[str]) -> Dict[str, List[int]]:
     """Return the numbers of the nodes of each name."""
@@ -268,42 +337,6 @@ def numbers_of(names: Sequence[str]) -> Dict[str, List[int]]:
     for number, name in enumerate(names):
         numbers.setdefault(name, []).append(number)
     return numbers
-
-
-def outputs_of(
-    graph: NodeGraph,
-    inside: Set[int],
-    counts: Sequence[int],
-    names: Sequence[str],
-    tensors: Sequence[Sequence[str]],
-    ends: Optional[Set[int]],
-) -> Tuple[Tuple[CutOutput, ...], Tuple[OutsideReader, ...]]:
-    """Return the outputs of a cut and their readers outside.
-
-    Parameters
-    ----------
-    counts
-        The number of outputs of each node, as far as it is known.
-    tensors
-        The name of each output of each node.
-    ends
-        Nodes all of whose outputs are ends; None: every node whose value no node inside reads.
-    """
-    outputs: List[CutOutput] = []
-    outside: List[OutsideReader] = []
-    for number in sorted(inside):
-        within = {index for reader, _, index in graph.readers[number] if reader in inside}
-        beyond = [
-            (reader, index) for reader, _, index in graph.readers[number] if reader not in inside
-        ]
-        for reader, index in dict.fromkeys(beyond):
-            outside.append(OutsideReader(names[reader], names[number], index))
-        read = {index for _, index in beyond}
-        for index in range(counts[number]):
-            is_end = number in ends if ends is not None else not within
-            if is_end or index in read or index not in within:
-                outputs.append(CutOutput(names[number], index, tensors[number][index], is_end))
-    return tuple(outputs), tuple(outside)
 
 
 def quantised(graph: NodeGraph, types: Sequence[str]) -> Set[int]:
@@ -317,48 +350,3 @@ def quantised(graph: NodeGraph, types: Sequence[str]) -> Set[int]:
             reader for reader, _, _ in graph.readers[number] if types[reader] not in _DEQUANT
         ),
     )
-
-
-def refuse_quantised(
-    graph: NodeGraph,
-    inner: Set[int],
-    inside: Set[int],
-    ends: Optional[Collection[int]],
-    noun: str,
-    names: Sequence[str],
-) -> None:
-    """Check that a cut neither begins nor ends in a quantised part of the model.
-
-    Parameters
-    ----------
-    inner
-        As :func:`quantised` gives them.
-    ends
-        As :func:`outputs_of`.
-    noun, names
-        What a node is called, and the name of each.
-
-    Raises
-    ------
-    InputError
-        A value that holds integers comes in, or is an end.
-    """
-    sources = {source for number in inside for source, _ in graph.sources[number]}
-    coming = sorted((sources & inner) - inside)
-    handed = [
-        number
-        for number in sorted(inner & inside)
-        if number not in sources or number in (ends or ())
-    ]
-    for number in coming + handed:
-        shown = printable(names[number])
-        side = (
-            "start before the quantising %s, or behind"
-            if number in coming
-            else "end before the quantising %s, or at"
-        )
-        raise InputError(
-            "the border lies between a quantising and a dequantising %s: %s holds int8 values "
-            "that have no counterpart" % (noun, shown),
-            hint=(side + " the dequantising one") % noun,
-        )

@@ -32,9 +32,7 @@ from .cut_definition import (
     NamedNodes,
     Shape,
     numbers_of,
-    outputs_of,
     quantised,
-    refuse_quantised,
 )
 from .node_graph import NodeGraph, Value, reached
 
@@ -219,36 +217,16 @@ class OnnxOriginal(NamedNodes):
         """
         chosen = set(chosen)
         inside = self._with_pulled(chosen)
-        refuse_quantised(self.graph, self.quantised, inside, ends, self.noun, self.names)
-        crossing = dict.fromkeys(
-            value
-            for number in sorted(inside)
-            for value in self.graph.sources[number]
-            if value[0] not in inside
-        )
+        self._refuse_quantised(inside, ends)
         cut_inputs = [(number, 0) for number in sorted(inside) if number < self._first]
         inputs = [
             self._input(value, inside, starts)
-            for value in [*cut_inputs, *crossing]
+            for value in [*cut_inputs, *self._crossing(inside)]
             if value[0] != _NOWHERE
         ]
-        counts = [len(tensors) for tensors in self.tensors]
-        outputs, outside = outputs_of(
-            self.graph,
-            inside,
-            counts,
-            self.names,
-            self.tensors,
-            None if ends is None else set(ends),
-        )
         pulled = inside - chosen
-        # Nodes that were pulled in are not outputs of the cut, and their readers do not matter.
-        outputs = tuple(
-            output
-            for output in outputs
-            if output.tensor and self._numbers[output.op][0] not in pulled
-        )
-        outside = tuple(reader for reader in outside if self._numbers[reader.op][0] not in pulled)
+        outputs, outside = self._outputs_of(inside, pulled, ends)
+        outputs = tuple(output for output in outputs if output.tensor)
         for output in outputs:
             self._refuse_other(output.tensor, output.is_end)
         return Cut(

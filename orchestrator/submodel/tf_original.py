@@ -23,9 +23,7 @@ from .cut_definition import (
     NamedNodes,
     Shape,
     numbers_of,
-    outputs_of,
     quantised,
-    refuse_quantised,
 )
 from .node_graph import NodeGraph, Value, reached
 from .tf_control_flow import CONTROL_FLOW, Flow
@@ -164,22 +162,10 @@ class TfOriginal(NamedNodes):
                     % (printable(self.names[number]), self.types[number]),
                     hint="freeze it (freeze_graph), and give the frozen .pb",
                 )
-        refuse_quantised(self.graph, self.quantised, inside, ends, self.noun, self.names)
+        self._refuse_quantised(inside, ends)
         inputs = self._unchanged_inputs(inside) + self._new_inputs(inside, starts)
-        counts = [len(types) for types in self.dtypes]
-        outputs, outside = outputs_of(
-            self.graph,
-            inside,
-            counts,
-            self.names,
-            self.tensors,
-            None if ends is None else set(ends),
-        )
         pulled = inside - chosen
-        # Constants that come along are no results of the cut, and who else reads them is of no
-        # interest.
-        outputs = tuple(output for output in outputs if self._numbers[output.op][0] not in pulled)
-        outside = tuple(reader for reader in outside if self._numbers[reader.op][0] not in pulled)
+        outputs, outside = self._outputs_of(inside, pulled, ends)
         names = {self.names[number] for number in inside}
         controls = tuple(
             (self.names[number], self.names[other])
@@ -332,14 +318,8 @@ class TfOriginal(NamedNodes):
 
     def _new_inputs(self, inside: Set[int], starts: Collection[int]) -> List[CutInput]:
         taken = set(self.names)
-        crossing = dict.fromkeys(
-            value
-            for number in sorted(inside)
-            for value in self.graph.sources[number]
-            if value[0] not in inside
-        )
         inputs = []
-        for value in crossing:
+        for value in self._crossing(inside):
             number, index = value
             name = (
                 self.names[number]

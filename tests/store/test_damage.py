@@ -13,7 +13,7 @@ import pytest
 from goldwatch.errors import EnvironmentProblem, FormatError, GoldwatchError
 from goldwatch.metrics.row import METRICS
 from goldwatch.reports.csv_cells import Columns
-from goldwatch.reports.csv_tables import write_tables
+from goldwatch.reports.csv_tables import TableFiles
 from goldwatch.store.integrity import DamagedStore, ForeignStore, may_discard
 from goldwatch.store.row_schema import COLUMNS, FIELDS
 from goldwatch.store.row_sql import checksum, row_key
@@ -195,7 +195,7 @@ def test_only_result_files_in_out_are_removed(out, path, tmp_path):
                 [*named, "0_net_1_result_%s.csv" % stamp] if named is names else named,
             )
             (tmp_path / "out" / ("0_net_1_result_%s.csv" % stamp)).write_text("")
-            write_tables(store, Columns())
+            TableFiles(store, Columns()).write()
         assert (tmp_path / "out" / ("0_net_1_result_%s.csv" % stamp)).exists() == (
             named is not names
         )
