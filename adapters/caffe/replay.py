@@ -8,7 +8,7 @@ import io
 import os
 import sys
 from dataclasses import astuple
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ...errors import InputError
 from ...filesystem.atomic_writing import write_atomically
@@ -21,7 +21,7 @@ from ...netfiles.prototxt_edits import Document, encode
 from ..child.parent import LOG, STDERR, Task
 from ..child.serve import Parent
 from ..replaying.child import serve_pieces
-from ..replaying.run import Piece, run_pieces
+from ..replaying.run import PieceRunner
 from .child import no_weights
 from .choose_backend import LAYER, Chosen, ModulePaths, choose_backend
 from .tensors_to_save import targets_of
@@ -31,7 +31,7 @@ from .weights_check import check_names
 Array = Any
 
 
-class CaffeReplay:
+class CaffeReplay(PieceRunner):
     """Runs pieces of a net in the user's Caffe or by our own operators.
 
     Parameters
@@ -91,14 +91,6 @@ class CaffeReplay:
                 "prototxt",
             )
         self._weights = weights
-
-    def run(
-        self, pieces: Sequence[Piece], folder: str, progress: Callable[[int, int], None]
-    ) -> Dict[int, str]:
-        """Run them; parameters and result as of
-        :func:`goldwatch.adapters.replaying.run.run_pieces`.
-        """
-        return run_pieces(self._task, pieces, folder, progress, self.name)
 
     def _task(self, documents: List[Dict[str, Any]], folder: str) -> Task:
         weights = None if self._weights is None else os.path.abspath(self._weights)

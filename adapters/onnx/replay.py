@@ -8,7 +8,7 @@ import importlib.util
 import io
 import os
 import sys
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from ..child.parent import Task
 from ..child.serve import Parent
 from ..child_python import resolve_python, runs
 from ..replaying.child import serve_pieces
-from ..replaying.run import Piece, run_pieces
+from ..replaying.run import PieceRunner
 from .onnxruntime_messages import explained, missing_package
 
 Array = Any
@@ -37,7 +37,7 @@ _HALVES = {BY_NAME[name].code: name for name in ("float16", "bfloat16")}
 _TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype", "stash_type", "output_datatype")
 
 
-class OnnxReplay:
+class OnnxReplay(PieceRunner):
     """Runs parts of an ONNX model in onnxruntime.
 
     Parameters
@@ -76,14 +76,6 @@ class OnnxReplay:
             raise missing_package(
                 "onnxruntime", ImportError("%s: %s" % (printable(self._python), printable(problem)))
             )
-
-    def run(
-        self, pieces: Sequence[Piece], folder: str, progress: Callable[[int, int], None]
-    ) -> Dict[int, str]:
-        """Run them; parameters and result as of
-        :func:`goldwatch.adapters.replaying.run.run_pieces`.
-        """
-        return run_pieces(self._task, pieces, folder, progress, self.name)
 
     def _task(self, documents: List[Dict[str, Any]], folder: str) -> Task:
         job = {"pieces": documents, "path": os.path.abspath(self._path)}

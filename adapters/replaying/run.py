@@ -5,6 +5,7 @@ the piece that crashed.
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from functools import partial
 from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
@@ -56,73 +57,80 @@ class Piece:
         }
 
 
-def run_pieces(
-    task: Callable[[List[Dict[str, Any]], str], Task],
-    pieces: Sequence[Piece],
-    folder: str,
-    progress: Progress,
-    backend: str,
-) -> Dict[int, str]:
-    """Run the pieces, which write their outputs into the files that they name.
+class PieceRunner(ABC):
+    """Runs parts of a model in its framework, in a child process.
 
-    Parameters
+    Attributes
     ----------
-    task
-        Makes the child's task of the pieces' documents; its second argument is a folder for
-        temporary files.
-    folder
-        An existing folder for temporary files.
-    progress
-        Called with (pieces done, pieces in all).
-    backend
+    name
         The framework's name, for messages.
-
-    Returns
-    -------
-    dict
-        Number of each piece that could not be run to the reason.
-
-    Raises
-    ------
-    GoldwatchError
-        The framework cannot be started, or cannot load the model.
-    Interrupted
-        Ctrl-C.
+    notes
+        What the user is to know of it.
     """
-    failed: Dict[int, str] = {}
-    first = attempt = 0
-    while first < len(pieces):
-        here = os.path.join(folder, "child%d" % attempt)
-        os.mkdir(here)
-        attempt += 1
-        documents = [piece.document(number) for number, piece in enumerate(pieces)][first:]
-        outcome = run_child(
-            task(documents, here), here, partial(_behind, progress, first, len(pieces))
-        )
-        if outcome.interrupted:
-            raise Interrupted(
-                "interrupted", hint="nothing was compared so far; the same command begins anew"
+
+    name: str
+    notes: List[str]
+
+    @abstractmethod
+    def _task(self, documents: List[Dict[str, Any]], folder: str) -> Task:
+        """Return the child's task: the pieces' documents, and a folder for temporary files."""
+
+    def run(self, pieces: Sequence[Piece], folder: str, progress: Progress) -> Dict[int, str]:
+        """Run the pieces, which write their outputs into the files that they name.
+
+        Parameters
+        ----------
+        folder
+            An existing folder for temporary files.
+        progress
+            Called with (pieces done, pieces in all).
+
+        Returns
+        -------
+        dict
+            Number of each piece that could not be run to the reason.
+
+        Raises
+        ------
+        GoldwatchError
+            The framework cannot be started, or cannot load the model.
+        Interrupted
+            Ctrl-C.
+        """
+        failed: Dict[int, str] = {}
+        first = attempt = 0
+        while first < len(pieces):
+            here = os.path.join(folder, "child%d" % attempt)
+            os.mkdir(here)
+            attempt += 1
+            documents = [piece.document(number) for number, piece in enumerate(pieces)][first:]
+            outcome = run_child(
+                self._task(documents, here), here, partial(_behind, progress, first, len(pieces))
             )
-        failed.update(
-            {
-                int(kind.split()[1]): text
-                for kind, text in outcome.messages.items()
-                if kind.startswith("failed ")
-            }
-        )
-        if "result" in outcome.messages and outcome.returncode == 0:
-            return failed
-        began = outcome.messages.get("began")
-        problem = outcome.problem(backend, "the message is the framework's own")
-        if (
-            began is None
-            or outcome.own_error is not None
-            or isinstance(problem, EnvironmentProblem)
-        ):
-            raise problem
-        failed[began] = problem.message
-        first = began + 1
-    return failed
+            if outcome.interrupted:
+                raise Interrupted(
+                    "interrupted", hint="nothing was compared so far; the same command begins anew"
+                )
+            failed.update(
+                {
+                    int(kind.split()[1]): text
+                    for kind, text in outcome.messages.items()
+                    if kind.startswith("failed ")
+                }
+            )
+            if "result" in outcome.messages and outcome.returncode == 0:
+                return failed
+            began = outcome.messages.get("began")
+            problem = outcome.problem(self.name, "the message is the framework's own")
+            if (
+                began is None
+                or outcome.own_error is not None
+                or isinstance(problem, EnvironmentProblem)
+            ):
+                raise problem
+            failed[began] = problem.message
+            first = began + 1
+        return failed
 
 
 def _behind(progress: Progress, first: int, total: int, done: int, _left: int) -> None:

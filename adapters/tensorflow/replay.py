@@ -5,18 +5,18 @@ where a part begins.
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional
 
 from ..child.parent import Task
 from ..child.serve import Parent
 from ..replaying.child import serve_pieces
-from ..replaying.run import Piece, run_pieces
+from ..replaying.run import PieceRunner
 from .pythons import find_tensorflow_python
 
 Array = Any
 
 
-class TensorflowReplay:
+class TensorflowReplay(PieceRunner):
     """Runs parts of a frozen graph in TensorFlow.
 
     Parameters
@@ -38,14 +38,6 @@ class TensorflowReplay:
         self._python = find_tensorflow_python(python, None)
         self._path = path
         self.notes = ["run by %s" % self._python]
-
-    def run(
-        self, pieces: Sequence[Piece], folder: str, progress: Callable[[int, int], None]
-    ) -> Dict[int, str]:
-        """Run them; parameters and result as of
-        :func:`goldwatch.adapters.replaying.run.run_pieces`.
-        """
-        return run_pieces(self._task, pieces, folder, progress, self.name)
 
     def _task(self, documents: List[Dict[str, Any]], folder: str) -> Task:
         job = {"pieces": documents, "path": os.path.abspath(self._path)}

@@ -4,18 +4,15 @@ onnxruntime those of ONNX.
 
 from __future__ import annotations
 
-from typing import Union
-
 from ..adapters.caffe.replay import CaffeReplay
 from ..adapters.onnx.replay import OnnxReplay
+from ..adapters.replaying.run import PieceRunner
 from ..adapters.tensorflow.replay import TensorflowReplay
 from ..errors import InputError, UsageError
 from ..naming import printable
 from ..recomputing.original_cuts import Original
 from ..submodel.caffemodel_check import find_weights
 from .options import AUTO, ReplayOptions
-
-Runner = Union[CaffeReplay, OnnxReplay, TensorflowReplay]
 
 _KINDS = {
     "caffe": "caffe",
@@ -27,7 +24,7 @@ _FORMS = {"caffe": "a prototxt", "tensorflow": "a frozen TensorFlow graph", "onn
 _TAKES = {"caffe": "what does", "tensorflow": "TensorFlow", "onnx": "onnxruntime"}
 
 
-def runner_for(options: ReplayOptions, original: Original) -> Runner:
+def runner_for(options: ReplayOptions, original: Original) -> PieceRunner:
     """Return what runs the pieces of a model.
 
     Raises

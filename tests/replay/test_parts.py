@@ -15,7 +15,7 @@ from in_process import run_here
 
 from goldwatch.adapters.child.parent import Task
 from goldwatch.adapters.replaying.child import rounded
-from goldwatch.adapters.replaying.run import Piece, run_pieces
+from goldwatch.adapters.replaying.run import Piece, PieceRunner
 from goldwatch.diagnosis.replay_summary import replay_summary
 from goldwatch.diagnosis.summary import summarise
 from goldwatch.errors import InputError
@@ -253,13 +253,14 @@ def run_made_up(tmp_path, monkeypatch):
             for n, (text, output) in enumerate(zip(texts, outputs))
         ]
         seen = []
-        failed = run_pieces(
-            lambda documents, folder: Task(sys.executable, module, {"pieces": documents}),
-            pieces,
-            str(tmp_path),
-            lambda done, total: seen.append((done, total)),
-            "made up",
-        )
+
+        class MadeUp(PieceRunner):
+            name = "made up"
+
+            def _task(self, documents, folder):
+                return Task(sys.executable, module, {"pieces": documents})
+
+        failed = MadeUp().run(pieces, str(tmp_path), lambda done, total: seen.append((done, total)))
         return failed, [n for n in range(len(texts)) if (tmp_path / ("%d.npy" % n)).exists()], seen
 
     return run
