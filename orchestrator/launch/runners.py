@@ -239,17 +239,16 @@ def dynamic_arguments(run: Run) -> List[str]:
     return ["--dymBatch" if kind == BATCH else "--dymHW", ",".join(map(str, gear))]
 
 
+def _common_arguments(run: Run) -> List[str]:
+    return ["--model", run.om, "--output", run.output, "--device", str(run.device)]
+
+
 def _of_ais_bench(runner: Runner, run: Run) -> Command:
     words = [
         runner.where,
         "-m",
         "ais_bench",
-        "--model",
-        run.om,
-        "--output",
-        run.output,
-        "--device",
-        str(run.device),
+        *_common_arguments(run),
     ]
     words += ["--input", ",".join(run.inputs)] if run.inputs else []
     words += ["--outfmt", "NPY", "--warmup_count", "0"] + dynamic_arguments(run)
@@ -263,14 +262,9 @@ def _of_msame(runner: Runner, run: Run) -> Command:
     """
     words = [
         runner.where,
-        "--model",
-        run.om,
-        "--output",
-        run.output,
+        *_common_arguments(run),
         "--outfmt",
         "BIN",
-        "--device",
-        str(run.device),
     ]
     words += ["--input", ",".join(run.inputs)] if run.inputs else []
     words += dynamic_arguments(run)
@@ -287,12 +281,7 @@ def _of_pyacl(runner: Runner, run: Run) -> Command:
     words = [
         "--python",
         runner.where,
-        "--model",
-        run.om,
-        "--output",
-        run.output,
-        "--device",
-        str(run.device),
+        *_common_arguments(run),
     ]
     words += ["--input", ",".join(run.inputs)] if run.inputs else []
     words += dynamic_arguments(run)

@@ -196,9 +196,7 @@ def _graph_inputs(path: str) -> Iterator[ModelInput]:
         for node in graph.nodes:
             if node.op == "Placeholder":
                 dtype = _TF_TYPES.get(graph.attr_type(file, node, "dtype") or 0, "float32")
-                yield ModelInput(
-                    node.name, dtype, _open_dims(graph.attr_shape(file, node, "shape"))
-                )
+                yield ModelInput(node.name, dtype, _open_dims(graph.shape(file, node)))
 
 
 _TENSOR_INFO = Fields(dtype=unsigned(2), shape=message(3, SHAPE))

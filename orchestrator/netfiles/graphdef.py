@@ -167,11 +167,11 @@ class GraphFile:
         listed = self.attr(file, node, name).list
         return None if listed is None else list(listed.types)
 
-    def attr_shape(self, file: WireFile, node: GraphNode, name: str) -> Optional[Tuple[int, ...]]:
-        """Return a shape attribute with -1 for unknown dims; None where there is none, or of
+    def shape(self, file: WireFile, node: GraphNode) -> Optional[Tuple[int, ...]]:
+        """Return the attribute ``shape`` with -1 for unknown dims; None where there is none, or of
         unknown rank.
         """
-        return next(map(shape_of, self.attr(file, node, name).shapes), None)
+        return next(map(shape_of, self.attr(file, node, "shape").shapes), None)
 
     def colocations(self, file: WireFile, node: GraphNode) -> List[str]:
         """Return the names of the nodes that this one is colocated with (``_class`` entries

@@ -324,7 +324,7 @@ class _Inside(NamedTuple):
     flows: List[Dict[int, List[Optional[str]]]]
 
 
-def folded_drawing(ops: Sequence[NetworkOp], verdicts: Mapping[str, str]) -> Dict[str, Any]:
+def folded_drawing(network: Sequence[NetworkOp], verdicts: Mapping[str, str]) -> Dict[str, Any]:
     """Return what folding.js draws, as JSON values: the groups of a network, itself first.
 
     Returns
@@ -336,8 +336,12 @@ def folded_drawing(ops: Sequence[NetworkOp], verdicts: Mapping[str, str]) -> Dic
         its place in the list as ``group``; one that stands for an op outside has that op's number
         as ``port``, -1 for several.
     """
-    constants = constants_of(ops)
-    ops = [_with_weights(op, ops, constants) for op in ops]
+    ops, constants = list(network), constants_of(network)
+    for number, op in enumerate(ops):
+        # The shapes of the constants that an op reads.
+        shapes = [flow.text for flow in op.inputs if flow.source in constants]
+        if shapes:
+            ops[number] = op._replace(weights=weight_words([*filter(None, [op.weights]), *shapes]))
     insides: List[_Inside] = []
     paths: List[List[Tuple[int, int]]] = [[] for _ in ops]
     numbers: Dict[Tuple[int, int], int] = {}
@@ -352,14 +356,6 @@ def folded_drawing(ops: Sequence[NetworkOp], verdicts: Mapping[str, str]) -> Dic
         "groups": groups,
         "constants": {str(number): reader for number, reader in constants.items()},
     }
-
-
-def _with_weights(op: NetworkOp, ops: Sequence[NetworkOp], constants: Container[int]) -> NetworkOp:
-    """Return an op that tells the shapes of the constants that it reads."""
-    shapes = [flow.text for flow in op.inputs if flow.source in constants]
-    return (
-        op._replace(weights=weight_words([*filter(None, [op.weights]), *shapes])) if shapes else op
-    )
 
 
 def _number(

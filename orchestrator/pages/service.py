@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 import html
-from typing import Mapping, Optional, Tuple
+from typing import Dict, Mapping, Optional, Tuple
 
 from .html_file import asset, script, style
 from .report import SCRIPTS, STYLES
@@ -39,17 +39,18 @@ _NAVIGATION = (
 @functools.lru_cache(maxsize=1)
 def static_files() -> Mapping[str, Tuple[str, str]]:
     """Return media type and text of each script and style sheet by its name."""
-    javascript, css = "text/javascript; charset=utf-8", "text/css; charset=utf-8"
-    return {
-        "run.js": (javascript, script((*SCRIPTS, "service.js", "live_rows.js", "live.js"))),
-        "run.css": (css, style((*STYLES, "service.css"))),
-        "runs.js": (javascript, script(("common.js", "rows.js", "service.js", "runs.js"))),
-        "runs.css": (css, style((*STYLES, "service.css"))),
-        "jobs.js": (javascript, script(("common.js", "service.js", "jobs.js"))),
-        "jobs.css": (css, style((*STYLES, "service.css"))),
-        "opening.js": (javascript, script(("common.js", "service.js", "opening.js"))),
-        "opening.css": (css, style((*STYLES, "service.css"))),
+    pages = {
+        "run": (*SCRIPTS, "service.js", "live_rows.js", "live.js"),
+        "runs": ("common.js", "rows.js", "service.js", "runs.js"),
+        "jobs": ("common.js", "service.js", "jobs.js"),
+        "opening": ("common.js", "service.js", "opening.js"),
     }
+    css = style((*STYLES, "service.css"))
+    files: Dict[str, Tuple[str, str]] = {}
+    for page, names in pages.items():
+        files[page + ".js"] = "text/javascript; charset=utf-8", script(names)
+        files[page + ".css"] = "text/css; charset=utf-8", css
+    return files
 
 
 def run_page(base: str = "") -> str:

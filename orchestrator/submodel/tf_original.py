@@ -128,9 +128,7 @@ class TfOriginal(NamedNodes):
         shapes: Dict[Value, Shape] = {}
         with self.file.open() as opened:
             for number, node in enumerate(self.file.nodes):
-                shape = (
-                    self.file.attr_shape(opened, node, "shape") if node.op in INPUT_TYPES else None
-                )
+                shape = self.file.shape(opened, node) if node.op in INPUT_TYPES else None
                 if shape is not None and all(dim >= 0 for dim in shape):
                     shapes[number, 0] = shape
         return shapes

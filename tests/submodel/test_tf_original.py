@@ -79,7 +79,7 @@ def test_a_cut_keeps_constants_and_readers_byte_for_byte(tmp_path):
     with graph.open() as file:
         assert (
             graph.attr_type(file, graph.nodes[0], "dtype"),
-            graph.attr_shape(file, graph.nodes[0], "shape"),
+            graph.shape(file, graph.nodes[0]),
         ) == (1, (1, 2))
 
 

@@ -166,7 +166,7 @@ class OriginalNetwork:
         with original.file.open() as opened:
             for number, node in enumerate(original.file.nodes):
                 if node.op in INPUT_TYPES:
-                    shape = original.file.attr_shape(opened, node, "shape")
+                    shape = original.file.shape(opened, node)
                     inputs.append(
                         NetworkInput(
                             node.name, (number, 0), original.dtypes[number][0] or "float32", shape
