@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Awaitable, Callable, Dict, Iterable, NamedTuple, Optional, Tuple
+from typing import Any, Awaitable, Callable, Dict, Iterable, NamedTuple, Optional, Tuple, Union
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,7 +19,7 @@ class Endpoint(NamedTuple):
     Attributes
     ----------
     handler
-        The function that answers.
+        The function that answers; one that is no coroutine is called in a thread.
     summary
         For the description of the API; empty for pages, which are not part of it.
     answer
@@ -38,7 +38,7 @@ class Endpoint(NamedTuple):
 
     method: str
     path: str
-    handler: Callable[[Request], Awaitable[Response]]
+    handler: Callable[[Request], Union[Response, Awaitable[Response]]]
     summary: str = ""
     answer: Any = "text/html"
     query: Tuple[Tuple[str, Dict[str, Any], str], ...] = ()
