@@ -166,8 +166,8 @@ NOTES: Dict[str, Said] = {
     ),
     "golden-is-device": Said(
         "GOLDEN holds device dumps",
-        "GOLDEN holds device dumps, no golden data: two builds or two runs are compared, by op "
-        "name and as stored on the device",
+        "GOLDEN holds device dumps, no golden data: the two dumps are compared by op name, as "
+        "stored on the device",
     ),
     "golden-places": Said(
         "GOLDEN holds dumps of several devices, models or steps",

@@ -75,6 +75,18 @@ def test_behind_a_wrong_input_an_error_is_inherited_only_where_that_was_computed
     assert ("Whose error it is: --original MODEL.onnx" in text) == (not known)
 
 
+def test_golden_data_rounded_to_bfloat16_follow_from_golden_data(net):
+    # A model in bfloat16 that runs in float32 on the device.
+    prepared(net, own=0.3)
+    for path in glob.glob(net.path("golden", "*.npy")):
+        values = np.load(path)
+        np.save(path, (values.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32))
+    code, result, text = net.compare()
+    assert code == 1 and result["summary"]["first_divergence"]["op"] == "conv2"
+    assert result["summary"]["recomputed"]["wrong"] == 1 and "so the error is its own" in text
+    assert not result["summary"]["recomputed"]["not_computed"]
+
+
 @pytest.mark.parametrize("options, says", [([], "its own."), (["--recompute", "none"], RUN_AGAIN)])
 def test_an_error_behind_an_input_that_was_not_compared_is_told_by_computing(net, options, says):
     prepared(net, own=0.3, mode="output")
