@@ -20,6 +20,7 @@ from ..filesystem.atomic_writing import (
     require_own_file,
     write_atomically,
 )
+from ..manifest import FILE_MODE, MANIFEST_FILE, read_manifest, write_manifest
 from ..naming import (
     MAPPING_FILE,
     TIMESTAMP_DIGITS,
@@ -32,7 +33,6 @@ from ..naming import (
 from .file_headers import container_header, npy_header
 from .golden_folder import JOURNAL_FILE, golden_files, refuse_golden
 from .golden_names import GoldenNames, Key
-from .manifest import FILE_MODE, MANIFEST_FILE, read_manifest, write_manifest
 from .nonfinite import NOT_FINITE, count_not_finite
 from .write_and_hash import HashingWriter
 

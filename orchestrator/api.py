@@ -34,17 +34,16 @@ from .errors import GoldwatchError, Interrupted, OptionsError, UsageError
 from .filesystem.safe_reading import AnyPath, path_text
 from .interrupts import caused_by_interrupt, interrupt_state, uninterrupted
 from .metrics.row import AGREEMENT_METRICS, METRICS, Row
+from .model.graphs_of_run import graphs_beside
 from .option_fields import MOST_JOBS
 from .processes.pool import default_jobs
 from .run.compare_final_outputs import compare_outputs
 from .run.compare_folders import compare_folders
 from .run.compare_quantised_files import compare_quantised_files
 from .run.compare_torch_files import compare_torch_files
-from .run.comparison_options import ComparisonOptions
+from .run.comparison_options import ComparisonOptions, find_user_code
 from .run.progress import Progress
 from .run.result import RunResult, stored_result
-from .run.torchair_graphs import graphs_beside
-from .run.user_code_folder import find_user_code
 from .store.store_reader import StoreReader
 
 if TYPE_CHECKING:

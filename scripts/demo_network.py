@@ -63,7 +63,7 @@ def expected():
 def check(folder):
     from goldwatch.dumps import GoldenSet
 
-    found = GoldenSet.open(folder)
+    found = GoldenSet(folder)
     largest, where, count = 0.0, "", 0
     for layer, index, values in expected():
         entry = found.find(layer, index)

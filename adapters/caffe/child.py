@@ -12,12 +12,12 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from ...errors import EXIT_INTERRUPTED
 from ...filesystem.safe_reading import sha256_of_file
+from ...manifest import original_of
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffe_v0_upgrade import read_upgraded
 from ...netfiles.caffemodel import StoredWeights, write_weights
 from ..child.serve import Parent
 from ..golden_writer import GoldenWriter
-from ..manifest import original_of
 from .inputs import Batches
 from .netinputs import net_inputs
 from .save_run import save_run, source_of

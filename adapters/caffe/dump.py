@@ -19,6 +19,7 @@ from ...errors import (
 )
 from ...fast_dataclasses import dataclass
 from ...filesystem.safe_reading import sha256_of_file
+from ...manifest import add_to_manifest
 from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffe_v0_upgrade import read_upgraded
@@ -27,7 +28,6 @@ from ..child.outcome import Outcome
 from ..child.parent import LOG, STDERR, Task, run_child
 from ..golden_folder import interrupted, refuse_golden
 from ..golden_names import name_warnings
-from ..manifest import add_to_manifest
 from ..nonfinite import not_finite_warnings
 from .choose_backend import LAYER, RANDOM_WEIGHTS, Chosen, ModulePaths, choose_backend
 from .input_plan import DEFAULT_LIMIT_BYTES, Batch, is_image, plan_batches

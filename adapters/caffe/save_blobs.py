@@ -6,11 +6,11 @@ from typing import Any, Dict, Optional, Sequence, Union
 
 from ...errors import UsageError
 from ...filesystem.safe_reading import sha256_of_file
+from ...manifest import original_of
 from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffe_v0_upgrade import read_upgraded
 from ...text.wording import listed
-from ..manifest import original_of
 from .tensors_to_save import targets_of
 
 _NAMES_SHOWN = 6

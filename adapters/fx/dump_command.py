@@ -13,10 +13,10 @@ from typing import Any, Callable, Dict, List, Optional
 from ...errors import EnvironmentProblem, Interrupted, UsageError
 from ...fast_dataclasses import dataclass
 from ...filesystem.safe_reading import sha256_of_file
+from ...manifest import add_to_manifest
 from ...naming import printable
 from ..child.parent import OURS, STDERR, Task, run_child
 from ..child_python import resolve_python, runs
-from ..manifest import add_to_manifest
 from ..python_command_line import CODE, FILE, script_of
 from ..pythons import on_path
 from .recorder import folder_of, fx_files, rank_here

@@ -16,9 +16,9 @@ from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 import numpy as np
 
 from ...filesystem.atomic_writing import remove_quietly
+from ...manifest import write_manifest
 from ...naming import fits, fx_file_name, parse_fx_name, sanitise_golden
 from ..file_headers import npy_header
-from ..manifest import write_manifest
 from ..nonfinite import NOT_FINITE, count_not_finite, not_finite_of
 from ..write_and_hash import HashingWriter
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...errors import EXIT_INTERRUPTED
 from ...filesystem.safe_reading import sha256_of_file
+from ...manifest import original_of
 from ...naming import printable
 from ...netfiles.narrow_types import is_narrow
 from ...netfiles.onnx_arrays import tensor_array
@@ -22,7 +23,6 @@ from ...netfiles.onnx_types import TYPES
 from ...netfiles.onnx_value_headers import OnnxTensor
 from ..child.serve import Parent
 from ..golden_writer import GoldenWriter
-from ..manifest import original_of
 from ..nonfinite import NOT_FINITE, count_not_finite, not_finite_of
 from .input_files import Item
 from .inputs import floats_of, load_feed, load_inputs, save_inputs

@@ -13,6 +13,7 @@ from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Seq
 
 from ...errors import GoldwatchError, InputError, UsageError
 from ...fast_dataclasses import dataclass
+from ...manifest import add_to_manifest
 from ...naming import printable
 from ...netfiles.onnx_external_data import check_external
 from ...netfiles.onnx_model import OnnxModel
@@ -24,7 +25,6 @@ from ..child.parent import Task, run_child
 from ..child_python import resolve_python
 from ..golden_folder import golden_files, interrupted, keep_finished, refuse_golden
 from ..golden_names import name_warnings
-from ..manifest import add_to_manifest
 from ..nonfinite import not_finite_warnings
 from .input_files import (
     Item,

@@ -15,6 +15,7 @@ from ...errors import FormatError, InputError, MissingPath, UsageError, require_
 from ...fast_dataclasses import dataclass
 from ...filesystem.atomic_writing import write_atomically
 from ...filesystem.safe_reading import open_input, sha256_of_file
+from ...manifest import FILE_MODE
 from ...naming import printable
 from ...netfiles.narrow_types import decode, encode, held_as, is_narrow
 from ...netfiles.onnx_arrays import tensor_array
@@ -22,7 +23,6 @@ from ...netfiles.onnx_model import OnnxGraph
 from ...netfiles.onnx_types import BY_NAME, TYPES, OnnxType, type_name
 from ...netfiles.onnx_value_headers import Dim, OnnxValue, read_tensor
 from ...netfiles.protobuf_file import WireFile
-from ..manifest import FILE_MODE
 from ..read_npy import read_npy, read_npz
 from .input_files import Item, Shape, check_shape, shown_shape, stems_of
 

@@ -12,11 +12,11 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from ...errors import GoldwatchError, InputError, Interrupted, MissingPath, UsageError, require_file
 from ...fast_dataclasses import dataclass
 from ...filesystem.safe_reading import sha256_of_file
+from ...manifest import add_to_manifest, original_of, read_manifest
 from ...naming import printable
 from ..child.outcome import Outcome
 from ..child.parent import Progress
 from ..golden_folder import refuse_golden
-from ..manifest import add_to_manifest, original_of, read_manifest
 from ..python_command_line import CODE, FILE, script_of
 from .parent import never_reached, note_program, run_job, scratch_folder, script_failure
 from .pythons import Python, find_tensorflow_python

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Mapping
 
+from ...manifest import add_to_manifest
 from ...naming import printable
 from ..golden_writer import GoldenWriter
-from ..manifest import add_to_manifest
 from ..nonfinite import NOT_FINITE, not_finite_of, not_finite_warnings
 
 GRAPPLER_OFF = "grappler and graph optimisation are off (disable_meta_optimizer, opt_level L0)"

@@ -20,13 +20,13 @@ from ...errors import (
 )
 from ...filesystem.atomic_writing import ASIDE_PREFIX
 from ...interrupts import signal_name
+from ...manifest import MANIFEST_FILE, add_to_manifest
 from ...naming import printable
 from ..child.outcome import Outcome
 from ..child.parent import OURS, STDERR, Progress, Task, run_child
 from ..child.signals import NotedSignals
 from ..golden_folder import golden_files
 from ..golden_writer import GoldenWriter
-from ..manifest import MANIFEST_FILE, add_to_manifest
 from .pythons import Python
 
 _MODULE = "goldwatch.adapters.tensorflow.child"

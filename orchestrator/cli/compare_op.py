@@ -16,12 +16,12 @@ from ..errors import UsageError
 from ..judging.row_judge import RowJudge
 from ..metrics.pair_task import Settings
 from ..metrics.row import FAIL, MEASURES, METRICS, NOT_COMPARED
+from ..model.graphs_of_run import graphs_beside
 from ..model.row_plan import INPUT, OUTPUT
 from ..naming import printable
 from ..option_fields import MODEL, WHAT, jobs_option, option, options_class, same_option
 from ..processes.pool import default_jobs
 from ..run.comparison_options import ComparisonOptions, parse_time
-from ..run.torchair_graphs import graphs_beside
 from ..text.wording import listed
 from .command import (
     PrintArguments,

@@ -9,7 +9,6 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import click
 
-from goldwatch.adapters.manifest import FILE_MODE
 from goldwatch.adapters.tensorflow.pt_commands import ALL, FIRST, LAST, CommandPlan, plan_commands
 from goldwatch.adapters.tensorflow.rename import (
     RENAME,
@@ -19,6 +18,7 @@ from goldwatch.adapters.tensorflow.rename import (
     plan_renames,
 )
 from goldwatch.adapters.tensorflow.tfdbg_listing import parse_listing
+from goldwatch.manifest import FILE_MODE
 
 from ..errors import EXIT_INCOMPLETE, InputError, MissingPath, UsageError
 from ..filesystem.atomic_writing import write_atomically

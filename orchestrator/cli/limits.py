@@ -9,7 +9,7 @@ import click
 from ..dumps.tensor_statistics import MEASURES as STATISTICS
 from ..judging.limits import LIMITED, for_statistics
 from ..naming import printable
-from ..run.user_code_folder import find_user_code
+from ..run.comparison_options import find_user_code
 from .command import command, format_option, options_of
 from .printing import print_json, put, put_wrapped
 from .user_code_options import LimitArguments, read_limits

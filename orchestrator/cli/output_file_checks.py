@@ -13,8 +13,7 @@ from ..filesystem.safe_reading import open_input
 from ..reports.report_formats import REPORT_FORMATS
 from ..reports.result_json import RESULT_FILE
 from ..store.lock import LOCK_FILE
-from ..store.opening import STORE_FILE
-from ..store.out_folder import SIDE_FILES
+from ..store.opening import SIDE_FILES, STORE_FILE
 
 _ENDINGS = {
     **{each.ending: "--" + name for name, each in REPORT_FORMATS.items()},

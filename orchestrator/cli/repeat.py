@@ -18,7 +18,7 @@ from ..metrics.row import FAIL
 from ..naming import printable
 from ..processes.pool import default_jobs
 from ..run.repeated_runs import Repeated, RepeatedOp, compare_runs
-from ..store.out_folder import make_folder
+from ..store.opening import make_folder
 from ..text.shortening import shorten_all
 from .command import PrintArguments, command, format_option, option_of, verbosity_options
 from .compare import ComparisonArguments

@@ -30,7 +30,7 @@ from ..run.comparison_options import ComparisonOptions
 from ..run.result import RunResult
 from ..run.stop_signals import Signals
 from ..run.watch import Watch
-from ..store.out_folder import make_folder
+from ..store.opening import make_folder
 from .command import command, options_of
 from .compare import make_options
 from .golden_messages import with_options

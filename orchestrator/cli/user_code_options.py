@@ -12,7 +12,7 @@ from ..judging.limits import Limit, Limits, natural_comparison
 from ..metrics.row import MEASURES, METRICS
 from ..naming import nearest_names
 from ..option_fields import LIMITS, option, options_class
-from ..run.user_code_folder import UserCode, find_user_code
+from ..run.comparison_options import UserCode, find_user_code
 
 ALL_METRICS = "all"
 

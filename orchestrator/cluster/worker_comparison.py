@@ -97,7 +97,7 @@ class OpenRun:
             self.options = replace(order.options, out=self._folder)
             self._graphs = self.options.graphs()
             self._root = os.path.realpath(self.options.target)
-            golden = GoldenSet.open(self.options.golden)
+            golden = GoldenSet(self.options.golden)
             self._here = Workers(1, self.options.settings())
             opened.callback(self._here.close)
             self._store = RunStore.begin(self._folder, {"run": order.run})

@@ -8,7 +8,7 @@ from ..errors import UsageError
 from ..fast_dataclasses import dataclass
 from ..naming import nearest_names
 from ..tensors.dtypes import DType, dtype_by_name
-from ..tensors.layout_names import FORMATS, format_code, format_name
+from ..tensors.storage_layouts import FORMATS, format_code, format_name
 
 ORIGINAL = "original"
 NPY, BIN, TXT = "npy", "bin", "txt"

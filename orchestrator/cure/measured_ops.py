@@ -126,7 +126,7 @@ def opened_result(result: str, model: str, original: Optional[str]) -> Iterator[
         workers = opened.enter_context(Workers(1, options.settings()))
         golden_steps = ONE if is_replay else options.golden_steps
         goldens = Goldens(options.golden, golden_steps, store, dumps_too=False)
-        goldens.take(GoldenSet.open(options.golden))
+        goldens.take(GoldenSet(options.golden))
         catalogue = Catalogue(options.target)
         engine = Engine(options, options.graphs(), store, workers, catalogue, goldens)
         yield OpenedResult(engine, place, graph, original or options.original, is_replay)

@@ -12,7 +12,7 @@ from ..fast_dataclasses import dataclass
 from ..filesystem.atomic_writing import atomic_text_writer
 from ..filesystem.safe_reading import read_input
 from ..operators import CannotCompute
-from ..store.out_folder import make_folder
+from ..store.opening import make_folder
 from ..text.notes import Note, note
 from ..text.wording import listed, plural
 from .choosing_ops import MARGIN, Choice, ErrorNetwork

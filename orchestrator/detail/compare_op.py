@@ -19,7 +19,7 @@ from ..metrics.row import (
 )
 from ..processes.pool import ProcessDied, Processes
 from ..processes.user_code import stop_user_code
-from ..store.out_folder import make_folder
+from ..store.opening import make_folder
 from .element_files import Written
 from .tensor_detail import DetailSettings, TensorDetail, detail_of, not_compared
 from .tensor_pairs import OpPairs

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Optional, Sequence, Tuple, cast
+from typing import Any, List, Optional, Sequence, Tuple, cast
 
-from ..dumps.dump_tree import DumpTree, StepFolder, op_key
+from ..dumps.dump_tree import DumpTree, StepFolder, newest_files
 from ..dumps.folder_listing import DumpEntry
 from ..dumps.golden_set import GoldenSet
-from ..dumps.slices import by_number
+from ..dumps.slices import files_by_number
 from ..errors import InputError, UsageError, require_folder
 from ..fast_dataclasses import dataclass
 from ..metrics.pair_task import PairTask
@@ -16,13 +16,13 @@ from ..metrics.row import Row
 from ..model.graph import ModelGraph
 from ..model.graphs_of_run import ModelGraphs, load_models
 from ..model.outputs_in_readers import ListedDumps
-from ..naming import nearest_names, parse_golden_name, sanitise_device, sanitise_golden, whole_name
+from ..model.torchair_fused_ops import graphs_of_dumped_ops
+from ..naming import nearest_names, parse_golden_name, sanitise_device, sanitise_golden
 from ..run.compare_folders import no_dumps
 from ..run.comparison_options import AUTO, read_graphs
 from ..run.file_planner import Planner
 from ..run.golden_files import Goldens
 from ..run.tensors_of_two_files import pair_files
-from ..run.torchair_graphs import graphs_of_dumped_ops
 from .better_golden import files_beside, golden_files
 
 _SHOWN = 5
@@ -104,11 +104,11 @@ def pairs_in_folders(
     require_folder(golden, "GOLDEN")
     graphs = read_graphs(model, quantisation, unfused)
     tree = DumpTree(target, time=time)
-    golden_set = GoldenSet.open(golden)
+    golden_set = GoldenSet(golden)
     if not tree.step_folders:
         raise no_dumps(target, golden, tree)
     graphs = graphs_of_dumped_ops(graphs, tree, golden_set)
-    step_folder, entries = _entries_of(tree, op, graphs)
+    step_folder, ops = _files_of(tree, op, graphs)
     # Only the store's records of golden files are not kept: nothing is stored here.
     goldens = Goldens(
         golden,
@@ -131,43 +131,21 @@ def pairs_in_folders(
     )
     tasks: List[PairTask] = []
     rows: List[Row] = []
-    for parts in _slices(entries, planner):
-        plan = planner.plan(
-            next(iter(parts.values())),
-            slices=parts if planner.joins(next(iter(parts.values()))) else None,
-        )
-        tasks += [task for task in plan.tasks if choice.has(task.row)]
-        rows += [row for row in (*plan.rows, *plan.waiting) if choice.has(row)]
+    for files in ops:
+        if planner.joins(files[0]):
+            parts = files_by_number(files)
+            plans = [planner.plan(next(iter(parts.values())), slices=parts)]
+        else:
+            plans = [planner.plan(entry) for entry in files]
+        for plan in plans:
+            tasks += [task for task in plan.tasks if choice.has(task.row)]
+            rows += [row for row in (*plan.rows, *plan.waiting) if choice.has(row)]
     _require_some(op, choice, tasks, rows, target)
     reasons = [task.row.reason for task in tasks if task.row.reason]
     notes = (*tree.notes, *reasons, *tree.left_notes)
     other = golden_files(goldens.of(step_folder.place)) if tasks else ()
-    op_name = planner.whole_op(entries[0].name.op_name) or entries[0].name.op_name
+    op_name = planner.whole_op(ops[0][0].name.op_name) or ops[0][0].name.op_name
     return OpPairs(op_name, tuple(tasks), tuple(rows), notes, tuple(other))
-
-
-def _slices(entries: Sequence[DumpEntry], planner: Planner) -> List[Dict[int, DumpEntry]]:
-    """Return the files that are one dump: each by itself, but the slices of one op together, by
-    their numbers.
-    """
-    by_op: Dict[Any, List[DumpEntry]] = {}
-    for entry in entries:
-        name = entry.name
-        key = (
-            (name.op_type, whole_name(name.op_name)[0], name.task_type, name.device_id)
-            if planner.joins(entry)
-            else entry.path
-        )
-        by_op.setdefault(key, []).append(entry)
-    for parts in by_op.values():
-        parts.sort(
-            key=lambda entry: (
-                entry.name.context_id or 0,
-                entry.name.thread_id or 0,
-                entry.name.timestamp_us,
-            )
-        )
-    return [by_number(parts, lambda entry: entry.name.slice_numbers) for parts in by_op.values()]
 
 
 def _require_some(
@@ -182,30 +160,26 @@ def _require_some(
     )
 
 
-def _entries_of(tree: DumpTree, op: str, graphs: ModelGraphs) -> Tuple[StepFolder, List[DumpEntry]]:
-    """Return the one folder of dumps that has the op, and its newest files there (several for
-    slices, or for ops of one origin).
+def _files_of(
+    tree: DumpTree, op: str, graphs: ModelGraphs
+) -> Tuple[StepFolder, List[List[DumpEntry]]]:
+    """Return the one folder of dumps that has the op, and its newest files there: several for
+    slices, and of ops of one origin each by itself.
     """
-    matching: List[Tuple[StepFolder, List[DumpEntry]]] = []
+    matching: List[Tuple[StepFolder, List[List[DumpEntry]]]] = []
     for step_folder in tree.step_folders:
         graph = graphs.of(step_folder.place.model)
+        whole_op = (lambda name: None) if graph is None else graph.whole_op
         names = _device_names(op, graph)
-        newest: Dict[Any, DumpEntry] = {}
-        for entry in step_folder.files:
-            if sanitise_device(_whole(entry.name.op_name, graph)) in names:
-                key = op_key(entry.name)
-                if key not in newest or newest[key].name.timestamp_us <= entry.name.timestamp_us:
-                    newest[key] = entry
-        if newest:
-            matching.append(
-                (
-                    step_folder,
-                    sorted(
-                        newest.values(),
-                        key=lambda entry: (entry.name.op_name, entry.name.timestamp_us),
-                    ),
-                )
-            )
+        ops = [
+            files
+            for files in newest_files(step_folder.files, whole_op)
+            for name in [files[0].name.op_name]
+            if sanitise_device(whole_op(name) or name) in names
+        ]
+        if ops:
+            ops.sort(key=lambda files: (files[0].name.op_name, files[0].name.timestamp_us))
+            matching.append((step_folder, ops))
     if len(matching) == 1:
         return matching[0]
     if matching:
@@ -222,24 +196,14 @@ def _entries_of(tree: DumpTree, op: str, graphs: ModelGraphs) -> Tuple[StepFolde
     )
 
 
-def _whole(name: str, graph: Optional[ModelGraph]) -> str:
-    """Return the op of which ``{op}_lxslice{N}`` is a slice by the model; else the name."""
-    whole, _ = whole_name(name)
-    return (
-        whole
-        if graph is not None
-        and not graph.ops_dumped_as(sanitise_device(name))
-        and graph.ops_dumped_as(whole)
-        else name
-    )
-
-
 def _device_names(op: str, graph: Optional[ModelGraph]) -> List[str]:
     """Return the op names, as file names have them, that ``op`` means; the whole op for one of its
     slices.
     """
-    op = _whole(op, graph)
-    if graph is None or graph.ops_named(op):
+    if graph is None:
+        return [sanitise_device(op)]
+    op = graph.whole_op(op) or op
+    if graph.ops_named(op):
         return [sanitise_device(op)]
     from_it = graph.ops_from(op)
     if not from_it:

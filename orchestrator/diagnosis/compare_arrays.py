@@ -29,7 +29,7 @@ from ..judging.limits import Limits
 from ..judging.metric_text import metric_number, short_text
 from ..judging.row_judge import RowJudge
 from ..metrics.compare_pair import compare_tensors
-from ..metrics.differing_masks import masked_apart
+from ..metrics.differing_elements import masked_apart
 from ..metrics.pair_task import PairTask, Settings
 from ..metrics.row import (
     DIFFERENT,

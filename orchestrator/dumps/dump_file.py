@@ -20,7 +20,7 @@ from ..errors import NotThere, TypeNotComparable, UsageError
 from ..fast_dataclasses import dataclass
 from ..filesystem.safe_reading import AnyPath, path_text
 from ..tensors.dtypes import Array, DType, dtype_by_code, nbytes
-from ..tensors.layout_names import split_format
+from ..tensors.storage_layouts import split_format
 from ..tensors.tensor import ByteSource, Tensor
 from .dump_header import (
     COMPLETE,

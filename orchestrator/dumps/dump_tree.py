@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import field
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..fast_dataclasses import dataclass
 from ..filesystem.safe_reading import AnyPath, path_text
@@ -156,6 +156,30 @@ def op_key(name: DumpName) -> Tuple[Any, ...]:
         name.thread_id,
         name.device_id,
     )
+
+
+def newest_files(
+    entries: Iterable[DumpEntry], whole_op: Callable[[str], Optional[str]]
+) -> List[List[DumpEntry]]:
+    """Return the newest file of each op, by timestamp; the files of the slices of one op together.
+
+    Parameters
+    ----------
+    whole_op
+        Returns the op that ``{op}_lxslice{N}`` is a slice of; None where it is the op's own name.
+    """
+
+    def by_time(files: Iterable[DumpEntry]) -> List[DumpEntry]:
+        return sorted(files, key=lambda entry: (entry.name.timestamp_us, entry.rel))
+
+    ops: Dict[Tuple[Any, ...], List[DumpEntry]] = {}
+    for entry in by_time({op_key(entry.name): entry for entry in by_time(entries)}.values()):
+        name, whole = entry.name, whole_op(entry.name.op_name)
+        key: Tuple[Any, ...] = (entry.rel,)
+        if whole is not None or name.slice is not None:
+            key = (name.op_type, whole or name.op_name, name.task_type, name.device_id)
+        ops.setdefault(key, []).append(entry)
+    return list(ops.values())
 
 
 def tree_of(root: str, listings: List[FolderListing], time: Optional[str] = None) -> DumpTree:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Dict, Iterator, List, Optional, Set, Tuple
 from ..errors import FormatError, GoldwatchError, NotThere, UsageError
 from ..fast_dataclasses import dataclass
 from ..filesystem.safe_reading import AnyPath, path_text
+from ..manifest import MANIFEST_FILE, original_name, recorded_sha256
 from ..naming import (
     MAPPING_FILE,
     GoldenName,
@@ -32,7 +33,6 @@ from ..text.wording import listed, plural
 from .dump_file import DumpFile
 from .dump_tree import tree_of
 from .folder_listing import DumpEntry, FolderListing, GoldenFile, full_name_of, walk
-from .manifest_entries import MANIFEST_FILE, original_name, recorded_sha256
 from .npy import open_npy, open_npy_once
 from .place import Place, is_number, place_of
 from .statistics_csv import is_table_of_ops, table_paths
@@ -239,11 +239,6 @@ class GoldenSet:
         golden = cls.__new__(cls)
         golden._begin(folder, listings)
         return golden
-
-    @classmethod
-    def open(cls, folder: str) -> GoldenSet:
-        """Return ``GoldenSet(folder)``."""
-        return cls(folder)
 
     @classmethod
     def empty(cls, folder: str) -> GoldenSet:

@@ -14,6 +14,7 @@ from typing import (
     Any,
     Callable,
     Dict,
+    Iterable,
     List,
     Mapping,
     Optional,
@@ -71,6 +72,19 @@ def by_number(
                 if key is not None
             }
     return dict(enumerate(parts))
+
+
+def files_by_number(files: Iterable[DumpEntry]) -> Dict[int, DumpEntry]:
+    """Return the files of one op's slices as :func:`by_number` does."""
+    parts = sorted(
+        files,
+        key=lambda entry: (
+            entry.name.context_id or 0,
+            entry.name.thread_id or 0,
+            entry.name.timestamp_us,
+        ),
+    )
+    return by_number(parts, lambda entry: entry.name.slice_numbers)
 
 
 @dataclass(frozen=True)

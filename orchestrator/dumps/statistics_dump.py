@@ -12,7 +12,7 @@ from ..errors import NotThere
 from ..filesystem.safe_reading import open_input
 from ..naming import is_hash_name
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_name
-from ..tensors.layout_names import format_code, format_name
+from ..tensors.storage_layouts import format_code, format_name
 from ..tensors.tensor import Tensor
 from .dump_file import TensorInfo
 from .dump_header import COMPLETE

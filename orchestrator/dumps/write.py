@@ -12,7 +12,7 @@ from ..fast_dataclasses import dataclass
 from ..filesystem.atomic_writing import atomic_writer
 from ..proto import load_messages
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_name, dtype_by_numpy, nbytes
-from ..tensors.layout_names import format_code
+from ..tensors.storage_layouts import format_code
 from ..tensors.tensor import WINDOW_BYTES
 
 _HEADER_VERSIONS = {1: "1.0", 2: "2.0"}

@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 from ..dumps.completeness import NO_LAW, Completeness, probe
 from ..dumps.dump_file import DumpFile
 from ..dumps.dump_header import COMPLETE, HEADERLESS, LONG, SHORT
+from ..dumps.dump_tree import op_key
 from ..dumps.folder_listing import DumpEntry, FolderListing, listed_statistics, walk
 from ..dumps.overflow_records import op_tasks, overflow_records, tasks_of
 from ..dumps.place import Place, place_of
@@ -113,17 +114,7 @@ class _Tree:
             known["files"] += 1
             known["bytes"] += self._probe_file(entry.path, entry.rel)
             name = entry.name
-            self.repeats[
-                (
-                    place,
-                    name.op_type,
-                    name.op_name,
-                    name.task_type,
-                    name.context_id,
-                    name.thread_id,
-                    name.device_id,
-                )
-            ] += 1
+            self.repeats[(place, *op_key(name))] += 1
             self.tasks.setdefault((name.stream_id, name.task_id), []).append((place, name.op_name))
             self._note_hash(entry.rel, entry.hash_name, name.op_name)
 

@@ -13,7 +13,6 @@ from typing import Callable, Dict, List, NoReturn, Optional, Sequence, Set, Tupl
 from ..adapters.caffe.choose_backend import ModulePaths, choose_backend
 from ..adapters.child_python import resolve_python, runs
 from ..adapters.golden_folder import golden_files
-from ..adapters.manifest import read_manifest
 from ..adapters.pythons import in_environments, on_path
 from ..adapters.tensorflow.pythons import find_tensorflow_python
 from ..config.dump_size_rules import acl_size
@@ -26,6 +25,7 @@ from ..kinds.files import kind_of_file
 from ..launch.atc import Atc, find_atc, toolkit_problem
 from ..launch.runners import RUNNERS, Runner, find_runners, runner_of_program
 from ..launch.user_commands import require_program
+from ..manifest import read_manifest
 from ..model.graph import ModelGraph
 from ..model.never_dumped import INPUT_TYPES
 from ..model.om_interface import OmInterface, read_om_interface

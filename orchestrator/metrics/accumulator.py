@@ -17,8 +17,7 @@ from ..errors import UsageError
 from ..tensors.dtypes import BFLOAT16, plain_floats
 from .compiled.binding import CompiledKernel, KernelSums, Table
 from .compiled.choice import compiled_kernel
-from .differing_elements import Differences
-from .differing_masks import MaskedSums, masked_apart, may_be_masked_apart
+from .differing_elements import Differences, MaskedSums, masked_apart, may_be_masked_apart
 from .exact_sums import NonFinite, exact_sums, finite_part, zero_filled
 from .kullback_leibler import known_divergence
 from .metric_result import (

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..tensors.dtypes import plain_floats
 from .accumulator import DIVERGENCE, Accumulator
-from .differing_masks import masked_apart
+from .differing_elements import masked_apart
 from .kullback_leibler import DivergenceSums
 from .metric_result import MetricResult
 from .numpy_kernel import as_reals, pieces, workspace

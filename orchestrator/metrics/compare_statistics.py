@@ -29,13 +29,6 @@ from .rounding_slack import rounding_slack
 from .row import BY_STATISTICS, PASS, Row
 
 
-def is_known_by_statistics(task: PairTask, golden: Tensor) -> bool:
-    """Tell whether either side of a pair has statistics in place of elements."""
-    return isinstance(task.target.source, StatisticsSource) or isinstance(
-        golden.source, StatisticsSource
-    )
-
-
 # One row, whose columns depend on the same statistics of both sides.
 def compare_statistics(task: PairTask, golden: Tensor, settings: Settings) -> Row:
     """Return the row of a pair; raises NotComparable and FormatError with the reason why there can

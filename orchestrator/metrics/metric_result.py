@@ -68,7 +68,7 @@ class MetricResult:
         :attr:`goldwatch.metrics.worst_slice.WorstSlice.beyond_chance` of the value that is judged;
         None where there are no slices.
     masks_left_out
-        They are without the elements that :func:`goldwatch.metrics.differing_masks.masked_apart`
+        They are without the elements that :func:`goldwatch.metrics.differing_elements.masked_apart`
         finds.
     unmasked_distance
         RelativeEuclideanDistance without masked elements, where there are some: their norm would

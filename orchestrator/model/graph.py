@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
-from ..naming import find_collisions, sanitise_device, sanitise_golden
+from ..naming import find_collisions, sanitise_device, sanitise_golden, whole_name
 from ..text.notes import Note, note
 from ..text.wording import plural
 from .never_dumped import ITERATOR_TYPES
@@ -98,6 +98,15 @@ class ModelGraph:
         # The keys are sanitised: a raw name that differs is never among them.
         ops = self._by_device.get(name)
         return self.ops_named(name) if ops is None else list(ops)
+
+    def whole_op(self, op_name: str) -> Optional[str]:
+        """Return the op that a file's op name ``{op}_lxslice{N}`` is a slice of; None where the
+        model does not say so.
+        """
+        name, number = whole_name(op_name)
+        if number is None or self.ops_named(op_name) or not self.ops_named(name):
+            return None
+        return name
 
     def sharing_golden_name(self, original: str) -> List[str]:
         """Return all original ops whose golden files would have the same name as this one's; empty

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import re
 from collections import Counter
 from typing import Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
@@ -287,3 +288,41 @@ def model_files(folder: str) -> Tuple[str, ...]:
     )
     # Without a built graph, graphs of other compiler stages are used.
     return tuple(matches) or tuple(fnmatch.filter(names, "ge_proto_*.txt"))
+
+
+_RANK_FOLDER = re.compile(r"worldsize[0-9]+_global_rank[0-9]+\Z")
+_FOLDER_OF_DUMPS = re.compile(
+    r"[0-9]+\Z|graph_[0-9]+(_[0-9]+)?\Z|worldsize[0-9]+_global_rank[0-9]+\Z"
+)
+
+
+def graphs_beside(target: str) -> Optional[str]:
+    """Return the folder where TorchAir wrote its original graphs; None where there are none.
+
+    They lie beside the folders of times or ranks at or above TARGET, or in the ranks' folders below
+    it: the first one's count then.
+    """
+    folder = target
+    while True:
+        names = _listed(folder)
+        if _has_graphs(names):
+            return folder
+        below = [os.path.join(folder, name) for name in names if _RANK_FOLDER.match(name)]
+        folder_below = next((path for path in below if _has_graphs(_listed(path))), None)
+        if folder_below is not None:
+            return folder_below
+        folder = os.path.abspath(folder)
+        if _FOLDER_OF_DUMPS.match(os.path.basename(folder)) is None:
+            return None
+        folder = os.path.dirname(folder)
+
+
+def _listed(folder: str) -> List[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def _has_graphs(names: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for name in names for pattern in GRAPH_FILES)

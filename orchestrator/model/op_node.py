@@ -143,6 +143,17 @@ class OpNode:
         names = self.original_names
         return names if all(names) else tuple(filter(None, names))
 
+    def place_in_dump(self, number: int, n_inputs: int) -> Optional[int]:
+        """Return the index of input ``number`` in a dump of ``n_inputs`` inputs, which holds all or
+        the connected ones; None where it is not there or which is which cannot be told.
+        """
+        if n_inputs == len(self.inputs):
+            return number
+        connected = [index for index, source in enumerate(self.inputs) if source is not None]
+        if n_inputs != len(connected) or number not in connected:
+            return None
+        return connected.index(number)
+
 
 def execution_key(op: OpNode) -> Tuple[int, int]:
     """Return the sort key of the execution order: (graph number, op id)."""

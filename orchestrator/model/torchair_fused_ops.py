@@ -11,8 +11,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..naming import sanitise_device
+from ..dumps.dump_file import DumpFile
+from ..dumps.dump_tree import DumpTree
+from ..dumps.folder_listing import DumpEntry
+from ..dumps.golden_set import GoldenSet
+from ..errors import GoldwatchError
+from ..naming import sanitise_device, sanitise_golden
 from .graph import ModelGraph
+from .graphs_of_run import ModelGraphs
 from .op_groups import FOLLOWING_TYPES
 from .op_node import OpNode, TensorDesc, desc_at
 
@@ -193,3 +199,45 @@ def _fused_op(
         original_names=originals,
     )
     return op, outputs
+
+
+def graphs_of_dumped_ops(graphs: ModelGraphs, tree: DumpTree, golden: GoldenSet) -> ModelGraphs:
+    """Return the models, TorchAir's original graphs with the fused ops of a tree in their members'
+    place.
+
+    Dumps for golden data are of a build without fusion where they lack an op of the tree, else of
+    the same build.
+    """
+    dumped: Dict[ModelGraph, Dict[str, DumpEntry]] = {}
+    for step_folder in tree.step_folders:
+        graph = graphs.of(step_folder.place.model)
+        if graph is not None and graph.fx:
+            dumped.setdefault(graph, {}).update(
+                (entry.name.op_name, entry) for entry in step_folder.files
+            )
+    if not dumped:
+        return graphs
+    theirs = set(golden.dumps)
+    unfused = golden.kind == "npu" and any(
+        sanitise_golden(name) not in theirs for names in dumped.values() for name in names
+    )
+
+    def with_dumps(graph: ModelGraph) -> ModelGraph:
+        entries = dumped.get(graph)
+        if entries is None:
+            return graph
+        ran = {
+            name: (entry.name.op_type, entry.name.timestamp_us) for name, entry in entries.items()
+        }
+        return with_fused_ops(graph, ran, lambda name: _held(entries[name]), unfused)
+
+    return graphs.changed(with_dumps)
+
+
+def _held(entry: DumpEntry) -> Optional[Tuple[int, int]]:
+    """Return how many inputs and outputs a dump holds; None where its header cannot be read."""
+    try:
+        dump = DumpFile.open(entry.path)
+    except (GoldwatchError, OSError):
+        return None
+    return len(dump.inputs), len(dump.outputs)

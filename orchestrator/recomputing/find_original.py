@@ -7,9 +7,9 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List, NamedTuple, Optional
 
-from ..adapters.manifest import read_manifest
 from ..errors import GoldwatchError
 from ..filesystem.safe_reading import sha256_of_file
+from ..manifest import read_manifest
 from ..naming import parse_golden_name
 
 _ENDINGS = (".prototxt", ".pb", ".onnx")

@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import (
     TYPE_CHECKING,
-    Any,
     Dict,
-    Iterable,
-    Iterator,
     List,
     NamedTuple,
     Optional,
@@ -18,9 +15,9 @@ from typing import (
 
 from ..dumps.dump_file import TensorInfo
 from ..dumps.dump_header import COMPLETE, size_error
-from ..dumps.dump_tree import StepFolder, op_key
+from ..dumps.dump_tree import StepFolder, newest_files
 from ..dumps.folder_listing import DumpEntry
-from ..dumps.slices import by_number, is_overwritten, open_dump
+from ..dumps.slices import files_by_number, is_overwritten, open_dump
 from ..errors import GoldwatchError, InputError, NotComparable
 from ..metrics.overwriting_and_cancellation import keeps_values, same_bytes
 from ..model.graph import ModelGraph
@@ -62,14 +59,8 @@ class RecordedStep:
     def __init__(self, step_folder: StepFolder, graph: ModelGraph, pairing: Pairing) -> None:
         self._pairing, self._graph = pairing, graph
         self._neighbours = ListedDumps(step_folder.files)
-        newest = {
-            op_key(entry.name): entry
-            for entry in sorted(
-                step_folder.files, key=lambda entry: (entry.name.timestamp_us, entry.rel)
-            )
-        }
         # The newest file of each op, or those of its slices, by timestamp.
-        self._entries = list(_by_op(newest.values(), graph))
+        self._entries = newest_files(step_folder.files, graph.whole_op)
         self._opened: Dict[int, OpDump] = {}
         self._of: Dict[int, int] = {}
         unknown = []
@@ -147,12 +138,9 @@ class RecordedStep:
         op_dump = self.of(op)
         if op_dump is None or op_dump.dump is None:
             return None, False
-        dump, place = op_dump.dump, index
-        connected = [number for number, source in enumerate(op.inputs) if source is not None]
-        if len(dump.inputs) != len(op.inputs):
-            if len(dump.inputs) != len(connected) or index not in connected:
-                return None, False
-            place = connected.index(index)
+        dump, place = op_dump.dump, op.place_in_dump(index, len(op_dump.dump.inputs))
+        if place is None:
+            return None, False
         tensor = _tensor(dump, "input", place)
         if tensor is None:
             return None, False
@@ -181,33 +169,6 @@ class RecordedStep:
         )
 
 
-def _by_op(entries: Iterable[DumpEntry], graph: ModelGraph) -> Iterator[List[DumpEntry]]:
-    """Yield the files of each op in the order of their timestamps: one, or those of its slices."""
-    files_by_op: Dict[Tuple[Any, ...], List[DumpEntry]] = {}
-    for entry in sorted(entries, key=lambda entry: (entry.name.timestamp_us, entry.rel)):
-        name = entry.name
-        sliced_op = _sliced_op(entry, graph)
-        key = (
-            (name.op_type, sliced_op or name.op_name, name.task_type, name.device_id)
-            if sliced_op or name.slice is not None
-            else (entry.rel,)
-        )
-        files_by_op.setdefault(key, []).append(entry)
-    yield from files_by_op.values()
-
-
-def _sliced_op(entry: DumpEntry, graph: ModelGraph) -> str:
-    """Return the model's op that a file named ``{op}_lxslice{N}`` is a slice of; empty where it is
-    none.
-    """
-    op, number = whole_name(entry.name.op_name)
-    return (
-        op
-        if number is not None and not graph.ops_named(entry.name.op_name) and graph.ops_named(op)
-        else ""
-    )
-
-
 def _dumped_op(entries: Sequence[DumpEntry], dump: Optional[AnyDump]) -> DumpedOp:
     dumped = dumped_op(entries[0], dump)
     op_name, number = whole_name(dumped.op_name)
@@ -218,9 +179,7 @@ def _open_op_dump(entries: Sequence[DumpEntry]) -> OpDump:
     entry = entries[0]
     sliced = len(entries) > 1
     try:
-        dump = open_dump(
-            entry, by_number(entries, lambda entry: entry.name.slice_numbers) if sliced else None
-        )
+        dump = open_dump(entry, files_by_number(entries) if sliced else None)
     except (GoldwatchError, OSError) as error:
         why = getattr(error, "message", str(error))
         return OpDump(entry, None, _dumped_op(entries, None), why)

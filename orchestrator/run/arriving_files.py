@@ -16,8 +16,7 @@ from ..dumps.statistics_csv import SUFFIX, is_table_of_ops, table_paths
 from ..naming import MAPPING_FILE
 from .engine import Engine, LookAgain
 from .file_plan import UNREADABLE as CANNOT_READ
-from .file_signature import Signature, look_at
-from .target_file import DELETED, EARLIER, GONE, UNREADABLE, WAITING, TargetFile
+from .target_file import DELETED, EARLIER, GONE, UNREADABLE, WAITING, Signature, TargetFile, look_at
 from .watched_folders import Folders
 
 SETTLE_S = 1.0

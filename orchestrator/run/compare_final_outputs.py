@@ -57,9 +57,9 @@ from ..text.notes import Note, note
 from ..text.wording import listed, plural
 from .compare_given_pairs import begin_given_pairs, compare_given_pairs
 from .comparison_options import ComparisonOptions
-from .file_signature import Signature, look_at
 from .progress import OnProgress
 from .result import RunResult
+from .target_file import Signature, look_at
 from .whole_run import Run, Source, compare_from
 
 FORM = "write NAME=FILE, or NAME=FILE:DTYPE:SHAPE such as 0=out_0.bin:float32:1,1000"

@@ -99,7 +99,7 @@ class _Listing(Source):
                 "TorchAir's original graphs are compared here: a cluster's workers do not "
                 "know what was fused"
             )
-        from .torchair_graphs import graphs_of_dumped_ops
+        from ..model.torchair_fused_ops import graphs_of_dumped_ops
 
         return graphs_of_dumped_ops(graphs, self.tree, self.golden)
 

@@ -13,9 +13,9 @@ from ..metrics.row import Row
 from .comparison_session import WORTH_BYTES, Session
 from .engine import Engine
 from .file_plan import FilePlan
-from .file_signature import Signature
 from .progress import OnProgress
 from .rows_at_the_end import finish_rows
+from .target_file import Signature
 from .tensor_reader import RunReader
 from .whole_run import Run
 

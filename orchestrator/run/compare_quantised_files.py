@@ -33,9 +33,9 @@ from ..tensors.tensor import Tensor
 from ..text.notes import note
 from .compare_given_pairs import begin_given_pairs, compare_given_pairs
 from .comparison_options import ComparisonOptions
-from .file_signature import Signature, look_at
 from .progress import OnProgress
 from .result import RunResult
+from .target_file import Signature, look_at
 from .whole_run import Run, Source, compare_from
 
 
@@ -105,7 +105,7 @@ class _QuantisedFiles(Source):
 
 def _files(path: str, what: str) -> GoldenSet:
     require_folder(path, what)
-    golden = GoldenSet.open(path)
+    golden = GoldenSet(path)
     if not any(True for _ in golden.outputs()):
         raise InputError(
             "%s: %s: no npy or quant files of a net were found at or below it" % (what, path),

@@ -26,10 +26,10 @@ from ..text.notes import note
 from ..text.wording import plural
 from .compare_given_pairs import begin_given_pairs, compare_given_pairs
 from .comparison_options import ONE, ComparisonOptions
-from .file_signature import Signature, look_at
 from .golden_files import fx_place, rank_of
 from .progress import OnProgress
 from .result import RunResult
+from .target_file import Signature, look_at
 from .whole_run import Run, Source, compare_from
 
 _NAMES_SHOWN = 10

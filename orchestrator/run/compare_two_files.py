@@ -10,9 +10,9 @@ from ..errors import UsageError
 from ..model.graphs_of_run import ModelGraphs
 from .compare_given_pairs import begin_given_pairs, compare_given_pairs
 from .comparison_options import ComparisonOptions
-from .file_signature import look_at
 from .progress import OnProgress
 from .result import RunResult
+from .target_file import look_at
 from .tensors_of_two_files import pair_files
 from .whole_run import Run, Source, compare_from
 

@@ -15,10 +15,9 @@ from ..filesystem.safe_reading import prefetch
 from ..text.notes import Note
 from .comparison_options import ComparisonOptions
 from .engine import Engine
-from .file_signature import look_at
 from .progress import OnProgress
 from .rows_at_the_end import left_out_notes, settle_files
-from .target_file import TargetFile
+from .target_file import TargetFile, look_at
 from .whole_run import Run, import_judging
 
 if TYPE_CHECKING or sys.version_info >= (3, 8):

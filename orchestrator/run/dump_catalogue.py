@@ -16,8 +16,7 @@ from ..errors import FormatError
 from ..metrics.row import Row
 from ..naming import MAPPING_FILE, is_hash_name, parse_dump_name, read_mapping, whole_name
 from ..text.notes import Note, note
-from .file_signature import Signature, look_at
-from .target_file import DELETED, EARLIER, GONE, FileFolder, TargetFile
+from .target_file import DELETED, EARLIER, GONE, FileFolder, Signature, TargetFile, look_at
 
 TimeOf = Tuple[Optional[str], Optional[str], Optional[str]]
 

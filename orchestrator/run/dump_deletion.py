@@ -12,11 +12,10 @@ from ..filesystem.mounts import free_bytes
 from ..metrics.row import EXPECTED_ABSENT, FAIL, PASS
 from ..text.notes import note
 from .engine import Engine
-from .file_signature import DELETED_PREFIX, Signature, look_at
 from .memory_overlaps import note_regions
 from .provisional import Provisional
 from .recompute_before_delete import EarlyRecomputation
-from .target_file import PLANNED, TargetFile
+from .target_file import DELETED_PREFIX, PLANNED, Signature, TargetFile, look_at
 from .watch_options import KEEP_ALL, KEEP_FAILED, WatchOptions
 
 # Golden data that are still arriving may give a tensor a better counterpart: what is deleted cannot

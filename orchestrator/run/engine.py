@@ -24,13 +24,22 @@ from ..text.notes import Note
 from .comparison_options import ComparisonOptions
 from .dump_catalogue import Catalogue
 from .file_plan import FilePlan
-from .file_signature import OUTDATED, look_at
 from .golden_files import Goldens
 from .pair_queue import PairQueue
 from .places import Places, Slices
 from .progress import Progress
 from .reusable_rows import ReusableRows, reusable_rows, same_model
-from .target_file import EARLIER, HELD, NOTHING, PLANNED, TargetFile, TensorKey, tensor_key
+from .target_file import (
+    EARLIER,
+    HELD,
+    NOTHING,
+    OUTDATED,
+    PLANNED,
+    TargetFile,
+    TensorKey,
+    look_at,
+    tensor_key,
+)
 from .workers import Workers
 
 _PAGE_ROWS = 512

@@ -25,10 +25,10 @@ from ..dumps.dump_file import DumpFile
 from ..dumps.dump_header import COMPLETE, HEADERLESS, SHORT
 from ..dumps.folder_listing import DumpEntry
 from ..dumps.golden_set import GoldenSet
-from ..dumps.manifest_entries import unfit_golden
 from ..dumps.place import Place
 from ..dumps.slices import open_dump
 from ..errors import GoldwatchError, MissingPath, TruncatedFile
+from ..manifest import unfit_golden
 from ..metrics.compare_pair import refuse
 from ..metrics.planned_row import planned_row
 from ..metrics.row import (
@@ -54,7 +54,7 @@ from ..model.row_plan import (
     RowPlan,
     dumped_op,
 )
-from ..naming import sanitise_golden, whole_name
+from ..naming import sanitise_golden
 from .file_plan import UNREADABLE, FilePlan
 from .tensor_planner import OpenedDump, PlanParts, TensorPlanner, is_of_one_build
 
@@ -249,15 +249,7 @@ class Planner:
         """Return the model's op that ``{op}_lxslice{N}`` is a slice of; None where the model does
         not say so.
         """
-        name, number = whole_name(op_name)
-        if (
-            number is None
-            or self.graph is None
-            or self.graph.ops_named(op_name)
-            or not self.graph.ops_named(name)
-        ):
-            return None
-        return name
+        return None if self.graph is None else self.graph.whole_op(op_name)
 
     # One case for each state of a planned tensor.
     def plan(

@@ -12,10 +12,10 @@ from typing import Dict, List, Mapping, NamedTuple, Optional, Set
 
 from ..dumps.dump_header import COMPLETE
 from ..dumps.golden_set import GoldenSet
-from ..dumps.manifest_entries import MANIFEST_FILE, model_file_name
 from ..dumps.place import Place, is_number, name_order
 from ..dumps.statistics_csv import is_table_of_ops
 from ..errors import GoldwatchError, InputError
+from ..manifest import MANIFEST_FILE, model_file_name
 from ..naming import (
     MAPPING_FILE,
     graph_of_run,
@@ -28,7 +28,7 @@ from ..naming import (
 )
 from ..store.store import RunStore
 from .comparison_options import EACH, ONE
-from .file_signature import Signature, look_at
+from .target_file import Signature, look_at
 
 _RANK = re.compile(r"worldsize[0-9]+_global_rank([0-9]+)\Z")
 _TIMED = re.compile(r"gm_[0-9]+_dump\Z")

@@ -22,7 +22,6 @@ from typing import (
     Tuple,
 )
 
-from ..adapters.manifest import read_manifest
 from ..diagnosis.observed_ops import ObservedOp
 from ..dumps.dump_tree import StepFolder
 from ..dumps.golden_set import GoldenSet
@@ -37,6 +36,7 @@ from ..judging.by_recomputation import (
     excess,
     judge_recomputed,
 )
+from ..manifest import read_manifest
 from ..model.graph import ModelGraph
 from ..model.op_node import OpNode
 from ..model.pairing import Pairing
@@ -59,8 +59,7 @@ from ..recomputing.recorded_dumps import RecordedStep
 from ..tensors.tensor import Tensor
 from ..text.notes import Note, note
 from .engine import Engine
-from .file_signature import Signature
-from .target_file import DELETED, GONE
+from .target_file import DELETED, GONE, Signature
 
 if TYPE_CHECKING:
     from ..recomputing.original_cuts import Original

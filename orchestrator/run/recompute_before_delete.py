@@ -12,9 +12,8 @@ from ..model.never_dumped import no_dump_reason
 from ..model.op_node import OpNode
 from ..model.pairing import Pairing
 from .engine import Engine
-from .file_signature import Signature
 from .recomputation import Recomputation
-from .target_file import DELETED, EARLIER, PLANNED, TargetFile
+from .target_file import DELETED, EARLIER, PLANNED, Signature, TargetFile
 
 _BEHIND = 64
 """After so many later files of its place a file is waited for no longer: the device was not asked

@@ -21,7 +21,7 @@ from ..fast_dataclasses import dataclass
 from ..filesystem.atomic_writing import atomic_text_writer
 from ..metrics.row import FAIL, PASS
 from ..naming import run_name
-from ..store.out_folder import make_folder
+from ..store.opening import make_folder
 from ..store.store import RunStore
 from ..store.stored_networks import GRAPHS, stored_networks
 from ..tensors.tensor import WINDOW_BYTES

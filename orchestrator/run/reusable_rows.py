@@ -10,8 +10,7 @@ from ..fast_dataclasses import dataclass
 from ..metrics.row import FAIL, PASS
 from ..store.row_sql import row_key
 from ..store.store import RunStore
-from .file_signature import DELETED_PREFIX, OUTDATED, look_at
-from .target_file import TargetFile
+from .target_file import DELETED_PREFIX, OUTDATED, TargetFile, look_at
 
 
 @dataclass

@@ -10,10 +10,10 @@ from ..dumps.dump_file import DumpFile, TensorInfo
 from ..dumps.dump_header import COMPLETE, size_error
 from ..dumps.folder_listing import DumpEntry
 from ..dumps.golden_set import GoldenEntry, GoldenSet
-from ..dumps.manifest_entries import original_name, unfit_golden
 from ..dumps.place import Place
 from ..dumps.slices import JoinedDump, is_overwritten
 from ..errors import GoldwatchError, NotComparable
+from ..manifest import original_name, unfit_golden
 from ..metrics.compare_pair import overflow_of, refuse
 from ..metrics.overwriting_and_cancellation import beside_of
 from ..metrics.pair_task import PairTask

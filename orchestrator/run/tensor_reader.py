@@ -21,9 +21,8 @@ from ..metrics.patterns import MOST_ELEMENTS, AlignedPair, align
 from ..recomputing.attributes_and_constants import AttributesAndConstants
 from ..recomputing.recomputed_output import ComputedPair, Recomputed
 from .engine import Engine
-from .file_signature import Signature, look_at
 from .recomputation import Recomputation
-from .target_file import TargetFile
+from .target_file import Signature, TargetFile, look_at
 
 if TYPE_CHECKING:
     from ..metrics.patterns import Walked

@@ -288,7 +288,6 @@ class Run:
         from .recomputation import NONE
         from .rejudging import judge_by_names, judge_by_others
         from .tensor_reader import RunReader
-        from .two_builds import pair_across_names
 
         self._rows_judged = True
         if self.options.exact or self.options.outputs is not None:
@@ -301,6 +300,8 @@ class Run:
             return
         with self.store.transaction():
             if self.goldens.kind == "npu" and not self.options.unfused:
+                from .two_builds import pair_across_names
+
                 pair_across_names(self.engine)
             if isinstance(self.reader, RunReader):
                 judge_by_others(self.engine, self.reader)
@@ -363,7 +364,6 @@ class Run:
         from ..diagnosis.summary import EXACT, OUTPUTS, exit_code, run_sentence
         from .result import RunResult
         from .run_status import keep_judgement
-        from .two_builds import differences_of_builds, in_words_of_two_dumps
 
         options = self.options
         places = self._complete_rows()
@@ -376,6 +376,8 @@ class Run:
             summary = self._with_overlaps(summary)
             two_dumps = self.goldens.kind == "npu" and not summary.unpaired and not options.exact
             if two_dumps:
+                from .two_builds import differences_of_builds, in_words_of_two_dumps
+
                 summary = in_words_of_two_dumps(summary, self.store)
             sentence = run_sentence(summary, self.unmatched)
             if two_dumps:

@@ -13,7 +13,7 @@ from ..reports.csv_tables import COLUMNS
 from ..reports.report_context import ReportContext, ReportFile, write_files
 from ..store.json_numbers import plain_tree
 from ..store.merged_metrics import worst_outputs
-from ..store.rows_in_order import RowsInOrder
+from ..store.row_table import RowsInOrder
 from ..store.store import RunStore
 from ..store.stored_networks import GRAPHS, SUMMARY
 from .comparison_options import ComparisonOptions

@@ -9,8 +9,7 @@ import threading
 import time
 from typing import Dict, List, NamedTuple, Tuple
 
-from ..store.opening import STORE_FILE
-from ..store.out_folder import SIDE_FILES
+from ..store.opening import SIDE_FILES, STORE_FILE
 from .answers import Problem
 from .root_folders import Roots, below
 

@@ -8,7 +8,7 @@ import sqlite3
 from os.path import commonprefix
 from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
 
-from ..errors import GoldwatchError, MissingPath
+from ..errors import EnvironmentProblem, GoldwatchError, MissingPath
 from ..text.notes import Note, note
 from ..text.wording import listed, plural
 from .database import connect_reader, connect_writer, set_journal, translated
@@ -260,3 +260,38 @@ def _difference(before: Any, now: Any) -> Tuple[str, str]:
 def _window(text: str, start: int, end: int) -> str:
     end = min(end, start + _MOST_CHARACTERS)
     return "%s%s%s" % ("…" * (start > 0), text[start:end], "…" * (end < len(text)))
+
+
+SIDE_FILES = ("", "-wal", "-shm", "-journal")
+
+
+def make_folder(out: str) -> None:
+    """Make OUT unless it is there; raise MissingPath when it is a file, EnvironmentProblem when it
+    cannot be made.
+    """
+    if os.path.lexists(out) and not os.path.isdir(out):
+        raise MissingPath(
+            "OUT: %s is not a folder" % out, hint="choose another folder for the results"
+        )
+    try:
+        os.makedirs(out, exist_ok=True)
+    except OSError as error:
+        raise EnvironmentProblem(
+            "OUT: %s cannot be made: %s" % (out, error.strerror),
+            hint="choose another folder for the results",
+        ) from error
+
+
+def discard_store(path: str) -> None:
+    """Remove a store with the files that SQLite keeps beside it; raise EnvironmentProblem when that
+    fails.
+    """
+    for suffix in SIDE_FILES:
+        try:
+            os.unlink(path + suffix)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise EnvironmentProblem(
+                "%s: cannot be removed: %s" % (path + suffix, error.strerror)
+            ) from error

@@ -23,19 +23,20 @@ from .facts_and_events import VOID, EventLog, FileRecord, read_fact, write_fact
 from .integrity import DamagedStore, ForeignStore, OtherResults, has_hosts, may_discard
 from .lock import OutLock
 from .opening import (
+    SIDE_FILES,
     STORE_FILE,
     Opened,
+    discard_store,
     highest_id,
+    make_folder,
     open_to_read,
     open_to_write,
     tables_of,
 )
-from .out_folder import SIDE_FILES, discard_store, make_folder
 from .row_counts import RunCounts
 from .row_schema import HOST, PLACE_COLUMNS, from_sql_text, to_sql_text
 from .row_sql import RowReader, row_line
-from .row_table import RowTable
-from .rows_in_order import ORDER_AT_PLACE, PLACE_ORDER, RowsInOrder, selection
+from .row_table import ORDER_AT_PLACE, PLACE_ORDER, RowsInOrder, RowTable, selection
 from .store_connection import StoreConnection
 
 _CODES = {verdict: code for code, verdict in enumerate(VERDICTS)}

@@ -34,7 +34,7 @@ from .opening import STORE_FILE
 from .row_counts import RunCounts
 from .row_schema import from_sql_text
 from .row_sql import RowReader
-from .rows_in_order import PLACE_ORDER
+from .row_table import PLACE_ORDER
 
 log = logging.getLogger("goldwatch.store")
 

@@ -12,7 +12,7 @@ from ..dumps.dump_file import TensorInfo
 from ..dumps.dump_header import COMPLETE, size_error
 from ..dumps.dump_tree import DumpTree
 from ..dumps.folder_listing import DumpEntry
-from ..dumps.slices import by_number, is_overwritten, open_dump
+from ..dumps.slices import files_by_number, is_overwritten, open_dump
 from ..errors import FormatError, InputError
 from ..metrics.overwriting_and_cancellation import keeps_values, same_bytes
 from ..model.op_node import OpNode
@@ -144,37 +144,24 @@ class DumpsByOp:
         if not files:
             return None
         sliced = files[0].name.slice is not None or len(files) > 1
-        return open_dump(
-            files[0], by_number(files, lambda entry: entry.name.slice_numbers) if sliced else None
-        )
+        return open_dump(files[0], files_by_number(files) if sliced else None)
 
 
 def input_that_came_in(dump: AnyDump, op: Optional[OpNode], index: int) -> Optional[TensorInfo]:
     """Return the entry of input ``index`` in a dump; None if the dump does not hold the value that
-    the
-        op read.
-
-    An in-place op overwrites its input; optional inputs that are not
-    connected are not dumped.
+    the op read: an in-place op overwrites its input.
     """
-    connected = (
-        []
-        if op is None
-        else [number for number, source in enumerate(op.inputs) if source is not None]
-    )
-    if op is not None and len(dump.inputs) != len(op.inputs):
-        if len(dump.inputs) != len(connected) or index not in connected:
-            return None
-        index = connected.index(index)
+    place = index if op is None else op.place_in_dump(index, len(dump.inputs))
     if (
-        index >= len(dump.inputs)
-        or dump.inputs[index].problem is not None
-        or is_overwritten(dump, dump.inputs[index])
+        place is None
+        or place >= len(dump.inputs)
+        or dump.inputs[place].problem is not None
+        or is_overwritten(dump, dump.inputs[place])
     ):
         return None
-    info = dump.inputs[index]
+    info = dump.inputs[place]
     if op is None or not keeps_values(op.type):
-        source = dump.tensor("input", index).source
+        source = dump.tensor("input", place).source
         alike = [
             output
             for output in dump.outputs

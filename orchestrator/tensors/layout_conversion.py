@@ -13,12 +13,12 @@ from ..element_types import element_count
 from ..errors import FormatError, NotComparable, UsageError
 from .dtypes import Array, nbytes
 from .geometry import match_layouts
-from .layout_names import format_code
 from .storage_layouts import (
     Dims,
     Layout,
     default_c0,
     device_layout,
+    format_code,
     layout_of,
     pack,
     padded_dims,

@@ -86,7 +86,7 @@ class Tensor:
     shape
         As stored, in ``format`` (``(1, 4, 56, 56, 16)`` for NC1HWC0), C order.
     format
-        Layout name of :mod:`goldwatch.tensors.layout_names`; ``ND`` if none applies.
+        Layout name of :mod:`goldwatch.tensors.storage_layouts`; ``ND`` if none applies.
     source
         The bytes.
     sub_format

@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import NotComparable, UsageError, require_folder
 from ..naming import nearest_names
 from .dtypes import Array
-from .layout_names import FORMATS, format_code, format_name
+from .storage_layouts import FORMATS, format_code, format_name
 
 if TYPE_CHECKING:
     from ..processes.user_code import Answer

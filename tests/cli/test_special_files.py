@@ -15,7 +15,7 @@ from in_process import run_here
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 #: Modules that may call open(): of the kernel's own files, and of stdin.
-OPENS_HERE = ("orchestrator/system.py", "orchestrator/cli/standard_streams.py")
+OPENS_HERE = ("orchestrator/system.py", "orchestrator/cli/error_handling.py")
 #: (command, the input that is no file, exit code)
 COMMANDS = [
     ("compare dump golden -f SPECIAL -o out", "model", 4),

@@ -127,7 +127,7 @@ def test_run_keeps_the_programs_log_when_stdout_is_closed(network, tmp_path):
 
 LONG = """
 import sys
-from goldwatch.cli.standard_streams import OutputGone, guard_streams
+from goldwatch.cli.error_handling import OutputGone, guard_streams
 guard_streams()
 try:
     sys.stdout.write("x" * 500000)
@@ -150,13 +150,13 @@ def test_ctrl_c_while_streams_are_replaced_exits_as_interrupted():
     code = (
         "import os, signal, sys\n"
         "from goldwatch import __main__ as start\n"
-        "from goldwatch.cli import standard_streams\n"
-        "kind = standard_streams.Messages\n"
+        "from goldwatch.cli import error_handling\n"
+        "kind = error_handling.Messages\n"
         "def interrupted(*words, **options):\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
         "    sum(range(9))\n"
         "    return kind(*words, **options)\n"
-        "standard_streams.Messages = interrupted\n"
+        "error_handling.Messages = interrupted\n"
         "sys.argv[1:] = ['limits']\n"
         "start.main()\n"
     )

@@ -17,7 +17,7 @@ from goldwatch.naming import printable
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PRINTS_HERE = (
     "orchestrator/cli/printing.py",
-    "orchestrator/cli/standard_streams.py",
+    "orchestrator/cli/error_handling.py",
     "orchestrator/__main__.py",
     "adapters/acl/runner.py",
 )

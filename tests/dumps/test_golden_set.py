@@ -28,7 +28,7 @@ def test_golden_data_of_npy_files_are_found_by_op_and_output(tmp_path: Any) -> N
     save(tmp_path / ("conv1.0.%s.npy" % T1), np.float32([2]))
     save(tmp_path / "below" / ("a_b.1.%s.npy" % T0), np.float32([3]))
     (tmp_path / "manifest.json").write_text("{}")
-    golden = GoldenSet.open(str(tmp_path))
+    golden = GoldenSet(str(tmp_path))
     assert (golden.kind, len(golden), golden.collisions, golden.unresolved) == ("npy", 2, [], [])
     entry = golden.find("conv1", 0)
     assert (
@@ -56,7 +56,7 @@ def test_golden_data_of_dump_containers_are_found_by_op_and_output(
     write_dump(
         path, [], [TensorData(np.float32([[1, 2]]), format="RESERVED", address=9)], version=version
     )
-    golden = GoldenSet.open(str(tmp_path))
+    golden = GoldenSet(str(tmp_path))
     entry = golden.find("conv1", 1)
     assert golden.kind == "container" and entry is not None
     tensor, address = golden.load(entry)
@@ -66,7 +66,7 @@ def test_golden_data_of_dump_containers_are_found_by_op_and_output(
 def test_a_golden_container_without_the_output_is_not_comparable(tmp_path: Any) -> None:
     write_dump(str(tmp_path / ("a.0.%s.pb" % T0)), [np.float32([1])])
     write_dump(str(tmp_path / ("b.2.%s.pb" % T0)), [], [np.float32([1]), np.float32([2])])
-    golden = GoldenSet.open(str(tmp_path))
+    golden = GoldenSet(str(tmp_path))
     for name, index in (("a", 0), ("b", 2)):
         entry = golden.find(name, index)
         assert entry is not None
@@ -85,7 +85,7 @@ def test_dumps_of_another_device_serve_as_golden_data(tmp_path: Any, touch: Touc
         [np.int8([1])],
         [np.int8([2]), TensorData(np.int8([3]), address=4)],
     )
-    golden = GoldenSet.open(str(tmp_path))
+    golden = GoldenSet(str(tmp_path))
     assert (golden.kind, len(golden), len(golden.tree.step_folders), len(golden.tree.left)) == (
         "npu",
         1,
@@ -110,12 +110,12 @@ def test_dumps_of_another_device_serve_as_golden_data(tmp_path: Any, touch: Touc
 
 
 def test_mixed_and_empty_golden_folders_are_recognised(tmp_path: Any, touch: Touch) -> None:
-    assert GoldenSet.open(str(tmp_path)).kind == "empty"
+    assert GoldenSet(str(tmp_path)).kind == "empty"
     touch(str(tmp_path / ("a.0.%s.npy" % T0)))
     touch(str(tmp_path / ("A.a.1.2." + T0)))
-    assert GoldenSet.open(str(tmp_path)).kind == "mixed"
+    assert GoldenSet(str(tmp_path)).kind == "mixed"
     with pytest.raises(MissingPath):
-        GoldenSet.open(str(tmp_path / "absent"))
+        GoldenSet(str(tmp_path / "absent"))
 
 
 def test_a_golden_name_with_letters_outside_the_rule_is_noted_with_the_right_one(
@@ -124,7 +124,7 @@ def test_a_golden_name_with_letters_outside_the_rule_is_noted_with_the_right_one
     for name in ("block_(0)", "b$é", "conv 1"):
         touch(str(tmp_path / ("%s.0.%s.npy" % (name, T0))))
     touch(str(tmp_path / "notes (1).npy"))
-    assert GoldenSet.open(str(tmp_path)).notes == [
+    assert GoldenSet(str(tmp_path)).notes == [
         "3 files have the name of golden data but for letters outside A-Z a-z 0-9 _ - in the "
         "op's name: "
         "rename b$é.0.%s.npy to b__.0.%s.npy, and the others likewise" % (T0, T0)
@@ -137,7 +137,7 @@ def test_colliding_golden_names_are_reported_and_the_newest_is_taken(
     for name in ("bn.1", "bn_1", "other"):
         touch(str(tmp_path / ("%s.0.%s.npy" % (name, T0))))
     touch(str(tmp_path / ("bn_1.0.%s.npy" % T1)))
-    golden = GoldenSet.open(str(tmp_path))
+    golden = GoldenSet(str(tmp_path))
     (collision,) = golden.collisions
     assert (collision.key, collision.index, collision.op_names) == ("bn_1", 0, ("bn.1", "bn_1"))
     assert collision.files[0] == "bn.1.0.%s.npy" % T0
@@ -151,7 +151,7 @@ def test_colliding_golden_names_are_reported_and_the_newest_is_taken(
 
 def test_hash_names_are_resolved_when_their_mapping_arrives(tmp_path: Any, touch: Touch) -> None:
     long_name = "%s.0.%s.npy" % ("x" * 300, T0)
-    golden = GoldenSet.open(str(tmp_path))
+    golden = GoldenSet(str(tmp_path))
     path = save(tmp_path / "123.npy", np.float32([5]))
     assert not golden.add(path) and not golden.add(path) and golden.unresolved == ["123.npy"]
     mapping = str(tmp_path / "mapping.csv")
@@ -171,7 +171,7 @@ def test_hash_names_are_resolved_when_their_mapping_arrives(tmp_path: Any, touch
         and golden.find("op-parked-2", 0) is not None
     )
     assert not golden.add(str(tmp_path / "88.npy"))
-    again = GoldenSet.open(str(tmp_path))
+    again = GoldenSet(str(tmp_path))
     assert (
         len(again) == 2
         and again.find("x" * 300, 0) is not None
@@ -180,7 +180,7 @@ def test_hash_names_are_resolved_when_their_mapping_arrives(tmp_path: Any, touch
 
 
 def test_a_broken_mapping_is_noted(tmp_path: Any, touch: Touch) -> None:
-    golden = GoldenSet.open(str(tmp_path))
+    golden = GoldenSet(str(tmp_path))
     golden.add(touch(str(tmp_path / "1.npy")))
     (tmp_path / "mapping.csv").write_text("1,a.0.1.npy\n1,b.0.1.npy\n")
     assert not golden.add(str(tmp_path / "mapping.csv"))
@@ -190,7 +190,7 @@ def test_a_broken_mapping_is_noted(tmp_path: Any, touch: Touch) -> None:
 
 
 def test_golden_files_that_appear_later_are_added(tmp_path: Any, touch: Touch) -> None:
-    golden = GoldenSet.open(str(tmp_path))
+    golden = GoldenSet(str(tmp_path))
     path = save(tmp_path / "new" / ("a.0.%s.npy" % T0), np.float32([1]))
     assert golden.add(path) and not golden.add(path)
     assert not golden.add(touch(str(tmp_path / "manifest.json")))
@@ -202,13 +202,13 @@ def test_golden_files_that_appear_later_are_added(tmp_path: Any, touch: Touch) -
 def test_npy_is_preferred_among_files_of_the_same_time(tmp_path: Any, touch: Touch) -> None:
     for suffix in ("pb", "npy", "quant"):
         touch(str(tmp_path / ("a.0.%s.%s" % (T0, suffix))))
-    entry = GoldenSet.open(str(tmp_path)).find("a", 0)
+    entry = GoldenSet(str(tmp_path)).find("a", 0)
     assert entry is not None and entry.path.endswith(".npy")
 
 
 def test_a_damaged_golden_file_is_an_error_of_that_file_only(tmp_path: Any, touch: Touch) -> None:
     touch(str(tmp_path / ("a.0.%s.npy" % T0)))
-    golden = GoldenSet.open(str(tmp_path))
+    golden = GoldenSet(str(tmp_path))
     entry = golden.find("a", 0)
     assert entry is not None
     with pytest.raises(FormatError):
@@ -218,7 +218,7 @@ def test_a_damaged_golden_file_is_an_error_of_that_file_only(tmp_path: Any, touc
 def test_the_nearest_golden_names_are_suggested(tmp_path: Any, touch: Touch) -> None:
     for number in range(30):
         touch(str(tmp_path / ("layer%d_conv.0.%s.npy" % (number, T0))))
-    golden = GoldenSet.open(str(tmp_path))
+    golden = GoldenSet(str(tmp_path))
     assert golden.nearest("layer7/cnov")[0] == "layer7_conv"
     assert golden.nearest("nothing like it at all, by any means") == []
     assert len(golden.nearest("layer_conv", 5)) == 5
@@ -236,7 +236,7 @@ def test_golden_dumps_of_several_steps_and_devices_pair_by_place(tmp_path: Any) 
         )
         folder.mkdir(parents=True)
         write_dump(str(folder / ("Relu.a.1.1.%s" % T0)), [], [np.float32([device, step])])
-    golden = GoldenSet.open(str(tmp_path))
+    golden = GoldenSet(str(tmp_path))
 
     def values(device: str, step: str, model: str = "ge_default_20210908070605_1") -> Any:
         entry = golden.find("a", 0, "output", Place("20210908070605", device, model, "7", step))
@@ -276,7 +276,7 @@ def value(golden: GoldenSet, name: str) -> Any:
 def test_clashing_names_pair_by_the_manifest(tmp_path: Any) -> None:
     names = ["blk/a_b", "blk_a/b", "blk.a.b"]
     parked(tmp_path, names)
-    golden = GoldenSet.open(str(tmp_path))
+    golden = GoldenSet(str(tmp_path))
     assert [value(golden, name) for name in names] == [1, 2, 3]
     assert (
         golden.collisions == []
@@ -293,14 +293,14 @@ def test_clashing_names_pair_by_the_manifest(tmp_path: Any) -> None:
 
 def test_names_outside_ascii_pair_by_what_the_device_writes(tmp_path: Any) -> None:
     parked(tmp_path, ["\u5377\u79ef/1", "\u6c60\u5316/1"])
-    golden = GoldenSet.open(str(tmp_path))
+    golden = GoldenSet(str(tmp_path))
     for number, name in enumerate(["\u5377\u79ef", "\u6c60\u5316"], 1):
         assert value(golden, name + "/1") == value(golden, name + "_1") == number
 
 
 def test_layers_of_one_name_are_never_mistaken_for_one_another(tmp_path: Any) -> None:
     parked(tmp_path, ["dup", "dup"])
-    golden = GoldenSet.open(str(tmp_path))
+    golden = GoldenSet(str(tmp_path))
     assert value(
         golden, "dup"
     ) is None and "2 ops of the original model are called dup" in golden.no_match_reason("dup", 0)
@@ -310,7 +310,7 @@ def test_parked_files_are_used_once_their_manifest_arrives(tmp_path: Any) -> Non
     parked(tmp_path, ["a/b", "a.b"])
     text = (tmp_path / "manifest.json").read_text()
     (tmp_path / "manifest.json").unlink()
-    golden = GoldenSet.open(str(tmp_path))
+    golden = GoldenSet(str(tmp_path))
     assert (
         value(golden, "a/b") is None
         and "parked" in golden.no_match_reason("a/b", 0)

@@ -104,7 +104,7 @@ def test_a_path_with_type_in_its_name_does_not_change_the_cause(tmp_path):
     folder = tmp_path / "prototype"
     folder.mkdir()
     np.save(str(folder / "a.0.1767323045000000.npy"), np.ones((4, 5), np.float32))
-    entry = GoldenSet.open(str(folder)).find("a", 0)
+    entry = GoldenSet(str(folder)).find("a", 0)
     task = PairTask(
         Row(index=0, op="a", op_type="A", tensor="a:output:0", kind="output", verdict="pass"),
         Tensor.from_array(np.ones((2, 3), np.float16)),
@@ -148,14 +148,14 @@ def test_overflow_is_filled_in_where_golden_data_is_missing(tmp_path, wanted, fo
     )
     np.save(str(golden / "other.0.1767323045000000.npy"), np.ones(2, np.float32))
     (step_folder,) = DumpTree(str(dumps)).step_folders
-    planner = Planner(step_folder.place, GoldenSet.open(str(golden)), overflow=wanted)
+    planner = Planner(step_folder.place, GoldenSet(str(golden)), overflow=wanted)
     (row,) = planner.plan(step_folder.files[0]).waiting
     assert (row.cause, row.overflow) == ("golden_missing", found)
 
 
 def test_equal_bytes_are_still_judged_by_each_ops_limits(tmp_path):
     np.save(str(tmp_path / "a.0.1767323045000000.npy"), np.ones((4, 5), np.float32))
-    entry = GoldenSet.open(str(tmp_path)).find("a", 0)
+    entry = GoldenSet(str(tmp_path)).find("a", 0)
     target = Tensor.from_array(np.full((4, 5), 1.04, np.float32))
     tasks = [
         PairTask(

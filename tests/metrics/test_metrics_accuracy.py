@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from goldwatch.metrics.accumulator import Accumulator
 from goldwatch.metrics.compare_blocks import KLPass, compare_blocks
-from goldwatch.metrics.differing_masks import masked_apart
+from goldwatch.metrics.differing_elements import masked_apart
 from goldwatch.metrics.row import MEASURES
 
 FLOATS = ("f2", "f4", "f8")

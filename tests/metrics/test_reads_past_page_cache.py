@@ -83,7 +83,7 @@ def pair(request, tmp_path, monkeypatch) -> PairTask:
     return PairTask(
         row,
         DumpFile.open(path).tensor("output", 0),
-        GoldenSet.open(str(tmp_path)).find("op", 0),
+        GoldenSet(str(tmp_path)).find("op", 0),
         "NCHW",
     )
 

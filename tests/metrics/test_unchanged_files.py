@@ -44,7 +44,7 @@ def task(paths, monkeypatch):
         target_file=paths["target"],
         reason="a note",
     )
-    golden = GoldenSet.open(os.path.dirname(paths["golden"])).find("op", 0)
+    golden = GoldenSet(os.path.dirname(paths["golden"])).find("op", 0)
     return PairTask(row, DumpFile.open(paths["target"]).tensor("output", 0), golden)
 
 

@@ -17,8 +17,8 @@ from goldwatch.metrics.row import PASS, Row
 from goldwatch.naming import parse_dump_name
 from goldwatch.run import comparison_session, pair_queue
 from goldwatch.run.dump_catalogue import Catalogue
-from goldwatch.run.file_signature import Signature
 from goldwatch.run.pair_queue import PairQueue
+from goldwatch.run.target_file import Signature
 from goldwatch.run.workers import Workers
 from goldwatch.store.row_sql import row_line
 from goldwatch.tensors.dtypes import dtype_by_name

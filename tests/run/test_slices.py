@@ -197,7 +197,7 @@ def test_the_golden_dump_like_the_target_is_chosen_among_several(tmp_path) -> No
     names += ["Add.c.1.2.1600000000000001.4.5.0", "Add.c.1.2.1600000000000002.4.5.1"]
     for name in names:
         write_dump(str(tmp_path / name), [], [np.zeros(2, np.float16)])
-    golden = GoldenSet.open(str(tmp_path))
+    golden = GoldenSet(str(tmp_path))
 
     def found(op, like):
         entry = golden.find(op, 0, like=like)

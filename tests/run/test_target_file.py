@@ -12,7 +12,6 @@ from goldwatch.dumps.write import write_dump
 from goldwatch.run import target_file
 from goldwatch.run.dump_catalogue import Catalogue
 from goldwatch.run.file_plan import FilePlan
-from goldwatch.run.file_signature import Signature, look_at
 from goldwatch.run.target_file import (
     DELETED,
     EARLIER,
@@ -24,7 +23,9 @@ from goldwatch.run.target_file import (
     SETTLING,
     UNREADABLE,
     FileFolder,
+    Signature,
     TargetFile,
+    look_at,
 )
 
 STATES = (GROWING, SETTLING, UNREADABLE, HELD, PLANNED, EARLIER, GONE, DELETED)

@@ -43,7 +43,7 @@ def pairs(tmp_path):
         path = str(tmp_path / ("Add.op%d.1.2.1767323045000000" % number))
         write_dump(path, [], [TensorData(stored, format="NC1HWC0", original_shape=golden.shape)])
         tasks.append((path, number))
-    goldens = GoldenSet.open(str(tmp_path))
+    goldens = GoldenSet(str(tmp_path))
     return [
         PairTask(
             Row(

@@ -19,7 +19,7 @@ from goldwatch.tensors.dtypes import (
     nbytes,
     require_decodable,
 )
-from goldwatch.tensors.layout_names import FORMATS, format_code, format_name, split_format
+from goldwatch.tensors.storage_layouts import FORMATS, format_code, format_name, split_format
 from goldwatch.tensors.tensor import MemorySource, Tensor
 
 ALL_BYTES = np.arange(256, dtype=np.uint8)

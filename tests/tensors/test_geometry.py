@@ -12,7 +12,7 @@ from goldwatch.tensors import geometry, storage_layouts
 from goldwatch.tensors.aligned_blocks import aligned_blocks, match_layouts, match_stored
 from goldwatch.tensors.dtypes import dtype_by_code
 from goldwatch.tensors.layout_conversion import convert
-from goldwatch.tensors.layout_names import FORMATS
+from goldwatch.tensors.storage_layouts import FORMATS
 from goldwatch.tensors.strided_boxes import boxes
 from goldwatch.tensors.tensor import MemorySource, Tensor
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...tensors.golden_order_windows import Window
-from ..differing_masks import REST, masked_apart
+from ..differing_elements import REST, masked_apart
 from ..worst_slice import MASK
 
 Array = Any

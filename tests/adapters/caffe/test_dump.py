@@ -59,7 +59,7 @@ def test_the_manifest_names_the_files_that_golden_data_were_made_of(resblock, tm
         "ReLU",
     ]
     assert result["runs"][0]["counts"] == {"written": 26, "skipped": 0, "parked": 0, "hashed": 0}
-    golden = GoldenSet.open(str(out))
+    golden = GoldenSet(str(out))
     assert golden.find("slice", 1) is not None
 
 
@@ -354,7 +354,7 @@ def test_quantised_golden_data_are_written_as_dump_containers(resblock, tmp_path
         quantised=True,
     )
     dump(options)
-    golden = GoldenSet.open(str(tmp_path / "q"))
+    golden = GoldenSet(str(tmp_path / "q"))
     expected = np.load(resblock("expected_layer_outputs.npz"))
     got = golden.tensor(golden.find("prob", 0)).array()
     np.testing.assert_allclose(got, expected["prob:0"], rtol=1e-5)
