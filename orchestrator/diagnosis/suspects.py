@@ -12,8 +12,8 @@ import numpy as np
 
 from ..dumps.place import Place, name_order
 from ..fast_dataclasses import dataclass
-from ..metrics.median import median
 from ..metrics.row import FAIL
+from ..metrics.worst_slice import median
 from ..text.wording import listed, percent, plural
 from .explanations import Explanation
 from .observed_ops import ObservedOps

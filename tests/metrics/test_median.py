@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as some
 
-from goldwatch.metrics.median import median
+from goldwatch.metrics.worst_slice import median
 
 SHAPES = some.array_shapes(min_dims=1, max_dims=2, min_side=0, max_side=9)
 

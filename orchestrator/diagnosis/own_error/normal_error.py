@@ -22,7 +22,7 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 import numpy as np
 
 from ...fast_dataclasses import dataclass
-from ...metrics.median import median
+from ...metrics.worst_slice import median
 from ...tensors.type_precision import ROUNDING
 
 Array = Any

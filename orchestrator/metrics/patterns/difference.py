@@ -7,7 +7,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ..median import median
+from ..worst_slice import median
 
 Array = Any
 

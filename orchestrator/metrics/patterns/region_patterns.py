@@ -6,7 +6,7 @@ from typing import Any, List, Optional, Sequence
 
 import numpy as np
 
-from ..median import median
+from ..worst_slice import median
 from .difference import BY_CHANCE, Difference
 from .finding import CLAIMED, Finding, claimed
 

@@ -8,7 +8,7 @@ from typing import Any, List, Optional, Tuple
 import numpy as np
 
 from ...tensors.type_precision import ROUNDING, rounding_of, ulp
-from ..median import median
+from ..worst_slice import median
 from .aligned_pair import PARTS
 from .difference import Difference, helps_most
 from .finding import Finding, claimed
