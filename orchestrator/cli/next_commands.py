@@ -100,6 +100,8 @@ def _next_words(result: RunResult) -> List[str]:
     exact = result.options.exact and not result.options.target_index.holds_torch_files
     two_dumps = are_two_dumps(result.options)
     for op, place in culprits:
+        if two_dumps and not words and summary.culprit == (op, place):
+            words = _replay_of_one_build(result, op, place)
         options = _of_paired_files(result.options, op, place) if two_dumps else result.options
         words = words or closer_words(options, op, place, unmodelled=exact or two_dumps)
     return words or report_words(result.options.out)
@@ -133,7 +135,7 @@ def which_dump_is_right(result: RunResult) -> str:
     if (
         result.summary.culprit is None
         or options.exact
-        or (options.model and options.original)
+        or (result.summary.recomputed or {}).get("model")
         or not are_two_dumps(options)
     ):
         return ""
@@ -162,6 +164,28 @@ def _of_paired_files(options: ComparisonOptions, op: str, place: Place) -> Compa
         for folder, rel in zip((options.target, options.golden), files[0])
     ]
     return dataclasses.replace(options, target=paths[0], golden=paths[1], model=None)
+
+
+def _replay_of_one_build(result: RunResult, op: str, place: Place) -> List[str]:
+    """Return the words of the command that computes an op again which TARGET's build alone has;
+    none where the other dump has it as well, or the original model is not known.
+    """
+    from ..store.store import RunStore
+
+    options = result.options
+    model = (result.summary.recomputed or {}).get("model")
+    if not model or options.model is None:
+        return []
+    with RunStore.open(options.out) as store:
+        if any(row.golden_file for row in store.rows(place=place, op=op)):
+            return []
+    folder = os.path.join(options.target, *[part for part in place if part is not None])
+    out = os.path.join(options.out, REPLAY_FOLDER)
+    return command_words(
+        ["goldwatch", "replay"],
+        [folder if os.path.isdir(folder) else options.target, model],
+        ["-f", options.model, "--op", op, "-o", out],
+    )
 
 
 def _replay_words(result: RunResult) -> List[str]:

@@ -22,7 +22,7 @@ from typing import (
     Tuple,
 )
 
-from ..diagnosis.observed_ops import ObservedOp
+from ..diagnosis.observed_ops import ObservedOp, ObservedOps
 from ..dumps.dump_tree import StepFolder
 from ..dumps.golden_set import GoldenSet
 from ..dumps.place import Place
@@ -172,6 +172,14 @@ class Recomputation:
             if len(chosen) < len(costs):
                 break
         return self.verdicts()
+
+    def of_rows(self, rows: Iterable[Row]) -> None:
+        """Compute the operators of some rows by the original model, each at one place: what nothing
+        is compared with is judged by it alone.
+        """
+        if self._how != NONE:
+            ops = {op.name: op for op in ObservedOps(rows).ops}
+            self._compute(list(ops.values()), lambda op, facts: [])
 
     def _in_training(self, ops: Sequence[ObservedOp]) -> Dict[Key, RecomputationVerdict]:
         """Return of which outputs golden data say nothing, because the original model has their

@@ -9,7 +9,7 @@ import math
 import os
 from dataclasses import replace
 from functools import partial
-from typing import Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Collection, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 from ..diagnosis.culprit_sentence import where_words
 from ..diagnosis.row_digest import DISTANCE, execution_key
@@ -18,7 +18,7 @@ from ..dumps.dump_file import DumpFile, TensorInfo
 from ..dumps.golden_set import GoldenEntry
 from ..dumps.place import Place
 from ..errors import GoldwatchError
-from ..judging.by_recomputation import RIGHT, RecomputationVerdict
+from ..judging.by_recomputation import RIGHT, WRONG, RecomputationVerdict
 from ..judging.metric_text import metric_number
 from ..metrics.compare_pair import compare_pair
 from ..metrics.pair_task import PairTask
@@ -300,19 +300,22 @@ class BuildDifferences(NamedTuple):
     sentence
         For the end of the run's own.
     culprit
-        The operator of the first difference and its place; None where all is equal, or where the
-        two were fed with other inputs.
+        The operator of the first difference and its place, or one that is wrong and that TARGET
+        alone has; None where all is equal, or where the two were fed with other inputs.
+    computed
+        Whether the culprit is such a wrong one.
     """
 
     sentence: str
     culprit: Optional[Tuple[str, Place]]
+    computed: bool = False
 
 
 def differences_of_builds(
     store: RunStore,
     options: ComparisonOptions,
     named: Optional[str],
-    recomputed: Iterable[Tuple[Tuple[Place, str, int], RecomputationVerdict]],
+    recomputed: Mapping[Tuple[Place, str, int], RecomputationVerdict],
 ) -> BuildDifferences:
     """Return what differs between the two dumps of a run.
 
@@ -331,7 +334,7 @@ def differences_of_builds(
     target_alone: Dict[str, Row] = {}
     golden_alone: Dict[str, Row] = {}
     for row in store.rows():
-        if row.reason_codes == TARGET_ALONE or (row.cause == GOLDEN_MISSING and row.kind != INPUT):
+        if _is_target_alone(row):
             target_alone.setdefault(row.op, row)
         elif row.reason_codes == OTHER_ALONE or (row.cause == DUMP_MISSING and not row.target_file):
             golden_alone.setdefault(row.op, row)
@@ -354,13 +357,30 @@ def differences_of_builds(
         )
         for name, rows in zip(names, (target_alone, golden_alone)) if rows
     ]  # fmt: skip
+    wrong = [
+        (target_alone[op], one)
+        for (_, op, _), one in recomputed.items()
+        if op in target_alone and one.state == WRONG and not one.assumed
+    ]
+    said = []
+    culprit = None
+    if wrong:
+        row, computed = min(wrong, key=lambda entry: execution_key(entry[0]))
+        culprit = (row.op, row.place)
+        error = computed.own_error
+        said = [
+            "%s (%s)%s, which %s alone has, is wrong: it differs%s from what is computed of its "
+            "own inputs." % (
+                _with_original(options, row), row.op_type, where_words(row.place),
+                printable(names[0]), "" if error is None else " by %s" % percent(error.distance),
+            )
+        ]  # fmt: skip
     if first is None:
         equal = "All tensors that both dumps have are equal."
-        return BuildDifferences(" ".join([equal, *alone]), None)
-    said = []
+        return BuildDifferences(" ".join([*said, equal, *alone]), culprit, bool(wrong))
     if named_row is not None:
         original = _original(options, named_row)
-        said = ["%s is %s in the original model." % (printable(named_row.op), original)] * bool(
+        said += ["%s is %s in the original model." % (printable(named_row.op), original)] * bool(
             original
         )
     rows = store.rows(place=first.place, op=first.op)
@@ -387,13 +407,25 @@ def differences_of_builds(
             "The first difference of the two dumps is in %s: %s, %s differs (%s)."
             % (where, how, printable(first.tensor), _amount(first))
         )
-        states = {one.state for key, one in recomputed if key[:2] == (first.place, first.op)}
+        states = {
+            one.state for key, one in recomputed.items() if key[:2] == (first.place, first.op)
+        }
         if states == {RIGHT}:
             said.append(
                 "Computed again from its own inputs, TARGET's %s is right; exchange the two to "
                 "judge the other's." % printable(first.op)
             )
-    return BuildDifferences(" ".join(said + alone), None if unequal else (first.op, first.place))
+    culprit = culprit or (None if unequal else (first.op, first.place))
+    return BuildDifferences(" ".join(said + alone), culprit, bool(wrong))
+
+
+def rows_of_target_alone(store: RunStore) -> Iterator[Row]:
+    """Yield the rows of the operators that TARGET's build alone has."""
+    return filter(_is_target_alone, store.rows())
+
+
+def _is_target_alone(row: Row) -> bool:
+    return row.reason_codes == TARGET_ALONE or (row.cause == GOLDEN_MISSING and row.kind != INPUT)
 
 
 def _original(options: ComparisonOptions, row: Row) -> str:
