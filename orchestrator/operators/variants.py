@@ -190,7 +190,7 @@ def _alternatives(alternatives: Alternatives, node: Node, inputs: Inputs) -> Ite
 
 def _shown(alternatives: Alternatives) -> str:
     return (
-        (alternatives.__doc__ or "others that fit").strip()
+        " ".join((alternatives.__doc__ or "others that fit").split())
         if callable(alternatives)
         else ", ".join(map(text_of, alternatives))
     )
@@ -604,7 +604,7 @@ def other_node(
         for device, model, changed in change(node, inputs):
             yield Variant(name, device, model, changed)
 
-    return Reading(name, (change.__doc__ or "").strip(), variants)
+    return Reading(name, " ".join((change.__doc__ or "").split()), variants)
 
 
 def each_axis(node: Node, inputs: Inputs) -> List[int]:

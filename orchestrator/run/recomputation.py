@@ -13,6 +13,7 @@ from typing import (
     Callable,
     Collection,
     Dict,
+    Iterable,
     Iterator,
     List,
     Mapping,
@@ -37,6 +38,7 @@ from ..judging.by_recomputation import (
     judge_recomputed,
 )
 from ..manifest import read_manifest
+from ..metrics.row import Row
 from ..model.graph import ModelGraph
 from ..model.op_node import OpNode
 from ..model.pairing import Pairing

@@ -72,9 +72,12 @@ def test_casts_to_floats_of_8_bits_equal_the_reference(target, saturate):
     opset = 24 if "round_mode" in attributes else 19
     try:
         run = reference(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)]))
-        right = run.run(None, {"x": x})[0].astype(np.float32)
+        (right,) = run.run(None, {"x": x})
     except (NotImplementedError, RuntimeError, ValueError):
         pytest.skip("this onnx does not compute it")
+    if right.dtype.names or right.dtype.kind == "u":
+        pytest.skip("this onnx has no type of 8-bit floats and gives their codes")
+    right = right.astype(np.float32)
     np.testing.assert_array_equal(arrays(Node("onnx", "Cast", attributes), [x])[0], right)
     for value in (1, 0):
         wrong = np.where(np.arange(x.size) < value, 3e4, right)

@@ -29,7 +29,7 @@ from goldwatch.reports.csv_cells import (
     shape_cell,
     text_cell,
 )
-from goldwatch.reports.csv_tables import result_names, write_tables
+from goldwatch.reports.csv_tables import TableFiles, result_names
 from goldwatch.reports.report_context import ReportContext, write_files
 from goldwatch.reports.result_json import JsonFile
 from goldwatch.reports.terminal_table import most_urgent, render_table
@@ -278,13 +278,13 @@ def test_each_place_of_a_store_gets_its_table(tmp_path, make_row):
         return make_row(number, **where._asdict())
 
     with RunStore.begin(out, {}) as store:
-        (empty,) = write_tables(store, Columns())
+        (empty,) = TableFiles(store, Columns()).write()
         assert (
             read(empty) == [DOCUMENTED.split(",")]
             and os.path.basename(empty) == "result_%s.csv" % store.started
         )
         store.put_all([at(0, first), at(1, first), at(0, second)])
-        paths = write_tables(store, Columns(), ("dump", "/golden"))
+        paths = TableFiles(store, Columns(), ("dump", "/golden")).write()
         names = ["0_net_9_result", "0_net_9_mapping", "0_net_10_result", "0_net_10_mapping"]
         assert [os.path.basename(path) for path in paths] == [
             "%s_%s.csv" % (name, store.started) for name in names
@@ -304,14 +304,14 @@ def test_each_place_of_a_store_gets_its_table(tmp_path, make_row):
             ],
         ]
         store.put(at(0, third))
-        again = write_tables(store, Columns(), only=[third])
+        again = TableFiles(store, Columns()).write([third])
         assert [len(read(path)) for path in again] == [3, 2]
         found = [name for name in os.listdir(out) if name.endswith(".csv")]
         assert sorted(found) == sorted(
             "%s_result_%s.csv" % (name, store.started)
             for name in ("20240101000000_0_net_1_9", "20240101000000_0_net_2_9", "0_net_10")
         )
-        assert write_tables(store, Columns(), only=[]) == []
+        assert TableFiles(store, Columns()).write([]) == []
 
 
 def result_text(tmp_path, summary, limits, rows, omitted=()):

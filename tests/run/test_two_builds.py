@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from dataclasses import replace
 
@@ -116,6 +117,7 @@ def convolution(folder, name, fused, headers, first_name=False, fault=None):
             for op in model.ops
         ]
     write_files(str(folder / name), model.dumps())
+    write_model(model, str(folder / (name + ".json")), "")
     last = {"".join(chain): chain[-1] for chain in fused}
     last.update({chain[0]: chain[-1] for chain in fused if first_name})
     for base, _, files in os.walk(str(folder / name)):
@@ -222,6 +224,31 @@ def test_ops_of_one_build_alone_do_not_make_the_comparison_incomplete(tmp_path, 
     assert ".bn." in command[3]
     done = run_here(command, tmp_path)
     assert done.returncode in (0, 3) and "convbn:output:0: pass" in done.stdout
+
+
+@pytest.mark.parametrize("factor", [1.02, 1.5])
+def test_a_wrong_op_that_one_build_alone_has_is_named_and_replayed(tmp_path, factor):
+    convolution(tmp_path, "old", [("conv", "bn", "relu")], True)
+    fault = ("conv", lambda array: array * np.float32(factor))
+    convolution(tmp_path, "new", [], True, fault=fault)
+    code, text = last_sentence(tmp_path, "-f", "new.json", "--original", "net.onnx")
+    assert code == (factor == 1.5), text
+    assert "4 ops: 3 right, 1 wrong" in text
+    assert re.search(
+        r"conv \(Conv\w*\).*, which new alone has, is wrong: it differs by", text
+    ), text
+    command = words_of_next(text)
+    assert command[:2] == ["goldwatch", "replay"] and command[-4:-1] == ["--op", "conv", "-o"]
+    done = run_here(command, tmp_path)
+    assert done.returncode == 1 and "has an error of its own" in done.stdout
+
+
+def test_an_op_that_one_build_alone_has_and_that_is_right_is_not_named(tmp_path):
+    convolution(tmp_path, "old", [("conv", "bn", "relu")], True)
+    convolution(tmp_path, "new", [], True)
+    code, text = last_sentence(tmp_path, "-f", "new.json", "--original", "net.onnx")
+    assert code == 0 and "4 ops: 4 right, 0 wrong" in text, text
+    assert "is wrong" not in text and "Which of the two is right" not in text
 
 
 @pytest.mark.parametrize("ended", ["new", "old"])

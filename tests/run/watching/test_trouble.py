@@ -60,13 +60,13 @@ def test_a_full_disk_under_the_tables_is_reported_and_made_up_for(net, monkeypat
     def full(*_, **__):
         raise EnvironmentProblem("the disk is full")
 
-    write = whole_run.write_tables
-    monkeypatch.setattr(whole_run, "write_tables", full)
+    write = whole_run.TableFiles.write
+    monkeypatch.setattr(whole_run.TableFiles, "write", full)
     with make_watch(net, say=said.append) as running:
         running.watch = WatchOptions(until_idle_s=2.0)
         running.follow()
         assert any("disk is full" in text for text in said)
-        monkeypatch.setattr(whole_run, "write_tables", write)
+        monkeypatch.setattr(whole_run.TableFiles, "write", write)
         assert running.finish().exit_code == 0
     assert len(net.tables()) == 1
 
