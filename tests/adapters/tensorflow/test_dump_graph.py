@@ -208,7 +208,7 @@ def job(made, model, inputs, **options):
             "frozen.pb",
             [("scope/input", "pickled.npy")],
             {},
-            "pickles are never loaded.*array of str or bytes",
+            "pickles are never loaded.*array of numbers, str or bytes",
         ),
         (
             "frozen.pb",
