@@ -82,7 +82,7 @@ def test_processes_that_compare_import_nothing_of_the_verdict():
         "goldwatch.reports.rendered_rows; print(*sys.modules)"
     )
     loaded = subprocess.check_output([sys.executable, "-c", code]).decode().split()
-    assert "goldwatch.reports.result_json" in loaded
+    assert "goldwatch.reports.row_json" in loaded
     assert not [
         name
         for name in loaded
