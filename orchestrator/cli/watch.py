@@ -165,7 +165,7 @@ def print_deleted(watch: Watch, quiet: bool) -> None:
         )
 
 
-_TAKEN_BY_MERGE = {
+TAKEN_BY_MERGE = {
     "folders", "merge", "notify", "force", "table", "output_format", "quiet",
     *(field.name for field in fields(MergeOptions)),
     *(name + "_file" for name in REPORT_FORMATS),
@@ -216,7 +216,7 @@ def _refuse_others() -> None:
     context = click.get_current_context()
     for parameter in context.command.params:
         name = parameter.name or ""
-        if name in _TAKEN_BY_MERGE or name not in context.params:
+        if name in TAKEN_BY_MERGE or name not in context.params:
             continue
         if context.params[name] not in (parameter.get_default(context), None, False, ()):
             option = next(text for text in reversed(parameter.opts) if text.startswith("--"))
