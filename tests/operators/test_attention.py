@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from onnx import helper
+from onnx.defs import onnx_opset_version
 from operator_references import (
     assert_equals_onnxruntime,
     assert_error_matches_spread,
@@ -41,6 +42,9 @@ def assert_equals_reference(kind, inputs, attributes, outputs=1, opset=23):
     try:
         run = ReferenceEvaluator(model)
     except (NotImplementedError, RuntimeError):
+        # onnx for Python 3.7 ends at opset 19; from opset 24 on all of these are there.
+        if onnx_opset_version() >= 24:
+            raise
         pytest.skip("this onnx has no %s" % kind)
     right = run.run(None, dict(pair for pair in zip(names, inputs) if pair[1] is not None))
     mine = compute(Node("onnx", kind, attributes, version=opset, outputs=outputs), inputs)

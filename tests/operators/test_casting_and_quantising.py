@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
+from onnx.defs import onnx_opset_version
 from operator_references import EXACT, arrays, assert_equals_onnxruntime, run_onnxruntime
 
 from goldwatch.operators import Arithmetic, CannotCompute, Node, Value, check, compute
@@ -74,8 +75,11 @@ def test_casts_to_floats_of_8_bits_equal_the_reference(target, saturate):
         run = reference(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)]))
         (right,) = run.run(None, {"x": x})
     except (NotImplementedError, RuntimeError, ValueError):
+        # onnx for Python 3.7 ends at opset 19; from opset 24 on all of these are there.
+        if onnx_opset_version() >= 24:
+            raise
         pytest.skip("this onnx does not compute it")
-    if right.dtype.names or right.dtype.kind == "u":
+    if onnx_opset_version() < 24 and (right.dtype.names or right.dtype.kind == "u"):
         pytest.skip("this onnx has no type of 8-bit floats and gives their codes")
     right = right.astype(np.float32)
     np.testing.assert_array_equal(arrays(Node("onnx", "Cast", attributes), [x])[0], right)
