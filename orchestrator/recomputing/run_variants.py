@@ -301,6 +301,19 @@ def _not_written(written: Written) -> Iterator[Instead]:
     flat = _flat(output)
     if told_bits(flat, held) < CHANCE_BITS + 2.0 * np.log2(right.size):
         return
+    shape = output.computed.array.shape
+    axis = next((number for number, size in enumerate(shape) if size > 1), 0)
+    index, rest = divmod(first, right.size // shape[axis])
+    if values == "other values" and not rest and stretch.size == right.size // shape[axis]:
+        # A channel with a filter of its own holds other values as one that was not written does.
+        yield Instead(
+            "one-slice",
+            "index %d of axis %d holds other values throughout, and all others are right: that "
+            "part was computed of other weights, or not written" % (index, axis),
+            "compare that part of any weights in the compiled model with the original's, and run "
+            "the same input twice: what was not written may hold other values then",
+        )
+        return
     holds = "%s, %s hold %s" % (what, where, values)
     yield Instead(
         "not-written",

@@ -262,6 +262,30 @@ def test_a_few_elements_have_no_false_reason(net, kind):
     assert kind != "bias" or "was computed of a bias alone, or not written" in said
 
 
+def test_a_channel_of_another_filter_is_not_said_to_be_not_written(net):
+    random, shape = np.random.RandomState(3), (1, 8, 16, 16)
+    weights, other = random.standard_normal((2, 8, 8, 1, 1)).astype(np.float16).astype(np.float32)
+    x = random.standard_normal(shape).astype(np.float16).astype(np.float32)
+    nodes = [
+        node("Neg", ["x"], ["t"], name="first"),
+        node("Conv", ["t", "w"], ["u"], name="op"),
+        node("Abs", ["u"], ["y"], name="last"),
+    ]
+    held = [build.weight("w", weights)]
+    model = build.model(nodes, [build.value("x", shape)], [build.value("y", shape)], held)
+
+    def wrong(array):
+        array = array.copy()
+        array[0, 3] = np.einsum("i,ihw->hw", other[3, :, 0, 0], -x[0])
+        return array
+
+    net.prepare(model, {"x": x}, fault=("op", wrong))
+    (said, *_) = only_suspect(net.compare()[1]["summary"])["explanations"]
+    assert said["kind"] == "one-slice"
+    assert "index 3 of axis 1 holds other values" in said["sentence"]
+    assert said["sentence"].endswith("was computed of other weights, or not written")
+
+
 @pytest.mark.parametrize("kind", ["alike", "unrelated", "exact factor"])
 def test_what_a_few_elements_may_tell_by_chance_is_said_so(net, kind):
     x = np.array([[-0.5, -1.5], [1.0, -0.75]], np.float32)
