@@ -12,8 +12,8 @@ import sys
 import tempfile
 from typing import Dict, Iterator, List, Optional, Tuple
 
-from ..errors import EnvironmentProblem, UsageError
-from ..naming import printable
+from ..base.errors import EnvironmentProblem, UsageError
+from ..base.naming import printable
 
 _PROBE_TIMEOUT_S = 60
 _OLDEST = (3, 7)

@@ -13,9 +13,9 @@ from typing import Tuple
 
 import numpy as np
 
-from ..element_types import BY_NAME
-from ..errors import InputError
-from ..protowire import field, varint
+from ..base.element_types import BY_NAME
+from ..base.errors import InputError
+from ..base.protowire import field, varint
 
 CONTAINER_VERSION = "2.0"
 _RESERVED_FORMAT = 40

@@ -9,11 +9,11 @@ import fcntl
 import os
 from typing import Any, Dict, List
 
-from ..errors import FormatError, Interrupted, UsageError
-from ..filesystem.atomic_writing import ASIDE_PREFIX, remove_leftovers, remove_quietly
-from ..filesystem.safe_reading import open_input, sha256_of_file
-from ..manifest import MANIFEST_FILE, read_manifest, write_manifest
-from ..naming import MAPPING_FILE, parse_golden_name, printable, read_mapping
+from ..base.atomic_writing import ASIDE_PREFIX, remove_leftovers, remove_quietly
+from ..base.errors import FormatError, Interrupted, UsageError
+from ..base.manifest import MANIFEST_FILE, read_manifest, write_manifest
+from ..base.naming import MAPPING_FILE, parse_golden_name, printable, read_mapping
+from ..base.safe_reading import open_input, sha256_of_file
 
 JOURNAL_FILE = ASIDE_PREFIX + "unfinished"
 

@@ -6,9 +6,16 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, List, Mapping, Set, Tuple
 
-from ..errors import InputError
-from ..fast_dataclasses import dataclass
-from ..naming import compose_golden_name, fits, hash_digits, parked_name, printable, sanitise_golden
+from ..base.errors import InputError
+from ..base.fast_dataclasses import dataclass
+from ..base.naming import (
+    compose_golden_name,
+    fits,
+    hash_digits,
+    parked_name,
+    printable,
+    sanitise_golden,
+)
 
 Owner = Tuple[str, str]
 Key = Tuple[Owner, int]

@@ -13,15 +13,15 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple, Type
 
 import numpy as np
 
-from ..errors import FormatError, InputError, UsageError
-from ..filesystem.atomic_writing import (
+from ..base.atomic_writing import (
     remove_leftovers,
     remove_quietly,
     require_own_file,
     write_atomically,
 )
-from ..manifest import FILE_MODE, MANIFEST_FILE, read_manifest, write_manifest
-from ..naming import (
+from ..base.errors import FormatError, InputError, UsageError
+from ..base.manifest import FILE_MODE, MANIFEST_FILE, read_manifest, write_manifest
+from ..base.naming import (
     MAPPING_FILE,
     TIMESTAMP_DIGITS,
     mapping_line,

@@ -8,8 +8,8 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..naming import printable
-from ..text.wording import plural
+from ..base.naming import printable
+from ..base.wording import plural
 
 # Their names in the manifest.
 NOT_FINITE = "not_finite"

@@ -7,8 +7,8 @@ import os
 import re
 from typing import List, Optional, Sequence, Tuple
 
-from ..errors import MissingPath, UsageError, require_file
-from ..naming import printable
+from ..base.errors import MissingPath, UsageError, require_file
+from ..base.naming import printable
 
 FILE, MODULE, CODE, STDIN = "file", "module", "code", "stdin"
 

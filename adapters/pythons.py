@@ -7,8 +7,8 @@ import os
 import re
 from typing import Iterator, List, Tuple
 
-from ..errors import InputError
-from ..filesystem.safe_reading import read_input
+from ..base.errors import InputError
+from ..base.safe_reading import read_input
 
 _NAME = re.compile(r"python(3(\.\d+)?)?")
 _CONDA_LIST = "~/.conda/environments.txt"

@@ -15,9 +15,9 @@ from typing import IO, Callable, Optional, Tuple
 
 import numpy as np
 
-from ..element_types import element_count
-from ..errors import FormatError, InputError
-from ..naming import printable
+from ..base.element_types import element_count
+from ..base.errors import FormatError, InputError
+from ..base.naming import printable
 
 # What numpy raises for files that are cut, damaged, encrypted, or claim a size beyond memory; a
 # header is parsed as Python.

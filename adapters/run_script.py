@@ -12,7 +12,7 @@ from importlib.machinery import SourceFileLoader
 from types import ModuleType
 from typing import List, Sequence
 
-from ..filesystem.safe_reading import open_input
+from ..base.safe_reading import open_input
 from .python_command_line import CODE, FILE, MODULE, STDIN
 
 # The new __main__ must outlive the script: threads and exit handlers use its globals.

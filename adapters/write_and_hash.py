@@ -9,8 +9,8 @@ import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, List, Tuple
 
-from ..filesystem.atomic_writing import create_new, renamed_on_success
-from ..manifest import FILE_MODE
+from ..base.atomic_writing import create_new, renamed_on_success
+from ..base.manifest import FILE_MODE
 
 PENDING_LIMIT_BYTES = 256 * 1024 * 1024
 # Hashing so little takes less time than handing it to a thread: with one, 2,400 small files

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, List
 
-from .lazy_imports import imported_when_used
+from .base.lazy_imports import imported_when_used
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .api import WatchedRows, compare, open_result, watch
+    from .base.errors import GoldwatchError
     from .config.dump_plan import DumpPlan
-    from .diagnosis.compare_arrays import TensorResult, assert_close, compare_arrays
     from .dumps.dump_file import DumpFile
     from .dumps.dump_tree import DumpTree
     from .dumps.golden_set import GoldenSet
-    from .errors import GoldwatchError
+    from .judging.diagnosis.compare_arrays import TensorResult, assert_close, compare_arrays
     from .judging.limits import Limits
     from .model.graph import ModelGraph
     from .model.graphs_of_run import ModelGraphs, load_models
@@ -59,11 +59,11 @@ if not TYPE_CHECKING:
         dumps__golden_set=("GoldenSet",),
         dumps__dump_tree=("DumpTree",),
         run__result=("RunResult",),
-        errors=("GoldwatchError",),
+        base__errors=("GoldwatchError",),
         model__graph=("ModelGraph",),
         model__read_model=("load_model",),
         model__graphs_of_run=("ModelGraphs", "load_models"),
-        diagnosis__compare_arrays=("TensorResult", "assert_close", "compare_arrays"),
+        judging__diagnosis__compare_arrays=("TensorResult", "assert_close", "compare_arrays"),
         judging__limits=("Limits",),
     )
 

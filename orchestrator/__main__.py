@@ -25,7 +25,7 @@ def main(module: str = "goldwatch.cli") -> NoReturn:
             signal(SIGINT, leave)
         import gc
 
-        from goldwatch.interrupts import exit_code_of
+        from goldwatch.base.interrupts import exit_code_of
 
         code = exit_code_of(lambda: _run(module))
         # All that is left goes with the process: Python need not look through it for cycles first.
@@ -57,7 +57,7 @@ def _run(module: str) -> Any:
         # costs 7 % of the time.
         gc.set_threshold(1000000, 10, 10)
         run = _command_line(module)
-        from goldwatch.interrupts import handle_interrupts
+        from goldwatch.base.interrupts import handle_interrupts
 
         if getsignal(SIGINT) is leave:
             signal(SIGINT, default_int_handler)
@@ -77,8 +77,8 @@ def _command_line(module: str) -> Callable[[], NoReturn]:
         run: Callable[[], NoReturn] = importlib.import_module(module).main
         return run
     except (Exception, SystemExit) as error:
-        from goldwatch.doctor.packages import broken_package
-        from goldwatch.naming import printable
+        from goldwatch.base.naming import printable
+        from goldwatch.tools.doctor.packages import broken_package
 
         broken = broken_package(error)
         if broken is None:
@@ -89,7 +89,7 @@ def _command_line(module: str) -> Callable[[], NoReturn]:
 
 def _interrupted(error: BaseException) -> int:
     """Report a Ctrl-C that is being handled and return the exit code; re-raise anything else."""
-    from goldwatch.interrupts import caused_by_interrupt
+    from goldwatch.base.interrupts import caused_by_interrupt
 
     # A module that is being imported may make another error of it.
     if not caused_by_interrupt(error):

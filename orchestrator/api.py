@@ -29,14 +29,14 @@ from typing import (
     Type,
 )
 
-from .diagnosis.compare_arrays import LimitsLike, as_limits
-from .errors import GoldwatchError, Interrupted, OptionsError, UsageError
-from .filesystem.safe_reading import AnyPath, path_text
-from .interrupts import caused_by_interrupt, interrupt_state, uninterrupted
+from .base.errors import GoldwatchError, Interrupted, OptionsError, UsageError
+from .base.interrupts import caused_by_interrupt, interrupt_state, uninterrupted
+from .base.option_fields import MOST_JOBS
+from .base.pool import default_jobs
+from .base.safe_reading import AnyPath, path_text
+from .judging.diagnosis.compare_arrays import LimitsLike, as_limits
 from .metrics.row import AGREEMENT_METRICS, METRICS, Row
 from .model.graphs_of_run import graphs_beside
-from .option_fields import MOST_JOBS
-from .processes.pool import default_jobs
 from .run.compare_final_outputs import compare_outputs
 from .run.compare_folders import compare_folders
 from .run.compare_quantised_files import compare_quantised_files

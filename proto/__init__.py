@@ -13,7 +13,7 @@ import pkgutil
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import EnvironmentProblem
+from ..base.errors import EnvironmentProblem
 
 DESCRIPTOR_FILE = "dump_data.desc"
 PACKAGE = "toolkit.dumpdata"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
 
-from ..errors import FormatError
-from ..naming import nearest_names
+from ..base.errors import FormatError
+from ..base.naming import nearest_names
 from . import load_schema
 from .jsontext import JsonProblem, Path, parse_json
 

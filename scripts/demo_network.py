@@ -187,7 +187,7 @@ def same(path, other):
 
 
 def overflow(out):
-    from goldwatch.protowire import field
+    from goldwatch.base.protowire import field
 
     sizes = {"first": (32, 64, 400.0), "large": (64, 64, 30.0), "last": (64, 10, 0.2)}
     state = np.random.RandomState(0)

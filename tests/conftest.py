@@ -16,7 +16,7 @@ import pytest
 from browser import axe_file, browser, missing_browser_parts
 from terminals import run_on_terminal
 
-from goldwatch.system import importing_unthreaded
+from goldwatch.base.system import importing_unthreaded
 
 # Several tests run at a time, so OpenBLAS's threads only stand in their way. And up to Python 3.9 a
 # process that starts another while one of its threads multiplies can stand still for good: fork()

@@ -16,7 +16,7 @@ import pytest
 
 import goldwatch
 from goldwatch import api
-from goldwatch.processes.pool import Child
+from goldwatch.base.pool import Child
 from goldwatch.run.comparison_options import ComparisonOptions
 from goldwatch.run.watch import Watch
 from goldwatch.run.watched_folders import Monitor

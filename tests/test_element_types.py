@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from goldwatch.element_types import BY_CODE, BY_GE_NAME, BY_NAME, ELEMENTS
+from goldwatch.base.element_types import BY_CODE, BY_GE_NAME, BY_NAME, ELEMENTS
 from goldwatch.proto import load_messages
 
 

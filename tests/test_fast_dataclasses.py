@@ -8,7 +8,7 @@ from typing import Dict, List, Tuple
 
 import pytest
 
-from goldwatch import fast_dataclasses
+from goldwatch.base import fast_dataclasses
 
 
 @fast_dataclasses.dataclass(frozen=True)

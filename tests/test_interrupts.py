@@ -11,13 +11,13 @@ import threading
 
 import pytest
 
-from goldwatch.interrupts import caused_by_interrupt, interrupt_state, uninterrupted
+from goldwatch.base.interrupts import caused_by_interrupt, interrupt_state, uninterrupted
 from goldwatch.run.stop_signals import Signals
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPT = """
 import os, signal, sys, time, weakref
-from goldwatch.interrupts import handle_interrupts, handle_termination
+from goldwatch.base.interrupts import handle_interrupts, handle_termination
 number = getattr(signal, sys.argv[2])
 if sys.argv[1] == "heeded":
     handle_interrupts()
@@ -115,7 +115,7 @@ def test_an_interrupt_handled_before_the_entry_is_not_a_cause():
 
 
 def test_a_signal_outside_of_finalisers_is_raised_at_once():
-    code = "import os, signal\nfrom goldwatch.interrupts import handle_interrupts\n"
+    code = "import os, signal\nfrom goldwatch.base.interrupts import handle_interrupts\n"
     code += "handle_interrupts()\n"
     code += (
         "try:\n    os.kill(os.getpid(), signal.SIGINT)\n    sum(range(9))\nexcept "
@@ -127,7 +127,7 @@ def test_a_signal_outside_of_finalisers_is_raised_at_once():
 
 def test_another_programs_signal_handler_is_kept():
     code = (
-        "import signal\nfrom goldwatch.interrupts import "
+        "import signal\nfrom goldwatch.base.interrupts import "
         "handle_interrupts\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
     )
     code += "handle_interrupts()\nprint(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)\n"
@@ -137,7 +137,7 @@ def test_another_programs_signal_handler_is_kept():
 
 def test_an_error_that_hides_its_interrupt_is_recognised():
     code = (
-        "import os, signal, sys\nfrom goldwatch.interrupts import caused_by_interrupt, "
+        "import os, signal, sys\nfrom goldwatch.base.interrupts import caused_by_interrupt, "
         "interrupt_state, handle_interrupts\nhandle_interrupts()\n"
     )
     code += "print(caused_by_interrupt(ImportError()))\n"

@@ -17,23 +17,7 @@ FOLDERS = {
     "goldwatch.proto": "proto",
 }
 LAYERS = (
-    (
-        "goldwatch",
-        "goldwatch.errors",
-        "goldwatch.filesystem",
-        "goldwatch.interrupts",
-        "goldwatch.lazy_imports",
-        "goldwatch.manifest",
-        "goldwatch.naming",
-        "goldwatch.protowire",
-        "goldwatch.element_types",
-        "goldwatch.fast_dataclasses",
-        "goldwatch.option_fields",
-        "goldwatch.text",
-        "goldwatch.service_http",
-        "goldwatch.processes",
-        "goldwatch.system",
-    ),
+    ("goldwatch", "goldwatch.base"),
     ("goldwatch.proto",),
     ("goldwatch.schemas",),
     ("goldwatch.kinds",),
@@ -45,28 +29,28 @@ LAYERS = (
     ("goldwatch.metrics",),
     ("goldwatch.config.dump_plan", "goldwatch.config.dump_steps"),
     ("goldwatch.adapters",),
-    ("goldwatch.submodel",),
+    ("goldwatch.recomputing.submodel",),
     ("goldwatch.recomputing",),
     ("goldwatch.judging",),
-    ("goldwatch.diagnosis",),
+    ("goldwatch.judging.diagnosis",),
     ("goldwatch.store",),
     ("goldwatch.reports",),
-    ("goldwatch.inspect",),
-    ("goldwatch.convert",),
+    ("goldwatch.tools.inspect",),
+    ("goldwatch.tools.convert",),
     ("goldwatch.config",),
     ("goldwatch.run",),
     ("goldwatch.cluster",),
-    ("goldwatch.detail",),
+    ("goldwatch.tools.detail",),
     # Beside each other: neither imports the other.
-    ("goldwatch.launch",),
+    ("goldwatch.device.launch",),
     ("goldwatch.run",),
-    ("goldwatch.merging",),
-    ("goldwatch.replay",),
-    ("goldwatch.cure",),
-    ("goldwatch.doctor",),
-    ("goldwatch.pages",),
+    ("goldwatch.run.merging",),
+    ("goldwatch.run.replay",),
+    ("goldwatch.device.cure",),
+    ("goldwatch.tools.doctor",),
+    ("goldwatch.reports.pages",),
     ("goldwatch.testing",),
-    ("goldwatch.locate",),
+    ("goldwatch.device.locate",),
     ("goldwatch.service",),
     ("goldwatch.api",),
     (
@@ -77,21 +61,25 @@ LAYERS = (
     ),
 )
 ADAPTERS_MAY_IMPORT = (
-    "goldwatch.errors",
-    "goldwatch.filesystem",
-    "goldwatch.interrupts",
-    "goldwatch.lazy_imports",
-    "goldwatch.manifest",
-    "goldwatch.system",
-    "goldwatch.naming",
-    "goldwatch.protowire",
-    "goldwatch.element_types",
-    "goldwatch.fast_dataclasses",
-    "goldwatch.text",
+    "goldwatch.base.errors",
+    "goldwatch.base.atomic_writing",
+    "goldwatch.base.mounts",
+    "goldwatch.base.safe_reading",
+    "goldwatch.base.interrupts",
+    "goldwatch.base.lazy_imports",
+    "goldwatch.base.manifest",
+    "goldwatch.base.system",
+    "goldwatch.base.naming",
+    "goldwatch.base.protowire",
+    "goldwatch.base.element_types",
+    "goldwatch.base.fast_dataclasses",
+    "goldwatch.base.notes",
+    "goldwatch.base.shortening",
+    "goldwatch.base.wording",
     "goldwatch.kinds",
     "goldwatch.netfiles",
     "goldwatch.operators",
-    "goldwatch.processes.user_code",
+    "goldwatch.base.user_code",
     "goldwatch.config.dump_plan",
     "goldwatch.adapters",
 )
@@ -131,9 +119,13 @@ def imports(module, path):
                 parents = package.split(".")
                 parents = parents[: len(parents) - node.level + 1]
                 base = ".".join(parents + ([base] if base else []))
-            # "from .. import naming" names a module, not the package.
+            # "from ..base import naming" names a module, not the package.
+            known = dict(modules())
             yield from (
-                [base + "." + alias.name for alias in node.names] if base == "goldwatch" else [base]
+                base + "." + alias.name
+                if base == "goldwatch" or base + "." + alias.name in known
+                else base
+                for alias in node.names
             )
 
 

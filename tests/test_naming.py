@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goldwatch import naming
-from goldwatch.errors import FormatError
-from goldwatch.naming import DumpName, GoldenName
+from goldwatch.base import naming
+from goldwatch.base.errors import FormatError
+from goldwatch.base.naming import DumpName, GoldenName
 
 
 @pytest.mark.parametrize(

@@ -25,19 +25,19 @@ COMMAND_LINES = ("orchestrator/cli/", "orchestrator/testing/commands.py")
 # They write or read the command lines of other programs: atc, ais_bench, msame.
 COMMAND_LINES += (
     "orchestrator/testing/host/",
-    "orchestrator/launch/runners.py",
+    "orchestrator/device/launch/runners.py",
     "adapters/acl/runner.py",
 )
 # The table of notes holds what mends each, a command among it.
-COMMAND_LINES += ("orchestrator/text/notes.py",)
-COMMAND_LINES += ("orchestrator/cure/compiler_precision_options.py",)
+COMMAND_LINES += ("orchestrator/base/notes.py",)
+COMMAND_LINES += ("orchestrator/device/cure/compiler_precision_options.py",)
 # A file beside a folder is answered with the commands for both that it may mean.
 COMMAND_LINES += ("orchestrator/dumps/dump_index.py",)
 # A page of two runs is made by the command, in a process of its own.
 COMMAND_LINES += ("orchestrator/service/file_and_diff_routes.py",)
 # Its steps are commands that are shown before they run; what a runner's failure means is told for
 # these alone.
-COMMAND_LINES += ("orchestrator/locate/", "orchestrator/launch/runner_failures.py")
+COMMAND_LINES += ("orchestrator/device/locate/", "orchestrator/device/launch/runner_failures.py")
 
 
 def modules():

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goldwatch import protowire
-from goldwatch.errors import FormatError
+from goldwatch.base import protowire
+from goldwatch.base.errors import FormatError
+from goldwatch.base.protowire import field
 from goldwatch.proto import load_messages
-from goldwatch.protowire import field
 
 
 @given(st.integers(0, 2**64 - 1))

@@ -12,9 +12,9 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
-from ...errors import EnvironmentProblem, InputError
-from ...filesystem.atomic_writing import create_new
-from ...filesystem.safe_reading import open_input
+from ...base.atomic_writing import create_new
+from ...base.errors import EnvironmentProblem, InputError
+from ...base.safe_reading import open_input
 from ..child.serve import Parent
 from .error_codes import explained
 

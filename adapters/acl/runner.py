@@ -12,8 +12,8 @@ import sys
 import tempfile
 from typing import Any, Dict, List, NoReturn, Optional, Sequence
 
-from ...errors import EXIT_INTERRUPTED, GoldwatchError, UsageError
-from ...naming import printable
+from ...base.errors import EXIT_INTERRUPTED, GoldwatchError, UsageError
+from ...base.naming import printable
 from ..child.parent import OURS, Task, run_child
 
 _MODULE = "goldwatch.adapters.acl.child"

@@ -7,8 +7,8 @@ import math
 import os
 from typing import Any, Dict, List, Tuple
 
-from ...filesystem.safe_reading import open_input
-from ...manifest import MANIFEST_FILE
+from ...base.manifest import MANIFEST_FILE
+from ...base.safe_reading import open_input
 
 
 def compare_runs(ours: str, others: str) -> Dict[str, Any]:

@@ -10,9 +10,9 @@ import threading
 import time
 from typing import Any, Dict, List, Optional, Tuple
 
-from ...errors import EXIT_INTERRUPTED
-from ...filesystem.safe_reading import sha256_of_file
-from ...manifest import original_of
+from ...base.errors import EXIT_INTERRUPTED
+from ...base.manifest import original_of
+from ...base.safe_reading import sha256_of_file
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffe_v0_upgrade import read_upgraded
 from ...netfiles.caffemodel import StoredWeights, write_weights

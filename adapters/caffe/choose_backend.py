@@ -9,9 +9,9 @@ import sys
 from dataclasses import field
 from typing import Dict, List, NamedTuple, Optional
 
-from ...errors import EnvironmentProblem, GoldwatchError, MissingPath, UsageError
-from ...fast_dataclasses import dataclass
-from ...naming import printable
+from ...base.errors import EnvironmentProblem, GoldwatchError, MissingPath, UsageError
+from ...base.fast_dataclasses import dataclass
+from ...base.naming import printable
 from ..child_python import prefix_of, resolve_python, runs
 
 

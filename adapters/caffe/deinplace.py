@@ -12,11 +12,11 @@ import os
 from dataclasses import field
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
-from ...errors import GoldwatchError, InputError, MissingPath, UsageError
-from ...fast_dataclasses import dataclass
-from ...filesystem.atomic_writing import write_atomically
-from ...filesystem.safe_reading import open_input
-from ...naming import printable
+from ...base.atomic_writing import write_atomically
+from ...base.errors import GoldwatchError, InputError, MissingPath, UsageError
+from ...base.fast_dataclasses import dataclass
+from ...base.naming import printable
+from ...base.safe_reading import open_input
 from ...netfiles.caffe_net import Layer, Net, dropout_is_plain, initial_state
 from ...netfiles.prototxt_cut import delete_layers
 from ...netfiles.prototxt_edits import SIZE_LIMIT_BYTES, Document, encode, read_document

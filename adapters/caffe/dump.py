@@ -10,17 +10,11 @@ import tempfile
 from dataclasses import astuple, field, replace
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
-from ...errors import (
-    EXIT_INTERRUPTED,
-    GoldwatchError,
-    InputError,
-    UsageError,
-    require_file,
-)
-from ...fast_dataclasses import dataclass
-from ...filesystem.safe_reading import sha256_of_file
-from ...manifest import add_to_manifest
-from ...naming import printable
+from ...base.errors import EXIT_INTERRUPTED, GoldwatchError, InputError, UsageError, require_file
+from ...base.fast_dataclasses import dataclass
+from ...base.manifest import add_to_manifest
+from ...base.naming import printable
+from ...base.safe_reading import sha256_of_file
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffe_v0_upgrade import read_upgraded
 from ...netfiles.caffemodel import weight_shapes

@@ -12,8 +12,8 @@ from typing import Any, List, Sequence, Tuple
 
 import numpy as np
 
-from ...element_types import element_count
-from ...errors import InputError
+from ...base.element_types import element_count
+from ...base.errors import InputError
 from ...netfiles.caffe_net import Layer
 from .numpy_layer_types import Blob, blobs_of, own_parameters
 

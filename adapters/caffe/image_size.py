@@ -10,8 +10,8 @@ import re
 import struct
 from typing import Callable, Dict, Optional, Tuple
 
-from ...errors import FormatError
-from ...filesystem.safe_reading import open_input
+from ...base.errors import FormatError
+from ...base.safe_reading import open_input
 
 Size = Tuple[int, int]
 # Deflate makes at most 1032 bytes of one.

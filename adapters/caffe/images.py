@@ -12,13 +12,13 @@ from typing import Any, Optional, Tuple
 
 import numpy as np
 
-from ...errors import EnvironmentProblem, FormatError, InputError, UsageError, require_file
-from ...fast_dataclasses import dataclass
-from ...filesystem.safe_reading import open_input
-from ...naming import printable
+from ...base.errors import EnvironmentProblem, FormatError, InputError, UsageError, require_file
+from ...base.fast_dataclasses import dataclass
+from ...base.naming import printable
+from ...base.safe_reading import open_input
+from ...base.wording import size_text
 from ...netfiles.caffemodel import read_mean
 from ...netfiles.protobuf_text import Message, number_of
-from ...text.wording import size_text
 from ..read_npy import read_npy
 from .image_size import image_size
 

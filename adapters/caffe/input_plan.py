@@ -9,9 +9,9 @@ import re
 import zipfile
 from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
-from ...errors import FormatError, InputError, MissingPath, UsageError, require_file
-from ...fast_dataclasses import dataclass
-from ...naming import printable
+from ...base.errors import FormatError, InputError, MissingPath, UsageError, require_file
+from ...base.fast_dataclasses import dataclass
+from ...base.naming import printable
 from ..read_npy import LOAD_ERRORS
 from .netinputs import NetInput
 

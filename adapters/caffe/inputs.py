@@ -12,11 +12,11 @@ from typing import Any, Dict, List, Sequence
 
 import numpy as np
 
-from ...element_types import element_count
-from ...errors import InputError, UsageError, require_file
-from ...filesystem.mounts import require_space
-from ...filesystem.safe_reading import open_input, sha256_of_file
-from ...naming import printable
+from ...base.element_types import element_count
+from ...base.errors import InputError, UsageError, require_file
+from ...base.mounts import require_space
+from ...base.naming import printable
+from ...base.safe_reading import open_input, sha256_of_file
 from ...netfiles.caffe_net import Net
 from ..file_headers import npy_header
 from ..read_npy import Check, read_npy, read_npz

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Callable, List, Optional, Tuple, TypeVar
 
-from ...errors import FormatError, InputError
+from ...base.errors import FormatError, InputError
 from ...netfiles.caffe_net import Layer
 from ...netfiles.protobuf_text import Message
 

@@ -12,9 +12,9 @@ from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
-from ...errors import FormatError, InputError
-from ...fast_dataclasses import dataclass
-from ...naming import printable
+from ...base.errors import FormatError, InputError
+from ...base.fast_dataclasses import dataclass
+from ...base.naming import printable
 from ...netfiles.caffe_net import Layer, Net
 from ...netfiles.protobuf_text import Message
 from .numpy_layer_types import has_weights, own_parameters, reads_data

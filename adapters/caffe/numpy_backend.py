@@ -25,12 +25,12 @@ from typing import (
 import numpy as np
 
 from ... import __version__
-from ...errors import InputError, NotComparable
-from ...naming import printable
+from ...base.errors import InputError, NotComparable
+from ...base.naming import printable
+from ...base.wording import listed
 from ...netfiles.caffe_net import Layer, Net
 from ...netfiles.caffe_params import parameters_of
 from ...operators import CAFFE, Arithmetic, CannotCompute, Node, Value, compute
-from ...text.wording import listed
 from .fillers import random_weights
 from .netinputs import dummy
 from .numpy_layer_types import (

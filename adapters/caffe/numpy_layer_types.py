@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, FrozenSet, List, Mapping, NamedTuple, Sequence, Tuple
 
-from ...element_types import element_count
+from ...base.element_types import element_count
 from ...netfiles.caffe_net import Layer
 from ...netfiles.caffe_params import parameters_of
 

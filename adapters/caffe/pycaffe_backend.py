@@ -13,8 +13,8 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ...errors import EnvironmentProblem, InputError
-from ...naming import printable
+from ...base.errors import EnvironmentProblem, InputError
+from ...base.naming import printable
 from ...netfiles.caffe_net import Net
 from .choose_backend import BACKENDS
 from .tensors_to_save import NO_TOP, TensorsToSave, TensorToSave

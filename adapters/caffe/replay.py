@@ -10,9 +10,9 @@ import sys
 from dataclasses import astuple
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from ...errors import InputError
-from ...filesystem.atomic_writing import write_atomically
-from ...naming import printable
+from ...base.atomic_writing import write_atomically
+from ...base.errors import InputError
+from ...base.naming import printable
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffe_v0_upgrade import read_upgraded
 from ...netfiles.caffemodel import StoredWeights

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Dict, Optional, Sequence, Union
 
-from ...errors import UsageError
-from ...filesystem.safe_reading import sha256_of_file
-from ...manifest import original_of
-from ...naming import printable
+from ...base.errors import UsageError
+from ...base.manifest import original_of
+from ...base.naming import printable
+from ...base.safe_reading import sha256_of_file
+from ...base.wording import listed
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffe_v0_upgrade import read_upgraded
-from ...text.wording import listed
 from .tensors_to_save import targets_of
 
 _NAMES_SHOWN = 6

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 import numpy as np
 
-from ...filesystem.mounts import require_space
+from ...base.mounts import require_space
 from ...netfiles.caffe_net import Net
 from ..golden_writer import GoldenWriter
 from ..nonfinite import NOT_FINITE, not_finite_of

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Callable, Dict, List, Sequence, Tuple
 
-from ...element_types import element_count
-from ...errors import InputError
+from ...base.element_types import element_count
+from ...base.errors import InputError
 from ...netfiles.caffe_net import Layer
 from .layer_params import Params, axis_of
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Dict, List, Sequence, Tuple
 
-from ...errors import UsageError
-from ...fast_dataclasses import dataclass
-from ...naming import printable
+from ...base.errors import UsageError
+from ...base.fast_dataclasses import dataclass
+from ...base.naming import printable
 from ...netfiles.caffe_net import Net
 
 NO_TOP = "the layer has no top"

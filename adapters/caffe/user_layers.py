@@ -13,11 +13,11 @@ from typing import Any, Dict, Iterable, List, Mapping, Sequence
 
 import numpy as np
 
-from ...errors import UsageError, require_file
-from ...filesystem.safe_reading import open_input
-from ...naming import printable
+from ...base.errors import UsageError, require_file
+from ...base.naming import printable
+from ...base.safe_reading import open_input
+from ...base.user_code import Answer, call_user, run_user
 from ...netfiles.caffe_net import Net
-from ...processes.user_code import Answer, call_user, run_user
 
 Array = Any
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Dict, List, Tuple
 
-from ...errors import InputError
-from ...naming import printable
+from ...base.errors import InputError
+from ...base.naming import printable
+from ...base.wording import listed
 from ...netfiles.caffe_net import Net
-from ...text.wording import listed
 from .numpy_layer_types import has_weights
 
 Shape = Tuple[int, ...]

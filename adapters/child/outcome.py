@@ -9,11 +9,11 @@ import re
 import signal
 from typing import Any, Dict, List, Optional
 
-from ... import errors
-from ...errors import EnvironmentProblem, GoldwatchError, InputError
-from ...fast_dataclasses import dataclass
-from ...interrupts import signal_name
-from ...naming import printable
+from ...base import errors
+from ...base.errors import EnvironmentProblem, GoldwatchError, InputError
+from ...base.fast_dataclasses import dataclass
+from ...base.interrupts import signal_name
+from ...base.naming import printable
 
 # glog's fatal lines: F, month and day, the time (glog/logging.cc); a Python traceback's lines begin
 # with "  File".

@@ -20,10 +20,10 @@ import time
 from dataclasses import field
 from typing import Any, Callable, Dict, List, Sequence
 
-from ...errors import EnvironmentProblem
-from ...fast_dataclasses import dataclass
-from ...filesystem.atomic_writing import create_new
-from ...filesystem.safe_reading import open_input
+from ...base.atomic_writing import create_new
+from ...base.errors import EnvironmentProblem
+from ...base.fast_dataclasses import dataclass
+from ...base.safe_reading import open_input
 from ..child_python import child_environment
 from ..golden_folder import sweep
 from .outcome import Outcome

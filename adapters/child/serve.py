@@ -14,9 +14,9 @@ import time
 import traceback
 from typing import Any, Callable, Dict
 
-from ...errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EnvironmentProblem, GoldwatchError
-from ...filesystem.safe_reading import open_input
-from ...interrupts import caused_by_interrupt, exit_code_of, handle_interrupts
+from ...base.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EnvironmentProblem, GoldwatchError
+from ...base.interrupts import caused_by_interrupt, exit_code_of, handle_interrupts
+from ...base.safe_reading import open_input
 from .signals import hear
 
 PROGRESS_INTERVAL_S = 0.1

@@ -11,7 +11,7 @@ import threading
 from types import TracebackType
 from typing import Any, Dict, Iterator, List, Optional, Type
 
-from ...errors import Interrupted
+from ...base.errors import Interrupted
 
 # SIGINT first: once it is noted, nothing interrupts the installation of the others.
 HEEDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

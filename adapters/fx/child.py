@@ -8,8 +8,8 @@ import runpy
 import sys
 from typing import Any, Dict, Tuple
 
-from ...errors import EnvironmentProblem, GoldwatchError, InputError
-from ...interrupts import caused_by_interrupt
+from ...base.errors import EnvironmentProblem, GoldwatchError, InputError
+from ...base.interrupts import caused_by_interrupt
 from ..child.serve import Parent
 from ..run_script import run_as_main
 from .recorder import Recorder, clear, rank_here

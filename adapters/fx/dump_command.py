@@ -10,11 +10,11 @@ import sys
 import tempfile
 from typing import Any, Callable, Dict, List, Optional
 
-from ...errors import EnvironmentProblem, Interrupted, UsageError
-from ...fast_dataclasses import dataclass
-from ...filesystem.safe_reading import sha256_of_file
-from ...manifest import add_to_manifest
-from ...naming import printable
+from ...base.errors import EnvironmentProblem, Interrupted, UsageError
+from ...base.fast_dataclasses import dataclass
+from ...base.manifest import add_to_manifest
+from ...base.naming import printable
+from ...base.safe_reading import sha256_of_file
 from ..child.parent import OURS, STDERR, Task, run_child
 from ..child_python import resolve_python, runs
 from ..python_command_line import CODE, FILE, script_of

@@ -16,7 +16,7 @@ import sys
 from types import ModuleType
 from typing import Any, Callable, Optional
 
-from ...errors import InputError
+from ...base.errors import InputError
 from .backend import Backend
 
 PACKAGES = ("torch_npu", "torchair", "npugraph_ex", "msprobe")

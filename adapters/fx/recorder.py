@@ -15,9 +15,9 @@ from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
-from ...filesystem.atomic_writing import remove_quietly
-from ...manifest import write_manifest
-from ...naming import fits, fx_file_name, parse_fx_name, sanitise_golden
+from ...base.atomic_writing import remove_quietly
+from ...base.manifest import write_manifest
+from ...base.naming import fits, fx_file_name, parse_fx_name, sanitise_golden
 from ..file_headers import npy_header
 from ..nonfinite import NOT_FINITE, count_not_finite, not_finite_of
 from ..write_and_hash import HashingWriter

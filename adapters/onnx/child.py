@@ -10,10 +10,10 @@ from typing import Any, Collection, Dict, Iterator, List, Mapping, Sequence, Set
 
 import numpy as np
 
-from ...errors import EXIT_INTERRUPTED
-from ...filesystem.safe_reading import sha256_of_file
-from ...manifest import original_of
-from ...naming import printable
+from ...base.errors import EXIT_INTERRUPTED
+from ...base.manifest import original_of
+from ...base.naming import printable
+from ...base.safe_reading import sha256_of_file
 from ...netfiles.narrow_types import is_narrow
 from ...netfiles.onnx_arrays import tensor_array
 from ...netfiles.onnx_external_data import check_external

@@ -11,15 +11,15 @@ import tempfile
 from dataclasses import astuple, field, replace
 from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
-from ...errors import GoldwatchError, InputError, UsageError
-from ...fast_dataclasses import dataclass
-from ...manifest import add_to_manifest
-from ...naming import printable
+from ...base.errors import GoldwatchError, InputError, UsageError
+from ...base.fast_dataclasses import dataclass
+from ...base.manifest import add_to_manifest
+from ...base.naming import printable
+from ...base.system import memory
+from ...base.wording import listed
 from ...netfiles.onnx_external_data import check_external
 from ...netfiles.onnx_model import OnnxModel
 from ...netfiles.onnx_value_headers import OnnxValue
-from ...system import memory
-from ...text.wording import listed
 from ..child.outcome import Outcome
 from ..child.parent import Task, run_child
 from ..child_python import resolve_python

@@ -8,9 +8,9 @@ import os
 import re
 from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
-from ...errors import InputError, MissingPath, UsageError
-from ...fast_dataclasses import dataclass
-from ...naming import nearest_names, printable, sanitise_golden, shortened_file_name
+from ...base.errors import InputError, MissingPath, UsageError
+from ...base.fast_dataclasses import dataclass
+from ...base.naming import nearest_names, printable, sanitise_golden, shortened_file_name
 from ...netfiles.onnx_types import BY_NAME
 from ...netfiles.onnx_value_headers import Dim, OnnxValue
 

@@ -10,13 +10,13 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ...element_types import element_count
-from ...errors import FormatError, InputError, MissingPath, UsageError, require_file
-from ...fast_dataclasses import dataclass
-from ...filesystem.atomic_writing import write_atomically
-from ...filesystem.safe_reading import open_input, sha256_of_file
-from ...manifest import FILE_MODE
-from ...naming import printable
+from ...base.atomic_writing import write_atomically
+from ...base.element_types import element_count
+from ...base.errors import FormatError, InputError, MissingPath, UsageError, require_file
+from ...base.fast_dataclasses import dataclass
+from ...base.manifest import FILE_MODE
+from ...base.naming import printable
+from ...base.safe_reading import open_input, sha256_of_file
 from ...netfiles.narrow_types import decode, encode, held_as, is_narrow
 from ...netfiles.onnx_arrays import tensor_array
 from ...netfiles.onnx_model import OnnxGraph

@@ -10,10 +10,10 @@ from __future__ import annotations
 import io
 from typing import Collection, Dict, List, Mapping, Sequence, Tuple
 
+from ...base.protowire import BYTES, field, varint
 from ...netfiles.onnx_model import OnnxGraph, OnnxNode
 from ...netfiles.onnx_value_headers import OnnxValue
 from ...netfiles.protobuf_file import Span, WireFile
-from ...protowire import BYTES, field, varint
 
 _GRAPH = 7
 

@@ -23,7 +23,7 @@ from typing import (
 
 import numpy as np
 
-from ...element_types import element_count
+from ...base.element_types import element_count
 from ...netfiles.narrow_types import decode, held_as, is_narrow
 from ...netfiles.onnx_model import OnnxModel, OnnxNode
 from ...netfiles.onnx_types import BY_NAME, OnnxType

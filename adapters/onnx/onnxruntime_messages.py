@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Callable, List, Match, Optional, Sequence, Set, Tuple
 
-from ...errors import EnvironmentProblem, GoldwatchError, InputError
-from ...naming import printable
+from ...base.errors import EnvironmentProblem, GoldwatchError, InputError
+from ...base.naming import printable
+from ...base.wording import listed
 from ...netfiles.narrow_types import is_narrow
 from ...netfiles.onnx_model import OnnxModel, OnnxNode
 from ...netfiles.onnx_types import type_name
-from ...text.wording import listed
 
 _NEWER = (
     "install a newer onnxruntime, or name the Python of an environment that has one with "

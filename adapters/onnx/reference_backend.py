@@ -9,8 +9,8 @@ from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 import numpy as np
 
-from ...errors import InputError
-from ...naming import printable
+from ...base.errors import InputError
+from ...base.naming import printable
 from ...netfiles.narrow_types import decode, encode, held_as, is_narrow
 from ...netfiles.onnx_model import OnnxModel, OnnxNode
 from ...netfiles.onnx_types import BY_NAME

@@ -12,8 +12,9 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 
-from ...errors import InputError
-from ...naming import printable
+from ...base.errors import InputError
+from ...base.naming import printable
+from ...base.protowire import field
 from ...netfiles.onnx_arrays import tensor_array
 from ...netfiles.onnx_cut import Border, OnnxCut, Rewriting
 from ...netfiles.onnx_model import ATTRIBUTE, OnnxModel
@@ -23,7 +24,6 @@ from ...netfiles.onnx_types import BY_NAME
 from ...netfiles.onnx_value_headers import OnnxTensor, OnnxValue
 from ...netfiles.protobuf_file import Piece as Bytes
 from ...netfiles.protobuf_file import Span, WireFile
-from ...protowire import field
 from ..child.parent import Task
 from ..child.serve import Parent
 from ..child_python import resolve_python, runs

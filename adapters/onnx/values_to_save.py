@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import field, replace
 from typing import Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
-from ...errors import InputError, UsageError
-from ...fast_dataclasses import dataclass
-from ...naming import nearest_names, printable
+from ...base.errors import InputError, UsageError
+from ...base.fast_dataclasses import dataclass
+from ...base.naming import nearest_names, printable
 from ...netfiles.onnx_model import OnnxGraph, OnnxModel, OnnxNode
 from ...netfiles.onnx_names import BRANCHES, NamedGraph, name_nodes
 from .randomness import reads

@@ -9,9 +9,9 @@ from typing import Any, Callable, Dict, List, Mapping
 
 import numpy as np
 
-from ...errors import EnvironmentProblem, GoldwatchError
-from ...filesystem.atomic_writing import create_new
-from ...filesystem.safe_reading import open_input
+from ...base.atomic_writing import create_new
+from ...base.errors import EnvironmentProblem, GoldwatchError
+from ...base.safe_reading import open_input
 from ..child.serve import Parent
 
 Array = Any

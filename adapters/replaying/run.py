@@ -9,8 +9,8 @@ from abc import ABC, abstractmethod
 from functools import partial
 from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
-from ...errors import EnvironmentProblem, Interrupted
-from ...fast_dataclasses import dataclass
+from ...base.errors import EnvironmentProblem, Interrupted
+from ...base.fast_dataclasses import dataclass
 from ..child.parent import Task, run_child
 
 Progress = Callable[[int, int], None]

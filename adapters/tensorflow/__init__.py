@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import List
 
-from ...lazy_imports import imported_when_used
+from ...base.lazy_imports import imported_when_used
 
 __all__ = ["DumpHook", "dump_session", "golden_config"]
 

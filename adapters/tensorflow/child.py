@@ -14,8 +14,8 @@ import sys
 from types import ModuleType
 from typing import Any, Dict, Optional
 
-from ...errors import EXIT_INTERRUPTED, EnvironmentProblem, GoldwatchError, InputError
-from ...interrupts import caused_by_interrupt
+from ...base.errors import EXIT_INTERRUPTED, EnvironmentProblem, GoldwatchError, InputError
+from ...base.interrupts import caused_by_interrupt
 from ..child.serve import Parent
 from ..run_script import run_as_main
 from .after_import import after_import

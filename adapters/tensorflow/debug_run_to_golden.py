@@ -12,10 +12,10 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 
 import numpy as np
 
-from ...fast_dataclasses import dataclass
-from ...filesystem.mounts import require_space
-from ...filesystem.safe_reading import open_input
-from ...naming import printable
+from ...base.fast_dataclasses import dataclass
+from ...base.mounts import require_space
+from ...base.naming import printable
+from ...base.safe_reading import open_input
 from ..golden_writer import GoldenWriter
 from ..nonfinite import NOT_FINITE
 from .golden_rules import copy_reason, feed_of, fixed_kind, is_xla

@@ -9,11 +9,18 @@ import tempfile
 from dataclasses import field, replace
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from ...errors import GoldwatchError, InputError, Interrupted, MissingPath, UsageError, require_file
-from ...fast_dataclasses import dataclass
-from ...filesystem.safe_reading import sha256_of_file
-from ...manifest import add_to_manifest, original_of, read_manifest
-from ...naming import printable
+from ...base.errors import (
+    GoldwatchError,
+    InputError,
+    Interrupted,
+    MissingPath,
+    UsageError,
+    require_file,
+)
+from ...base.fast_dataclasses import dataclass
+from ...base.manifest import add_to_manifest, original_of, read_manifest
+from ...base.naming import printable
+from ...base.safe_reading import sha256_of_file
 from ..child.outcome import Outcome
 from ..child.parent import Progress
 from ..golden_folder import refuse_golden

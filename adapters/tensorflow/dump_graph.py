@@ -9,9 +9,9 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 
 import numpy as np
 
-from ...errors import FormatError, GoldwatchError, InputError
-from ...filesystem.safe_reading import open_input
-from ...naming import nearest_names, printable
+from ...base.errors import FormatError, GoldwatchError, InputError
+from ...base.naming import nearest_names, printable
+from ...base.safe_reading import open_input
 from ..read_npy import read_npy
 from .debug_run_to_golden import convert
 from .golden_summary import GRAPPLER_OFF, add_notes

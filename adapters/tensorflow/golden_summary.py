@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Mapping
 
-from ...manifest import add_to_manifest
-from ...naming import printable
+from ...base.manifest import add_to_manifest
+from ...base.naming import printable
 from ..golden_writer import GoldenWriter
 from ..nonfinite import NOT_FINITE, not_finite_of, not_finite_warnings
 

@@ -14,8 +14,8 @@ from tensorflow.python.client import session as session_module
 from tensorflow.python.training import monitored_session as monitored_module
 from tensorflow.python.training import session_run_hook
 
-from ...errors import InputError, UsageError
-from ...filesystem.safe_reading import sha256_of_file
+from ...base.errors import InputError, UsageError
+from ...base.safe_reading import sha256_of_file
 from ..golden_folder import refuse_golden
 from .golden_summary import xla_note
 from .recorder import Recorder, Refused, Ticket, feed_names, watch_options

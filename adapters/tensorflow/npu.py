@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from goldwatch.base.errors import EnvironmentProblem
 from goldwatch.config.dump_plan import NPU_DEFAULTS, DumpPlan
-from goldwatch.errors import EnvironmentProblem
 
 OPTIMIZER = "NpuOptimizer"
 

@@ -9,7 +9,8 @@ import signal
 import tempfile
 from typing import Any, Dict, Iterator, Optional, Sequence
 
-from ...errors import (
+from ...base.atomic_writing import ASIDE_PREFIX
+from ...base.errors import (
     EXIT_INTERRUPTED,
     EnvironmentProblem,
     GoldwatchError,
@@ -18,10 +19,9 @@ from ...errors import (
     ProgramFailed,
     UsageError,
 )
-from ...filesystem.atomic_writing import ASIDE_PREFIX
-from ...interrupts import signal_name
-from ...manifest import MANIFEST_FILE, add_to_manifest
-from ...naming import printable
+from ...base.interrupts import signal_name
+from ...base.manifest import MANIFEST_FILE, add_to_manifest
+from ...base.naming import printable
 from ..child.outcome import Outcome
 from ..child.parent import OURS, STDERR, Progress, Task, run_child
 from ..child.signals import NotedSignals

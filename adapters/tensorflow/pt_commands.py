@@ -5,9 +5,9 @@ from __future__ import annotations
 import fnmatch
 from typing import Dict, List, Sequence, Set, Tuple
 
-from ...errors import InputError, UsageError
-from ...fast_dataclasses import dataclass
-from ...naming import TIMESTAMP_DIGITS
+from ...base.errors import InputError, UsageError
+from ...base.fast_dataclasses import dataclass
+from ...base.naming import TIMESTAMP_DIGITS
 from ..golden_names import GoldenNames
 from .golden_rules import feed_of, handle_enters, left_out
 from .tfdbg_listing import ListedDump, Listing

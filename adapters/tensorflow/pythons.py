@@ -10,9 +10,9 @@ import subprocess
 import sys
 from typing import List, Optional
 
-from ...errors import EnvironmentProblem
-from ...fast_dataclasses import dataclass
-from ...naming import printable
+from ...base.errors import EnvironmentProblem
+from ...base.fast_dataclasses import dataclass
+from ...base.naming import printable
 from ..child_python import resolve_python
 from ..pythons import in_environments, on_path
 

@@ -11,9 +11,9 @@ import threading
 from dataclasses import field
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
 
-from ...errors import GoldwatchError, InputError
-from ...fast_dataclasses import dataclass
-from ...naming import printable
+from ...base.errors import GoldwatchError, InputError
+from ...base.fast_dataclasses import dataclass
+from ...base.naming import printable
 from .debug_run_to_golden import convert
 from .golden_summary import GRAPPLER_OFF, GRAPPLER_ON, add_notes
 from .unwatched_ops import Unwatched, explicit_watches, long_tensors

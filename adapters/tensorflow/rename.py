@@ -12,12 +12,9 @@ from typing import Any, Container, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ...errors import InputError, UsageError, require_folder
-from ...fast_dataclasses import dataclass
-from ...filesystem.safe_reading import open_input
-from ...kinds.folders import kind_of_name
-from ...kinds.kind import GOLDEN, MISNAMED, WORDS
-from ...naming import (
+from ...base.errors import InputError, UsageError, require_folder
+from ...base.fast_dataclasses import dataclass
+from ...base.naming import (
     MAPPING_FILE,
     TIMESTAMP_DIGITS,
     fits,
@@ -26,6 +23,9 @@ from ...naming import (
     read_mapping,
     sanitise_golden,
 )
+from ...base.safe_reading import open_input
+from ...kinds.folders import kind_of_name
+from ...kinds.kind import GOLDEN, MISNAMED, WORDS
 from .golden_rules import feed_of
 
 RENAME, KEEP, REPORT = "rename", "keep", "report"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import List, Optional, Tuple
 
-from ...errors import FormatError
-from ...fast_dataclasses import dataclass
+from ...base.errors import FormatError
+from ...base.fast_dataclasses import dataclass
 
 _ROW = re.compile(
     r"\[(?P<ms>\d{1,15}\.\d{1,9})\]\s+(?P<size>\S+)\s+(?P<type>\S+)\s+(?P<node>\S+):(?P<slot>\d{1,9})\Z"

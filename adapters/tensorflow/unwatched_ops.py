@@ -11,8 +11,8 @@ import os
 from dataclasses import field
 from typing import Any, Iterable, List, Mapping, Optional, Set, Tuple
 
-from ...fast_dataclasses import dataclass
-from ...naming import MAX_NAME_BYTES
+from ...base.fast_dataclasses import dataclass
+from ...base.naming import MAX_NAME_BYTES
 from .user_runs import fetched_ops, needed_ops
 
 _PATH_BYTES = 3900

@@ -9,10 +9,10 @@ from typing import Any, Callable, Dict, List, Match, Optional, Sequence, Tuple
 
 import click
 
-from ..errors import EXIT_USAGE, OptionsError, UsageError
-from ..fast_dataclasses import dataclass
-from ..naming import nearest_names
-from ..option_fields import (
+from ..base.errors import EXIT_USAGE, OptionsError, UsageError
+from ..base.fast_dataclasses import dataclass
+from ..base.naming import nearest_names
+from ..base.option_fields import (
     CLUSTER,
     LIMITS,
     MODEL,
@@ -26,7 +26,7 @@ from ..option_fields import (
     options_in,
     parameters_of,
 )
-from ..system import importing_unthreaded
+from ..base.system import importing_unthreaded
 from .error_handling import report_error
 from .old_tool_commands import command_elsewhere
 from .printing import put_file, say_escaped, set_up_logging
@@ -77,7 +77,7 @@ def topic(title: str, *decorators: Callable[[Any], Any]) -> Callable[[Any], Any]
 
 def options_of(*classes: Any, without: Sequence[str] = ()) -> Callable[[Any], Any]:
     """Return a decorator that adds the options of classes' own fields (see
-    :mod:`goldwatch.option_fields`), in their order, without those of some fields.
+    :mod:`goldwatch.base.option_fields`), in their order, without those of some fields.
     """
     return option_group(
         *(

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional, Seque
 
 import click
 
+from ..base.errors import UsageError
+from ..base.naming import parse_dump_name
+from ..base.option_fields import CLUSTER, MODEL, Given, given, jobs_option, option, options_class
+from ..base.pool import default_jobs
 from ..dumps.dump_index import DumpIndex, is_file_pair
-from ..errors import UsageError
 from ..metrics.row import AGREEMENT_METRICS
 from ..model.graphs_of_run import graphs_beside
-from ..naming import parse_dump_name
-from ..option_fields import CLUSTER, MODEL, Given, given, jobs_option, option, options_class
-from ..processes.pool import default_jobs
 from ..run.compare_folders import compare_folders
 from ..run.comparison_options import ComparisonOptions
 from .command import (

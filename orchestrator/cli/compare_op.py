@@ -7,22 +7,22 @@ from typing import List, Optional, Sequence
 
 import click
 
-from ..detail.compare_op import OpDetail, compare_op
-from ..detail.element_files import MOST_ROWS
-from ..detail.tensor_detail import ALL, BAD, DEFAULT_TOP, MOST, NONE, DetailSettings
-from ..detail.tensor_pairs import OpPairs, TensorChoice, pairs_in_files, pairs_in_folders
+from ..base.errors import UsageError
+from ..base.naming import printable
+from ..base.option_fields import MODEL, WHAT, jobs_option, option, options_class, same_option
+from ..base.pool import default_jobs
+from ..base.wording import listed
 from ..dumps.dump_index import is_file_pair
-from ..errors import UsageError
 from ..judging.row_judge import RowJudge
 from ..metrics.pair_task import Settings
 from ..metrics.row import FAIL, MEASURES, METRICS, NOT_COMPARED
 from ..model.graphs_of_run import graphs_beside
 from ..model.row_plan import INPUT, OUTPUT
-from ..naming import printable
-from ..option_fields import MODEL, WHAT, jobs_option, option, options_class, same_option
-from ..processes.pool import default_jobs
 from ..run.comparison_options import ComparisonOptions, parse_time
-from ..text.wording import listed
+from ..tools.detail.compare_op import OpDetail, compare_op
+from ..tools.detail.element_files import MOST_ROWS
+from ..tools.detail.tensor_detail import ALL, BAD, DEFAULT_TOP, MOST, NONE, DetailSettings
+from ..tools.detail.tensor_pairs import OpPairs, TensorChoice, pairs_in_files, pairs_in_folders
 from .command import (
     PrintArguments,
     command,

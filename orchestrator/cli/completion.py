@@ -15,9 +15,9 @@ from click.shell_completion import (
     add_completion_class,
 )
 
-from ..errors import EnvironmentProblem, UsageError
-from ..filesystem.atomic_writing import atomic_text_writer
-from ..filesystem.safe_reading import read_input
+from ..base.atomic_writing import atomic_text_writer
+from ..base.errors import EnvironmentProblem, UsageError
+from ..base.safe_reading import read_input
 from .command import command
 from .printing import put, put_file
 from .shell_words import shell_word

@@ -8,11 +8,11 @@ from typing import List, Optional, Tuple
 
 import click
 
+from ..base.errors import EXIT_FAIL, EXIT_PASS, UsageError
+from ..base.naming import printable
+from ..base.wording import plural
 from ..config.check import check_file
 from ..config.finding import NOTE, Finding, Report
-from ..errors import EXIT_FAIL, EXIT_PASS, UsageError
-from ..naming import printable
-from ..text.wording import plural
 from .command import command, format_option, verbosity_options
 from .printing import print_json, put_escaped, say, use_colour
 from .progress import ProgressBar

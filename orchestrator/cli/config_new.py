@@ -9,6 +9,10 @@ from typing import Iterable, Optional, Tuple
 
 import click
 
+from ..base.atomic_writing import atomic_text_writer
+from ..base.errors import MissingPath, UsageError, require_file
+from ..base.fast_dataclasses import dataclass
+from ..base.safe_reading import read_input
 from ..config.dump_plan import (
     DATA,
     DEBUG_MODES,
@@ -26,10 +30,6 @@ from ..config.layer_selection import Selection, list_ops
 from ..config.make_configuration import Configuration, Request, make_configuration, softened
 from ..config.merge_acl_json import merge_dump
 from ..config.models import load_models, models_to_dump, require_models
-from ..errors import MissingPath, UsageError, require_file
-from ..fast_dataclasses import dataclass
-from ..filesystem.atomic_writing import atomic_text_writer
-from ..filesystem.safe_reading import read_input
 from .command import PrintArguments, command, format_option, topic, verbosity_options
 from .config_check import devices_option
 from .printing import print_json, put, put_cells, put_file, say

@@ -7,13 +7,13 @@ from typing import Optional, Tuple
 
 import click
 
-from ..convert.convert_files import RESULT_FILE, convert_files
-from ..convert.options import DUMP, FORMS, NPY, ConvertOptions, known_dtype, known_layout
-from ..convert.sources import find_sources
-from ..errors import EXIT_BAD_INPUT, EXIT_INCOMPLETE, EXIT_PASS, UsageError
-from ..fast_dataclasses import dataclass
-from ..option_fields import SPEED, CommonOptions
-from ..processes.pool import default_jobs
+from ..base.errors import EXIT_BAD_INPUT, EXIT_INCOMPLETE, EXIT_PASS, UsageError
+from ..base.fast_dataclasses import dataclass
+from ..base.option_fields import SPEED, CommonOptions
+from ..base.pool import default_jobs
+from ..tools.convert.convert_files import RESULT_FILE, convert_files
+from ..tools.convert.options import DUMP, FORMS, NPY, ConvertOptions, known_dtype, known_layout
+from ..tools.convert.sources import find_sources
 from .command import PrintArguments, command, format_option, option_of, topic, verbosity_options
 from .output_file_checks import out_option
 from .printing import print_json, say

@@ -9,15 +9,15 @@ from typing import List, Optional
 
 import click
 
-from ..cure.choosing_ops import UNBOUNDED
-from ..cure.compiler_precision_options import FILES, KEEP_DTYPE, MODES
-from ..cure.precision_causes import ROUNDED
-from ..cure.run import DOCUMENT, Budget, Cure, Ranked
-from ..cure.run import cure as run_cure
-from ..errors import UsageError
-from ..naming import printable
-from ..text.shortening import shorten_all, shorten_within
-from ..text.wording import plural
+from ..base.errors import UsageError
+from ..base.naming import printable
+from ..base.shortening import shorten_all, shorten_within
+from ..base.wording import plural
+from ..device.cure.choosing_ops import UNBOUNDED
+from ..device.cure.compiler_precision_options import FILES, KEEP_DTYPE, MODES
+from ..device.cure.precision_causes import ROUNDED
+from ..device.cure.run import DOCUMENT, Budget, Cure, Ranked
+from ..device.cure.run import cure as run_cure
 from .command import command, format_option, verbosity_options
 from .output_file_checks import out_option, refuse_replacing
 from .printing import print_json, put, put_line, say_note

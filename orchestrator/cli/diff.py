@@ -7,15 +7,15 @@ from typing import Optional
 
 import click
 
-from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, MissingPath, UsageError
-from ..filesystem.atomic_writing import atomic_text_writer
-from ..naming import printable
-from ..pages.diff_page import diff_page
+from ..base.atomic_writing import atomic_text_writer
+from ..base.errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, MissingPath, UsageError
+from ..base.naming import printable
+from ..base.shortening import shorten_all, shorten_within
 from ..reports.difference import KINDS, WORSE, Difference, difference_of
 from ..reports.difference_junit import junit
 from ..reports.difference_words import change_words, counts_words, markdown, place_words, run_words
+from ..reports.pages.diff_page import diff_page
 from ..store.integrity import DamagedStore
-from ..text.shortening import shorten_all, shorten_within
 from .command import command, format_option, verbosity_options
 from .next_commands import two_dumps_hint
 from .output_file_checks import make_room, refuse_foreign, refuse_replacing

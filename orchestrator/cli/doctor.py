@@ -7,9 +7,9 @@ from typing import Any, Dict, Iterator, Optional
 
 import click
 
-from ..doctor import diagnose
-from ..errors import EXIT_BAD_INPUT, EXIT_PASS, UsageError
-from ..text.wording import plural, size_text
+from ..base.errors import EXIT_BAD_INPUT, EXIT_PASS, UsageError
+from ..base.wording import plural, size_text
+from ..tools.doctor import diagnose
 from .command import command, format_option, verbosity_options
 from .printing import print_json, put, put_line, say
 from .progress import ProgressBar

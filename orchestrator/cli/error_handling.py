@@ -18,7 +18,7 @@ from typing import Any, List, NoReturn, Optional, Sequence, Tuple
 
 import click
 
-from ..errors import (
+from ..base.errors import (
     EXIT_BAD_INPUT,
     EXIT_INTERRUPTED,
     EXIT_USAGE,
@@ -26,7 +26,7 @@ from ..errors import (
     GoldwatchError,
     UsageError,
 )
-from ..interrupts import caused_by_interrupt, uninterrupted
+from ..base.interrupts import caused_by_interrupt, uninterrupted
 from .old_tool_commands import new_spelling, refuse_old_options
 from .printing import print_json, say
 
@@ -253,7 +253,7 @@ def _exit_code(command: click.Command, words: List[str], name: str, as_json: boo
     except (Exception, SystemExit) as error:
         if caused_by_interrupt(error):
             return _interrupted(as_json)
-        from ..doctor.packages import broken_package
+        from ..tools.doctor.packages import broken_package
 
         broken = broken_package(error)
         if broken is not None:

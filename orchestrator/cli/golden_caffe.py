@@ -11,7 +11,7 @@ import click
 from ..adapters.caffe.deinplace import deinplace_file
 from ..adapters.caffe.dump import DumpOptions
 from ..adapters.caffe.dump import dump as run_dump
-from ..option_fields import parse_size
+from ..base.option_fields import parse_size
 from .command import HelpfulGroup, format_option, topic, verbosity_options
 from .golden_messages import (
     counted,

@@ -8,7 +8,7 @@ import click
 
 from goldwatch.adapters.fx.dump_command import FxJob, run_fx
 
-from ..text.wording import plural
+from ..base.wording import plural
 from .command import HelpfulGroup, format_option, quiet_option
 from .golden_messages import golden_words
 from .golden_tf_dump import force_option, out_option, words_argument

@@ -10,8 +10,8 @@ from typing import Any, Iterator, Mapping, Match
 
 import click
 
-from ..errors import GoldwatchError
-from ..text.wording import plural
+from ..base.errors import GoldwatchError
+from ..base.wording import plural
 
 input_option = click.option(
     "-i",

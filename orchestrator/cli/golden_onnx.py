@@ -9,9 +9,9 @@ import click
 
 from ..adapters.onnx.dump import BACKENDS, DumpOptions
 from ..adapters.onnx.dump import dump as run_dump
-from ..errors import InputError, NotComparable, UsageError
+from ..base.errors import InputError, NotComparable, UsageError
+from ..base.option_fields import SPEED
 from ..model.atc_options import atc_inputs
-from ..option_fields import SPEED
 from .command import HelpfulGroup, format_option, topic, verbosity_options
 from .golden_messages import (
     counted,
@@ -172,7 +172,7 @@ def _from_om(paths: Collection[str], everything: bool) -> Dict[str, Any]:
 def _decode(path: str, shape: Optional[Tuple[int, ...]], npy: str) -> None:
     import numpy as np
 
-    from ..convert.convert_tensor import dumped_output
+    from ..tools.convert.convert_tensor import dumped_output
 
     try:
         array = dumped_output(path, shape)

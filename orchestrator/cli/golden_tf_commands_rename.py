@@ -18,12 +18,12 @@ from goldwatch.adapters.tensorflow.rename import (
     plan_renames,
 )
 from goldwatch.adapters.tensorflow.tfdbg_listing import parse_listing
-from goldwatch.manifest import FILE_MODE
+from goldwatch.base.manifest import FILE_MODE
 
-from ..errors import EXIT_INCOMPLETE, InputError, MissingPath, UsageError
-from ..filesystem.atomic_writing import write_atomically
-from ..filesystem.safe_reading import read_input
-from ..naming import MAPPING_FILE, mapping_line, printable, read_mapping
+from ..base.atomic_writing import write_atomically
+from ..base.errors import EXIT_INCOMPLETE, InputError, MissingPath, UsageError
+from ..base.naming import MAPPING_FILE, mapping_line, printable, read_mapping
+from ..base.safe_reading import read_input
 from .command import command, format_option, quiet_option
 from .golden_messages import golden_words
 from .printing import print_json, put, put_file, say

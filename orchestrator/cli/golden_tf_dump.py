@@ -17,9 +17,9 @@ from goldwatch.adapters.tensorflow.dump_command import (
 )
 from goldwatch.adapters.tensorflow.dump_command import list_runs as listed_runs
 
-from ..errors import EXIT_FAIL, InputError, UsageError
-from ..naming import printable
-from ..text.wording import listed
+from ..base.errors import EXIT_FAIL, InputError, UsageError
+from ..base.naming import printable
+from ..base.wording import listed
 from . import output_file_checks
 from .command import command, format_option, quiet_option, topic
 from .golden_messages import golden_words

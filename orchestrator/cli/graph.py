@@ -7,12 +7,12 @@ from typing import Dict, List, Optional, Tuple
 
 import click
 
-from ..errors import GoldwatchError, UsageError, require_file
-from ..filesystem.atomic_writing import atomic_text_writer
-from ..pages.graph_page import Commands, graph_page
-from ..pages.graph_result import doubt, read_result
-from ..pages.read_page_model import OM, PageModel, read_page_model, within
-from ..submodel.read_original import read_original
+from ..base.atomic_writing import atomic_text_writer
+from ..base.errors import GoldwatchError, UsageError, require_file
+from ..recomputing.submodel.read_original import read_original
+from ..reports.pages.graph_page import Commands, graph_page
+from ..reports.pages.graph_result import doubt, read_result
+from ..reports.pages.read_page_model import OM, PageModel, read_page_model, within
 from .command import command, verbosity_options
 from .output_file_checks import make_room, refuse_replacing
 from .printing import put, say

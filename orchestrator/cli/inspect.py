@@ -7,10 +7,10 @@ from typing import Any, Dict, Iterator, List, Tuple
 
 import click
 
-from ..errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError
-from ..inspect.inspect_file import inspect_file
-from ..inspect.inspect_tree import inspect_tree
-from ..text.wording import plural, size_text
+from ..base.errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError
+from ..base.wording import plural, size_text
+from ..tools.inspect.inspect_file import inspect_file
+from ..tools.inspect.inspect_tree import inspect_tree
 from .command import command, format_option, verbosity_options
 from .printing import print_json, put_line
 from .progress import ProgressBar

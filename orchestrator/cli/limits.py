@@ -6,9 +6,9 @@ from typing import Optional, Sequence
 
 import click
 
+from ..base.naming import printable
 from ..dumps.tensor_statistics import MEASURES as STATISTICS
 from ..judging.limits import LIMITED, for_statistics
-from ..naming import printable
 from ..run.comparison_options import find_user_code
 from .command import command, format_option, options_of
 from .printing import print_json, put, put_wrapped

@@ -10,23 +10,23 @@ from typing import Any, Iterator, List, Optional, Sequence, TextIO, Tuple
 
 import click
 
-from ..cure.compiler_precision_options import KEEP_DTYPE, NPU
-from ..cure.compiler_precision_options import MODES as CURES
-from ..errors import EXIT_FAIL, EXIT_PASS, InputError, UsageError
-from ..fast_dataclasses import dataclass
-from ..launch.atc import Atc
-from ..launch.runners import RUNNERS
-from ..locate.bundle import is_bundle, write_bundle
-from ..locate.cure_rounds import Curing, Round
-from ..locate.make_plan import make_plan
-from ..locate.narrowing import Narrowing, smallest_failing
-from ..locate.plan import Plan, Request, out_of, require_place
-from ..locate.resumable_steps import Step, Steps
-from ..locate.search import GOLDEN_JSON, JSON, RUN, CaseResult, Search
-from ..option_fields import MODEL, PROGRAM, CommonOptions
+from ..base.errors import EXIT_FAIL, EXIT_PASS, InputError, UsageError
+from ..base.fast_dataclasses import dataclass
+from ..base.notes import note
+from ..base.option_fields import MODEL, PROGRAM, CommonOptions
+from ..device.cure.compiler_precision_options import KEEP_DTYPE, NPU
+from ..device.cure.compiler_precision_options import MODES as CURES
+from ..device.launch.atc import Atc
+from ..device.launch.runners import RUNNERS
+from ..device.locate.bundle import is_bundle, write_bundle
+from ..device.locate.cure_rounds import Curing, Round
+from ..device.locate.make_plan import make_plan
+from ..device.locate.narrowing import Narrowing, smallest_failing
+from ..device.locate.plan import Plan, Request, out_of, require_place
+from ..device.locate.resumable_steps import Step, Steps
+from ..device.locate.search import GOLDEN_JSON, JSON, RUN, CaseResult, Search
 from ..run.comparison_options import ComparisonOptions
 from ..run.watch_options import KEEP_ALL, KEEP_FAILED, KEEP_NONE
-from ..text.notes import note
 from .command import PrintArguments, command, format_option, option_of, topic, verbosity_options
 from .locate_outcome import Outcome, SmallestPart, print_outcome
 from .next_commands import two_dumps_hint

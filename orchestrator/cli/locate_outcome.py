@@ -11,21 +11,21 @@ import time
 from itertools import islice
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from ..diagnosis.op_input_states import UNKNOWN
-from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
-from ..fast_dataclasses import dataclass
-from ..launch.program import LOG_FILE
-from ..locate.cure_rounds import Round
-from ..locate.narrowing import Narrowed
-from ..locate.search import PAGE, RUN, CaseResult, Search, worst_exit_code
-from ..locate.shape_combinations import shapes_text
+from ..base.errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
+from ..base.fast_dataclasses import dataclass
+from ..base.naming import printable
+from ..base.notes import Note, note
+from ..base.wording import listed, plural, size_text
+from ..device.launch.program import LOG_FILE
+from ..device.locate.cure_rounds import Round
+from ..device.locate.narrowing import Narrowed
+from ..device.locate.search import PAGE, RUN, CaseResult, Search, worst_exit_code
+from ..device.locate.shape_combinations import shapes_text
+from ..judging.diagnosis.op_input_states import UNKNOWN
 from ..metrics.row import FAIL, NOT_COMPARED, PASS
 from ..model.op_node import without_gear
-from ..naming import printable
 from ..reports.result_json import RESULT_FILE
 from ..run.result import RunResult
-from ..text.notes import Note, note
-from ..text.wording import listed, plural, size_text
 from .error_handling import report_error
 from .printing import columns_of, put_escaped, put_line, put_wrapped
 from .result_text import verdict_line

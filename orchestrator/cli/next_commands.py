@@ -6,15 +6,15 @@ import dataclasses
 import os
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..diagnosis.op_input_states import BAD
+from ..base.errors import GoldwatchError
+from ..base.naming import printable
 from ..dumps.dump_index import DumpIndex
 from ..dumps.place import Place
 from ..dumps.tensor_statistics import MEASURES
-from ..errors import GoldwatchError
+from ..judging.diagnosis.op_input_states import BAD
 from ..judging.limits import DEFAULTS
 from ..metrics.row import FAIL
 from ..model.row_plan import OUTPUT
-from ..naming import printable
 from ..run.comparison_options import AUTO, ComparisonOptions
 from .shell_words import command_words, shell_word
 

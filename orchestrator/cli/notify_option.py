@@ -7,13 +7,13 @@ import secrets
 from types import TracebackType
 from typing import Any, Callable, Optional, Type
 
-from ..errors import EXIT_INTERRUPTED, GoldwatchError
-from ..interrupts import caused_by_interrupt
+from ..base.errors import EXIT_INTERRUPTED, GoldwatchError
+from ..base.interrupts import caused_by_interrupt
+from ..base.url_notifier import DIVERGENCE, END, Notifier, check_url, notification
 from ..metrics.row import Row
 from ..run.divergence_hook import divergence_fields
 from ..run.result import RunResult
 from ..store.json_numbers import plain_tree
-from ..url_notifier import DIVERGENCE, END, Notifier, check_url, notification
 
 
 class Notify:

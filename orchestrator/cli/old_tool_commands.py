@@ -8,7 +8,7 @@ import re
 import shlex
 from typing import Callable, Collection, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..errors import UsageError
+from ..base.errors import UsageError
 from ..metrics.row import METRICS
 
 

@@ -8,8 +8,8 @@ from typing import Any, Callable, Iterable, List, Mapping, Optional
 
 import click
 
-from ..errors import EnvironmentProblem, MissingPath, UsageError
-from ..filesystem.safe_reading import open_input
+from ..base.errors import EnvironmentProblem, MissingPath, UsageError
+from ..base.safe_reading import open_input
 from ..reports.report_formats import REPORT_FORMATS
 from ..reports.result_json import RESULT_FILE
 from ..store.lock import LOCK_FILE
@@ -150,7 +150,7 @@ def require_room(what: str, path: str) -> None:
             "%s: is %s: goldwatch does not write through it" % (what, kind),
             hint="name another file",
         )
-    from ..filesystem.mounts import nearest_folder
+    from ..base.mounts import nearest_folder
 
     nearest = nearest_folder(folder)
     below = os.path.relpath(os.path.abspath(folder), nearest).split(os.sep)[0] if nearest else ""
@@ -173,7 +173,7 @@ def try_writing(what: str, path: str) -> None:
     there is, takes no new file: permissions do not show it of /proc, or of root on a read-only
     mount.
     """
-    from ..filesystem.mounts import nearest_folder
+    from ..base.mounts import nearest_folder
 
     folder = nearest_folder(os.path.dirname(path) or os.curdir) or os.curdir
     try:

@@ -14,10 +14,10 @@ import os
 import sys
 from typing import Any, Iterable, List, Optional
 
-from ..filesystem.safe_reading import open_input
-from ..naming import printable
-from ..text.notes import Note
-from ..text.shortening import cut, shorten_within, width_of, wrap
+from ..base.naming import printable
+from ..base.notes import Note
+from ..base.safe_reading import open_input
+from ..base.shortening import cut, shorten_within, width_of, wrap
 
 _WINDOW_BYTES = 1 << 20
 _COLUMNS = 80

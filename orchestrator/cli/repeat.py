@@ -10,16 +10,16 @@ from typing import List, Optional, Sequence, Set, Tuple
 
 import click
 
-from ..errors import InputError, Interrupted, ProgramFailed, UsageError, require_folder
-from ..fast_dataclasses import dataclass
-from ..launch.program import Program
-from ..launch.user_commands import require_program
+from ..base.errors import InputError, Interrupted, ProgramFailed, UsageError, require_folder
+from ..base.fast_dataclasses import dataclass
+from ..base.naming import printable
+from ..base.pool import default_jobs
+from ..base.shortening import shorten_all
+from ..device.launch.program import Program
+from ..device.launch.user_commands import require_program
 from ..metrics.row import FAIL
-from ..naming import printable
-from ..processes.pool import default_jobs
 from ..run.repeated_runs import Repeated, RepeatedOp, compare_runs
 from ..store.opening import make_folder
-from ..text.shortening import shorten_all
 from .command import PrintArguments, command, format_option, option_of, verbosity_options
 from .compare import ComparisonArguments
 from .next_commands import report_words

@@ -6,10 +6,10 @@ from typing import Optional
 
 import click
 
-from ..option_fields import Given, given, options_class, same_option
-from ..processes.pool import default_jobs
-from ..replay.options import ReplayOptions
-from ..replay.run import replay as run_replay
+from ..base.option_fields import Given, given, options_class, same_option
+from ..base.pool import default_jobs
+from ..run.replay.options import ReplayOptions
+from ..run.replay.run import replay as run_replay
 from .command import command, format_option, options_of, verbosity_options
 from .compare import ComparisonArguments
 from .golden_messages import golden_words

@@ -7,10 +7,10 @@ from typing import Tuple
 
 import click
 
-from ..errors import UsageError
-from ..fast_dataclasses import dataclass
+from ..base.errors import UsageError
+from ..base.fast_dataclasses import dataclass
+from ..base.wording import size_text
 from ..reports.report_formats import REPORT_FORMATS
-from ..text.wording import size_text
 from .command import command, verbosity_options
 from .printing import say
 from .progress import ProgressBar

@@ -23,8 +23,8 @@ from typing import (
 
 import click
 
-from ..errors import EnvironmentProblem, UsageError
-from ..fast_dataclasses import dataclass
+from ..base.errors import EnvironmentProblem, UsageError
+from ..base.fast_dataclasses import dataclass
 from ..reports.report_formats import REPORT_FORMATS
 from ..reports.result_json import RESULT_FILE
 from ..store.opening import STORE_FILE

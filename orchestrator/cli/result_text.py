@@ -8,15 +8,15 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Sequence, Tuple
 
+from ..base.errors import EXIT_PASS, GoldwatchError
+from ..base.option_fields import option, options_class
+from ..base.wording import plural
 from ..dumps.place import NOWHERE, Place
-from ..errors import EXIT_PASS, GoldwatchError
 from ..metrics.row import FAIL, NOT_COMPARED, PASS
-from ..option_fields import option, options_class
 from ..reports.counts_by_place import place_lines, step_lines
 from ..reports.csv_tables import STEP_OP_FILE
 from ..reports.terminal_table import COLOURS, render_table
 from ..store.host_facts import host_sentence
-from ..text.wording import plural
 from .command import PrintArguments
 from .next_commands import (
     closer_words,
@@ -40,8 +40,8 @@ from .report_files import ReportArguments, Reports, write_reports
 from .shell_words import shell_lines
 
 if TYPE_CHECKING:
-    from ..diagnosis.summary import Summary
-    from ..diagnosis.suspects import Suspect
+    from ..judging.diagnosis.summary import Summary
+    from ..judging.diagnosis.suspects import Suspect
     from ..run.result import RunResult
 
 _MOST_SHOWN = 5
@@ -291,7 +291,7 @@ def _tables(result: RunResult) -> str:
 
 
 def _put_verdict(result: RunResult, code: int, width: Optional[int], colour: bool) -> None:
-    from ..diagnosis.summary import failure_beside_rows
+    from ..judging.diagnosis.summary import failure_beside_rows
 
     summary = result.summary
     failure = failure_beside_rows(code, summary.verdict, summary.program, len(summary.suspects))
@@ -308,7 +308,7 @@ def _put_verdict(result: RunResult, code: int, width: Optional[int], colour: boo
 
 def verdict_line(result: RunResult) -> str:
     """Return the counts in one line; zeros only where they matter."""
-    from ..diagnosis.suspects import suspects_counted
+    from ..judging.diagnosis.suspects import suspects_counted
 
     summary = result.summary
     parts: Tuple[Tuple[int, str, bool], ...] = (

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Optional, Tuple
 
 import click
 
-from ..diagnosis.summary import exit_code
-from ..errors import (
+from ..base.errors import (
     EXIT_FAIL,
     EXIT_INCOMPLETE,
     EXIT_PASS,
@@ -20,12 +19,13 @@ from ..errors import (
     InputError,
     UsageError,
 )
-from ..launch.prepare_dump_configuration import ACL, NPU, PLAN, Prepared, prepare
-from ..launch.program import LOG_FILE, Program
-from ..launch.user_commands import require_program, run_golden_command
-from ..launch.why_no_dump import why_nothing
-from ..option_fields import MODEL, PROGRAM, option, options_class
-from ..processes.pool import default_jobs
+from ..base.option_fields import MODEL, PROGRAM, option, options_class
+from ..base.pool import default_jobs
+from ..device.launch.prepare_dump_configuration import ACL, NPU, PLAN, Prepared, prepare
+from ..device.launch.program import LOG_FILE, Program
+from ..device.launch.user_commands import require_program, run_golden_command
+from ..device.launch.why_no_dump import why_nothing
+from ..judging.diagnosis.summary import exit_code
 from ..run.comparison_options import ComparisonOptions
 from ..run.result import RunResult
 from ..run.stop_signals import Signals
@@ -51,7 +51,7 @@ from .watch_display import FINAL_ROWS_ONLY, LiveDisplay, stop
 
 if TYPE_CHECKING:
     from ..config.dump_plan import DumpPlan
-    from ..replay.options import ReplayOptions
+    from ..run.replay.options import ReplayOptions
     from ..run.result import RunResult
 
 
@@ -76,8 +76,8 @@ def planned_replay(
             "model's json"
         )
     from ..recomputing.original_cuts import Original
-    from ..replay.backends import runner_for
-    from ..replay.options import ReplayOptions
+    from ..run.replay.backends import runner_for
+    from ..run.replay.options import ReplayOptions
 
     options = ReplayOptions(
         target=target,
@@ -100,7 +100,7 @@ def append_replay(
     """
     from dataclasses import replace
 
-    from ..replay.run import replay
+    from ..run.replay.run import replay
 
     try:
         replayed = replay(replace(options, target=step_folder(result)), jobs, force=True)

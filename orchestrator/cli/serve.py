@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Iterator, Optional, Tuple
 
 import click
 
-from ..errors import EnvironmentProblem, UsageError
-from ..fast_dataclasses import dataclass
-from ..url_notifier import check_url
+from ..base.errors import EnvironmentProblem, UsageError
+from ..base.fast_dataclasses import dataclass
+from ..base.url_notifier import check_url
 from .command import command, topic, verbosity_options
 from .next_commands import closer_commands
 from .printing import put, say_note

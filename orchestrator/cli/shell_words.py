@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import List, Sequence
 
-from ..naming import printable
-from ..text.shortening import left, width_of
+from ..base.naming import printable
+from ..base.shortening import left, width_of
 
 _INDENT = 4
 

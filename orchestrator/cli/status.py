@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 import click
 
-from ..errors import EXIT_INCOMPLETE, MissingPath
-from ..service_http import API, JOB, RUN, Client, Refused
-from ..text.wording import plural
+from ..base.errors import EXIT_INCOMPLETE, MissingPath
+from ..base.service_http import API, JOB, RUN, Client, Refused
+from ..base.wording import plural
 from .command import command, format_option, verbosity_options
 from .printing import print_json, put, put_line
 from .submit import job_code, server_options

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import click
 
-from ..errors import (
+from ..base.errors import (
     EXIT_BAD_INPUT,
     EXIT_FAIL,
     EXIT_INCOMPLETE,
@@ -17,7 +17,7 @@ from ..errors import (
     Interrupted,
     UsageError,
 )
-from ..service_http import API, JOB, Client, Unreachable
+from ..base.service_http import API, JOB, Client, Unreachable
 from .command import command, format_option, option_group, verbosity_options
 from .printing import print_json, put, say
 from .shell_words import shell_word

@@ -10,20 +10,26 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import click
 
-from ..errors import EXIT_PASS, InputError, MissingPath, UsageError
-from ..filesystem.safe_reading import read_input
-from ..naming import printable
-from ..option_fields import MODEL, CommonOptions
+from ..base.errors import EXIT_PASS, InputError, MissingPath, UsageError
+from ..base.naming import printable
+from ..base.notes import Note, note
+from ..base.option_fields import MODEL, CommonOptions
+from ..base.safe_reading import read_input
+from ..recomputing.submodel.cut_proposals import Proposal, Searcher, read_outcome, require_op
+from ..recomputing.submodel.export_document import FILE, contents, document_of, log_lines
+from ..recomputing.submodel.export_plan import (
+    Plan,
+    Sources,
+    SubmodelOptions,
+    make_plan,
+    open_sources,
+)
+from ..recomputing.submodel.incoming_values import GOLDEN, TARGET
+from ..recomputing.submodel.input_file_plan import BINS, FLOAT16
+from ..recomputing.submodel.node_listing import ListedNode, list_nodes
+from ..recomputing.submodel.node_names import chosen_nodes
+from ..recomputing.submodel.write_export import write_export
 from ..schemas.documents import read_document
-from ..submodel.cut_proposals import Proposal, Searcher, read_outcome, require_op
-from ..submodel.export_document import FILE, contents, document_of, log_lines
-from ..submodel.export_plan import Plan, Sources, SubmodelOptions, make_plan, open_sources
-from ..submodel.incoming_values import GOLDEN, TARGET
-from ..submodel.input_file_plan import BINS, FLOAT16
-from ..submodel.node_listing import ListedNode, list_nodes
-from ..submodel.node_names import chosen_nodes
-from ..submodel.write_export import write_export
-from ..text.notes import Note, note
 from .command import command, format_option, option_of, topic, verbosity_options
 from .output_file_checks import out_option
 from .printing import columns_of, print_json, put, put_cells, say, say_note

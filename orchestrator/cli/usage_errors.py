@@ -6,7 +6,7 @@ from typing import List, Optional, Tuple
 
 import click
 
-from ..naming import nearest_names
+from ..base.naming import nearest_names
 
 _NEAR = 0.6
 _PLAIN = {

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from ..errors import InputError, UsageError
+from ..base.errors import InputError, UsageError
+from ..base.naming import nearest_names
+from ..base.option_fields import LIMITS, option, options_class
 from ..judging.limit_parsing import OWN_HINT, named_limits, parse_limit
 from ..judging.limits import Limit, Limits, natural_comparison
 from ..metrics.row import MEASURES, METRICS
-from ..naming import nearest_names
-from ..option_fields import LIMITS, option, options_class
 from ..run.comparison_options import UserCode, find_user_code
 
 ALL_METRICS = "all"

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Tuple
 
 import click
 
-from ..errors import UsageError
-from ..merging.options import MergeOptions
-from ..naming import printable
-from ..option_fields import HOSTS, Given, given, option, options_class
-from ..processes.pool import default_jobs
+from ..base.errors import UsageError
+from ..base.naming import printable
+from ..base.option_fields import HOSTS, Given, given, option, options_class
+from ..base.pool import default_jobs
+from ..base.shortening import cut, shorten
 from ..reports.report_formats import REPORT_FORMATS
+from ..run.merging.options import MergeOptions
 from ..run.stop_signals import Signals
 from ..run.watch import Watch
 from ..run.watch_options import WatchOptions
-from ..text.shortening import cut, shorten
 from .command import command, option_group, options_of
 from .compare import (
     ComparisonArguments,
@@ -35,7 +35,7 @@ from .result_text import print_result
 from .watch_display import LiveDisplay, stop
 
 if TYPE_CHECKING:
-    from ..merging.merge import MergeProgress
+    from ..run.merging.merge import MergeProgress
 
 
 @options_class
@@ -177,7 +177,7 @@ _LEAST_NAME = 12
 
 def _merge(arguments: WatchArguments) -> int:
     """Merge the runs of several hosts; return the exit code."""
-    from ..merging.merge import Merge
+    from ..run.merging.merge import Merge
 
     out = arguments.out
     planned = planned_reports(arguments, out)

@@ -8,10 +8,10 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Iterator, Optional, Type
 
+from ..base.naming import printable
+from ..base.shortening import cut, shorten, shorten_within, width_of
 from ..metrics.row import FAIL, Row
-from ..naming import printable
 from ..run.watch_progress import WatchProgress
-from ..text.shortening import cut, shorten, shorten_within, width_of
 from .printing import columns_of, is_warning, marked, say, say_now, show_status
 from .progress import Pace, bar_text, counts_text
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Optional
 
-from ..errors import UsageError, require_file
-from ..fast_dataclasses import dataclass
-from ..system import is_loopback
+from ..base.errors import UsageError, require_file
+from ..base.fast_dataclasses import dataclass
+from ..base.system import is_loopback
 
 _LOCAL = re.compile(r"local(?::([0-9]{1,4}))?\Z")
 _REMOTE = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.]+\]|[^\[\]/:@?#\s]+):([0-9]{1,5})\Z")

@@ -28,11 +28,11 @@ from typing import (
 )
 
 from .. import __version__
-from ..errors import EnvironmentProblem, GoldwatchError, UsageError
-from ..filesystem.atomic_writing import create_new
-from ..interrupts import handle_termination, interrupts_blocked
-from ..processes.pool import default_jobs
-from ..text.wording import listed
+from ..base.atomic_writing import create_new
+from ..base.errors import EnvironmentProblem, GoldwatchError, UsageError
+from ..base.interrupts import handle_termination, interrupts_blocked
+from ..base.pool import default_jobs
+from ..base.wording import listed
 from .address import ClusterAddress, NoCertificates
 from .requests_with_timeout import CLOSING_S, GONE, ask, is_there, run_each, threads_of
 from .scheduler_reachability import TIMEOUT_S, first_line, no_answer, require_answer

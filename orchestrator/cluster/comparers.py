@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from .. import __version__
+from ..base import notes
 from ..dumps.dump_tree import DumpTree
 from ..run.comparison_options import ComparisonOptions
 from ..run.file_plan import FilePlan
@@ -21,7 +22,6 @@ from ..store.facts_and_events import FileRecord
 from ..store.row_schema import COLUMNS, from_sql_text
 from ..store.row_sql import row_key
 from ..store.row_transfer import packed, unpacked
-from ..text import notes
 from .address import ClusterAddress
 from .checked_connection import Connection, connected
 from .dispatch import Compared, Dispatcher, Lost

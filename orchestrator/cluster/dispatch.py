@@ -20,8 +20,8 @@ from typing import (
     Union,
 )
 
-from ..errors import EnvironmentProblem
-from ..text.notes import note
+from ..base.errors import EnvironmentProblem
+from ..base.notes import note
 from .checked_connection import GOES_ON
 from .eligible_workers import EligibleWorkers
 from .file_probes import NotSeen

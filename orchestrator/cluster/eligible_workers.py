@@ -7,11 +7,11 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
 
+from ..base.errors import InputError
+from ..base.notes import note
+from ..base.wording import listed
 from ..dumps.dump_tree import DumpTree
-from ..errors import InputError
 from ..run.comparison_options import ComparisonOptions
-from ..text.notes import note
-from ..text.wording import listed
 from .checked_connection import unlike
 from .file_probes import FileProbe, file_probe, first_file, probed, unseen
 from .requests_with_timeout import run_each, threads_of

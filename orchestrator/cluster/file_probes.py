@@ -6,8 +6,8 @@ import hashlib
 import os
 from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..errors import InputError
-from ..filesystem.safe_reading import open_input
+from ..base.errors import InputError
+from ..base.safe_reading import open_input
 
 _START_BYTES = 4096
 _SHOWN = 4

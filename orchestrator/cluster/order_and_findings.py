@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Dict, Optional, Tuple
 
+from ..base.fast_dataclasses import dataclass
 from ..dumps.place import Place
-from ..fast_dataclasses import dataclass
 from ..run.comparison_options import ComparisonOptions
 from .file_probes import FileProbe
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Callable, Dict, Sequence
 
-from ..errors import EnvironmentProblem
-from ..text.wording import listed
+from ..base.errors import EnvironmentProblem
+from ..base.wording import listed
 
 PATIENCE_S = 20
 CLOSING_S = 2

@@ -10,7 +10,7 @@ import socket
 import ssl
 from typing import Any, Tuple
 
-from ..errors import EnvironmentProblem
+from ..base.errors import EnvironmentProblem
 from .address import ClusterAddress
 
 TIMEOUT_S = 20

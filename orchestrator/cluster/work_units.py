@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, List, Sequence, Tuple
 
+from ..base.fast_dataclasses import dataclass
+from ..base.naming import whole_name
 from ..dumps.place import Place
-from ..fast_dataclasses import dataclass
-from ..naming import whole_name
 from ..run.engine import Engine
 from ..run.target_file import TargetFile
 

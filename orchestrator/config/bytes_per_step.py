@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Dict, Iterable, Mapping, Optional, Sequence, Set, Tuple
 
-from ..fast_dataclasses import dataclass
+from ..base.fast_dataclasses import dataclass
+from ..base.wording import plural, size_text
 from ..model.op_node import OpNode
-from ..text.wording import plural, size_text
 
 #: A statistics row and its share of the header; a line of text per tensor.
 STATS_BYTES = 256

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Dict, Optional, Tuple
 
-from ..errors import UsageError
+from ..base.errors import UsageError
 
 Version = Tuple[int, ...]
 

@@ -6,9 +6,9 @@ import os
 import re
 from typing import Any, List, Optional, Sequence, Tuple
 
-from ..errors import FormatError, require_file
-from ..filesystem.mounts import nearest_folder
-from ..filesystem.safe_reading import open_input
+from ..base.errors import FormatError, require_file
+from ..base.mounts import nearest_folder
+from ..base.safe_reading import open_input
 from ..kinds.files import kind_of_file
 from ..kinds.kind import (
     ACL,

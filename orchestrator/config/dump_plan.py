@@ -11,8 +11,8 @@ import re
 from dataclasses import asdict, replace
 from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..errors import UsageError
-from ..fast_dataclasses import dataclass
+from ..base.errors import UsageError
+from ..base.fast_dataclasses import dataclass
 from .dump_steps import step_fix, step_problems
 
 MODES = ("input", "output", "all")

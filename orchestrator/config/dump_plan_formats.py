@@ -9,8 +9,8 @@ import re
 from dataclasses import fields
 from typing import Any, Callable, Dict, List, Mapping, Optional
 
-from ..errors import FormatError, UsageError
-from ..naming import printable
+from ..base.errors import FormatError, UsageError
+from ..base.naming import printable
 from ..schemas.documents import read_document
 from ..schemas.jsontext import JsonText
 from .check import Checker, other_tool

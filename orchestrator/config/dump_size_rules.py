@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-from ..filesystem.mounts import free_bytes
+from ..base.mounts import free_bytes
+from ..base.wording import plural, size_text
 from ..model.op_node import OpNode
-from ..text.wording import plural, size_text
 from .acl_rules import items_of, model_entries, strings_of
 from .bytes_per_step import Estimate, estimate, skipped_positions, step_count
 from .dump_steps import step_problems

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple, Union
 
-from ..fast_dataclasses import dataclass
+from ..base.fast_dataclasses import dataclass
 
 ERROR = "error"
 WARNING = "warning"

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
-from ..naming import nearest_names
+from ..base.naming import nearest_names
 from ..schemas.documents import MAX_SUGGESTIONS
 from .cann_versions import parse_version
 from .finding import Findings, Path

@@ -8,8 +8,8 @@ import fnmatch
 from dataclasses import replace
 from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
-from ..errors import UsageError
-from ..fast_dataclasses import dataclass
+from ..base.errors import UsageError
+from ..base.fast_dataclasses import dataclass
 from ..model.absent_ops import run_condition
 from ..model.graph import ModelGraph
 from ..model.never_dumped import no_dump_reason

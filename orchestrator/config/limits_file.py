@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Collection, List, NoReturn, Tuple
 
-from ..errors import InputError
-from ..filesystem.safe_reading import read_input
+from ..base.errors import InputError
+from ..base.naming import nearest_names
+from ..base.safe_reading import read_input
 from ..judging.limit_parsing import OWN_HINT, fault_of, limits_from_document, limits_with
 from ..judging.limits import LIMITED, SELECTORS, Limits
-from ..naming import nearest_names
 from ..schemas import load_schema
 from ..schemas.jsontext import JsonText
 from .finding import ERROR, Findings, Path

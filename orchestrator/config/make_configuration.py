@@ -8,9 +8,9 @@ import os
 from dataclasses import replace
 from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
-from ..diagnosis.row_digest import execution_key
-from ..errors import EnvironmentProblem, InputError, MissingPath
-from ..fast_dataclasses import dataclass
+from ..base.errors import EnvironmentProblem, InputError, MissingPath
+from ..base.fast_dataclasses import dataclass
+from ..judging.diagnosis.row_digest import execution_key
 from ..metrics.row import FAIL, Row
 from ..model import graphs_of_run
 from ..model.graph import ModelGraph

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, List
 
-from ..errors import FormatError
+from ..base.errors import FormatError
 from ..schemas.jsontext import JsonText
 from .finding import Findings
 from .json_text_errors import read_json

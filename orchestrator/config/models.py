@@ -7,12 +7,12 @@ from __future__ import annotations
 import os
 from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
-from ..errors import UsageError
+from ..base.errors import UsageError
+from ..base.naming import nearest_names
 from ..model import graphs_of_run as model_graphs
 from ..model.graph import ModelGraph, computational_graphs
 from ..model.never_dumped import no_dump_reason
 from ..model.op_node import OpNode
-from ..naming import nearest_names
 from ..schemas.documents import MAX_SUGGESTIONS
 from .dump_plan import PlanError
 

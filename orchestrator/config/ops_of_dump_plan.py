@@ -7,11 +7,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Mapping, Optional, Sequence, Set
 
-from ..filesystem.safe_reading import read_input
+from ..base.naming import sanitise_device
+from ..base.safe_reading import read_input
 from ..model.graph import ModelGraph
 from ..model.never_dumped import DumpRequest
 from ..model.op_node import OpNode
-from ..naming import sanitise_device
 from .bytes_per_step import skipped_positions
 from .dump_plan import EXCEPTION_SCENES, DumpPlan, ModelDump
 from .dump_plan_formats import read_plan

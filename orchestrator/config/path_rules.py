@@ -8,10 +8,10 @@ import re
 import stat
 from typing import List, Optional, Tuple
 
+from ..base.mounts import free_bytes, mount_of
+from ..base.naming import parse_dump_name
+from ..base.system import text_of
 from ..dumps.place import is_time
-from ..filesystem.mounts import free_bytes, mount_of
-from ..naming import parse_dump_name
-from ..system import text_of
 from .finding import ERROR, NOTE, WARNING, Findings, Path
 
 MAX_ENTRIES = 10000

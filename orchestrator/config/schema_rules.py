@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, FrozenSet, Tuple
 
-from ..naming import nearest_names
+from ..base.naming import nearest_names
 from ..schemas.documents import Mistake, mistakes, name_of, schema_of
 from .dump_plan import KERNEL_DATA
 from .dump_steps import ACL_LAX, NPU_LAX, step_fix, step_problems

@@ -15,8 +15,8 @@ from dataclasses import field
 from functools import lru_cache
 from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Sequence, Set, Tuple
 
-from ..fast_dataclasses import dataclass
-from ..naming import nearest_names
+from ..base.fast_dataclasses import dataclass
+from ..base.naming import nearest_names
 from .dump_plan import NPU_DEFAULTS
 from .finding import ERROR, NOTE, WARNING, Finding, Findings, placed
 from .key_rules import nearest_word

@@ -12,7 +12,7 @@ import tokenize
 import warnings
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from ..fast_dataclasses import dataclass
+from ..base.fast_dataclasses import dataclass
 from .finding import ERROR, Finding, Findings
 from .npu_rules import COMPUTED
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import Optional
 
-from ..errors import TruncatedFile
-from ..fast_dataclasses import dataclass
-from ..filesystem.safe_reading import open_regular
+from ..base.errors import TruncatedFile
+from ..base.fast_dataclasses import dataclass
+from ..base.safe_reading import open_regular
 from .dump_header import COMPLETE, HEADERLESS, LONG, SHORT, load_header
 from .npy import load_npy_header
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Dict, Iterator, List, Optional, Tuple
 
-from ..errors import FormatError
-from ..fast_dataclasses import dataclass
-from ..protowire import BYTES, VARINT, Window, fields_of, varint
+from ..base.errors import FormatError
+from ..base.fast_dataclasses import dataclass
+from ..base.protowire import BYTES, VARINT, Window, fields_of, varint
 
 NANO_MAGIC = b"\x5a\x5a\x5a\x5a"
 """What a nano device's header begins with."""

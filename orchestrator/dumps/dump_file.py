@@ -16,9 +16,9 @@ import operator
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
-from ..errors import NotThere, TypeNotComparable, UsageError
-from ..fast_dataclasses import dataclass
-from ..filesystem.safe_reading import AnyPath, path_text
+from ..base.errors import NotThere, TypeNotComparable, UsageError
+from ..base.fast_dataclasses import dataclass
+from ..base.safe_reading import AnyPath, path_text
 from ..tensors.dtypes import Array, DType, dtype_by_code, nbytes
 from ..tensors.storage_layouts import split_format
 from ..tensors.tensor import ByteSource, Tensor

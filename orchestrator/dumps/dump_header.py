@@ -14,12 +14,12 @@ import struct
 from dataclasses import replace
 from typing import Any, Dict, List, Optional, Tuple
 
-from ..element_types import BY_CODE
-from ..errors import FormatError, TruncatedFile
-from ..fast_dataclasses import dataclass
-from ..filesystem.safe_reading import open_regular, read_at
+from ..base.element_types import BY_CODE
+from ..base.errors import FormatError, TruncatedFile
+from ..base.fast_dataclasses import dataclass
+from ..base.protowire import CutShort
+from ..base.safe_reading import open_regular, read_at
 from ..proto import load_messages
-from ..protowire import CutShort
 from .dump_data_fields import MAX_HEADER_BYTES, MAX_REGIONS, NANO_MAGIC, Scan, scan_dump_data
 from .file_source import START_BYTES
 

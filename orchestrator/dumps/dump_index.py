@@ -7,7 +7,7 @@ import re
 from itertools import chain
 from typing import Any, Iterator, List, Optional, Pattern, Tuple
 
-from ..errors import InputError, require_folder
+from ..base.errors import InputError, require_folder
 from .dump_tree import DumpTree, tree_of
 from .folder_listing import FolderListing, walk
 from .golden_set import GoldenSet

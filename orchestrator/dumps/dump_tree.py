@@ -7,11 +7,11 @@ import os
 from dataclasses import field
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
-from ..fast_dataclasses import dataclass
-from ..filesystem.safe_reading import AnyPath, path_text
-from ..naming import DumpName, run_name
-from ..text.notes import Note, note
-from ..text.wording import plural
+from ..base.fast_dataclasses import dataclass
+from ..base.naming import DumpName, run_name
+from ..base.notes import Note, note
+from ..base.safe_reading import AnyPath, path_text
+from ..base.wording import plural
 from .folder_listing import DumpEntry, FolderListing, listed_statistics, walk
 from .place import Place, name_order, place_of, time_order
 

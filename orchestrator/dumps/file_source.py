@@ -15,8 +15,8 @@ from typing import Any, Deque, Dict, Optional
 
 import numpy as np
 
-from ..errors import FormatError, InputError, TruncatedFile
-from ..filesystem.safe_reading import open_regular
+from ..base.errors import FormatError, InputError, TruncatedFile
+from ..base.safe_reading import open_regular
 from ..tensors.tensor import WINDOW_BYTES, ByteSource, HeldBytes
 
 MAX_OPEN_FILES = 16

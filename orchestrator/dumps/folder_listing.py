@@ -8,9 +8,9 @@ from collections import deque
 from dataclasses import field
 from typing import Deque, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
-from ..errors import FormatError, require_folder
-from ..fast_dataclasses import dataclass
-from ..naming import (
+from ..base.errors import FormatError, require_folder
+from ..base.fast_dataclasses import dataclass
+from ..base.naming import (
     MAPPING_FILE,
     DumpName,
     GoldenName,
@@ -21,7 +21,7 @@ from ..naming import (
     parse_golden_name,
     read_mapping,
 )
-from ..text.notes import Note, note
+from ..base.notes import Note, note
 from .statistics_csv import is_table_of_ops, table_paths
 
 MAX_DEPTH = 100

@@ -10,11 +10,10 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Dict, Iterator, List, Optional, Set, Tuple
 
-from ..errors import FormatError, GoldwatchError, NotThere, UsageError
-from ..fast_dataclasses import dataclass
-from ..filesystem.safe_reading import AnyPath, path_text
-from ..manifest import MANIFEST_FILE, original_name, recorded_sha256
-from ..naming import (
+from ..base.errors import FormatError, GoldwatchError, NotThere, UsageError
+from ..base.fast_dataclasses import dataclass
+from ..base.manifest import MANIFEST_FILE, original_name, recorded_sha256
+from ..base.naming import (
     MAPPING_FILE,
     GoldenName,
     is_hash_name,
@@ -27,9 +26,10 @@ from ..naming import (
     sanitise_device,
     sanitise_golden,
 )
+from ..base.notes import Note, note
+from ..base.safe_reading import AnyPath, path_text
+from ..base.wording import listed, plural
 from ..tensors.tensor import Tensor
-from ..text.notes import Note, note
-from ..text.wording import listed, plural
 from .dump_file import DumpFile
 from .dump_tree import tree_of
 from .folder_listing import DumpEntry, FolderListing, GoldenFile, full_name_of, walk

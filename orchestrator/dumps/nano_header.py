@@ -17,8 +17,8 @@ from __future__ import annotations
 import struct
 from typing import Any, Tuple
 
-from ..element_types import BY_GE_NAME
-from ..errors import FormatError
+from ..base.element_types import BY_GE_NAME
+from ..base.errors import FormatError
 from ..proto import load_messages
 from .dump_data_fields import NANO_MAGIC
 

@@ -14,9 +14,9 @@ from typing import Any, Dict, List, Match, Optional, Tuple
 
 import numpy as np
 
-from ..errors import FormatError, TruncatedFile
-from ..fast_dataclasses import dataclass
-from ..filesystem.safe_reading import open_regular, read_at
+from ..base.errors import FormatError, TruncatedFile
+from ..base.fast_dataclasses import dataclass
+from ..base.safe_reading import open_regular, read_at
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_numpy
 from ..tensors.tensor import Tensor
 from .file_source import START_BYTES, source_of

@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from typing import Any, Dict, List, Optional, Tuple
 
-from ..errors import FormatError
+from ..base.errors import FormatError
 from .dump_file import DumpFile
 
 OLD_BYTES = 2048

@@ -26,9 +26,9 @@ from typing import (
 
 import numpy as np
 
-from ..element_types import element_count
-from ..errors import GoldwatchError, NotComparable
-from ..fast_dataclasses import dataclass
+from ..base.element_types import element_count
+from ..base.errors import GoldwatchError, NotComparable
+from ..base.fast_dataclasses import dataclass
 from ..tensors.dtypes import Array, nbytes
 from ..tensors.tensor import ByteSource, Tensor
 from .dump_file import DumpFile, TensorInfo

@@ -20,9 +20,9 @@ import zlib
 from functools import lru_cache
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..errors import FormatError, GoldwatchError
-from ..filesystem.safe_reading import open_input, read_input
-from ..naming import MAPPING_FILE, DumpName, compose_dump_name, parse_dump_name
+from ..base.errors import FormatError, GoldwatchError
+from ..base.naming import MAPPING_FILE, DumpName, compose_dump_name, parse_dump_name
+from ..base.safe_reading import open_input, read_input
 
 SUFFIX = ".csv"
 LARGEST_BYTES = 256 << 20

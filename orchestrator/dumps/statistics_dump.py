@@ -7,10 +7,10 @@ from __future__ import annotations
 import os
 from typing import Dict, Optional, Tuple
 
-from ..element_types import element_count
-from ..errors import NotThere
-from ..filesystem.safe_reading import open_input
-from ..naming import is_hash_name
+from ..base.element_types import element_count
+from ..base.errors import NotThere
+from ..base.naming import is_hash_name
+from ..base.safe_reading import open_input
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_name
 from ..tensors.storage_layouts import format_code, format_name
 from ..tensors.tensor import Tensor

@@ -9,7 +9,7 @@ from typing import Dict, NamedTuple, Optional
 
 import numpy as np
 
-from ..errors import FormatError, NotComparable
+from ..base.errors import FormatError, NotComparable
 from ..tensors.dtypes import Array, require_decodable
 from ..tensors.tensor import Tensor
 from ..tensors.type_precision import ROUNDING, rounding_of

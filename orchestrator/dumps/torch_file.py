@@ -17,9 +17,9 @@ from typing import Any, Callable, Dict, List, Tuple
 
 import numpy as np
 
-from ..element_types import element_count
-from ..errors import FormatError, TruncatedFile
-from ..filesystem.safe_reading import open_regular
+from ..base.element_types import element_count
+from ..base.errors import FormatError, TruncatedFile
+from ..base.safe_reading import open_regular
 from ..tensors.dtypes import dtype_by_name
 from ..tensors.tensor import MemorySource, Tensor
 from .file_source import FileSource

@@ -7,9 +7,9 @@ from typing import Any, Iterable, Iterator, List, Optional, Sequence, Tuple, Uni
 
 import numpy as np
 
-from ..errors import InputError
-from ..fast_dataclasses import dataclass
-from ..filesystem.atomic_writing import atomic_writer
+from ..base.atomic_writing import atomic_writer
+from ..base.errors import InputError
+from ..base.fast_dataclasses import dataclass
 from ..proto import load_messages
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_name, dtype_by_numpy, nbytes
 from ..tensors.storage_layouts import format_code

@@ -10,10 +10,10 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, Collection, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from ..element_types import ELEMENTS
-from ..errors import InputError, UsageError
+from ..base.element_types import ELEMENTS
+from ..base.errors import InputError, UsageError
+from ..base.naming import nearest_names
 from ..metrics.row import MEASURES
-from ..naming import nearest_names
 from .limits import (
     AT_LEAST,
     AT_MOST,

@@ -26,8 +26,8 @@ from typing import (
     Tuple,
 )
 
+from ..base.fast_dataclasses import dataclass
 from ..dumps import tensor_statistics as statistics
-from ..fast_dataclasses import dataclass
 from ..metrics.row import AGREEMENT_METRICS, DIFFERENT, MEASURES
 
 # Subjects whose limits are remembered, then all are forgotten: it bounds memory. Chosen, no trial.

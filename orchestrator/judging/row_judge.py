@@ -8,8 +8,8 @@ import zlib
 from dataclasses import replace
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from ..element_types import element_count
-from ..fast_dataclasses import dataclass
+from ..base.element_types import element_count
+from ..base.fast_dataclasses import dataclass
 from ..metrics.differing_elements import sentence
 from ..metrics.metric_result import DISTANCE
 from ..metrics.overwriting_and_cancellation import CANCELLED, OVERWRITTEN, may_cancel

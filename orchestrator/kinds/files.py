@@ -11,9 +11,9 @@ import os
 import re
 from typing import Any, Dict, List, Optional, Tuple
 
-from ..errors import FormatError, GoldwatchError
-from ..filesystem.safe_reading import open_regular, read_at
-from ..protowire import BYTES, VARINT, Window, fields_of
+from ..base.errors import FormatError, GoldwatchError
+from ..base.protowire import BYTES, VARINT, Window, fields_of
+from ..base.safe_reading import open_regular, read_at
 from . import kind as kinds
 from .kind import Kind
 

@@ -2,7 +2,7 @@
 files.
 
 Sources of the names: public documents of msprobe, TorchAir, ATB (msit llm dump) and MindSpore; for
-our own, :mod:`goldwatch.naming`.
+our own, :mod:`goldwatch.base.naming`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from typing import Dict, Iterator, List, Optional, Pattern, Tuple
 
-from ..naming import is_hash_name, parse_dump_name, parse_golden_name
+from ..base.naming import is_hash_name, parse_dump_name, parse_golden_name
 from . import kind as kinds
 from .kind import Kind
 

@@ -8,9 +8,9 @@ import contextlib
 import os
 from typing import Dict, NamedTuple, Optional, Sequence
 
-from ..errors import GoldwatchError, InputError
-from ..naming import parse_dump_name
-from ..text.wording import plural
+from ..base.errors import GoldwatchError, InputError
+from ..base.naming import parse_dump_name
+from ..base.wording import plural
 from . import kind as kinds
 from .files import kind_of_file
 from .folders import kinds_in_folder

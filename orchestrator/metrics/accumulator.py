@@ -13,7 +13,7 @@ from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..errors import UsageError
+from ..base.errors import UsageError
 from ..tensors.dtypes import BFLOAT16, plain_floats
 from .compiled.binding import CompiledKernel, KernelSums, Table
 from .compiled.choice import compiled_kernel

@@ -23,13 +23,13 @@ from typing import List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..element_types import element_count
-from ..errors import NotComparable
+from ..base.element_types import element_count
+from ..base.errors import NotComparable
+from ..base.wording import plural
 from ..tensors.dtypes import Array, DType, decode, dtype_by_numpy
 from ..tensors.geometry import is_stored_alike
 from ..tensors.storage_layouts import OUTER, layout_of
 from ..tensors.tensor import Tensor
-from ..text.wording import plural
 from .pair_task import PairTask
 from .reads_past_page_cache import evicting_reads
 from .row import COUNT, DIFFERENT, EXACT_LIMIT, FAIL, FIRST, PASS, STRETCHES, ULPS, Row

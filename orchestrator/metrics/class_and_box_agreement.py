@@ -19,8 +19,8 @@ from typing import Dict, List, Sequence, Tuple
 
 import numpy as np
 
-from ..errors import NotComparable, UsageError
-from ..fast_dataclasses import dataclass
+from ..base.errors import NotComparable, UsageError
+from ..base.fast_dataclasses import dataclass
 from ..tensors.dtypes import Array
 from .row import IOU, MATCHED, TOP1, TOP5
 

@@ -6,12 +6,12 @@ import traceback
 from functools import partial
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+from ..base.element_types import element_count
+from ..base.errors import GoldwatchError, NotComparable
+from ..base.safe_reading import prefetch
 from ..dumps.file_source import START_BYTES
 from ..dumps.golden_set import open_golden
 from ..dumps.tensor_statistics import StatisticsSource
-from ..element_types import element_count
-from ..errors import GoldwatchError, NotComparable
-from ..filesystem.safe_reading import prefetch
 from ..tensors.dtypes import nbytes
 from ..tensors.geometry import Geometry
 from ..tensors.tensor import PIECE_BYTES, HeldBytes, Tensor

@@ -7,6 +7,7 @@ import os
 from functools import lru_cache
 from typing import Any, Dict, List, Optional, Tuple
 
+from ..base.errors import NotComparable
 from ..dumps.golden_set import GoldenEntry, open_golden
 from ..dumps.statistics_csv import Statistics
 from ..dumps.tensor_statistics import (
@@ -18,7 +19,6 @@ from ..dumps.tensor_statistics import (
     statistics_as_golden,
     statistics_of,
 )
-from ..errors import NotComparable
 from ..tensors.geometry import Geometry
 from ..tensors.tensor import Tensor
 from ..tensors.type_precision import rounding_of

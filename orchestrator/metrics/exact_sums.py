@@ -11,7 +11,7 @@ from typing import Optional, Tuple
 
 import numpy as np
 
-from ..fast_dataclasses import dataclass
+from ..base.fast_dataclasses import dataclass
 from .numpy_kernel import RELATIVE_FLOOR, dot
 from .pair_sums import Number, PairSums
 

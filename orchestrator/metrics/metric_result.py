@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..fast_dataclasses import changed, dataclass
+from ..base.fast_dataclasses import changed, dataclass
 from .differing_elements import Difference
 from .exact_sums import NonFinite
 from .pair_sums import PairSums
@@ -119,7 +119,7 @@ class MetricResult:
         )
 
     def but(self, **changes: Any) -> MetricResult:
-        """Return :func:`goldwatch.fast_dataclasses.changed` of the result."""
+        """Return :func:`goldwatch.base.fast_dataclasses.changed` of the result."""
         return changed(self, **changes)
 
 

@@ -14,7 +14,7 @@ from typing import Callable, Iterator, List, Optional, Tuple
 
 import numpy as np
 
-from ..errors import NotComparable, TypeNotComparable
+from ..base.errors import NotComparable, TypeNotComparable
 from ..tensors.dtypes import BFLOAT16, plain_floats
 from .pair_sums import SAFE_BIG, SAFE_SMALL, PairSums
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..errors import FormatError, GoldwatchError, NotComparable
+from ..base.errors import FormatError, GoldwatchError, NotComparable
 from ..tensors.tensor import PIECE_BYTES, ByteSource, HeldBytes, Tensor
 from ..tensors.type_precision import rounding_of
 from .pair_sums import PairSums

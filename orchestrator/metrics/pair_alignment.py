@@ -7,16 +7,16 @@ from typing import FrozenSet, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ..base.element_types import element_count
+from ..base.errors import NotComparable, TypeNotComparable
+from ..base.notes import note
 from ..dumps.golden_set import open_golden
-from ..element_types import element_count
-from ..errors import NotComparable, TypeNotComparable
 from ..tensors.aligned_blocks import Block, padding_blocks, placed_blocks
 from ..tensors.dtypes import nbytes, require_decodable
 from ..tensors.geometry import Geometry, is_stored_alike, match_layouts, match_stored
 from ..tensors.storage_layouts import plain_letters
 from ..tensors.tensor import MemorySource, Tensor
 from ..tensors.user_conversions import UserConversions
-from ..text.notes import note
 from .compiled.choice import compiled_kernel
 from .numpy_kernel import BLOCK
 from .pair_task import PairTask

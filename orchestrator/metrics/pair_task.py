@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Optional, Sequen
 
 import numpy as np
 
+from ..base.fast_dataclasses import dataclass
 from ..dumps.golden_set import GoldenEntry
-from ..fast_dataclasses import dataclass
 from ..tensors.tensor import Tensor
 from ..tensors.user_conversions import UserConversions
 from .metric_result import MetricResult

@@ -15,9 +15,9 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tu
 
 import numpy as np
 
+from ..base.errors import GoldwatchError
+from ..base.fast_dataclasses import changed
 from ..dumps.file_source import FileSource
-from ..errors import GoldwatchError
-from ..fast_dataclasses import changed
 from ..tensors.dtypes import Array, decode, nbytes
 from ..tensors.geometry import Geometry
 from ..tensors.tensor import HeldBytes, MemorySource, Tensor

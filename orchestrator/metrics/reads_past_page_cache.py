@@ -7,8 +7,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Tuple
 
+from ..base.system import cache_room
 from ..dumps.file_source import FileSource
-from ..system import cache_room
 from ..tensors.dtypes import Array
 from ..tensors.tensor import ByteSource, Tensor
 from .pair_task import PairTask

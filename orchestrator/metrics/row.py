@@ -22,8 +22,8 @@ from typing import (
     TypeVar,
 )
 
+from ..base.fast_dataclasses import changed, keyword_dataclass
 from ..dumps.place import Place
-from ..fast_dataclasses import changed, keyword_dataclass
 
 T = TypeVar("T")
 
@@ -372,7 +372,7 @@ class Row:
     )
 
     def but(self, **changes: Any) -> Row:
-        """Return :func:`goldwatch.fast_dataclasses.changed` of the row."""
+        """Return :func:`goldwatch.base.fast_dataclasses.changed` of the row."""
         return changed(self, **changes)
 
     def noted(self, text: str, code: str = "", **changes: Any) -> Row:

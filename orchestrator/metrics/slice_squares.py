@@ -9,8 +9,8 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..element_types import element_count
-from ..fast_dataclasses import dataclass
+from ..base.element_types import element_count
+from ..base.fast_dataclasses import dataclass
 from .numpy_kernel import DOT_MAX, dot, workspace
 
 Ints = Tuple[int, ...]

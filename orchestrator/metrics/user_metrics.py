@@ -3,7 +3,7 @@ ground_truth, args)`` → (value, message).
 
 Source of the interface: the vendor's public documents on dump comparison. The two arrays are flat,
 in the golden's order; the options of a metric are attributes of ``args``, as texts. Each call runs
-in a Python of its own (:mod:`goldwatch.processes.user_code`).
+in a Python of its own (:mod:`goldwatch.base.user_code`).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
-from ..element_types import element_count
-from ..errors import GoldwatchError, NotComparable, UsageError, require_folder
-from ..fast_dataclasses import dataclass
-from ..naming import nearest_names
-from ..processes.user_code import Answer, call_user, run_user
+from ..base.element_types import element_count
+from ..base.errors import GoldwatchError, NotComparable, UsageError, require_folder
+from ..base.fast_dataclasses import dataclass
+from ..base.naming import nearest_names
+from ..base.user_code import Answer, call_user, run_user
 from ..tensors.dtypes import Array
 from ..tensors.tensor import Tensor
 from .class_and_box_agreement import Agreement

@@ -13,7 +13,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..fast_dataclasses import dataclass
+from ..base.fast_dataclasses import dataclass
 from .pair_sums import common_unit, ldexp
 from .slice_squares import SliceAxis, Tables, Where, add_squares
 

@@ -26,7 +26,7 @@ from typing import (
 )
 from weakref import WeakKeyDictionary
 
-from ..text.wording import listed
+from ..base.wording import listed
 from .graph import ModelGraph
 from .never_dumped import EVERYTHING, DumpRequest, may_lack_dump_reason, no_dump_reason
 from .op_node import OpNode, gear_named, gear_of

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable, Dict, List, Optional, Tuple
 
+from ..base.element_types import element_count
+from ..base.naming import sanitise_golden
+from ..base.wording import listed
 from ..dumps.golden_set import GoldenSet
 from ..dumps.place import Place
-from ..element_types import element_count
-from ..naming import sanitise_golden
-from ..text.wording import listed
 from .graph import ModelGraph
 from .graph_walks import is_quant, quantised_stretch
 from .never_dumped import AIPP, FIXED_TYPES, INPUT_TYPES

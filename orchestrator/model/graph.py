@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
-from ..naming import find_collisions, sanitise_device, sanitise_golden, whole_name
-from ..text.notes import Note, note
-from ..text.wording import plural
+from ..base.naming import find_collisions, sanitise_device, sanitise_golden, whole_name
+from ..base.notes import Note, note
+from ..base.wording import plural
 from .never_dumped import ITERATOR_TYPES
 from .op_node import OpNode
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from sys import intern
 from typing import Any, Dict, List, Match, Optional, Tuple
 
-from ..errors import FormatError
-from ..text.notes import Note, note
+from ..base.errors import FormatError
+from ..base.notes import Note, note
 from .omjson import json_type
 from .op_node import QUANT_TYPE, OpNode, TensorDesc
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import FrozenSet, List, Optional, Set, Tuple
 
-from ..element_types import BY_GE_NAME
+from ..base.element_types import BY_GE_NAME
 from .graph import ModelGraph
 from .op_groups import FOLLOWING_TYPES
 from .op_node import QUANT_TYPE, OpNode

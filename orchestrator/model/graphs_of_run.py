@@ -8,12 +8,12 @@ import re
 from collections import Counter
 from typing import Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
+from ..base.errors import InputError
+from ..base.naming import graph_of_run, run_name, sanitise_device
+from ..base.notes import Note, note
+from ..base.safe_reading import AnyPath, path_text
+from ..base.wording import listed
 from ..dumps.place import Place
-from ..errors import InputError
-from ..filesystem.safe_reading import AnyPath, path_text
-from ..naming import graph_of_run, run_name, sanitise_device
-from ..text.notes import Note, note
-from ..text.wording import listed
 from .graph import ModelGraph
 from .read_model import load_model
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Dict, Iterable, List, Set, Tuple
 
-from ..naming import sanitise_golden
+from ..base.naming import sanitise_golden
 from .graph import ModelGraph
 from .pairing import Pairing
 from .row_plan import PAIR, DumpedOp

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Dict, FrozenSet, Optional
 
-from ..fast_dataclasses import dataclass
+from ..base.fast_dataclasses import dataclass
 from .op_node import OpNode
 
 

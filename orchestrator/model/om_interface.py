@@ -12,10 +12,10 @@ import json
 from dataclasses import field
 from typing import Any, Dict, Iterator, Mapping, Optional, Tuple
 
-from ..element_types import BY_GE_NAME
-from ..errors import FormatError
-from ..fast_dataclasses import dataclass
-from ..filesystem.safe_reading import read_input
+from ..base.element_types import BY_GE_NAME
+from ..base.errors import FormatError
+from ..base.fast_dataclasses import dataclass
+from ..base.safe_reading import read_input
 from .atc_options import SHAPE, Dynamic, atc_options, dynamic_of
 from .omjson import AIPP_ATTRS, MAX_BYTES, parse_json
 
@@ -32,7 +32,7 @@ class OmInput:
     Attributes
     ----------
     dtype
-        numpy's name, or the type's as :data:`goldwatch.element_types.ELEMENTS` has it.
+        numpy's name, or the type's as :data:`goldwatch.base.element_types.ELEMENTS` has it.
     shape
         As the om reads it, -1 for dynamic dims.
     layout

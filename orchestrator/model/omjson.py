@@ -13,8 +13,8 @@ from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
 
-from ..errors import FormatError
-from ..text.notes import Note, note
+from ..base.errors import FormatError
+from ..base.notes import Note, note
 
 MAX_DEPTH = 100
 MAX_BYTES = 1 << 30

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Dict, List, Optional, Set, Tuple
 from weakref import WeakKeyDictionary
 
-from ..fast_dataclasses import dataclass
+from ..base.fast_dataclasses import dataclass
 from .graph import ModelGraph
 from .never_dumped import CONSTANT_TYPES
 from .op_node import OpNode, gear_of

@@ -9,8 +9,8 @@ import re
 from functools import lru_cache
 from typing import Optional, Sequence, Tuple
 
-from ..element_types import BY_GE_NAME, UNDEFINED
-from ..fast_dataclasses import dataclass
+from ..base.element_types import BY_GE_NAME, UNDEFINED
+from ..base.fast_dataclasses import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
+from ..base.errors import GoldwatchError
+from ..base.naming import sanitise_device
 from ..dumps.dump_file import TensorInfo
 from ..dumps.dump_header import COMPLETE
 from ..dumps.folder_listing import DumpEntry
 from ..dumps.slices import open_dump
-from ..errors import GoldwatchError
-from ..naming import sanitise_device
 from .op_node import OpNode
 from .pairing import Pairing
 

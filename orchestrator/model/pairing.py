@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple, Union
 
-from ..fast_dataclasses import changed
-from ..naming import sanitise_device, whole_name
-from ..text.wording import listed
+from ..base.fast_dataclasses import changed
+from ..base.naming import sanitise_device, whole_name
+from ..base.wording import listed
 from .absent_ops import Absence
 from .counterpart import Counterparts, HasGolden, NoMatchReason, with_reading_shape
 from .graph import ModelGraph

@@ -10,8 +10,8 @@ import re
 import shlex
 from typing import Any, Dict, List, Match, Optional, Tuple
 
-from ..errors import FormatError, GoldwatchError, InputError, require_file
-from ..filesystem.safe_reading import AnyPath, open_input, path_text
+from ..base.errors import FormatError, GoldwatchError, InputError, require_file
+from ..base.safe_reading import AnyPath, open_input, path_text
 from .graph import ModelGraph
 from .graph_builder import GraphBuilder, Notes, clean_name
 from .omjson import KEPT_ATTRS, MAX_BYTES, MAX_DEPTH, decode_text, parse_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Optional, Tuple
 
-from ..fast_dataclasses import dataclass
+from ..base.fast_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from ..dumps.folder_listing import DumpEntry

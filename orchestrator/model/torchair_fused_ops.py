@@ -11,12 +11,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from ..base.errors import GoldwatchError
+from ..base.naming import sanitise_device, sanitise_golden
 from ..dumps.dump_file import DumpFile
 from ..dumps.dump_tree import DumpTree
 from ..dumps.folder_listing import DumpEntry
 from ..dumps.golden_set import GoldenSet
-from ..errors import GoldwatchError
-from ..naming import sanitise_device, sanitise_golden
 from .graph import ModelGraph
 from .graphs_of_run import ModelGraphs
 from .op_groups import FOLLOWING_TYPES

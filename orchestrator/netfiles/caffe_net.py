@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Dict, FrozenSet, List, Optional, Sequence, Set, Tuple
 
-from ..errors import FormatError, InputError
-from ..naming import printable
+from ..base.errors import FormatError, InputError
+from ..base.naming import printable
 from .protobuf_text import Field, Message, Value
 from .prototxt_edits import Document
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Collection, Dict, FrozenSet, Optional, Tuple
 
-from ..errors import FormatError
+from ..base.errors import FormatError
 from .protobuf_text import Message, Value, integer_of, number_of
 
 _NOT_PARAMETERS = frozenset(("transform_param", "include", "exclude", "param"))

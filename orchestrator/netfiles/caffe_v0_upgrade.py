@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Dict, List, NoReturn, Tuple
 
-from ..errors import InputError
-from ..naming import printable
+from ..base.errors import InputError
+from ..base.naming import printable
 from .protobuf_text import Message, quote
 from .prototxt_edits import Document, read_document
 

@@ -24,10 +24,9 @@ from typing import (
     Union,
 )
 
-from ..errors import EnvironmentProblem, FormatError, require_file
-from ..filesystem.atomic_writing import create_new
-from ..filesystem.safe_reading import open_input
-from ..protowire import (
+from ..base.atomic_writing import create_new
+from ..base.errors import EnvironmentProblem, FormatError, require_file
+from ..base.protowire import (
     BYTES,
     FIXED32,
     FIXED64,
@@ -42,6 +41,7 @@ from ..protowire import (
     unsigned,
     varint,
 )
+from ..base.safe_reading import open_input
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 Shape = Tuple[int, ...]

@@ -10,8 +10,8 @@ import os
 import tempfile
 from typing import BinaryIO, Collection, Dict, List, NamedTuple, Tuple
 
-from ..errors import FormatError
-from ..protowire import BYTES
+from ..base.errors import FormatError
+from ..base.protowire import BYTES
 from .caffemodel import HDF5_MAGIC, LAYERS, blob_shape, hdf5_weights, of_oldest_form, write_weights
 from .protobuf_file import Record, WireFile
 

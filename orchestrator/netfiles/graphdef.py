@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from ..errors import FormatError, InputError, MissingPath
-from ..protowire import BYTES, VARINT, Fields, each, floating, integer, message, text, unsigned
-from ..protowire import span as span_of
+from ..base.errors import FormatError, InputError, MissingPath
+from ..base.protowire import BYTES, VARINT, Fields, each, floating, integer, message, text, unsigned
+from ..base.protowire import span as span_of
 from .protobuf_file import Record, Span, WireFile
 from .tf_op_outputs import DTYPES, OP_DEF, OpOutputs, outputs_of_signature
 

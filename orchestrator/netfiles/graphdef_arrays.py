@@ -9,8 +9,8 @@ from typing import Any, Dict
 
 import numpy as np
 
-from ..errors import FormatError
-from ..protowire import FIXED32, FIXED64, Fields, each, fixed, integer
+from ..base.errors import FormatError
+from ..base.protowire import FIXED32, FIXED64, Fields, each, fixed, integer
 from .graphdef import ATTR_VALUE, TENSOR, GraphFile, GraphNode, attr_values, shape_of
 from .protobuf_file import Span, WireFile
 from .tf_op_outputs import DTYPES

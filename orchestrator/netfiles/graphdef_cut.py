@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import BinaryIO, Collection, List, Mapping, Sequence, Tuple
 
-from ..errors import InputError
-from ..naming import printable
-from ..protowire import BYTES, Fields, field, text, varint
+from ..base.errors import InputError
+from ..base.naming import printable
+from ..base.protowire import BYTES, Fields, field, text, varint
 from .graphdef import GraphFile, GraphNode
 from .protobuf_file import Piece, Span, WireFile, size_of
 from .tf_op_outputs import DTYPES

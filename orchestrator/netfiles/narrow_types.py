@@ -11,7 +11,7 @@ from typing import Dict, NamedTuple, Optional
 
 import numpy as np
 
-from ..errors import InputError
+from ..base.errors import InputError
 from .onnx_types import BY_NAME
 
 BFLOAT16 = "bfloat16"

@@ -9,9 +9,9 @@ from typing import Any, Dict
 
 import numpy as np
 
-from ..errors import FormatError
-from ..filesystem.safe_reading import open_input
-from ..protowire import FIXED32, FIXED64, Fields, each, fixed, integer, unsigned
+from ..base.errors import FormatError
+from ..base.protowire import FIXED32, FIXED64, Fields, each, fixed, integer, unsigned
+from ..base.safe_reading import open_input
 from .narrow_types import BFLOAT16, decode, held_as, is_narrow, values_of_codes
 from .onnx_external_data import external_range
 from .onnx_model import ATTRIBUTE, OnnxModel, OnnxNode

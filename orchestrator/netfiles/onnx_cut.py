@@ -20,9 +20,9 @@ from typing import (
     Tuple,
 )
 
-from ..errors import TruncatedFile
-from ..filesystem.safe_reading import open_input
-from ..protowire import BYTES, field, read_varint, varint
+from ..base.errors import TruncatedFile
+from ..base.protowire import BYTES, field, read_varint, varint
+from ..base.safe_reading import open_input
 from .onnx_external_data import ExternalRange, external_range
 from .onnx_model import OnnxGraph, OnnxModel, OnnxNode
 from .onnx_types import BY_NAME

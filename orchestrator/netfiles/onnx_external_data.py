@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from typing import Dict, NamedTuple
 
-from ..errors import FormatError, InputError, MissingPath, TruncatedFile, require_file
-from ..filesystem.safe_reading import open_input
-from ..naming import printable
+from ..base.errors import FormatError, InputError, MissingPath, TruncatedFile, require_file
+from ..base.naming import printable
+from ..base.safe_reading import open_input
 from .onnx_model import OnnxModel
 from .onnx_value_headers import OnnxTensor
 

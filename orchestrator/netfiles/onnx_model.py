@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from typing import Dict, Iterator, List, Optional, Tuple
 
-from ..errors import FormatError, InputError, MissingPath
-from ..protowire import BYTES, VARINT, Fields, each, floating, integer, text, unsigned
-from ..protowire import span as span_of
+from ..base.errors import FormatError, InputError, MissingPath
+from ..base.protowire import BYTES, VARINT, Fields, each, floating, integer, text, unsigned
+from ..base.protowire import span as span_of
 from .onnx_value_headers import OnnxTensor, OnnxValue, read_tensor, read_value
 from .protobuf_file import Record, Span, WireFile
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Deque, List, NamedTuple
 
-from ..errors import InputError
-from ..naming import printable
+from ..base.errors import InputError
+from ..base.naming import printable
 from .onnx_model import OnnxGraph, OnnxModel
 
 BRANCHES = {"then_branch": 0, "else_branch": 1}

@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from ..element_types import element_count
+from ..base.element_types import element_count
 from .onnx_model import ATTRIBUTE, OnnxModel, OnnxNode
 from .protobuf_file import WireFile
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, NamedTuple, Optional, Tuple, Union
 
-from ..errors import FormatError
-from ..protowire import Fields, each, integer, message, text, unsigned
-from ..protowire import span as span_of
+from ..base.errors import FormatError
+from ..base.protowire import Fields, each, integer, message, text, unsigned
+from ..base.protowire import span as span_of
 from .onnx_types import TYPES
 from .protobuf_file import Span, WireFile
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any, BinaryIO, Collection, Iterable, Iterator, NamedTuple, Tuple, Union
 
-from ..errors import FormatError, TruncatedFile, require_file
-from ..filesystem.safe_reading import open_regular, read_at
-from ..protowire import CutShort, Fields, Window, fields_of, read, read_text
+from ..base.errors import FormatError, TruncatedFile, require_file
+from ..base.protowire import CutShort, Fields, Window, fields_of, read, read_text
+from ..base.safe_reading import open_regular, read_at
 
 _COPY_BYTES = 1 << 20
 _LFS = b"version https://git-lfs"
@@ -40,7 +40,7 @@ class WireFile:
     Attributes
     ----------
     window
-        Its bytes, for :func:`goldwatch.protowire.fields_of`.
+        Its bytes, for :func:`goldwatch.base.protowire.fields_of`.
     size
         Its size in bytes.
 
@@ -121,8 +121,8 @@ class WireFile:
             raise self._broken(first, error) from error
 
     def read(self, fields: Fields, first: int, last: int) -> Any:
-        """Return the message from byte ``first`` to ``last`` as :func:`goldwatch.protowire.read`
-        does; raises FormatError where there is none.
+        """Return the message from byte ``first`` to ``last`` as
+        :func:`goldwatch.base.protowire.read` does; raises FormatError where there is none.
         """
         try:
             return read(self.window, first, last, fields)

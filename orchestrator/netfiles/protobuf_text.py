@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Callable, List, NoReturn, Optional, Sequence, Tuple, TypeVar
 
-from ..errors import FormatError
+from ..base.errors import FormatError
 
 DEPTH_LIMIT = 100
 _INTEGER_LIMIT = 1 << 63

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Collection, Dict, List, Sequence, Tuple
 
-from ..errors import InputError
-from ..naming import printable
+from ..base.errors import InputError
+from ..base.naming import printable
 from .caffe_net import Layer, Net
 from .protobuf_text import quote
 from .prototxt_edits import Document

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Dict, Iterator, List, Optional, Tuple
 
-from ..errors import FormatError, require_file
-from ..filesystem.safe_reading import read_input
+from ..base.errors import FormatError, require_file
+from ..base.safe_reading import read_input
 from .protobuf_text import Field, Value, parse, quote
 
 SIZE_LIMIT_BYTES = 256 * 1024 * 1024

@@ -14,7 +14,7 @@ import pkgutil
 from functools import lru_cache
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from ..protowire import Fields, each, message, text, unsigned
+from ..base.protowire import Fields, each, message, text, unsigned
 
 DTYPES = {
     1: "float32", 2: "float64", 3: "int32", 4: "uint8", 5: "int16", 6: "int8", 7: "string",

@@ -14,7 +14,7 @@ from typing import Any, Mapping, Optional, Tuple
 
 import numpy as np
 
-from ..errors import InputError
+from ..base.errors import InputError
 
 STATIC, DYNAMIC = 1, 2
 YUV420SP, XRGB, RGB, YUV400 = "YUV420SP_U8", "XRGB8888_U8", "RGB888_U8", "YUV400_U8"

@@ -9,7 +9,7 @@ from typing import Any, Iterator, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..fast_dataclasses import dataclass
+from ..base.fast_dataclasses import dataclass
 from .registry import CannotCompute
 from .value_with_error import Arithmetic, Value, joined_errors
 

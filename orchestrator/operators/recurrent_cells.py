@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..fast_dataclasses import dataclass
+from ..base.fast_dataclasses import dataclass
 from .activations import sigmoid, softplus
 from .error_propagation import elementwise, moved, sum_of_products
 from .registry import CannotCompute

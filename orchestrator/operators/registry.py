@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..fast_dataclasses import dataclass
+from ..base.fast_dataclasses import dataclass
 from .splittable_axes import Parting
 from .value_with_error import Arithmetic, Value
 

@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ..fast_dataclasses import dataclass
+from ..base.fast_dataclasses import dataclass
 
 Array = Any
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
-from ..errors import GoldwatchError
-from ..filesystem.safe_reading import open_input
+from ..base.errors import GoldwatchError
+from ..base.safe_reading import open_input
 from ..model.graph import ModelGraph
 from ..model.never_dumped import FIXED_TYPES
 from ..model.omjson import parse_json

@@ -9,9 +9,9 @@ from typing import Any, Dict, List, Optional
 from ..adapters.caffe.numpy_layer_types import own_parameters
 from ..netfiles.caffemodel import read_weights
 from ..operators import CAFFE, Node
-from ..submodel.caffe_original import CaffeOriginal
 from .original_nodes import Argument, Call, Nodes
 from .recomputed_output import NotComputable
+from .submodel.caffe_original import CaffeOriginal
 
 
 class CaffeNodes(Nodes):

@@ -7,10 +7,10 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List, NamedTuple, Optional
 
-from ..errors import GoldwatchError
-from ..filesystem.safe_reading import sha256_of_file
-from ..manifest import read_manifest
-from ..naming import parse_golden_name
+from ..base.errors import GoldwatchError
+from ..base.manifest import read_manifest
+from ..base.naming import parse_golden_name
+from ..base.safe_reading import sha256_of_file
 
 _ENDINGS = (".prototxt", ".pb", ".onnx")
 # What is hashed at most, by its time: files of a folder, bytes of one. Chosen, no trial.

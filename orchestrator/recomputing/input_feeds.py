@@ -7,19 +7,19 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 import numpy as np
 
-from ..element_types import element_count
+from ..base.element_types import element_count
 from ..model.counterpart import Counterparts
 from ..model.graph import ModelGraph
 from ..model.never_dumped import FIXED_TYPES, INPUT_TYPES
 from ..model.op_groups import FOLLOWING_TYPES
 from ..model.op_node import OpNode, TensorDesc, desc_at
 from ..model.row_plan import PAIR
-from ..submodel.cut_definition import CutInput
 from ..tensors.layout_conversion import convert, plain_tensor
 from ..tensors.tensor import Tensor
 from .original_cuts import Value
 from .recomputed_output import NotComputable
 from .recorded_dumps import RecordedStep
+from .submodel.cut_definition import CutInput
 
 Array = Any
 NetworkInput = Callable[[str, int], Optional[Tensor]]

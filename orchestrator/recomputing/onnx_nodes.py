@@ -10,9 +10,9 @@ import numpy as np
 
 from ..netfiles.onnx_arrays import attributes_of, tensor_array
 from ..operators import ONNX, Node
-from ..submodel.onnx_original import OnnxOriginal
 from .original_nodes import Argument, Array, Call, Nodes
 from .recomputed_output import NotComputable
+from .submodel.onnx_original import OnnxOriginal
 
 
 class OnnxNodes(Nodes):

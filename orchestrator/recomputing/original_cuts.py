@@ -6,16 +6,16 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Iterable, List, Optional, Sequence, Set, cast
 
-from ..errors import InputError
+from ..base.errors import InputError
 from ..operators.registry import InTraining
-from ..submodel.cut_definition import Cut
-from ..submodel.device_ops import KEEPING
-from ..submodel.node_graph import reached
-from ..submodel.read_original import Output, outputs_in, read_original
 from .recomputed_output import NotComputable
+from .submodel.cut_definition import Cut
+from .submodel.device_ops import KEEPING
+from .submodel.node_graph import reached
+from .submodel.read_original import Output, outputs_in, read_original
 
 if TYPE_CHECKING:
-    from ..submodel.onnx_original import OnnxOriginal
+    from .submodel.onnx_original import OnnxOriginal
 
 Value = Output
 _JOINS = ("Exit", "RefExit", "Merge", "RefMerge")

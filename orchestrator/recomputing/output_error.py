@@ -10,7 +10,7 @@ from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from ..element_types import element_count
+from ..base.element_types import element_count
 from ..metrics.differing_elements import masked_apart
 from ..operators import Value
 from ..tensors.type_precision import ROUNDING, ulp

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 import numpy as np
 
 from .. import operators
-from ..element_types import element_count
+from ..base.element_types import element_count
 from ..operators import Arithmetic, CannotCompute, Value
 from .output_error import Measure, OwnError, decided_error
 from .piece import Cuts, Part, Piece

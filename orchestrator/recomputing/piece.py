@@ -26,10 +26,10 @@ from ..operators import Arithmetic, CannotCompute, Node, Value
 from ..operators.inputs_otherwise import coarser_inside, of_siblings, other_inputs
 from ..operators.splittable_axes import Parts, Window
 from ..operators.variants import Fit, Variant, fits_of, variants_of
-from ..submodel.cut_definition import Cut
 from ..tensors.type_precision import ROUNDING, ulp
 from .original_nodes import Array, Call, Nodes
 from .recomputed_output import NotComputable
+from .submodel.cut_definition import Cut
 
 EXACT = Arithmetic(0.0, 0.0, 0.0, 0.0)
 """Arithmetic without rounding inside: values without errors."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
-from ..fast_dataclasses import dataclass
+from ..base.fast_dataclasses import dataclass
 from ..operators.registry import CannotCompute
 from .output_error import OwnError
 

@@ -11,8 +11,8 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 
 import numpy as np
 
-from ..element_types import element_count
-from ..errors import GoldwatchError
+from ..base.element_types import element_count
+from ..base.errors import GoldwatchError
 from ..metrics.row import NOT_COMPARED
 from ..model.graph import ModelGraph
 from ..model.op_groups import FOLLOWING_TYPES
@@ -20,10 +20,6 @@ from ..model.op_node import OpNode, TensorDesc, desc_at
 from ..model.row_plan import RowPlan
 from ..netfiles.onnx_ranks import fitted_to_dims
 from ..operators import Arithmetic, CannotCompute, Node, Value, compute
-from ..submodel.caffe_original import CaffeOriginal
-from ..submodel.caffemodel_check import find_weights
-from ..submodel.cut_definition import CutInput
-from ..submodel.onnx_original import OnnxOriginal
 from ..tensors.tensor import Tensor
 from ..tensors.type_precision import rounding_of
 from .caffe_nodes import CaffeNodes
@@ -59,6 +55,10 @@ from .recomputed_output import (
 from .recorded_tensor import RecordedTensor, widened
 from .replay_plan import PlannedOp, ReplayPlan
 from .run_variants import OF_ANOTHER, WRITTEN_INSTEAD, Written, written_instead
+from .submodel.caffe_original import CaffeOriginal
+from .submodel.caffemodel_check import find_weights
+from .submodel.cut_definition import CutInput
+from .submodel.onnx_original import OnnxOriginal
 from .tf_nodes import TfNodes
 from .variant_search import Output as SearchedOutput
 from .variant_search import VariantSearch, search_variants

@@ -13,12 +13,13 @@ from typing import (
     Tuple,
 )
 
+from ..base.errors import GoldwatchError, InputError, NotComparable
+from ..base.naming import whole_name
 from ..dumps.dump_file import TensorInfo
 from ..dumps.dump_header import COMPLETE, size_error
 from ..dumps.dump_tree import StepFolder, newest_files
 from ..dumps.folder_listing import DumpEntry
 from ..dumps.slices import files_by_number, is_overwritten, open_dump
-from ..errors import GoldwatchError, InputError, NotComparable
 from ..metrics.overwriting_and_cancellation import keeps_values, same_bytes
 from ..model.graph import ModelGraph
 from ..model.never_dumped import INPUT_TYPES
@@ -26,7 +27,6 @@ from ..model.op_node import OpNode
 from ..model.outputs_in_readers import ListedDumps, OutputsInReaders
 from ..model.pairing import Pairing
 from ..model.row_plan import DumpedOp, dumped_op
-from ..naming import whole_name
 from ..tensors.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any, Callable, Optional, Tuple
 
 import numpy as np
 
-from ..element_types import element_count
+from ..base.element_types import element_count
 from ..tensors.dtypes import decode, nbytes
 from ..tensors.geometry import Geometry, match_layouts
 from ..tensors.storage_layouts import layout_of, unpack

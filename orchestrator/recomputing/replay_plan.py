@@ -8,11 +8,12 @@ import fnmatch
 from dataclasses import replace
 from typing import TYPE_CHECKING, Dict, List, Optional, Sequence, Tuple
 
+from ..base.errors import UsageError
+from ..base.fast_dataclasses import dataclass
+from ..base.naming import nearest_names
 from ..dumps.dump_file import TensorInfo
 from ..dumps.dump_tree import StepFolder
 from ..dumps.folder_listing import DumpEntry
-from ..errors import UsageError
-from ..fast_dataclasses import dataclass
 from ..metrics.compare_pair import refuse
 from ..metrics.planned_row import planned_row
 from ..metrics.row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, NOT_COMPARED, Row
@@ -24,13 +25,12 @@ from ..model.op_groups import FOLLOWING_TYPES, groups_of
 from ..model.op_node import OpNode, desc_at
 from ..model.pairing import Pairing
 from ..model.row_plan import INPUT, OMITTED, OP, PAIR, RowPlan
-from ..naming import nearest_names
 from ..operators.registry import CannotCompute
-from ..submodel.cut_definition import Cut
 from .input_feeds import Feed, Feeder, NetworkInput
 from .original_cuts import Original
 from .recomputed_output import NotComputable
 from .recorded_dumps import OpDump, RecordedStep
+from .submodel.cut_definition import Cut
 
 if TYPE_CHECKING:
     from ..dumps.slices import AnyDump

@@ -6,10 +6,10 @@ from typing import List
 
 from ..netfiles.graphdef_arrays import attributes_of
 from ..operators import TENSORFLOW, Node
-from ..submodel.tf_control_flow import CONTROL_FLOW
-from ..submodel.tf_original import TfOriginal
 from .original_nodes import Argument, Call, Nodes
 from .recomputed_output import NotComputable
+from .submodel.tf_control_flow import CONTROL_FLOW
+from .submodel.tf_original import TfOriginal
 
 
 class TfNodes(Nodes):

@@ -9,12 +9,12 @@ from dataclasses import field
 from typing import Counter as Counts
 from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
+from ..base.fast_dataclasses import dataclass
+from ..base.naming import printable
+from ..base.shortening import LONGEST, cut, padded, shorten_all, width_of, wrap
+from ..base.wording import listed, plural
 from ..dumps.place import Place, name_order
-from ..fast_dataclasses import dataclass
 from ..metrics.row import FAIL, NOT_COMPARED, PASS
-from ..naming import printable
-from ..text.shortening import LONGEST, cut, padded, shorten_all, width_of, wrap
-from ..text.wording import listed, plural
 from .terminal_table import COLOURS, WORDS, place_names
 
 _MOST_LINES = 100

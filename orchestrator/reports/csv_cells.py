@@ -12,10 +12,10 @@ import os
 from functools import lru_cache
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..fast_dataclasses import cached_by_object, dataclass
+from ..base.fast_dataclasses import cached_by_object, dataclass
+from ..base.naming import printable
 from ..judging.metric_text import metric_number, number_text
 from ..metrics.row import METRICS, Row
-from ..naming import printable
 from ..store.row_schema import ROW_COLUMNS
 
 NOTHING = "NaN"

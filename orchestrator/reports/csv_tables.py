@@ -13,11 +13,11 @@ from functools import lru_cache
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Collection, Dict, List, Optional, Sequence, Tuple, Type
 
+from ..base.atomic_writing import append, atomic_text_writer, raise_write_error, remove_inside
+from ..base.errors import EnvironmentProblem
+from ..base.naming import printable, shortened_file_name
 from ..dumps.place import NOWHERE, Place
-from ..errors import EnvironmentProblem
-from ..filesystem.atomic_writing import append, atomic_text_writer, raise_write_error, remove_inside
 from ..metrics.row import Row
-from ..naming import printable, shortened_file_name
 from ..store.row_schema import from_sql_text
 from ..store.store import RunStore
 from .csv_cells import (

@@ -17,9 +17,10 @@ from typing import (
     Tuple,
 )
 
-from ..diagnosis.row_digest import execution_key, place_key
-from ..diagnosis.summary import INCOMPLETE
+from ..base.notes import Note, note
 from ..dumps.place import Place
+from ..judging.diagnosis.row_digest import execution_key, place_key
+from ..judging.diagnosis.summary import INCOMPLETE
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..model.row_plan import OP, OUTPUT
 from ..store.host_facts import JUDGED_BY
@@ -27,7 +28,6 @@ from ..store.json_numbers import plain_tree
 from ..store.merged_rows_not_stored import RowsNotStored
 from ..store.store import RunStore
 from ..store.stored_networks import GRAPHS, SUMMARY, stored_networks
-from ..text.notes import Note, note
 from .difference_raised_ops import Raised, RunOutputs, raised_between
 from .matching_places import PlaceMatch
 from .row_distances import distances, most_grown

@@ -7,13 +7,13 @@ from __future__ import annotations
 import math
 from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
-from ..element_types import element_count
+from ..base.element_types import element_count
+from ..base.naming import printable
+from ..base.wording import listed, plural, size_text
 from ..metrics.row import FAIL, Row
 from ..model.graphs_of_run import ModelGraphs
 from ..model.op_groups import FOLLOWING_TYPES
-from ..naming import printable
 from ..store.json_numbers import plain_tree
-from ..text.wording import listed, plural, size_text
 
 _WIDTHS = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 _WIDE = 4

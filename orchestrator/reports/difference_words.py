@@ -9,11 +9,11 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import Dict, List, Mapping, Optional
 
-from ..diagnosis.culprit_sentence import where_words
+from ..base.naming import printable
+from ..base.shortening import shorten_all
+from ..judging.diagnosis.culprit_sentence import where_words
 from ..judging.metric_text import metric_number
 from ..metrics.row import PASS
-from ..naming import printable
-from ..text.shortening import shorten_all
 from .difference import BETTER, KINDS, WORSE, Change, ComparedRun, Difference, Side, place_of
 from .markdown import code, plain
 from .row_distances import COSINE_DISTANCE

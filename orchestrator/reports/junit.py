@@ -10,12 +10,12 @@ import re
 import tempfile
 from typing import IO, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
-from ..diagnosis.summary import INCOMPLETE
+from ..base.errors import EXIT_FAIL, EXIT_PASS, EXIT_PROGRAM_FAILED
+from ..base.naming import printable
+from ..base.notes import told
 from ..dumps.place import NOWHERE, Place
-from ..errors import EXIT_FAIL, EXIT_PASS, EXIT_PROGRAM_FAILED
+from ..judging.diagnosis.summary import INCOMPLETE
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
-from ..naming import printable
-from ..text.notes import told
 from .report_context import ReportFile
 
 _INVALID = re.compile("[\ufffe\uffff]")

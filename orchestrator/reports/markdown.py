@@ -8,12 +8,12 @@ import math
 import re
 from typing import Any, Iterable, List, Mapping, Match, Tuple
 
-from ..diagnosis.summary import REPLAY
+from ..base.naming import printable
+from ..base.notes import told
+from ..base.shortening import LONGEST, shorten, shorten_all, shorten_within
+from ..judging.diagnosis.summary import REPLAY
 from ..judging.metric_text import metric_number
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
-from ..naming import printable
-from ..text.notes import told
-from ..text.shortening import LONGEST, shorten, shorten_all, shorten_within
 from .report_context import ReportFile
 from .terminal_table import shown_metrics
 

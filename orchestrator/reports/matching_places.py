@@ -8,9 +8,9 @@ import itertools
 from collections import Counter
 from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
+from ..base.notes import note
+from ..base.wording import listed
 from ..dumps.place import Place
-from ..text.notes import note
-from ..text.wording import listed
 
 Part = Optional[str]
 

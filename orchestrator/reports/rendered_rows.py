@@ -14,14 +14,14 @@ from typing import IO, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from ..diagnosis.row_digest import (
+from ..base.fast_dataclasses import dataclass
+from ..judging.diagnosis.row_digest import (
     RowDigest,
     packed_digest,
     packed_place,
     row_digest,
     unpacked_digest,
 )
-from ..fast_dataclasses import dataclass
 from ..metrics.row import METRICS, Row
 from ..store.row_sql import Line, row_line
 from .csv_cells import Columns, cells, mapping_cells
@@ -44,7 +44,7 @@ class RenderedRow(NamedTuple):
     line, mapping
         Its lines in the result table and in the mapping table (empty where there is none).
     digest
-        What the verdict sees of it (:func:`goldwatch.diagnosis.row_digest.packed_digest`).
+        What the verdict sees of it (:func:`goldwatch.judging.diagnosis.row_digest.packed_digest`).
     by
         What rendered it.
     """

@@ -8,10 +8,10 @@ from dataclasses import field
 from types import TracebackType
 from typing import IO, Any, Iterable, Mapping, Optional, Tuple, Type
 
-from ..diagnosis.summary import failure_beside_rows
+from ..base.atomic_writing import atomic_text_writer, raise_write_error
+from ..base.fast_dataclasses import dataclass
 from ..dumps.place import Place
-from ..fast_dataclasses import dataclass
-from ..filesystem.atomic_writing import atomic_text_writer, raise_write_error
+from ..judging.diagnosis.summary import failure_beside_rows
 from ..judging.limits import Limits
 from ..metrics.row import METRICS, Row
 from ..store.merged_metrics import DeviceMetrics
@@ -87,7 +87,9 @@ class ReportContext:
 
     @property
     def failure_beside_rows(self) -> str:
-        """As :func:`goldwatch.diagnosis.summary.failure_beside_rows` says of a finished run."""
+        """As :func:`goldwatch.judging.diagnosis.summary.failure_beside_rows` says of a finished
+        run.
+        """
         if not self.finished:
             return ""
         summary = self.summary

@@ -38,7 +38,7 @@ class ReportFormat(NamedTuple):
 
 REPORT_FORMATS: Mapping[str, ReportFormat] = {
     "html": ReportFormat(
-        "pages.report.HtmlFile",
+        "reports.pages.report.HtmlFile",
         "an offline page to look at",
         ".html",
         (b"<!DOCTYPE html>",),

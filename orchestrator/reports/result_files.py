@@ -21,9 +21,9 @@ from typing import (
 
 import numpy as np
 
-from ..diagnosis.row_digest import RowDigest
+from ..base.atomic_writing import append, atomic_text_writer, raise_write_error
 from ..dumps.place import Place
-from ..filesystem.atomic_writing import append, atomic_text_writer, raise_write_error
+from ..judging.diagnosis.row_digest import RowDigest
 from ..judging.limits import Limits
 from ..metrics.row import EXPECTED_ABSENT, FAIL, METRICS, NOT_COMPARED, VERDICTS, Row
 from ..store.integrity import DamagedStore
@@ -40,7 +40,7 @@ from .row_json import FIRST_ROW, NEXT_ROW
 from .terminal_table import SHOWN_ROWS, most_urgent
 
 if TYPE_CHECKING:
-    from ..diagnosis.summary import Summary
+    from ..judging.diagnosis.summary import Summary
 
 _PAGE_ROWS = 1024
 _READ_ROWS = 256

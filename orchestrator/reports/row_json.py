@@ -10,7 +10,7 @@ import math
 from functools import lru_cache
 from typing import Any, Dict, Mapping, Sequence, Tuple
 
-from ..fast_dataclasses import cached_by_object
+from ..base.fast_dataclasses import cached_by_object
 from ..metrics.row import METRICS, Row
 from ..store.json_numbers import plain_number
 from ..store.row_schema import FIELDS, ROW_COLUMNS, part_encoders, quoted

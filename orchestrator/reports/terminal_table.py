@@ -7,6 +7,9 @@ from typing import Dict, Iterable, Iterator, List, Mapping, Optional, Sequence
 
 import numpy as np
 
+from ..base.naming import printable
+from ..base.shortening import LONGEST, broken, cut, padded, shorten, shorten_all, width_of, wrap
+from ..base.wording import plural
 from ..dumps.place import Place
 from ..dumps.tensor_statistics import LEAST, MEAN, NOT_FINITE, RANGE
 from ..judging.metric_text import metric_number, short_text
@@ -25,9 +28,6 @@ from ..metrics.row import (
     VERDICTS,
     Row,
 )
-from ..naming import printable
-from ..text.shortening import LONGEST, broken, cut, padded, shorten, shorten_all, width_of, wrap
-from ..text.wording import plural
 
 _SHORT_NAME = 11
 _ORDER = ("host", "device", "step", "model", "model_id", "time")

@@ -9,11 +9,11 @@ import time
 from collections import OrderedDict
 from typing import Dict, List, Optional, Tuple
 
+from ..base.naming import MAPPING_FILE
 from ..config.dump_steps import count_steps
 from ..dumps.dump_header import COMPLETE, HEADERLESS, LONG
 from ..dumps.place import Place
 from ..dumps.statistics_csv import SUFFIX, is_table_of_ops, table_paths
-from ..naming import MAPPING_FILE
 from .engine import Engine, LookAgain
 from .file_plan import UNREADABLE as CANNOT_READ
 from .target_file import DELETED, EARLIER, GONE, UNREADABLE, WAITING, Signature, TargetFile, look_at

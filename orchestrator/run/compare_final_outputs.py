@@ -18,12 +18,8 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..dumps.dump_index import OUTPUT_FILE
-from ..dumps.file_source import FileSource
-from ..dumps.golden_set import GoldenSet, open_golden
-from ..dumps.npy import open_npy
-from ..element_types import BY_GE_NAME, element_count
-from ..errors import (
+from ..base.element_types import BY_GE_NAME, element_count
+from ..base.errors import (
     FormatError,
     GoldwatchError,
     InputError,
@@ -31,8 +27,14 @@ from ..errors import (
     UsageError,
     require_folder,
 )
-from ..fast_dataclasses import dataclass
-from ..filesystem.safe_reading import read_input
+from ..base.fast_dataclasses import dataclass
+from ..base.notes import Note, note
+from ..base.safe_reading import read_input
+from ..base.wording import listed, plural
+from ..dumps.dump_index import OUTPUT_FILE
+from ..dumps.file_source import FileSource
+from ..dumps.golden_set import GoldenSet, open_golden
+from ..dumps.npy import open_npy
 from ..metrics.compare_pair import refuse
 from ..metrics.pair_task import PairTask
 from ..metrics.row import (
@@ -53,8 +55,6 @@ from ..model.pairing import Pairing
 from ..model.row_plan import OUTPUT, PAIR, DumpedOp, RowPlan
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_name, nbytes
 from ..tensors.tensor import Tensor
-from ..text.notes import Note, note
-from ..text.wording import listed, plural
 from .compare_given_pairs import begin_given_pairs, compare_given_pairs
 from .comparison_options import ComparisonOptions
 from .progress import OnProgress

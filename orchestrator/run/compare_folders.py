@@ -8,11 +8,11 @@ import os
 from array import array
 from typing import TYPE_CHECKING, List, Optional
 
+from ..base.errors import InputError, UsageError
+from ..base.notes import Note, note
 from ..dumps.dump_tree import DumpTree
-from ..errors import InputError, UsageError
 from ..model.graphs_of_run import ModelGraphs
 from ..store.facts_and_events import EXPECTED
-from ..text.notes import Note, note
 from .comparison_options import ComparisonOptions
 from .comparison_session import Comparers, LocalProcesses, note_signature
 from .mismatch_warnings import shown

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional, Tuple
 
+from ..base.errors import GoldwatchError, InputError, NotComparable, UsageError, require_folder
+from ..base.naming import sanitise_golden
+from ..base.notes import note
 from ..dumps.golden_set import GoldenEntry, GoldenSet, open_golden
-from ..errors import GoldwatchError, InputError, NotComparable, UsageError, require_folder
 from ..metrics.compare_pair import refuse
 from ..metrics.dequantised import dequantised, is_integer, not_integers
 from ..metrics.pair_task import PairTask
@@ -28,9 +30,7 @@ from ..model.graph import ModelGraph
 from ..model.graphs_of_run import ModelGraphs
 from ..model.pairing import Pairing
 from ..model.row_plan import OMITTED, OP, PAIR, DumpedOp, RowPlan
-from ..naming import sanitise_golden
 from ..tensors.tensor import Tensor
-from ..text.notes import note
 from .compare_given_pairs import begin_given_pairs, compare_given_pairs
 from .comparison_options import ComparisonOptions
 from .progress import OnProgress

@@ -13,17 +13,17 @@ from __future__ import annotations
 import os
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
+from ..base.errors import FormatError, GoldwatchError, InputError, UsageError, require_folder
+from ..base.naming import parse_fx_name
+from ..base.notes import note
+from ..base.wording import plural
 from ..dumps.dump_index import TORCH_NODE_FILE
 from ..dumps.golden_set import GoldenEntry, GoldenSet
 from ..dumps.torch_file import open_torch
-from ..errors import FormatError, GoldwatchError, InputError, UsageError, require_folder
 from ..metrics.compare_pair import refuse
 from ..metrics.pair_task import PairTask
 from ..metrics.row import CORRUPT, EXPECTED_ABSENT, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
 from ..model.graphs_of_run import ModelGraphs
-from ..naming import parse_fx_name
-from ..text.notes import note
-from ..text.wording import plural
 from .compare_given_pairs import begin_given_pairs, compare_given_pairs
 from .comparison_options import ONE, ComparisonOptions
 from .golden_files import fx_place, rank_of

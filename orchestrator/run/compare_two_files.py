@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Optional
 
+from ..base.errors import UsageError
 from ..dumps.golden_set import GoldenSet
-from ..errors import UsageError
 from ..model.graphs_of_run import ModelGraphs
 from .compare_given_pairs import begin_given_pairs, compare_given_pairs
 from .comparison_options import ComparisonOptions

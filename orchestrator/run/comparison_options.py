@@ -17,19 +17,9 @@ from typing import (
     Tuple,
 )
 
-from ..dumps.dump_index import DumpIndex
-from ..dumps.dump_tree import ALL_TIMES
-from ..dumps.tensor_statistics import MEASURES as STATISTICS
-from ..errors import FormatError, OptionsError, UsageError, require_folder
-from ..fast_dataclasses import dataclass
-from ..judging.limit_parsing import limits_from_document, parse_limit
-from ..judging.limits import Limits
-from ..judging.row_judge import RowJudge
-from ..metrics.pair_task import Settings
-from ..metrics.row import AGREEMENT_METRICS, EXACT_LIMIT, EXACT_METRICS, MEASURES, METRICS
-from ..model.graphs_of_run import ModelGraphs, load_models, model_files
-from ..model.read_model import load_model
-from ..option_fields import (
+from ..base.errors import FormatError, OptionsError, UsageError, require_folder
+from ..base.fast_dataclasses import dataclass
+from ..base.option_fields import (
     LIMITS,
     MODEL,
     OUTPUT,
@@ -41,6 +31,16 @@ from ..option_fields import (
     read_recorded,
     recorded_options,
 )
+from ..dumps.dump_index import DumpIndex
+from ..dumps.dump_tree import ALL_TIMES
+from ..dumps.tensor_statistics import MEASURES as STATISTICS
+from ..judging.limit_parsing import limits_from_document, parse_limit
+from ..judging.limits import Limits
+from ..judging.row_judge import RowJudge
+from ..metrics.pair_task import Settings
+from ..metrics.row import AGREEMENT_METRICS, EXACT_LIMIT, EXACT_METRICS, MEASURES, METRICS
+from ..model.graphs_of_run import ModelGraphs, load_models, model_files
+from ..model.read_model import load_model
 from ..reports.csv_cells import Columns
 from ..tensors import user_conversions
 from ..tensors.user_conversions import UserConversions
@@ -196,7 +196,7 @@ def _plan_from_document(document: Mapping[str, Any]) -> DumpPlan:
 class ComparisonOptions:
     """The inputs and options of one comparison.
 
-    The help of an option says what it is; :mod:`goldwatch.option_fields` reads the table.
+    The help of an option says what it is; :mod:`goldwatch.base.option_fields` reads the table.
 
     Attributes
     ----------

@@ -9,10 +9,10 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Dict, List, Sequence, Tuple
 
+from ..base.notes import Note
+from ..base.safe_reading import prefetch
 from ..dumps.dump_tree import DumpTree
 from ..dumps.file_source import START_BYTES
-from ..filesystem.safe_reading import prefetch
-from ..text.notes import Note
 from .comparison_options import ComparisonOptions
 from .engine import Engine
 from .progress import OnProgress

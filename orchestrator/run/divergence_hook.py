@@ -9,7 +9,7 @@ import sys
 import threading
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from ..diagnosis.row_digest import execution_key
+from ..judging.diagnosis.row_digest import execution_key
 from ..metrics.row import FAIL, Row
 from ..model.row_plan import OUTPUT
 from ..reports.row_json import row_document

@@ -8,14 +8,14 @@ import os
 import sys
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Set, Tuple
 
+from ..base.errors import FormatError
+from ..base.naming import MAPPING_FILE, is_hash_name, parse_dump_name, read_mapping, whole_name
+from ..base.notes import Note, note
 from ..dumps.dump_tree import op_key
 from ..dumps.folder_listing import full_name_of
 from ..dumps.place import Place, place_of
 from ..dumps.slices import by_number
-from ..errors import FormatError
 from ..metrics.row import Row
-from ..naming import MAPPING_FILE, is_hash_name, parse_dump_name, read_mapping, whole_name
-from ..text.notes import Note, note
 from .target_file import DELETED, EARLIER, GONE, FileFolder, Signature, TargetFile, look_at
 
 TimeOf = Tuple[Optional[str], Optional[str], Optional[str]]

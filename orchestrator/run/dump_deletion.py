@@ -8,9 +8,9 @@ import time
 from collections import deque
 from typing import Callable, Deque, List, Optional, Set, Tuple
 
-from ..filesystem.mounts import free_bytes
+from ..base.mounts import free_bytes
+from ..base.notes import note
 from ..metrics.row import EXPECTED_ABSENT, FAIL, PASS
-from ..text.notes import note
 from .engine import Engine
 from .memory_overlaps import note_regions
 from .provisional import Provisional

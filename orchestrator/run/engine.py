@@ -12,15 +12,15 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tu
 
 import numpy as np
 
-from ..diagnosis.row_digest import RowDigest, row_digest
+from ..base.notes import Note
 from ..dumps.place import Place
+from ..judging.diagnosis.row_digest import RowDigest, row_digest
 from ..metrics.pair_task import PairTask
 from ..metrics.row import EXPECTED_ABSENT, FAIL, PASS, Row
 from ..model.graphs_of_run import ModelGraphs
 from ..reports.rendered_rows import PreparedRow, Preparer, RenderedRowCache, Renderer
 from ..store.row_sql import row_key, row_line
 from ..store.store import RunStore
-from ..text.notes import Note
 from .comparison_options import ComparisonOptions
 from .dump_catalogue import Catalogue
 from .file_plan import FilePlan

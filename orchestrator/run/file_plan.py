@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Dict, Tuple
 
+from ..base.fast_dataclasses import changed, dataclass
 from ..dumps.dump_file import DumpFile
 from ..dumps.dump_header import COMPLETE
 from ..dumps.folder_listing import DumpEntry
 from ..dumps.place import Place
-from ..fast_dataclasses import changed, dataclass
 from ..metrics.overwriting_and_cancellation import beside_of
 from ..metrics.pair_task import PairTask
 from ..metrics.row import MISSING_CAUSES, Row

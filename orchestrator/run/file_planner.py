@@ -21,14 +21,15 @@ from typing import (
     Tuple,
 )
 
+from ..base.errors import GoldwatchError, MissingPath, TruncatedFile
+from ..base.manifest import unfit_golden
+from ..base.naming import sanitise_golden
 from ..dumps.dump_file import DumpFile
 from ..dumps.dump_header import COMPLETE, HEADERLESS, SHORT
 from ..dumps.folder_listing import DumpEntry
 from ..dumps.golden_set import GoldenSet
 from ..dumps.place import Place
 from ..dumps.slices import open_dump
-from ..errors import GoldwatchError, MissingPath, TruncatedFile
-from ..manifest import unfit_golden
 from ..metrics.compare_pair import refuse
 from ..metrics.planned_row import planned_row
 from ..metrics.row import (
@@ -54,7 +55,6 @@ from ..model.row_plan import (
     RowPlan,
     dumped_op,
 )
-from ..naming import sanitise_golden
 from .file_plan import UNREADABLE, FilePlan
 from .tensor_planner import OpenedDump, PlanParts, TensorPlanner, is_of_one_build
 

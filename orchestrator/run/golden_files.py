@@ -10,13 +10,9 @@ import re
 import time
 from typing import Dict, List, Mapping, NamedTuple, Optional, Set
 
-from ..dumps.dump_header import COMPLETE
-from ..dumps.golden_set import GoldenSet
-from ..dumps.place import Place, is_number, name_order
-from ..dumps.statistics_csv import is_table_of_ops
-from ..errors import GoldwatchError, InputError
-from ..manifest import MANIFEST_FILE, model_file_name
-from ..naming import (
+from ..base.errors import GoldwatchError, InputError
+from ..base.manifest import MANIFEST_FILE, model_file_name
+from ..base.naming import (
     MAPPING_FILE,
     graph_of_run,
     intended_golden_name,
@@ -26,6 +22,10 @@ from ..naming import (
     parse_fx_name,
     parse_golden_name,
 )
+from ..dumps.dump_header import COMPLETE
+from ..dumps.golden_set import GoldenSet
+from ..dumps.place import Place, is_number, name_order
+from ..dumps.statistics_csv import is_table_of_ops
 from ..store.store import RunStore
 from .comparison_options import EACH, ONE
 from .target_file import Signature, look_at

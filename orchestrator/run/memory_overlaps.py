@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
+from ..base.errors import GoldwatchError
+from ..base.fast_dataclasses import dataclass
+from ..base.notes import Note, note
 from ..dumps.dump_file import DumpFile
 from ..dumps.place import Place
-from ..errors import GoldwatchError
-from ..fast_dataclasses import dataclass
 from ..model.graph import ModelGraph
 from ..model.graphs_of_run import ModelGraphs
 from ..model.never_dumped import VARIABLE_TYPES
 from ..model.op_node import OpNode, execution_key
 from ..model.row_plan import OUTPUT
-from ..text.notes import Note, note
 from .dump_catalogue import Catalogue
 from .target_file import DELETED, EARLIER, Region, TargetFile
 

@@ -7,6 +7,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Dict, List, Set
 
+from ..base.naming import (
+    intended_golden_name,
+    lacks_name_part,
+    nearest_names,
+    parse_golden_name,
+    sanitise_golden,
+)
+from ..base.notes import Note, note
+from ..base.wording import listed, plural
 from ..dumps.folder_listing import misnamed_notes
 from ..dumps.place import name_order
 from ..metrics.row import (
@@ -20,15 +29,6 @@ from ..metrics.row import (
 )
 from ..model.graph import ModelGraph
 from ..model.op_node import QUANT_TYPE, gear_named, gear_of
-from ..naming import (
-    intended_golden_name,
-    lacks_name_part,
-    nearest_names,
-    parse_golden_name,
-    sanitise_golden,
-)
-from ..text.notes import Note, note
-from ..text.wording import listed, plural
 
 if TYPE_CHECKING:
     from .whole_run import Run

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from typing import Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
+from ..base.errors import GoldwatchError
+from ..base.naming import parse_dump_name
+from ..base.notes import Note, note
+from ..base.wording import listed
 from ..dumps.dump_file import DumpFile
 from ..dumps.place import place_of
-from ..errors import GoldwatchError
 from ..model.row_plan import OUTPUT
-from ..naming import parse_dump_name
-from ..text.notes import Note, note
-from ..text.wording import listed
 from .dump_catalogue import Catalogue
 from .engine import Engine
 from .target_file import TargetFile

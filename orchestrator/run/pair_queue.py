@@ -10,7 +10,7 @@ import hashlib
 import heapq
 from typing import Dict, List, Tuple
 
-from ..errors import GoldwatchError
+from ..base.errors import GoldwatchError
 from ..metrics.pair_task import PairTask
 
 _BATCH_BYTES = 4 << 20

@@ -12,13 +12,13 @@ from __future__ import annotations
 import math
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
-from ..diagnosis.observed_ops import ObservedOp, ObservedOps, executed_repeatedly
-from ..diagnosis.op_input_states import Inputs
-from ..diagnosis.row_digest import execution_key, row_digest
 from ..dumps.place import Place
 from ..judging.by_limits import only_decision_limit_missed, only_default_limits_missed
 from ..judging.by_other_rows import alike, passing_row
 from ..judging.by_recomputation import RIGHT, WRONG, RecomputationVerdict
+from ..judging.diagnosis.observed_ops import ObservedOp, ObservedOps, executed_repeatedly
+from ..judging.diagnosis.op_input_states import Inputs
+from ..judging.diagnosis.row_digest import execution_key, row_digest
 from ..judging.row_judge import rounds_to_whole
 from ..metrics.row import (
     AS_OUTPUT,

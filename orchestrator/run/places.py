@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Dict, Iterator, Optional, Set, Tuple
 
+from ..base.naming import sanitise_device
 from ..dumps.folder_listing import DumpEntry
 from ..dumps.place import Place
 from ..dumps.slices import declared_slices
@@ -14,7 +15,6 @@ from ..model.graph import ModelGraph
 from ..model.graphs_of_run import ModelGraphs
 from ..model.never_dumped import EVERYTHING, DumpRequest
 from ..model.op_node import OpNode
-from ..naming import sanitise_device
 from .comparison_options import ComparisonOptions
 from .dump_catalogue import Catalogue
 from .file_plan import FilePlan

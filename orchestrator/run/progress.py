@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable, Tuple
 
-from ..fast_dataclasses import dataclass
+from ..base.fast_dataclasses import dataclass
 
 COMPARING = "comparing"
 

@@ -23,12 +23,13 @@ from typing import (
     Tuple,
 )
 
-from ..diagnosis.observed_ops import ObservedOp, ObservedOps
+from ..base.element_types import element_count
+from ..base.errors import GoldwatchError
+from ..base.manifest import read_manifest
+from ..base.notes import Note, note
 from ..dumps.dump_tree import StepFolder
 from ..dumps.golden_set import GoldenSet
 from ..dumps.place import Place
-from ..element_types import element_count
-from ..errors import GoldwatchError
 from ..judging.by_recomputation import (
     RIGHT,
     UNKNOWN,
@@ -37,7 +38,7 @@ from ..judging.by_recomputation import (
     excess,
     judge_recomputed,
 )
-from ..manifest import read_manifest
+from ..judging.diagnosis.observed_ops import ObservedOp, ObservedOps
 from ..metrics.row import Row
 from ..model.graph import ModelGraph
 from ..model.op_node import OpNode
@@ -59,7 +60,6 @@ from ..recomputing.recomputed_output import (
 )
 from ..recomputing.recorded_dumps import RecordedStep
 from ..tensors.tensor import Tensor
-from ..text.notes import Note, note
 from .engine import Engine
 from .target_file import DELETED, GONE, Signature
 

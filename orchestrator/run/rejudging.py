@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional, Set, Tuple
 
-from ..diagnosis.observed_ops import ObservedOps
-from ..diagnosis.op_input_states import Inputs
-from ..diagnosis.recompute_without_model import TensorReader, made_of_inputs
-from ..diagnosis.row_digest import execution_key, row_digest
+from ..base.naming import sanitise_golden
+from ..base.notes import NOT_JUDGED_BY_NAMES, Note, note
+from ..base.wording import plural
 from ..dumps.place import Place
 from ..judging.by_limits import only_decision_limit_missed, only_default_limits_missed
 from ..judging.by_other_rows import (
@@ -23,6 +22,10 @@ from ..judging.by_other_rows import (
     lets_inputs_pass,
     passing_row,
 )
+from ..judging.diagnosis.observed_ops import ObservedOps
+from ..judging.diagnosis.op_input_states import Inputs
+from ..judging.diagnosis.recompute_without_model import TensorReader, made_of_inputs
+from ..judging.diagnosis.row_digest import execution_key, row_digest
 from ..metrics.row import (
     BEHIND,
     BY_NAME,
@@ -34,12 +37,9 @@ from ..metrics.row import (
     Row,
 )
 from ..model.row_plan import INPUT, OUTPUT
-from ..naming import sanitise_golden
 from ..recomputing.formulas_by_type import is_known_type
 from ..recomputing.repeated_decisions import can_repeat, near_ties
 from ..store.row_sql import row_key
-from ..text.notes import NOT_JUDGED_BY_NAMES, Note, note
-from ..text.wording import plural
 from .engine import Engine
 
 _INSERTED = ("Cast", "TransData")

@@ -10,22 +10,22 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
-from ..diagnosis.exact_summary import differing_ops
-from ..diagnosis.observed_ops import ObservedOp, ObservedOps
-from ..diagnosis.op_input_states import GOOD, Inputs
-from ..diagnosis.summary import INCOMPLETE
+from ..base.atomic_writing import atomic_text_writer
+from ..base.errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, InputError, UsageError
+from ..base.fast_dataclasses import dataclass
+from ..base.naming import run_name
+from ..base.wording import listed, plural
 from ..dumps.dump_file import DumpFile
 from ..dumps.place import Place
-from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, InputError, UsageError
-from ..fast_dataclasses import dataclass
-from ..filesystem.atomic_writing import atomic_text_writer
+from ..judging.diagnosis.exact_summary import differing_ops
+from ..judging.diagnosis.observed_ops import ObservedOp, ObservedOps
+from ..judging.diagnosis.op_input_states import GOOD, Inputs
+from ..judging.diagnosis.summary import INCOMPLETE
 from ..metrics.row import FAIL, PASS
-from ..naming import run_name
 from ..store.opening import make_folder
 from ..store.store import RunStore
 from ..store.stored_networks import GRAPHS, stored_networks
 from ..tensors.tensor import WINDOW_BYTES
-from ..text.wording import listed, plural
 from .compare_folders import compare_folders
 from .comparison_options import ComparisonOptions
 from .progress import Progress

@@ -9,19 +9,19 @@ import os
 from dataclasses import field
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from ..diagnosis.first_divergence import FirstDivergence
-from ..diagnosis.summary import Summary
-from ..errors import EnvironmentProblem, UsageError
-from ..fast_dataclasses import dataclass
+from ..base.errors import EnvironmentProblem, UsageError
+from ..base.fast_dataclasses import dataclass
+from ..base.naming import printable
+from ..base.notes import Note
+from ..base.wording import plural
+from ..judging.diagnosis.first_divergence import FirstDivergence
+from ..judging.diagnosis.summary import Summary
 from ..metrics.row import FAIL, MEASURES, VERDICTS, Row
-from ..naming import printable
 from ..reports.counts_by_place import PlaceCounts
 from ..reports.csv_tables import STEP_OP_FILE, noted_tables
 from ..reports.result_json import RESULT_FILE
 from ..reports.row_json import row_document
 from ..store.store import RunStore
-from ..text.notes import Note
-from ..text.wording import plural
 from .comparison_options import ComparisonOptions
 from .run_status import run_status, stored_options
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import field
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
-from ..fast_dataclasses import dataclass
+from ..base.fast_dataclasses import dataclass
 from ..metrics.row import FAIL, PASS
 from ..store.row_sql import row_key
 from ..store.store import RunStore

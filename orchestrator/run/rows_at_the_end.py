@@ -7,6 +7,8 @@ from __future__ import annotations
 import os
 from typing import Dict, Iterable, List, Mapping, Sequence, Set, Tuple
 
+from ..base.notes import Note, note
+from ..base.wording import listed, plural
 from ..dumps.dump_tree import StepFolder
 from ..dumps.place import Place, place_of
 from ..metrics.compare_pair import refuse
@@ -20,8 +22,6 @@ from ..metrics.row import (
 )
 from ..model.row_plan import MISSING_OUTPUT, OUTPUT
 from ..store.row_sql import row_key
-from ..text.notes import Note, note
-from ..text.wording import listed, plural
 from .engine import Engine
 from .target_file import EARLIER, GONE, HELD, PLANNED, WAITING, TargetFile
 

@@ -21,15 +21,15 @@ from typing import (
 
 import numpy as np
 
-from ..diagnosis.summary import INCOMPLETE, Summary, exit_code, run_sentence, summarise
-from ..diagnosis.suspects import provisional_suspects
-from ..errors import EXIT_INCOMPLETE
+from ..base.errors import EXIT_INCOMPLETE
+from ..base.notes import Note, note, stored_notes
+from ..judging.diagnosis.summary import INCOMPLETE, Summary, exit_code, run_sentence, summarise
+from ..judging.diagnosis.suspects import provisional_suspects
 from ..metrics.row import PASS
 from ..store.host_facts import COMPUTED, JUDGED_BY
 from ..store.json_numbers import plain_tree
 from ..store.store import RunStore
 from ..store.stored_networks import GRAPHS, SUMMARY, stored_networks
-from ..text.notes import Note, note, stored_notes
 from .comparison_options import NONE, ComparisonOptions
 
 JUDGED = "judged"
@@ -172,15 +172,15 @@ def _judged_anew(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, 
     )
     summary = summarise(store.rows("index"), ops, *arguments, computed, unmatched, without_golden)
     if options.exact:
-        from ..diagnosis.exact_summary import exact_summary
+        from ..judging.diagnosis.exact_summary import exact_summary
 
         summary = exact_summary(summary, list(store.rows("index")), options.limits, graphs)
     elif options.outputs is not None:
-        from ..diagnosis.outputs_summary import outputs_summary
+        from ..judging.diagnosis.outputs_summary import outputs_summary
 
         summary = outputs_summary(summary)
-    from ..diagnosis.replay_summary import replay_summary
-    from ..diagnosis.summary import REPLAY
+    from ..judging.diagnosis.replay_summary import replay_summary
+    from ..judging.diagnosis.summary import REPLAY
 
     if judged.get("comparison") != REPLAY:
         return summary, run_sentence(summary, unmatched)

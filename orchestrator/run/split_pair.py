@@ -8,7 +8,7 @@ import gc
 from dataclasses import field
 from typing import Any, Dict, List, Optional, Tuple
 
-from ..fast_dataclasses import dataclass
+from ..base.fast_dataclasses import dataclass
 from ..metrics.accumulator import Accumulator
 from ..metrics.compare_blocks import KLPass
 from ..metrics.compare_pair import divergence_of, in_its_memory, parts_of, row_of, sums_of

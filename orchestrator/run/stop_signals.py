@@ -6,7 +6,7 @@ import signal
 from types import FrameType
 from typing import Any, Callable, Dict, Optional
 
-from ..interrupts import postpone_signal
+from ..base.interrupts import postpone_signal
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

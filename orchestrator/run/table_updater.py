@@ -6,9 +6,9 @@ import threading
 import time
 from typing import Callable, Optional, Set
 
+from ..base.errors import GoldwatchError
+from ..base.notes import note
 from ..dumps.place import Place
-from ..errors import GoldwatchError
-from ..text.notes import note
 from .whole_run import Run
 
 EVERY_S = 1.0

@@ -10,13 +10,13 @@ import struct
 from functools import lru_cache
 from typing import Any, Dict, FrozenSet, NamedTuple, Optional, Tuple
 
+from ..base.naming import parse_dump_name
 from ..dumps.folder_listing import DumpEntry
 from ..dumps.place import Place
 from ..dumps.statistics_csv import rows_signature
 from ..metrics.pair_task import PairTask
 from ..metrics.row import Row
 from ..model.row_plan import DumpedOp
-from ..naming import parse_dump_name
 from .file_plan import FilePlan
 
 OUTDATED = "outdated"

@@ -6,14 +6,15 @@ import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, FrozenSet, List, NamedTuple, Optional, Tuple
 
+from ..base.errors import GoldwatchError, NotComparable
+from ..base.manifest import original_name, unfit_golden
+from ..base.naming import sanitise_device, sanitise_golden
 from ..dumps.dump_file import DumpFile, TensorInfo
 from ..dumps.dump_header import COMPLETE, size_error
 from ..dumps.folder_listing import DumpEntry
 from ..dumps.golden_set import GoldenEntry, GoldenSet
 from ..dumps.place import Place
 from ..dumps.slices import JoinedDump, is_overwritten
-from ..errors import GoldwatchError, NotComparable
-from ..manifest import original_name, unfit_golden
 from ..metrics.compare_pair import overflow_of, refuse
 from ..metrics.overwriting_and_cancellation import beside_of
 from ..metrics.pair_task import PairTask
@@ -31,7 +32,6 @@ from ..model.op_node import OpNode
 from ..model.outputs_in_readers import OutputInReader, OutputsInReaders
 from ..model.pairing import Pairing
 from ..model.row_plan import INPUT, ONLY_INPUTS, OUTPUT, OWN_INPUT, PAIR, DumpedOp, RowPlan
-from ..naming import sanitise_device, sanitise_golden
 from ..tensors.tensor import Tensor
 
 if TYPE_CHECKING:

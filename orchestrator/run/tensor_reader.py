@@ -8,13 +8,17 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..diagnosis.observed_ops import ObservedOp
-from ..diagnosis.op_input_states import Inputs, InputState
-from ..diagnosis.recompute_without_model import TensorReader, beside_by_golden, computed_by_golden
-from ..diagnosis.row_digest import Observation
+from ..base.errors import GoldwatchError
 from ..dumps.place import Place, time_order
-from ..errors import GoldwatchError
 from ..judging.by_recomputation import RecomputationVerdict
+from ..judging.diagnosis.observed_ops import ObservedOp
+from ..judging.diagnosis.op_input_states import Inputs, InputState
+from ..judging.diagnosis.recompute_without_model import (
+    TensorReader,
+    beside_by_golden,
+    computed_by_golden,
+)
+from ..judging.diagnosis.row_digest import Observation
 from ..metrics.pair_alignment import converted, geometry_of, open_counterpart
 from ..metrics.pair_task import PairTask
 from ..metrics.patterns import MOST_ELEMENTS, AlignedPair, align

@@ -7,18 +7,18 @@ import os
 from dataclasses import replace
 from typing import Iterable, List, NamedTuple, Optional, Tuple
 
+from ..base.errors import FormatError, InputError, NotComparable
+from ..base.naming import parse_dump_name, parse_golden_name
 from ..dumps.dump_file import DumpFile, TensorInfo
 from ..dumps.golden_set import GoldenEntry
 from ..dumps.npy import open_npy
 from ..dumps.place import place_of
-from ..errors import FormatError, InputError, NotComparable
 from ..metrics.pair_task import PairTask
 from ..metrics.row import NOT_COMPARED, PASS, Row
 from ..model.graph import ModelGraph
 from ..model.graphs_of_run import ModelGraphs
 from ..model.pairing import Pairing
 from ..model.row_plan import INPUT, OUTPUT, PAIR, DumpedOp
-from ..naming import parse_dump_name, parse_golden_name
 from ..tensors.tensor import Tensor
 
 _PLAIN = ("NCHW", "NHWC", "HWCN", "NCDHW", "NDHWC", "DHWCN", "ND", "RESERVED")

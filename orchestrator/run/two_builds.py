@@ -11,14 +11,16 @@ from dataclasses import replace
 from functools import partial
 from typing import Collection, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
-from ..diagnosis.culprit_sentence import where_words
-from ..diagnosis.row_digest import DISTANCE, execution_key
-from ..diagnosis.summary import Summary
+from ..base.errors import GoldwatchError
+from ..base.naming import parse_dump_name, printable, sanitise_golden
+from ..base.wording import listed, of_two_dumps, percent, plural
 from ..dumps.dump_file import DumpFile, TensorInfo
 from ..dumps.golden_set import GoldenEntry
 from ..dumps.place import Place
-from ..errors import GoldwatchError
 from ..judging.by_recomputation import RIGHT, WRONG, RecomputationVerdict
+from ..judging.diagnosis.culprit_sentence import where_words
+from ..judging.diagnosis.row_digest import DISTANCE, execution_key
+from ..judging.diagnosis.summary import Summary
 from ..judging.metric_text import metric_number
 from ..metrics.compare_pair import compare_pair
 from ..metrics.pair_task import PairTask
@@ -35,9 +37,7 @@ from ..metrics.row import (
     Row,
 )
 from ..model.row_plan import INPUT, OUTPUT
-from ..naming import parse_dump_name, printable, sanitise_golden
 from ..store.store import RunStore
-from ..text.wording import listed, of_two_dumps, percent, plural
 from .comparison_options import ComparisonOptions
 from .engine import Engine
 

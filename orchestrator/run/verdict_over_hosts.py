@@ -5,19 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
-from ..diagnosis.device_specific_suspects import explained_over_hosts
-from ..diagnosis.first_divergence import FirstDivergence, first_divergence
-from ..diagnosis.model_verdict import ABSENT, Difference, ModelSummary
-from ..diagnosis.observed_ops import ObservedOp
-from ..diagnosis.op_input_states import Inputs
-from ..diagnosis.recompute_without_model import TensorReader
-from ..diagnosis.row_digest import execution_key
-from ..diagnosis.summary import INCOMPLETE, Summary, run_sentence, summarise
-from ..diagnosis.suspects import HIGH, LOW, Suspect, provisional_suspects
+from ..base.naming import run_name
+from ..base.notes import Note, note, stored_notes
+from ..base.wording import listed
 from ..dumps.place import Place, name_order
 from ..judging.by_recomputation import RecomputationVerdict
+from ..judging.diagnosis.device_specific_suspects import explained_over_hosts
+from ..judging.diagnosis.first_divergence import FirstDivergence, first_divergence
+from ..judging.diagnosis.model_verdict import ABSENT, Difference, ModelSummary
+from ..judging.diagnosis.observed_ops import ObservedOp
+from ..judging.diagnosis.op_input_states import Inputs
+from ..judging.diagnosis.recompute_without_model import TensorReader
+from ..judging.diagnosis.row_digest import execution_key
+from ..judging.diagnosis.summary import INCOMPLETE, Summary, run_sentence, summarise
+from ..judging.diagnosis.suspects import HIGH, LOW, Suspect, provisional_suspects
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
-from ..naming import run_name
 from ..recomputing.output_error import OwnError
 from ..store.host_facts import (
     COMPUTED,
@@ -30,8 +32,6 @@ from ..store.host_facts import (
 from ..store.row_schema import from_sql_text, to_sql_text
 from ..store.store import RunStore
 from ..store.stored_networks import GRAPHS, stored_networks
-from ..text.notes import Note, note, stored_notes
-from ..text.wording import listed
 from .comparison_options import ComparisonOptions
 
 FINISHED = "finished"

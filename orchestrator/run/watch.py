@@ -28,19 +28,19 @@ from typing import (
     Type,
 )
 
+from ..base.errors import InputError
+from ..base.interrupts import uninterrupted
+from ..base.notes import Note, note
+from ..base.system import Process
+from ..base.user_code import user_code_pids
 from ..dumps.dump_index import DumpIndex
 from ..dumps.dump_tree import ALL_TIMES, DumpTree, tree_of
 from ..dumps.statistics_csv import is_statistics_file
-from ..errors import InputError
-from ..interrupts import uninterrupted
 from ..kinds.wrong_kind_advice import exchanged, watched_without_dumps, without_dumps
 from ..metrics.row import FAIL, Row
 from ..model.row_plan import OUTPUT
-from ..processes.user_code import user_code_pids
 from ..store.facts_and_events import PROVISIONAL
 from ..store.row_schema import to_sql_text
-from ..system import Process
-from ..text.notes import Note, note
 from .arriving_files import Arrivals
 from .comparison_options import ComparisonOptions
 from .divergence_hook import DivergenceHook

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Dict, Optional, Tuple
 
-from ..errors import OptionsError
-from ..fast_dataclasses import dataclass
-from ..option_fields import WAITING, option, parse_size
+from ..base.errors import OptionsError
+from ..base.fast_dataclasses import dataclass
+from ..base.option_fields import WAITING, option, parse_size
 from .comparison_options import ComparisonOptions
 
 KEEP_ALL, KEEP_FAILED, KEEP_NONE = "all", "failed", "none"

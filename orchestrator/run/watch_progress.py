@@ -6,8 +6,8 @@ import time
 from functools import reduce
 from typing import Dict, Optional, Tuple
 
-from ..diagnosis.first_divergence import earlier
-from ..fast_dataclasses import dataclass
+from ..base.fast_dataclasses import dataclass
+from ..judging.diagnosis.first_divergence import earlier
 from ..metrics.row import FAIL, Row
 from ..store.facts_and_events import OPS
 from ..store.store import RunStore

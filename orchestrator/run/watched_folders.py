@@ -23,8 +23,8 @@ from watchdog.events import (
 )
 from watchdog.observers.api import BaseObserver
 
-from ..fast_dataclasses import dataclass
-from ..filesystem.mounts import file_system, reports_all_changes
+from ..base.fast_dataclasses import dataclass
+from ..base.mounts import file_system, reports_all_changes
 from .comparison_options import ComparisonOptions
 from .dump_catalogue import Catalogue
 from .golden_files import Goldens

@@ -19,9 +19,10 @@ from typing import (
     Type,
 )
 
+from ..base.errors import Interrupted, require_file
+from ..base.interrupts import InterruptState, caused_by_interrupt, interrupt_state, uninterrupted
+from ..base.notes import Note, note
 from ..dumps.place import Place
-from ..errors import Interrupted, require_file
-from ..interrupts import InterruptState, caused_by_interrupt, interrupt_state, uninterrupted
 from ..model.graphs_of_run import ModelGraphs
 from ..reports.csv_cells import Columns
 from ..reports.csv_tables import TableFiles
@@ -31,7 +32,6 @@ from ..store.facts_and_events import PROVISIONAL
 from ..store.host_facts import COMPUTED
 from ..store.store import RunStore
 from ..store.stored_networks import GRAPHS, network_document
-from ..text.notes import Note, note
 from .comparison_options import ComparisonOptions
 from .dump_catalogue import Catalogue
 from .engine import Engine
@@ -43,8 +43,8 @@ from .split_pair import RARE_COLLECTIONS
 from .workers import Workers
 
 if TYPE_CHECKING:
-    from ..diagnosis.recompute_without_model import TensorReader
-    from ..diagnosis.summary import Summary
+    from ..judging.diagnosis.recompute_without_model import TensorReader
+    from ..judging.diagnosis.summary import Summary
     from .recomputation import Recomputation
     from .result import RunResult
 
@@ -283,7 +283,7 @@ class Run:
         by_names
             Where there is no model tensors were paired by the names of their ops alone.
         """
-        from ..diagnosis.recompute_without_model import TensorReader
+        from ..judging.diagnosis.recompute_without_model import TensorReader
         from .passing_by_rounding import judge_by_computing
         from .recomputation import NONE
         from .rejudging import judge_by_names, judge_by_others
@@ -361,7 +361,7 @@ class Run:
             Called several times a second with what is done, how many of its steps are, and of how
             many (0: not known).
         """
-        from ..diagnosis.summary import EXACT, OUTPUTS, exit_code, run_sentence
+        from ..judging.diagnosis.summary import EXACT, OUTPUTS, exit_code, run_sentence
         from .result import RunResult
         from .run_status import keep_judgement
 
@@ -440,7 +440,7 @@ class Run:
     def _summary(
         self, results: ResultFiles, places: List[Place], program: Optional[Mapping[str, Any]]
     ) -> Summary:
-        from ..diagnosis.summary import summarise
+        from ..judging.diagnosis.summary import summarise
 
         options = self.options
         assert self.reader is not None
@@ -457,11 +457,11 @@ class Run:
             results.whole,
         )
         if options.exact:
-            from ..diagnosis.exact_summary import exact_summary
+            from ..judging.diagnosis.exact_summary import exact_summary
 
             return exact_summary(summary, results.rows, options.limits, self.graphs, results.whole)
         if options.outputs is not None:
-            from ..diagnosis.outputs_summary import outputs_summary
+            from ..judging.diagnosis.outputs_summary import outputs_summary
 
             return outputs_summary(summary)
         return summary
@@ -484,5 +484,5 @@ def import_judging() -> None:
     """Import what judges: it is not needed before the end, and the first row need not wait for
     it.
     """
-    from ..diagnosis import summary  # noqa: F401
+    from ..judging.diagnosis import summary  # noqa: F401
     from . import result, tensor_reader  # noqa: F401

@@ -9,15 +9,15 @@ import threading
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type
 
+from ..base.errors import GoldwatchError
+from ..base.fast_dataclasses import dataclass
+from ..base.pool import ProcessDied, Processes
+from ..base.safe_reading import prefetch
 from ..dumps.file_source import START_BYTES, FileSource
-from ..errors import GoldwatchError
-from ..fast_dataclasses import dataclass
-from ..filesystem.safe_reading import prefetch
 from ..metrics.compare_pair import compare_pairs, parts_of, refuse
 from ..metrics.compiled.choice import compiled_kernel
 from ..metrics.pair_task import PairTask, Settings
 from ..metrics.row import Row
-from ..processes.pool import ProcessDied, Processes
 from .split_pair import SplitPair, prepare_process
 
 _MAX_CRASHES = 3
@@ -286,7 +286,7 @@ class Workers:
             return
         self._processes.close(now)
         if self.settings.user_metrics or self.settings.conversions.scripts:
-            from ..processes.user_code import stop_user_code
+            from ..base.user_code import stop_user_code
 
             stop_user_code()
         self._running.clear()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable, Dict, Iterator, Mapping, Optional, Sequence, Tuple, Type
 
-from ..diagnosis.summary import EXACT, OUTPUTS
-from ..errors import FormatError
+from ..base.errors import FormatError
+from ..judging.diagnosis.summary import EXACT, OUTPUTS
 from ..metrics.row import Row
 from ..reports.csv_cells import Columns
 from ..reports.csv_tables import COLUMNS

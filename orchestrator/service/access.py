@@ -12,8 +12,8 @@ import time
 from typing import Deque, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
 from urllib.parse import SplitResult, urlsplit
 
-from ..errors import UsageError
-from ..system import is_loopback
+from ..base.errors import UsageError
+from ..base.system import is_loopback
 from .tokens import Token, Tokens, cookie_value, holds_cookie
 
 _TRIES, _TRIES_S, _ASKING = 10, 60.0, 1024

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from ..errors import DiskFull, GoldwatchError, MissingPath, UsageError
+from ..base.errors import DiskFull, GoldwatchError, MissingPath, UsageError
 from ..schemas.jsontext import JsonProblem, parse_json
 from .root_folders import OutsideRoots
 

@@ -12,10 +12,17 @@ from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from ..base.atomic_writing import is_of_full_disk
+from ..base.errors import GoldwatchError
 from ..dumps.place import Place
-from ..errors import GoldwatchError
-from ..filesystem.atomic_writing import is_of_full_disk
-from ..pages.service import jobs_page, list_page, opening_page, problem_page, run_page, static_files
+from ..reports.pages.service import (
+    jobs_page,
+    list_page,
+    opening_page,
+    problem_page,
+    run_page,
+    static_files,
+)
 from ..run.write_report import Commands, no_commands
 from .access import Access
 from .answers import PAGE_HEADERS, PAGE_POLICY, Problem, disk_full, problem_of

@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from ..errors import GoldwatchError
+from ..base.errors import GoldwatchError
 from .access import Access
 from .answers import Problem, number_of
 from .runs import Run, Runs

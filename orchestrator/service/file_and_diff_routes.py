@@ -18,10 +18,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from ..errors import GoldwatchError
-from ..filesystem.safe_reading import open_input
-from ..pages.service import difference_navigation
+from ..base.errors import GoldwatchError
+from ..base.safe_reading import open_input
 from ..reports.csv_tables import STEP_OP_FILE, is_table
+from ..reports.pages.service import difference_navigation
 from ..reports.report_formats import REPORT_FORMATS
 from ..reports.result_json import RESULT_FILE
 from ..store.store_reader import StoreReader, signature

@@ -9,12 +9,12 @@ import os
 import threading
 from typing import Any, Optional, Set, Tuple
 
-from ..errors import GoldwatchError
+from ..base.errors import GoldwatchError
+from ..base.url_notifier import DIVERGENCE, END, Notifier, notification
 from ..metrics.row import FAIL, Row
 from ..run.divergence_hook import divergence_fields
 from ..run.run_status import JUDGED
 from ..store.store_reader import StoreReader
-from ..url_notifier import DIVERGENCE, END, Notifier, notification
 from .answers import Problem
 from .job_queue import CANCELLED, DONE, FAILED, QUEUED, Job, Queue
 from .job_queue import RUNNING as JOB_RUNNING

@@ -11,8 +11,8 @@ import secrets
 import threading
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..errors import DiskFull, EnvironmentProblem
-from ..filesystem.atomic_writing import require_own_file
+from ..base.atomic_writing import require_own_file
+from ..base.errors import DiskFull, EnvironmentProblem
 from ..store.database import connect_writer, translated
 from ..store.lock import OutLock
 from .answers import Problem

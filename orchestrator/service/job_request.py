@@ -8,7 +8,7 @@ import os
 import re
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional
 
-from ..errors import FormatError
+from ..base.errors import FormatError
 from ..reports.report_formats import REPORT_FORMATS
 from ..schemas.documents import check_document
 from .answers import Problem

@@ -12,9 +12,9 @@ import threading
 import time
 from typing import Callable, Dict, List, NamedTuple, Optional, Set
 
-from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_PASS, GoldwatchError
-from ..filesystem.safe_reading import open_input
-from ..system import start_time
+from ..base.errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_PASS, GoldwatchError
+from ..base.safe_reading import open_input
+from ..base.system import start_time
 from .answers import Problem
 from .job_notifications import NOTIFIED_ALL
 from .job_queue import CANCELLED, DONE, FAILED, QUEUED, RUNNING, Job, Queue, now

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import List, Sequence, Set, Tuple
 
-from ..errors import GoldwatchError, require_folder
-from ..naming import printable
+from ..base.errors import GoldwatchError, require_folder
+from ..base.naming import printable
 
 
 class OutsideRoots(GoldwatchError):

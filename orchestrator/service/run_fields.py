@@ -8,11 +8,11 @@ import threading
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Set
 
-from ..diagnosis.summary import INCOMPLETE
+from ..base.errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, FormatError, GoldwatchError
+from ..base.naming import run_name
 from ..dumps.place import name_order
-from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, FormatError, GoldwatchError
+from ..judging.diagnosis.summary import INCOMPLETE
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS
-from ..naming import run_name
 from ..run.run_status import JUDGED
 from ..store.facts_and_events import EXPECTED, OPS
 from ..store.json_numbers import plain_tree

@@ -16,10 +16,10 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Tuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ..errors import FormatError, GoldwatchError
+from ..base.errors import FormatError, GoldwatchError
 from ..metrics.row import FAIL, METRICS, PASS
-from ..pages.report_graph import report_graphs
-from ..pages.worst_by_op_and_step import over_devices
+from ..reports.pages.report_graph import report_graphs
+from ..reports.pages.worst_by_op_and_step import over_devices
 from ..reports.row_json import row_text
 from ..run.comparison_options import ComparisonOptions
 from ..run.run_status import JUDGED, stored_options

@@ -16,7 +16,7 @@ from typing import Any, Callable, Iterator, List, Optional, Set
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ..errors import EnvironmentProblem
+from ..base.errors import EnvironmentProblem
 from .access import Address
 from .answers import Problem
 from .application import Service

@@ -13,8 +13,8 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from starlette.concurrency import run_in_threadpool
 
-from ..diagnosis.first_divergence import earlier
-from ..errors import GoldwatchError
+from ..base.errors import GoldwatchError
+from ..judging.diagnosis.first_divergence import earlier
 from ..metrics.row import FAIL, METRICS, Row
 from ..store.row_schema import to_sql_text
 from ..store.row_sql import row_key

@@ -13,9 +13,9 @@ import secrets
 import threading
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
-from ..errors import FormatError, GoldwatchError
-from ..filesystem.safe_reading import read_input
-from ..text.notes import Note, note
+from ..base.errors import FormatError, GoldwatchError
+from ..base.notes import Note, note
+from ..base.safe_reading import read_input
 
 log = logging.getLogger("goldwatch.service")
 

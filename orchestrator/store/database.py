@@ -10,9 +10,9 @@ import os
 import sqlite3
 from typing import Iterator, List, Optional
 
-from ..errors import DiskFull, EnvironmentProblem, GoldwatchError
-from ..filesystem.mounts import NETWORK_FILE_SYSTEMS, file_system
-from ..text.notes import Note, note
+from ..base.errors import DiskFull, EnvironmentProblem, GoldwatchError
+from ..base.mounts import NETWORK_FILE_SYSTEMS, file_system
+from ..base.notes import Note, note
 from .integrity import DamagedStore
 
 BUSY_TIMEOUT_S = 30.0
@@ -129,7 +129,7 @@ def translate(error: sqlite3.Error, path: str) -> GoldwatchError:
     folder = os.path.dirname(path) or "."
     # Where SQLite finds no room for a journal, or no file, it says "disk I/O error" or "unable to
     # open database file".
-    from ..filesystem.mounts import is_full
+    from ..base.mounts import is_full
 
     if "full" in text or (
         isinstance(error, sqlite3.OperationalError)

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
+from ..base.wording import plural
 from ..dumps.place import Place
 from ..metrics.row import FAIL, NOT_COMPARED
-from ..text.wording import plural
 from .row_counts import rows_of
 from .row_schema import from_sql_text
 from .store import RunStore

@@ -7,8 +7,8 @@ import sqlite3
 from functools import lru_cache
 from typing import FrozenSet, Iterator, List, NamedTuple, Optional, Tuple
 
-from ..errors import FormatError, GoldwatchError, UsageError
-from ..filesystem.safe_reading import open_input
+from ..base.errors import FormatError, GoldwatchError, UsageError
+from ..base.safe_reading import open_input
 from ..metrics.row import VERDICTS
 from ..schemas import load_text
 from .row_schema import COLUMNS, HOST, from_sql_text

@@ -11,9 +11,9 @@ import time
 import weakref
 from typing import Any, List, Optional
 
-from ..errors import EnvironmentProblem
-from ..filesystem.atomic_writing import require_own_file
-from ..text.notes import Note, note
+from ..base.atomic_writing import require_own_file
+from ..base.errors import EnvironmentProblem
+from ..base.notes import Note, note
 
 LOCK_FILE = "run.lock"
 

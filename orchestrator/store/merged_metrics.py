@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..errors import FormatError
+from ..base.errors import FormatError
 from ..judging.limits import LARGER, natural_comparison
 from .row_schema import from_sql_text
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Set, Tuple
 
+from ..base.notes import Note, note
 from ..dumps.place import Place
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS
-from ..text.notes import Note, note
 from .row_counts import rows_of
 from .row_schema import from_sql_text, to_sql_text
 from .store import RunStore

@@ -8,9 +8,9 @@ import sqlite3
 from os.path import commonprefix
 from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
 
-from ..errors import EnvironmentProblem, GoldwatchError, MissingPath
-from ..text.notes import Note, note
-from ..text.wording import listed, plural
+from ..base.errors import EnvironmentProblem, GoldwatchError, MissingPath
+from ..base.notes import Note, note
+from ..base.wording import listed, plural
 from .database import connect_reader, connect_writer, set_journal, translated
 from .facts_and_events import read_fact
 from .integrity import (

@@ -8,9 +8,9 @@ import json
 import math
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
+from ..base.errors import FormatError
+from ..base.fast_dataclasses import cached_by_object
 from ..dumps.place import Place
-from ..errors import FormatError
-from ..fast_dataclasses import cached_by_object
 from ..metrics.row import MEASURES, Row
 from .json_numbers import NON_FINITE, finite_tree, plain_number, plain_tree
 from .row_schema import (

@@ -13,11 +13,11 @@ from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Seq
 import numpy as np
 
 from .. import __version__
+from ..base.atomic_writing import remove_leftovers, require_own_file
+from ..base.errors import FormatError
+from ..base.notes import Note
 from ..dumps.place import Place
-from ..errors import FormatError
-from ..filesystem.atomic_writing import remove_leftovers, require_own_file
 from ..metrics.row import VERDICTS, Row
-from ..text.notes import Note
 from .database import translated
 from .facts_and_events import VOID, EventLog, FileRecord, read_fact, write_fact
 from .integrity import DamagedStore, ForeignStore, OtherResults, has_hosts, may_discard

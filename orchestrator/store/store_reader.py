@@ -24,7 +24,7 @@ from typing import (
     TypeVar,
 )
 
-from ..errors import FormatError, GoldwatchError
+from ..base.errors import FormatError, GoldwatchError
 from ..metrics.row import FAIL, Row
 from .database import connect_reader, translated
 from .facts_and_events import PROVISIONAL, VOID, read_fact

@@ -14,7 +14,7 @@ from typing import FrozenSet, Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
-from ..element_types import element_count
+from ..base.element_types import element_count
 from .dtypes import Array, decode, require_decodable
 from .geometry import Geometry, match_layouts, match_stored
 from .storage_layouts import unpack

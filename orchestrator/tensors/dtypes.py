@@ -1,4 +1,4 @@
-"""Element types: bytes to numpy. Their codes and names: :mod:`goldwatch.element_types`.
+"""Element types: bytes to numpy. Their codes and names: :mod:`goldwatch.base.element_types`.
 
 Types that numpy does not have are decoded by look-up tables:
 bfloat16 and the 8-bit floats to float32, packed integers to (u)int8. Packing: int4, int2 and uint2
@@ -12,9 +12,9 @@ from typing import Any, Dict, Optional
 
 import numpy as np
 
-from ..element_types import BY_CODE, BY_GE_NAME, BY_NAME, ELEMENTS, UNDEFINED
-from ..errors import FormatError, TypeNotComparable
-from ..fast_dataclasses import dataclass
+from ..base.element_types import BY_CODE, BY_GE_NAME, BY_NAME, ELEMENTS, UNDEFINED
+from ..base.errors import FormatError, TypeNotComparable
+from ..base.fast_dataclasses import dataclass
 
 Array = np.ndarray  # any shape and element type
 

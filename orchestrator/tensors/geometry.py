@@ -11,10 +11,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import List, NamedTuple, Optional, Sequence, Tuple, Union
 
-from ..element_types import element_count
-from ..errors import FormatError, NotComparable
-from ..fast_dataclasses import dataclass
-from ..text.notes import Note, note
+from ..base.element_types import element_count
+from ..base.errors import FormatError, NotComparable
+from ..base.fast_dataclasses import dataclass
+from ..base.notes import Note, note
 from .storage_layouts import Dims, Layout, layout_of, padded_dims, plain_letters
 from .tensor import Tensor
 

@@ -11,7 +11,7 @@ from typing import Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from ..element_types import element_count
+from ..base.element_types import element_count
 from .aligned_blocks import element_bytes, fetch
 from .dtypes import Array, require_decodable
 from .geometry import Geometry

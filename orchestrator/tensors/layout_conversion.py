@@ -9,8 +9,8 @@ from typing import Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..element_types import element_count
-from ..errors import FormatError, NotComparable, UsageError
+from ..base.element_types import element_count
+from ..base.errors import FormatError, NotComparable, UsageError
 from .dtypes import Array, nbytes
 from .geometry import match_layouts
 from .storage_layouts import (

@@ -14,9 +14,9 @@ from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..element_types import element_count
-from ..errors import FormatError, UsageError
-from ..fast_dataclasses import dataclass
+from ..base.element_types import element_count
+from ..base.errors import FormatError, UsageError
+from ..base.fast_dataclasses import dataclass
 from .dtypes import Array, DType
 
 Shape = Tuple[int, ...]

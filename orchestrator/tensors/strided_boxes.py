@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Dict, FrozenSet, Iterator, List, Tuple
 
-from ..fast_dataclasses import dataclass
+from ..base.fast_dataclasses import dataclass
 from .geometry import Geometry
 from .storage_layouts import INNER, OUTER, Dims, GroupedFilter, Layout
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Optional, Tuple
 
 import numpy as np
 
-from ..element_types import element_count
-from ..errors import FormatError, NotComparable
-from ..fast_dataclasses import dataclass
+from ..base.element_types import element_count
+from ..base.errors import FormatError, NotComparable
+from ..base.fast_dataclasses import dataclass
 from .dtypes import Array, DType, decode, dtype_by_numpy, nbytes, require_decodable
 
 if TYPE_CHECKING or sys.version_info >= (3, 8):

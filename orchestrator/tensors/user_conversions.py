@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..errors import NotComparable, UsageError, require_folder
-from ..naming import nearest_names
+from ..base.errors import NotComparable, UsageError, require_folder
+from ..base.naming import nearest_names
 from .dtypes import Array
 from .storage_layouts import FORMATS, format_code, format_name
 
 if TYPE_CHECKING:
-    from ..processes.user_code import Answer
+    from ..base.user_code import Answer
 
 FOLDER = "format_convert"
 
@@ -86,7 +86,7 @@ class UserConversions:
             It raised, took longer than a minute, or returned another number of elements than
             ``shape_to`` has, or another type.
         """
-        from ..processes.user_code import call_user
+        from ..base.user_code import call_user
 
         script = self._scripts[(layout_from, layout_to)]
         shapes = list(shape_from), None if shape_to is None else list(shape_to)
@@ -108,7 +108,7 @@ class UserConversions:
 def _converted(
     script: str, shape_from: List[int], shape_to: Optional[List[int]], array: Array
 ) -> Answer:
-    from ..processes.user_code import run_user
+    from ..base.user_code import run_user
 
     return run_user(script, "convert", shape_from, shape_to, array, taken=_array)
 

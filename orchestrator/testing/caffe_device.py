@@ -10,8 +10,8 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from ..adapters.caffe.numpy_layer_types import own_parameters
-from ..errors import InputError, UsageError
-from ..fast_dataclasses import dataclass
+from ..base.errors import InputError, UsageError
+from ..base.fast_dataclasses import dataclass
 from ..netfiles.caffe_net import Layer, Net, initial_state
 from ..netfiles.prototxt_edits import read_document
 from ..operators import CAFFE, CannotCompute, Node

@@ -13,12 +13,12 @@ from typing import Any, Iterable, List, NoReturn, Optional, Tuple
 import click
 import numpy as np
 
+from ..base.errors import FormatError, UsageError, require_file
+from ..base.fast_dataclasses import dataclass
+from ..base.safe_reading import open_input, read_input
 from ..cli.command import CONTEXT, HelpfulGroup
 from ..cli.error_handling import run_command
 from ..cli.printing import print_json, put
-from ..errors import FormatError, UsageError, require_file
-from ..fast_dataclasses import dataclass
-from ..filesystem.safe_reading import open_input, read_input
 from ..netfiles.caffemodel import read_weights
 from .caffe_device import CaffeNetwork
 from .device_dump import GENERATIONS, DeviceDump, recorded

@@ -13,10 +13,17 @@ from typing import Any, Callable, Iterable, Iterator, List, Mapping, Optional, S
 
 import numpy as np
 
+from ..base.errors import UsageError
+from ..base.fast_dataclasses import dataclass
+from ..base.naming import (
+    MAPPING_FILE,
+    DumpName,
+    compose_dump_name,
+    fits,
+    hash_digits,
+    sanitise_device,
+)
 from ..dumps.write import Part, TensorData, dump_parts
-from ..errors import UsageError
-from ..fast_dataclasses import dataclass
-from ..naming import MAPPING_FILE, DumpName, compose_dump_name, fits, hash_digits, sanitise_device
 from ..tensors.tensor import WINDOW_BYTES
 
 Bytes = Callable[[], Iterator[Part]]

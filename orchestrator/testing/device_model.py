@@ -10,10 +10,10 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ..base.element_types import BY_NAME, element_count
+from ..base.errors import UsageError
+from ..base.fast_dataclasses import dataclass
 from ..dumps.write import TensorData
-from ..element_types import BY_NAME, element_count
-from ..errors import UsageError
-from ..fast_dataclasses import dataclass
 from ..tensors.dtypes import dtype_by_numpy
 from ..tensors.layout_conversion import convert
 from ..tensors.storage_layouts import device_shape

@@ -20,11 +20,11 @@ from collections import Counter
 from dataclasses import field
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
-from ..errors import UsageError
-from ..fast_dataclasses import dataclass
-from ..filesystem.atomic_writing import remove_quietly
-from ..filesystem.mounts import free_bytes
-from ..naming import MAPPING_FILE
+from ..base.atomic_writing import remove_quietly
+from ..base.errors import UsageError
+from ..base.fast_dataclasses import dataclass
+from ..base.mounts import free_bytes
+from ..base.naming import MAPPING_FILE
 from .device_dump import DeviceDump
 from .write_faults import Fault
 

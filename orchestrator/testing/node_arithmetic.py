@@ -9,9 +9,9 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ..base.protowire import field, varint
 from ..netfiles.onnx_types import BY_NAME
 from ..operators import CAFFE, ONNX, Arithmetic, CannotCompute, Node, compute
-from ..protowire import field, varint
 from .caffe_layers import LAYERS, Layer, Refused, run_layer
 
 Array = Any

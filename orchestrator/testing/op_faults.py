@@ -9,8 +9,8 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..errors import UsageError
-from ..fast_dataclasses import dataclass
+from ..base.errors import UsageError
+from ..base.fast_dataclasses import dataclass
 
 Array = Any
 Compute = Callable[[Any, Sequence[Any]], List[Array]]

@@ -10,7 +10,7 @@ from typing import Any, List, Sequence
 
 import numpy as np
 
-from ..errors import UsageError
+from ..base.errors import UsageError
 
 RUNNERS = ("ais_bench", "msame")
 FORMS = ("bin", "npy", "txt")

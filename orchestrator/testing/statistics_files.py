@@ -14,10 +14,10 @@ from typing import Dict, Iterable, List, Sequence, Tuple
 
 import numpy as np
 
+from ..base.errors import UsageError
+from ..base.naming import compose_dump_name
 from ..dumps.dump_file import DumpFile, TensorInfo
 from ..dumps.folder_listing import DumpEntry, walk
-from ..errors import UsageError
-from ..naming import compose_dump_name
 from ..tensors.tensor import Tensor
 from .device_dump import STATISTICS_HEADER, DeviceDump, statistics, write_files
 

@@ -11,10 +11,10 @@ from typing import Any, Dict, Iterator, Optional, Tuple
 
 import numpy as np
 
+from ..base.errors import FormatError, UsageError, require_file
+from ..base.fast_dataclasses import dataclass
+from ..base.naming import compose_golden_name
 from ..dumps.write import TensorData
-from ..errors import FormatError, UsageError, require_file
-from ..fast_dataclasses import dataclass
-from ..naming import compose_golden_name
 from ..tensors.layout_conversion import convert
 from .device_dump import DeviceDump, Place, dump_name
 from .device_model import FIRST_TIMESTAMP_US, DeviceModel, DeviceOp, DeviceTensor

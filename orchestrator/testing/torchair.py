@@ -12,8 +12,8 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..fast_dataclasses import dataclass
-from ..naming import fx_file_name
+from ..base.fast_dataclasses import dataclass
+from ..base.naming import fx_file_name
 from .device_dump import write_files
 from .device_model import FIRST_TIMESTAMP_US, DeviceModel, graph_text
 

@@ -9,9 +9,9 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..errors import UsageError
-from ..fast_dataclasses import dataclass
-from ..naming import compose_golden_name
+from ..base.errors import UsageError
+from ..base.fast_dataclasses import dataclass
+from ..base.naming import compose_golden_name
 from .device_dump import DeviceDump, write_files
 from .device_model import FIRST_TIMESTAMP_US, DeviceModel, DeviceOp, DeviceTensor
 

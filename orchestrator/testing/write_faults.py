@@ -6,8 +6,8 @@ import fnmatch
 import os
 from typing import Callable, List
 
-from ..errors import UsageError
-from ..fast_dataclasses import dataclass
+from ..base.errors import UsageError
+from ..base.fast_dataclasses import dataclass
 from .device_dump import DeviceDump
 
 KINDS = {

@@ -13,8 +13,8 @@ import time
 import numpy as np
 
 from goldwatch.adapters.caffe.deinplace import deinplace_text
+from goldwatch.base.protowire import field, varint
 from goldwatch.netfiles.prototxt_edits import Document
-from goldwatch.protowire import field, varint
 
 INCEPTIONS = [
     ("3a", (64, 96, 128, 16, 32, 32)),

@@ -27,7 +27,7 @@ import numpy as np
 from goldwatch.operators import Value, compute
 from goldwatch.recomputing.onnx_nodes import OnnxNodes
 from goldwatch.recomputing.piece import EXACT
-from goldwatch.submodel.onnx_original import OnnxOriginal
+from goldwatch.recomputing.submodel.onnx_original import OnnxOriginal
 
 HOW = ("none", "auto", "all")
 CULPRIT = "s1b1a"

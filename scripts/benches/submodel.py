@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 
-from goldwatch.protowire import field, varint
+from goldwatch.base.protowire import field, varint
 
 LAYER = (
     'layer { name: "c%d" type: "Convolution" bottom: "c%d" top: "c%d"\n  convolution_param { '

@@ -21,7 +21,8 @@ LAZY = (
     "goldwatch.__main__",
     "goldwatch.adapters.",
     "goldwatch.cluster",
-    "goldwatch.doctor",
+    "goldwatch.doctor",  # where it stood in builds before
+    "goldwatch.tools.doctor",
     "goldwatch.service",
     "goldwatch.testing",
 )

@@ -15,13 +15,13 @@ from goldwatch.adapters.onnx.randomness import Randomness
 from goldwatch.adapters.onnx.values_to_save import make_plan
 from goldwatch.adapters.read_npy import read_npy
 from goldwatch.adapters.tensorflow.tfdbg_listing import parse_listing
+from goldwatch.base.errors import GoldwatchError
+from goldwatch.base.naming import read_mapping
 from goldwatch.config.check import check_file
 from goldwatch.dumps import DumpFile
 from goldwatch.dumps.npy import open_npy
 from goldwatch.dumps.write import TensorData, write_dump
-from goldwatch.errors import GoldwatchError
 from goldwatch.model.read_model import load_model
-from goldwatch.naming import read_mapping
 from goldwatch.netfiles.caffe_net import Net, State
 from goldwatch.netfiles.caffemodel import read_mean, read_weights, weight_shapes
 from goldwatch.netfiles.onnx_external_data import check_external

@@ -83,8 +83,8 @@ def preload():
     for package in (
         "cli",
         "config",
-        "convert",
-        "inspect",
+        "tools.convert",
+        "tools.inspect",
         "netfiles",
         "run",
         "dumps",
@@ -92,7 +92,7 @@ def preload():
         "store",
         "reports",
         "metrics",
-        "diagnosis",
+        "judging.diagnosis",
         "tensors",
     ):
         path = importlib.import_module("goldwatch." + package).__path__

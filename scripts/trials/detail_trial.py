@@ -11,10 +11,10 @@ import tempfile
 
 import numpy as np
 
-from goldwatch.detail.compare_op import compare_op
-from goldwatch.detail.tensor_detail import NONE, DetailSettings
-from goldwatch.detail.tensor_pairs import pairs_in_files
 from goldwatch.dumps.write import TensorData, write_dump
+from goldwatch.tools.detail.compare_op import compare_op
+from goldwatch.tools.detail.tensor_detail import NONE, DetailSettings
+from goldwatch.tools.detail.tensor_pairs import pairs_in_files
 
 from .tensor_trial import healthy, settings
 

@@ -9,8 +9,8 @@ import sys
 
 import numpy as np
 
+from goldwatch.base.protowire import field, varint
 from goldwatch.netfiles.caffemodel import read_weights
-from goldwatch.protowire import field, varint
 from goldwatch.testing import CaffeNetwork
 
 TESTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests")

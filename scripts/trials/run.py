@@ -9,11 +9,11 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from goldwatch.diagnosis.explain_suspects import TensorReader
-from goldwatch.diagnosis.observed_ops import ObservedOp
-from goldwatch.diagnosis.row_digest import Observation
-from goldwatch.diagnosis.summary import Summary, summarise
 from goldwatch.dumps.golden_set import GoldenEntry
+from goldwatch.judging.diagnosis.explain_suspects import TensorReader
+from goldwatch.judging.diagnosis.observed_ops import ObservedOp
+from goldwatch.judging.diagnosis.row_digest import Observation
+from goldwatch.judging.diagnosis.summary import Summary, summarise
 from goldwatch.judging.limits import Limits
 from goldwatch.judging.row_judge import RowJudge
 from goldwatch.metrics.compare_pair import compare_tensors

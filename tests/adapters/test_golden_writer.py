@@ -19,10 +19,10 @@ import pytest
 
 from goldwatch.adapters.child_python import child_environment, resolve_python, runs
 from goldwatch.adapters.golden_writer import GoldenWriter
-from goldwatch.errors import EnvironmentProblem, InputError, UsageError
-from goldwatch.filesystem.mounts import require_space
-from goldwatch.manifest import read_manifest
-from goldwatch.naming import parse_golden_name, read_mapping
+from goldwatch.base.errors import EnvironmentProblem, InputError, UsageError
+from goldwatch.base.manifest import read_manifest
+from goldwatch.base.mounts import require_space
+from goldwatch.base.naming import parse_golden_name, read_mapping
 from goldwatch.schemas import load_schema
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

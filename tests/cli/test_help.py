@@ -6,8 +6,8 @@ import click
 import pytest
 from in_process import run_here
 
+from goldwatch.base.option_fields import CLUSTER, LIMITS, MODEL, MOST_USED, OUTPUT, SPEED, WHAT
 from goldwatch.cli import goldwatch
-from goldwatch.option_fields import CLUSTER, LIMITS, MODEL, MOST_USED, OUTPUT, SPEED, WHAT
 from goldwatch.testing.commands import program
 
 MANY = 10

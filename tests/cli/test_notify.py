@@ -15,7 +15,7 @@ import pytest
 from hook_server import hook_server
 from in_process import run_here
 
-from goldwatch import url_notifier
+from goldwatch.base import url_notifier
 from goldwatch.schemas import load_text
 
 FAILING = "MaxAbsoluteError<1e-30"

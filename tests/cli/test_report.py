@@ -16,7 +16,7 @@ import pytest
 from in_process import run_here
 
 import goldwatch
-from goldwatch.errors import Interrupted
+from goldwatch.base.errors import Interrupted
 from goldwatch.reports.csv_tables import CsvFile
 from goldwatch.run.compare_folders import compare_folders
 from goldwatch.run.comparison_options import ComparisonOptions

@@ -9,9 +9,9 @@ import subprocess
 import pytest
 from in_process import run_here
 
+from goldwatch.base.naming import printable
 from goldwatch.cli.next_commands import closer_commands
 from goldwatch.cli.shell_words import command_words, shell_lines, shell_word
-from goldwatch.naming import printable
 from goldwatch.run.comparison_options import ComparisonOptions
 
 

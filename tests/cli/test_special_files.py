@@ -15,7 +15,7 @@ from in_process import run_here
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 #: Modules that may call open(): of the kernel's own files, and of stdin.
-OPENS_HERE = ("orchestrator/system.py", "orchestrator/cli/error_handling.py")
+OPENS_HERE = ("orchestrator/base/system.py", "orchestrator/cli/error_handling.py")
 #: (command, the input that is no file, exit code)
 COMMANDS = [
     ("compare dump golden -f SPECIAL -o out", "model", 4),
@@ -130,7 +130,7 @@ def test_pipes_and_devices_below_a_folder_do_not_stop_a_comparison(place, kind, 
 @pytest.mark.parametrize("name", [".goldwatch-unfinished", "mapping.csv", "manifest.json"])
 def test_links_in_a_golden_folder_are_not_written_through(name, tmp_path):
     from goldwatch.adapters.golden_writer import GoldenWriter
-    from goldwatch.errors import GoldwatchError
+    from goldwatch.base.errors import GoldwatchError
 
     (tmp_path / "victim").write_text("precious")
     (tmp_path / "golden").mkdir()

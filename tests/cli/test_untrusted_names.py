@@ -12,7 +12,7 @@ import unicodedata
 import pytest
 from terminals import run_on_terminal
 
-from goldwatch.naming import printable
+from goldwatch.base.naming import printable
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PRINTS_HERE = (

@@ -22,8 +22,8 @@ print(*[name for name in sys.modules if name.startswith("goldwatch")])
 UNWANTED = (
     "goldwatch.adapters.tensorflow",
     "goldwatch.config",
-    "goldwatch.diagnosis.explain_suspects",
-    "goldwatch.diagnosis.pattern_explanations",
+    "goldwatch.judging.diagnosis.explain_suspects",
+    "goldwatch.judging.diagnosis.pattern_explanations",
     "goldwatch.kinds",
     "goldwatch.metrics.bitwise",
     "goldwatch.metrics.patterns.full_walk",
@@ -31,7 +31,7 @@ UNWANTED = (
     "goldwatch.operators.resizing",
     "goldwatch.recomputing.original_cuts",
     "goldwatch.recomputing.variant_search",
-    "goldwatch.submodel",
+    "goldwatch.recomputing.submodel",
 )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from goldwatch.base.errors import MissingPath, UsageError
 from goldwatch.cluster.address import parse_cluster
 from goldwatch.cluster.checked_connection import differences
-from goldwatch.errors import MissingPath, UsageError
 
 
 @pytest.mark.parametrize(("text", "url", "workers"), [

@@ -8,9 +8,9 @@ import threading
 import pytest
 
 from goldwatch import __version__
+from goldwatch.base.errors import GoldwatchError
 from goldwatch.cluster import worker_comparison
 from goldwatch.cluster.order_and_findings import Order
-from goldwatch.errors import GoldwatchError
 from goldwatch.run.comparison_options import ComparisonOptions
 from goldwatch.store.row_transfer import packed
 

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 from in_process import run_here
 
+from goldwatch.base.errors import GoldwatchError
 from goldwatch.cli.config_new import new
-from goldwatch.errors import GoldwatchError
 from goldwatch.metrics.row import Row
 from goldwatch.store.store import RunStore
 from goldwatch.testing import Training, Wrong, as_statistics

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from goldwatch.base.errors import FormatError, UsageError
 from goldwatch.config.check import Checker
 from goldwatch.config.dump_plan import (
     DATA,
@@ -25,7 +26,6 @@ from goldwatch.config.dump_plan import (
 )
 from goldwatch.config.dump_plan_formats import CODE_FORMS, FORMS, NPU_FORMS, read_plan, write_plan
 from goldwatch.config.models import Models
-from goldwatch.errors import FormatError, UsageError
 from goldwatch.schemas import load_schema
 
 PATH_LETTERS = "abcXYZ019-=[];,.!@#%^&*()_+{}:?\\"

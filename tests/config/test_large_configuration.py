@@ -9,9 +9,9 @@ import json
 import pytest
 
 import goldwatch.config.models
+from goldwatch.base.naming import nearest_names
 from goldwatch.config.check import check_file
 from goldwatch.model.graph import ModelGraph
-from goldwatch.naming import nearest_names
 from goldwatch.schemas.jsontext import MAX_BYTES
 
 OPS = 30000

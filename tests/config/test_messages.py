@@ -9,9 +9,9 @@ import sys
 import pytest
 from click.testing import CliRunner
 
+from goldwatch.base.errors import EXIT_BAD_INPUT, FormatError, GoldwatchError
 from goldwatch.cli.config_check import check
 from goldwatch.cli.config_new import new
-from goldwatch.errors import EXIT_BAD_INPUT, FormatError, GoldwatchError
 
 
 def text_of(tmp_path, content):

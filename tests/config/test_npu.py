@@ -14,8 +14,8 @@ from goldwatch.adapters.tensorflow.npu import (
     apply_to_session_config,
     to_dump_config,
 )
+from goldwatch.base.errors import EnvironmentProblem, UsageError
 from goldwatch.config.dump_plan import DumpPlan, ModelDump
-from goldwatch.errors import EnvironmentProblem, UsageError
 
 PLAN = DumpPlan(
     dump_path="/data/\u00e4",

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from goldwatch.base.errors import FormatError, MissingPath
 from goldwatch.config.ops_of_dump_plan import read_requested_plan, requested_ops_of
-from goldwatch.errors import FormatError, MissingPath
 from goldwatch.model.read_model import load_model
 
 

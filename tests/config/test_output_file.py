@@ -8,11 +8,11 @@ import os
 import pytest
 from click.testing import CliRunner
 
+from goldwatch.base.errors import FormatError, MissingPath, UsageError
+from goldwatch.base.naming import printable
 from goldwatch.cli.config_new import new
 from goldwatch.config.dump_plan import DumpPlan, ModelDump
 from goldwatch.config.dump_plan_formats import read_plan, write_plan
-from goldwatch.errors import FormatError, MissingPath, UsageError
-from goldwatch.naming import printable
 
 ARGS = ["--for", "acl", "--dump-path", "/anywhere", "--elsewhere", "-q"]
 

@@ -8,9 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from goldwatch.convert.convert_tensor import encode
-from goldwatch.errors import NotComparable
+from goldwatch.base.errors import NotComparable
 from goldwatch.tensors.dtypes import decode, dtype_by_name
+from goldwatch.tools.convert.convert_tensor import encode
 
 EIGHT_BITS = ("float8_e5m2", "float8_e4m3fn", "float8_e8m0fnu", "hifloat8")
 PACKED = ("int4", "int2", "uint2", "uint1")

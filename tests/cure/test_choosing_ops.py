@@ -6,7 +6,13 @@ import math
 import numpy as np
 import pytest
 
-from goldwatch.cure.choosing_ops import MARGIN, UNBOUNDED, ErrorNetwork, TensorError, TensorRead
+from goldwatch.device.cure.choosing_ops import (
+    MARGIN,
+    UNBOUNDED,
+    ErrorNetwork,
+    TensorError,
+    TensorRead,
+)
 
 
 def chain(*own, limit=0.03, gains=None):

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from goldwatch.cure.compiler_precision_options import (
+from goldwatch.base.errors import FormatError
+from goldwatch.device.cure.compiler_precision_options import (
     CUSTOMIZE,
     KEEP_DTYPE,
     MIXLIST,
@@ -16,8 +17,7 @@ from goldwatch.cure.compiler_precision_options import (
     earlier_file,
     units_of,
 )
-from goldwatch.cure.precision_causes import OpPrecision
-from goldwatch.errors import FormatError
+from goldwatch.device.cure.precision_causes import OpPrecision
 from goldwatch.model.graph import ModelGraph
 from goldwatch.model.op_node import OpNode, TensorDesc
 

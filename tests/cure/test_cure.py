@@ -8,8 +8,8 @@ import pytest
 from in_process import run_here
 from precision_scenes import ATC, cancelling, overflow, plain
 
-from goldwatch.cure.run import Budget, cure
-from goldwatch.errors import InputError, UsageError
+from goldwatch.base.errors import InputError, UsageError
+from goldwatch.device.cure.run import Budget, cure
 from goldwatch.reports.difference import difference_of
 from goldwatch.schemas import load_schema
 
@@ -133,8 +133,8 @@ def test_cure_json_follows_its_schema(scene):
 
 
 def test_a_replays_errors_can_be_cured(scene):
-    from goldwatch.replay.options import ReplayOptions
-    from goldwatch.replay.run import replay
+    from goldwatch.run.replay.options import ReplayOptions
+    from goldwatch.run.replay.run import replay
 
     net = scene(plain, ("curve", coarse))
     om = net.compare("before")

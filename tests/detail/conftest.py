@@ -7,13 +7,13 @@ import os
 import numpy as np
 import pytest
 
-from goldwatch.detail.compare_op import compare_op
-from goldwatch.detail.tensor_detail import DetailSettings
-from goldwatch.detail.tensor_pairs import pairs_in_files
 from goldwatch.judging.limits import Limits
 from goldwatch.judging.row_judge import RowJudge
 from goldwatch.metrics.pair_task import Settings
 from goldwatch.metrics.row import MEASURES
+from goldwatch.tools.detail.compare_op import compare_op
+from goldwatch.tools.detail.tensor_detail import DetailSettings
+from goldwatch.tools.detail.tensor_pairs import pairs_in_files
 
 
 @pytest.fixture

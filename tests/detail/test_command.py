@@ -15,9 +15,9 @@ from click.testing import CliRunner
 from in_process import run_here
 from terminals import run_on_terminal
 
+from goldwatch.base.errors import GoldwatchError
 from goldwatch.cli import goldwatch
 from goldwatch.dumps.write import TensorData, write_dump
-from goldwatch.errors import GoldwatchError
 from goldwatch.schemas import load_text
 from goldwatch.tensors.dtypes import dtype_by_name
 

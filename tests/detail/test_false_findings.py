@@ -226,9 +226,9 @@ def test_values_of_bools_are_numbers_in_the_document(detail_of):
 
 
 def test_results_of_ops_with_names_of_255_bytes_are_written(tmp_path):
-    from goldwatch.detail.compare_op import compare_op
-    from goldwatch.detail.tensor_detail import DetailSettings
-    from goldwatch.detail.tensor_pairs import pairs_in_files
+    from goldwatch.tools.detail.compare_op import compare_op
+    from goldwatch.tools.detail.tensor_detail import DetailSettings
+    from goldwatch.tools.detail.tensor_pairs import pairs_in_files
 
     path = tmp_path / ("Add.%s.1.2.1600000000000000" % ("x" * 228))
     write_dump(str(path), outputs=[TensorData(np.ones(3, np.float16))])

@@ -11,9 +11,6 @@ import jsonschema
 import numpy as np
 import pytest
 
-from goldwatch.detail.element_files import element_texts
-from goldwatch.detail.element_statistics import Histogram
-from goldwatch.detail.tensor_detail import Top
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.metrics.patterns.element_errors import errors_of
 from goldwatch.schemas import load_text
@@ -22,6 +19,9 @@ from goldwatch.tensors.geometry import match_layouts
 from goldwatch.tensors.golden_order_windows import ordered_windows
 from goldwatch.tensors.layout_conversion import convert
 from goldwatch.tensors.tensor import Tensor
+from goldwatch.tools.detail.element_files import element_texts
+from goldwatch.tools.detail.element_statistics import Histogram
+from goldwatch.tools.detail.tensor_detail import Top
 
 
 def table(path):
@@ -244,10 +244,10 @@ def test_all_pairs_of_number_types_are_compared(detail_of, pair):
 
 
 def test_errors_in_slots_of_the_devices_blocks_are_located(tmp_path, detail_of):
-    from goldwatch.detail.compare_op import compare_op
-    from goldwatch.detail.tensor_detail import DetailSettings
-    from goldwatch.detail.tensor_pairs import pairs_in_files
     from goldwatch.metrics.pair_task import Settings
+    from goldwatch.tools.detail.compare_op import compare_op
+    from goldwatch.tools.detail.tensor_detail import DetailSettings
+    from goldwatch.tools.detail.tensor_pairs import pairs_in_files
 
     golden = np.random.RandomState(0).standard_normal((1, 64, 6, 5)).astype(np.float32)
     target = golden.astype(np.float16)
@@ -281,10 +281,10 @@ def test_errors_in_slots_of_the_devices_blocks_are_located(tmp_path, detail_of):
 def test_the_padding_of_two_dumps_is_compared_only_where_it_is_not_known(
     tmp_path, tells_original_shape
 ):
-    from goldwatch.detail.compare_op import compare_op
-    from goldwatch.detail.tensor_detail import DetailSettings
-    from goldwatch.detail.tensor_pairs import pairs_in_files
     from goldwatch.metrics.pair_task import Settings
+    from goldwatch.tools.detail.compare_op import compare_op
+    from goldwatch.tools.detail.tensor_detail import DetailSettings
+    from goldwatch.tools.detail.tensor_pairs import pairs_in_files
 
     half = dtype_by_name("float16")
     few = np.random.RandomState(1).standard_normal((1, 8, 6, 5)).astype(np.float16)

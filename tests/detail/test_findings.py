@@ -7,13 +7,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from goldwatch.detail.element_statistics import Measures
 from goldwatch.metrics.patterns.element_errors import errors_of
 from goldwatch.metrics.patterns.one_pass_findings import Evidence
 from goldwatch.metrics.patterns.region_patterns import region_of
 from goldwatch.tensors.geometry import match_layouts
 from goldwatch.tensors.golden_order_windows import ordered_windows
 from goldwatch.tensors.tensor import Tensor
+from goldwatch.tools.detail.element_statistics import Measures
 
 SHAPES = [
     (1, 16, 28, 28), (2, 32, 5, 7), (1, 64, 56, 56), (3, 8, 6, 6), (1, 1000), (64, 48), (2, 9, 33),

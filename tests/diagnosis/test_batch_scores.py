@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from operator_chain import OPS, TYPES, chain, row
 
-from goldwatch.diagnosis.observed_ops import ObservedOps
-from goldwatch.diagnosis.op_input_states import Inputs
-from goldwatch.diagnosis.own_error.estimator import Estimator
+from goldwatch.judging.diagnosis.observed_ops import ObservedOps
+from goldwatch.judging.diagnosis.op_input_states import Inputs
+from goldwatch.judging.diagnosis.own_error.estimator import Estimator
 
 MORE = (*TYPES, "Softmax", "Add", "ArgMax", "Reshape", "ReduceSum")
 NUMBERS = ("distance", "inputs_distance", "expected", "inherited", "score")

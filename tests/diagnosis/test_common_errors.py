@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from operator_chain import OPS, TYPES, chain, normals_of, row
 
-from goldwatch.diagnosis.culprit_sentence import culprit_sentence
-from goldwatch.diagnosis.first_divergence import first_divergence
-from goldwatch.diagnosis.observed_ops import ObservedOps
-from goldwatch.diagnosis.op_input_states import Inputs
-from goldwatch.diagnosis.own_error.estimator import Estimator
-from goldwatch.diagnosis.own_error.normal_error import Normal, rounding
-from goldwatch.diagnosis.summary import summarise
+from goldwatch.judging.diagnosis.culprit_sentence import culprit_sentence
+from goldwatch.judging.diagnosis.first_divergence import first_divergence
+from goldwatch.judging.diagnosis.observed_ops import ObservedOps
+from goldwatch.judging.diagnosis.op_input_states import Inputs
+from goldwatch.judging.diagnosis.own_error.estimator import Estimator
+from goldwatch.judging.diagnosis.own_error.normal_error import Normal, rounding
+from goldwatch.judging.diagnosis.summary import summarise
 from goldwatch.judging.limits import Limits
 
 

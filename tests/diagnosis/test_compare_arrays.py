@@ -11,8 +11,8 @@ import pathlib
 import numpy as np
 import pytest
 
-from goldwatch.diagnosis.compare_arrays import assert_close, compare_arrays
-from goldwatch.errors import InputError, UsageError
+from goldwatch.base.errors import InputError, UsageError
+from goldwatch.judging.diagnosis.compare_arrays import assert_close, compare_arrays
 from goldwatch.judging.limits import VENDOR, Limits
 
 Y = np.random.RandomState(0).standard_normal((4, 64)).astype(np.float32)
@@ -291,7 +291,7 @@ def test_assert_close_names_the_largest_difference_of_floats(order, dtype):
 
 @pytest.mark.parametrize("other", [1.0, np.inf, -np.inf])
 def test_assert_close_names_the_first_differing_nan_or_inf(other, monkeypatch):
-    monkeypatch.setattr("goldwatch.diagnosis.compare_arrays._PIECE", 7)
+    monkeypatch.setattr("goldwatch.judging.diagnosis.compare_arrays._PIECE", 7)
     x, y = Y.copy(), Y.copy()
     x[0, 1] = y[0, 1] = np.nan
     x[1, 1] = y[1, 1] = -np.inf

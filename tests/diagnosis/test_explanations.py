@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scene_networks import dense, half, relu
 
-from goldwatch.diagnosis.explanations import KINDS
-from goldwatch.diagnosis.pattern_explanations import Surroundings, _of_pattern
 from goldwatch.dumps import TensorData
+from goldwatch.judging.diagnosis.explanations import KINDS
+from goldwatch.judging.diagnosis.pattern_explanations import Surroundings, _of_pattern
 from goldwatch.metrics.patterns import AlignedPair, find_patterns
 from goldwatch.schemas import load_schema
 

@@ -5,10 +5,10 @@ import random
 
 import pytest
 
-from goldwatch.diagnosis.culprit_sentence import culprit_sentence
-from goldwatch.diagnosis.first_divergence import first_divergence
-from goldwatch.diagnosis.row_digest import execution_key
-from goldwatch.diagnosis.summary import exit_code, summarise
+from goldwatch.judging.diagnosis.culprit_sentence import culprit_sentence
+from goldwatch.judging.diagnosis.first_divergence import first_divergence
+from goldwatch.judging.diagnosis.row_digest import execution_key
+from goldwatch.judging.diagnosis.summary import exit_code, summarise
 from goldwatch.judging.limits import Limits
 from goldwatch.metrics.row import Row
 from goldwatch.model.graph import ModelGraph

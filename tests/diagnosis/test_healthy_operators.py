@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from operator_chain import normals_of
 
-from goldwatch.diagnosis.own_error.normal_error import independent_values, scatter
+from goldwatch.judging.diagnosis.own_error.normal_error import independent_values, scatter
 
 
 def stored(values, dtype=np.float16):

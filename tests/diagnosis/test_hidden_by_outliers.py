@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scene_networks import own_error
 
-from goldwatch.diagnosis.own_error.tensor_checks import without_largest
+from goldwatch.judging.diagnosis.own_error.tensor_checks import without_largest
 from goldwatch.metrics.patterns import AlignedPair
 
 LARGE = [5, 17, 40]

@@ -12,10 +12,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scene_networks import relu
 
-from goldwatch.diagnosis.compare_arrays import as_limits
+from goldwatch.base.errors import InputError, UsageError
 from goldwatch.dumps.tensor_statistics import MEASURES as STATISTICS
-from goldwatch.errors import InputError, UsageError
 from goldwatch.judging.by_limits import judge, not_applicable
+from goldwatch.judging.diagnosis.compare_arrays import as_limits
 from goldwatch.judging.limit_parsing import (
     limits_from_document,
     limits_with,

@@ -22,7 +22,6 @@ from scene_networks import (
     top_indices,
 )
 
-from goldwatch.diagnosis.recompute_without_model import follows
 from goldwatch.dumps import write_dump
 from goldwatch.judging.by_other_rows import (
     as_first_judged,
@@ -30,6 +29,7 @@ from goldwatch.judging.by_other_rows import (
     lets_inputs_pass,
     passing_row,
 )
+from goldwatch.judging.diagnosis.recompute_without_model import follows
 from goldwatch.judging.limits import Limits, Subject
 from goldwatch.metrics.overwriting_and_cancellation import CANCELLED
 from goldwatch.metrics.patterns import AlignedPair

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from in_process import run_here
 
-from goldwatch.diagnosis.other_preprocessing import changed_image
+from goldwatch.judging.diagnosis.other_preprocessing import changed_image
 from goldwatch.metrics.patterns import AlignedPair
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
 from goldwatch.testing.device_dump import write_files

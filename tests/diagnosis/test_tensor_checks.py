@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scene_networks import half, own_error
 
-from goldwatch.diagnosis.own_error import tensor_checks
+from goldwatch.judging.diagnosis.own_error import tensor_checks
 from goldwatch.metrics.patterns import AlignedPair, distinct_values, lattice_step
 from goldwatch.recomputing.formulas_by_type import is_known_type
 

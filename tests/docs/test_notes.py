@@ -1,4 +1,4 @@
-"""The list of notes and warnings in docs/reference/results.md is the table of goldwatch.text.notes;
+"""The list of notes and warnings in docs/reference/results.md is the table of goldwatch.base.notes;
 ``GOLDWATCH_WRITE_DOCS=1`` writes it.
 """
 
@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 
-from goldwatch.text.notes import NOTES
+from goldwatch.base.notes import NOTES
 from pages import ROOT, WRITE, text_of
 
 PAGE = "docs/reference/results.md"

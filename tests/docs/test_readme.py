@@ -11,9 +11,9 @@ import sys
 import numpy as np
 import pytest
 
+from goldwatch.base.naming import compose_golden_name
+from goldwatch.base.safe_reading import sha256_of_file
 from goldwatch.cli import goldwatch
-from goldwatch.filesystem.safe_reading import sha256_of_file
-from goldwatch.naming import compose_golden_name
 from pages import PAGES, ROOT, TRANSLATIONS, blocks_of, text_of
 
 DEMO = os.path.join(ROOT, "scripts", "demo_network.py")

@@ -6,8 +6,8 @@ import copy
 
 import pytest
 
-from goldwatch.doctor.collect_facts import CHECKS, findings_of
-from goldwatch.doctor.packages import NEEDED, name_of
+from goldwatch.tools.doctor.collect_facts import CHECKS, findings_of
+from goldwatch.tools.doctor.packages import NEEDED, name_of
 
 
 def package(name, version="1.0", problem=None, **others):

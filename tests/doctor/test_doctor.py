@@ -12,9 +12,9 @@ import jsonschema
 import pytest
 from in_process import run_here
 
-from goldwatch.doctor import packages
-from goldwatch.doctor.packages import EXTRAS, NEEDED, name_of
 from goldwatch.schemas import load_text
+from goldwatch.tools.doctor import packages
+from goldwatch.tools.doctor.packages import EXTRAS, NEEDED, name_of
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SCHEMA = json.loads(load_text("doctor.schema.json"))

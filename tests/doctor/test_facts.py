@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from goldwatch.doctor import collect_facts, packages
-from goldwatch.system import cache_room, memory
+from goldwatch.base.system import cache_room, memory
+from goldwatch.tools.doctor import collect_facts, packages
 
 
 def test_a_package_that_ends_its_process_does_not_hide_others(monkeypatch, tmp_path):

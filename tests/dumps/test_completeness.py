@@ -5,10 +5,10 @@ from typing import Any, Callable
 import numpy as np
 import pytest
 
+from goldwatch.base.errors import MissingPath
 from goldwatch.dumps import probe
 from goldwatch.dumps.completeness import Completeness
 from goldwatch.dumps.write import dump_parts
-from goldwatch.errors import MissingPath
 
 
 def save(path: Any, data: bytes) -> str:

@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 import goldwatch.dumps.dump_header as header
-from goldwatch.dumps import DumpFile, TensorData, probe, write_dump
-from goldwatch.dumps.write import dump_parts
-from goldwatch.errors import (
+from goldwatch.base.errors import (
     FormatError,
     InputError,
     MissingPath,
@@ -20,6 +18,8 @@ from goldwatch.errors import (
     TruncatedFile,
     UsageError,
 )
+from goldwatch.dumps import DumpFile, TensorData, probe, write_dump
+from goldwatch.dumps.write import dump_parts
 from goldwatch.proto import load_messages
 from goldwatch.tensors.layout_conversion import convert
 

@@ -5,12 +5,12 @@ from typing import Any, Callable, List
 
 import pytest
 
+from goldwatch.base.errors import MissingPath
+from goldwatch.base.naming import mapping_line
 from goldwatch.dumps import DumpTree
 from goldwatch.dumps import folder_listing as listing_module
 from goldwatch.dumps.folder_listing import list_folder
 from goldwatch.dumps.place import Place, place_of
-from goldwatch.errors import MissingPath
-from goldwatch.naming import mapping_line
 
 Touch = Callable[[str], str]
 TIME, DUMP = "20230405060708", "Conv2D.conv1.3.4.1600000000000000"

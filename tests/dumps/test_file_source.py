@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from goldwatch.base.errors import FormatError, InputError, MissingPath, TruncatedFile
 from goldwatch.dumps.file_source import MAX_OPEN_FILES, FileSource
-from goldwatch.errors import FormatError, InputError, MissingPath, TruncatedFile
 
 
 def write(path: Any, data: bytes) -> str:

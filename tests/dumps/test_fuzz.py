@@ -12,9 +12,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from goldwatch.base.errors import GoldwatchError
 from goldwatch.dumps import DumpFile, TensorData, open_npy, probe
 from goldwatch.dumps.write import dump_parts
-from goldwatch.errors import GoldwatchError
 from goldwatch.proto import load_messages
 
 FUZZ = settings(

@@ -7,10 +7,10 @@ from typing import Any, Callable
 import numpy as np
 import pytest
 
+from goldwatch.base.errors import FormatError, MissingPath, NotComparable
+from goldwatch.base.naming import mapping_line, sanitise_golden
 from goldwatch.dumps import GoldenSet, TensorData, write_dump
 from goldwatch.dumps.place import Place
-from goldwatch.errors import FormatError, MissingPath, NotComparable
-from goldwatch.naming import mapping_line, sanitise_golden
 
 Touch = Callable[[str], str]
 T0, T1 = "1600000000000000", "1600000000000001"

@@ -11,10 +11,10 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goldwatch.base.errors import FormatError, GoldwatchError, TruncatedFile
 from goldwatch.cli import goldwatch
 from goldwatch.dumps import DumpFile, probe
 from goldwatch.dumps.nano_header import read_nano_header
-from goldwatch.errors import FormatError, GoldwatchError, TruncatedFile
 
 MAGIC = 0x5A5A5A5A
 

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goldwatch.base.errors import FormatError, MissingPath, NotComparable, TruncatedFile
 from goldwatch.dumps import open_npy
 from goldwatch.dumps.completeness import probe
 from goldwatch.dumps.npy import parse_header
-from goldwatch.errors import FormatError, MissingPath, NotComparable, TruncatedFile
 
 
 def npy_bytes(array: Any, **options: Any) -> bytes:

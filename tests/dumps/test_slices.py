@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from goldwatch.base.errors import NotComparable
 from goldwatch.dumps import DumpFile, TensorData, write_dump
 from goldwatch.dumps.slices import JoinedDump, join
-from goldwatch.errors import NotComparable
 from goldwatch.tensors.tensor import MemorySource
 
 

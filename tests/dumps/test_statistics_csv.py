@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from goldwatch.base.errors import FormatError
 from goldwatch.dumps.statistics_csv import (
     is_table_of_ops,
     parse_table,
     read_table,
     rows_of,
 )
-from goldwatch.errors import FormatError
 
 CANN = (
     "Input/Output,Index,Data Size,Data Type,Format,Shape,Max Value,Min Value,Avg Value,Count,"

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from goldwatch.base.errors import NotComparable
 from goldwatch.dumps.statistics_csv import Statistics
 from goldwatch.dumps.tensor_statistics import (
     LEAST,
@@ -22,7 +23,6 @@ from goldwatch.dumps.tensor_statistics import (
     statistics_as_golden,
     statistics_of,
 )
-from goldwatch.errors import NotComparable
 from goldwatch.tensors.tensor import Tensor
 
 # Values that float32 has: the squares of smaller ones are 0, and so is what a device would tell of

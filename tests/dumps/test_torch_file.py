@@ -12,8 +12,8 @@ import zipfile
 import numpy as np
 import pytest
 
+from goldwatch.base.errors import FormatError, GoldwatchError, TruncatedFile
 from goldwatch.dumps.torch_file import open_torch
-from goldwatch.errors import FormatError, GoldwatchError, TruncatedFile
 
 FILES = os.path.join(os.path.dirname(__file__), os.pardir, "data", "torch_files")
 X = (np.arange(-6, 6, dtype=np.float32) / np.float32(3)).reshape(3, 4)

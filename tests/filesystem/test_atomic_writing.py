@@ -6,8 +6,7 @@ import stat
 
 import pytest
 
-from goldwatch.errors import EnvironmentProblem
-from goldwatch.filesystem.atomic_writing import (
+from goldwatch.base.atomic_writing import (
     atomic_text_writer,
     atomic_writer,
     create_new,
@@ -17,6 +16,7 @@ from goldwatch.filesystem.atomic_writing import (
     require_own_file,
     write_atomically,
 )
+from goldwatch.base.errors import EnvironmentProblem
 
 
 def test_a_file_to_remove_may_be_gone_already(tmp_path):
@@ -112,7 +112,7 @@ def test_a_signal_while_a_file_is_created_leaves_nothing(tmp_path, monkeypatch):
         os.close(create_new(path, mode))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("goldwatch.filesystem.atomic_writing.create_new", born)
+    monkeypatch.setattr("goldwatch.base.atomic_writing.create_new", born)
     with pytest.raises(KeyboardInterrupt), atomic_writer(str(tmp_path / "a")):
         pass
     assert os.listdir(str(tmp_path)) == []

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import os
 
-from goldwatch.filesystem.mounts import free_bytes, nearest_folder
+from goldwatch.base.mounts import free_bytes, nearest_folder
 
 
 def test_free_space_is_that_of_the_nearest_existing_folder(tmp_path):

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import os
 
-import goldwatch.filesystem.mounts as mounts_module
-from goldwatch.filesystem.mounts import Mount, file_system, mount_of, mounts
+import goldwatch.base.mounts as mounts_module
+from goldwatch.base.mounts import Mount, file_system, mount_of, mounts
 
 
 def test_mount_points_with_escapes_are_read(tmp_path, monkeypatch):

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from goldwatch.errors import FormatError, MissingPath
-from goldwatch.filesystem.safe_reading import open_input, open_regular, prefetch, read_input
+from goldwatch.base.errors import FormatError, MissingPath
+from goldwatch.base.safe_reading import open_input, open_regular, prefetch, read_input
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 from wire_graph import node, typed
 
+from goldwatch.base.protowire import field, varint
 from goldwatch.netfiles.caffe_net import Net, initial_state, v1_type
 from goldwatch.netfiles.prototxt_edits import read_document
-from goldwatch.protowire import field, varint
 
 _CODES = {"float32": 1, "int32": 3}
 _T, _INT = typed(1), typed(3)

@@ -21,7 +21,8 @@ import threading
 import click
 
 from goldwatch import __main__ as program
-from goldwatch import cli, interrupts
+from goldwatch import cli
+from goldwatch.base import interrupts
 from goldwatch.cli import error_handling, printing
 
 OWN = {module.__file__ for module in (program, cli, error_handling, printing, interrupts)}

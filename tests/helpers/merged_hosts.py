@@ -12,10 +12,10 @@ from collections import defaultdict
 
 import pytest
 
-from goldwatch.merging.merge import Merge
-from goldwatch.merging.options import MergeOptions
 from goldwatch.metrics.row import FAIL, NOT_COMPARED, PASS, Row
 from goldwatch.run.comparison_options import ComparisonOptions
+from goldwatch.run.merging.merge import Merge
+from goldwatch.run.merging.options import MergeOptions
 from goldwatch.store.store import RunStore
 from goldwatch.store.stored_networks import SUMMARY
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from goldwatch.diagnosis.own_error.normal_error import Measured, Normals
+from goldwatch.judging.diagnosis.own_error.normal_error import Measured, Normals
 from goldwatch.metrics.row import Row
 from goldwatch.model.graph import ModelGraph
 from goldwatch.model.op_node import OpNode

@@ -10,7 +10,7 @@ from in_process import run_here
 from onnx import helper
 from onnx_device import on_device, write_model
 
-from goldwatch.cure.run import cure
+from goldwatch.device.cure.run import cure
 from goldwatch.testing.device_dump import write_files
 
 node = helper.make_node

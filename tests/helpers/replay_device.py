@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from goldwatch.netfiles.caffemodel import read_weights
-from goldwatch.replay.options import ReplayOptions
-from goldwatch.replay.run import replay
+from goldwatch.run.replay.options import ReplayOptions
+from goldwatch.run.replay.run import replay
 from goldwatch.testing import CaffeNetwork
 from goldwatch.testing.device_dump import write_files
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from goldwatch.dumps.place import NOWHERE
 from goldwatch.judging.limit_parsing import NAMED
 from goldwatch.metrics.row import METRICS, Row
-from goldwatch.pages.report import HtmlFile
 from goldwatch.reports.csv_cells import Columns
+from goldwatch.reports.pages.report import HtmlFile
 from goldwatch.reports.report_context import ReportContext, write_files
 
 HOSTILE = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from goldwatch.protowire import field
+from goldwatch.base.protowire import field
 
 
 def attr(key, value):

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from in_process import run_here
 
+from goldwatch.base.errors import FormatError
 from goldwatch.dumps.dump_file import DumpFile
 from goldwatch.dumps.overflow_records import parse_record
 from goldwatch.dumps.write import TensorData, write_dump
-from goldwatch.errors import FormatError
-from goldwatch.inspect.tensor_statistics import statistics
 from goldwatch.kinds.kind import MSPROBE, TEXT, WORDS
 from goldwatch.schemas import load_text
 from goldwatch.tensors.tensor import Tensor
+from goldwatch.tools.inspect.tensor_statistics import statistics
 
 SCHEMA = json.loads(load_text("inspect.schema.json"))
 STEP = os.path.join("20260102030405", "0", "net", "1", "3")

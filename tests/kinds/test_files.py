@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from in_process import run_here
 
+from goldwatch.base.errors import InputError, MissingPath
 from goldwatch.dumps.write import TensorData, write_dump
-from goldwatch.errors import InputError, MissingPath
 from goldwatch.kinds import kind as kinds
 from goldwatch.kinds.files import kind_of_file
 from goldwatch.kinds.wrong_kind_advice import model_error

@@ -9,8 +9,8 @@ import sys
 import host_models
 import pytest
 
-from goldwatch.errors import EnvironmentProblem, InputError, MissingPath, ProgramFailed
-from goldwatch.launch.atc import Atc, atc_error, find_atc, searched_places, toolkit_problem
+from goldwatch.base.errors import EnvironmentProblem, InputError, MissingPath, ProgramFailed
+from goldwatch.device.launch.atc import Atc, atc_error, find_atc, searched_places, toolkit_problem
 from goldwatch.testing.host import make_host
 
 

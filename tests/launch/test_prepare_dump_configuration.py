@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from goldwatch.errors import GoldwatchError
-from goldwatch.launch.prepare_dump_configuration import ACL, PLAN, prepare
+from goldwatch.base.errors import GoldwatchError
+from goldwatch.device.launch.prepare_dump_configuration import ACL, PLAN, prepare
 
 MODEL = {
     "name": "net",

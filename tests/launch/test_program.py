@@ -8,7 +8,7 @@ import pty
 
 import pytest
 
-from goldwatch.launch.program import Program
+from goldwatch.device.launch.program import Program
 
 
 @pytest.fixture

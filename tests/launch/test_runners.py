@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from host_models import acl_json, compile_onnx, dump_names, golden
 
-from goldwatch.errors import InputError, UsageError
-from goldwatch.launch.runners import (
+from goldwatch.base.errors import InputError, UsageError
+from goldwatch.device.launch.runners import (
     AIS_BENCH,
     MSAME,
     PYACL,

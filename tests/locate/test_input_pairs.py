@@ -7,10 +7,10 @@ import os
 import numpy as np
 import pytest
 
-from goldwatch.errors import InputError, UsageError
-from goldwatch.locate.input_pairs import named_files, pair_inputs
-from goldwatch.locate.input_values import input_files, write_inputs
-from goldwatch.locate.original_model import ONNX, TENSORFLOW, ModelInput, OriginalModel
+from goldwatch.base.errors import InputError, UsageError
+from goldwatch.device.locate.input_pairs import named_files, pair_inputs
+from goldwatch.device.locate.input_values import input_files, write_inputs
+from goldwatch.device.locate.original_model import ONNX, TENSORFLOW, ModelInput, OriginalModel
 from goldwatch.model.om_interface import OmInput
 
 RGB = {"input_format": "RGB888_U8", "src_image_size_h": 6, "src_image_size_w": 6, "crop": True,

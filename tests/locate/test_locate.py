@@ -23,7 +23,7 @@ from locate_host import FAULT, prepared, small
 
 from goldwatch import __version__
 from goldwatch.cli.locate_outcome import Outcome, print_outcome
-from goldwatch.locate.search import CaseResult
+from goldwatch.device.locate.search import CaseResult
 from goldwatch.run.result import stored_result
 from goldwatch.schemas import load_schema
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from goldwatch.errors import FormatError, UsageError
-from goldwatch.locate.resumable_steps import Step, Steps
+from goldwatch.base.errors import FormatError, UsageError
+from goldwatch.device.locate.resumable_steps import Step, Steps
 
 
 class Folder:

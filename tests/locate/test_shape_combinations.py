@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from goldwatch.errors import UsageError
-from goldwatch.locate.shape_combinations import folder_name, parse_shapes, shapes_text
+from goldwatch.base.errors import UsageError
+from goldwatch.device.locate.shape_combinations import folder_name, parse_shapes, shapes_text
 
 
 def test_all_combinations_of_dim_ranges_are_tried() -> None:

@@ -24,17 +24,17 @@ from merged_hosts import (
 )
 
 import goldwatch
-from goldwatch.errors import FormatError, InputError, UsageError
-from goldwatch.merging import host_run_reader, new_row_batches
-from goldwatch.merging.merge import Merge
-from goldwatch.merging.options import MergeOptions, host_names
+from goldwatch.base.errors import FormatError, InputError, UsageError
 from goldwatch.metrics.row import FAIL, NOT_COMPARED, PASS
-from goldwatch.pages.report import HtmlFile
-from goldwatch.pages.worst_by_op_and_step import over_devices
 from goldwatch.reports.difference import KINDS, difference_of
 from goldwatch.reports.difference_words import change_words
 from goldwatch.reports.junit import JunitFile
 from goldwatch.reports.markdown import MarkdownFile
+from goldwatch.reports.pages.report import HtmlFile
+from goldwatch.reports.pages.worst_by_op_and_step import over_devices
+from goldwatch.run.merging import host_run_reader, new_row_batches
+from goldwatch.run.merging.merge import Merge
+from goldwatch.run.merging.options import MergeOptions, host_names
 from goldwatch.run.write_report import write_report
 from goldwatch.schemas.documents import check_document
 from goldwatch.store import merged_metrics as stored_step_ops

@@ -8,8 +8,8 @@ import threading
 import pytest
 from merged_hosts import check_merge, follow_until_quiet, make_row, merge_to_the_end, read_merge
 
-from goldwatch.merging import host_run_reader, new_row_batches
 from goldwatch.metrics.row import FAIL, PASS
+from goldwatch.run.merging import host_run_reader, new_row_batches
 from goldwatch.schemas.documents import check_document
 
 

@@ -12,8 +12,8 @@ import pytest
 from in_process import run_here
 from merged_hosts import merge_to_the_end
 
-from goldwatch.merging.merge import Merge
-from goldwatch.merging.options import MergeOptions
+from goldwatch.run.merging.merge import Merge
+from goldwatch.run.merging.options import MergeOptions
 from goldwatch.testing.training import Training, Wrong
 
 MODELS = ("ge_default_20260102030405_11",)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goldwatch.errors import NotComparable, UsageError
+from goldwatch.base.errors import NotComparable, UsageError
 from goldwatch.metrics.accumulator import Accumulator, overflow
 from goldwatch.metrics.compare_blocks import KLPass, compare_blocks
 from goldwatch.metrics.row import BOOL_METRICS, FAIL, METRICS, PASS

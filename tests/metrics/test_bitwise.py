@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from goldwatch.base.errors import NotComparable
 from goldwatch.dumps.golden_set import GoldenEntry
-from goldwatch.errors import NotComparable
 from goldwatch.metrics import bitwise
 from goldwatch.metrics.bitwise import LEAST_DESCRIBED, Bits, compare_bits
 from goldwatch.metrics.pair_task import PairTask

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goldwatch.errors import NotComparable, UsageError
+from goldwatch.base.errors import NotComparable, UsageError
 from goldwatch.metrics.class_and_box_agreement import Agreement, parse_boxes
 
 

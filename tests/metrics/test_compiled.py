@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from in_process import make_dumps, run_here
 from kernels import KERNELS, SETS, rounded, using
 
-from goldwatch.errors import UsageError
+from goldwatch.base.errors import UsageError
 from goldwatch.metrics.accumulator import fused_sums
 from goldwatch.metrics.compare_blocks import compare_blocks
 from goldwatch.metrics.compiled import choice

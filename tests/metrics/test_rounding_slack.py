@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import goldwatch
-from goldwatch.diagnosis.compare_arrays import compare_arrays
 from goldwatch.dumps.write import TensorData, write_dump
+from goldwatch.judging.diagnosis.compare_arrays import compare_arrays
 from goldwatch.metrics.compare_blocks import compare_blocks
 from goldwatch.metrics.rounding_slack import rounding_slack
 from goldwatch.metrics.row import MEASURES

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from goldwatch.errors import GoldwatchError
+from goldwatch.base.errors import GoldwatchError
 from goldwatch.model import DumpedOp, Pairing, load_model
 
 _ODD = st.one_of(

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from goldwatch.errors import FormatError
+from goldwatch.base.errors import FormatError
 from goldwatch.model import load_model
 from goldwatch.model.read_model import parse_text
 

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from goldwatch.errors import FormatError, InputError, MissingPath
+from goldwatch.base.errors import FormatError, InputError, MissingPath
 from goldwatch.model import DumpedOp, Pairing, load_model
 from goldwatch.model import read_model as read_model_module
 from goldwatch.model.graph import computational_graphs

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from goldwatch.errors import FormatError
+from goldwatch.base.errors import FormatError
 from goldwatch.model.om_interface import read_om_interface
 
 

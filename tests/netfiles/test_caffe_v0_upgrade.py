@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from goldwatch.errors import InputError
+from goldwatch.base.errors import InputError
 from goldwatch.netfiles.caffe_net import Net, State
 from goldwatch.netfiles.caffe_params import parameters_of
 from goldwatch.netfiles.caffe_v0_upgrade import upgraded

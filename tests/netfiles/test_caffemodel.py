@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from goldwatch.errors import FormatError
+from goldwatch.base.errors import FormatError
 from goldwatch.netfiles.caffemodel import read_mean, read_weights
 
 

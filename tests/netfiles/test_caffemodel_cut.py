@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from wire_graph import layer
 
-from goldwatch.errors import FormatError, InputError
+from goldwatch.base.errors import FormatError, InputError
+from goldwatch.base.protowire import field
 from goldwatch.netfiles.caffemodel import read_weights
 from goldwatch.netfiles.caffemodel_cut import CaffeModel
-from goldwatch.protowire import field
 
 HEAD, TAIL = field(1, b"net"), field(6, 1)
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from wire_graph import node, strings, typed
 
-from goldwatch.errors import FormatError
+from goldwatch.base.errors import FormatError
+from goldwatch.base.protowire import field, varint
 from goldwatch.netfiles.graphdef import GraphFile
 from goldwatch.netfiles.graphdef_arrays import attributes_of
-from goldwatch.protowire import field, varint
 
 CODES = {
     "float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int16": 5, "int8": 6, "complex64": 8,

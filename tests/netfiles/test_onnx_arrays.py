@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from goldwatch.errors import FormatError
+from goldwatch.base.errors import FormatError
 from goldwatch.netfiles.onnx_arrays import attributes_of, tensor_array
 from goldwatch.netfiles.onnx_model import OnnxModel
 

@@ -10,7 +10,7 @@ import onnx_models as build
 import pytest
 from onnx import TensorProto, helper
 
-from goldwatch.errors import FormatError, InputError, MissingPath, TruncatedFile
+from goldwatch.base.errors import FormatError, InputError, MissingPath, TruncatedFile
 from goldwatch.netfiles.onnx_arrays import tensor_array
 from goldwatch.netfiles.onnx_external_data import check_external, external_range
 from goldwatch.netfiles.onnx_model import OnnxModel
@@ -183,7 +183,7 @@ def test_graphs_nested_too_deeply_are_refused(tmp_path):
 
 
 def varint(number):
-    from goldwatch.protowire import varint as encoded
+    from goldwatch.base.protowire import varint as encoded
 
     return encoded(number)
 

@@ -6,6 +6,7 @@ import struct
 
 from wire_graph import node, typed
 
+from goldwatch.base.protowire import field
 from goldwatch.netfiles.caffe_net import Net, initial_state
 from goldwatch.netfiles.graphdef import GraphFile
 from goldwatch.netfiles.parameters_in_words import (
@@ -16,7 +17,6 @@ from goldwatch.netfiles.parameters_in_words import (
 )
 from goldwatch.netfiles.protobuf_file import WireFile
 from goldwatch.netfiles.prototxt_edits import Document
-from goldwatch.protowire import field
 
 FLOATS = struct.pack("<2f", 0.5, -2.0)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goldwatch.errors import FormatError
+from goldwatch.base.errors import FormatError
 from goldwatch.netfiles.protobuf_text import integer_of, number_of, parse, quote, unquote
 
 TEXT = """\ufeff# a comment

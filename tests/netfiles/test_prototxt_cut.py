@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from goldwatch.errors import InputError
+from goldwatch.base.errors import InputError
 from goldwatch.netfiles.caffe_net import Net, State
 from goldwatch.netfiles.prototxt_cut import cut_net
 from goldwatch.netfiles.prototxt_edits import Document

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from goldwatch.errors import InputError
+from goldwatch.base.errors import InputError
 from goldwatch.operators.aipp import Preprocessing
 
 BT601 = {

@@ -7,8 +7,8 @@ from browser import accessibility_faults, element, resize, show
 from graph_page import find
 from report_pages import make_row, network, write_page
 
-from goldwatch.pages.diff_page import diff_page
 from goldwatch.reports.difference import difference_of
+from goldwatch.reports.pages.diff_page import diff_page
 from goldwatch.store.store import RunStore
 
 pytestmark = [pytest.mark.browser, pytest.mark.axe]

@@ -6,8 +6,8 @@ import pytest
 from browser import SIDEWAYS, browser, resize, show
 from report_pages import HOSTILE, make_row
 
-from goldwatch.pages.diff_page import diff_page
 from goldwatch.reports.difference import difference_of
+from goldwatch.reports.pages.diff_page import diff_page
 from goldwatch.store.store import RunStore
 
 pytestmark = pytest.mark.browser

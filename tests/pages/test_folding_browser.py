@@ -11,10 +11,10 @@ from browser import SIDEWAYS, element, resize, show
 from graph_page import find, shown_op
 from in_process import run_here
 
-from goldwatch.pages.graph_page import Commands, graph_page
-from goldwatch.pages.graph_result import GraphResult
-from goldwatch.pages.network_drawing import Flow, NetworkOp
-from goldwatch.pages.read_page_model import OM, PageModel, detail, no_choice
+from goldwatch.reports.pages.graph_page import Commands, graph_page
+from goldwatch.reports.pages.graph_result import GraphResult
+from goldwatch.reports.pages.network_drawing import Flow, NetworkOp
+from goldwatch.reports.pages.read_page_model import OM, PageModel, detail, no_choice
 
 pytestmark = pytest.mark.browser
 LAYERS = 40

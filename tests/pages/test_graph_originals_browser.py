@@ -11,9 +11,9 @@ from browser import element, show
 from graph_page import OPS, ORIGINAL, mark_op, shell_words_of
 from in_process import run_here
 
-from goldwatch.pages.graph_page import Commands, graph_page
-from goldwatch.pages.graph_result import GraphResult
-from goldwatch.pages.read_page_model import read_page_model
+from goldwatch.reports.pages.graph_page import Commands, graph_page
+from goldwatch.reports.pages.graph_result import GraphResult
+from goldwatch.reports.pages.read_page_model import read_page_model
 from goldwatch.store.store import RunStore
 
 pytestmark = pytest.mark.browser

@@ -5,7 +5,7 @@ from __future__ import annotations
 from merged_hosts import make_row
 
 from goldwatch.metrics.row import EXPECTED_ABSENT
-from goldwatch.pages.graph_result import read_result
+from goldwatch.reports.pages.graph_result import read_result
 from goldwatch.store.store import RunStore
 
 

@@ -10,7 +10,15 @@ import re
 
 import pytest
 
-from goldwatch.pages.html_file import PACKED_BYTES, asset, attribute, data_block, page, script, text
+from goldwatch.reports.pages.html_file import (
+    PACKED_BYTES,
+    asset,
+    attribute,
+    data_block,
+    page,
+    script,
+    text,
+)
 
 HOSTILE = (
     "a</script><script>document.title='ran'</script>\u2028\"'&<img src=x onerror=1>\u202egnp.\udc80"

@@ -6,8 +6,8 @@ import pytest
 from browser import resize, show
 from report_pages import make_row, write_page
 
-from goldwatch.naming import printable
-from goldwatch.pages.html_file import asset
+from goldwatch.base.naming import printable
+from goldwatch.reports.pages.html_file import asset
 
 pytestmark = pytest.mark.browser
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from goldwatch.errors import FormatError
-from goldwatch.pages.network_drawing import (
+from goldwatch.base.errors import FormatError
+from goldwatch.reports.pages.network_drawing import (
     Flow,
     NetworkOp,
     drawing,
@@ -14,8 +14,8 @@ from goldwatch.pages.network_drawing import (
     network_ops,
     origin_words,
 )
-from goldwatch.pages.read_page_model import read_page_model
-from goldwatch.pages.report_graph import report_graphs
+from goldwatch.reports.pages.read_page_model import read_page_model
+from goldwatch.reports.pages.report_graph import report_graphs
 
 
 def chain(count):

@@ -8,8 +8,8 @@ import random
 
 import pytest
 
-from goldwatch.pages.network_drawing import Flow, NetworkOp
-from goldwatch.pages.network_folding import (
+from goldwatch.reports.pages.network_drawing import Flow, NetworkOp
+from goldwatch.reports.pages.network_folding import (
     FOLDED_FROM,
     Group,
     constants_of,

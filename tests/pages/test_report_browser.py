@@ -13,9 +13,9 @@ from merged_hosts import make_row as make_host_row
 from report_pages import HOSTILE, make_row, network, tensors, write_page
 
 from goldwatch.dumps.place import Place
-from goldwatch.merging.merge import Merge
-from goldwatch.merging.options import MergeOptions
-from goldwatch.pages.html_file import asset
+from goldwatch.reports.pages.html_file import asset
+from goldwatch.run.merging.merge import Merge
+from goldwatch.run.merging.options import MergeOptions
 
 pytestmark = pytest.mark.browser
 SHOWN = "return Number(document.querySelector('#rows').dataset.shown)"
@@ -395,8 +395,8 @@ def test_rows_added_to_a_live_page_keep_the_readers_position(driver, page):
     """A live page appends; the scripts are one closed function, so it is built anew with a door."""
     from selenium.webdriver.support.ui import WebDriverWait
 
-    from goldwatch.pages.html_file import script
-    from goldwatch.pages.report import SCRIPTS
+    from goldwatch.reports.pages.html_file import script
+    from goldwatch.reports.pages.report import SCRIPTS
 
     show(driver, page)
     driver.execute_script("document.querySelector('#report').id = 'held'")

@@ -11,9 +11,9 @@ import threading
 import pytest
 
 from goldwatch.adapters.child_python import runs
-from goldwatch.doctor import packages
-from goldwatch.launch.user_commands import run_golden_command
-from goldwatch.processes.pool import Child, ProcessDied
+from goldwatch.base.pool import Child, ProcessDied
+from goldwatch.device.launch.user_commands import run_golden_command
+from goldwatch.tools.doctor import packages
 
 _SWALLOWS = """
 import signal
@@ -27,7 +27,7 @@ except SystemExit:
 _HOLDS_A_LOCK = """
 import sys, threading
 sys.path[:] = {!r}
-from goldwatch.processes.child_loop import serve
+from goldwatch.base.child_loop import serve
 held = threading.Thread(target=threading.Event().wait)
 held.start()
 serve({}, {}, {})

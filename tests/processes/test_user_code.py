@@ -10,9 +10,9 @@ import threading
 
 import pytest
 
-from goldwatch.errors import NotComparable
-from goldwatch.processes import user_code as usercode
-from goldwatch.processes.pool import Child
+from goldwatch.base import user_code as usercode
+from goldwatch.base.errors import NotComparable
+from goldwatch.base.pool import Child
 
 # One in the group, one that is a daemon: its parent ends at once, in a session of its own.
 _STARTS = """

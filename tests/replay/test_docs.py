@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from goldwatch.replay.run import own_error_limits
+from goldwatch.run.replay.run import own_error_limits
 from pages import text_of
 
 

@@ -19,11 +19,11 @@ from onnx import TensorProto, helper
 from onnx_device import on_device
 from replay_device import culprits, reasons
 
+from goldwatch.base.errors import EnvironmentProblem, UsageError
+from goldwatch.base.naming import compose_golden_name
 from goldwatch.cli.user_code_options import read_limit_texts
-from goldwatch.errors import EnvironmentProblem, UsageError
-from goldwatch.naming import compose_golden_name
-from goldwatch.replay.options import ReplayOptions
-from goldwatch.replay.run import replay
+from goldwatch.run.replay.options import ReplayOptions
+from goldwatch.run.replay.run import replay
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
 from goldwatch.testing.device_dump import write_files
 

@@ -16,14 +16,14 @@ from in_process import run_here
 from goldwatch.adapters.child.parent import Task
 from goldwatch.adapters.replaying.child import rounded
 from goldwatch.adapters.replaying.run import Piece, PieceRunner
-from goldwatch.diagnosis.replay_summary import replay_summary
-from goldwatch.diagnosis.summary import summarise
-from goldwatch.errors import InputError
+from goldwatch.base.errors import InputError
+from goldwatch.judging.diagnosis.replay_summary import replay_summary
+from goldwatch.judging.diagnosis.summary import summarise
 from goldwatch.judging.limit_parsing import parse_limit
 from goldwatch.judging.limits import Limits, Subject
 from goldwatch.metrics.row import Row
 from goldwatch.model.read_model import load_model
-from goldwatch.replay.run import limits_for, own_error_limits, terms_of
+from goldwatch.run.replay.run import limits_for, own_error_limits, terms_of
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
 
 
@@ -222,7 +222,7 @@ CHILD = """
 import os
 import numpy as np
 from goldwatch.adapters.replaying.child import serve_pieces
-from goldwatch.errors import InputError
+from goldwatch.base.errors import InputError
 
 def work(job, parent):
     return serve_pieces(job, parent, run, "made up")

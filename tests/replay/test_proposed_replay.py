@@ -14,8 +14,8 @@ import pytest
 from in_process import run_here
 from replay_device import DATA
 
-from goldwatch.filesystem.safe_reading import sha256_of_file
-from goldwatch.naming import compose_golden_name
+from goldwatch.base.naming import compose_golden_name
+from goldwatch.base.safe_reading import sha256_of_file
 from goldwatch.recomputing.find_original import original_model_path
 
 

@@ -17,7 +17,13 @@ from replay_device import DATA, Device, culprits, outputs, reasons
 
 import goldwatch
 from goldwatch.adapters.caffe.replay import _Runner
-from goldwatch.errors import EnvironmentProblem, FormatError, InputError, MissingPath, UsageError
+from goldwatch.base.errors import (
+    EnvironmentProblem,
+    FormatError,
+    InputError,
+    MissingPath,
+    UsageError,
+)
 from goldwatch.judging.limit_parsing import parse_limit
 from goldwatch.run.compare_folders import compare_folders
 from goldwatch.run.comparison_options import ComparisonOptions

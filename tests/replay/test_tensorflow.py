@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from replay_device import culprits, reasons
 
-from goldwatch.replay.options import ReplayOptions
-from goldwatch.replay.run import replay
+from goldwatch.run.replay.options import ReplayOptions
+from goldwatch.run.replay.run import replay
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
 from goldwatch.testing.caffe_layers import Layer, run_layer
 from goldwatch.testing.device_dump import write_files
@@ -240,7 +240,7 @@ def test_a_conditional_without_a_device_op_leaves_the_op_behind_it_unreplayed(tm
 
 
 def test_a_python_without_tensorflow_is_refused(frozen, tmp_path) -> None:
-    from goldwatch.errors import EnvironmentProblem, UsageError
+    from goldwatch.base.errors import EnvironmentProblem, UsageError
 
     path, weights = frozen
     with pytest.raises(EnvironmentProblem):

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from goldwatch.dumps.place import Place
 from goldwatch.metrics.row import Row
-from goldwatch.pages.diff_page import diff_page
 from goldwatch.reports import difference_words
 from goldwatch.reports.difference import BETTER, WORSE, difference_of
 from goldwatch.reports.difference_words import MOST_CHARACTERS, change_words, counts_words, markdown
 from goldwatch.reports.matching_places import PlaceMatch
+from goldwatch.reports.pages.diff_page import diff_page
 from goldwatch.reports.row_distances import COSINE_DISTANCE, distances, grown
 from goldwatch.schemas import load_schema
 from goldwatch.store.store import RunStore

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from goldwatch.diagnosis.row_digest import packed_digest, row_digest, unpacked_digest
+from goldwatch.judging.diagnosis.row_digest import packed_digest, row_digest, unpacked_digest
 from goldwatch.reports.csv_cells import Columns
 from goldwatch.reports.rendered_rows import RenderedRowCache, Renderer
 

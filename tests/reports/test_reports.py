@@ -12,20 +12,20 @@ from xml.etree import ElementTree
 import pytest
 from junit_form import check_schema
 
-from goldwatch.diagnosis.summary import summarise
+from goldwatch.base.notes import note
 from goldwatch.dumps.place import Place
+from goldwatch.judging.diagnosis.summary import summarise
 from goldwatch.judging.limit_parsing import parse_limits
 from goldwatch.judging.limits import Limits
-from goldwatch.pages.report import HtmlFile
 from goldwatch.reports.csv_cells import Columns
 from goldwatch.reports.csv_tables import CsvFile
 from goldwatch.reports.junit import JunitFile
 from goldwatch.reports.markdown import MOST_CHARACTERS, MarkdownFile, WorstRows, code, plain
+from goldwatch.reports.pages.report import HtmlFile
 from goldwatch.reports.report_context import ReportContext, write_files
 from goldwatch.reports.report_formats import REPORT_FORMATS
 from goldwatch.reports.result_json import JsonFile
 from goldwatch.store.json_numbers import plain_tree
-from goldwatch.text.notes import note
 
 NAUGHTY = (
     "a|b`c``d<script>&amp;@team #12 \x00\x1b[31m\ud800\udcff\ufffe\u202e*_[x](http://e.x)\n# "

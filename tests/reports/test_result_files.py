@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import goldwatch.reports.rendered_rows as rendered_rows
-from goldwatch.diagnosis.summary import summarise
-from goldwatch.errors import EnvironmentProblem
+from goldwatch.base.errors import EnvironmentProblem
+from goldwatch.judging.diagnosis.summary import summarise
 from goldwatch.judging.limits import Limits
 from goldwatch.model.read_model import load_model
 from goldwatch.reports.csv_cells import Columns, cells, mapping_cells

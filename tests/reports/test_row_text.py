@@ -9,7 +9,7 @@ import pickle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goldwatch.fast_dataclasses import cached_by_object
+from goldwatch.base.fast_dataclasses import cached_by_object
 from goldwatch.metrics.row import METRICS, VERDICTS, Row
 from goldwatch.reports.row_json import row_document, row_text
 

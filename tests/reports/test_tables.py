@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goldwatch.diagnosis.summary import summarise
+from goldwatch.base.atomic_writing import atomic_text_writer
+from goldwatch.base.errors import EnvironmentProblem
 from goldwatch.dumps.place import Place
-from goldwatch.errors import EnvironmentProblem
-from goldwatch.filesystem.atomic_writing import atomic_text_writer
+from goldwatch.judging.diagnosis.summary import summarise
 from goldwatch.judging.limit_parsing import parse_limits
 from goldwatch.judging.limits import Limits
 from goldwatch.metrics.row import METRICS, VERDICTS, Row

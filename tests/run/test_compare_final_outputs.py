@@ -12,7 +12,7 @@ import pytest
 from in_process import run_here
 
 from goldwatch import compare
-from goldwatch.errors import UsageError
+from goldwatch.base.errors import UsageError
 from goldwatch.run.compare_final_outputs import parse_output
 from goldwatch.schemas import load_schema
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor, write_outputs

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from in_process import run_here
 
+from goldwatch.base.errors import Interrupted
 from goldwatch.dumps.write import TensorData, write_dump
-from goldwatch.errors import Interrupted
 from goldwatch.run.compare_two_files import compare_files
 from goldwatch.run.comparison_options import ComparisonOptions
 from goldwatch.store.store import RunStore

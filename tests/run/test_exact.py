@@ -15,7 +15,7 @@ import pytest
 from in_process import run_here
 
 from goldwatch import compare, open_result
-from goldwatch.errors import UsageError
+from goldwatch.base.errors import UsageError
 from goldwatch.schemas import load_schema
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor, write_files
 

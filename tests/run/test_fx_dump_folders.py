@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from goldwatch.base.errors import InputError
+from goldwatch.base.naming import fx_file_name, parse_fx_name
 from goldwatch.dumps.place import Place
-from goldwatch.errors import InputError
-from goldwatch.naming import fx_file_name, parse_fx_name
 from goldwatch.run.golden_files import FxFolders, FxPlace, fx_place
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from goldwatch import compare
+from goldwatch.base.naming import parse_dump_name
 from goldwatch.dumps.golden_set import GoldenEntry
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.metrics.pair_task import PairTask
 from goldwatch.metrics.row import PASS, Row
-from goldwatch.naming import parse_dump_name
 from goldwatch.run import comparison_session, pair_queue
 from goldwatch.run.dump_catalogue import Catalogue
 from goldwatch.run.pair_queue import PairQueue

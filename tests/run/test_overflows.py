@@ -11,9 +11,9 @@ import struct
 
 import pytest
 
-from goldwatch.inspect.inspect_tree import inspect_tree
-from goldwatch.naming import parse_dump_name
+from goldwatch.base.naming import parse_dump_name
 from goldwatch.testing.device_dump import Place, overflow_record, write_files
+from goldwatch.tools.inspect.inspect_tree import inspect_tree
 
 
 def new_form(stream_id, task_id):

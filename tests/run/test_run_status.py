@@ -8,15 +8,15 @@ import math
 import numpy as np
 import pytest
 
-from goldwatch.diagnosis.explanations import Explanation
-from goldwatch.diagnosis.first_divergence import FirstDivergence, Skipped
-from goldwatch.diagnosis.model_verdict import Difference, ModelSummary
-from goldwatch.diagnosis.summary import Summary
-from goldwatch.diagnosis.suspects import Suspect
+from goldwatch.base.notes import Note
 from goldwatch.dumps.place import Place
+from goldwatch.judging.diagnosis.explanations import Explanation
+from goldwatch.judging.diagnosis.first_divergence import FirstDivergence, Skipped
+from goldwatch.judging.diagnosis.model_verdict import Difference, ModelSummary
+from goldwatch.judging.diagnosis.summary import Summary
+from goldwatch.judging.diagnosis.suspects import Suspect
 from goldwatch.judging.limits import Limit
 from goldwatch.run.run_status import summary_of, summary_tree
-from goldwatch.text.notes import Note
 
 PLACE = Place("20260102030405", "0", "net", "1", "7", "h")
 FIRST = FirstDivergence(

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import goldwatch
+from goldwatch.base.errors import UsageError
 from goldwatch.dumps.golden_set import GoldenEntry
-from goldwatch.errors import UsageError
 from goldwatch.metrics.compare_pair import compare_pair
 from goldwatch.metrics.pair_task import PairTask, Settings
 from goldwatch.metrics.row import MEASURES, PASS, SAMPLED, Row

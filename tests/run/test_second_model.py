@@ -12,8 +12,8 @@ import pytest
 from in_process import run_here
 
 import goldwatch
+from goldwatch.base.errors import MissingPath, UsageError
 from goldwatch.dumps import write_dump
-from goldwatch.errors import MissingPath, UsageError
 from goldwatch.run.compare_folders import compare_folders
 from goldwatch.run.compare_quantised_files import compare_quantised_files
 from goldwatch.run.comparison_options import ComparisonOptions

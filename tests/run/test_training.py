@@ -16,7 +16,7 @@ import pytest
 from in_process import run_here
 
 import goldwatch
-from goldwatch.diagnosis.model_verdict import Difference
+from goldwatch.judging.diagnosis.model_verdict import Difference
 from goldwatch.schemas import load_schema
 from goldwatch.testing import Training, Wrong
 

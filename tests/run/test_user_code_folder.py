@@ -15,13 +15,13 @@ import pytest
 from click.testing import CliRunner
 
 import goldwatch
+from goldwatch.base import user_code as usercode
 from goldwatch.cli.compare import compare
 from goldwatch.dumps.golden_set import GoldenEntry
 from goldwatch.metrics.pair_alignment import open_counterpart
 from goldwatch.metrics.pair_task import PairTask
 from goldwatch.metrics.row import PASS, Row
 from goldwatch.metrics.user_metrics import both_sides
-from goldwatch.processes import user_code as usercode
 from goldwatch.schemas import load_schema
 from goldwatch.tensors.layout_conversion import convert
 from goldwatch.tensors.tensor import Tensor

@@ -11,13 +11,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from goldwatch.base.pool import Child
 from goldwatch.dumps.dump_file import DumpFile
 from goldwatch.dumps.golden_set import GoldenSet
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.metrics.compare_pair import compare_pair, compare_pairs
 from goldwatch.metrics.pair_task import PairTask, Settings
 from goldwatch.metrics.row import NOT_COMPARED, PASS, Row
-from goldwatch.processes.pool import Child
 from goldwatch.run import split_pair, workers
 from goldwatch.run.workers import Workers
 from goldwatch.tensors.layout_conversion import convert

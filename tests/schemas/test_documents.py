@@ -8,7 +8,7 @@ import json
 import jsonschema
 import pytest
 
-from goldwatch.errors import FormatError
+from goldwatch.base.errors import FormatError
 from goldwatch.schemas.documents import check_document, mistakes, read_document, schema_of
 
 

@@ -78,7 +78,7 @@ def test_the_trial_of_networks_fails_when_suspects_are_disabled(monkeypatch):
     monkeypatch.syspath_prepend(os.path.dirname(SCRIPT))
     from trials import network_trial
 
-    monkeypatch.setattr("goldwatch.diagnosis.own_error.estimate.SUSPECT_SCORE", 60.0)
+    monkeypatch.setattr("goldwatch.judging.diagnosis.own_error.estimate.SUSPECT_SCORE", 60.0)
     found = network_trial.run_all([7000], 4, 1, ["float16"], ["transformer"])
     assert network_trial.figures(found)["first"] < 0.9
 

@@ -279,7 +279,7 @@ def test_the_last_rows_of_a_run_are_streamed_before_its_end(tail, row, moment):
 
 
 def test_a_store_unreadable_at_the_runs_end_is_read_later(tail, row, monkeypatch):
-    from goldwatch.errors import EnvironmentProblem
+    from goldwatch.base.errors import EnvironmentProblem
     from goldwatch.service import shared_run_tail as module
 
     store, tail = tail

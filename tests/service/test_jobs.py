@@ -12,7 +12,7 @@ import pytest
 from in_process import run_here
 from service_client import COMPARE, WATCH, post_job, wait_for_end, wait_until_running
 
-from goldwatch.system import start_time
+from goldwatch.base.system import start_time
 
 FULL = """
 from goldwatch.service import job_queue
@@ -134,7 +134,7 @@ def test_the_output_of_a_diff_job_is_a_file_of_the_second_run(serving, lab, unti
     ],
 )
 def test_jobs_that_may_not_run_are_refused(tmp_path, change, status):
-    from goldwatch.errors import GoldwatchError
+    from goldwatch.base.errors import GoldwatchError
     from goldwatch.service.answers import Problem, problem_of
     from goldwatch.service.job_request import job_request
     from goldwatch.service.root_folders import Roots

@@ -15,8 +15,8 @@ from merged_hosts import Host, follow_until_quiet
 from merged_hosts import make_row as make_host_row
 from service_client import COMPARE, TOKEN, WATCH, post_job
 
-from goldwatch.merging.merge import Merge
-from goldwatch.merging.options import MergeOptions
+from goldwatch.run.merging.merge import Merge
+from goldwatch.run.merging.options import MergeOptions
 
 pytestmark = pytest.mark.browser
 

@@ -19,7 +19,7 @@ from in_process import run_here
 from prefix_proxy import PrefixProxy
 from service_client import COMPARE, TOKEN, wait_for_end
 
-from goldwatch.errors import UsageError
+from goldwatch.base.errors import UsageError
 from goldwatch.service.access import Access, Address, parse_public_url
 
 PREFIX = "/lab/gw"

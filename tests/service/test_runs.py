@@ -12,8 +12,8 @@ from in_process import run_here
 from merged_hosts import Host, follow_until_quiet
 from merged_hosts import make_row as make_host_row
 
-from goldwatch.merging.merge import Merge
-from goldwatch.merging.options import MergeOptions
+from goldwatch.run.merging.merge import Merge
+from goldwatch.run.merging.options import MergeOptions
 
 FIELDS = {
     "id",

@@ -482,7 +482,7 @@ def test_behind_a_proxy_only_the_public_name_is_answered(serving, tmp_path):
 
 
 def test_listen_addresses_are_parsed():
-    from goldwatch.errors import UsageError
+    from goldwatch.base.errors import UsageError
     from goldwatch.service.access import Access, Address, parse_address
 
     assert parse_address("[::1]:80") == Address("::1", 80) and parse_address(":0") == Address(

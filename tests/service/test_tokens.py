@@ -10,7 +10,7 @@ import os
 import pytest
 from service_client import COMPARE, TOKEN, post_job, wait_for_end
 
-from goldwatch.errors import FormatError
+from goldwatch.base.errors import FormatError
 from goldwatch.service.tokens import Token, cookie_value, holds_cookie, parse_tokens
 
 VIEW, OTHER = "a-token-that-may-view-0123456789", "another-token-of-alice-0123456789"

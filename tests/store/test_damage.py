@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from goldwatch.errors import EnvironmentProblem, FormatError, GoldwatchError
+from goldwatch.base.errors import EnvironmentProblem, FormatError, GoldwatchError
 from goldwatch.metrics.row import METRICS
 from goldwatch.reports.csv_cells import Columns
 from goldwatch.reports.csv_tables import TableFiles

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from stores import INPUTS, connect_reader
 
 import goldwatch.store.database as database
+from goldwatch.base.errors import EnvironmentProblem, UsageError
 from goldwatch.dumps.place import Place
-from goldwatch.errors import EnvironmentProblem, UsageError
 from goldwatch.metrics.row import METRICS, VERDICTS, Row
 from goldwatch.store.row_schema import from_sql_text, to_sql_text
 from goldwatch.store.row_sql import checksum, row_key, row_line

@@ -14,8 +14,8 @@ from stores import INPUTS, connect_reader
 
 import goldwatch.store.database as database
 import goldwatch.store.store as store_module
-from goldwatch.errors import EnvironmentProblem, MissingPath
-from goldwatch.filesystem import mounts
+from goldwatch.base import mounts
+from goldwatch.base.errors import EnvironmentProblem, MissingPath
 from goldwatch.store.store import RunStore
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from in_process import run_here
 
-from goldwatch.naming import compose_golden_name
+from goldwatch.base.naming import compose_golden_name
 from goldwatch.schemas import load_schema
 
 DATA = os.path.join(

@@ -11,7 +11,7 @@ import sys
 import pytest
 from wire_graph import layer
 
-from goldwatch.protowire import varint
+from goldwatch.base.protowire import varint
 
 DATA = os.path.join(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "caffe", "resblock"
@@ -22,7 +22,7 @@ NET = os.path.join(DATA, "resblock.prototxt")
 STOPPED = """
 import os, sys
 from goldwatch.cli import main
-from goldwatch.submodel import write_export
+from goldwatch.recomputing.submodel import write_export
 number, left = int(sys.argv.pop(1)), [int(sys.argv.pop(1))]
 create = write_export.NewFolder.create
 def stopped(self, *parts):

@@ -16,7 +16,7 @@ from goldwatch.netfiles.caffe_net import Net, State
 from goldwatch.netfiles.caffemodel import StoredWeights
 from goldwatch.netfiles.caffemodel_cut import CaffeModel
 from goldwatch.netfiles.prototxt_edits import Document
-from goldwatch.submodel.caffe_original import CaffeOriginal
+from goldwatch.recomputing.submodel.caffe_original import CaffeOriginal
 
 DATA = os.path.join(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "caffe", "resblock"

@@ -11,9 +11,9 @@ import sys
 import pytest
 from in_process import run_here
 
-from goldwatch.errors import FormatError, InputError
-from goldwatch.submodel.cut_proposals import Searcher, read_outcome
-from goldwatch.submodel.export_plan import SubmodelOptions, open_sources
+from goldwatch.base.errors import FormatError, InputError
+from goldwatch.recomputing.submodel.cut_proposals import Searcher, read_outcome
+from goldwatch.recomputing.submodel.export_plan import SubmodelOptions, open_sources
 
 DATA = os.path.join(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "caffe", "resblock"

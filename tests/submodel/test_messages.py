@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from wire_graph import layer, node, typed
 
-from goldwatch.protowire import field
+from goldwatch.base.protowire import field
 
 DATA = os.path.join(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "caffe", "resblock"
@@ -427,7 +427,7 @@ def test_an_output_folder_that_cannot_be_written_is_reported(cut, tmp_path):
 
 
 def test_a_full_disk_is_reported_before_anything_is_written(cut, tmp_path, monkeypatch):
-    monkeypatch.setattr("goldwatch.submodel.write_export.free_bytes", lambda path: 1000)
+    monkeypatch.setattr("goldwatch.recomputing.submodel.write_export.free_bytes", lambda path: 1000)
     done = cut("--start", "pool1", "--end", "pool1", "--shape", "conv1=1,8,16,16", code=4)
     assert "1000 are free" in done.stderr and not os.path.exists(str(tmp_path / "out"))
 

@@ -12,7 +12,7 @@ import onnx_graphs
 import pytest
 
 from goldwatch.netfiles.onnx_ranks import Ranks
-from goldwatch.submodel.onnx_original import OnnxOriginal
+from goldwatch.recomputing.submodel.onnx_original import OnnxOriginal
 
 
 @pytest.mark.parametrize("flag", [True, False])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from wire_graph import const, node, typed
 
-from goldwatch.protowire import field
+from goldwatch.base.protowire import field
 from goldwatch.testing import DumpServer
 from goldwatch.testing.device_model import DeviceModel, DeviceOp, DeviceTensor
 

@@ -9,10 +9,10 @@ import io
 import pytest
 from wire_graph import const, node, strings, typed
 
-from goldwatch.errors import FormatError, InputError
+from goldwatch.base.errors import FormatError, InputError
+from goldwatch.base.protowire import field
 from goldwatch.netfiles.graphdef import GraphFile
-from goldwatch.protowire import field
-from goldwatch.submodel.tf_original import TfOriginal
+from goldwatch.recomputing.submodel.tf_original import TfOriginal
 
 VERSIONS = field(4, field(1, 134))
 FLOAT = typed(1)

@@ -7,8 +7,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from goldwatch.errors import InputError
-from goldwatch.submodel.tf_original import TfOriginal
+from goldwatch.base.errors import InputError
+from goldwatch.recomputing.submodel.tf_original import TfOriginal
 
 pytestmark = pytest.mark.tensorflow
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goldwatch.errors import FormatError, NotComparable
+from goldwatch.base.errors import FormatError, NotComparable
 from goldwatch.tensors import aligned_blocks as module
 from goldwatch.tensors.aligned_blocks import aligned_blocks, match_layouts, placed_blocks
 from goldwatch.tensors.dtypes import dtype_by_code, dtype_by_numpy

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goldwatch.errors import FormatError, NotComparable
+from goldwatch.base.errors import FormatError, NotComparable
 from goldwatch.tensors.dtypes import (
     bfloat16_to_float32,
     decode,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goldwatch.errors import NotComparable
+from goldwatch.base.errors import NotComparable
 from goldwatch.tensors import geometry, storage_layouts
 from goldwatch.tensors.aligned_blocks import aligned_blocks, match_layouts, match_stored
 from goldwatch.tensors.dtypes import dtype_by_code

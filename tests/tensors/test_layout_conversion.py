@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goldwatch.errors import FormatError, UsageError
+from goldwatch.base.errors import FormatError, UsageError
 from goldwatch.tensors.dtypes import dtype_by_code
 from goldwatch.tensors.layout_conversion import convert
 from goldwatch.tensors.storage_layouts import device_shape, plain_shape

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from goldwatch.adapters.caffe.numpy_layer_types import own_parameters
-from goldwatch.errors import FormatError, InputError, UsageError
+from goldwatch.base.errors import FormatError, InputError, UsageError
 from goldwatch.netfiles.caffe_net import Net, State
 from goldwatch.netfiles.caffemodel import read_weights
 from goldwatch.netfiles.prototxt_edits import read_document

@@ -12,8 +12,8 @@ import sys
 import numpy as np
 import pytest
 
+from goldwatch.base.errors import FormatError, MissingPath, UsageError
 from goldwatch.dumps import DumpFile, DumpTree
-from goldwatch.errors import FormatError, MissingPath, UsageError
 from goldwatch.model.read_model import load_model
 from goldwatch.testing import Network
 from goldwatch.testing.commands import size_of

@@ -9,9 +9,9 @@ import types
 
 import pytest
 
+from goldwatch.base.errors import UsageError
+from goldwatch.base.naming import read_mapping
 from goldwatch.dumps import DumpFile, probe, write_dump
-from goldwatch.errors import UsageError
-from goldwatch.naming import read_mapping
 from goldwatch.testing import (
     DeviceDump,
     DeviceOp,

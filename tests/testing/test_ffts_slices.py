@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
+from goldwatch.base.errors import UsageError
 from goldwatch.dumps import DumpFile
-from goldwatch.errors import UsageError
 from goldwatch.proto import load_messages
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
 

@@ -7,11 +7,11 @@ import os
 import numpy as np
 import pytest
 
+from goldwatch.base.errors import UsageError
+from goldwatch.base.naming import hash_digits, parse_dump_name, read_mapping
 from goldwatch.dumps import DumpFile, DumpTree, probe
 from goldwatch.dumps.write import TensorData
-from goldwatch.errors import UsageError
 from goldwatch.model.read_model import load_model
-from goldwatch.naming import hash_digits, parse_dump_name, read_mapping
 from goldwatch.testing import (
     DeviceDump,
     DeviceModel,

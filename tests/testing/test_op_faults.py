@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from in_process import run_here
 
-from goldwatch.errors import UsageError
+from goldwatch.base.errors import UsageError
 from goldwatch.netfiles.caffemodel import read_weights
 from goldwatch.testing import CaffeNetwork, DumpServer, OpFault
 from goldwatch.testing.op_faults import KINDS

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from in_process import run_here
 
-from goldwatch.naming import compose_golden_name
+from goldwatch.base.naming import compose_golden_name
 from goldwatch.testing import (
     DeviceModel,
     DeviceOp,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goldwatch.text.shortening import shorten_all, shorten_within, width_of
+from goldwatch.base.shortening import shorten_all, shorten_within, width_of
 
 KINDS = (
     "attention/self/query/MatMul",

@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from goldwatch.text.shortening import cut, left, padded, right, shorten, width_of, wrap
+from goldwatch.base.shortening import cut, left, padded, right, shorten, width_of, wrap
 
 WIDE = "层卷积/conv_层:output:0"
 

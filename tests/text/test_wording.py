@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from goldwatch.text.wording import listed, plural, size_text
+from goldwatch.base.wording import listed, plural, size_text
 
 
 def test_long_lists_are_cut_and_say_how_many_more():

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from typing import List, Optional, Tuple
 
-from ...errors import UsageError
+from ...base.errors import UsageError
 from .binding import REVISION, CompiledKernel
 
 VARIABLE = "GOLDWATCH_KERNEL"

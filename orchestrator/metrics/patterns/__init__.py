@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...lazy_imports import imported_when_used
+from ...base.lazy_imports import imported_when_used
 from .aligned_pair import MOST_ELEMENTS, AlignedPair, align
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
-from ...fast_dataclasses import dataclass
+from ...base.fast_dataclasses import dataclass
 from ...tensors.aligned_blocks import aligned_blocks
 from ...tensors.geometry import Geometry
 from ...tensors.storage_layouts import unpack

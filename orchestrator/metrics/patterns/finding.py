@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any, Dict, Optional
 
-from ...fast_dataclasses import dataclass
+from ...base.fast_dataclasses import dataclass
 
 KINDS = (
     "nan", "inf", "healthy", "other-tensor", "axis-swap", "axis-flip", "shift",

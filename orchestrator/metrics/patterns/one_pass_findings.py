@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ...element_types import element_count
+from ...base.element_types import element_count
 from ...tensors.geometry import Geometry
 from ...tensors.golden_order_windows import Window
 from ...tensors.storage_layouts import INNER

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...lazy_imports import imported_when_used
+from ...base.lazy_imports import imported_when_used
 
 if TYPE_CHECKING:
     from .host_config import HostConfig

@@ -15,7 +15,7 @@ from typing import Any, Dict, List, Mapping, Tuple
 
 import numpy as np
 
-from ...fast_dataclasses import dataclass
+from ...base.fast_dataclasses import dataclass
 from .precision_options import AtcError, read_text
 
 Array = Any

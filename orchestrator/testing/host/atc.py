@@ -12,7 +12,7 @@ import sys
 from dataclasses import replace
 from typing import Dict, List, Optional, Sequence
 
-from ...errors import GoldwatchError
+from ...base.errors import GoldwatchError
 from .aipp import read_aipp
 from .loaded_model import LoadedModel
 from .om_file import read_om, write_om

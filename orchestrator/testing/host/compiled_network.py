@@ -20,7 +20,7 @@ from typing import (
 
 import numpy as np
 
-from ...fast_dataclasses import dataclass
+from ...base.fast_dataclasses import dataclass
 from ...operators import CannotCompute
 from ...recomputing.recomputed_output import NotComputable
 from ..device_model import DeviceModel, DeviceOp, DeviceTensor

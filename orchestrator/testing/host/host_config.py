@@ -10,9 +10,9 @@ import os
 from dataclasses import asdict
 from typing import Any, Dict, Mapping, Optional, Tuple
 
-from ...errors import FormatError, UsageError, require_file
-from ...fast_dataclasses import dataclass
-from ...naming import sanitise_device
+from ...base.errors import FormatError, UsageError, require_file
+from ...base.fast_dataclasses import dataclass
+from ...base.naming import sanitise_device
 from ..op_faults import KINDS as OP_FAULTS
 from ..op_faults import OpFault
 from ..write_faults import KINDS as FILE_FAULTS

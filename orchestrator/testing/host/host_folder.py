@@ -9,8 +9,8 @@ import shlex
 import sys
 from typing import Dict, Mapping, Optional
 
-from ...errors import UsageError
-from ...fast_dataclasses import dataclass
+from ...base.errors import UsageError
+from ...base.fast_dataclasses import dataclass
 from .host_config import HOST_FILE, HostConfig
 
 _SEARCH = """import sys

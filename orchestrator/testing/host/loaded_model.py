@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 import numpy as np
 
-from ...element_types import BY_NAME
+from ...base.element_types import BY_NAME
 from ...model.atc_options import SHAPE, Dynamic, dynamic_of, shapes_from_option
 from ..device_model import DeviceModel, DeviceOp, DeviceTensor
 from ..node_arithmetic import NodeArithmetic

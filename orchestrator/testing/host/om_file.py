@@ -14,8 +14,8 @@ import zipfile
 from dataclasses import field
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-from ...errors import FormatError, MissingPath
-from ...fast_dataclasses import dataclass
+from ...base.errors import FormatError, MissingPath
+from ...base.fast_dataclasses import dataclass
 
 MAGIC = b"IMOD"
 _HEADER_BYTES = 256

@@ -9,17 +9,17 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 
 import numpy as np
 
-from ...element_types import BY_NAME
-from ...errors import InputError
+from ...base.element_types import BY_NAME
+from ...base.errors import InputError
 from ...operators import CAFFE, ONNX, TENSORFLOW
 from ...recomputing.caffe_nodes import CaffeNodes
 from ...recomputing.onnx_nodes import OnnxNodes
 from ...recomputing.original_nodes import Call
+from ...recomputing.submodel.caffe_original import CaffeOriginal
+from ...recomputing.submodel.onnx_original import OnnxOriginal
+from ...recomputing.submodel.read_original import read_original
+from ...recomputing.submodel.tf_original import INPUT_TYPES, MODEL_INPUTS, TfOriginal
 from ...recomputing.tf_nodes import TfNodes
-from ...submodel.caffe_original import CaffeOriginal
-from ...submodel.onnx_original import OnnxOriginal
-from ...submodel.read_original import read_original
-from ...submodel.tf_original import INPUT_TYPES, MODEL_INPUTS, TfOriginal
 
 Array = Any
 Value = Tuple[int, int]

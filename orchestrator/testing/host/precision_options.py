@@ -12,7 +12,7 @@ import re
 from dataclasses import asdict, field
 from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ...fast_dataclasses import dataclass
+from ...base.fast_dataclasses import dataclass
 
 HALF, SINGLE = "float16", "float32"
 _MODES = {

@@ -16,11 +16,11 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ...base.element_types import BY_NAME
+from ...base.errors import GoldwatchError, UsageError
+from ...base.naming import nearest_names
 from ...config.dump_plan_formats import read_plan
-from ...element_types import BY_NAME
-from ...errors import GoldwatchError, UsageError
 from ...model.atc_options import BATCH, DIMS, IMAGE_SIZE, SHAPE
-from ...naming import nearest_names
 from .dumping import Dumping
 from .handles import Buffer, Dataset, Memory, ModelDesc, Objects, TensorDesc
 from .host_config import KNOWN_OPS_FILE, HostConfig

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ...element_types import BY_NAME
+from ...base.element_types import BY_NAME
 from .pyacl import DATA_TYPES, Acl
 
 Array = Any

@@ -15,7 +15,7 @@ from host_models import compile_onnx, golden, host_module
 from goldwatch.adapters.acl import runner as front
 from goldwatch.adapters.acl.child import work
 from goldwatch.adapters.acl.error_codes import explained
-from goldwatch.errors import EnvironmentProblem, InputError, UsageError
+from goldwatch.base.errors import EnvironmentProblem, InputError, UsageError
 
 
 class Listener:

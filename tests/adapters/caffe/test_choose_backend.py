@@ -13,7 +13,7 @@ import pytest
 
 from goldwatch.adapters.caffe.choose_backend import ModulePaths, choose_backend
 from goldwatch.adapters.caffe.dump import DumpOptions, dump
-from goldwatch.errors import EnvironmentProblem, InputError, MissingPath
+from goldwatch.base.errors import EnvironmentProblem, InputError, MissingPath
 
 
 def test_auto_prefers_caffe_where_it_can_be_imported(standin_path, monkeypatch):

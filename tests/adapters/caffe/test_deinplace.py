@@ -14,7 +14,7 @@ import pytest
 from inplace_nets import DATA, NETS, POWER, relu
 
 from goldwatch.adapters.caffe.deinplace import _new_name, deinplace_file, deinplace_text
-from goldwatch.errors import InputError, MissingPath, UsageError
+from goldwatch.base.errors import InputError, MissingPath, UsageError
 from goldwatch.netfiles.caffe_net import Net, State
 from goldwatch.netfiles.prototxt_edits import Document
 

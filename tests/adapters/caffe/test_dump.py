@@ -15,8 +15,8 @@ import pytest
 from caffe_formulas import INPUT, W, X, close, conv, manifest_of, values_of
 
 from goldwatch.adapters.caffe.dump import DumpOptions, dump
+from goldwatch.base.errors import FormatError, InputError, UsageError
 from goldwatch.dumps.golden_set import GoldenSet
-from goldwatch.errors import FormatError, InputError, UsageError
 
 pytestmark = pytest.mark.usefixtures("numpy_in_process")
 

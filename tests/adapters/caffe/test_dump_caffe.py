@@ -14,7 +14,7 @@ import pytest
 
 from goldwatch.adapters.caffe import save_blobs
 from goldwatch.adapters.caffe.dump import DumpOptions, dump
-from goldwatch.errors import EnvironmentProblem, InputError, UsageError
+from goldwatch.base.errors import EnvironmentProblem, InputError, UsageError
 
 MODEL = """
 input: "data" input: "other"

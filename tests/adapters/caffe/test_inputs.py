@@ -17,7 +17,7 @@ from goldwatch.adapters.caffe.images import Transform, load_image, transform_fro
 from goldwatch.adapters.caffe.input_plan import plan_batches
 from goldwatch.adapters.caffe.inputs import load_item, random_input
 from goldwatch.adapters.caffe.netinputs import NetInput, net_inputs, transform_of
-from goldwatch.errors import FormatError, InputError, MissingPath, UsageError
+from goldwatch.base.errors import FormatError, InputError, MissingPath, UsageError
 from goldwatch.netfiles.caffe_net import Net, State
 from goldwatch.netfiles.prototxt_edits import Document
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from single_caffe_layer import assert_near, by_numpy, by_opencv
 
-from goldwatch.errors import InputError
+from goldwatch.base.errors import InputError
 
 
 class Draw:

@@ -12,9 +12,9 @@ import pytest
 from caffe_formulas import INPUT, X, manifest_of, values_of
 
 from goldwatch.adapters.caffe.dump import DumpOptions, dump
-from goldwatch.errors import EnvironmentProblem, FormatError, InputError, UsageError
+from goldwatch.base.errors import EnvironmentProblem, FormatError, InputError, UsageError
+from goldwatch.base.protowire import field, varint
 from goldwatch.netfiles.caffemodel import StoredWeights, read_weights, weight_shapes, write_weights
-from goldwatch.protowire import field, varint
 
 pytestmark = pytest.mark.usefixtures("numpy_in_process")
 

@@ -15,7 +15,7 @@ from goldwatch.adapters.caffe.fillers import bilinear
 from goldwatch.adapters.caffe.numpy_backend import NumpyBackend
 from goldwatch.adapters.caffe.numpy_layer_types import LAYERS, WEIGHTED, blobs_of
 from goldwatch.adapters.caffe.tensors_to_save import targets_of
-from goldwatch.errors import InputError
+from goldwatch.base.errors import InputError
 from goldwatch.netfiles.caffe_net import Net, State
 from goldwatch.netfiles.prototxt_edits import Document
 from goldwatch.operators import registry

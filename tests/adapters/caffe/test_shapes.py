@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from goldwatch.adapters.caffe.shapes import top_shapes
-from goldwatch.errors import InputError
+from goldwatch.base.errors import InputError
 from goldwatch.netfiles.caffe_net import Net, initial_state
 from goldwatch.netfiles.prototxt_edits import Document
 

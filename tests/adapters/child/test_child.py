@@ -17,11 +17,11 @@ from goldwatch.adapters.child.outcome import Outcome, log_cause
 from goldwatch.adapters.child.parent import OURS, Task, run_child
 from goldwatch.adapters.child.signals import NotedSignals
 from goldwatch.adapters.golden_folder import JOURNAL_FILE, sweep
-from goldwatch.errors import EnvironmentProblem, InputError, Interrupted, UsageError
+from goldwatch.base.errors import EnvironmentProblem, InputError, Interrupted, UsageError
 
 WORK = """
 import os, signal, subprocess, sys, time
-from goldwatch.errors import UsageError
+from goldwatch.base.errors import UsageError
 
 def touch(path):
     open(path, "w").close()

@@ -15,8 +15,8 @@ import pytest
 from goldwatch.adapters.fx import npu_stand_ins
 from goldwatch.adapters.fx.backend import as_array, numbered_tensors
 from goldwatch.adapters.fx.recorder import Recorder, clear, fx_files
+from goldwatch.base.naming import parse_fx_name
 from goldwatch.dumps.golden_set import GoldenSet
-from goldwatch.naming import parse_fx_name
 from goldwatch.schemas import load_schema
 
 

@@ -16,8 +16,8 @@ import pytest
 from in_process import run_here
 from onnx import helper
 
-from goldwatch.filesystem.safe_reading import sha256_of_file
-from goldwatch.manifest import read_manifest
+from goldwatch.base.manifest import read_manifest
+from goldwatch.base.safe_reading import sha256_of_file
 from goldwatch.schemas import load_schema
 
 node = helper.make_node

@@ -233,7 +233,7 @@ def test_a_graph_that_cannot_be_run_is_refused_with_the_reason(
 ):
     from goldwatch.adapters.tensorflow.child import StateSender
     from goldwatch.adapters.tensorflow.dump_graph import dump_graph
-    from goldwatch.errors import InputError
+    from goldwatch.base.errors import InputError
 
     # The saver of a graph that is not frozen would write its checkpoint "model" here.
     monkeypatch.chdir(tmp_path)

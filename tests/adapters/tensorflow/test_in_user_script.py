@@ -49,7 +49,7 @@ def test_dump_session_saves_the_runs_of_its_session_only(v1, tmp_path, read_gold
 
 def test_dump_session_refuses_what_it_cannot_save(v1, tmp_path):
     from goldwatch.adapters.tensorflow import dump_session
-    from goldwatch.errors import InputError, UsageError
+    from goldwatch.base.errors import InputError, UsageError
 
     y = v1.add(1.0, 2.0, name="y")
     bad = v1.div(1, v1.placeholder(v1.int32, [], name="zero"), name="bad")
@@ -140,7 +140,7 @@ def test_dump_hook_saves_the_runs_of_an_estimator(v1, tmp_path, read_golden):
 
 def test_dump_hook_saves_the_runs_of_a_monitored_session(v1, tmp_path, read_golden):
     from goldwatch.adapters.tensorflow import DumpHook, dump_session, golden_config
-    from goldwatch.errors import InputError
+    from goldwatch.base.errors import InputError
 
     step = v1.train.get_or_create_global_step()
     y = v1.add(v1.assign_add(step, 1), 10, name="y")
@@ -164,7 +164,7 @@ def test_dump_hook_saves_the_runs_of_a_monitored_session(v1, tmp_path, read_gold
 def test_training_under_tensorflow_2_is_refused(v1, tmp_path, monkeypatch):
     """What the version decides is all that is pretended: the graphs and the runs are real."""
     from goldwatch.adapters.tensorflow import dump_session, recorder
-    from goldwatch.errors import InputError
+    from goldwatch.base.errors import InputError
 
     monkeypatch.setattr(recorder, "tensorflow_version", lambda: "2.21.0")
     x = v1.placeholder(v1.float32, [2], name="x")

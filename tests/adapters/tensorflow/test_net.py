@@ -10,7 +10,7 @@ import os
 import numpy as np
 import pytest
 
-from goldwatch.naming import read_mapping
+from goldwatch.base.naming import read_mapping
 
 pytestmark = pytest.mark.tensorflow
 

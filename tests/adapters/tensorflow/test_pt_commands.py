@@ -13,8 +13,8 @@ import pytest
 
 from goldwatch.adapters.tensorflow.pt_commands import FIRST, LAST, plan_commands
 from goldwatch.adapters.tensorflow.tfdbg_listing import parse_listing
-from goldwatch.errors import FormatError, InputError
-from goldwatch.naming import read_mapping
+from goldwatch.base.errors import FormatError, InputError
+from goldwatch.base.naming import read_mapping
 
 LISTINGS = os.path.join(
     os.path.dirname(os.path.abspath(__file__)), "..", "..", "data", "tensorflow"

@@ -12,7 +12,7 @@ from goldwatch.adapters.python_command_line import parse_python_words
 from goldwatch.adapters.tensorflow import pythons
 from goldwatch.adapters.tensorflow.golden_rules import feed_of
 from goldwatch.adapters.tensorflow.pythons import find_tensorflow_python, probe
-from goldwatch.errors import EnvironmentProblem, UsageError
+from goldwatch.base.errors import EnvironmentProblem, UsageError
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from goldwatch.adapters.tensorflow.rename import KEEP, RENAME, REPORT, apply_renames, plan_renames
-from goldwatch.errors import MissingPath, UsageError
-from goldwatch.naming import parse_golden_name, sanitise_golden
+from goldwatch.base.errors import MissingPath, UsageError
+from goldwatch.base.naming import parse_golden_name, sanitise_golden
 
 T = 1700000000000000
 PRINTABLE = st.characters(min_codepoint=32, max_codepoint=126, blacklist_characters="/")

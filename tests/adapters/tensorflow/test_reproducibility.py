@@ -7,7 +7,7 @@ import json
 import pytest
 
 from goldwatch.adapters.tensorflow.dump_command import Difference, advice, compare_runs
-from goldwatch.errors import InputError
+from goldwatch.base.errors import InputError
 
 SCRIPT = """
 import numpy as np

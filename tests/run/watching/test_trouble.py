@@ -12,10 +12,10 @@ import time
 import numpy as np
 import pytest
 
+from goldwatch.base.errors import EnvironmentProblem, UsageError
+from goldwatch.base.naming import mapping_line
+from goldwatch.base.option_fields import parse_size
 from goldwatch.dumps.place import NOWHERE
-from goldwatch.errors import EnvironmentProblem, UsageError
-from goldwatch.naming import mapping_line
-from goldwatch.option_fields import parse_size
 from goldwatch.run import inotify, whole_run
 from goldwatch.run.comparison_options import ComparisonOptions
 from goldwatch.run.golden_files import Goldens

@@ -13,7 +13,7 @@ import pytest
 from host_models import acl_json, dump_names
 from in_process import run_here
 
-from goldwatch.errors import FormatError, MissingPath, UsageError
+from goldwatch.base.errors import FormatError, MissingPath, UsageError
 from goldwatch.testing.host import make_host
 from goldwatch.testing.host.host_config import HostConfig
 

@@ -1,1 +1,0 @@
-"""Files and file systems: reading input, writing files atomically, free space and mounts."""

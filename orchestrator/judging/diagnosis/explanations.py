@@ -1,0 +1,181 @@
+"""Explanations of an operator's error: their kinds, what to do next, and those whose words are the
+same for every operator.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict
+
+from ...base.fast_dataclasses import dataclass
+
+KINDS = (
+    "saturation", "overflow", "flush-to-zero", "rounding", "layout", "shift", "scale", "bias",
+    "wrong-golden", "other-input",
+    "dequantisation", "stale-dump", "padding", "one-slice", "not-equal", "nan", "did-nothing",
+    "activation", "one-device", "attribute", "other-tensor", "not-written", "unexplained",
+)  # fmt: skip
+"""Stable ids, listed in docs/reference/verdict.md."""
+
+WRONG_GOLDEN, OTHER_INPUT = "wrong-golden", "other-input"
+_BLAMELESS = frozenset([WRONG_GOLDEN, OTHER_INPUT])
+
+_NEXT = {
+    "saturation": "find where values leave the type's range: keep the operator in float32, or "
+    "scale what feeds it",
+    "overflow": "find where values leave the type's range: keep the operator in float32, or "
+    "scale what "
+    "feeds it",
+    "flush-to-zero": "keep the operator in float32, or scale its inputs up: its values are too "
+    "small for the "
+    "device's type",
+    "rounding": "compare the operator in a higher precision (float32) before looking for a fault",
+    "layout": "compare the operator's formats in the model's json with the golden data's "
+    "layout, then "
+    "convert the model again",
+    "shift": "look at the operator's padding, stride and crop attributes in the model's json",
+    "scale": "compare the operator's scale, epsilon, alpha and quantisation factors with those "
+    "of the "
+    "original model",
+    "bias": "look whether the operator's bias (or beta, or zero point) reached the compiled model",
+    "wrong-golden": "make the golden data again; of a Caffe net without in-place layers "
+    "(goldwatch golden "
+    "caffe deinplace)",
+    "other-input": "compare the input file of the device with that of the golden run, "
+    "preprocessing (AIPP, "
+    "mean, channel order) included",
+    "unexplained": "compare the operator's attributes and weights in the model's json with the "
+    "original model; run the same input twice on the device: values that differ then were not "
+    "written",
+    "not-written": "look whether the operator ran at all (its task in the compiled model), and run "
+    "the same input twice: what was not written may hold other values then",
+    "dequantisation": "look for the scale and offset of the operator in the quantisation's "
+    "record: one side is "
+    "not dequantised",
+    "stale-dump": "run the program again with the present model and compare the new dumps",
+    "padding": "compare with golden data in the original layout: the device's padding holds no "
+    "values of "
+    "the model",
+    "one-slice": "compare the tiling, and that part of any weights, in the compiled model with the "
+    "original's; convert it again",
+    "not-equal": "look at the elements at the positions in the row's reason, and at the order "
+    "in which "
+    "equal values are chosen",
+    "nan": "look for 0/0, the root of a negative number, or memory that was not written, in this "
+    "operator",
+}
+_CONTRADICTED = (
+    "its golden data do not fit those of the operator that reads them, and the device's output "
+    "does: the golden data are wrong"
+)
+_OTHER_FILE = (
+    "its golden data are right, and so is what the operators behind it make of its output: its "
+    "dump is not what they read"
+)
+_WHAT_DIFFERS = "or what differs does not count there"
+_BEHIND = {
+    "given": "what reads it is right: either its golden data are wrong, %s" % _WHAT_DIFFERS,
+    "reader": "what reads it is right: either its golden data are wrong, or its dump file is "
+    "of another "
+    "run, %s" % _WHAT_DIFFERS,
+}
+_PERHAPS = "what reads it is right: its dump file may be of another run, %s" % _WHAT_DIFFERS
+_NEXT_FOR_EITHER = (
+    "look at the times of its dump file and of its golden file beside those of other operators, "
+    "and make again what is older"
+)
+
+GOLDEN, READER, GIVEN = "golden", "reader", "given"
+"""How golden data are contradicted, see :class:`.pattern_explanations.Surroundings`."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One explanation of an operator's error.
+
+    Attributes
+    ----------
+    kind
+        One of :data:`KINDS`.
+    share
+        Of the operator's own squared error (what its inputs explain is left out), how much it
+        explains, 0 to 1.
+    sentence
+        What was found, in numbers.
+    next
+        What to do next.
+    devices
+        The part of the sentence, its last one, that tells on which devices the operator is wrong
+        and on which right; empty where it tells none.
+    """
+
+    kind: str
+    share: float
+    sentence: str
+    next: str
+    devices: str = ""
+
+    @property
+    def blameless(self) -> bool:
+        """Whether it clears the operator: something else is wrong."""
+        return self.kind in _BLAMELESS or (self.kind == "stale-dump" and self.share > 0)
+
+    def document(self) -> Dict[str, Any]:
+        """Return an entry of result.json's ``explanations``."""
+        return {
+            "kind": self.kind,
+            "share": round(self.share, 4),
+            "sentence": self.sentence,
+            "next": self.next,
+            **({"devices": self.devices} if self.devices else {}),
+        }
+
+
+def explanation(kind: str, share: float, sentence: str) -> Explanation:
+    """Return an explanation with the next step of its kind."""
+    return Explanation(kind, share, sentence, _NEXT[kind])
+
+
+def older_dump(age: str) -> Explanation:
+    """Return the explanation that a dump file is older than the model file, as a sentence tells."""
+    return explanation("stale-dump", 0.0, age)
+
+
+def dump_of_another_run() -> Explanation:
+    """Return the explanation that a dump file is not what the operators behind it read."""
+    return explanation("stale-dump", 1.0, _OTHER_FILE)
+
+
+def dump_of_another_run_maybe() -> Explanation:
+    """Return the explanation that a dump file may not be what the operators behind it read."""
+    return explanation("stale-dump", 0.0, _PERHAPS)
+
+
+def golden_contradicted(how: str) -> Explanation:
+    """Return the explanation that an operator behind contradicts golden data, in one of the ways
+    ``GOLDEN``, ``READER`` and ``GIVEN``.
+    """
+    sentence = _BEHIND.get(how)
+    if sentence is None:
+        return explanation("wrong-golden", 1.0, _CONTRADICTED)
+    return Explanation("wrong-golden", 1.0, sentence, _NEXT_FOR_EITHER)
+
+
+def other_input_of(readers: int) -> Explanation:
+    """Return the explanation of several operators that read an input of the network which was not
+    dumped, and are all wrong.
+    """
+    sentence = (
+        "all %d operators that read the network's input, which was not dumped, are off: the "
+        "device may have been fed with other data"
+    )
+    return explanation("other-input", 1.0, sentence % readers)
+
+
+def golden_without_numbers(whose: str) -> Explanation:
+    """Return the explanation that golden data, which ``whose`` names, are NaN or Inf throughout."""
+    sentence = (
+        "%s NaN or Inf throughout, none of the device's is: the golden data are wrong, not "
+        "the operator" % whose
+    )
+    step = "make the golden data again, and look for NaN in the original model's input and weights"
+    return Explanation("wrong-golden", 1.0, sentence, step)

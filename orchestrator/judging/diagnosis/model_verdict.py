@@ -1,0 +1,314 @@
+"""The verdict on one model of a run: its first divergence, its suspects, and whether all devices
+that ran it agree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import groupby
+from operator import attrgetter
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
+
+import numpy as np
+
+from ...base.fast_dataclasses import dataclass
+from ...base.wording import listed
+from ...dumps.place import name_order
+from ...metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
+from ...model.graphs_of_run import ModelGraphs
+from ..limits import Limits
+from ..row_judge import decides
+from .culprit_sentence import golden_is_undefined
+from .device_specific_suspects import DevicesApart
+from .first_divergence import FirstDivergence, divergence_of
+from .observed_ops import ObservedOp, ObservedOps
+from .op_input_states import Inputs
+from .own_error.estimate import Estimate
+from .own_error.estimator import Estimator
+from .own_error.recomputed_estimates import ops_by_urgency, with_recomputed
+from .own_error.tensor_checks import checked_by_tensors
+from .recompute_without_model import TensorReader
+from .row_digest import RowDigest
+from .suspects import Suspect, find_suspects
+
+ABSENT = "absent"
+"""What stands for the verdict of a tensor that has no row on a device."""
+
+_MOST_NAMED = 4
+_WORST_FIRST = (FAIL, NOT_COMPARED, PASS, EXPECTED_ABSENT, ABSENT)
+
+
+class Difference(NamedTuple):
+    """The first tensor, in the order of steps and execution, whose verdict is not the same on all
+    devices.
+
+    Attributes
+    ----------
+    step
+        Of the dump.
+    tensor
+        Its TensorIndex, or an op's name.
+    verdicts
+        (device, verdict or ``absent``) of every device.
+    """
+
+    step: Optional[str]
+    tensor: str
+    verdicts: Tuple[Tuple[str, str], ...]
+
+    @property
+    def sentence(self) -> str:
+        """The difference as the end of a sentence."""
+        where = "" if self.step is None else " in step %s" % self.step
+        devices_by_verdict: Dict[str, List[str]] = {}
+        for device, verdict in self.verdicts:
+            devices_by_verdict.setdefault(verdict, []).append(device)
+        phrases = (
+            "%s on %s" % (verdict, _named(devices))
+            for verdict, devices in devices_by_verdict.items()
+        )
+        return "%s%s: %s" % (
+            self.tensor,
+            where,
+            "; ".join(phrases)
+            if len(self.verdicts) > len(devices_by_verdict)
+            else ", ".join(phrases),
+        )
+
+
+def _named(devices: Sequence[str]) -> str:
+    """Return devices as words; of many only the first ones."""
+    return ("device " if len(devices) == 1 else "devices ") + listed(devices, _MOST_NAMED)
+
+
+@dataclass(frozen=True)
+class ModelSummary:
+    """The summary of one model of a run.
+
+    Attributes
+    ----------
+    name
+        model_name as first seen; None for dumps below no model's folder.
+    counts
+        Rows by verdict.
+    devices
+        Those that have rows of it, in the order of numbers.
+    first
+        Its first divergence, or None.
+    difference
+        Where its devices disagree first; None where they agree, or there is but one.
+    certain
+        False where not all rows are known, so that no difference says nothing.
+    """
+
+    name: Optional[str]
+    counts: Tuple[Tuple[str, int], ...]
+    devices: Tuple[str, ...] = ()
+    first: Optional[FirstDivergence] = None
+    difference: Optional[Difference] = None
+    certain: bool = True
+
+    @property
+    def agree(self) -> Optional[bool]:
+        """Whether all its devices agree; None where there are not several, or it cannot be told."""
+        return None if len(self.devices) < 2 or not self.certain else self.difference is None
+
+    @property
+    def sentence(self) -> str:
+        """How many of its rows fail, and where the first does."""
+        counts = dict(self.counts)
+        rows, failed = sum(counts.values()), counts.get(FAIL, 0)
+        text = "%s: %d rows, %d fail" % (
+            "model %s" % self.name if self.name is not None else "no model's folder",
+            rows,
+            failed,
+        )
+        if self.first is None:
+            return text
+        place = self.first.place
+        parts_of_place = (("host", place.host), ("step", place.step), ("device", place.device))
+        parts = " ".join("%s %s" % pair for pair in parts_of_place if pair[1] is not None)
+        return "%s, first %s%s" % (text, self.first.tensor, " (%s)" % parts if parts else "")
+
+    def document(self) -> Dict[str, Any]:
+        """Return an entry of result.json's ``models``; numbers that are not finite stay floats."""
+        counts = dict(self.counts)
+        difference = self.difference
+        return {
+            "model": self.name,
+            "rows": sum(counts.values()),
+            "passed": counts.get(PASS, 0),
+            "failed": counts.get(FAIL, 0),
+            "not_compared": counts.get(NOT_COMPARED, 0),
+            "expected_absent": counts.get(EXPECTED_ABSENT, 0),
+            "first_divergence": None if self.first is None else self.first.document(),
+            "devices": list(self.devices),
+            "devices_agree": self.agree,
+            "first_difference": None
+            if difference is None
+            else {
+                "step": difference.step,
+                "tensor": difference.tensor,
+                "verdicts": dict(difference.verdicts),
+            },
+        }
+
+
+class ModelVerdict:
+    """Judges the rows of one model by themselves.
+
+    Attributes
+    ----------
+    observed
+        Its operators.
+    first_row, first, first_estimate
+        The digest of its first failing row, its first divergence, and that operator's estimate.
+    suspects
+        Its operators that are wrong by themselves, best first.
+    """
+
+    def __init__(self) -> None:
+        self.observed = ObservedOps()
+        self.first_row: Optional[RowDigest] = None
+        self._whole: Optional[Row] = None
+        self.first: Optional[FirstDivergence] = None
+        self.first_estimate: Optional[Estimate] = None
+        self.suspects: List[Suspect] = []
+
+    def failed(self, row: RowDigest, whole: Optional[Row]) -> None:
+        """Remember a failing row if it is the first; ``whole``: the row itself, where there is
+        one.
+        """
+        if self.first_row is None or row.key < self.first_row.key:
+            self.first_row, self._whole = row, whole
+
+    # Where squares of large values overflow, infinity is right.
+    @np.errstate(all="ignore")
+    def judge(
+        self,
+        limits: Limits,
+        graphs: ModelGraphs,
+        reader: TensorReader,
+        whole: Callable[[RowDigest], Row],
+    ) -> None:
+        """Find the first divergence and the suspects, once all rows have come; ``whole`` returns
+        the row of a digest.
+        """
+        inputs = Inputs(self.observed, graphs)
+        estimates = Estimator(self.observed, inputs, decides).run()
+        verdicts = reader.recompute(inputs, *ops_by_urgency(estimates, inputs))
+        estimates = with_recomputed(estimates, verdicts, reader.golden_follows)
+        estimates = checked_by_tensors(estimates, reader.pair)
+        # What became suspect by its tensors is computed again, too.
+        accused = [
+            entry.op
+            for entry in estimates.suspects()
+            if (entry.op.place, entry.op.name, entry.output.number) not in verdicts
+        ]
+        if accused:
+            estimates = with_recomputed(
+                estimates, reader.recompute(inputs, accused, []), reader.golden_follows
+            )
+        if self.first_row is not None:
+            row = self._whole or whole(self.first_row)
+            self.first = divergence_of(row, inputs, self.observed, limits)
+            self.first_estimate = estimates.worst_of(self.first.op, self.first.place)
+            if self.first_estimate is not None:
+                number = self.first_estimate.output.number
+                verdict = verdicts.get((self.first.place, self.first.op, number))
+                self.first = replace(
+                    self.first,
+                    not_computed="" if verdict is None else verdict.reason,
+                    in_training=self.first_estimate.in_training,
+                )
+                if golden_is_undefined(self.first, self.first_estimate):
+                    from .masked_rows import masked_rows
+
+                    rows = masked_rows(self.first_estimate, inputs, reader)
+                    self.first = replace(self.first, masked=rows)
+            if not (self.first_estimate is not None and self.first_estimate.suspect):
+                op = self.observed.op(row.place, row.op, row.target_file or "")
+                from .too_strict_limits import too_strict
+
+                self.first = replace(
+                    self.first, too_strict=too_strict(row, op, limits, inputs, verdicts)
+                )
+        suspects_found = find_suspects(estimates, self.observed)
+        explained: Sequence[Suspect] = []
+        if suspects_found:
+            from .explain_suspects import with_explanations
+
+            explained = with_explanations(suspects_found, self.observed, inputs, reader)
+        suspected = {
+            (entry.op.place, entry.op.name, entry.output.number) for entry in estimates.suspects()
+        }
+        devices = DevicesApart(self.observed, suspected)
+        self.suspects = [
+            replace(suspect, explanations=devices.explained(estimate, suspect.explanations))
+            for suspect, (_, estimate) in zip(explained, suspects_found)
+        ]
+
+    def summary(self) -> ModelSummary:
+        """Return the summary of the model, which has at least one row."""
+        places = self.observed.places
+        devices = sorted(
+            {place.device_name for place in places if place.device_name is not None}, key=name_order
+        )
+        return ModelSummary(
+            places[0].model,
+            tuple(self.observed.counts.items()),
+            tuple(devices),
+            self.first,
+            _difference(self.observed, devices),
+        )
+
+
+def _difference(observed: ObservedOps, devices: List[str]) -> Optional[Difference]:
+    if len(devices) < 2:
+        return None
+    steps: Dict[Optional[str], List[ObservedOp]] = {}
+    for op in observed.ordered():
+        steps.setdefault(op.place.step, []).append(op)
+    for step, ops in steps.items():
+        by_device: Dict[str, Dict[str, str]] = {}
+        for place, at_place in groupby(ops, attrgetter("place")):
+            verdicts = by_device.setdefault(place.device_name or "", {})
+            for tensor, verdict in _verdicts(at_place):
+                worst = verdicts.setdefault(tensor, verdict)
+                if worst != verdict:
+                    verdicts[tensor] = min(worst, verdict, key=_WORST_FIRST.index)
+        verdicts_by_device = [(name, by_device.get(name, {})) for name in devices]
+        if all(verdicts == verdicts_by_device[0][1] for _, verdicts in verdicts_by_device):
+            continue
+        for tensor in dict.fromkeys(
+            tensor for verdicts in by_device.values() for tensor in verdicts
+        ):
+            disagreeing = tuple(
+                (name, verdicts.get(tensor, ABSENT)) for name, verdicts in verdicts_by_device
+            )
+            if len({verdict for _, verdict in disagreeing}) > 1:
+                return Difference(step, tensor, disagreeing)
+    return None
+
+
+def _verdicts(ops: Iterable[ObservedOp]) -> Iterator[Tuple[str, str]]:
+    """Yield the verdicts of the outputs and inputs of ops; an op without a dump has one of its
+    own.
+    """
+    for op in ops:
+        for rows in (op.outputs, op.inputs):
+            for row in rows.values():
+                yield row.tensor, row.verdict
+        if not op.outputs and not op.inputs:
+            yield op.name, NOT_COMPARED

@@ -1,0 +1,216 @@
+"""Replaces the estimates of outputs that were computed again: a right output is never a suspect, a
+wrong one always is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ....base.element_types import element_count
+from ....base.wording import percent
+from ....dumps.place import Place
+from ....metrics.row import FAIL, PASS
+from ....operators.registry import InTraining
+from ...by_recomputation import RIGHT, UNKNOWN, RecomputationVerdict
+from ..observed_ops import ObservedOp, executed_repeatedly
+from ..op_input_states import BAD, GOOD, Inputs, InputState
+from ..row_digest import Observation
+from .estimate import HIGHEST_SCORE, Estimate, Estimates, TensorEvidence
+from .normal_error import SUSPECT_SCORE, multiplies
+
+Key = Tuple[Place, str, int]
+
+_CONVICTED = 40.0
+"""The lowest score of an output that was computed again and is wrong: above most estimates."""
+# So that a score of 40 rises to the highest, 99, at four decades beyond the limit: it orders the
+# wrong ones, no more.
+_PER_DECADE = 15.0
+_PLAINLY = 0.03
+"""From this relative distance on an output is wrong beyond doubt: the default limit of float16."""
+_PLAIN_PRODUCT = 2.0 * SUSPECT_SCORE
+"""The score above which an operator whose sums may cancel is a suspect, where it could not be
+computed again: on public networks healthy ones reach 8.
+"""
+_WITH_OFFSETS = ("batchnorm", "bninference")
+"""Words in the types of operators that add an offset to each channel, which cancels what it is
+added to as sums of products do.
+"""
+_FACTOR_SHARE, _FACTOR_ELEMENTS = 0.95, 16
+"""The share of an error along the golden values, of so many elements at least, that noise does not
+reach: of 16 not once in 10^8.
+"""
+_MOST_PLACES = 2
+"""At how many places an urgent operator is computed again."""
+
+
+GoldenFollows = Callable[[ObservedOp, Observation], Optional[bool]]
+
+_GOLDEN_WRONG = (
+    "its output is what it makes of the device's own inputs, but golden data do not follow from "
+    "golden inputs"
+)
+
+
+def ops_by_urgency(
+    estimates: Estimates, inputs: Inputs
+) -> Tuple[List[ObservedOp], List[ObservedOp]]:
+    """Return the operators to compute again in any case, and the others.
+
+    Urgent are suspects by their estimates, those outside their limits, and all operators upstream
+    of the first one outside its limits.
+    """
+    table = estimates.table
+    failing = [number for number, output in enumerate(table.outputs) if output.verdict == FAIL]
+    suspect = np.flatnonzero(estimates.scores > SUSPECT_SCORE).tolist()
+    urgent: Dict[Tuple[Place, str], ObservedOp] = {}
+    places: Dict[str, int] = {}
+    upstream = inputs.before(table.ops[failing[0]]) if failing else []
+    for op in [*(table.ops[number] for number in [*suspect, *failing]), *upstream]:
+        key = (op.place, op.name)
+        if key not in urgent and places.setdefault(op.name, 0) < _MOST_PLACES:
+            places[op.name] += 1
+            urgent[key] = op
+    others: Dict[Tuple[Place, str], ObservedOp] = {}
+    for op in table.ops:
+        if (op.place, op.name) not in urgent:
+            others.setdefault((op.place, op.name), op)
+    return list(urgent.values()), list(others.values())
+
+
+def with_recomputed(
+    estimates: Estimates,
+    verdicts: Mapping[Key, RecomputationVerdict],
+    golden_follows: GoldenFollows,
+) -> Estimates:
+    """Return the estimates with those of recomputed outputs replaced.
+
+    Parameters
+    ----------
+    verdicts
+        Of the outputs that were computed again.
+    golden_follows
+        Tells whether a golden output follows from golden inputs.
+    """
+    changes: Dict[int, Estimate] = {}
+    table = estimates.table
+    repeated = executed_repeatedly(table.ops)
+    for number, (op, output) in enumerate(zip(table.ops, table.outputs)):
+        verdict = verdicts.get((op.place, op.name, output.number))
+        if verdict is not None and verdict.code == InTraining.code:
+            entry = replace(estimates.of_output(number), score=0.0, whole_type=False)
+            changes[number] = replace(entry, evidence=None, in_training=True)
+            continue
+        if (
+            verdict is None
+            or verdict.state == UNKNOWN
+            or verdict.own_error is None
+            or (op.place, op.name) in repeated
+        ):
+            if SUSPECT_SCORE < estimates.scores[number] <= _PLAIN_PRODUCT and _may_cancel(
+                op, output, table.inputs[number]
+            ):
+                changes[number] = replace(estimates.of_output(number), score=SUSPECT_SCORE)
+            continue
+        entry = estimates.of_output(number)
+        # What equals golden data is right, whatever it was made of.
+        if verdict.state == RIGHT or not (output.different or output.spoiled):
+            right = replace(entry, score=0.0, follows=True, evidence=None, whole_type=False)
+            fails = output.verdict == FAIL and not any(state.state == BAD for state in entry.inputs)
+            golden = golden_follows(op, output) if fails else None
+            right = replace(right, inherits=golden is True)
+            if golden is False:
+                right = replace(
+                    right,
+                    score=HIGHEST_SCORE,
+                    evidence=TensorEvidence(_GOLDEN_WRONG),
+                    golden_wrong=True,
+                )
+            changes[number] = right
+            continue
+        if output.verdict == PASS and any(
+            state.state == BAD and state.owner is not op for state in entry.inputs
+        ):
+            # What its producer wrote is not what it read: a dump of another run.
+            continue
+        came_in = (
+            math.sqrt(max(entry.distance**2 - verdict.own_error.distance**2, 0.0))
+            if math.isfinite(entry.distance)
+            else 0.0
+        )
+        evidence = TensorEvidence(sentence_of(verdict))
+        changes[number] = replace(
+            entry,
+            score=_score(verdict),
+            evidence=evidence,
+            inherited=came_in,
+            computed=verdict,
+            whole_type=False,
+        )
+    return estimates.changed(changes)
+
+
+def _may_cancel(op: ObservedOp, output: Observation, inputs: Sequence[InputState]) -> bool:
+    """Tell whether cancelling sums may explain how far an output is from golden data.
+
+    They do not where the output is outside its limits and all inputs are within theirs: in healthy
+    networks no error grows so.
+    """
+    if not multiplies(op.type) and not any(word in op.type.lower() for word in _WITH_OFFSETS):
+        return False
+    diverges = (
+        output.verdict == FAIL and bool(inputs) and all(state.state == GOOD for state in inputs)
+    )
+    return not diverges and not _is_common_factor(output)
+
+
+def _is_common_factor(output: Observation) -> bool:
+    """Tell whether one factor for all elements explains an output's error: no cancelling sum has
+    such an error.
+    """
+    return (
+        element_count(output.shape) >= _FACTOR_ELEMENTS
+        and abs(output.factor - 1.0) >= _FACTOR_SHARE * output.distance > 0.0
+    )
+
+
+def _score(verdict: RecomputationVerdict) -> float:
+    """Return the score of a wrong output; the same for all that are wrong beyond doubt, so that the
+    first of them ranks first.
+    """
+    if math.isinf(verdict.times) or (
+        verdict.own_error is not None and verdict.own_error.distance >= _PLAINLY
+    ):
+        return HIGHEST_SCORE
+    return min(_CONVICTED + _PER_DECADE * math.log10(max(verdict.times, 1.0)), HIGHEST_SCORE)
+
+
+def sentence_of(verdict: RecomputationVerdict) -> str:
+    """Return the verdict on a recomputed output as a phrase with its numbers; the reason where it
+    was not computed.
+    """
+    error = verdict.own_error
+    if error is None:
+        return verdict.reason
+    whose = (
+        "the golden input (the device's was not dumped)"
+        if verdict.assumed
+        else "the device's own inputs"
+    )
+    if error.not_finite:
+        which = (
+            "1 of its elements is"
+            if error.not_finite == 1
+            else "%d of its elements are" % error.not_finite
+        )
+        return "%s finite where what is computed of %s is not, or the reverse" % (which, whose)
+    if error.unequal:
+        return "%d of its %d values do not follow from %s" % (error.unequal, error.elements, whose)
+    if verdict.factor:
+        text = "its output is %.5g times what is computed of %s" % (error.factor, whose)
+        return "%s; of such a factor rounding explains %s" % (text, percent(verdict.factor))
+    text = "its output differs by %s from what is computed of %s" % (percent(error.distance), whose)
+    return "%s; rounding explains %s" % (text, percent(error.explained))

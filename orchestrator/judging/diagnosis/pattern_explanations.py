@@ -1,0 +1,534 @@
+"""What the error of a suspect looks like: explanations by patterns of its two tensors, by its row
+and by the operators around it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
+
+import numpy as np
+
+from ...base.element_types import element_count
+from ...base.wording import percent
+from ...metrics.patterns import AlignedPair, Finding, Walked, find_patterns
+from ...metrics.row import FAIL
+from ...tensors.type_precision import rounding_of
+from .explanations import (
+    READER,
+    Explanation,
+    dump_of_another_run,
+    dump_of_another_run_maybe,
+    explanation,
+    golden_contradicted,
+    golden_without_numbers,
+    older_dump,
+)
+from .other_preprocessing import changed_image
+from .own_error.estimate import SLICE, Estimate
+from .own_error.normal_error import HOPELESS, rounding, sum_noise
+from .row_digest import Observation
+
+_OF_PATTERN = {
+    "nan": "nan", "inf": "overflow", "healthy": "rounding", "other-tensor": "wrong-golden",
+    "axis-swap": "layout", "axis-flip": "layout",
+    "channel-permutation": "layout", "shift": "shift", "sign-flip": "scale",
+    "saturation": "saturation", "flush-to-zero": "flush-to-zero",
+    "region": "one-slice", "scale": "scale", "offset": "bias", "coarser-type": "rounding",
+}  # fmt: skip
+_NEXT_FOR_BOUNDS = (
+    "compare the operator's bounds (Clip, Relu6) and its quantisation scale with those of the "
+    "original model: the type itself holds larger values, and float32 does not mend it"
+)
+_NEXT_FOR_CHANNELS = "look at the order of its channels and weights, and at concat, split and group"
+# A factor at least this far from 1 is a scale of quantisation forgotten or used twice; chosen, no
+# trial.
+_QUANTISED_FACTOR = 4.0
+# Correlation below which values are unrelated; of few values 1.65 / √n, which chance exceeds in
+# 10 % of cases.
+_UNRELATED = 0.3
+# Fewer elements may well be one value, and fewer than 8 may correlate whatever they are; chosen,
+# no trial.
+_ENOUGH_ELEMENTS = 32
+_ENOUGH_TO_CORRELATE = 8
+# Only outputs that are further off than this are compared with what few values reach by chance;
+# chosen, no trial.
+_FAR = 0.5
+# Noise of up to so many roundings is the type's own; chosen, no trial.
+_ROUNDING_TIMES = 4.0
+
+
+class OtherGolden(NamedTuple):
+    """Another golden tensor of the suspect's shape.
+
+    Attributes
+    ----------
+    op
+        Its operator.
+    golden
+        The elements.
+    source
+        The operator feeds the suspect.
+    exchanged
+        That operator's own output fits the suspect's golden tensor, much better than the suspect's.
+    copied
+        The operator feeds the suspect, whose output is that operator's, byte for byte.
+    """
+
+    op: str
+    golden: Any
+    source: bool = False
+    exchanged: bool = False
+    copied: bool = False
+
+
+class Surroundings(NamedTuple):
+    """What the operators around a suspect show.
+
+    Attributes
+    ----------
+    first
+        Nothing but the network's inputs feeds it.
+    right_behind
+        All operators that it feeds are right; None where it feeds none that was compared.
+    contradicted
+        How an operator behind it contradicts its golden data: ``GOLDEN`` where its golden output
+        fits the device's tensor and not the golden one, ``READER`` where it is right though the two
+        differ, ``GIVEN`` where that was moreover what it was given; else empty.
+    golden_right
+        Its golden data are right beyond doubt.
+    unread
+        What an operator behind it was given is not what was dumped of it.
+    stale
+        A sentence that the dump is older than the model; empty where it is not.
+    """
+
+    first: bool = False
+    right_behind: Optional[bool] = None
+    contradicted: str = ""
+    golden_right: bool = False
+    unread: bool = False
+    stale: str = ""
+
+
+NOTHING_AROUND = Surroundings()
+
+
+def explanations_of(
+    estimate: Estimate,
+    pair: Optional[AlignedPair] = None,
+    others: Iterable[OtherGolden] = (),
+    around: Surroundings = NOTHING_AROUND,
+    whole: Optional[Walked] = None,
+) -> List[Explanation]:
+    """Return what the error of a suspect looks like, the likeliest first.
+
+    Parameters
+    ----------
+    estimate
+        Of the output that shows it.
+    pair
+        Its two tensors (or a sample); None where they cannot be read again: then the row is all
+        there is.
+    others
+        Golden tensors of the same shape: one of them may be the right one.
+    around
+        What surrounds it.
+    whole
+        Where the pair is a sample: what was found in all elements; None where these were not looked
+        at.
+    """
+    stale = [older_dump(around.stale)] if around.stale else []
+    if estimate.fed_otherwise:
+        # How the two differ is no fault of an operator's.
+        return [_other_input(estimate, pair, around), *stale]
+    if estimate.output.whole:
+        return _of_integers(estimate, pair) + stale
+    explanations = _golden_spoiled(estimate, pair, around)
+    if pair is not None:
+        explanations += patterns_of(estimate, pair, others, around, whole)
+    elif not explanations:
+        explanations = _of_row(estimate)
+    if around.golden_right and around.right_behind and around.unread:
+        explanations.insert(0, dump_of_another_run())
+    elif around.golden_right:
+        explanations += [dump_of_another_run_maybe()] if around.contradicted == READER else []
+    elif around.contradicted and not any(
+        entry.blameless or entry.kind == "padding" for entry in explanations
+    ):
+        explanations.insert(0, golden_contradicted(around.contradicted))
+    evidence = estimate.evidence
+    if evidence is not None:
+        explanations.sort(key=lambda entry: entry.kind != evidence.kind)
+    return (explanations or without_pattern(estimate, pair, around)) + stale
+
+
+def patterns_of(
+    estimate: Estimate,
+    pair: AlignedPair,
+    others: Iterable[OtherGolden],
+    around: Surroundings,
+    whole: Optional[Walked] = None,
+) -> List[Explanation]:
+    """Return the patterns that the difference of a pair shows, the likeliest first; parameters as
+    :func:`explanations_of`.
+    """
+    constant = _constant(pair, whole) if whole is None or whole.constant else None
+    if constant is not None:
+        return [constant]
+    others_by_op = {}
+
+    def golden() -> Iterator[Tuple[str, Any]]:
+        for other in others:
+            others_by_op[other.op] = other
+            yield other.op, other.golden
+
+    patterns = (
+        find_patterns(pair, background_of(estimate), golden()) if whole is None else whole.findings
+    )
+    if pair.sampled and whole is None:
+        # That a sample is right says nothing of the others.
+        patterns = [pattern for pattern in patterns if pattern.kind != "healthy"]
+    if _golden_alone(estimate, pair) and not estimate.output.golden_spoiled:
+        # What golden data alone hold is nothing that the device made.
+        patterns = [pattern for pattern in patterns if pattern.kind not in ("nan", "inf")]
+    explanations = [
+        _of_pattern(
+            pattern, pair, others_by_op.get(str(pattern.detail.get("tensor"))), around, whole
+        )
+        for pattern in patterns
+    ]
+    return _merged([entry for entry in explanations if entry is not None])
+
+
+def _constant(pair: AlignedPair, whole: Optional[Walked]) -> Optional[Explanation]:
+    """Return an explanation where every element of the target is the same, though the golden ones
+    are not.
+    """
+    x, y = np.asarray(pair.target, np.float64), np.asarray(pair.golden, np.float64)
+    if (
+        x.size < _ENOUGH_ELEMENTS
+        or not np.isfinite(x).all()
+        or not np.isfinite(y).all()
+        or np.ptp(x)
+        # Of complex numbers each part may be one number of its own.
+        or not any(np.ptp(part) for part in (np.moveaxis(y, -1, 0) if pair.is_complex else [y]))
+    ):
+        return None
+    value = float(x.flat[0])
+    if not value and np.abs(y).max() < rounding_of(pair.dtype).least_normal:
+        sentence = (
+            "all values became 0: the golden ones, up to %.3g, are below the normal numbers of %s"
+            % (np.abs(y).max(), pair.dtype)
+        )
+        return explanation("flush-to-zero", 1.0, sentence)
+    sentence = (
+        "every element of the target is %.6g: the output was not computed, or not written"
+        % (value or 0.0)
+    )
+    return explanation("not-written", 1.0, sentence + (_sample_note(pair) if whole is None else ""))
+
+
+def _sample_note(pair: AlignedPair) -> str:
+    return (
+        " (in a sample of %d of %d elements)" % (pair.target.size, pair.total)
+        if pair.sampled
+        else ""
+    )
+
+
+def _other_input(
+    estimate: Estimate, pair: Optional[AlignedPair], around: Surroundings
+) -> Explanation:
+    if estimate.output.golden_spoiled:
+        return golden_without_numbers("the golden data of the network's input are")
+    if _golden_alone(estimate, pair) and (pair is None or _fit_where_finite(pair)):
+        return _golden_holds(estimate, "the golden data of the network's input")
+    if around.right_behind:
+        sentence = (
+            "the golden data of the network's input do not fit, but what is computed from it is "
+            "right: they are of another input"
+        )
+        return explanation("wrong-golden", 1.0, sentence)
+    differs = " by %s" % percent(estimate.distance) if estimate.distance > 0 else ""
+    changed = changed_image(pair) if pair is not None else None
+    sentence = "the network's input differs%s: device and golden run were fed with other data"
+    if changed is None:
+        return explanation("other-input", 1.0, sentence % differs)
+    image, settings = changed
+    sentence += " (the device's is the golden one%s)"
+    step = (
+        "compare %s of the AIPP settings, or the device's own preprocessing, with that of golden "
+        "data"
+    )
+    return Explanation("other-input", 1.0, sentence % (differs, ", " + image), step % settings)
+
+
+def _golden_alone(estimate: Estimate, pair: Optional[AlignedPair]) -> bool:
+    """Tell whether wherever NaN or Inf stand on one side only it is golden data's."""
+    row = estimate.output
+    if row.golden_alone or not row.spoiled or pair is None or pair.sampled:
+        return row.golden_alone
+    x, y = (np.asarray(side, np.float64) for side in (pair.target, pair.golden))
+    return not (
+        ~np.isfinite(x) & (np.isfinite(y) | (np.isnan(x) != np.isnan(y)) | (np.isinf(x) & (x != y)))
+    ).any()
+
+
+def _golden_holds(estimate: Estimate, whose: str) -> Explanation:
+    row = estimate.output
+    counts = [(row.nan[1], "NaN"), (row.inf[1], "Inf")]
+    counts_text = " and ".join("%d %s" % (count, word) for count, word in counts if count)
+    counts_text += (
+        " (%d stand in the device's output too)" % sum(row.nan[:1] + row.inf[:1])
+        if not row.golden_alone
+        else ""
+    )
+    fed = ", and what feeds it fits" if estimate.known and not estimate.fed_otherwise else ""
+    sentence = "%s hold %s where the device has numbers%s: the golden run %s"
+    made = (
+        "overflowed here; the golden data are wrong, not the operator"
+        if row.inf[1]
+        else "made them here, and these elements tell nothing of the operator"
+    )
+    step = (
+        "look for 0/0 and for rows that a mask excludes throughout, or make the golden data again "
+        "in a wider type (float32): nothing behind this operator can be held against these"
+    )
+    return Explanation("wrong-golden", 1.0, sentence % (whose, counts_text, fed, made), step)
+
+
+def _golden_spoiled(
+    estimate: Estimate, pair: Optional[AlignedPair], around: Surroundings
+) -> List[Explanation]:
+    """Return an explanation where golden data alone hold NaN or Inf, and nothing speaks for the
+    device's being wrong.
+    """
+    row = estimate.output
+    if row.golden_spoiled:
+        return [golden_without_numbers("its golden data are")]
+    if not _golden_alone(estimate, pair) or not (
+        around.right_behind or pair is None or _fit_where_finite(pair)
+    ):
+        return []
+    return [_golden_holds(estimate, "its golden data")]
+
+
+def _fit_where_finite(pair: AlignedPair) -> bool:
+    """Tell whether a target fits its golden data where these are finite, and where they are
+    infinite is as large as it can be.
+    """
+    x, y = np.asarray(pair.target, np.float64), np.asarray(pair.golden, np.float64)
+    finite, infinite = np.isfinite(y) & np.isfinite(x), np.isinf(y)
+    largest = float(np.abs(y[finite]).max(initial=0.0))
+    with np.errstate(over="ignore"):
+        fits = np.linalg.norm(x[finite] - y[finite]) <= HOPELESS * np.linalg.norm(y[finite])
+    return bool(fits and (x[infinite] * np.sign(y[infinite]) >= (1.0 - HOPELESS) * largest).all())
+
+
+def background_of(estimate: Estimate) -> float:
+    """Return the relative distance that the inputs explain; never more than the distance itself."""
+    expected = estimate.inherited if not estimate.whole_type else 0.0
+    return (
+        min(expected, estimate.distance)
+        if math.isfinite(expected) and math.isfinite(estimate.distance)
+        else 0.0
+    )
+
+
+def _merged(explanations: Iterable[Explanation]) -> List[Explanation]:
+    """Keep the first explanation of each kind; of places along several axes all are listed."""
+    by_kind: Dict[str, Explanation] = {}
+    for entry in explanations:
+        first = by_kind.setdefault(entry.kind, entry)
+        if first is not entry and entry.kind == "one-slice":
+            by_kind[entry.kind] = replace(
+                first, sentence="%s; %s" % (first.sentence, entry.sentence)
+            )
+    return list(by_kind.values())
+
+
+def _of_pattern(
+    pattern: Finding,
+    pair: AlignedPair,
+    other: Optional[OtherGolden],
+    around: Surroundings,
+    whole: Optional[Walked],
+) -> Optional[Explanation]:
+    kind, sentence = _OF_PATTERN[pattern.kind], pattern.sentence
+    sentence += _sample_note(pair) if whole is None else ""
+    if pattern.kind == "scale":
+        factor = abs(float(pattern.detail.get("factor", 1.0)))
+        if factor >= _QUANTISED_FACTOR or 0 < factor <= 1 / _QUANTISED_FACTOR:
+            kind = "dequantisation" if _integral(pair) else "scale"
+    if pattern.kind == "region" and pattern.detail.get("padding"):
+        kind = "padding"
+    if kind == "wrong-golden":
+        # A device that computes nothing, or another tensor, gives such values too: what stands
+        # behind it then is wrong as well.
+        if around.right_behind:
+            sentence += (
+                ", and the operators behind it are right: its golden data are wrong, not the "
+                "operator"
+            )
+        elif other is not None and other.exchanged:
+            sentence += ", and its golden tensor fits %s: the two are exchanged" % other.op
+        else:
+            return None
+    if kind == "saturation" and not pattern.detail.get("of_type"):
+        return Explanation(kind, pattern.share, sentence, _NEXT_FOR_BOUNDS)
+    if kind == "shift" and _moves_channels(pattern, pair):
+        return Explanation(kind, pattern.share, sentence, _NEXT_FOR_CHANNELS)
+    return explanation(kind, pattern.share, sentence)
+
+
+def _moves_channels(pattern: Finding, pair: AlignedPair) -> bool:
+    """Tell whether a shift is along the channels alone, which no padding, stride or crop moves."""
+    steps = pattern.detail.get("by", ())
+    return len(steps) == len(pair.letters) and [
+        letter for letter, step in zip(pair.letters, steps) if step
+    ] == ["C"]
+
+
+def _integral(pair: AlignedPair) -> bool:
+    """Tell whether one side holds whole numbers: quantised values that were taken for real ones."""
+    for side in (pair.target, pair.golden):
+        values = np.asarray(side, np.float64).reshape(-1)
+        values = values[np.isfinite(values) & (values != 0)]
+        if values.size and (values == np.round(values)).mean() > 0.99:
+            return True
+    return False
+
+
+def _of_integers(estimate: Estimate, pair: Optional[AlignedPair]) -> List[Explanation]:
+    own_error = estimate.computed.own_error if estimate.computed is not None else None
+    wrong = ""
+    if own_error is not None and own_error.unequal and pair is not None:
+        at = [int(part) for part in np.unravel_index(own_error.worst_at, np.shape(pair.target))]
+        wrong = "; %d of them do not follow from the device's own inputs, the first at %s" % (
+            own_error.unequal,
+            at,
+        )
+    if pair is None or pair.sampled:
+        share = estimate.output.share
+        return [
+            explanation(
+                "not-equal",
+                1.0,
+                (
+                    "elements differ"
+                    if math.isnan(share)
+                    else "%s of the elements differ" % percent(share)
+                ),
+            )
+        ]
+    differ = pair.target != pair.golden
+    places = [[int(part) for part in place] for place in np.argwhere(differ)[:3]]
+    sentence = "%d of %d elements differ, the first at %s" % (
+        int(differ.sum()),
+        differ.size,
+        ", ".join(map(str, places)),
+    )
+    return [explanation("not-equal", 1.0, sentence + wrong)]
+
+
+def _of_row(estimate: Estimate) -> List[Explanation]:
+    """Return the explanations that follow from the row alone."""
+    row = estimate.output
+    if row.spoiled:
+        if row.inf[0]:
+            return [explanation("overflow", 1.0, "%d elements of the target are Inf" % row.inf[0])]
+        return [
+            explanation(
+                "nan", 1.0, "%d elements of the target and %d of the golden are NaN" % row.nan
+            )
+        ]
+    if estimate.shown.measure == SLICE and row.worst_slice is not None:
+        sentence = "index %s of axis %s is the worst: %s" % (
+            row.worst_slice[1],
+            row.worst_slice[0],
+            percent(estimate.shown.value),
+        )
+        return [explanation("one-slice", 0.0, sentence)]
+    return []
+
+
+def without_pattern(
+    estimate: Estimate, pair: Optional[AlignedPair], around: Surroundings
+) -> List[Explanation]:
+    """Return what remains to be said where no pattern explains the error."""
+    if estimate.output.spoiled:
+        return []
+    if around.first and estimate.output.verdict == FAIL:
+        sentence = (
+            "nothing that feeds it was compared: what runs before it may be wrong, or the device "
+            "have been fed with other data"
+        )
+        return [explanation("other-input", 0.0, sentence)]
+    correlation = _correlation(estimate.output, pair)
+    if abs(correlation) < _unrelated(estimate.output):
+        chance_note = (
+            ""
+            if abs(correlation) < _UNRELATED
+            else ", as %d unrelated values may have" % element_count(estimate.output.shape)
+        )
+        sentence = (
+            "the values have nothing to do with the golden ones (correlation %.2g%s), and no "
+            "pattern fits: not known what was computed" % (correlation, chance_note)
+        )
+        sentence += "" if pair is None else _sample_note(pair)
+        return [
+            explanation(
+                "unexplained", 0.0 if chance_note else 1.0 - correlation * correlation, sentence
+            )
+        ]
+    rounded = rounding(estimate.output.dtype, estimate.output.rms)
+    own_distance = (
+        math.sqrt(max(estimate.distance**2 - estimate.inherited**2, 0.0))
+        if estimate.distance < math.inf
+        else math.inf
+    )
+    if (
+        rounded
+        and own_distance <= max(_ROUNDING_TIMES * rounded, sum_noise(estimate.output.dtype))
+        and estimate.shown.measure != SLICE
+    ):
+        sentence = "no pattern but noise of %.3g times the rounding of %s" % (
+            own_distance / rounded,
+            estimate.output.dtype,
+        )
+        return [explanation("rounding", 0.0, sentence)]
+    return []
+
+
+def _unrelated(row: Observation) -> float:
+    """Return the correlation below which values are unrelated: of few elements 9 of 10 random ones
+    correlate less than 1.65/√n.
+    """
+    count = element_count(row.shape)
+    return (
+        max(_UNRELATED, 1.65 / math.sqrt(count))
+        if count >= _ENOUGH_TO_CORRELATE and row.distance > _FAR
+        else _UNRELATED
+    )
+
+
+def _correlation(row: Observation, pair: Optional[AlignedPair]) -> float:
+    """Return how alike target and golden are, apart from their means; 1 where it cannot be told."""
+    if pair is None:
+        return 1.0 if math.isnan(row.cosine) else row.cosine
+    x, y = (np.asarray(side, np.float64).reshape(-1) for side in (pair.target, pair.golden))
+    finite = np.isfinite(x) & np.isfinite(y)
+    if finite.sum() < _ENOUGH_TO_CORRELATE:
+        return 1.0
+    x, y = (_centred(side[finite]) for side in (x, y))
+    lengths = math.sqrt(float(x @ x)) * math.sqrt(float(y @ y))
+    return float(x @ y) / lengths if lengths else 1.0
+
+
+def _centred(values: np.ndarray) -> np.ndarray:
+    """Return values without their mean, in units of the largest, so that squares stay numbers."""
+    largest = float(np.abs(values).max())
+    values = values / (largest or 1.0)
+    return np.asarray(values - values.mean())

@@ -1,0 +1,255 @@
+"""Explanations of outputs that computing again found wrong: the device's values are compared with
+what its own inputs come to, not with golden data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, List, Optional, Tuple
+
+import numpy as np
+
+from ...metrics.patterns import MOST_ELEMENTS, AlignedPair, Walked, walk
+from ...operators import Value
+from ...recomputing.recomputed_output import ComputedPair
+from ...recomputing.run_variants import Written, written_instead
+from ...recomputing.variant_search import Output, VariantSearch
+from ...tensors.geometry import match_layouts
+from ...tensors.tensor import Tensor
+from ...tensors.type_precision import rounding_of
+from ..by_recomputation import excess
+from .explanations import Explanation, explanation
+from .own_error.estimate import Estimate
+from .pattern_explanations import (
+    NOTHING_AROUND,
+    Surroundings,
+    background_of,
+    patterns_of,
+    without_pattern,
+)
+
+_NOT_HERE = ("wrong-golden", "scale", "bias", "shift", "layout")
+"""Patterns that say nothing of an operator that is computed: golden data cannot be those of another
+place, and what it did otherwise was tried.
+"""
+Array = Any
+
+_NORMAL = 64.0
+"""Times the least normal number of a type, what is flushed to 0 by a narrower one at most."""
+_SAME = 1e-3
+"""An output is its input where it differs from it by no more than this, relatively: one rounding to
+float16.
+"""
+
+_NOTHING = "its output is its input %s: the operator did nothing, or its output was not written"
+_NEXT_NOTHING = (
+    "look whether the operator ran at all (its task in the compiled model), and run the same "
+    "input twice"
+)
+_OTHER_INPUT = (
+    "the first operator is right but for its input, which was not dumped: the device may have "
+    "been fed with other data"
+)
+_NEXT_OTHER_INPUT = (
+    "compare the input file of the device with that of the golden run, preprocessing (AIPP, mean, "
+    "channel order) included"
+)
+
+
+def explanations_by_computing(
+    estimate: Estimate, recomputed: ComputedPair, search: Optional[VariantSearch] = None
+) -> List[Explanation]:
+    """Return what the error of an output looks like, the likeliest first.
+
+    Parameters
+    ----------
+    estimate
+        Of an output that was computed again and is wrong.
+    recomputed
+        The output, and what was computed.
+    search
+        What came of looking for what the device computed instead; None where that could not be.
+    """
+    assumed = estimate.computed is not None and estimate.computed.assumed
+    if search is not None and search.explained:
+        return by_variants(search, estimate.op.name, assumed)
+    exact = _did_nothing(recomputed)
+    if exact is not None:
+        return [exact]
+    searched = search
+    if search is None:
+        # What it computes is known from golden data alone.
+        output = Output((0, 0), recomputed.actual, Value(recomputed.computed), recomputed.dtype)
+        instead, tried, too_few = written_instead(Written(output, lambda: (), excess))
+        search = VariantSearch([], tried, 0, instead, too_few)
+    known = by_variants(search, estimate.op.name)
+    if search.possible:
+        possible = by_variants(
+            search._replace(explained=list(search.possible), instead=None), estimate.op.name
+        )
+        # Nothing at all is what many variants make.
+        known = [*known, *possible] if not np.any(recomputed.actual) else [*possible, *known]
+    if known:
+        return known
+    pair = AlignedPair(
+        recomputed.actual,
+        np.asarray(recomputed.computed),
+        recomputed.dtype,
+        _letters(recomputed.actual),
+        int(recomputed.actual.size),
+    )
+    own_error = estimate.computed.own_error if estimate.computed is not None else None
+    distance = own_error.distance if own_error is not None else estimate.distance
+    # The pair is that of the operator's own error: nothing came in with the inputs.
+    alone = replace(
+        estimate,
+        distance=distance,
+        inherited=own_error.explained if own_error is not None else 0.0,
+        evidence=None,
+    )
+    whole = _walked(pair, alone) if pair.total > MOST_ELEMENTS else None
+    patterns = patterns_of(alone, pair, (), Surroundings(right_behind=True), whole)
+    if assumed and not patterns:
+        return [Explanation("other-input", 0.0, _OTHER_INPUT, _NEXT_OTHER_INPUT)]
+    explanations = [
+        _of_computed(entry)
+        for entry in patterns
+        if entry.kind not in (_NOT_HERE if searched is not None else _NOT_HERE[:1])
+        # Larger numbers become 0 by a threshold, which is a variant.
+        and (searched is None or entry.kind != "flush-to-zero" or _all_tiny(recomputed))
+    ]
+    if explanations:
+        return explanations
+    if searched is not None:
+        return [unexplained(searched)]
+    return [_of_computed(entry) for entry in without_pattern(alone, pair, NOTHING_AROUND)]
+
+
+def _all_tiny(recomputed: ComputedPair) -> bool:
+    """Tell whether all that became 0 is next to the least number of the output's type."""
+    gone = np.abs(recomputed.computed[recomputed.actual == 0])
+    return not np.any(gone >= _NORMAL * rounding_of(recomputed.dtype).least_normal)
+
+
+def unexplained(search: VariantSearch) -> Explanation:
+    """Return that no known variant explains an error, and what was tried."""
+    tried = ["tried: " + ", ".join(search.tried)] if search.tried else []
+    if search.too_few:
+        tried.append("too few elements to tell: " + ", ".join(search.too_few))
+    sentence = "no known variant explains it (%s)" % "; ".join(tried)
+    return explanation("unexplained", 0.0, sentence + _left_out(search))
+
+
+def _left_out(search: VariantSearch) -> str:
+    return (
+        "; %d variants were not tried for the time that they take" % search.left_out
+        if search.left_out
+        else ""
+    )
+
+
+def by_variants(search: VariantSearch, op: str, assumed: bool = False) -> List[Explanation]:
+    """Return explanations where what the device computed instead is known.
+
+    Parameters
+    ----------
+    op
+        The device's operator.
+    assumed
+        Its input was not dumped, golden data's was taken for it.
+    """
+    instead = search.instead
+    explanations = (
+        [] if instead is None else [Explanation(instead.kind, 1.0, instead.sentence, instead.next)]
+    )
+    for entry in search.explained:
+        node = entry.node
+        if assumed and entry.name == "its input":
+            return [Explanation("other-input", 1.0, entry.sentence, _NEXT_OTHER_INPUT)]
+        what = entry.name or "the type and attributes"
+        step = (
+            "compare %s of %s in the om's json (the attributes of its op) with the original "
+            "model's %s %s: %s" % (what, op, node.type, node.name, entry.model)
+        )
+        sentence = entry.sentence
+        if instead is not None and entry.device == "missing":
+            # One thing, told from both ends.
+            sentence, explanations = "%s: %s" % (sentence, instead.sentence), []
+        explanations.append(Explanation("attribute", 1.0, sentence, step))
+    if explanations and search.left_out:
+        first = explanations[0]
+        explanations[0] = replace(first, sentence=first.sentence + _left_out(search))
+    return explanations
+
+
+def golden_is_otherwise(search: Optional[VariantSearch]) -> Explanation:
+    """Return the explanation of an operator that is right while golden data do not follow from
+    golden data: by what they were made, where a variant makes them.
+    """
+    sentence = (
+        "computed of golden inputs its golden output comes out otherwise, and the device is "
+        "right: the golden data are wrong"
+    )
+    step = (
+        "make the golden data again; of a Caffe net without in-place layers (goldwatch golden "
+        "caffe deinplace)"
+    )
+    if search is not None and search.explained:
+        told = search.explained[0].sentence.replace("the device computed", "golden data were made "
+                                                    "with", 1)  # fmt: skip
+        sentence = "%s, as the device computes" % told
+        step = "find out which of both is meant, and make golden data or the om accordingly"
+    return Explanation("wrong-golden", 1.0, sentence, step)
+
+
+def _walked(pair: AlignedPair, estimate: Estimate) -> Optional[Walked]:
+    target, computed = (
+        Tensor.from_array(pair.target),
+        Tensor.from_array(np.asarray(pair.golden, np.float32)),
+    )
+    shape = tuple(int(size) for size in pair.golden.shape)
+    return walk(
+        target,
+        computed,
+        match_layouts(target, shape, None, shape, None),
+        estimate.distance,
+        background_of(estimate),
+    )
+
+
+def _did_nothing(recomputed: ComputedPair) -> Optional[Explanation]:
+    for name, values in recomputed.inputs:
+        if (
+            values.size == recomputed.actual.size
+            and values.dtype.kind == "f"
+            and recomputed.actual.dtype.kind == "f"
+        ):
+            x, y = (
+                np.asarray(side, np.float64).reshape(-1) for side in (recomputed.actual, values)
+            )
+            size = float(np.linalg.norm(y))
+            if size and float(np.linalg.norm(x - y)) <= _SAME * size:
+                return nothing_was_done(name)
+    return None
+
+
+def nothing_was_done(name: str) -> Explanation:
+    """Return the explanation that an operator's output is one of its inputs, as it is named."""
+    return Explanation("did-nothing", 1.0, _NOTHING % name, _NEXT_NOTHING)
+
+
+def _letters(values: Array) -> Tuple[str, ...]:
+    return (
+        ("N", "C", "H", "W")
+        if values.ndim == 4
+        else tuple(str(axis) for axis in range(values.ndim))
+    )
+
+
+def _of_computed(entry: Explanation) -> Explanation:
+    """Return an explanation whose sentence names what was computed in place of golden data."""
+    sentence = entry.sentence.replace("the golden ones", "what is computed").replace(
+        "the golden's values", "the computed values"
+    )
+    sentence = sentence.replace("the golden", "what is computed")
+    return replace(entry, sentence=sentence)

@@ -1,0 +1,252 @@
+"""Outputs computed again without the original model: golden data show what their operators
+compute.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from ...dumps.place import Place
+from ...metrics.patterns import MOST_ELEMENTS, AlignedPair
+from ...recomputing.formulas_by_type import is_known_type
+from ...recomputing.formulas_fitted_to_golden import output_by_golden, recomputed_by_golden
+from ...recomputing.recomputed_output import DECISION, ComputedPair, Recomputed
+from ..by_recomputation import RecomputationVerdict, excess, judge_recomputed
+from .observed_ops import ObservedOp
+from .op_input_states import Inputs, InputState
+from .row_digest import Observation
+
+if TYPE_CHECKING:
+    from ...metrics.patterns import Walked
+    from ...recomputing.attributes_and_constants import AttributesAndConstants
+    from ...recomputing.variant_search import VariantSearch
+
+Whole = Callable[
+    [ObservedOp, Observation, Sequence[InputState]], Tuple[List[AlignedPair], Optional[AlignedPair]]
+]
+"""Reads the tensors of all inputs and of one output; None in place of the output where one cannot
+be read.
+"""
+
+_NOT_KNOWN = "what it computes is not known without the original model"
+_NOT_SHOWN = "golden data do not show what it computes"
+_TOO_LARGE = "its tensors are too large to learn from golden data what it computes"
+_NOT_READ = "its tensors cannot be read, or not all of its inputs were compared"
+
+
+def computed_by_golden(
+    op: ObservedOp,
+    inputs: Sequence[InputState],
+    whole: Whole,
+    facts: Optional[AttributesAndConstants],
+) -> List[Recomputed]:
+    """Compute the outputs of an operator by what golden data tell.
+
+    Parameters
+    ----------
+    inputs
+        The operator's.
+    facts
+        What the model's json and the dump tell of the op besides.
+    """
+    outputs = []
+    for number, output in op.outputs.items():
+        from ...recomputing.repeated_decisions import can_repeat
+
+        if not output.compared or (output.whole and not can_repeat(op.type)):
+            continue
+        if is_known_type(op.type) or can_repeat(op.type) or facts is not None:
+            outputs.append(_computed(op, output, inputs, whole, facts))
+        else:
+            outputs.append(Recomputed(op.name, op.type, number, reason=_NOT_KNOWN))
+    return outputs
+
+
+def _computed(
+    op: ObservedOp,
+    output: Observation,
+    inputs: Sequence[InputState],
+    whole: Whole,
+    facts: Optional[AttributesAndConstants],
+) -> Recomputed:
+    if not inputs or any(state.observation is None for state in inputs):
+        return Recomputed(op.name, op.type, output.number, reason=_NOT_READ)
+    input_pairs, output_pair = whole(op, output, inputs)
+    if output_pair is None:
+        return Recomputed(op.name, op.type, output.number, reason=_NOT_READ)
+    if any(pair.sampled for pair in (*input_pairs, output_pair)):
+        return Recomputed(op.name, op.type, output.number, reason=_TOO_LARGE)
+    # Equal inputs leave no choice: a tie that was decided otherwise is the operator's own.
+    inputs_differ = any(
+        state.observation is not None
+        and (state.observation.different or state.observation.distance > 0)
+        for state in inputs
+    )
+    from ...recomputing.repeated_decisions import can_repeat, repeat_decisions
+
+    decided = (
+        repeat_decisions(op.type, input_pairs, output_pair)
+        if inputs_differ and can_repeat(op.type)
+        else None
+    )
+    if decided is not None:
+        return Recomputed(op.name, op.type, output.number, DECISION, output.dtype, decided)
+    from ...recomputing.formulas_by_type import LOOSE
+
+    error = (
+        None
+        if output.whole
+        else recomputed_by_golden(op.type, input_pairs, output_pair, LOOSE.get(output.dtype), facts)
+    )
+    if error is None:
+        return Recomputed(op.name, op.type, output.number, reason=_NOT_SHOWN)
+    return Recomputed(
+        op.name, op.type, output.number, error.kind, output.dtype, error.tight, error.loose
+    )
+
+
+def beside_by_golden(
+    op: ObservedOp,
+    output: Observation,
+    inputs: Sequence[InputState],
+    whole: Whole,
+    facts: Optional[AttributesAndConstants] = None,
+) -> Optional[ComputedPair]:
+    """Return an output beside what golden data tell of its operator makes of the device's own
+    inputs; None where they do not tell it.
+    """
+    if not inputs or any(state.observation is None for state in inputs):
+        return None
+    input_pairs, output_pair = whole(op, output, inputs)
+    computed_output = (
+        None if output_pair is None else output_by_golden(op.type, input_pairs, output_pair, facts)
+    )
+    if output_pair is None or computed_output is None:
+        return None
+    names = [state.source or state.tensor for state in inputs]
+    return ComputedPair(
+        output_pair.target,
+        computed_output,
+        output.dtype,
+        [(name, pair.target) for name, pair in zip(names, input_pairs)],
+    )
+
+
+def made_of_inputs(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) -> bool:
+    """Tell whether an output is what its operator makes of the device's own inputs, however far
+    these are from golden data.
+    """
+    from ...recomputing.repeated_decisions import can_repeat, repeat_decisions
+
+    if can_repeat(op_type):
+        decisions = repeat_decisions(op_type, inputs, output, exactly=True)
+        if decisions is not None:
+            return not decisions.unequal
+    return follows(op_type, inputs, output) is True
+
+
+def follows(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) -> Optional[bool]:
+    """Tell whether an output is what its operator makes of the device's own inputs, but for
+    rounding; None: golden data show nothing.
+    """
+    from ...recomputing.formulas_by_type import LOOSE
+
+    recomputed = recomputed_by_golden(op_type, inputs, output, LOOSE.get(output.dtype), None)
+    if recomputed is None:
+        return None
+    return any(
+        error is not None and excess(error) <= 1.0 for error in (recomputed.tight, recomputed.loose)
+    )
+
+
+class TensorReader:
+    """Reads the tensors of finished rows again; this one can read nothing."""
+
+    def pair(
+        self, op: ObservedOp, row: Observation, most: int = MOST_ELEMENTS
+    ) -> Optional[AlignedPair]:
+        """Return a row's target and golden elements, of more than ``most`` a sample; None where
+        they cannot be read any more.
+        """
+        return None
+
+    def recompute(
+        self, inputs: Inputs, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp]
+    ) -> Mapping[Tuple[Place, str, int], RecomputationVerdict]:
+        """Compute operators again from the device's own inputs: the urgent ones, and others as far
+        as the time allows.
+
+        Parameters
+        ----------
+        inputs
+            Finds the inputs of operators.
+
+        Returns
+        -------
+        dict
+            What is said of each output that could be computed, or why it could not, by place, op
+            and number.
+        """
+        computed = {}
+        for op in (*urgent, *others):
+            for output in computed_by_golden(op, inputs.of(op), self.whole, None):
+                computed[op.place, op.name, output.number] = output
+        return judge_recomputed(computed)
+
+    def recomputed(self) -> Optional[Dict[str, Any]]:
+        """Return how many operators were computed again and what came out, as a document; None
+        where none were.
+        """
+        return None
+
+    def computed(
+        self, op: ObservedOp, output: Observation, inputs: Sequence[InputState]
+    ) -> Optional[ComputedPair]:
+        """Return an output beside what is computed of the device's own inputs; None where it cannot
+        be computed.
+        """
+        return beside_by_golden(op, output, inputs, self.whole)
+
+    def variants(self, op: ObservedOp, output: Observation) -> Optional[VariantSearch]:
+        """Return what the device may have computed in place of an output that is wrong; None where
+        that cannot be computed.
+        """
+        return None
+
+    def golden_variants(self, op: ObservedOp, output: Observation) -> Optional[VariantSearch]:
+        """Return by what a golden output that does not follow from golden inputs may have been made
+        in place of what the model says; None where that cannot be computed.
+        """
+        return None
+
+    def golden_follows(self, op: ObservedOp, output: Observation) -> Optional[bool]:
+        """Tell whether a golden output follows from the golden inputs of its operator; None where
+        that cannot be computed.
+        """
+        return None
+
+    def walked(self, op: ObservedOp, row: Observation, background: float) -> Optional[Walked]:
+        """Look at every element of a row's tensors (:func:`goldwatch.metrics.patterns.walk`);
+        None where that cannot be.
+        """
+        return None
+
+    def stale(self, op: ObservedOp) -> str:
+        """Return a sentence where an operator's dump is older than the model file; empty where it
+        is not.
+        """
+        return ""
+
+    def whole(
+        self, op: ObservedOp, output: Observation, inputs: Sequence[InputState]
+    ) -> Tuple[List[AlignedPair], Optional[AlignedPair]]:
+        """Return the tensors of all inputs and of one output; None in place of the output where one
+        cannot be read.
+        """
+        pairs = [
+            self.pair(state.owner, state.observation)
+            for state in inputs
+            if state.owner is not None and state.observation is not None
+        ]
+        read = [pair for pair in pairs if pair is not None]
+        return read, self.pair(op, output) if read and len(read) == len(inputs) else None

@@ -1,0 +1,1 @@
+"""Looking at files and changing them: inspect, convert, one operator element by element, doctor."""
