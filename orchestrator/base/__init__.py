@@ -1,1 +1,1 @@
-"""What everything stands on: errors, names, texts, files, processes, memory, Ctrl-C, wire formats."""
+"""What everything stands on: errors, names, texts, files, processes, memory, Ctrl-C, protobuf."""

@@ -140,7 +140,10 @@ def by_topic(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 quiet_option = click.option(
-    "-q", "--quiet", is_flag=True, help="No progress, only errors and the result."
+    "-q",
+    "--quiet",
+    is_flag=True,
+    help="No progress, only warnings, errors and the result; of a run that passes, the last lines.",
 )
 verbosity_options = option_group(
     quiet_option,

@@ -103,7 +103,8 @@ def _next_words(result: RunResult) -> List[str]:
         if two_dumps and not words and summary.culprit == (op, place):
             words = _replay_of_one_build(result, op, place)
         options = _of_paired_files(result.options, op, place) if two_dumps else result.options
-        words = words or closer_words(options, op, place, unmodelled=exact or two_dumps)
+        files = os.path.isfile(options.target)
+        words = words or closer_words(options, op, place, unmodelled=exact or two_dumps or files)
     return words or report_words(result.options.out)
 
 

@@ -208,9 +208,12 @@ def print_found(
     except GoldwatchError as error:
         problem = error
     if arguments.output_format != "json":
-        _print_text(
-            result, NONE if arguments.quiet and arguments.table == FIRST else arguments.table
-        )
+        table = NONE if arguments.quiet and arguments.table == FIRST else arguments.table
+        if table == NONE and arguments.quiet and result.exit_code == EXIT_PASS:
+            for text in result.summary.warnings:
+                put_wrapped(marked(text))
+        else:
+            _print_text(result, table)
     elif problem is None:
         print_result_file(result.files[-1])
     return problem
@@ -245,6 +248,8 @@ def print_end(
     for text in filter(None, [stopped, *dict.fromkeys(options), *tell]):
         for line in sentence_lines(text, width):
             put(line)
+    if arguments.quiet and code == EXIT_PASS:
+        return
     head, words = next_command(replayed or result)
     lines = shell_lines(head, words, width or 10**9) if words else sentence_lines(head, width)
     for line in lines:

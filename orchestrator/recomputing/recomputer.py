@@ -604,15 +604,30 @@ class Recomputer:
         if comparison.decided:
             return error.unequal <= (1.0 - _GOLDEN_DECIDES) * error.elements
         follows = _GOLDEN_FOLLOWS
-        device = self.output(name, index)
-        if _is_of_bfloat16(output.tensor.whole()) and not (
-            device is not None and _is_of_bfloat16(device)
-        ):
-            # A model in bfloat16, which no npy file has, on a device that does not round to it.
+        if _is_of_bfloat16(output.tensor.whole()):
+            # A model in bfloat16, which no npy file has: each node rounds to it.
             follows = max(follows, rounding_of("bfloat16").half_unit * len(planned.cut.layers))
         return not error.not_finite and (
             error.distance <= follows or error.ratio <= _GOLDEN_EXPLAINED
         )
+
+    def recompute_in_bfloat16(
+        self, name: str, index: int, golden: NetworkInput
+    ) -> Optional[Recomputed]:
+        """Compute an output again of which golden data and the device have values of bfloat16
+        alone, as float32: the model computes in it. None where they do not; parameters as of
+        :meth:`golden_follows`.
+        """
+        sides, device = self._golden_sides(name, index, golden), self.output(name, index)
+        try:
+            if sides is None or device is None or device.dtype != np.float32:
+                return None
+            if not (_is_of_bfloat16(device) and _is_of_bfloat16(sides[1].tensor.whole())):
+                return None
+            outputs = self._recomputed(self._planned[name], "bfloat16")
+            return next(one for one in outputs if one.number == index)
+        except (CannotCompute, GoldwatchError, MemoryError):
+            return None
 
     def _value(self, plan: RowPlan) -> Tuple[int, int]:
         """Return the original value that an output of the device is."""
@@ -648,15 +663,18 @@ class Recomputer:
         dims = model.dims(entry.tensor)
         return RecordedTensor(feed, None, lambda shape: fitted_to_dims(shape, dims), dtype)
 
-    def _outputs(self, planned: PlannedOp) -> List[Tuple[Output, int]]:
-        """Return the outputs that are compared, each with its number on the device."""
+    def _outputs(self, planned: PlannedOp, dtype: str = "") -> List[Tuple[Output, int]]:
+        """Return the outputs that are compared, each with its number on the device, as of a type
+        (empty: of their own).
+        """
         outputs = []
         for (plan, _), (dump, info) in zip(planned.rows, planned.outputs):
             number = plan.tensor_index or 0
             feed = Feed(
                 dump.tensor(info.kind, info.index), desc_at(planned.op.output_descs, number)
             )
-            outputs.append((Output(self._value(plan), RecordedTensor(feed)), number))
+            tensor = RecordedTensor(feed, dtype=dtype)
+            outputs.append((Output(self._value(plan), tensor), number))
         return outputs
 
     def _copied_pair(self, name: str) -> Optional[ComputedPair]:
@@ -719,10 +737,10 @@ class Recomputer:
             for plan, _ in planned.rows
         ]
 
-    def _recomputed(self, planned: PlannedOp) -> List[Recomputed]:
+    def _recomputed(self, planned: PlannedOp, rounded_to: str = "") -> List[Recomputed]:
         op = planned.op
-        dtype = compute_type(op)
-        piece, outputs = self._piece(planned, dtype), self._outputs(planned)
+        dtype = rounded_to or compute_type(op)
+        piece, outputs = self._piece(planned, dtype), self._outputs(planned, rounded_to)
         assumed, kind = any(feed.assumed for feed in planned.feeds), _kind(piece)
         parts = PartwiseComparison(piece, self._inputs(planned), [output for output, _ in outputs])
         tight: List[OutputComparison] = []

@@ -79,8 +79,8 @@ class RecordedTensor:
 
     @property
     def name(self) -> str:
-        """The element type, as in the DataType column."""
-        return self._feed.tensor.dtype.name
+        """The element type, as in the DataType column: that to which values are rounded, if any."""
+        return self._dtype or self._feed.tensor.dtype.name
 
     def _find_shape_and_axis(self) -> None:
         """Set the shape, and the axis along which it can be read in parts: the first stored axis

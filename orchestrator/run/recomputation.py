@@ -285,13 +285,21 @@ class Recomputation:
         what the operator computes, or golden data are wrong: nobody is convicted by it.
         """
         verdicts = judge_recomputed(self._computed)
-        for (place, name, number), one in verdicts.items():
-            if one.state == WRONG:
-                key = (place, name, number)
-                if key not in self._golden_follows:
-                    self._golden_follows[key] = self.golden_follows(*key)
-                if self._golden_follows[key] is False:
-                    verdicts[key] = RecomputationVerdict(UNKNOWN, None, 0.0, _NOT_BY_GOLDEN)
+        wrong = [key for key, one in verdicts.items() if one.state == WRONG]
+        rounded = {}
+        for key in [key for key in wrong if key not in self._golden_follows]:
+            self._golden_follows[key] = self.golden_follows(*key)
+            recomputer = self._recomputer(key[0]) if self._how != NONE else None
+            golden = partial(_golden, self._engine.goldens.of(key[0]))
+            again = recomputer and recomputer.recompute_in_bfloat16(*key[1:], golden)
+            if again:
+                rounded[key] = again
+        if rounded:
+            self._computed.update(rounded)
+            return self.verdicts()
+        for key in wrong:
+            if self._golden_follows[key] is False:
+                verdicts[key] = RecomputationVerdict(UNKNOWN, None, 0.0, _NOT_BY_GOLDEN)
         return verdicts
 
     def pair(self, place: Place, op: str, number: int) -> Optional[ComputedPair]:

@@ -5,6 +5,7 @@ stopped before its end.
 from __future__ import annotations
 
 import dataclasses
+import os
 from dataclasses import replace
 from typing import (
     Any,
@@ -175,10 +176,14 @@ def _judged_anew(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, 
         from ..judging.diagnosis.exact_summary import exact_summary
 
         summary = exact_summary(summary, list(store.rows("index")), options.limits, graphs)
-    elif options.outputs is not None:
-        from ..judging.diagnosis.outputs_summary import outputs_summary
+    elif options.outputs is not None or os.path.isfile(options.target):
+        from ..judging.diagnosis.outputs_summary import array_summary, outputs_summary
 
-        summary = outputs_summary(summary)
+        summary = (
+            array_summary(summary, options.target, options.golden)
+            if options.outputs is None
+            else outputs_summary(summary)
+        )
     from ..judging.diagnosis.replay_summary import replay_summary
     from ..judging.diagnosis.summary import REPLAY
 

@@ -460,9 +460,11 @@ class Run:
             from ..judging.diagnosis.exact_summary import exact_summary
 
             return exact_summary(summary, results.rows, options.limits, self.graphs, results.whole)
-        if options.outputs is not None:
-            from ..judging.diagnosis.outputs_summary import outputs_summary
+        if options.outputs is not None or os.path.isfile(options.target):
+            from ..judging.diagnosis.outputs_summary import array_summary, outputs_summary
 
+            if options.outputs is None:
+                return array_summary(summary, options.target, options.golden)
             return outputs_summary(summary)
         return summary
 

@@ -11,6 +11,7 @@ import pytest
 from in_process import run_here
 
 from goldwatch.base.errors import Interrupted
+from goldwatch.base.manifest import write_manifest
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.run.compare_two_files import compare_files
 from goldwatch.run.comparison_options import ComparisonOptions
@@ -54,6 +55,32 @@ def test_a_file_without_a_known_type_is_shown_without_one(tmp_path):
     assert (
         done.returncode == 1 and "suspect 1: bad, score" in done.stdout and "()" not in done.stdout
     )
+
+
+def test_an_array_against_golden_data_tells_of_the_exported_model(tmp_path):
+    golden = np.random.RandomState(0).standard_normal((1, 8, 6, 5)).astype(np.float32)
+    (tmp_path / "golden").mkdir()
+    np.save(str(tmp_path / "golden" / "relu.0.1600000000000000.npy"), golden)
+    write_manifest(
+        str(tmp_path / "golden"),
+        {"backend": "onnxruntime", "tensors": [], "original": {"model": {"path": "/m/net.onnx"}}},
+    )
+    np.save(str(tmp_path / "right.npy"), golden)
+    np.save(str(tmp_path / "wrong.npy"), golden * 1.25)
+    for name, code, said in (
+        ("right", 0, "within limits: if the training framework computed it of the same input, the"),
+        ("wrong", 1, "wrong.npy is not what onnxruntime computes of net.onnx"),
+    ):
+        words = ("compare", name + ".npy", "golden/relu.0.1600000000000000.npy", "-o", name)
+        done = goldwatch(tmp_path, *words)
+        assert done.returncode == code and said in done.stdout, done.stdout
+        assert "suspect" not in done.stdout and "operator was not computed" not in done.stdout
+    assert "; the target is the golden x 1.25." in done.stdout
+    next_command = "next: goldwatch compare-op wrong.npy golden/relu.0.1600000000000000.npy"
+    assert next_command in done.stdout
+    # A report made later of the store says the same.
+    assert goldwatch(tmp_path, "report", "wrong", "--markdown", "wrong.md").returncode == 0
+    assert "is not what onnxruntime computes" in (tmp_path / "wrong.md").read_text()
 
 
 def test_a_pattern_in_two_files_is_explained_without_blaming_the_network(tmp_path):

@@ -1,12 +1,17 @@
 """The summary of a network's final outputs that were compared without dumps: whether the network is
-wrong, not which operator.
+wrong, not which operator; and of an array that a framework, maybe, computed.
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
+from ...base.errors import GoldwatchError
+from ...base.manifest import read_manifest
+from ...base.naming import parse_dump_name, parse_golden_name
 from ..metric_text import beside_limit
+from .first_divergence import FirstDivergence
 from .summary import Summary
 
 _DUMP = "Which operator is wrong a dump tells: goldwatch config new, then compare the dumps."
@@ -23,14 +28,6 @@ def outputs_summary(summary: Summary) -> Summary:
             % _are_within(summary.passed)
         )
         return replace(summary, suspects=(), culprit=None, sentence=sentence)
-    value = first.reason
-    if first.metric is not None and first.value is not None and first.limit is not None:
-        value = "%s %s, limit %s %.9g" % (
-            first.metric,
-            beside_limit(first.value, first.limit),
-            first.limit.comparison,
-            first.limit.value,
-        )
     total = summary.passed + summary.failed
     what = (
         "its output is"
@@ -40,10 +37,50 @@ def outputs_summary(summary: Summary) -> Summary:
     sentence = "The network is wrong: %s outside limits; %s has %s. %s" % (
         what,
         first.tensor,
-        value,
+        _value(first),
         _DUMP,
     )
     return replace(summary, suspects=(), culprit=None, sentence=sentence)
+
+
+def array_summary(summary: Summary, target: str, golden: str) -> Summary:
+    """Return the summary of one array against a golden tensor of a framework: if another framework
+    computed the array, the question is whether the model was exported right, not which operator of
+    a device is wrong. Others are returned as they are: of a folder, of a file that a device or a
+    golden run named, and where no manifest tells the golden tensor's model.
+    """
+    name = os.path.basename(target)
+    if not os.path.isfile(target) or not name.endswith((".npy", ".pt", ".pth")):
+        return summary
+    if parse_dump_name(name) is not None or parse_golden_name(name) is not None:
+        return summary
+    try:
+        manifest = read_manifest(os.path.dirname(golden) or ".") or {}
+        model = os.path.basename(manifest["original"]["model"]["path"])
+    except (GoldwatchError, OSError, LookupError, TypeError):
+        return summary
+    computed = "what %s computes of %s" % (manifest.get("backend", "the golden run"), model)
+    first = summary.first
+    if first is None:
+        if not summary.passed:
+            return summary
+        said = "%s is %s, within limits: if the training framework computed it of the same "
+        said += "input, the exported model is right for this input."
+        return replace(summary, suspects=(), culprit=None, sentence=said % (name, computed))
+    looks = [entry.sentence for suspect in summary.suspects for entry in suspect.explanations[:1]]
+    said = "%s is not %s: %s%s. If the training framework computed it of the same input, the "
+    said += "exported model is wrong, and no device is concerned: compare the outputs of single "
+    said += "layers in the same way. If a device wrote it, goldwatch locate names the operator."
+    said %= (name, computed, _value(first), "".join("; " + look for look in looks[:1]))
+    return replace(summary, suspects=(), culprit=None, sentence=said)
+
+
+def _value(first: FirstDivergence) -> str:
+    """Return the metric outside its limit, and the limit; the reason where there is none."""
+    if first.metric is None or first.value is None or first.limit is None:
+        return first.reason
+    value = beside_limit(first.value, first.limit)
+    return "%s %s, limit %s %.9g" % (first.metric, value, first.limit.comparison, first.limit.value)
 
 
 def _are_within(count: int) -> str:

@@ -231,3 +231,7 @@ def test_json_output_is_one_document_and_quiet_prints_nothing(net, watch_here) -
     watcher = watch_here(net, "--format", "json", "-q")
     assert watcher.returncode == 0
     assert json.loads(watcher.stdout) == net.result() and watcher.stderr == ""
+    quiet = watch_here(net, "-q")
+    assert quiet.returncode == 0 and quiet.stderr == ""
+    assert quiet.stdout.startswith("pass: ") and quiet.stdout.endswith("outside its limits.\n")
+    assert quiet.stdout.count("\n") == 2
