@@ -61,12 +61,15 @@ class Renaming:
         The new name, or None.
     reason
         The rules that apply, or why the file is left alone.
+    unreadable
+        Whether readers of golden data refuse what it holds, whatever it is called.
     """
 
     old: str
     action: str
     new: Optional[str]
     reason: str
+    unreadable: bool = False
 
 
 def plan_renames(folder: str, rules: Sequence[Tuple[str, str]] = ()) -> List[Renaming]:
@@ -176,6 +179,7 @@ def _plan_one(
             step,
             reason="%s; holds raw |V2 (bfloat16), which readers of golden data refuse"
             % step.reason,
+            unreadable=True,
         )
     return step
 

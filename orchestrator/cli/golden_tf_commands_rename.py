@@ -247,7 +247,7 @@ def _show_plan(plan: List[Renaming], really: bool, quiet: bool) -> None:
             put("%s -> %s  (%s)" % (step.old, step.new or "", step.reason))
         elif step.action == REPORT:
             put("%s left alone: %s" % (step.old, step.reason))
-        elif ";" in step.reason:
+        elif step.unreadable:
             put("%s: %s" % (step.old, step.reason))
     counts = [sum(1 for step in plan if step.action == action) for action in (RENAME, REPORT)]
     right = len(plan) - sum(counts)

@@ -17,6 +17,8 @@ from ..tensors.type_precision import ROUNDING
 
 RIGHT, WRONG, UNKNOWN = "right", "wrong", "unknown"
 
+# What healthy operators reach stands beside each of these in docs/design/verdict.md (Where computed
+# outputs are wrong; by scripts/real_trial): 1.7, 4.1, 8, and 0.9 of the factor.
 MOST_RATIO = 4.0
 """Times what rounding explains, root mean square, up to which an output is right."""
 MOST_SLICE = 8.0
@@ -32,6 +34,7 @@ MOST_DEVIATIONS = 6.0
 """Standard deviations of what rounding makes of such a factor that are granted besides: of few
 elements it is noise.
 """
+# Chosen, no trial of these three alone; docs/design/verdict.md has that of the whole.
 ENOUGH_OTHERS = 2
 """Other operators of a kind from which on they tell how the device computes."""
 

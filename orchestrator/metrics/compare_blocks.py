@@ -20,6 +20,7 @@ from .slice_squares import SliceAxis
 
 Blocks = Iterable[Tuple[Any, ...]]
 
+# What a second pass reads again is kept up to here: it stays in the cache of most processors.
 _KEEP_BYTES = 4 * 1024 * 1024
 
 

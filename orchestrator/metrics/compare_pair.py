@@ -51,6 +51,7 @@ from .worst_slice import borders
 SPLIT_BYTES = 16 << 20
 """Target tensors of this size on are compared in shares."""
 
+# A share takes some milliseconds, handing it over well below one.
 _PART_BYTES = 8 << 20
 _MOST_PARTS = 16
 

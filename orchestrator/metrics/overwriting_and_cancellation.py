@@ -33,7 +33,9 @@ OVERWRITTEN = (
 CANCELLED = "%s cancels its inputs: judged against the rounding of their magnitude"
 
 CANCELS = 16.0
-"""Outputs that are smaller than the inputs by this factor hold rounding of them that counts."""
+"""Outputs that are smaller than the inputs by this factor hold rounding of them that counts;
+chosen, no trial.
+"""
 
 _KEEPING = frozenset(
     """

@@ -17,7 +17,8 @@ from ..tensors.type_precision import rounding_of
 from .pair_sums import PairSums
 
 _NEXT_TO_NOTHING = 1e-3
-"""Slack that is a smaller part of the golden's norm changes no verdict that means anything."""
+"""Slack that is a smaller part of the golden's norm changes no verdict that means anything;
+chosen, no trial."""
 
 
 class Slack(NamedTuple):

@@ -35,6 +35,7 @@ FOLDER = "algorithm"
 _FILE = re.compile(r"alg_([A-Za-z][A-Za-z0-9_]*)\.py\Z")
 # What a limits file and a limit's text write in the place of a metric.
 _TAKEN = ("base", "rules", "dtype", "type", "op", "all")
+# Of what a user's function answers, in a row.
 _MOST_LETTERS = 300
 
 Arguments = Tuple[Tuple[str, str], ...]

@@ -52,7 +52,7 @@ token must not look).
 
 _REST = 8.0
 """They are one when every other golden element is smaller than a mask's least magnitude by this
-factor at least.
+factor at least; chosen, no trial.
 """
 
 
@@ -116,11 +116,13 @@ in which order.
 
 _SMALL_SLICE = 64
 """Slices of more elements than this are as far off as the whole tensor; in smaller ones chance has
-a say.
+a say; chosen, no trial.
 """
 
 _ENOUGH_SLICES = 8
-"""Slices of at least the mean norm that it takes to know how far off they usually are."""
+"""Slices of at least the mean norm that it takes to know how far off they usually are; chosen, no
+trial.
+"""
 
 BY_CHANCE = (
     ", but the worst of so many small slices is so far off by chance where the others are as far "

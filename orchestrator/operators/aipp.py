@@ -20,6 +20,7 @@ STATIC, DYNAMIC = 1, 2
 YUV420SP, XRGB, RGB, YUV400 = "YUV420SP_U8", "XRGB8888_U8", "RGB888_U8", "YUV400_U8"
 _FORMATS = {1: YUV420SP, 2: XRGB, 3: RGB, 4: YUV400}
 _MODES = {"static": STATIC, "dynamic": DYNAMIC}
+# BT.601 of narrow range, in 256ths: what AIPP takes where the configuration names no matrix.
 _YUV_TO_RGB = (298, 0, 409, 298, -100, -208, 298, 516, 0)
 _RGB_TO_YUV = (66, 129, 25, -38, -74, 112, 112, -94, -18)
 _BIASES = (16, 128, 128)

@@ -15,6 +15,8 @@ from .registry import CannotCompute, Inputs, Node, axis_of, operator
 from .value_with_error import Arithmetic, Value
 
 Array = Any
+# softmax_loss_layer.cpp takes no logarithm of less than FLT_MIN, the layers that extend
+# loss_layer.hpp none of less than its kLOG_THRESHOLD.
 _FLT_MIN = float(np.finfo(np.float32).tiny)
 _LOG_THRESHOLD = 1e-20
 

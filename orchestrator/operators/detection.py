@@ -21,6 +21,7 @@ from .value_with_error import FLOAT32_ROUNDING, Arithmetic, Value
 from .variants import attribute, declare
 
 Array = Any
+# confidence_threshold where a DetectionOutput has none: detection_output_layer.cpp takes -FLT_MAX.
 _NO_LIMIT = -float(np.finfo(np.float32).max)
 
 

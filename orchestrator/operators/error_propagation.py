@@ -11,6 +11,7 @@ from .value_with_error import Arithmetic, Value, joined_errors
 Array = Any
 
 
+# By its time: the arrays of a block stay in a core's cache.
 _BLOCK = 2**15
 _BOTH, _ONE_SIDE = (1.0, -1.0), (1.0,)
 

@@ -37,7 +37,7 @@ Array = Any
 Axes = Tuple[int, ...]
 
 _MOST_AXES = 5
-"""Of a tensor over each set of whose axes a normalisation is tried."""
+"""Of a tensor over each set of whose axes a normalisation is tried: 31 sets."""
 
 
 def _whitened(

@@ -22,6 +22,7 @@ from .variants import attribute, changed_input, declare
 Array = Any
 
 _MODES = {"bilinear": "linear", "bicubic": "cubic"}
+# The cubic's coefficient in PyTorch's grid_sample, which ONNX's GridSample takes over.
 _CUBIC = -0.75
 
 

@@ -45,9 +45,9 @@ Alternatives = Union[Sequence[Any], Callable[[Node, Inputs], Iterable[Any]]]
 
 MOST_ORDERED = 4
 """Of up to so many inputs or outputs each order is a variant; of more only two exchanged, or all
-reversed."""
+reversed: 24 orders of four, 120 of five."""
 _MOST_SHARES = 256
-"""Ways in which the pads of all axes are shared between begin and end."""
+"""Ways in which the pads of all axes are shared between begin and end; chosen by time, no trial."""
 
 
 class Variant(NamedTuple):
@@ -662,4 +662,5 @@ ACTIVATIONS = (
 """Activations that stand for each other."""
 
 EPSILONS = (1e-3, 1e-5, 1e-6, 1e-12, 0.0)
-"""What normalisations add to the variance."""
+"""What normalisations add to the variance: what TensorFlow's layers take by default (1e-3), Caffe,
+ONNX and PyTorch (1e-5), language models (1e-6, 1e-12), and none."""

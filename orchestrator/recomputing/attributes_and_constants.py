@@ -76,7 +76,7 @@ Attributes = Dict[str, Any]
 _GE = ("_", "OwnerGraphIsUnknown", "INPUT_IS_VAR", "OUTPUT_IS_VAR")
 _FORMS = {"s": str, "i": int, "f": float, "b": bool, "dt": str}
 MOST_BYTES = 512 << 20
-"""A larger json is not read a second time for its attributes."""
+"""A larger json is not read a second time for its attributes, by its time; chosen, no trial."""
 
 
 def attributes_by_position(path: str) -> List[Attributes]:

@@ -42,8 +42,7 @@ _UNSEEN = 1e-6
 it off.
 """
 _EXPLAINED = 3.0
-"""A larger distance is accepted up to this multiple of what float32 explains.
-"""
+"""A larger distance is accepted up to this multiple of what float32 explains; chosen, no trial."""
 _APART, _NEARER = 0.05, 0.2
 """Golden data that do not fit each other are this far apart, and what fits instead is nearer by
 this factor.

@@ -27,7 +27,7 @@ _OTHERWISE = 0.03
 bfloat16 is 0.002, neighbours of a picture differ by a tenth.
 """
 _SAMPLED = 1024
-"""Elements by which the usual error of a block is told."""
+"""Elements by which the usual error of a block is told; chosen by time, no trial."""
 # Of the whole's error, to each slice: see OwnError.slice_ratio; chosen, no trial of its own
 # (healthy slices reach 4.1 with it, docs/design/verdict.md).
 _GRANTED = 0.1

@@ -75,7 +75,7 @@ _CHOOSING = ("ArgMax", "ArgMin")
 _SYSTEMATIC = 8
 """Ties that all go the other way: by chance one time in 256."""
 _MOST_OTHERS = 16
-"""Other tensors that an output which is wrong is compared with."""
+"""Other tensors that an output which is wrong is compared with; chosen by time, no trial."""
 _COARSEST_FIRST = ("bfloat16", "float16", "float32", "float64")
 _COARSE = ("float16", "bfloat16")
 """Types whose one rounding is more than all that float32 does inside of most operators."""
@@ -88,6 +88,7 @@ _PRODUCTS = ("conv", "matmul", "gemm", "fullyconnection", "innerproduct")
 _GOLDEN_FOLLOWS = 1e-3
 """Golden data follow from golden data up to this relative distance: both are float32, or as much as
 bfloat16 rounds where they were rounded to it."""
+# These three are chosen, no trial.
 _GOLDEN_EXPLAINED = 8.0
 """Or up to so many times what float32 explains, root mean square: of values next to nothing."""
 _SMALL = 0.01

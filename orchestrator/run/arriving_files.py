@@ -19,6 +19,8 @@ from .file_plan import UNREADABLE as CANNOT_READ
 from .target_file import DELETED, EARLIER, GONE, UNREADABLE, WAITING, Signature, TargetFile, look_at
 from .watched_folders import Folders
 
+# A path that is looked at and not complete is looked at again then, should no event come: a file
+# system may lose some, a writer die. Chosen; no trial.
 SETTLE_S = 1.0
 
 

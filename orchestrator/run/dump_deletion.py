@@ -21,6 +21,7 @@ from .watch_options import KEEP_ALL, KEEP_FAILED, WatchOptions
 # Golden data that are still arriving may give a tensor a better counterpart: what is deleted cannot
 # be compared again.
 _GOLDEN_QUIET_S = 1.0
+# Looking takes one part in so many of the time at most. Chosen, no trial.
 _LOOK_S = 0.25
 _LOOK_SHARE = 10.0
 _GOLDEN_LISTED_S = 1.0

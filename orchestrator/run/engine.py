@@ -42,6 +42,7 @@ from .target_file import (
 )
 from .workers import Workers
 
+# Rows that are read at once when tables are written of a store.
 _PAGE_ROWS = 512
 
 

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from ..dumps.slices import AnyDump
 
 PlanKey = Tuple[Any, ...]
+# More forms of header than ops of most networks; all are forgotten then, so that memory is bounded.
 _MOST_PLANS = 8192
 
 _NEEDS_MODEL = "where an input comes from is not known without the model's json"

@@ -175,6 +175,8 @@ class FxFolders:
         return next(iter(ranks), place.device)
 
 
+# A golden file that was not whole when it was looked at: no event may come any more. Chosen, no
+# trial.
 _RETRY_S = 0.5
 
 

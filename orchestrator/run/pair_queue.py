@@ -13,12 +13,15 @@ from typing import Dict, List, Tuple
 from ..base.errors import GoldwatchError
 from ..metrics.pair_task import PairTask
 
+# Some milliseconds of comparing.
 _BATCH_BYTES = 4 << 20
 # Handing over a batch, and storing its rows, costs as much as comparing some tiny pairs.
 _BATCH_TASKS = 256
 # Of slow pairs, among which equal ones are still compared once.
 _SLOW_TASKS = 8
+# What waits beyond is not planned yet: memory does not grow with a run of a million tiny dumps.
 _MOST_PAIRS = 8192
+# One page in the middle, by which files that may be equal are told from others.
 _SAMPLE_BYTES = 4096
 
 Key = Tuple[str, str, int]

@@ -21,6 +21,7 @@ from .rejudging import changed_by_others
 from .target_file import TargetFile
 from .tensor_reader import RunReader
 
+# Chosen, no trial.
 _EVERY_S = 0.2
 _SHARE = 20.0
 """Looking takes one part in so many of the time at most."""

@@ -19,7 +19,9 @@ from ..metrics.row import Row
 from ..metrics.unchanged_files import FileStates, file_states, unless_changed
 
 RARE_COLLECTIONS = (200000, 10, 10)
-"""How often cycles of garbage are looked for, as gc's thresholds."""
+"""How often cycles of garbage are looked for, as gc's thresholds: rarely, what is held for each row
+is walked each time. Chosen by time.
+"""
 
 
 def prepare_process() -> None:

@@ -11,6 +11,7 @@ from ..base.notes import note
 from ..dumps.place import Place
 from .whole_run import Run
 
+# Chosen, no trial.
 EVERY_S = 1.0
 # Writing tables takes at most this share of the time.
 _SHARE = 0.1

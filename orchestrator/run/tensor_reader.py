@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ..metrics.patterns import Walked
     from ..recomputing.variant_search import VariantSearch
 
+# Clocks of the host that converted the model and of the device that dumped may differ; chosen.
 _YOUNGER_S = 60.0
 
 

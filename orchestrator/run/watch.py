@@ -63,6 +63,9 @@ if TYPE_CHECKING or sys.version_info >= (3, 8):
 else:
     Protocol = object
 
+# Paths that are looked at before finished pairs are stored and signals seen; then how long the loop
+# sleeps at most, how long nothing may come before all has, and what planning again may take of the
+# time. Chosen, no trial.
 _SLICE = 256
 _IDLE_WAIT_S = 0.1
 _QUIET_S = 1.0

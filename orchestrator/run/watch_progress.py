@@ -16,6 +16,8 @@ from .engine import Engine
 from .provisional import Provisional
 from .watched_folders import Folders
 
+# How often the line changes and the store notes progress, and of the time that counting takes, what
+# passes before the next. Chosen, no trial.
 _MEASURED_S = 0.2
 _NOTED_S = 1.0
 _SHARE = 20.0

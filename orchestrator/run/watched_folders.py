@@ -30,6 +30,9 @@ from .dump_catalogue import Catalogue
 from .golden_files import Goldens
 from .inotify import ChangeEmitter
 
+# Where inotify tells nothing (NFS, 9p, FUSE) a folder is listed so often; on overlay, where it does
+# not tell what another mount of a lower layer changes, and everywhere else, lest an event was lost,
+# more rarely. A slice of listing is what stored rows wait for it at most. Chosen, no trial.
 POLL_S = 1.0
 OVERLAY_RESCAN_S = 30.0
 SAFETY_RESCAN_S = 120.0

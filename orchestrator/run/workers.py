@@ -20,6 +20,8 @@ from ..metrics.pair_task import PairTask, Settings
 from ..metrics.row import Row
 from .split_pair import SplitPair, prepare_process
 
+# A pair alone in its batch whose process died may be innocent: the kernel ends the process that has
+# most memory, whoever asked for it. Chosen, no trial.
 _MAX_CRASHES = 3
 _LOST = (
     "the process that compared it died %d times (out of memory?); look at the kernel log"

@@ -139,6 +139,8 @@ async def make_page(words: Sequence[str], name: str) -> BinaryIO:
 
 def _refusal(messages: str) -> Problem:
     """Return the command's error as a refusal; an internal error is not shown."""
+    # By its words: report has no form of errors for programs, since a file is what it is asked for,
+    # and exit code 4 is not that of a full disk alone.
     if ": the disk is full" in messages:
         return disk_full()
     match = re.match(r"goldwatch: (.+)\n(?:  hint: (.+)\n)?\Z", messages)

@@ -52,6 +52,7 @@ from ..limits import Limits
 from ..metric_text import metric_number, short_text
 from ..row_judge import RowJudge
 
+# Elements that are float64 at once: 8 MiB of each side.
 _PIECE = 1 << 20
 
 

@@ -39,7 +39,7 @@ from .row_digest import Observation
 from .suspects import Suspect
 
 MOST_READ = 3
-"""Suspects of which the tensors are read again."""
+"""Suspects of which the tensors are read again, by their time: those behind them mostly inherit."""
 
 # How many tensors are read again, by their time alone.
 _MOST_OTHERS = 8

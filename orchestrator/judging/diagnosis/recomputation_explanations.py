@@ -35,7 +35,8 @@ place, and what it did otherwise was tried.
 Array = Any
 
 _NORMAL = 64.0
-"""Times the least normal number of a type, what is flushed to 0 by a narrower one at most."""
+"""Times the least normal number of a type, what is flushed to 0 by a narrower one at most;
+chosen, no trial."""
 _SAME = 1e-3
 """An output is its input where it differs from it by no more than this, relatively: one rounding to
 float16.
@@ -248,7 +249,8 @@ def _letters(values: Array) -> Tuple[str, ...]:
 
 def _of_computed(entry: Explanation) -> Explanation:
     """Return an explanation whose sentence names what was computed in place of golden data."""
-    sentence = entry.sentence.replace("the golden ones", "what is computed").replace(
+    # Sentences of 23 patterns name the golden; nothing is decided by these words, they are
+    # exchanged. ntence = entry.sentence.replace("the golden ones", "what is computed").replace(
         "the golden's values", "the computed values"
     )
     sentence = sentence.replace("the golden", "what is computed")

@@ -192,7 +192,7 @@ _NOT_COMPUTED = "told by statistics alone: operators are computed again when the
 # (docs/design/verdict.md: 3; the share is chosen, no trial).
 _CLUSTER = 3
 _CLUSTER_SHARE = 0.8
-# What an execution has of the highest score where it shows the error as plainly.
+# What an execution has of the highest score where it shows the error as plainly; chosen, no trial.
 _AS_PLAIN = 0.8
 
 

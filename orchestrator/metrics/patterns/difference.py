@@ -12,7 +12,7 @@ from ..worst_slice import median
 Array = Any
 
 MASK = 9e3
-"""Golden values of at least this magnitude may be masks."""
+"""Golden values of at least this magnitude may be masks: attention's are -1e4 and beyond."""
 
 
 BY_CHANCE = 1e-6

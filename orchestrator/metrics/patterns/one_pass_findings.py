@@ -22,6 +22,7 @@ from .pattern_search import best_of_each, find_patterns, is_between_parts, spoil
 from .region_patterns import MORE_THAN_OTHERS, chance_of_part, fewest, region_of
 from .squared_error_by_index import SquaredErrorByIndex
 
+# By their time.
 FULL_ELEMENTS = 1 << 18
 """Larger tensors are sampled."""
 

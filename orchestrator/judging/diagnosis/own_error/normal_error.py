@@ -44,7 +44,9 @@ PRIOR_SPREAD = 0.6
 known.
 """
 ENOUGH = 3
-"""Other operators of a type from which on the type is judged by itself."""
+"""Other operators of a type from which on the type is judged by itself; chosen, no trial
+of it alone (docs/design/verdict.md).
+"""
 
 # How many operators a prior counts as; above so many, one does not move the fit; of more a sample
 # is fitted, by its time. Chosen, no trial.
@@ -67,7 +69,7 @@ _NEARLY = 3.0
 of freedom, halved).
 """
 _LEAST_DEVIATION = 0.03
-"""Mean absolute deviation of ln(d / expected) of operators that do all alike."""
+"""Mean absolute deviation of ln(d / expected) of operators that do all alike; chosen, no trial."""
 # Keeps the logarithm of a zero finite; squares of distances are larger.
 _LEAST_CARRIED = 1e-30
 # Inputs up to so many times the median ones are like those that the type was seen with; chosen,

@@ -25,7 +25,9 @@ from .normal_error import SUSPECT_SCORE, multiplies
 Key = Tuple[Place, str, int]
 
 _CONVICTED = 40.0
-"""The lowest score of an output that was computed again and is wrong: above most estimates."""
+"""The lowest score of an output that was computed again and is wrong: above most estimates; chosen,
+no trial.
+"""
 # So that a score of 40 rises to the highest, 99, at four decades beyond the limit: it orders the
 # wrong ones, no more.
 _PER_DECADE = 15.0
@@ -44,7 +46,7 @@ _FACTOR_SHARE, _FACTOR_ELEMENTS = 0.95, 16
 reach: of 16 not once in 10^8.
 """
 _MOST_PLACES = 2
-"""At how many places an urgent operator is computed again."""
+"""At how many places an urgent operator is computed again; chosen by time, no trial."""
 
 
 GoldenFollows = Callable[[ObservedOp, Observation], Optional[bool]]

@@ -95,7 +95,7 @@ def _rms(values: Any) -> float:
 
 MOST_LOOKED_AT = 64
 """How many outputs are read again: first those outside their limits with all inputs within, then by
-score.
+score; chosen by time, no trial.
 """
 
 Array = Any
