@@ -37,7 +37,7 @@ COMMAND_LINES += ("orchestrator/dumps/dump_index.py",)
 COMMAND_LINES += ("orchestrator/service/file_and_diff_routes.py",)
 # Its steps are commands that are shown before they run; what a runner's failure means is told for
 # these alone.
-COMMAND_LINES += ("orchestrator/device/locate/", "orchestrator/device/launch/runner_failures.py")
+COMMAND_LINES += ("orchestrator/device/locate/", "orchestrator/device/launch/runners.py")
 
 
 def modules():

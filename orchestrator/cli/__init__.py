@@ -102,7 +102,7 @@ def _show_version(context: click.Context, _: click.Parameter, value: bool) -> No
         "inspect": (".inspect", "inspect", "Show what is in files and folders."),
         "serve": (".serve", "serve", "Serve runs as live pages and an API."),
         "submit": (".submit", "submit", "Have a service run a command, and wait for it."),
-        "status": (".status", "status", "Show the runs of a service."),
+        "status": (".submit", "status", "Show the runs of a service."),
         "limits": (".limits", "limits", "Print the limits in force."),
         "doctor": (".doctor", "doctor", "Check this installation and machine."),
         "completion": (

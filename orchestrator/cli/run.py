@@ -21,10 +21,16 @@ from ..base.errors import (
 )
 from ..base.option_fields import MODEL, PROGRAM, option, options_class
 from ..base.pool import default_jobs
-from ..device.launch.prepare_dump_configuration import ACL, NPU, PLAN, Prepared, prepare
+from ..device.launch.prepare_dump_configuration import (
+    ACL,
+    NPU,
+    PLAN,
+    Prepared,
+    prepare,
+    why_nothing,
+)
 from ..device.launch.program import LOG_FILE, Program
 from ..device.launch.user_commands import require_program, run_golden_command
-from ..device.launch.why_no_dump import why_nothing
 from ..judging.diagnosis.summary import exit_code
 from ..run.comparison_options import ComparisonOptions
 from ..run.result import RunResult

@@ -22,12 +22,10 @@ from ..netfiles.onnx_ranks import fitted_to_dims
 from ..operators import Arithmetic, CannotCompute, Node, Value, compute
 from ..tensors.tensor import Tensor
 from ..tensors.type_precision import rounding_of
-from .caffe_nodes import CaffeNodes
 from .formulas_by_type import LOOSE, TIGHT
 from .input_feeds import Feed, NetworkInput, original_values
-from .onnx_nodes import OnnxNodes
 from .original_cuts import Original
-from .original_nodes import Nodes
+from .original_nodes import CaffeNodes, Nodes, OnnxNodes, TfNodes
 from .output_error import OwnError
 from .partwise_comparison import (
     Output,
@@ -59,7 +57,6 @@ from .submodel.caffe_original import CaffeOriginal
 from .submodel.caffemodel_check import find_weights
 from .submodel.cut_definition import CutInput
 from .submodel.onnx_original import OnnxOriginal
-from .tf_nodes import TfNodes
 from .variant_search import Output as SearchedOutput
 from .variant_search import VariantSearch, search_variants
 

@@ -51,12 +51,12 @@ from .recomputation import NONE
 from .recompute_before_delete import EarlyRecomputation
 from .result import RunResult
 from .rows_at_the_end import finish_rows, settle
-from .table_updater import TableUpdater
 from .target_file import TargetFile
 from .watch_options import KEEP_ALL, WatchOptions
 from .watch_progress import ProgressMeter, WatchProgress
 from .watched_folders import Folders
 from .whole_run import Run
+from .write_report import TableUpdater
 
 if TYPE_CHECKING or sys.version_info >= (3, 8):
     from typing import Protocol

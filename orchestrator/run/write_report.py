@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from dataclasses import replace
-from typing import Callable, Dict, Iterator, Mapping, Optional, Sequence, Tuple, Type
+from typing import Callable, Dict, Iterator, Mapping, Optional, Sequence, Set, Tuple, Type
 
-from ..base.errors import FormatError
+from ..base.errors import FormatError, GoldwatchError
+from ..base.notes import note
+from ..dumps.place import Place
 from ..judging.diagnosis.summary import EXACT, OUTPUTS
 from ..metrics.row import Row
 from ..reports.csv_cells import Columns
@@ -18,6 +22,7 @@ from ..store.store import RunStore
 from ..store.stored_networks import GRAPHS, SUMMARY
 from .comparison_options import ComparisonOptions
 from .run_status import JUDGED, run_status, stored_options
+from .whole_run import Run
 
 _PROGRESS_EVERY = 256
 
@@ -122,3 +127,63 @@ def _columns(out: str, store: RunStore, options: ComparisonOptions) -> Columns:
         raise FormatError(
             "the store does not say which columns its tables have (%s)" % error, out
         ) from None
+
+
+# Chosen, no trial.
+EVERY_S = 1.0
+# Writing tables takes at most this share of the time.
+_SHARE = 0.1
+
+
+class TableUpdater:
+    """Writes the tables of the places that have changed, at most once a second and less often when
+    that takes long.
+
+    Parameters
+    ----------
+    run
+        Whose tables they are.
+    say
+        Takes sentences for the user.
+    """
+
+    def __init__(self, run: Run, say: Callable[[str], None]) -> None:
+        self.run = run
+        self.say = say
+        self._thread: Optional[threading.Thread] = None
+        self._next = time.monotonic() + EVERY_S
+        self._problem = ""
+        self._failed: Set[Place] = set()
+
+    def tick(self, changed: Set[Place]) -> None:
+        """Start writing, if something has changed and it is time; empties ``changed`` then."""
+        if (
+            not (changed or self._failed)
+            or time.monotonic() < self._next
+            or (self._thread is not None and self._thread.is_alive())
+        ):
+            return
+        places = set(changed) | self._failed
+        changed.clear()
+        self._failed = set()
+        self._thread = threading.Thread(target=self._write, args=(places,), daemon=True)
+        self._thread.start()
+
+    def _write(self, places: Set[Place]) -> None:
+        start = time.monotonic()
+        try:
+            self.run.write_tables(places)
+            self._problem = ""
+        except GoldwatchError as error:
+            # The rows are safe in the store; the table is tried again, and at the end once more.
+            self._failed = places
+            if self._problem != error.message:
+                self._problem = error.message
+                self.say(note("unwritten-tables", error.message))
+        cost = time.monotonic() - start
+        self._next = time.monotonic() + max(EVERY_S, cost / _SHARE)
+
+    def close(self) -> None:
+        """Wait for the thread."""
+        if self._thread is not None:
+            self._thread.join()

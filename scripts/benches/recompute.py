@@ -25,7 +25,7 @@ import time
 import numpy as np
 
 from goldwatch.operators import Value, compute
-from goldwatch.recomputing.onnx_nodes import OnnxNodes
+from goldwatch.recomputing.original_nodes import OnnxNodes
 from goldwatch.recomputing.piece import EXACT
 from goldwatch.recomputing.submodel.onnx_original import OnnxOriginal
 

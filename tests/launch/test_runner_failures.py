@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from goldwatch.device.launch.runner_failures import failure_of
+from goldwatch.device.launch.runners import failure_of
 
 # As ais_bench, msame, pyACL and programs on AscendCL say it.
 SAID = {

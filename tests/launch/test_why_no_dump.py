@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from goldwatch.config.dump_plan import DumpPlan, ModelDump
-from goldwatch.device.launch.prepare_dump_configuration import ACL, NPU, Prepared
-from goldwatch.device.launch.why_no_dump import why_nothing
+from goldwatch.device.launch.prepare_dump_configuration import ACL, NPU, Prepared, why_nothing
 
 
 def asked(plan, words=("./infer",), kind=ACL, written=None):

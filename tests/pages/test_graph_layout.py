@@ -7,8 +7,7 @@ import random
 
 import pytest
 
-from goldwatch.reports.pages.graph_layout import GAP_X, crossings, lay_out, ordered
-from goldwatch.reports.pages.graph_layout_layers import layered
+from goldwatch.reports.pages.graph_layout import GAP_X, crossings, lay_out, layered, ordered
 
 NODES = 300
 CHAIN = [(number, number + 1) for number in range(NODES - 1)]

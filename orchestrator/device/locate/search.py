@@ -18,8 +18,7 @@ from ...model.om_interface import OmInterface
 from ...model.read_model import load_model
 from ...run.result import RunResult, stored_result
 from ..launch.program import LOG_FILE
-from ..launch.runner_failures import Failure, failure_of
-from ..launch.runners import PROGRAM, Run
+from ..launch.runners import PROGRAM, Failure, Run, failure_of
 from ..launch.user_commands import run_to_the_end
 from .input_pairs import InputPair
 from .input_values import input_files, write_inputs

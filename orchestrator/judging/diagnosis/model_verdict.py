@@ -23,7 +23,7 @@ from typing import (
 import numpy as np
 
 from ...base.fast_dataclasses import dataclass
-from ...base.wording import listed
+from ...base.wording import listed, plural
 from ...dumps.place import name_order
 from ...metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ...model.graphs_of_run import ModelGraphs
@@ -33,7 +33,7 @@ from .culprit_sentence import golden_is_undefined
 from .device_specific_suspects import DevicesApart
 from .first_divergence import FirstDivergence, divergence_of
 from .observed_ops import ObservedOp, ObservedOps
-from .op_input_states import Inputs
+from .op_input_states import Inputs, InputState
 from .own_error.estimate import Estimate
 from .own_error.estimator import Estimator
 from .own_error.recomputed_estimates import ops_by_urgency, with_recomputed
@@ -233,8 +233,6 @@ class ModelVerdict:
                     in_training=self.first_estimate.in_training,
                 )
                 if golden_is_undefined(self.first, self.first_estimate):
-                    from .masked_rows import masked_rows
-
                     rows = masked_rows(self.first_estimate, inputs, reader)
                     self.first = replace(self.first, masked=rows)
             if not (self.first_estimate is not None and self.first_estimate.suspect):
@@ -312,3 +310,59 @@ def _verdicts(ops: Iterable[ObservedOp]) -> Iterator[Tuple[str, str]]:
                 yield row.tensor, row.verdict
         if not op.outputs and not op.inputs:
             yield op.name, NOT_COMPARED
+
+
+Array = Any
+
+_SHOWN = 3
+
+
+def masked_rows(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> str:
+    """Return which rows of the operator's input hold -Inf throughout, where golden data of its
+    output are NaN there and nowhere else, and the tensor that is the mask; empty where that is not
+    so.
+    """
+    made = reader.pair(estimate.op, estimate.output)
+    if made is None or made.sampled:
+        return ""
+    undefined = np.isnan(np.asarray(made.golden, np.float64))
+    for state in estimate.inputs:
+        excluded = _excluded(state, reader)
+        if excluded is None or excluded.shape != undefined.shape:
+            continue
+        for axis in reversed(range(excluded.ndim)):
+            if excluded.shape[axis] == 1:
+                continue
+            throughout = excluded.all(axis, keepdims=True)
+            if throughout.any() and np.array_equal(
+                np.broadcast_to(throughout, undefined.shape), undefined
+            ):
+                rows = np.argwhere(throughout.squeeze(axis))
+                places = [str([int(part) for part in place]) for place in rows]
+                return "%s of %s along axis %d, %s, %s -Inf throughout%s" % (
+                    plural(len(rows), "row"),
+                    state.tensor,
+                    axis,
+                    listed(places, _SHOWN),
+                    "is" if len(rows) == 1 else "are",
+                    _mask(estimate.op, state, inputs, reader),
+                )
+    return ""
+
+
+def _excluded(state: InputState, reader: TensorReader) -> Optional[Array]:
+    if state.owner is None or state.observation is None:
+        return None
+    pair = reader.pair(state.owner, state.observation)
+    return None if pair is None or pair.sampled else np.isneginf(pair.golden)
+
+
+def _mask(op: ObservedOp, state: InputState, inputs: Inputs, reader: TensorReader) -> str:
+    """Return which input of the operator before makes them so; empty where it is not one."""
+    found: List[str] = []
+    for before in inputs.before(op):
+        for fed in inputs.of(before) if before.name == state.source else ():
+            excluded = _excluded(fed, reader)
+            if excluded is not None and excluded.any():
+                found.append(fed.tensor)
+    return " by the mask %s" % found[0] if len(found) == 1 else ""

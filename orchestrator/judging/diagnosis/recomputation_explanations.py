@@ -249,8 +249,8 @@ def _letters(values: Array) -> Tuple[str, ...]:
 
 def _of_computed(entry: Explanation) -> Explanation:
     """Return an explanation whose sentence names what was computed in place of golden data."""
-    # Sentences of 23 patterns name the golden; nothing is decided by these words, they are
-    # exchanged. ntence = entry.sentence.replace("the golden ones", "what is computed").replace(
+    # Sentences of patterns name the golden; nothing is decided by these words, they are exchanged.
+    sentence = entry.sentence.replace("the golden ones", "what is computed").replace(
         "the golden's values", "the computed values"
     )
     sentence = sentence.replace("the golden", "what is computed")

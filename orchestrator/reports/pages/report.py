@@ -213,10 +213,9 @@ def _framed(op: str, parts: Iterable[str]) -> str:
 
 def _command(context: ReportContext, op: str) -> str:
     command = context.commands.get(op)
-    # An option is not broken behind its dash. Told by its dash alone: what is taken for one wrongly
-    # is not broken either, no more. rds = _OPTION.sub(r'\1<span class="option">\2</span>',
-    # text(command)) if command else "" turn '<pre class="command">%s</pre>' % words if command else
-    # ""
+    # An option is not broken behind its dash; what is taken for one is not broken either, no more.
+    words = _OPTION.sub(r'\1<span class="option">\2</span>', text(command)) if command else ""
+    return '<pre class="command">%s</pre>' % words if command else ""
 
 
 def _capital(words: str) -> str:

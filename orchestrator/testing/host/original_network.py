@@ -12,14 +12,11 @@ import numpy as np
 from ...base.element_types import BY_NAME
 from ...base.errors import InputError
 from ...operators import CAFFE, ONNX, TENSORFLOW
-from ...recomputing.caffe_nodes import CaffeNodes
-from ...recomputing.onnx_nodes import OnnxNodes
-from ...recomputing.original_nodes import Call
+from ...recomputing.original_nodes import CaffeNodes, Call, OnnxNodes, TfNodes
 from ...recomputing.submodel.caffe_original import CaffeOriginal
 from ...recomputing.submodel.onnx_original import OnnxOriginal
 from ...recomputing.submodel.read_original import read_original
 from ...recomputing.submodel.tf_original import INPUT_TYPES, MODEL_INPUTS, TfOriginal
-from ...recomputing.tf_nodes import TfNodes
 
 Array = Any
 Value = Tuple[int, int]

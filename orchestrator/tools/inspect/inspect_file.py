@@ -10,7 +10,7 @@ import io
 import json
 import os
 from collections import Counter
-from typing import Any, Callable, Dict, Iterable, List, Optional
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ...base.errors import FormatError, GoldwatchError, NotComparable, UsageError
 from ...base.naming import MAPPING_FILE, parse_dump_name, read_mapping
@@ -20,7 +20,8 @@ from ...dumps.dump_file import DumpFile, RegionInfo, TensorInfo
 from ...dumps.dump_header import COMPLETE, size_error
 from ...dumps.npy import NoTensor, open_npy
 from ...dumps.overflow_records import overflow_records
-from ...dumps.statistics_csv import read_table
+from ...dumps.statistics_csv import TensorRow, read_table
+from ...dumps.tensor_statistics import remarkable_values
 from ...dumps.torch_file import open_torch
 from ...kinds import kind as kinds
 from ...kinds.files import kind_of_file
@@ -33,8 +34,8 @@ from ...netfiles.graphdef import GraphFile
 from ...netfiles.onnx_model import OnnxModel
 from ...store.opening import STORE_FILE
 from ...store.store import RunStore
+from ...tensors.dtypes import dtype_by_name
 from ...tensors.tensor import Tensor
-from .remarkable_statistics import remarkable_tensors, worst_first
 from .tensor_statistics import statistics
 
 _MOST_TENSORS = 6
@@ -388,3 +389,34 @@ def _add_statistics(entry: Document, tensor: Tensor) -> None:
         entry["stats"] = statistics(tensor)
     except (FormatError, NotComparable) as error:
         entry["problem"] = error.message
+
+
+def remarkable_tensors(name: str, rows: Sequence[TensorRow]) -> List[Tuple[int, Document]]:
+    """Return what is remarkable in the statistics of an op's tensors: op, tensor and a phrase of
+    each (schemas/inspect.schema.json), behind its rank: 0 is NaN, then Inf, the end of the type's
+    range, constants.
+    """
+    dump = parse_dump_name(name)
+    op = (
+        {"op": name, "op_type": ""}
+        if dump is None
+        else {"op": dump.op_name, "op_type": dump.op_type}
+    )
+    odd_rows = (
+        (row, remarkable_values(row.statistics, _type_name(row.statistics.dtype))) for row in rows
+    )
+    return [
+        (min(odd), {**op, "tensor": "%s:%d" % row[:2], "what": ", ".join(odd.values())})
+        for row, odd in odd_rows
+        if odd
+    ]
+
+
+def worst_first(ranked: Iterable[Tuple[int, Document]]) -> List[Document]:
+    """Return remarkable tensors by their rank."""
+    return [document for _, document in sorted(ranked, key=lambda entry: entry[0])]
+
+
+def _type_name(name: str) -> str:
+    dtype = dtype_by_name(name[3:] if name.upper().startswith("DT_") else name)
+    return "" if dtype is None else dtype.name

@@ -19,8 +19,7 @@ from ...dumps.overflow_records import op_tasks, overflow_records, tasks_of
 from ...dumps.place import Place, place_of
 from ...dumps.statistics_csv import rows_of
 from ...kinds.wrong_kind_advice import watched_without_dumps
-from .inspect_file import Document, inspect_file
-from .remarkable_statistics import remarkable_tensors, worst_first
+from .inspect_file import Document, inspect_file, remarkable_tensors, worst_first
 from .tensor_statistics import UNUSUAL
 
 _OWN_FILES = (

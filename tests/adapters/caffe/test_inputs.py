@@ -12,8 +12,13 @@ import numpy as np
 import pytest
 
 from goldwatch.adapters import read_npy
-from goldwatch.adapters.caffe.image_size import image_size
-from goldwatch.adapters.caffe.images import Transform, load_image, transform_from, with_options
+from goldwatch.adapters.caffe.images import (
+    Transform,
+    image_size,
+    load_image,
+    transform_from,
+    with_options,
+)
 from goldwatch.adapters.caffe.input_plan import plan_batches
 from goldwatch.adapters.caffe.inputs import load_item, random_input
 from goldwatch.adapters.caffe.netinputs import NetInput, net_inputs, transform_of

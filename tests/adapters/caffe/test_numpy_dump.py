@@ -639,7 +639,7 @@ def test_check_backend_compares_with_a_second_backend(tmp_path, monkeypatch, sta
 
 
 def test_values_that_differ_between_backends_are_named(tmp_path):
-    from goldwatch.adapters.caffe.backends_compared import check_sentence, compare_runs
+    from goldwatch.adapters.caffe.dump import check_sentence, compare_runs
 
     for out in "ab":
         run(tmp_path, INPUT + CONV, out=out, random_weights=3)
