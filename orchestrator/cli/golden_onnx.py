@@ -156,11 +156,9 @@ def _from_om(paths: Collection[str], everything: bool) -> Dict[str, Any]:
     compiled_inputs = [atc_inputs(graph.command) for graph in graphs]
     return {
         "model_shapes": {
-            name: shape for inputs in compiled_inputs for name, shape in inputs.shapes.items()
+            name: shape for shapes, _ in compiled_inputs for name, shape in shapes.items()
         },
-        "halves": tuple(
-            dict.fromkeys(name for inputs in compiled_inputs for name in inputs.halves)
-        ),
+        "halves": tuple(dict.fromkeys(name for _, halves in compiled_inputs for name in halves)),
         "select": None
         if everything
         else lambda available: {

@@ -198,23 +198,11 @@ def _gears(text: str, single: bool) -> List[Tuple[int, ...]]:
     ]
 
 
-class AtcInputs(NamedTuple):
-    """The inputs as given on atc's command line.
-
-    Attributes
-    ----------
-    shapes
-        By input name; only inputs whose dims are all fixed.
-    halves
-        Names of the inputs that are read as float16 (``--input_fp16_nodes``).
+def atc_inputs(command: str) -> Tuple[Dict[str, Shape], Tuple[str, ...]]:
+    """Return what atc's command line says about the inputs: the shapes by input name, only those
+    whose dims are all fixed, and the names of the inputs that are read as float16
+    (``--input_fp16_nodes``).
     """
-
-    shapes: Dict[str, Shape]
-    halves: Tuple[str, ...]
-
-
-def atc_inputs(command: str) -> AtcInputs:
-    """Return what atc's command line says about the inputs."""
     options = {name: value.strip("\"'") for name, value in atc_options(command).items()}
     shapes = {
         name: shape
@@ -222,4 +210,4 @@ def atc_inputs(command: str) -> AtcInputs:
         if all(dim >= 0 for dim in shape)
     }
     halves = options.get("input_fp16_nodes", "").split(";")
-    return AtcInputs(shapes, tuple(name for name in halves if name))
+    return shapes, tuple(name for name in halves if name)

@@ -6,7 +6,7 @@ in :mod:`.comparing_and_rounding`, which also names the sources.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -27,17 +27,8 @@ from .variants import (
 Array = Any
 
 
-class _Arg(NamedTuple):
-    """The largest or smallest along an axis: the values with 1 or -1 as their sign, and the
-    axis.
-    """
-
-    x: Value
-    signed: Array
-    axis: int
-
-
-def _arg(node: Node, inputs: Inputs) -> _Arg:
+def _arg(node: Node, inputs: Inputs) -> Tuple[Value, Array, int]:
+    """Return the values, the same with 1 or -1 as their sign, and the axis."""
     x = input_at(inputs, 0)
     if node.dialect == ONNX:
         axis = int(node.get("axis", 0))
@@ -50,7 +41,7 @@ def _arg(node: Node, inputs: Inputs) -> _Arg:
             else whole(inputs, 1)[0]
         )
     signed = np.asarray(x.array, np.float64 if x.array.dtype.kind == "f" else np.int64)
-    return _Arg(x, -signed if "Min" in node.type else signed, axis_of(axis, x.array.ndim))
+    return x, -signed if "Min" in node.type else signed, axis_of(axis, x.array.ndim)
 
 
 def _keeps_dims(node: Node) -> bool:
@@ -64,12 +55,12 @@ def _keeps_dims(node: Node) -> bool:
 def _check_arg(
     node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]
 ) -> List[Optional[Array]]:
-    arg = _arg(node, inputs)
-    shape = tuple(1 if axis == arg.axis else size for axis, size in enumerate(arg.x.array.shape))
+    x, signed, axis = _arg(node, inputs)
+    shape = tuple(1 if number == axis else size for number, size in enumerate(x.array.shape))
     found_wrong = [
         wrong_where_reshaped(
             outputs[0],
-            lambda actual: outside_order(arg.x, arg.signed, actual, arg.axis, True),
+            lambda actual: outside_order(x, signed, actual, axis, True),
             shape,
         )
     ]
@@ -82,7 +73,7 @@ def _check_arg(
         found_wrong.append(
             wrong_where_reshaped(
                 outputs[1],
-                lambda actual: _other_values(arg.x, arg.signed, actual, indices, arg.axis),
+                lambda actual: _other_values(x, signed, actual, indices, axis),
                 shape,
             )
         )
@@ -233,17 +224,10 @@ def _without_axis(value: Value, axis: int) -> Value:
 # The first ones in an order
 
 
-class _Order(NamedTuple):
-    """The largest or smallest ones along an axis, in order."""
-
-    x: Value
-    signed: Array
-    axis: int
-    number: int
-    ordered: bool
-
-
-def _order(node: Node, inputs: Inputs) -> _Order:
+def _order(node: Node, inputs: Inputs) -> Tuple[Value, Array, int, int, bool]:
+    """Return the values, the same with 1 or -1 as their sign, the axis, how many are taken along
+    it, and whether they are in order.
+    """
     x = input_at(inputs, 0)
     axis, largest, ordered = -1, True, bool(node.get("sorted", True))
     if node.dialect == ONNX:
@@ -266,17 +250,14 @@ def _order(node: Node, inputs: Inputs) -> _Order:
     if not 0 <= count <= x.array.shape[axis]:
         raise CannotCompute("it takes %d of %d" % (count, x.array.shape[axis]))
     signed = np.asarray(x.array, np.float64 if x.array.dtype.kind == "f" else np.int64)
-    return _Order(x, signed if largest else -signed, axis, count, ordered)
+    return x, signed if largest else -signed, axis, count, ordered
 
 
 def _check_order(
     node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]
 ) -> List[Optional[Array]]:
-    order = _order(node, inputs)
-    shape = tuple(
-        order.number if axis == order.axis else size
-        for axis, size in enumerate(order.x.array.shape)
-    )
+    x, signed, axis, count, ordered = _order(node, inputs)
+    shape = tuple(count if number == axis else size for number, size in enumerate(x.array.shape))
     values, indices = outputs[0], outputs[1] if len(outputs) > 1 else None
     at = (
         None
@@ -284,12 +265,12 @@ def _check_order(
         else np.reshape(indices, shape)
     )
     # Without the indices, values that are in no order are looked at in theirs.
-    if at is None and not order.ordered:
+    if at is None and not ordered:
         raise CannotCompute("values without an order cannot be looked at without their indices")
     found_wrong = [
         wrong_where_reshaped(
             values,
-            lambda actual: _other_values(order.x, order.signed, actual, at, order.axis),
+            lambda actual: _other_values(x, signed, actual, at, axis),
             shape,
         )
     ]
@@ -297,9 +278,7 @@ def _check_order(
         found_wrong.append(
             wrong_where_reshaped(
                 indices,
-                lambda actual: outside_order(
-                    order.x, order.signed, actual, order.axis, order.ordered
-                ),
+                lambda actual: outside_order(x, signed, actual, axis, ordered),
                 shape,
             )
         )

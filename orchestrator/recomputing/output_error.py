@@ -160,7 +160,7 @@ class Measure:
         all_off, all_unit = off, unit
         off, unit = _without_open(b, off, unit, error)
         sums = [_axis_sums(side) for side in (off, unit)]
-        if not np.isfinite(sums[0].total + sums[1].total):
+        if not np.isfinite(sums[0][1] + sums[1][1]):
             a, b, off, unit = _squares(x, y, error, self._dtype, np.float64)
             finite = np.isfinite(a) & np.isfinite(b)
             self._not_finite += _count_not_finite(a, b, np.sqrt(unit), self._dtype)
@@ -172,11 +172,11 @@ class Measure:
             sums = [_axis_sums(side) for side in (off, unit)]
         else:
             self._count += a.size
-        for side, axis_sums in enumerate(sums):
-            for axis, values in enumerate(axis_sums.axes):
+        for side, (axis_sums, _) in enumerate(sums):
+            for axis, values in enumerate(axis_sums):
                 self._axes[axis][side, at[axis] : at[axis] + values.size] += values
-        self._off += sums[0].total
-        self._unit += sums[1].total
+        self._off += sums[0][1]
+        self._unit += sums[1][1]
         flat = b.reshape(-1)
         self._size += float(np.dot(flat, flat))
         self._dot += float(np.dot(a.reshape(-1), flat))
@@ -267,16 +267,9 @@ class Measure:
         return x, Value(y, error)
 
 
-class _Sums(NamedTuple):
-    """The sums of an array at each index of each axis, and of all."""
-
-    axes: List[Array]
-    total: float
-
-
-def _axis_sums(values: Array) -> _Sums:
-    """Add up along all axes but one, of each: two passes, as each axis that was added up is
-    gone.
+def _axis_sums(values: Array) -> Tuple[List[Array], float]:
+    """Return the sums of an array at each index of each axis, and of all: two passes, as each axis
+    that was added up is gone.
     """
     axes: List[Array] = [values.reshape(-1)] * values.ndim
     remaining = values.reshape(-1)
@@ -289,7 +282,7 @@ def _axis_sums(values: Array) -> _Sums:
             if length == 1
             else np.dot(rows, _ones(length, rows.dtype)).astype(np.float64)
         )
-    return _Sums(axes, float(remaining.sum()))
+    return axes, float(remaining.sum())
 
 
 @lru_cache(maxsize=64)

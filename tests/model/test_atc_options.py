@@ -130,5 +130,5 @@ def test_shapes_that_do_not_fit_are_explained(command, shapes, said):
 
 def test_inputs_of_fixed_shape_and_float16_inputs_are_read():
     found = atc_inputs("atc --model=m.onnx --input_shape=a:1,2;b:-1,3 --input_fp16_nodes=a;b")
-    assert found.shapes == {"a": (1, 2)} and found.halves == ("a", "b")
+    assert found == ({"a": (1, 2)}, ("a", "b"))
     assert atc_inputs("") == ({}, ())
