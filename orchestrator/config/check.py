@@ -32,7 +32,8 @@ from .json_text_errors import read_json
 from .model_rules import ModelRules
 from .models import Models, load_models
 from .npu_rules import NPU_ONLY, NpuRules, looks_like_npu
-from .script_reader import GRAPH_OPTIONS, NAMED_FILE, TORCHAIR, read_script
+from .script_names import GRAPH_OPTIONS, TORCHAIR
+from .script_reader import NAMED_FILE, read_script
 from .script_tree import MAX_SCRIPT_BYTES
 from .torchair_rules import TorchAirRules
 

@@ -20,7 +20,9 @@ from .json_text_errors import read_json
 from .models import Models
 from .npu_rules import COMPUTED, NEVER, OTHER_SETTINGS, POSSIBLE, SWITCHES, looks_like_npu
 from .schema_rules import SchemaRules
-from .script_reader import TORCHAIR, ScriptSettings, read_script
+from .script_names import TORCHAIR
+from .script_reader import read_script
+from .script_settings import ScriptSettings
 from .torchair_rules import TORCHAIR_DEFAULTS
 
 FORMS = ("acl", "estimator", "session", "tf2", "npu-json", "plan")
