@@ -121,8 +121,9 @@ def dump(
     -------
     dict
         ``backend``, ``backend_version``, ``out``, ``counts``, ``collisions``, ``too_long``,
-        ``nondeterministic``, ``training`` (nodes in training mode), ``inputs``, ``overflowed``
-        (lists of name, number of values and type),
+        ``nondeterministic``, ``training`` (nodes in training mode), ``saturating`` (nodes that the
+        processor cannot compute right), ``inputs``, ``overflowed`` (lists of name, number of values
+        and type),
         ``not_finite`` (as in the manifest), ``options`` and ``warnings``.
 
     Raises
@@ -427,6 +428,13 @@ def _warnings(result: Mapping[str, Any]) -> List[str]:
         out.append(
             "in training mode: %s; golden data depend on the batch, and an om, which has the "
             "stored statistics, computes otherwise: export with model.eval()" % listed(training, 3)
+        )
+    cut = result["saturating"]
+    if cut:
+        out.append(
+            "on this processor (no VNNI) onnxruntime cuts sums of two products of uint8 and int8 "
+            "to 16 bits: golden data of %s may be wrong; make them on another one, or with "
+            "--backend reference" % listed(cut, 3)
         )
     drawn = result["nondeterministic"]
     if drawn:

@@ -617,6 +617,28 @@ def test_a_row_that_a_mask_covers_is_told_from_values_that_spread(tmp_path, run,
     assert "only there, and in what follows of it" in text
 
 
+@pytest.mark.parametrize("weights", [np.int8, np.uint8])
+def test_products_that_the_processor_cuts_are_warned_of(tmp_path, run, weights):
+    """onnxruntime's documented "U8S8 saturation": with int8 weights, on x86 without VNNI."""
+    x, w = np.full((1, 4), 255, np.uint8), np.full((4, 3), 127, weights)
+    proto = build.model(
+        [node("MatMulInteger", ["x", "w"], ["y"], name="product")],
+        [build.value("x", x.shape, TensorProto.UINT8)],
+        [build.value("y", None, TensorProto.INT32)],
+        [build.weight("w", w)],
+    )
+    path = build.save(tmp_path / "m.onnx", proto)
+    np.save(str(tmp_path / "x.npy"), x)
+    for backend in ("onnxruntime", "reference"):
+        done = run(path, "--input", "x=x.npy", "--backend", backend, "-o", backend)
+        assert done.returncode == 0, done.stderr
+        (made,) = (tmp_path / backend).glob("product.0.*.npy")
+        right = np.array_equal(np.load(str(made)), x.astype(np.int32) @ w)
+        assert right or (backend, weights) == ("onnxruntime", np.int8)
+        warned = "golden data of product (MatMulInteger) may be wrong" in done.stderr
+        assert warned == (not right), done.stderr
+
+
 @pytest.mark.parametrize("trains", [True, False])
 def test_nodes_in_training_mode_are_named(tmp_path, run, trains):
     nodes = [
