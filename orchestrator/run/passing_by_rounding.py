@@ -13,13 +13,16 @@ import math
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..dumps.place import Place
-from ..judging.by_limits import only_decision_limit_missed, only_default_limits_missed
 from ..judging.by_other_rows import alike, passing_row
 from ..judging.by_recomputation import RIGHT, WRONG, RecomputationVerdict
 from ..judging.diagnosis.observed_ops import ObservedOp, ObservedOps, executed_repeatedly
 from ..judging.diagnosis.op_input_states import Inputs
 from ..judging.diagnosis.row_digest import execution_key, row_digest
-from ..judging.row_judge import rounds_to_whole
+from ..judging.row_judge import (
+    only_decision_limit_missed,
+    only_default_limits_missed,
+    rounds_to_whole,
+)
 from ..metrics.row import (
     AS_OUTPUT,
     BEHIND,

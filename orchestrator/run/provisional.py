@@ -8,7 +8,7 @@ import time
 from typing import Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from ..dumps.place import Place, name_order
-from ..judging.by_limits import only_default_limits_missed
+from ..judging.row_judge import only_default_limits_missed
 from ..metrics.row import FAIL, Row
 from ..model.row_plan import INPUT
 from ..recomputing.formulas_by_type import is_known_type

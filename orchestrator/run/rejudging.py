@@ -14,7 +14,6 @@ from ..base.naming import sanitise_golden
 from ..base.notes import NOT_JUDGED_BY_NAMES, Note, note
 from ..base.wording import plural
 from ..dumps.place import Place
-from ..judging.by_limits import only_decision_limit_missed, only_default_limits_missed
 from ..judging.by_other_rows import (
     REMARKS,
     as_first_judged,
@@ -26,6 +25,7 @@ from ..judging.diagnosis.observed_ops import ObservedOps
 from ..judging.diagnosis.op_input_states import Inputs
 from ..judging.diagnosis.recompute_without_model import TensorReader, made_of_inputs
 from ..judging.diagnosis.row_digest import execution_key, row_digest
+from ..judging.row_judge import only_decision_limit_missed, only_default_limits_missed
 from ..metrics.row import (
     BEHIND,
     BY_NAME,

@@ -9,8 +9,8 @@ from ...base.wording import percent
 from ...dumps.place import NOWHERE, Place
 from ...metrics.row import FAIL, Row
 from ...model.graphs_of_run import AnyGraph
-from ..by_limits import judge_row
 from ..limits import Limit, Limits
+from ..row_judge import judge_row
 from .observed_ops import ObservedOp, ObservedOps
 from .op_input_states import BAD, UNKNOWN, Inputs, InputState, overall_state
 from .row_digest import execution_key, row_digest

@@ -12,9 +12,9 @@ from ...base.fast_dataclasses import dataclass
 from ...base.wording import listed, plural
 from ...metrics.row import FAIL, NOT_COMPARED, PASS, Row
 from ...operators.registry import InTraining
-from ..by_limits import judge_row
 from ..limits import Limit, Limits
 from ..metric_text import beside_limit
+from ..row_judge import judge_row
 from .summary import Summary
 
 _ALL_RIGHT = (

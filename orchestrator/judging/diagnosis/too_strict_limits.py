@@ -6,9 +6,9 @@ from typing import Any, Mapping, Optional
 
 from ...metrics.row import WORST_SLICE, Row
 from ...tensors.type_precision import ROUNDING
-from ..by_limits import only_default_limits_missed, subject_of
 from ..by_recomputation import RIGHT, RecomputationVerdict
 from ..limits import Limits
+from ..row_judge import only_default_limits_missed, subject_of
 from .first_divergence import TooStrict
 from .observed_ops import ObservedOp
 from .op_input_states import Inputs
