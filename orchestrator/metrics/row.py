@@ -8,6 +8,7 @@ the table ``scripts/row_schema`` writes the files in schemas/ anew.
 from __future__ import annotations
 
 import dataclasses
+from operator import itemgetter
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -394,3 +395,20 @@ class Row:
     def place(self) -> Place:
         """Where in the dump tree the file lies."""
         return Place(self.time, self.device, self.model, self.model_id, self.step, self.host)
+
+
+OWN = (
+    *("address", "golden_address", "worst_slice", "nan", "inf"),
+    *("target_file", "timestamp_us"),
+)
+"""Columns in which the rows of a tensor at several places differ, beside metrics and place."""
+SHARED = tuple(
+    column.name
+    for column in columns_of(Row)
+    if column.name not in (*Place._fields, *OWN, "metrics")
+)
+"""All others: what is made of them is made once for many rows."""
+shared_columns, place_columns = itemgetter(*SHARED), itemgetter(*Place._fields[:5])
+"""Take the values of these columns, and of a place's without the host, from a row's
+``__dict__``.
+"""

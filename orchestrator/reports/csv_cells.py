@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 from ..base.fast_dataclasses import cached_by_object, dataclass
 from ..base.naming import printable
 from ..judging.metric_text import metric_number, number_text
-from ..metrics.row import METRICS, Row
+from ..metrics.row import METRICS, SHARED, Row, shared_columns
 from ..store.row_schema import ROW_COLUMNS
 
 NOTHING = "NaN"
@@ -30,10 +30,6 @@ MAPPING_HEADER = (
 )
 
 _FORMULA = ("=", "+", "-", "@")
-
-
-Cell = Callable[[Row, str], str]
-"""Returns the cell of a row in a column."""
 
 
 @dataclass(frozen=True)
@@ -87,46 +83,68 @@ _BEHIND_METRICS = (
 
 def header(columns: Columns) -> List[str]:
     """Return the names of the columns."""
-    before, behind = _chosen(columns)
-    return [
-        *(ROW_COLUMNS[name].heading for name, _ in before),
-        *columns.metrics,
-        *(ROW_COLUMNS[name].heading for name, _ in behind),
-    ]
+    before, behind = (_headings(names) for names in _chosen(columns))
+    return [*before, *columns.metrics, *behind]
+
+
+def _headings(names: Sequence[str]) -> List[str]:
+    return [ROW_COLUMNS[name].heading for name in names]
 
 
 def cells(row: Row, columns: Columns) -> List[str]:
     """Return one row's cells."""
-    before, behind = _chosen(columns)
-    return [
-        *[cell(row, name) for name, cell in before],
-        *_metric_cells(row.metrics, columns.metrics),
-        *[cell(row, name) for name, cell in behind],
-    ]
+    values = row.__dict__
+    shared = _shared_cells(shared_columns(values), row.target_file is None)
+    before, behind = (
+        [
+            shared[name]
+            if name in shared
+            else NOTHING
+            if values[name] is None
+            else str(values[name])
+            for name in names
+        ]
+        for names in _chosen(columns)
+    )
+    return [*before, *_metric_cells(row.metrics, columns.metrics), *behind]
 
 
 @lru_cache(maxsize=16)
-def _chosen(columns: Columns) -> Tuple[List[Tuple[str, Cell]], List[Tuple[str, Cell]]]:
-    """Return the names of the columns before and behind the metrics, each with what makes its
-    cells.
-    """
+def _chosen(columns: Columns) -> Tuple[List[str], List[str]]:
+    """Return the names of the columns before and behind the metrics."""
     before, behind = (
-        [(name, _cell_of(name)) for name in names if getattr(columns, name, True)]
+        [name for name in names if getattr(columns, name, True)]
         for names in (_FIRST, _BEHIND_METRICS)
     )
     return before, behind
 
 
-def _cell_of(name: str) -> Cell:
-    if name in _OF_ROW:
-        return _OF_ROW[name]
-    of_value = _OF_TYPE[ROW_COLUMNS[name].annotation]
-    return lambda row, name: NOTHING if row.__dict__[name] is None else of_value(row.__dict__[name])
+@lru_cache(maxsize=1024)
+def _shared_cells(shared: Tuple[Any, ...], lacks_file: bool) -> Dict[str, str]:
+    """Return the cells of rows that share these columns, by the names of columns; addresses are a
+    row's own.
+    """
+    values = dict(zip(SHARED, shared))
+    made = {
+        name: NOTHING
+        if values[name] is None
+        else _OF_TYPE[ROW_COLUMNS[name].annotation](values[name])
+        for name in (*_FIRST, *_BEHIND_METRICS)
+        if name in values and name != "group"
+    }
+    made["group"] = text_cell(",".join(values["group"]) or values["op"])
+    if values["kind"] == "op" and lacks_file:
+        # As in the vendor's table, for an op without a dump.
+        made["tensor"] = NOTHING
+    return made
 
 
 @cached_by_object
 def _metric_cells(metrics: Mapping[str, Any], names: Sequence[str]) -> List[str]:
-    return [metric_cell(metrics.get(name)) for name in names]
+    return [
+        number_text(value) if type(value) is float else metric_cell(value)
+        for value in map(metrics.get, names)
+    ]
 
 
 @lru_cache(maxsize=1024)
@@ -136,11 +154,6 @@ def text_cell(text: str) -> str:
     """
     text = printable(text)
     return "'" + text if text.startswith(_FORMULA) else text
-
-
-def tensor_cell(row: Row) -> str:
-    """Return TensorIndex: ``NaN``, as in the vendor's table, for an op without a dump."""
-    return NOTHING if row.kind == "op" and row.target_file is None else text_cell(row.tensor)
 
 
 @lru_cache(maxsize=256)
@@ -153,8 +166,6 @@ def metric_cell(value: Any) -> str:
     """Return one metric as text: ``%.6f``, ``%.6e`` where six decimals would hide it,
     StandardDeviation as ``(mean;std),(mean;std)``.
     """
-    if type(value) is float:
-        return number_text(value)
     if isinstance(value, dict):
         if "target" not in value or "golden" not in value:
             return NOTHING
@@ -176,10 +187,6 @@ _OF_TYPE: Dict[str, Callable[[Any], str]] = {
     "bool": {True: "YES", False: "NO"}.__getitem__,
     "Tuple[int, ...]": shape_cell,
 }
-_OF_ROW: Dict[str, Cell] = {
-    "group": lambda row, name: text_cell(",".join(row.group) or row.op),
-    "tensor": lambda row, name: tensor_cell(row),
-}
 
 
 def mapping_cells(row: Row, target: str, golden: str) -> List[str]:
@@ -190,15 +197,12 @@ def mapping_cells(row: Row, target: str, golden: str) -> List[str]:
     target, golden
         The folders that the row's files are named from; their paths become absolute.
     """
-    names = [
-        text_cell(row.op_type),
-        text_cell(",".join(row.group) or row.op),
-        text_cell(row.golden),
-        tensor_cell(row),
+    shared = _shared_cells(shared_columns(row.__dict__), row.target_file is None)
+    return [
+        *[shared[name] for name in ("index", "op_type", "group", "golden", "tensor")],
+        _path(target, row.target_file),
+        _path(golden, row.golden_file),
     ]
-    return (
-        [str(row.index)] + names + [_path(target, row.target_file), _path(golden, row.golden_file)]
-    )
 
 
 def _path(folder: str, name: Optional[str]) -> str:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import math
 from functools import lru_cache
-from typing import Any, Dict, Mapping, Sequence, Tuple
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 from ..base.fast_dataclasses import cached_by_object
-from ..metrics.row import METRICS, Row
+from ..metrics.row import METRICS, SHARED, Row, place_columns, shared_columns
 from ..store.json_numbers import plain_number
-from ..store.row_schema import FIELDS, ROW_COLUMNS, part_encoders, quoted
-from ..store.row_sql import spread_text, texts_in_json
+from ..store.row_schema import FIELDS, PLACE_COLUMNS, ROW_COLUMNS, quoted
+from ..store.row_sql import spread_text
 
 FIRST_ROW, NEXT_ROW = "\n", ",\n"
 
@@ -23,21 +23,7 @@ FIRST_ROW, NEXT_ROW = "\n", ",\n"
 encode = json.JSONEncoder(ensure_ascii=True, allow_nan=False).encode
 
 _SHOWN = [name for name, column in ROW_COLUMNS.items() if column.in_json and not column.hosts_only]
-_METRICS_AT = _SHOWN.index("metrics")
-
-
-def _part_text(names: Sequence[str], values: Sequence[Any]) -> str:
-    return ", ".join(
-        [
-            '"%s": %s' % (name, "null" if value is None else FIELDS[name].json_text(value))
-            for name, value in zip(names, values)
-        ]
-    )
-
-
-_BEFORE_PARTS, _BEHIND_PARTS = (
-    part_encoders(names, _part_text) for names in (_SHOWN[:_METRICS_AT], _SHOWN[_METRICS_AT + 1 :])
-)
+_OF_ROW = [name for name in _SHOWN if name not in (*PLACE_COLUMNS, *SHARED)]
 
 
 def row_text(row: Row, metrics: Sequence[str] = METRICS) -> str:
@@ -51,30 +37,57 @@ def row_text(row: Row, metrics: Sequence[str] = METRICS) -> str:
         result; others that the row has follow.
     """
     values = row.__dict__
-    parts = [] if row.host is None else ['"host": ' + quoted(row.host)]
-    parts += [text(values) for text in _BEFORE_PARTS]
-    parts.append('"metrics": ' + _metrics_text(row.metrics, metrics))
-    parts += [text(values) for text in _BEHIND_PARTS]
-    return "{%s}" % ", ".join(parts)
+    return _form(shared_columns(values)) % (
+        _place_text((row.host, *place_columns(values))),
+        *[
+            _metrics_text(row.metrics, metrics) if name == "metrics" else _text(name, values[name])
+            for name in _OF_ROW
+        ],
+    )
+
+
+@lru_cache(maxsize=1024)
+def _form(shared: Tuple[Any, ...]) -> str:
+    """Return the text of rows that share these columns; ``%s`` is for the place and the others."""
+    values = dict(zip(SHARED, shared))
+    texts = ["%s"]
+    for name in _SHOWN[len(PLACE_COLUMNS) :]:
+        text = _text(name, values[name]).replace("%", "%%") if name in values else "%s"
+        texts.append('"%s": %s' % (name, text))
+    return "{%s}" % ", ".join(texts)
+
+
+@lru_cache(maxsize=512)
+def _place_text(parts: Tuple[Optional[str], ...]) -> str:
+    host, *place = parts
+    texts = ['"%s": %s' % (name, _text(name, part)) for name, part in zip(_SHOWN, place)]
+    return ", ".join(texts if host is None else ['"host": ' + quoted(host), *texts])
+
+
+def _text(name: str, value: Any) -> str:
+    return "null" if value is None else FIELDS[name].json_text(value)
 
 
 @cached_by_object
 def _metrics_text(metrics: Mapping[str, Any], always: Sequence[str]) -> str:
-    names = (*always, *(name for name in metrics if name not in always))
-    texts = texts_in_json(metrics)
-    return _metrics_form(names) % tuple(
-        [texts.get(name) or _metric_text(name, metrics.get(name)) for name in names]
+    names, form = _metrics_form((*always, *metrics))
+    return form % tuple(
+        [
+            repr(value)
+            if type(value) is float and -math.inf < value < math.inf
+            else _metric_text(name, value)
+            for name, value in zip(names, map(metrics.get, names))
+        ]
     )
 
 
 @lru_cache(maxsize=64)
-def _metrics_form(names: Tuple[str, ...]) -> str:
-    return "{%s}" % ", ".join([quoted(name).replace("%", "%%") + ": %s" for name in names])
+def _metrics_form(names: Tuple[str, ...]) -> Tuple[Sequence[str], str]:
+    names = tuple(dict.fromkeys(names))
+    return names, "{%s}" % ", ".join([quoted(name).replace("%", "%%") + ": %s" for name in names])
 
 
 def _metric_text(name: str, value: Any) -> str:
-    if type(value) is float and math.isfinite(value):
-        return repr(value)
     if name == "StandardDeviation":
         return spread_text(value) if isinstance(value, dict) else "null"
     return encode("NaN" if value is None else plain_number(value))

@@ -5,20 +5,15 @@ written and read. schemas/ has the SQL and the JSON Schema, which ``scripts/row_
 from __future__ import annotations
 
 import json
-from functools import lru_cache, partial
-from itertools import groupby
-from operator import itemgetter
+from functools import lru_cache
 from typing import (
     Any,
     Callable,
     Dict,
-    List,
     Mapping,
     NamedTuple,
     Optional,
-    Sequence,
     Tuple,
-    TypeVar,
     Union,
 )
 
@@ -26,8 +21,6 @@ from ..dumps.place import Place
 from ..metrics.row import MEASURES, Row, columns_of
 
 SqlValue = Union[None, int, float, str, bytes]
-
-T = TypeVar("T")
 
 PLACE_COLUMNS = Place._fields[:5]
 HOST = "host"
@@ -180,42 +173,12 @@ FIELDS = {
 
 _NAMES = [name for name in ROW_COLUMNS if name != HOST]
 _METRICS_AT = _NAMES.index("metrics")
-BEFORE_METRICS, BEHIND_METRICS = tuple(_NAMES[:_METRICS_AT]), tuple(_NAMES[_METRICS_AT + 1 :])
 
-COLUMNS = ("key", *BEFORE_METRICS, *MEASURES, "user_metrics", *BEHIND_METRICS, "position")
-"""The columns of table ``row`` that a row's checksum is taken of, in their order."""
-
-
-_OF_ONE_PLACE = (
-    *("address", "golden_address", "worst_slice", "nan", "inf"),
-    *("target_file", "timestamp_us"),
+COLUMNS = (
+    *("key", *_NAMES[:_METRICS_AT], *MEASURES, "user_metrics"),
+    *(*_NAMES[_METRICS_AT + 1 :], "position"),
 )
-"""Columns in which the rows of a tensor at several places differ, beside those of the place."""
-
-
-def part_encoders(
-    names: Sequence[str], encode: Callable[[Sequence[str], Tuple[Any, ...]], T]
-) -> List[Callable[[Mapping[str, Any]], T]]:
-    """Return what encodes columns, a function of a row's ``__dict__`` for each run of neighbours:
-    those that rows have in common, such as the rows of a tensor at all places, once for many rows.
-
-    Parameters
-    ----------
-    encode
-        Encodes the values of neighbouring columns of these names.
-    """
-    kinds = {**dict.fromkeys(PLACE_COLUMNS, "place"), **dict.fromkeys(_OF_ONE_PLACE, "own")}
-
-    def encoder(run: Sequence[str], is_shared: bool) -> Callable[[Mapping[str, Any]], T]:
-        encoded: Callable[[Tuple[Any, ...]], T] = partial(encode, run)
-        if is_shared:
-            encoded = lru_cache(maxsize=512)(encoded)
-        # Of a single name it would return no tuple.
-        chosen = itemgetter(*run, run[0])
-        return lambda values: encoded(chosen(values)[:-1])
-
-    runs = groupby(names, lambda name: kinds.get(name, "shared"))
-    return [encoder(tuple(run), kind != "own") for kind, run in runs]
+"""The columns of table ``row`` that a row's checksum is taken of, in their order."""
 
 
 def decoder(name: str) -> Callable[[Any], Any]:

@@ -6,16 +6,15 @@ import dataclasses
 import hashlib
 import json
 import math
+from functools import lru_cache
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ..base.errors import FormatError
 from ..base.fast_dataclasses import cached_by_object
 from ..dumps.place import Place
-from ..metrics.row import MEASURES, Row
+from ..metrics.row import MEASURES, OWN, SHARED, Row, place_columns, shared_columns
 from .json_numbers import NON_FINITE, finite_tree, plain_number, plain_tree
 from .row_schema import (
-    BEFORE_METRICS,
-    BEHIND_METRICS,
     COLUMNS,
     FIELDS,
     HOST,
@@ -23,7 +22,6 @@ from .row_schema import (
     SqlValue,
     decoder,
     from_sql_text,
-    part_encoders,
     quoted,
     to_sql_text,
 )
@@ -61,20 +59,10 @@ def insert_sql(hosts: bool = False) -> str:
     )
 
 
-Part = Tuple[Tuple[SqlValue, ...], str]
-"""SQL values of neighbouring columns, and the same as :func:`checksum` has them, a comma behind."""
-
-
-def _encoded_part(names: Sequence[str], values: Sequence[Any]) -> Part:
-    part = [
-        None if value is None else FIELDS[name].encode(value) for name, value in zip(names, values)
-    ]
-    return tuple(part), ascii(part)[1:-1] + ", "
-
-
-_BEFORE_PARTS, _BEHIND_PARTS = (
-    part_encoders(names, _encoded_part) for names in (BEFORE_METRICS, BEHIND_METRICS)
-)
+_AT = {name: at for at, name in enumerate(COLUMNS)}
+_PLACE_AT = slice(_AT[PLACE_COLUMNS[0]], _AT[PLACE_COLUMNS[-1]] + 1)
+_METRICS_AT = slice(_AT[MEASURES[0]], _AT["user_metrics"] + 1)
+_OWN = [(_AT[name], name, FIELDS[name].encode) for name in OWN]
 _DECODERS = {name: decoder(name) for name in FIELDS}
 _DEFAULTS = {
     field.name: field.default
@@ -87,19 +75,7 @@ def row_key(row: Row) -> str:
     """Return what a row is about, the same in every run over the same files: place, target file,
     op, kind and tensor index, host.
     """
-    host = () if row.host is None else (row.host,)
-    return _key_text(
-        row.time,
-        row.device,
-        row.model,
-        row.model_id,
-        row.step,
-        row.target_file,
-        row.op,
-        row.kind,
-        row.tensor_index,
-        *host,
-    )
+    return key_of(row.place, row.target_file, row.op, row.kind, row.tensor_index)
 
 
 def key_of(
@@ -107,7 +83,8 @@ def key_of(
 ) -> str:
     """Return the :func:`row_key` of the row with these fields."""
     host = () if place.host is None else (place.host,)
-    return _key_text(*place.parts, target_file, op, kind, tensor_index, *host)
+    texts = _shared_texts(place.parts), _texts((target_file,))
+    return "[%s,%s,%s]" % (*texts, _shared_texts((op, kind, tensor_index, *host)))
 
 
 def key_of_values(values: Mapping[str, Any]) -> str:
@@ -115,12 +92,12 @@ def key_of_values(values: Mapping[str, Any]) -> str:
     parts = [from_sql_text(values[name]) for name in _KEY_FIELDS]
     parts[-1] = None if parts[-1] is None else int(parts[-1])
     host = from_sql_text(values.get(HOST))
-    return _key_text(*parts) if host is None else _key_text(*parts, host)
+    return "[%s]" % _texts((*parts, *(() if host is None else (host,))))
 
 
-def _key_text(*parts: Union[None, str, int]) -> str:
-    """Return the parts as a JSON list without spaces; an encoder would be made anew for each."""
-    return "[%s]" % ",".join(
+def _texts(parts: Sequence[Union[None, str, int]]) -> str:
+    """Return the parts as in a JSON list without spaces; an encoder would be made anew for each."""
+    return ",".join(
         [
             "null" if part is None else quoted(part) if isinstance(part, str) else str(part)
             for part in parts
@@ -128,65 +105,71 @@ def _key_text(*parts: Union[None, str, int]) -> str:
     )
 
 
+_shared_texts = lru_cache(maxsize=1024)(_texts)
+
+
 def row_line(row: Row) -> Line:
     """Return a row as the store has it; with the host only where there is one."""
     values = row.__dict__
-    key = to_sql_text(row_key(row))
-    line, text = [key], "[%s, " % ascii(key)
-    for encode in _BEFORE_PARTS:
-        part, part_text = encode(values)
-        line += part
-        text += part_text
-    metrics, metrics_text, _ = _metric_values(row.metrics)
-    line += metrics
-    text += metrics_text + ", "
-    for encode in _BEHIND_PARTS:
-        part, part_text = encode(values)
-        line += part
-        text += part_text
-    position = row.group.index(row.op) if row.op in row.group else 0
-    host = "" if row.host is None else ", " + ascii(to_sql_text(row.host))
-    line += [position] if row.host is None else [position, to_sql_text(row.host)]
-    # As :func:`checksum` has it.
-    line.append(_sum_of("%s%d%s]" % (text, position, host)))
+    shared, text = _shared_line(shared_columns(values))
+    line = shared.copy()
+    line[0] = key = to_sql_text(row_key(row))
+    line[_PLACE_AT], place_text = _place_values(place_columns(values))
+    line[_METRICS_AT], metrics_text = _metric_values(row.metrics)
+    own = [None if values[name] is None else encode(values[name]) for _, name, encode in _OWN]
+    for (at, _, _), value in zip(_OWN, own):
+        line[at] = value
+    address, golden_address, *others = map(ascii, own)
+    text %= (ascii(key), place_text, address, golden_address, metrics_text, *others)
+    if row.host is not None:
+        line.append(to_sql_text(row.host))
+        text += ", " + ascii(line[-1])
+    # As :func:`checksum` has it, with what rows share as text already.
+    line.append(_sum_of("[%s]" % text))
     return tuple(line)
 
 
-@cached_by_object
-def _metric_values(
-    metrics: Mapping[str, Any],
-) -> Tuple[List[SqlValue], str, Dict[str, str]]:
-    """Return the values of the metrics' columns, as :func:`checksum` writes them, and the texts in
-    JSON of those that are finite numbers or spreads.
+@lru_cache(maxsize=1024)
+def _shared_line(shared: Tuple[Any, ...]) -> Tuple[List[SqlValue], str]:
+    """Return the line of rows that share these columns, None in all others; and its text in a
+    checksum, ``%s`` for the key, the place, the metrics and each column of a row's own.
     """
-    values: List[SqlValue] = []
-    texts: List[str] = []
-    in_json: Dict[str, str] = {}
-    for name in MEASURES:
-        value = metrics.get(name)
-        if type(value) is float and -math.inf < value < math.inf:
-            text = in_json[name] = repr(value)
-        else:
-            is_spread = isinstance(value, dict)
-            value = _to_metric(value)
-            text = ascii(value)
-            if is_spread and name == "StandardDeviation":
-                in_json[name] = str(value)
-        values.append(value)
-        texts.append(text)
+    line: List[SqlValue] = [None] * len(COLUMNS)
+    values = dict(zip(SHARED, shared))
+    op, group = values["op"], values["group"]
+    values["position"] = group.index(op) if op in group else 0
+    texts = []
+    for at, name in enumerate(COLUMNS):
+        value = values.get(name)
+        if value is not None:
+            line[at] = value if name == "position" else FIELDS[name].encode(value)
+        if name in values:
+            texts.append(ascii(line[at]).replace("%", "%%"))
+        elif name in ("key", PLACE_COLUMNS[0], MEASURES[0], *OWN):
+            texts.append("%s")
+    return line, ", ".join(texts)
+
+
+@lru_cache(maxsize=512)
+def _place_values(parts: Tuple[Optional[str], ...]) -> Tuple[List[SqlValue], str]:
+    values = [to_sql_text(part) for part in parts]
+    return values, ascii(values)[1:-1]
+
+
+@cached_by_object
+def _metric_values(metrics: Mapping[str, Any]) -> Tuple[List[SqlValue], str]:
+    """Return the values of the metrics' columns, and their text in a checksum."""
+    values: List[SqlValue] = [
+        value if type(value) is float and -math.inf < value < math.inf else _to_metric(value)
+        for value in map(metrics.get, MEASURES)
+    ]
     others = None
     if not _KNOWN.issuperset(metrics):
         others = _encode(
             {name: plain_tree(value) for name, value in metrics.items() if name not in _KNOWN}
         )
     values.append(others)
-    texts.append(ascii(others))
-    return values, ", ".join(texts), in_json
-
-
-def texts_in_json(metrics: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the texts in JSON of those metrics that are finite numbers or spreads."""
-    return _metric_values(metrics)[2]
+    return values, ascii(values)[1:-1]
 
 
 def _to_metric(value: Any) -> SqlValue:
@@ -198,6 +181,7 @@ def _to_metric(value: Any) -> SqlValue:
     return float(number) if isinstance(number, int) and not -_INT64 <= number < _INT64 else number
 
 
+@cached_by_object
 def spread_text(sides: Mapping[str, Any]) -> str:
     """Return a StandardDeviation as JSON, numbers that are not finite as :func:`plain_tree` writes
     them.

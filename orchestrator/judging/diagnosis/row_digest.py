@@ -31,7 +31,9 @@ from ...metrics.row import (
     NOTHING_FINITE,
     PASS,
     SAMPLED,
+    SHARED,
     Row,
+    shared_columns,
 )
 from ..metric_text import metric_number
 
@@ -231,10 +233,30 @@ _HEAD_BYTES = _LENGTHS.size + _MEASURES.size
 
 def row_digest(row: Row) -> RowDigest:
     """Return the digest of a row."""
-    judged = row
-    if row.code_value(DEQUANTISED) is not None:
-        # Rounding to integers is what the op is for: it says nothing of the op's own error.
-        judged = row.but(verdict=EXPECTED_ABSENT, metrics={})
+    part = _shared_digest(
+        shared_columns(row.__dict__),
+        _counts(row.nan),
+        _counts(row.inf),
+        row.target_file is None,
+        NOT_FINITE in row.metrics,
+    )
+    distance, measured, share = _measures(
+        {} if part.is_dequantised else row.metrics, part.is_empty, part.longest
+    )
+    observation = (
+        *part.observed,
+        *measured[:-1],
+        share > 0 or (share != share and distance != 0),
+        part.is_whole[0] and (share == share or part.is_whole[1]),
+        share,
+        # Where NaN or Inf stand alike on both sides, the finite rest has a distance.
+        part.is_spoiled and distance != distance,
+        measured[-1],
+        row.address,
+        row.worst_slice,
+    )
+    # As the class's own __new__ does, half as fast.
+    observed: Observation = tuple.__new__(Observation, observation)
     return RowDigest(
         row.verdict,
         row.place,
@@ -242,8 +264,66 @@ def row_digest(row: Row) -> RowDigest:
         row.op_type,
         row.target_file or "",
         _order(row),
+        part.marks,
+        observed,
+    )
+
+
+class _SharedDigest(NamedTuple):
+    """What digests of rows share: marks, the observation before what was measured, and how the
+    metrics are to be seen.
+    """
+
+    marks: int
+    observed: Tuple[Any, ...]
+    is_dequantised: bool
+    is_empty: bool
+    is_spoiled: bool
+    is_whole: Tuple[bool, bool]
+    longest: int
+
+
+@lru_cache(maxsize=1024)
+def _shared_digest(
+    shared: Tuple[Any, ...],
+    nan: Optional[Tuple[int, int]],
+    inf: Optional[Tuple[int, int]],
+    lacks_file: bool,
+    is_statistical: bool,
+) -> _SharedDigest:
+    row = Row(
+        **dict(zip(SHARED, shared)),
+        nan=None if nan is None else dict(zip(_SIDES, nan)),
+        inf=None if inf is None else dict(zip(_SIDES, inf)),
+        target_file=None if lacks_file else "",
+        metrics={NOT_FINITE: 1} if is_statistical else {},
+    )
+    # Rounding to integers is what the op is for: it says nothing of the op's own error.
+    is_dequantised = row.code_value(DEQUANTISED) is not None
+    judged = row.but(verdict=EXPECTED_ABSENT) if is_dequantised else row
+    shape = row.shape or ()
+    observed = (
+        row.kind,
+        -1 if row.tensor_index is None else row.tensor_index,
+        row.index,
+        row.tensor,
+        judged.verdict,
+        row.target_dtype or "",
+        shape,
+        row.golden,
+        row.golden_file,
+        nan or _NONE,
+        inf or _NONE,
+        row.warning == DECIDED_OTHERWISE,
+    )
+    return _SharedDigest(
         _marks(row, judged),
-        _observe(judged),
+        observed,
+        is_dequantised,
+        judged.verdict == PASS and (row.warning == NOTHING_FINITE or 0 in shape),
+        judged.verdict == FAIL and any((nan or _NONE) + (inf or _NONE)),
+        (_is_whole(row.target_dtype), _is_whole(row.golden_dtype)),
+        max(shape or (1,)),
     )
 
 
@@ -372,42 +452,6 @@ def _golden_is_nan(row: Row) -> bool:
     )
 
 
-def _observe(row: Row) -> Observation:
-    is_empty = row.verdict == PASS and (row.warning == NOTHING_FINITE or 0 in (row.shape or ()))
-    distance, measured, count = _measures(row.metrics, is_empty, max(row.shape or (1,)))
-    unmasked, slices, masked, factor_distance, factor, rms, deviation, cosine = measured
-    nan, inf = _counts(row.nan), _counts(row.inf)
-    return Observation(
-        kind=row.kind,
-        number=-1 if row.tensor_index is None else row.tensor_index,
-        position=row.index,
-        tensor=row.tensor,
-        verdict=row.verdict,
-        distance=unmasked,
-        slice_distance=slices,
-        masked=masked,
-        factor_distance=factor_distance,
-        factor=factor,
-        rms=rms,
-        deviation=deviation,
-        different=count > 0 or (count != count and distance != 0),
-        whole=_is_whole(row.target_dtype) and (count == count or _is_whole(row.golden_dtype)),
-        share=count,
-        # Where NaN or Inf stand alike on both sides, the finite rest has a distance.
-        spoiled=row.verdict == FAIL and distance != distance and any(nan + inf),
-        cosine=cosine,
-        dtype=row.target_dtype or "",
-        shape=row.shape or (),
-        address=row.address,
-        golden=row.golden,
-        golden_file=row.golden_file,
-        worst_slice=row.worst_slice,
-        nan=nan,
-        inf=inf,
-        otherwise=row.warning == DECIDED_OTHERWISE,
-    )
-
-
 @cached_by_object
 def _measures(
     metrics: Mapping[str, Any], is_empty: bool, longest: int
@@ -461,12 +505,12 @@ def _is_whole(dtype: Optional[str]) -> bool:
 
 # Larger distances are one: squares of them must stay finite in float64.
 _LARGEST = 1e100
-_NONE = (0, 0)
+_SIDES, _NONE = ("target", "golden"), (0, 0)
 _NO_SPREADS = ((math.nan, math.nan), (math.nan, math.nan))
 
 
-def _counts(counts: Optional[Mapping[str, int]]) -> Tuple[int, int]:
-    return _NONE if not counts else (counts.get("target", 0), counts.get("golden", 0))
+def _counts(counts: Optional[Mapping[str, int]]) -> Optional[Tuple[int, int]]:
+    return None if counts is None else (counts.get("target", 0), counts.get("golden", 0))
 
 
 def _spreads(value: Any) -> Tuple[Tuple[float, float], Tuple[float, float]]:
