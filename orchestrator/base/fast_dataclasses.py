@@ -125,7 +125,7 @@ def _restored(cls: Type[T], *values: Any) -> T:
 
 
 def changed(record: T, **changes: Any) -> T:
-    """Return a copy of a frozen dataclass with other values of some fields:
+    """Return a copy of a dataclass with other values of some fields:
     :func:`dataclasses.replace`, several times as fast.
     """
     other = object.__new__(type(record))

@@ -11,12 +11,11 @@ from __future__ import annotations
 import itertools
 import os
 import struct
-from dataclasses import replace
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..base.element_types import BY_CODE
 from ..base.errors import FormatError, TruncatedFile
-from ..base.fast_dataclasses import dataclass
+from ..base.fast_dataclasses import changed, dataclass
 from ..base.protowire import CutShort
 from ..base.safe_reading import open_regular, read_at
 from ..proto import load_messages
@@ -87,7 +86,7 @@ def load_header(path: str) -> Header:
         key, dump_time = _without_time(start, size)
         known = None if key is None else _known.get(key)
         if known is not None:
-            return replace(known, start=start, dump_time=dump_time)
+            return changed(known, start=start, dump_time=dump_time)
         header = _load_version_2(descriptor, start, size, path)
         header.start = start
         header.dump_time = 0 if header.message is None else header.message.dump_time
@@ -95,7 +94,7 @@ def load_header(path: str) -> Header:
             if len(_known) >= _MOST_KNOWN:
                 _known.clear()
             header.described = {}
-            _known[key] = replace(header, start=b"")
+            _known[key] = changed(header, start=b"")
         if header.state != COMPLETE:
             older = _load_version_1(descriptor, size, path)
             if older is not None and (

@@ -23,6 +23,18 @@ FIRST_ROW, NEXT_ROW = "\n", ",\n"
 encode = json.JSONEncoder(ensure_ascii=True, allow_nan=False).encode
 
 _SHOWN = [name for name, column in ROW_COLUMNS.items() if column.in_json and not column.hosts_only]
+_SHARED = [name for name in _SHOWN if name in SHARED]
+# No text of JSON holds this byte: it stands for what rows do not share.
+_HOLE = "\0"
+_SHARED_TEXT = "{%s}" % ", ".join(
+    [
+        _HOLE,
+        *[
+            '"%s": %s' % (name, "%s" if name in SHARED else _HOLE)
+            for name in _SHOWN[len(PLACE_COLUMNS) :]
+        ],
+    ]
+)
 _OF_ROW = [name for name in _SHOWN if name not in (*PLACE_COLUMNS, *SHARED)]
 
 
@@ -50,11 +62,8 @@ def row_text(row: Row, metrics: Sequence[str] = METRICS) -> str:
 def _form(shared: Tuple[Any, ...]) -> str:
     """Return the text of rows that share these columns; ``%s`` is for the place and the others."""
     values = dict(zip(SHARED, shared))
-    texts = ["%s"]
-    for name in _SHOWN[len(PLACE_COLUMNS) :]:
-        text = _text(name, values[name]).replace("%", "%%") if name in values else "%s"
-        texts.append('"%s": %s' % (name, text))
-    return "{%s}" % ", ".join(texts)
+    text = _SHARED_TEXT % tuple([_text(name, values[name]) for name in _SHARED])
+    return text.replace("%", "%%").replace(_HOLE, "%s")
 
 
 @lru_cache(maxsize=512)

@@ -62,7 +62,17 @@ def insert_sql(hosts: bool = False) -> str:
 _AT = {name: at for at, name in enumerate(COLUMNS)}
 _PLACE_AT = slice(_AT[PLACE_COLUMNS[0]], _AT[PLACE_COLUMNS[-1]] + 1)
 _METRICS_AT = slice(_AT[MEASURES[0]], _AT["user_metrics"] + 1)
+_SHARED = [(_AT[name], FIELDS[name].encode) for name in SHARED]
 _OWN = [(_AT[name], name, FIELDS[name].encode) for name in OWN]
+_HOLE = "\0"
+"""Stands in a text for what it does not share; escaped texts hold none."""
+_LINE_TEXT = ", ".join(
+    [
+        "%s" if name in (*SHARED, "position") else _HOLE
+        for name in COLUMNS
+        if name not in (*PLACE_COLUMNS[1:], *MEASURES[1:], "user_metrics")
+    ]
+)
 _DECODERS = {name: decoder(name) for name in FIELDS}
 _DEFAULTS = {
     field.name: field.default
@@ -134,20 +144,17 @@ def _shared_line(shared: Tuple[Any, ...]) -> Tuple[List[SqlValue], str]:
     """Return the line of rows that share these columns, None in all others; and its text in a
     checksum, ``%s`` for the key, the place, the metrics and each column of a row's own.
     """
+    op, group = shared[SHARED.index("op")], shared[SHARED.index("group")]
+    encoded = [
+        None if value is None else encode(value) for value, (_, encode) in zip(shared, _SHARED)
+    ]
+    encoded.append(group.index(op) if op in group else 0)
     line: List[SqlValue] = [None] * len(COLUMNS)
-    values = dict(zip(SHARED, shared))
-    op, group = values["op"], values["group"]
-    values["position"] = group.index(op) if op in group else 0
-    texts = []
-    for at, name in enumerate(COLUMNS):
-        value = values.get(name)
-        if value is not None:
-            line[at] = value if name == "position" else FIELDS[name].encode(value)
-        if name in values:
-            texts.append(ascii(line[at]).replace("%", "%%"))
-        elif name in ("key", PLACE_COLUMNS[0], MEASURES[0], *OWN):
-            texts.append("%s")
-    return line, ", ".join(texts)
+    for (at, _), value in zip(_SHARED, encoded):
+        line[at] = value
+    line[-1] = encoded[-1]
+    text = _LINE_TEXT % tuple(map(ascii, encoded))
+    return line, text.replace("%", "%%").replace(_HOLE, "%s")
 
 
 @lru_cache(maxsize=512)
