@@ -5,12 +5,23 @@ picklable, for the processes that compare.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Optional, Sequence, Tuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 
-from ..base.fast_dataclasses import dataclass
+from ..base.fast_dataclasses import changed, dataclass
 from ..dumps.golden_set import GoldenEntry
+from ..dumps.place import Place
 from ..tensors.tensor import Tensor
 from ..tensors.user_conversions import UserConversions
 from .metric_result import MetricResult
@@ -139,7 +150,7 @@ class Settings:
         Computes of outputs how far classes and boxes agree; None: of none.
     prepare
         Makes of each finished row what storing it needs, in the process that compared it; None:
-        nothing is made.
+        rows stay as they are.
     """
 
     metrics: Tuple[str, ...] = METRICS
@@ -153,14 +164,23 @@ class Settings:
     agreement: Optional[Agreement] = None
 
 
+class TensorPlace(NamedTuple):
+    """What differs between the places of one planned tensor, as columns of its rows."""
+
+    place: Place
+    target_file: Optional[str]
+    timestamp_us: int
+    address: Optional[int]
+
+
 @dataclass(frozen=True)
 class PairTask:
     """A pair to compare; picklable, small.
 
     Attributes
     ----------
-    row
-        The row but for its findings.
+    planned
+        The row but for its findings, at one of the places where the tensor is compared.
     target
         The target tensor.
     golden
@@ -183,9 +203,11 @@ class PairTask:
     final
         It is an output of the network: slices of every axis are measured by their own size
         (:class:`goldwatch.metrics.slice_squares.SliceAxis`).
+    at
+        Where it is compared; None: where ``planned`` is.
     """
 
-    row: Row
+    planned: Row
     target: Tensor
     golden: GoldenEntry
     origin_format: Optional[str] = None
@@ -195,6 +217,30 @@ class PairTask:
     reshaped: Optional[Tuple[int, ...]] = None
     limited_as: str = ""
     final: bool = False
+    at: Optional[TensorPlace] = None
+
+    @property
+    def row(self) -> Row:
+        """The row but for its findings."""
+        if self.at is None:
+            return self.planned
+        # Made where it is compared, once.
+        made: Optional[Row] = self.__dict__.get("_row")
+        if made is None:
+            place, target_file, timestamp_us, address = self.at
+            made = self.__dict__["_row"] = changed(
+                self.planned,
+                target_file=target_file,
+                timestamp_us=timestamp_us,
+                address=address,
+                **place._asdict(),
+            )
+        return made
+
+    @property
+    def target_file(self) -> Optional[str]:
+        """The target file as its row has it."""
+        return self.planned.target_file if self.at is None else self.at.target_file
 
     @property
     def nbytes(self) -> int:

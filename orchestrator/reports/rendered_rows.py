@@ -86,21 +86,40 @@ class Renderer:
 class PreparedRow(NamedTuple):
     """A row as the store has it, and rendered for finishing (None: finishing reads it from the
     store).
+
+    Attributes
+    ----------
+    verdict
+        The row's.
+    whole
+        The row itself, where somebody wants it.
     """
 
     line: Line
     rendered: Optional[RenderedRow]
+    verdict: str
+    whole: Optional[Row]
 
 
 @dataclass(frozen=True)
 class Preparer:
-    """Prepares rows, wherever they are made; picklable."""
+    """Prepares rows, wherever they are made; picklable.
+
+    Attributes
+    ----------
+    render
+        Renders them; None: nobody does.
+    whole
+        Whether the rows themselves are wanted too.
+    """
 
     render: Optional[Renderer]
+    whole: bool = False
 
     def __call__(self, row: Row) -> PreparedRow:
         """Prepare a row."""
-        return PreparedRow(row_line(row), None if self.render is None else self.render(row))
+        rendered = None if self.render is None else self.render(row)
+        return PreparedRow(row_line(row), rendered, row.verdict, row if self.whole else None)
 
 
 def absolute(mapping: Tuple[str, str]) -> Tuple[str, str]:

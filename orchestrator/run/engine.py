@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import replace
-from itertools import zip_longest
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from ..metrics.pair_task import PairTask
 from ..metrics.row import EXPECTED_ABSENT, FAIL, PASS, Row
 from ..model.graphs_of_run import ModelGraphs
 from ..reports.rendered_rows import PreparedRow, Preparer, RenderedRowCache, Renderer
-from ..store.row_sql import row_key, row_line
+from ..store.row_sql import row_key
 from ..store.store import RunStore
 from .comparison_options import ComparisonOptions
 from .dump_catalogue import Catalogue
@@ -133,7 +132,7 @@ class Engine:
         self._planned_for = 0
         self._reusable = ReusableRows()
         self.rendered_rows = RenderedRowCache(os.path.dirname(store.path))
-        self._render: Optional[Renderer] = None
+        self.prepare_rows(None)
 
     def continue_store(self, keep_gone: bool, models: Sequence[str] = ()) -> None:
         """Reuse the stored rows whose files have not changed. All other files are marked as
@@ -294,7 +293,7 @@ class Engine:
         pending: Dict[TensorKey, PairTask] = {}
         for task in plan.tasks:
             if not valid or valid.get(row_key(task.row), "") != task.row.golden_file:
-                pending[tensor_key(task.row)] = task
+                pending[tensor_key(task.planned)] = task
         file.plan(plan, len(held_back), pending)
         file.choice = self._choice(file)
         self._take_slices(file)
@@ -325,49 +324,37 @@ class Engine:
             self.store.table.remove(stale, why)
             self.changed_places.add(file.place)
 
-    def put_rows(
-        self,
-        rows: Sequence[Row],
-        file: Optional[TargetFile] = None,
-        prepared: Optional[Sequence[Optional[PreparedRow]]] = None,
-    ) -> None:
-        """Store rows, of one file or of none; ``prepared``: as those that compared them did, where
-        they did.
-        """
+    def put_rows(self, rows: Sequence[Row], file: Optional[TargetFile] = None) -> None:
+        """Store rows, of one file or of none."""
         if not rows:
             return
-        made = [None] * len(rows) if prepared is None else prepared
-        lines = [row_line(row) if known is None else known.line for row, known in zip(rows, made)]
-        self.store.table.put(
-            lines,
-            lambda place, number, checksum: self._keep_rendered(
-                rows[place], number, checksum, made[place]
-            ),
-        )
+        self._put([self._prepare(row) for row in rows])
         self.changed_places.update(row.place for row in rows)
-        if self._list_stored:
-            self._stored_rows += rows
         if file is not None:
             file.has_rows = True
+
+    def _put(self, rows: Sequence[PreparedRow]) -> None:
+        """Store rows as those that compared them prepared them."""
+        self.store.table.put(
+            [row.line for row in rows],
+            lambda at, number, checksum: self._keep_rendered(rows[at], number, checksum),
+        )
+        if self._list_stored:
+            self._stored_rows += [row.whole for row in rows if row.whole is not None]
 
     def prepare_rows(self, render: Optional[Renderer]) -> None:
         """Prepare rows for the store, and render them if it is known how, in the processes that
         compare.
         """
-        self._render = render
-        self.workers.settings = replace(self.workers.settings, prepare=Preparer(render))
+        self._prepare = Preparer(render, self._list_stored)
+        self.workers.settings = replace(self.workers.settings, prepare=self._prepare)
 
-    def _keep_rendered(
-        self, row: Row, number: int, checksum: str, prepared: Optional[PreparedRow]
-    ) -> None:
+    def _keep_rendered(self, row: PreparedRow, number: int, checksum: str) -> None:
         """Keep a stored row in the form that finishing needs."""
-        if self._render is None:
+        if self._prepare.render is None or row.rendered is None:
             return
-        rendered = None if prepared is None else prepared.rendered
         try:
-            self.rendered_rows.keep(
-                number, checksum, self._render(row) if rendered is None else rendered
-            )
+            self.rendered_rows.keep(number, checksum, row.rendered)
         except OSError:
             # Such as a full disk: finishing reads the store then.
             self.rendered_rows.close()
@@ -379,10 +366,10 @@ class Engine:
         """
         order = self.store.table_order()
         slots = np.full(len(order.ids), -1, np.int64)
-        if self._render is not None:
+        if self._prepare.render is not None:
             # As in _keep_rendered: a full disk.
             with contextlib.suppress(OSError):
-                slots = self.rendered_rows.slots(order.ids, order.checksums, self._render)
+                slots = self.rendered_rows.slots(order.ids, order.checksums, self._prepare.render)
         for start in range(0, len(slots), _PAGE_ROWS):
             page = slots[start : start + _PAGE_ROWS]
             numbers = order.ids[start : start + _PAGE_ROWS]
@@ -480,8 +467,8 @@ class Engine:
 
     def _file_pending(self, task: PairTask) -> Optional[TargetFile]:
         """Return the file that waits for a pair; None where it was planned anew meanwhile."""
-        file = self.catalogue.of_row(task.row.target_file)
-        current = file is not None and file.pending.get(tensor_key(task.row)) is task
+        file = self.catalogue.of_row(task.target_file)
+        current = file is not None and file.pending.get(tensor_key(task.planned)) is task
         return file if current else None
 
     def collect(self, timeout_s: Optional[float] = None) -> None:
@@ -492,24 +479,23 @@ class Engine:
         if not finished:
             return
         with self.store.transaction():
-            taken: List[Row] = []
-            made: List[Optional[PreparedRow]] = []
+            taken: List[PreparedRow] = []
             complete: List[TargetFile] = []
-            for tasks, rows, prepared in finished:
+            for tasks, rows in finished:
                 self.progress.pairs_done += len(tasks)
-                for task, row, known in zip_longest(tasks, rows, prepared):
+                for task, row in zip(tasks, rows):
                     file = self._take_result(task, row)
                     if file is not None:
                         taken.append(row)
-                        made.append(known)
+                        self.changed_places.add(file.place)
                         file.has_rows = True
                         if not file.pending:
                             complete.append(file)
-            self.put_rows(taken, prepared=made)
+            self._put(taken)
             for file in complete:
                 self._complete(file)
 
-    def _take_result(self, task: PairTask, row: Row) -> Optional[TargetFile]:
+    def _take_result(self, task: PairTask, row: PreparedRow) -> Optional[TargetFile]:
         """Return the file of a result, which is no longer pending; None where the result does not
         count.
         """
@@ -519,18 +505,18 @@ class Engine:
         if not self.places.settled:
             signature = look_at(file.path)
             if signature is None and row.verdict not in (PASS, FAIL):
-                del file.pending[tensor_key(row)]
+                del file.pending[tensor_key(task.planned)]
                 file.missing += 1
                 return None
             golden_same = look_at(task.golden.path) == self.goldens.signature(task.golden.path)
             if not golden_same or (signature is not None and signature != file.signature):
-                self.store.events.add(
-                    "retried", row.op, "%s: the file changed while it was compared" % row.tensor
-                )
+                planned = task.planned
+                text = "%s: the file changed while it was compared" % planned.tensor
+                self.store.events.add("retried", planned.op, text)
                 file.doubt()
                 path = file.path if golden_same else task.golden.path
                 self._look_again.append(LookAgain(file, path, changed=True))
                 return None
-        del file.pending[tensor_key(row)]
+        del file.pending[tensor_key(task.planned)]
         self.progress.bytes_done += task.nbytes
         return file

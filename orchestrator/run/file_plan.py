@@ -10,7 +10,7 @@ from ..dumps.dump_header import COMPLETE
 from ..dumps.folder_listing import DumpEntry
 from ..dumps.place import Place
 from ..metrics.overwriting_and_cancellation import beside_of
-from ..metrics.pair_task import PairTask
+from ..metrics.pair_task import PairTask, TensorPlace
 from ..metrics.row import MISSING_CAUSES, Row
 from ..model.row_plan import OP
 
@@ -73,14 +73,14 @@ class FilePlan:
         }
         tasks = []
         for task in self.tasks:
-            kind, index = task.row.kind, task.row.tensor_index or 0
-            info = dump.info(kind, index)
+            planned = task.planned
+            info = dump.info(planned.kind, planned.tensor_index or 0)
             tasks.append(
                 changed(
                     task,
-                    row=changed(task.row, address=info.address, **where),
-                    target=dump.tensor(kind, index),
-                    beside=beside_of(dump, info, task.row.op_type),
+                    at=TensorPlace(place, entry.rel, entry.name.timestamp_us, info.address),
+                    target=dump.tensor(info.kind, info.index),
+                    beside=beside_of(dump, info, planned.op_type),
                 )
             )
         return changed(

@@ -38,24 +38,22 @@ _AHEAD_BYTES = 8 << 20
 
 
 class Finished(NamedTuple):
-    """A finished batch: its tasks, a row of each, and what :attr:`Settings.prepare` made of each
-    row (nothing without one).
+    """A finished batch: its tasks, and the row of each, or what :attr:`Settings.prepare` made of
+    it.
     """
 
     tasks: Sequence[PairTask]
-    rows: List[Row]
-    prepared: List[Any]
+    rows: List[Any]
 
 
 def _compared(
     tasks: Sequence[PairTask], settings: Settings, first: Optional[Row] = None
-) -> Tuple[List[Row], List[Any]]:
-    rows = compare_pairs(tasks, settings, first)
-    return rows, _prepared(rows, settings)
+) -> List[Any]:
+    return _prepared(compare_pairs(tasks, settings, first), settings)
 
 
 def _prepared(rows: List[Row], settings: Settings) -> List[Any]:
-    return [] if settings.prepare is None else [settings.prepare(row) for row in rows]
+    return rows if settings.prepare is None else [settings.prepare(row) for row in rows]
 
 
 def _read_ahead(tasks: Sequence[PairTask]) -> None:
@@ -170,7 +168,7 @@ class Workers:
             and here
             and (self.jobs == 1 or sum(task.nbytes for task in tasks) <= _AT_ONCE_BYTES)
         ):
-            self._finished.append(Finished(tasks, *_compared(tasks, self.settings)))
+            self._finished.append(Finished(tasks, _compared(tasks, self.settings)))
         elif parts_of(tasks[0], self.settings) > 1:
             self._submit_split(tasks, SplitPair(tasks[0], self.settings))
         else:
@@ -218,12 +216,12 @@ class Workers:
             self._failed(call, error)
         else:
             if call.split is None:
-                self._finished.append(Finished(call.tasks, *result))
+                self._finished.append(Finished(call.tasks, result))
             else:
                 self._take_share(call.tasks, call.split, result)
 
     def _finish(self, tasks: Sequence[PairTask], rows: List[Row]) -> None:
-        self._finished.append(Finished(tasks, rows, _prepared(rows, self.settings)))
+        self._finished.append(Finished(tasks, _prepared(rows, self.settings)))
 
     def _take_share(self, tasks: Sequence[PairTask], split: SplitPair, result: Any) -> None:
         if split.abandoned:

@@ -104,7 +104,8 @@ def test_limits_of_one_op_hold_for_its_pairs_among_others(tmp_path):
     tasks = pairs(tmp_path, FORMS[0])[:8]
     strict = RowJudge(parse_limits(["op=b:CosineSimilarity>0.99999999"]))
     renamed = [
-        replace(task, row=task.row.but(op="ab"[number % 2])) for number, task in enumerate(tasks)
+        replace(task, planned=task.row.but(op="ab"[number % 2]))
+        for number, task in enumerate(tasks)
     ]
     verdicts = [row.verdict for row in compare_pairs(renamed, Settings(MEASURES, judge=strict))]
     assert verdicts == ["pass", "fail"] * 4

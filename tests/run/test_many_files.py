@@ -17,10 +17,10 @@ from goldwatch.metrics.pair_task import PairTask
 from goldwatch.metrics.row import PASS, Row
 from goldwatch.run import comparison_session, pair_queue
 from goldwatch.run.dump_catalogue import Catalogue
+from goldwatch.run.engine import Engine
 from goldwatch.run.pair_queue import PairQueue
 from goldwatch.run.target_file import Signature
 from goldwatch.run.workers import Workers
-from goldwatch.store.row_sql import row_line
 from goldwatch.tensors.dtypes import dtype_by_name
 from goldwatch.tensors.tensor import HeldBytes, Tensor
 
@@ -184,11 +184,13 @@ def test_pairs_beyond_the_workers_capacity_are_compared_in_this_process(
 
 
 def test_rows_are_rendered_in_the_process_that_compares_them(training, monkeypatch) -> None:
-    def refuse(row):
-        assert not row.metrics, "it came without its line"
-        return row_line(row)
+    put_rows = Engine.put_rows
 
-    monkeypatch.setattr("goldwatch.run.engine.row_line", refuse)
+    def refuse(engine, rows, file=None):
+        assert not any(row.metrics for row in rows), "it came without its line"
+        put_rows(engine, rows, file)
+
+    monkeypatch.setattr(Engine, "put_rows", refuse)
     assert (
         compare(
             str(training / "dump"), str(training / "golden"), out=str(training / "out"), jobs=1

@@ -86,7 +86,7 @@ def run_all(pool, batches):
     while waiting or pool.in_flight:
         while waiting and not pool.full:
             pool.submit(waiting.pop(0))
-        for tasks, found, _ in pool.collect(30.0):
+        for tasks, found in pool.collect(30.0):
             assert len(tasks) == len(found)
             for row in found:
                 assert row.tensor not in rows
@@ -127,7 +127,7 @@ def test_the_next_batch_of_a_worker_is_read_ahead(pairs, monkeypatch) -> None:
             (source.path, source.nbytes, source.offset),
             (pairs[0].golden.path, 8 << 20, 0),
         ]
-        ((_, (row,), _),) = with_workers.collect()
+        ((_, (row,)),) = with_workers.collect()
     finally:
         with_workers.close()
     assert_alike(row, compare_pair(pairs[0], Settings()))
@@ -135,7 +135,7 @@ def test_the_next_batch_of_a_worker_is_read_ahead(pairs, monkeypatch) -> None:
 
 def test_a_huge_pair_compared_in_shares_gives_the_same_row(pairs, monkeypatch, start) -> None:
     split_early(monkeypatch)
-    twin = replace(pairs[0], row=replace(pairs[0].row, tensor="twin"))
+    twin = replace(pairs[0], planned=replace(pairs[0].row, tensor="twin"))
     rows = run_all(start(), [[pairs[0], twin]] + [[task] for task in pairs[1:]])
     assert len(rows) == 7
     for task in pairs:
@@ -201,7 +201,7 @@ def test_equal_tensors_are_compared_once(pairs, monkeypatch) -> None:
         "goldwatch.metrics.compare_pair.compare_pair",
         lambda task, settings: calls.append(task) or compare_pair(task, settings),
     )
-    twin = replace(pairs[0], row=replace(pairs[0].row, tensor="other:input:0", op="other"))
+    twin = replace(pairs[0], planned=replace(pairs[0].row, tensor="other:input:0", op="other"))
     other = replace(pairs[1], golden=pairs[0].golden)
     rows = compare_pairs([pairs[0], twin, other], Settings())
     assert len(calls) == 2
