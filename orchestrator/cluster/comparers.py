@@ -202,7 +202,7 @@ class _MergedFindings:
         files = _files(units)
         with store.transaction():
             for piece in findings.pieces:
-                store.table.put_lines(unpacked(piece))
+                store.table.put(unpacked(piece))
             store.table.remove(findings.gone, "the file has changed")
             for path, size_bytes, mtime_ns, state in findings.notes:
                 store.put_file(

@@ -134,7 +134,7 @@ class OpenRun:
         store.table.clear()
         known = unpacked(order.stored)
         with store.transaction():
-            store.table.put_lines(known)
+            store.table.put(known)
             for path, size_bytes, mtime_ns, state in order.notes:
                 store.put_file(os.path.join(self._root, path), size_bytes, mtime_ns, state)
         engine, files = self._begin(order)

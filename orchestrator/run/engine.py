@@ -335,10 +335,8 @@ class Engine:
 
     def _put(self, rows: Sequence[PreparedRow]) -> None:
         """Store rows as those that compared them prepared them."""
-        self.store.table.put(
-            [row.line for row in rows],
-            lambda at, number, checksum: self._keep_rendered(rows[at], number, checksum),
-        )
+        numbers = self.store.table.put([row.line for row in rows])
+        self._keep_rendered(rows, numbers)
         if self._list_stored:
             self._stored_rows += [row.whole for row in rows if row.whole is not None]
 
@@ -349,12 +347,14 @@ class Engine:
         self._prepare = Preparer(render, self._list_stored)
         self.workers.settings = replace(self.workers.settings, prepare=self._prepare)
 
-    def _keep_rendered(self, row: PreparedRow, number: int, checksum: str) -> None:
-        """Keep a stored row in the form that finishing needs."""
-        if self._prepare.render is None or row.rendered is None:
+    def _keep_rendered(self, rows: Sequence[PreparedRow], numbers: Sequence[Optional[int]]) -> None:
+        """Keep stored rows in the form that finishing needs."""
+        if self._prepare.render is None:
             return
         try:
-            self.rendered_rows.keep(number, checksum, row.rendered)
+            for row, number in zip(rows, numbers):
+                if number is not None and row.rendered is not None:
+                    self.rendered_rows.keep(number, str(row.line[-1]), row.rendered)
         except OSError:
             # Such as a full disk: finishing reads the store then.
             self.rendered_rows.close()

@@ -14,17 +14,11 @@ from .row_schema import COLUMNS, PLACE_COLUMNS, SqlValue, from_sql_text, to_sql_
 from .row_sql import Line, RowReader, checksum, column_list, insert_sql
 from .store_connection import StoreConnection
 
-OnStored = Callable[[int, int, str], None]
-"""Called with a row's place among those that are stored together, its number (id) and its
-checksum.
-"""
-
 INDEX, REASON = COLUMNS.index("index"), COLUMNS.index("reason")
 
 _VERDICT = COLUMNS.index("verdict")
 _PIECE_LINES = 1000
 _KEYS_AT_ONCE = 500
-_INSERT_NEW = insert_sql().replace("INSERT", "INSERT OR IGNORE", 1)
 _UNNUMBERED = (
     'SELECT id, "index", op, %s FROM row WHERE id > ? AND op_sequence IS NULL ORDER BY id LIMIT ?'
     % ", ".join(PLACE_COLUMNS)
@@ -45,21 +39,28 @@ class RowTable:
         self._events = events
         self._insert = insert_sql(hosts)
 
-    def put(
-        self, lines: Iterable[Line], on_stored: OnStored = lambda place, number, checksum: None
-    ) -> None:
-        """Store rows in one transaction, each in place of the one of its key.
-
-        Parameters
-        ----------
-        on_stored
-            Not called with rows that were there as they are.
+    def put(self, lines: Iterable[Line]) -> List[Optional[int]]:
+        """Store rows in one transaction, each in place of the one of its key; return their numbers
+        (ids), None for rows that were there as they are.
         """
+        lines = list(lines)
+        if not lines:
+            return []
         with self._connection.transaction():
-            for place, line in enumerate(lines):
-                number = self._put(line)
-                if number is not None:
-                    on_stored(place, number, str(line[-1]))
+            raw = self._connection.raw
+            raw.execute("SAVEPOINT put")
+            try:
+                raw.executemany(self._insert, lines)
+            except sqlite3.IntegrityError:
+                raw.execute("ROLLBACK TO put")
+                return [self._put(line) for line in lines]
+            finally:
+                # SQLite has already rolled back after some errors, such as a full disk.
+                if raw.in_transaction:
+                    raw.execute("RELEASE put")
+            # Only this connection writes, and SQLite counts ids up (AUTOINCREMENT).
+            last = raw.execute("SELECT last_insert_rowid()").fetchone()[0]
+            return list(range(last - len(lines) + 1, last + 1))
 
     def _put(self, line: Line) -> Optional[int]:
         execute = self._connection.raw.execute
@@ -91,17 +92,6 @@ class RowTable:
         if cosine is not None:
             before += ", CosineSimilarity %s" % cosine
         self._events.add(kind, op, "%s, file %s; %s" % (before, target_file, why))
-
-    def put_lines(self, lines: Sequence[Line]) -> None:
-        """Store lines of another store, as :meth:`put` does."""
-        raw = self._connection.raw
-        with self._connection.transaction():
-            before = raw.total_changes
-            raw.executemany(_INSERT_NEW, lines)
-            if raw.total_changes - before == len(lines):
-                return
-            for line in lines:
-                self._put(line)
 
     def remove(self, keys: Iterable[str], why: str) -> None:
         """Take rows out again, each with an event; unknown keys are passed over."""
