@@ -864,3 +864,25 @@ def test_what_was_tried_does_not_fill_the_last_lines(place) -> None:
         suspect = json.load(stream)["summary"]["suspects"][0]
     (whole,) = [each["sentence"] for each in suspect["explanations"][:1]]
     assert line.endswith(" …") and len(line) < 180 < len(whole)
+
+
+@pytest.mark.skipif(onnx.defs.onnx_opset_version() < 25, reason="this onnx has no opset 25")
+def test_golden_data_that_need_an_option_are_made_beside_the_search(place) -> None:
+    values = [onnx.helper.make_tensor_value_info(name, 1, [2, 4]) for name in "xy"]
+    nodes = [onnx.helper.make_node("Swish", ["x"], ["y"], name="second")]
+    opsets = [onnx.helper.make_opsetid("", 25)]
+    graph = onnx.helper.make_graph(nodes, "g", values[:1], values[1:])
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=11)
+    onnx.save(model, str(place.folder / "swish.onnx"))
+    place.atc("swish.onnx", "swish.om")
+    done = place.locate("swish.onnx", "swish.om", "-o", "out")
+    if done.returncode == 0:
+        pytest.skip("this onnxruntime has a kernel for Swish")
+    hint = " ".join(done.stderr.partition("hint: ")[2].split())
+    made = hint.partition("; with it: goldwatch ")[2].partition(";")[0]
+    given = hint.partition("and --golden ")[2]
+    assert done.returncode == 4 and hint.startswith("use --backend reference")
+    words = ["goldwatch", *shlex.split(made), "--backend", "reference"]
+    assert run_here(words, place.folder).returncode == 0
+    again = place.locate("swish.onnx", "swish.om", "-o", "again", "--golden", *given.split())
+    assert again.returncode == 1 and "suspect: second" in again.stdout, again.stderr

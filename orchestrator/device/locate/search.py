@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import field
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ...adapters.golden_folder import golden_files
-from ...base.errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, GoldwatchError
+from ...base.errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, GoldwatchError, InputError
 from ...base.fast_dataclasses import dataclass
 from ...base.notes import Note, note
 from ...dumps.dump_index import DumpIndex
@@ -320,7 +321,19 @@ class Search:
         files.update(zip(names, plan.original.files))
 
         def does(began: bool) -> int:
-            return self.execute(command[1:] + (["--force"] if began and os.path.isdir(out) else []))
+            words = command[1:] + (["--force"] if began and os.path.isdir(out) else [])
+            try:
+                return self.execute(words)
+            except InputError as error:
+                if error.hint and "--" in error.hint:
+                    # Their options are none of this command.
+                    given = [
+                        "-i %s=%s" % (shlex.quote(name), shlex.quote(fed[name])) for name in fed
+                    ]
+                    told = "%s; with it: %s; then locate with another -o and --golden %s %s"
+                    made = " ".join(map(shlex.quote, command))
+                    error.hint = told % (error.hint, made, shlex.quote(out), " ".join(given))
+                raise
 
         return Step(
             self._name(case, GOLDEN), does, command, {"python": plan.golden_python}, files, [out]
