@@ -279,7 +279,7 @@ NOTES: Dict[str, Said] = {
         "most tensors of two dumps differ in layout or lack a counterpart",
         "TARGET and GOLDEN are dumps of two builds: of %s %d differ in layout or shape, %d have no "
         "counterpart of that name; the models of both tell which belong together",
-        "give -f MODEL.json of TARGET's build and --unfused-om MODEL.json of GOLDEN's",
+        "give --unfused-om MODEL.json of GOLDEN's build, and -f MODEL.json of TARGET's",
         warns=True,
     ),
     "few-layers": Said(

@@ -330,4 +330,5 @@ def verdict_line(result: RunResult) -> str:
         "%d %s" % (count, words) for count, words, always in parts if count or always
     )
     counts += "".join("; " + text for text in [suspects_counted(summary.suspects)] if text)
-    return "%s: %d ops, %d rows: %s" % (summary.verdict, summary.ops, summary.rows, counts)
+    sizes = plural(summary.ops, "op"), plural(summary.rows, "row")
+    return "%s: %s, %s: %s" % (summary.verdict, *sizes, counts)

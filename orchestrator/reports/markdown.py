@@ -11,6 +11,7 @@ from typing import Any, Iterable, List, Mapping, Match, Tuple
 from ..base.naming import printable
 from ..base.notes import told
 from ..base.shortening import LONGEST, shorten, shorten_all, shorten_within
+from ..base.wording import plural
 from ..judging.diagnosis.summary import REPLAY
 from ..judging.metric_text import metric_number
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
@@ -214,7 +215,8 @@ class MarkdownFile(ReportFile):
         self._put("## %s: %s\n" % (what, title))
         self._put(plain(context.sentence) + "\n")
         so_far = "" if context.finished else " so far"
-        self._put("%d ops, %d rows%s: %s.\n" % (summary["ops"], summary["rows"], so_far, counts))
+        sizes = plural(summary["ops"], "op"), plural(summary["rows"], "row")
+        self._put("%s, %s%s: %s.\n" % (*sizes, so_far, counts))
         if context.inputs.get("target"):
             self._put(
                 "%s compared with %s.\n"

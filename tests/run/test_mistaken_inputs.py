@@ -145,7 +145,7 @@ class TestTwoBuilds:
         assert (
             done.returncode == 3
             and "layouts differ" in done.stdout
-            and "give -f MODEL.json of TARGET's build and --unfused-om" in done.stdout
+            and "give --unfused-om MODEL.json of GOLDEN's build, and -f" in done.stdout
         )
 
     def test_ops_inserted_in_one_build_are_absent_as_expected(self, tmp_path, values, go):
