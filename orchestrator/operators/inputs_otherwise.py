@@ -11,7 +11,7 @@ import numpy as np
 
 from .registry import Inputs, Node
 from .value_with_error import Value
-from .variants import MOST_ORDERED, Variant, input_name, replaced, text_of
+from .variants import AS_IT_IS, MOST_ORDERED, Variant, input_name, replaced, text_of
 
 Array = Any
 _MOST_PARTS = 64
@@ -94,7 +94,7 @@ def other_inputs(node: Node, inputs: Inputs) -> Iterator[Variant]:
             def without(given: List[Optional[Value]], at: int = number) -> List[Optional[Value]]:
                 return [*given[:at], *([None, *given[at + 1 :]] if given[at + 1 :] else [])]
 
-            yield Variant(name, "missing", "as it is", node, without)
+            yield Variant(name, "missing", AS_IT_IS, node, without)
         for other, instead in enumerate(inputs):
             if instead is None or other == number or instead.array.shape != value.array.shape:
                 continue
@@ -104,7 +104,7 @@ def other_inputs(node: Node, inputs: Inputs) -> Iterator[Variant]:
             ) -> List[Optional[Value]]:
                 return [*given[:at], given[by], *given[at + 1 :]]
 
-            yield Variant(name, input_name(node, other) + " in its place", "as it is", node, taken)
+            yield Variant(name, input_name(node, other) + " in its place", AS_IT_IS, node, taken)
             if other > number:
 
                 def exchanged(
@@ -115,7 +115,7 @@ def other_inputs(node: Node, inputs: Inputs) -> Iterator[Variant]:
                     return made
 
                 device = "%s and %s exchanged" % (name, input_name(node, other))
-                yield Variant("the order of its inputs", device, "as it is", node, exchanged)
+                yield Variant("the order of its inputs", device, AS_IT_IS, node, exchanged)
     # Of one tensor alone, the output in another order is what its input in that order makes.
     several = sum(one is not None and one.array.size > 1 for one in inputs) > 1
     for number, value in enumerate(inputs):
@@ -131,7 +131,7 @@ def other_inputs(node: Node, inputs: Inputs) -> Iterator[Variant]:
             if not number and words == "its first index along axis 0 for all":
                 # What all samples hold of the first one is told of the run.
                 continue
-            yield Variant(name, words, "as it is", node, replaced(number, change))
+            yield Variant(name, words, AS_IT_IS, node, replaced(number, change))
 
 
 def _rounded_to(bits: int) -> Callable[[Array], Array]:
@@ -225,6 +225,5 @@ def of_siblings(
         def taken(given: List[Optional[Value]], other: Array = other) -> List[Optional[Value]]:
             return [*given[:number], Value(other), *given[number + 1 :]]
 
-        yield Variant(
-            input_name(node, number), "of its sibling %s" % sibling, "its own", node, taken
-        )
+        name = input_name(node, number)
+        yield Variant(name, "of its sibling %s" % sibling, AS_IT_IS, node, taken)

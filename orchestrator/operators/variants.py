@@ -43,6 +43,8 @@ _ANY = "; any other number, fitted"
 Alternatives = Union[Sequence[Any], Callable[[Node, Inputs], Iterable[Any]]]
 """The values of an attribute or input that keep the shape of the output, or what tells them."""
 
+AS_IT_IS = "as it is"
+"""What the model says of an input that the device took otherwise."""
 MOST_ORDERED = 4
 """Of up to so many inputs or outputs each order is a variant; of more only two exchanged, or all
 reversed: 24 orders of four, 120 of five."""
@@ -292,7 +294,7 @@ def changed_input(
                     error = np.abs(change(np.broadcast_to(own.error, own.array.shape)))
                 return [*given[:number], Value(change(own.array), error), *given[number + 1 :]]
 
-            own_words, shown = "as it is", words
+            own_words, shown = AS_IT_IS, words
             if value.array.size == 1 and array.size == 1:
                 own_words, number_text = (text_of(one.reshape(-1)[0].item()) for one in
                                           (value.array, np.asarray(array)))  # fmt: skip
@@ -348,7 +350,7 @@ def missing_input(number: int, name: str, neutral: float = 0.0) -> Reading:
             def taken(given: List[Optional[Value]]) -> List[Optional[Value]]:
                 return [*given[:number], nothing, *given[number + 1 :]]
 
-            yield Variant(name, "missing", "as it is", node, taken)
+            yield Variant(name, "missing", AS_IT_IS, node, taken)
 
     return Reading(name, "missing", variants)
 

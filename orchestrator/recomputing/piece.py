@@ -358,28 +358,36 @@ class Piece:
         siblings
             Yields other nodes of the type by name, each with the constant at the place of an input.
         """
-        for number, call in reversed(self.calls):
-            if call.constant is not None or number in self._constants:
-                continue
-            inputs = self._inputs(number, call, values_by_key, EXACT, None)
-            held = []
-            for place, (argument, value) in enumerate(zip(call.arguments, inputs)):
-                held.append(
-                    isinstance(argument, np.ndarray)
-                    or (isinstance(argument, tuple) and argument[0] in self._constants)
-                )
-                if held[-1] and value is not None:
-                    as_is = number in self._folds()
+        for number, node, inputs, held in self.held(values_by_key):
+            as_is = number in self._folds()
+            for place, value in enumerate(inputs):
+                if held[place] and value is not None:
                     others = (
                         (name, self._as_held(np.asarray(other), as_is, True).array)
-                        for name, other in siblings(call.node, place)
+                        for name, other in siblings(node, place)
                         if np.shape(other) == value.array.shape
                     )
-                    for variant in of_siblings(call.node, place, value.array, others):
-                        yield number, call.node, variant
-            if self._is(call.node, "multiplies") or self._dtype == "float32":
-                for variant in coarser_inside(call.node, inputs, held):
-                    yield number, call.node, variant
+                    for variant in of_siblings(node, place, value.array, others):
+                        yield number, node, variant
+            if self._is(node, "multiplies") or self._dtype == "float32":
+                for variant in coarser_inside(node, inputs, held):
+                    yield number, node, variant
+
+    def held(
+        self, values_by_key: Mapping[Key, Value]
+    ) -> Iterator[Tuple[int, Node, List[Optional[Value]], List[bool]]]:
+        """Yield its nodes, the last first, each with its number, its inputs, and which of these the
+        model holds.
+        """
+        for number, call in reversed(self.calls):
+            if call.constant is None and number not in self._constants:
+                inputs = self._inputs(number, call, values_by_key, EXACT, None)
+                held = [
+                    isinstance(argument, np.ndarray)
+                    or (isinstance(argument, tuple) and argument[0] in self._constants)
+                    for argument in call.arguments
+                ]
+                yield number, call.node, inputs, held
 
     def other_inputs(
         self, values_by_key: Mapping[Key, Value]

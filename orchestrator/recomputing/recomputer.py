@@ -22,10 +22,12 @@ from ..netfiles.onnx_ranks import fitted_to_dims
 from ..operators import Arithmetic, CannotCompute, Node, Value, compute
 from ..tensors.tensor import Tensor
 from ..tensors.type_precision import rounding_of
+from .attributes_and_constants import attributes_and_constants
 from .formulas_by_type import LOOSE, TIGHT
 from .input_feeds import Feed, NetworkInput, original_values
 from .original_cuts import Original
 from .original_nodes import CaffeNodes, Nodes, OnnxNodes, TfNodes
+from .other_constants import SOLVED
 from .output_error import OwnError
 from .partwise_comparison import (
     Output,
@@ -292,10 +294,21 @@ class Recomputer:
                 if number == index or claims[output.value] == 1
             ]
             actual, searched = searched.actual, searched._replace(others=tuple(others))
+            facts = attributes_and_constants(planned.op, self._graph, self._plan.recorded, {})
             search = search_variants(
-                piece, incoming, searched, judge, self.cost_s(name), self._siblings
+                piece,
+                incoming,
+                searched,
+                judge,
+                self.cost_s(name),
+                self._siblings,
+                sorted(facts.constants.items()) if facts is not None else (),
             )
-            if search.explained and search.explained[0].device != "missing":
+            # One factor or order for all tells more than constants that come to it.
+            is_solved = bool(search.explained) and all(
+                entry.device.startswith(SOLVED) for entry in search.explained
+            )
+            if search.explained and search.explained[0].device != "missing" and not is_solved:
                 return search
             instead, tried, too_few = written_instead(
                 Written(
@@ -303,9 +316,12 @@ class Recomputer:
                     lambda: chain(elsewhere(), self._others_of_size(name, index, actual.size)),
                     lambda error: judge(error, piece.moves),
                 ),
-                WRITTEN_INSTEAD if not search.explained else OF_ANOTHER,
+                WRITTEN_INSTEAD if is_solved or not search.explained else OF_ANOTHER,
             )
+            if is_solved and (instead is None or instead.several):
+                return search
             return search._replace(
+                explained=[] if is_solved else search.explained,
                 instead=instead,
                 tried=[*search.tried, *tried],
                 too_few=too_few,

@@ -312,6 +312,7 @@ def _not_written(written: Written) -> Iterator[Instead]:
             "part was computed of other weights, or not written" % (index, axis),
             "compare that part of any weights in the compiled model with the original's, and run "
             "the same input twice: what was not written may hold other values then",
+            True,
         )
         return
     holds = "%s, %s hold %s" % (what, where, values)
@@ -604,7 +605,7 @@ def _by_numbers(written: Written) -> Iterator[Instead]:
         for kind, a, b in (
             ("scale", factor, np.zeros(1)),
             ("bias", np.ones(1), mean_x - mean_y),
-            *([("scale", slope, mean_x - slope * mean_y)] if axis is None else []),
+            ("scale", slope, mean_x - slope * mean_y),
         ):
             a, b = np.where(np.isfinite(a), a, 1.0), np.where(np.isfinite(b), b, 0.0)
             if output.actual.dtype.kind != "f":
@@ -625,6 +626,7 @@ def _by_numbers(written: Written) -> Iterator[Instead]:
                 kind,
                 "its output is what is computed %s%s (%s)" % (words, each, _counts(written, value)),
                 _NEXT_NUMBERS[kind],
+                axis is not None,
             )
             return
 

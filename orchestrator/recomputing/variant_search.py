@@ -25,8 +25,9 @@ from .. import operators
 from ..operators import Arithmetic, CannotCompute, Node, Value
 from ..operators.value_with_error import FLOAT32_ROUNDING
 from ..operators.variants import Fit, Variant, text_of
-from ..tensors.type_precision import ulp
+from ..tensors.type_precision import rounding_of, ulp
 from .formulas_by_type import LOOSE, TIGHT
+from .other_constants import dumped_otherwise, solved
 from .output_error import OwnError, own_error
 from .piece import EXACT, Key, Part, Piece, Siblings
 
@@ -62,6 +63,8 @@ CHANCE_BITS = 7.0
 _UNLIKELY_BITS = 10.0
 # log2(10).
 BITS_OF_A_DIGIT = 3.3
+_SOLVED_BITS = 11.0
+"""That a constant takes which is solved from the output: it is told to about as many."""
 MOST_BITS = 20.0
 """That one element can tell."""
 _MOST_COUNTED = 1 << 14
@@ -161,11 +164,14 @@ class Instead(NamedTuple):
         ``other-tensor``, ``not-written``, ``activation``, ``layout``, ``scale`` or ``bias``.
     sentence, next
         What was found, and what to do next.
+    several
+        Whether it is several numbers, of which some constant may tell more.
     """
 
     kind: str
     sentence: str
     next: str
+    several: bool = False
 
 
 class _Accepted(NamedTuple):
@@ -183,6 +189,7 @@ def search_variants(
     judge: Callable[[OwnError, bool], float],
     cost_s: float,
     siblings: Siblings,
+    dumped: Sequence[Tuple[int, Array]] = (),
 ) -> VariantSearch:
     """Compute everything that the nodes of a piece may have read otherwise: attributes and orders,
     constants of others, narrower arithmetic, then numbers that may be any.
@@ -197,9 +204,17 @@ def search_variants(
         Roughly what computing the piece once takes.
     siblings
         As of :meth:`Piece.other_constants`.
+    dumped
+        Constants as the dump of the op holds them, by the number of its input.
     """
     search = _Search(piece, incoming, output, judge, cost_s)
     base = piece.values(incoming, EXACT)
+    unit = rounding_of(output.dtype).half_unit if output.actual.dtype.kind == "f" else 0.0
+    others, all_equal = dumped_otherwise(piece, base, dumped, unit)
+    search.try_all(others)
+    if all_equal:
+        search.tried["the constants of its own dump (they are the model's)"] = None
+    held_otherwise, search.accepted = search.accepted, []
     search.try_all(piece.variants(base))
     if not search.accepted:
         search.try_all(piece.variants(base, together=True))
@@ -212,6 +227,9 @@ def search_variants(
     # Twice a weight is what twice a factor is.
     if all(entry.fitted for entry in search.accepted):
         search.try_all(piece.other_inputs(base), _UNLIKELY_BITS)
+    if not search.accepted and not held_otherwise:
+        search.solve(base)
+    search.accepted = [*held_otherwise, *search.accepted]
     found = search.accepted or search.possible
     best = min((entry.ratio for entry in found), default=0.0)
     as_good = [entry for entry in found if entry.ratio <= _AS_GOOD * best + 0.05]
@@ -309,6 +327,19 @@ class _Search:
         told_enough = told >= CHANCE_BITS + bits + np.log2(self._computed)
         chosen = self.accepted if told_enough else self.possible
         chosen.append(_Accepted(ratio, agree, node, variant, fitted))
+
+    def solve(self, base: Mapping[Key, Value]) -> None:
+        """Try constants that are solved from the output, each of which it has to tell."""
+        output = self._output
+
+        def has_time(times: int) -> bool:
+            self._spent_s += times * self._cost_s
+            return self.has_time("constants that may be any")
+
+        for number, node, variant, count in solved(
+            self._piece, base, self._before, output.value, output.actual, has_time
+        ):
+            self._try(number, node, variant, _SOLVED_BITS * count, True)
 
     def _off_by(self, number: int, fit: Fit, value: float) -> Optional[Array]:
         """Return how far the output is from what a number makes, flat; None where it cannot be

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...metrics.patterns import MOST_ELEMENTS, AlignedPair, Walked, walk
 from ...operators import Value
+from ...operators.variants import AS_IT_IS
 from ...recomputing.recomputed_output import ComputedPair
 from ...recomputing.run_variants import Written, written_instead
 from ...recomputing.variant_search import Output, VariantSearch
@@ -169,9 +170,12 @@ def by_variants(search: VariantSearch, op: str, assumed: bool = False) -> List[E
             return [Explanation("other-input", 1.0, entry.sentence, _NEXT_OTHER_INPUT)]
         what = entry.name or "the type and attributes"
         step = (
-            "compare %s of %s in the om's json (the attributes of its op) with the original "
-            "model's %s %s: %s" % (what, op, node.type, node.name, entry.model)
-        )
+            "compare %s of %s, as the compiled model holds it or reads it, with the original "
+            "model's %s %s (quantising, folding of constants, order of inputs)"
+            if entry.model == AS_IT_IS
+            else "compare %s of %s in the om's json (the attributes of its op) with the original "
+            "model's %s %s: " + entry.model.replace("%", "%%")
+        ) % (what, op, node.type, node.name)
         sentence = entry.sentence
         if instead is not None and entry.device == "missing":
             # One thing, told from both ends.

@@ -1,0 +1,305 @@
+"""Constants that a device had instead of the model's: as the dump holds them, or solved from the
+output, which is a sum of them times what comes in.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ..operators import CannotCompute, Node, Value
+from ..operators.variants import AS_IT_IS, Variant, input_name, text_of
+from .piece import EXACT, Key, Piece
+
+Array = Any
+
+SOLVED = "other than the model's"
+"""How constants are told that are solved from the output."""
+MOST_SOLVED = 512
+"""Weights of one filter or column that are solved: so many equations at least take below 0.2 s."""
+_ROWS, _LEAST_ROWS = 4, 1 << 12
+"""Equations for each weight, and for all of a filter at least, of those that there are."""
+_MOST_ALONE = 1 << 31
+"""Products of solving each filter by itself, where a function behind hides other elements of each:
+about a second."""
+_FEWEST_ROWS = 1.5
+"""Below so many for each weight, any output would be such a sum but for a few elements."""
+_AS_NEAR = 2.0
+"""Times the distance that is left by the solved ones, what the model's may be off to be kept."""
+_HANDED_ON = 0.1
+"""Of the elements, what a function behind hands on as they are at least."""
+_STEPS = 4.0
+"""Of float16, by which a solved number may be off the model's and be taken for it."""
+# The axis of the weights by filter or column, and that of the output.
+_FILTERS = {"Conv": (0, 1), "FusedConv": (0, 1), "MatMul": (1, -1)}
+
+
+def dumped_otherwise(
+    piece: Piece, base: Mapping[Key, Value], dumped: Sequence[Tuple[int, Array]], unit: float
+) -> Tuple[List[Tuple[int, Node, Variant]], bool]:
+    """Return the nodes of a piece with constants as the device's dump holds them, where they are
+    not the model's; and whether all that it holds are.
+
+    Parameters
+    ----------
+    base
+        All values of the piece.
+    dumped
+        The op's constant inputs, by number.
+    unit
+        Half a step of the device's type.
+    """
+    held = [
+        (number, node, place, value.array)
+        for number, node, inputs, held_places in piece.held(base)
+        for place, value in enumerate(inputs)
+        if held_places[place] and value is not None and value.is_float
+    ]
+    left = []
+    for at, array in dumped:
+        if array.dtype.kind != "f":
+            continue
+        same = next(
+            (entry for entry in held if _is_model(array, entry[3], unit)),
+            None,
+        )
+        if same is None:
+            left.append((at, array))
+        else:
+            held.remove(same)
+    found = []
+    for number, node, place, own in held:
+        for at, array in left:
+            for given in _in_shape(array, own.shape):
+                differ = int(np.count_nonzero(np.abs(given - own) > 4.0 * unit * np.abs(own)))
+                counts = at, format(differ, ","), format(own.size, ",")
+                words = "of its own dump (input %d), of which %s of %s values are not the model's"
+                words %= counts
+                variant = _with_constant(node, place, given, words)
+                found.append((number, node, variant))
+    return found, bool(dumped) and not left
+
+
+def _is_model(array: Array, own: Array, unit: float) -> bool:
+    return any(
+        np.allclose(given, own, rtol=4.0 * unit, atol=float(np.abs(own).max(initial=0.0)) * unit)
+        for given in _in_shape(array, own.shape)
+    )
+
+
+def _in_shape(array: Array, shape: Tuple[int, ...]) -> List[Array]:
+    """Return an array in a shape: as it is, and matrices also as they are stored transposed."""
+    long, wanted = ([size for size in one if size > 1] for one in (array.shape, shape))
+    ways = [array.reshape(shape)] if long == wanted else []
+    if len(wanted) == 2 and long == wanted[::-1]:
+        ways.append(array.reshape(long).T.reshape(shape))
+    return ways
+
+
+def _with_constant(node: Node, place: int, array: Array, words: str) -> Variant:
+    def taken(given: List[Optional[Value]]) -> List[Optional[Value]]:
+        return [*given[:place], Value(array), *given[place + 1 :]]
+
+    return Variant(input_name(node, place), words, AS_IT_IS, node, taken)
+
+
+class Solved(NamedTuple):
+    """A node with constants that are solved from the output.
+
+    Attributes
+    ----------
+    number, node, variant
+        As of :meth:`Piece.variants`.
+    solved
+        How many of the numbers are not the model's.
+    """
+
+    number: int
+    node: Node
+    variant: Variant
+    solved: int
+
+
+def solved(
+    piece: Piece,
+    base: Mapping[Key, Value],
+    before: Mapping[int, Mapping[Key, Array]],
+    value: Key,
+    actual: Array,
+    has_time: Callable[[int], bool],
+) -> Iterator[Solved]:
+    """Yield the nodes of a piece with other constants, so that the output comes out: where it is a
+    sum of these, times what comes in, and has more elements than there are constants.
+
+    Parameters
+    ----------
+    base, before
+        All values; what is known before each node.
+    value, actual
+        The output, and the device's.
+    has_time
+        Tells whether the piece may be computed so many times.
+    """
+    level, known = _before_limits(piece, value, actual, base)
+    wanted = np.asarray(actual, np.float64).reshape(base[level].array.shape)
+    if actual.dtype.kind != "f":
+        return
+    for number, node, inputs, held in piece.held(base):
+        for place in (at for at, one in enumerate(inputs) if held[at] and one is not None):
+            own = inputs[place].array  # type: ignore[union-attr]
+            if own.dtype.kind != "f" or not own.size:
+                continue
+
+            def made(array: Array, at: int = place, of: int = number, by: Node = node) -> Array:
+                changed = piece.with_variant(of, _with_constant(by, at, array, ""))
+                values = changed.values(before[of], EXACT)
+                return np.asarray(values[level].array, np.float64)
+
+            try:
+                kind = node.type.rpartition(".")[2]
+                if own.ndim > 1 and own.size > max(own.shape):
+                    numbers = _of_filters(
+                        _FILTERS.get(kind), node, own, wanted, known, made, has_time
+                    )
+                else:
+                    numbers = _of_each(own, wanted, known, made, has_time)
+            except (CannotCompute, np.linalg.LinAlgError, ValueError):
+                continue
+            if numbers is None:
+                continue
+            apart = np.abs(numbers - own) > _STEPS * 2.0**-11 * np.abs(own)
+            nothing = np.abs(numbers) <= 2.0**-12 * np.abs(own).max()
+            numbers = np.where(nothing, 0.0, np.where(apart, numbers, own)).astype(np.float32)
+            places = np.argwhere(apart)
+            if not len(places):
+                continue
+            first = tuple(int(n) for n in places[0])
+            words = SOLVED + " in %s of %s values (the first is %s: %s for %s)" % (
+                format(len(places), ","), format(own.size, ","), list(first),
+                text_of(float(numbers[first])), text_of(float(own[first])),
+            )  # fmt: skip
+            yield Solved(number, node, _with_constant(node, place, numbers, words), len(places))
+
+
+def _before_limits(
+    piece: Piece, value: Key, actual: Array, base: Mapping[Key, Value]
+) -> Tuple[Key, Array]:
+    """Return the value before a Relu or Clip at the end, which hands on some elements as they are,
+    or the output itself; and where the device's output tells it.
+    """
+    computed = np.asarray(base[value].array)
+    for number, _ in piece.calls:
+        own = base.get((number, 0))
+        if own is None or own.array.size != computed.size or (number, 0) == value:
+            continue
+        before = own.array.reshape(computed.shape)
+        kept = before == computed
+        if kept.mean() >= _HANDED_ON:
+            made = np.asarray(actual, np.float64).reshape(computed.shape)
+            known = np.isfinite(made)
+            if not kept.all():
+                # Between the least and the largest of what it changes to.
+                low, high = float(computed[~kept].min()), float(computed[~kept].max())
+                known &= (made > low) & ((made < high) | (low == high) | (high <= 0))
+            return (number, 0), known.reshape(own.array.shape)
+    return value, np.isfinite(np.asarray(actual, np.float64)).reshape(computed.shape)
+
+
+def _of_each(
+    own: Array,
+    wanted: Array,
+    known: Array,
+    made: Callable[[Array], Array],
+    has_time: Callable[[int], bool],
+) -> Optional[Array]:
+    """Return one number for all, or one for each index of an axis: scale, offset, slope."""
+    if not has_time(2):
+        return None
+    without = made(np.zeros_like(own))
+    slope = made(np.ones_like(own)) - without
+    off = np.where(known, wanted - without, 0.0)
+    slope = np.where(known & np.isfinite(slope), slope, 0.0)
+    axes = [axis for axis in range(wanted.ndim) if wanted.shape[axis] == own.size]
+    best: Optional[Tuple[float, Array]] = None
+    for axis in axes if own.size > 1 else [None]:
+        over = tuple(other for other in range(wanted.ndim) if other != axis)
+        weight = np.square(slope).sum(over, keepdims=True)
+        with np.errstate(all="ignore"):
+            found = (off * slope).sum(over, keepdims=True) / weight
+        found = np.where(weight > 0, found, own.reshape(found.shape))
+        left = np.square(off - found * slope).sum(over, keepdims=True)
+        before = np.square(off - own.reshape(found.shape) * slope).sum(over, keepdims=True)
+        found = np.where(before > _AS_NEAR * left, found, own.reshape(found.shape))
+        distance = float(np.square(off - found * slope).sum())
+        if best is None or distance < best[0]:
+            best = distance, found.reshape(own.shape)
+    return None if best is None else best[1]
+
+
+def _of_filters(
+    axes: Optional[Tuple[int, int]],
+    node: Node,
+    own: Array,
+    wanted: Array,
+    known: Array,
+    made: Callable[[Array], Array],
+    has_time: Callable[[int], bool],
+) -> Optional[Array]:
+    """Return weights of which each output channel sums those of its own filter or column.
+
+    What a channel sums is seen with filters that are 1 at one place and 0 elsewhere: as many at
+    once as there are filters.
+    """
+    if axes is None or wanted.ndim < 2:
+        return None
+    filters = np.moveaxis(own, axes[0], 0)
+    shape, count = filters.shape, filters.shape[0]
+    each = filters.size // count
+    if each > MOST_SOLVED or not has_time(-(-each // count) + 1):
+        return None
+    rows = np.moveaxis(wanted, axes[1], 0).reshape(count, -1)
+    usable = np.moveaxis(known, axes[1], 0).reshape(count, -1)
+    if rows.shape[1] < _FEWEST_ROWS * each:
+        return None
+    without = np.moveaxis(made(np.zeros_like(own)), axes[1], 0).reshape(count, -1)
+    chosen = np.arange(rows.shape[1])
+    most = max(_ROWS * each, _LEAST_ROWS)
+    if rows.shape[1] > most:
+        chosen = np.random.RandomState(0).permutation(chosen)[:most]
+    # All filters of a group sum the same.
+    groups = int(node.get("group", 1))
+    in_group = count // groups
+    design = np.zeros((groups, each, chosen.size))
+    for begin in range(0, each, in_group):
+        probe = np.zeros((groups, in_group, each), own.dtype)
+        numbers = np.arange(begin, min(each, begin + in_group))
+        probe[:, numbers - begin, numbers] = 1.0
+        seen = made(np.moveaxis(probe.reshape(shape), 0, axes[0]))
+        seen = np.moveaxis(seen, axes[1], 0).reshape(count, -1) - without
+        design[:, numbers] = seen.reshape(groups, in_group, -1)[:, : numbers.size, chosen]
+    off = (rows - without)[:, chosen]
+    flat = np.array(filters.reshape(count, each), np.float64)
+    alone = not usable[:, chosen].all()
+    if alone and count * chosen.size * each**2 > _MOST_ALONE:
+        return None
+    found = [
+        np.linalg.lstsq(terms.T, targets.T, rcond=None)[0].T
+        for terms, targets in zip(design, off.reshape(groups, in_group, -1)) if not alone
+    ]  # fmt: skip
+    for channel in range(count):
+        here = usable[channel, chosen]
+        if np.count_nonzero(here) < _FEWEST_ROWS * each:
+            continue
+        terms, target = design[channel // in_group][:, here].T, off[channel, here]
+        before = np.square(target - terms @ flat[channel]).sum()
+        one = (
+            np.linalg.lstsq(terms, target, rcond=None)[0]
+            if alone
+            else found[channel // in_group][channel % in_group]
+        )
+        # A fit leaves less than rounding makes: each of its numbers takes one equation.
+        rest = np.square(target - terms @ one).sum() * here.sum() / (here.sum() - each)
+        if before > _AS_NEAR * rest:
+            flat[channel] = one
+    return np.moveaxis(flat.reshape(shape), 0, axes[0])
