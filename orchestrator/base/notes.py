@@ -323,6 +323,13 @@ NOTES: Dict[str, Said] = {
         "%s",
         warns=True,
     ),
+    "outputs-exchanged": Said(
+        "outputs of a network hold the golden values of each other",
+        "outputs hold the golden values of others: %s: their order is another than the model's, or "
+        "the program exchanged them, and no operator need be wrong",
+        "give --outputs NAME=FILE for each output",
+        warns=True,
+    ),
     "no-limits": Said(
         "no limit is in force",
         "no limit is in force: nothing was judged, whatever the numbers are",

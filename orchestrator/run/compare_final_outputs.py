@@ -36,10 +36,13 @@ from ..dumps.file_source import FileSource
 from ..dumps.golden_set import GoldenSet, open_golden
 from ..dumps.npy import open_npy
 from ..metrics.compare_pair import refuse
+from ..metrics.pair_alignment import converted, geometry_of, open_counterpart
 from ..metrics.pair_task import PairTask
+from ..metrics.patterns import AlignedPair, align
 from ..metrics.row import (
     CORRUPT,
     DUMP_MISSING,
+    FAIL,
     GOLDEN_MISSING,
     NETWORK_OUTPUT,
     NOT_COMPARED,
@@ -55,6 +58,7 @@ from ..model.pairing import Pairing
 from ..model.row_plan import OUTPUT, PAIR, DumpedOp, RowPlan
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_name, nbytes
 from ..tensors.tensor import Tensor
+from ..tensors.user_conversions import UserConversions
 from .compare_given_pairs import begin_given_pairs, compare_given_pairs
 from .comparison_options import ComparisonOptions
 from .progress import OnProgress
@@ -319,6 +323,19 @@ class _FinalOutputs(Source):
             planned.looks,
             models=self.options.models,
         )
+        failing = {row.tensor for row in run.store.rows("index", verdict=FAIL)}
+        wrong = [task for task in planned.tasks if task.row.tensor in failing][:_MOST_EXCHANGED]
+        if len(wrong) > 1:
+            found = _of_others(wrong, run.engine.workers.settings.conversions)
+            if found:
+                run.unmatched = [note("outputs-exchanged", listed(found, _MOST_NAMES))]
+                run.left_out += run.unmatched
+
+
+_MOST_EXCHANGED = 8
+"""So many outputs that are wrong are held against each other's golden data."""
+_CLOSE = 0.03
+"""The default limit of RelativeEuclideanDistance."""
 
 
 class _OutputPlan:
@@ -522,6 +539,27 @@ class _OutputPlan:
             hint = "; did you mean %s?" % near[0] if near else "; %s" % self._fitting(path)
         cause = GOLDEN_MISSING if plan.golden_op is not None else ""
         return refuse(row.but(reason="", reason_codes=""), why + hint, cause)
+
+
+def _of_others(tasks: Sequence[PairTask], conversions: UserConversions) -> List[str]:
+    """Return which outputs hold the golden values of another one, as sentences."""
+    pairs: List[Tuple[PairTask, AlignedPair]] = []
+    for task in tasks:
+        with contextlib.suppress(GoldwatchError, OSError, MemoryError):
+            golden, _ = open_counterpart(task)
+            made = converted(task, golden, conversions)
+            geometry = geometry_of(made, golden)
+            pairs.append((task, align(made.target, golden, geometry, made.as_stored)))
+    found = []
+    for task, pair in pairs:
+        for other, theirs in pairs:
+            if other is task or pair.target.shape != theirs.golden.shape:
+                continue
+            expected = np.asarray(theirs.golden, np.float64)
+            error = np.linalg.norm(np.asarray(pair.target, np.float64) - expected)
+            if error < _CLOSE * np.linalg.norm(expected):
+                found.append("%s holds those of %s" % (task.row.tensor, other.row.tensor))
+    return found
 
 
 _JOINING = ("Merge", "StreamMerge")

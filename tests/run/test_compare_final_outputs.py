@@ -374,3 +374,19 @@ def test_a_float32_output_rounded_in_float16_is_judged_by_float16_steps(net):
     (row,) = [row for row in document["rows"] if "fc" in row["golden_file"]]
     assert row["verdict"] == "pass", row["reason"]
     assert "float16 rounds to steps of 5.96e-08 there, which explains it" in row["reason"]
+
+
+@pytest.mark.parametrize("exchanged", [True, False])
+def test_outputs_that_hold_each_others_values_are_told(net, exchanged):
+    others = np.random.RandomState(5).standard_normal(SCORES.shape).astype(np.float32)
+    np.save(str(net / "golden" / "orig_det.0.1700000000000000.npy"), others)
+    (net / "runs").mkdir()
+    np.save(str(net / "runs" / "a.npy"), SCORES if exchanged else others * 2)
+    np.save(str(net / "runs" / "b.npy"), others if exchanged else SCORES * 2)
+    named = ("--outputs", "orig_det=runs/a.npy", "--outputs", "orig_fc=runs/b.npy")
+    done, document = compared(net, *named)
+    assert done.returncode == 1, done.stderr
+    codes = [warning["code"] for warning in document["summary"]["warnings"]]
+    assert codes == ["outputs-exchanged"] * exchanged
+    assert ("Which operator is wrong a dump tells" in done.stdout) != exchanged
+    assert ("orig_det:output:0 holds those of orig_fc:output:0" in done.stderr) == exchanged

@@ -38,9 +38,9 @@ def outputs_summary(summary: Summary) -> Summary:
         what,
         first.tensor,
         _value(first),
-        _DUMP,
+        "" if any(one.code == "outputs-exchanged" for one in summary.warnings) else _DUMP,
     )
-    return replace(summary, suspects=(), culprit=None, sentence=sentence)
+    return replace(summary, suspects=(), culprit=None, sentence=sentence.rstrip())
 
 
 def array_summary(summary: Summary, target: str, golden: str) -> Summary:
