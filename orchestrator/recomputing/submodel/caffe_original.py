@@ -14,6 +14,7 @@ from ...base.errors import InputError
 from ...base.naming import free_name, printable
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffe_v0_upgrade import read_upgraded
+from ...netfiles.parameters_in_words import Parameters, layer_parameters
 from ...netfiles.protobuf_text import quote
 from ...netfiles.prototxt_cut import check_versions, cut_net, input_layer
 from ...netfiles.prototxt_edits import Document, encode
@@ -63,6 +64,7 @@ class CaffeOriginal(NamedNodes):
     noun = "layer"
     file_name = "dump.prototxt"
     weights_apart = True
+    image_layout = "NCHW"
 
     def __init__(self, document: Document) -> None:
         self.net = Net(document, initial_state(document, "TEST", None, ()))
@@ -143,6 +145,23 @@ class CaffeOriginal(NamedNodes):
             for index, shape in enumerate(tops):
                 shapes.setdefault((number, index), shape)
         return shapes
+
+    def weight_shapes(self, number: int, shapes: Mapping[Value, Shape]) -> List[Shape]:
+        """Return the shapes of a layer's weights, as Caffe derives them from its parameters and its
+        bottom; none where these do not tell.
+        """
+        from ...adapters.caffe.shapes import weight_shapes
+
+        sources = self.graph.sources[number]
+        bottom = shapes.get(sources[0]) if sources else None
+        try:
+            return [] if bottom is None else list(weight_shapes(self.net.layers[number], bottom))
+        except InputError:
+            return []
+
+    def parameters(self) -> List[Parameters]:
+        """Return the parameters of each layer as text to display."""
+        return [layer_parameters(layer) for layer in self.net.layers]
 
     def cut(
         self,

@@ -17,6 +17,7 @@ from typing import (
     Sequence,
     Set,
     Tuple,
+    Union,
 )
 
 from ...base.errors import InputError
@@ -148,6 +149,8 @@ class NamedNodes:
         Whether the inputs that a cut adds are called as their tensors.
     input_noun
         What an input is in the file.
+    image_layout
+        The layout of all values that have four axes; empty where each node may have its own.
     """
 
     names: List[str]
@@ -163,6 +166,7 @@ class NamedNodes:
     weights_apart = False
     is_v1 = False
     input_noun = ""
+    image_layout = ""
     _numbers: Dict[str, List[int]]
 
     def numbers(self, name: str) -> List[int]:
@@ -188,6 +192,28 @@ class NamedNodes:
         nothing is known.
         """
         return None
+
+    def declared(self) -> Dict[str, Tuple[Union[int, str, None], ...]]:
+        """Return the shapes that the file gives to values and weights, by their names: a name for a
+        dim that has one, None for one that is not known.
+        """
+        return {}
+
+    def weight_shapes(self, number: int, shapes: Mapping[Value, Shape]) -> List[Shape]:
+        """Return the shapes of a node's weights that no value has, as far as its inputs' shapes
+        lead to them.
+        """
+        return []
+
+    def unmade_name(self, number: int, place: int) -> str:
+        """Return what a node calls an input that no node makes, weights for one; empty if it has no
+        name.
+        """
+        return ""
+
+    def control_inputs(self, number: int) -> Sequence[int]:
+        """Return the nodes that a node waits for without reading a value of theirs."""
+        return ()
 
     def value_shapes(self) -> Dict[Tuple[str, int], Shape]:
         """Return the shapes of values by their node's name and output, as the model tells them."""

@@ -21,7 +21,8 @@ from ...netfiles.onnx_names import NamedGraph, name_nodes
 from ...netfiles.onnx_output_types import BODY, OTHERS, output_types
 from ...netfiles.onnx_ranks import Ranks
 from ...netfiles.onnx_types import type_name
-from ...netfiles.onnx_value_headers import OnnxValue
+from ...netfiles.onnx_value_headers import Dim, OnnxValue
+from ...netfiles.parameters_in_words import Parameters, onnx_parameters
 from ...netfiles.protobuf_file import WireFile
 from .cut_definition import (
     Cut,
@@ -199,6 +200,23 @@ class OnnxOriginal(NamedNodes):
         if self._ranks is None:
             self._ranks = Ranks(self.model).known
         return (None,) * self._ranks[tensor] if tensor in self._ranks else None
+
+    def declared(self) -> Dict[str, Tuple[Dim, ...]]:
+        """As :meth:`.NamedNodes.declared`."""
+        shapes = {name: value.shape for name, value in self._declared.items() if value.shape}
+        shapes.update((name, tensor.dims) for name, tensor in self.model.graph.initializers.items())
+        return shapes
+
+    def unmade_name(self, number: int, place: int) -> str:
+        """As :meth:`.NamedNodes.unmade_name`."""
+        inputs = self.model.graph.nodes[number - self._first].inputs
+        return inputs[place] if place < len(inputs) else ""
+
+    def parameters(self) -> List[Parameters]:
+        """Return the attributes of each node as text to display."""
+        with self.model.open() as file:
+            made = [onnx_parameters(file, node.attrs) for node in self.model.graph.nodes]
+        return [[]] * self._first + made
 
     def cut(
         self,

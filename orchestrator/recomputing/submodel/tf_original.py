@@ -9,12 +9,24 @@ checked against real TensorFlow, bit for bit.
 
 from __future__ import annotations
 
-from typing import BinaryIO, Collection, Dict, Iterable, List, Mapping, Optional, Set, Tuple
+from typing import (
+    BinaryIO,
+    Collection,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 from ...base.errors import InputError
 from ...base.naming import free_name, printable
 from ...netfiles.graphdef import GraphFile, GraphNode
 from ...netfiles.graphdef_cut import write_graph
+from ...netfiles.parameters_in_words import Parameters, graphdef_parameters
 from ...netfiles.protobuf_file import WireFile
 from ...netfiles.tf_op_outputs import DTYPES, OpOutputs, op_outputs, output_types
 from .cut_definition import (
@@ -132,6 +144,15 @@ class TfOriginal(NamedNodes):
                 if shape is not None and all(dim >= 0 for dim in shape):
                     shapes[number, 0] = shape
         return shapes
+
+    def control_inputs(self, number: int) -> Sequence[int]:
+        """As :meth:`.NamedNodes.control_inputs`."""
+        return self.controls[number]
+
+    def parameters(self) -> List[Parameters]:
+        """Return the attributes of each node as text to display."""
+        with self.file.open() as file:
+            return [graphdef_parameters(file, node.attrs) for node in self.file.nodes]
 
     def cut(
         self,

@@ -7,8 +7,7 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from ...adapters.caffe.shapes import weight_shapes
-from ...base.errors import FormatError, GoldwatchError, InputError
+from ...base.errors import FormatError, GoldwatchError
 from ...base.safe_reading import AnyPath, path_text
 from ...base.wording import listed
 from ...dumps.golden_set import GoldenSet
@@ -16,18 +15,11 @@ from ...kinds import kind as kinds
 from ...kinds.files import kind_of_file
 from ...model.never_dumped import no_dump_reason
 from ...model.read_model import load_with_parameters
-from ...netfiles.parameters_in_words import (
-    Parameters,
-    graphdef_parameters,
-    layer_parameters,
-    onnx_parameters,
-)
-from ...recomputing.submodel.caffe_original import CaffeOriginal
+from ...netfiles.parameters_in_words import Parameters
 from ...recomputing.submodel.cut_definition import Shape
 from ...recomputing.submodel.node_graph import Value
-from ...recomputing.submodel.onnx_original import OnnxOriginal
 from ...recomputing.submodel.read_original import Original, read_original
-from ...recomputing.submodel.tf_original import MODEL_INPUTS, TfOriginal
+from ...recomputing.submodel.tf_original import MODEL_INPUTS
 from ...store.stored_networks import network_document
 from .network_drawing import Flow, NetworkOp, desc_text, network_ops, weight_words
 
@@ -75,10 +67,18 @@ class _Nodes:
         self._original = original
         self._shapes = _shapes(original, golden)
         self._known = original.shapes()
-        self._caffe = isinstance(original, CaffeOriginal)
-        self._declared = _declared(original) if isinstance(original, OnnxOriginal) else {}
-        self._parameters = _parameters(original)
-        self._constants = _constant_shapes(original, self._parameters)
+        self._declared = {
+            name: ",".join("?" if dim is None else str(dim) for dim in dims) or "scalar"
+            for name, dims in original.declared().items()
+        }
+        self._parameters = original.parameters()
+        # Of constant nodes, by their numbers: "float32 3,3,64,128".
+        self._constants = {
+            number: value.split(" ")[-1]
+            for number, op_parameters in enumerate(self._parameters)
+            for name, value in op_parameters
+            if name == "value" and original.types[number] in ("Const", "Constant")
+        }
 
     def inputs(self, number: int) -> List[_Input]:
         """Return what a node reads."""
@@ -89,7 +89,7 @@ class _Nodes:
             if producer == -1:
                 tensor = self._original.input_fields[index]
             elif producer < 0:
-                tensor = _read_name(self._original, number, place)
+                tensor = self._original.unmade_name(number, place)
             else:
                 tensor = self._original.tensors[producer][index]
             source = None if producer < -1 else index if producer == -1 else producer + first
@@ -99,11 +99,7 @@ class _Nodes:
     def op(self, number: int, inputs: Sequence[_Input]) -> NetworkOp:
         """Return a node as it is drawn."""
         original = self._original
-        weights = (
-            _layer_weights(original, number, self._shapes)
-            if isinstance(original, CaffeOriginal)
-            else []
-        )
+        weights = [shape_words(shape) for shape in original.weight_shapes(number, self._shapes)]
         weights += [
             self._declared[entry.tensor]
             for entry in inputs
@@ -117,9 +113,7 @@ class _Nodes:
                 for entry in inputs
                 if entry.source is not None
             ),
-            tuple(other + len(original.input_fields) for other in original.controls[number])
-            if isinstance(original, TfOriginal)
-            else (),
+            tuple(other + len(original.input_fields) for other in original.control_inputs(number)),
             weights=weight_words(weights),
         )
 
@@ -154,7 +148,7 @@ class _Nodes:
         # A cut that begins at the model's own input has it for its own.
         dims = (
             self._cut_shape((number, 0), tensors[0])
-            if not self._caffe and op_type in MODEL_INPUTS and tensors
+            if not original.image_layout and op_type in MODEL_INPUTS and tensors
             else None
         )
         made["asked"] = None if dims is None else [tensors[0], dims]
@@ -165,8 +159,8 @@ class _Nodes:
         shape = self._shapes.get(value)
         if shape is None:
             return self._declared.get(tensor) or self._constants.get(value[0]) or tensor
-        layout = " NCHW" if self._caffe and len(shape) == 4 else ""
-        return "%s%s" % (shape_words(shape), layout)
+        layout = self._original.image_layout if len(shape) == 4 else ""
+        return " ".join(filter(None, (shape_words(shape), layout)))
 
     def _cut_shape(self, value: Value, tensor: str) -> Optional[str]:
         """Return what a cut that this value comes into is to be told of its shape, ``?`` for what
@@ -175,81 +169,13 @@ class _Nodes:
         original, number = self._original, value[0]
         if number < -1 or (number >= 0 and original.is_constant(number)):
             return None
-        if not self._caffe and value in self._known:
+        if not original.image_layout and value in self._known:
             return None
         shape = self._shapes.get(value)
         if shape is not None:
             return ",".join(map(str, shape))
         dims = original.dims(tensor)
         return "?" if dims is None else ",".join("?" if dim is None else str(dim) for dim in dims)
-
-
-def _read_name(original: Original, reader: int, place: int) -> str:
-    """Return what an ONNX node calls an input that no node makes: its weights, say."""
-    first = (
-        len(original.names) - len(original.model.graph.nodes)
-        if isinstance(original, OnnxOriginal)
-        else 0
-    )
-    if not isinstance(original, OnnxOriginal) or reader < first:
-        return ""
-    inputs = original.model.graph.nodes[reader - first].inputs
-    return inputs[place] if place < len(inputs) else ""
-
-
-def _declared(original: OnnxOriginal) -> Dict[str, str]:
-    """Return the shapes that an ONNX model gives to its values, dims that have a name or none
-    included.
-    """
-    graph = original.model.graph
-    values = [*graph.inputs, *graph.value_info.values(), *graph.outputs]
-    shapes = {
-        value.name: ",".join("?" if dim is None else str(dim) for dim in value.shape)
-        for value in values
-        if value.shape
-    }
-    return dict(
-        shapes, **{name: shape_words(tensor.dims) for name, tensor in graph.initializers.items()}
-    )
-
-
-def _constant_shapes(original: Original, parameters: List[Parameters]) -> Dict[int, str]:
-    """Return the shapes of the values that constant nodes hold, as words, by the node's number."""
-    if isinstance(original, OnnxOriginal):
-        nodes = original.model.graph.nodes
-        first = len(original.names) - len(nodes)
-        return {
-            at: shape_words(node.tensors["value"].dims)
-            for at, node in enumerate(nodes, first)
-            if "value" in node.tensors
-        }
-    if isinstance(original, CaffeOriginal):
-        return {}
-    # "float32 3,3,64,128"
-    values = {
-        number: dict(op_parameters).get("value", "")
-        for number, op_parameters in enumerate(parameters)
-        if original.types[number] == "Const"
-    }
-    return {number: value.split(" ")[-1] for number, value in values.items() if value}
-
-
-def _layer_weights(original: CaffeOriginal, number: int, shapes: Dict[Value, Shape]) -> List[str]:
-    """Return the shapes of a layer's weights, as Caffe derives them from its parameters and its
-    bottom; none where these do not tell.
-    """
-    sources = original.graph.sources[number]
-    bottom = shapes.get(sources[0]) if sources else None
-    try:
-        return (
-            []
-            if bottom is None
-            else [
-                shape_words(shape) for shape in weight_shapes(original.net.layers[number], bottom)
-            ]
-        )
-    except InputError:
-        return []
 
 
 def _named(words: str, tensor: str) -> str:
@@ -288,19 +214,6 @@ def choice_of(start: str, end: Optional[str] = None) -> Dict[str, Any]:
 def no_choice(why: str) -> Dict[str, Any]:
     """Return why no part of the model can begin or end at an op."""
     return {"start": None, "end": None, "why": why}
-
-
-def _parameters(original: Original) -> List[Parameters]:
-    if isinstance(original, CaffeOriginal):
-        return [layer_parameters(layer) for layer in original.net.layers]
-    if isinstance(original, OnnxOriginal):
-        nodes = original.model.graph.nodes
-        with original.model.open() as file:
-            return [[]] * (len(original.names) - len(nodes)) + [
-                onnx_parameters(file, node.attrs) for node in nodes
-            ]
-    with original.file.open() as file:
-        return [graphdef_parameters(file, node.attrs) for node in original.file.nodes]
 
 
 def _shapes(original: Original, golden: Optional[GoldenSet]) -> Dict[Value, Shape]:
