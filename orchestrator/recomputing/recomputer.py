@@ -54,7 +54,7 @@ from .recomputed_output import (
 )
 from .recorded_tensor import RecordedTensor, widened
 from .replay_plan import PlannedOp, ReplayPlan
-from .run_variants import OF_ANOTHER, WRITTEN_INSTEAD, Written, written_instead
+from .run_variants import OF_ANOTHER, WRITTEN_INSTEAD, Written, in_32_bits, written_instead
 from .submodel.caffe_original import CaffeOriginal
 from .submodel.caffemodel_check import find_weights
 from .submodel.cut_definition import CutInput
@@ -294,6 +294,9 @@ class Recomputer:
                 if number == index or claims[output.value] == 1
             ]
             actual, searched = searched.actual, searched._replace(others=tuple(others))
+            narrowed = in_32_bits(searched)
+            if narrowed is not None:
+                return VariantSearch([], [], instead=narrowed)
             facts = attributes_and_constants(planned.op, self._graph, self._plan.recorded, {})
             search = search_variants(
                 piece,

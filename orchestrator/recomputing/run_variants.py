@@ -545,6 +545,31 @@ def _in_narrow_type(written: Written) -> Iterator[Instead]:
             return
 
 
+def in_32_bits(output: Output) -> Optional[Instead]:
+    """Return that whole numbers of 64 bits hold what 32 bits keep of what is computed; None where
+    they do not. By chance not one number beyond 32 bits comes out so.
+    """
+    y, x = output.computed.array, output.actual
+    if y.dtype != np.int64 or x.dtype.kind != "i" or x.shape != y.shape:
+        return None
+    least, most = np.iinfo(np.int32).min, np.iinfo(np.int32).max
+    beyond = int(np.count_nonzero((y < least) | (y > most)))
+    kept = (
+        (y.astype(np.int32), "the low 32 bits"),
+        (np.clip(y, least, most), "the nearest of 32 bits"),
+    )
+    words = next((words for made, words in kept if beyond and np.array_equal(x, made)), None)
+    if words is None:
+        return None
+    return Instead(
+        "overflow",
+        "its output holds %s of what is computed, %d of %d values of which are beyond int32: int64 "
+        "was narrowed to int32" % (words, beyond, y.size),
+        "keep such values within int32 in the original model (offsets, hashes, identifiers), or "
+        "compute them outside of the network",
+    )
+
+
 def _in_other_order(written: Written, value: Value, words: str) -> Instead:
     return Instead(
         "layout",

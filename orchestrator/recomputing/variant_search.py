@@ -161,7 +161,8 @@ class Instead(NamedTuple):
     Attributes
     ----------
     kind
-        ``other-tensor``, ``not-written``, ``activation``, ``layout``, ``scale`` or ``bias``.
+        ``other-tensor``, ``not-written``, ``activation``, ``layout``, ``scale``, ``bias``,
+        ``rounding`` or ``overflow``.
     sentence, next
         What was found, and what to do next.
     several

@@ -8,6 +8,7 @@ import os
 import numpy as np
 import onnx_models as build
 import pytest
+from onnx import TensorProto
 from onnx.helper import make_node as node
 from onnx_run import OnnxRun, float16_values
 
@@ -185,3 +186,28 @@ def test_bounds_that_golden_data_do_not_show_accuse_no_clip(net, wrong):
     os.remove(net.path("m.onnx"))
     summary = net.compare("--recompute", "all")[1]["summary"]
     assert [entry["op"] for entry in summary["suspects"]] == [wrong]
+
+
+@pytest.mark.parametrize("clipped", [False, True])
+def test_whole_numbers_of_which_32_bits_are_kept_are_told(net, clipped):
+    nodes = [
+        node("Cast", ["x"], ["i"], name="cast", to=TensorProto.INT64),
+        node("Add", ["i", "far"], ["s"], name="add"),
+        node("Mod", ["s", "m"], ["r"], name="mod"),
+        node("Cast", ["r"], ["y"], name="back", to=TensorProto.FLOAT),
+    ]
+    held = [build.weight("far", np.int64(2**33)), build.weight("m", np.int64(97))]
+    x = np.arange(32, dtype=np.float32).reshape(4, 8)
+    proto = build.model(nodes, [build.value("x", x.shape)], [build.value("y", x.shape)], held)
+
+    def fault(array):
+        limits = np.iinfo(np.int32)
+        kept = np.clip(array, limits.min, limits.max) if clipped else array.astype(np.int32)
+        return kept.astype(np.int64)
+
+    net.prepare(proto, {"x": x}, fault=("add", fault))
+    suspects = net.compare()[1]["summary"]["suspects"]
+    told = suspects[0]["explanations"][0]
+    assert ([entry["op"] for entry in suspects], told["kind"]) == (["add"], "overflow"), told
+    kept = "the nearest of 32 bits" if clipped else "the low 32 bits"
+    assert kept + " of what is computed, 32 of 32 values of which are beyond" in told["sentence"]
