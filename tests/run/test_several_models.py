@@ -15,11 +15,9 @@ from onnx_device import on_device, write_model
 from goldwatch.testing.device_dump import write_files
 
 
-@pytest.fixture
-def models(tmp_path):
-    """Dumps of the models ``image`` and ``text``, whose ops have the same names, json and golden
-    data of each below a folder of its name.
-    """
+@pytest.fixture(scope="module")
+def made_models(tmp_path_factory):
+    tmp_path = tmp_path_factory.mktemp("models")
     for seed, name in enumerate(("image", "text")):
         small(tmp_path / "net.onnx", scale=seed + 1.0)
         feeds = {"x": np.random.RandomState(seed).standard_normal((2, 32)).astype(np.float32)}
@@ -39,6 +37,15 @@ def models(tmp_path):
         done = run_here(["goldwatch", *words], tmp_path)
         assert done.returncode == 0, done.stderr
     return tmp_path
+
+
+@pytest.fixture
+def models(made_models, tmp_path):
+    """Dumps of the models ``image`` and ``text``, whose ops have the same names, json and golden
+    data of each below a folder of its name.
+    """
+    shutil.copytree(str(made_models), str(tmp_path / "models"))
+    return tmp_path / "models"
 
 
 def compared(folder, *words):
