@@ -31,6 +31,8 @@ from .variant_search import (
 Array = Any
 Judge = Callable[[OwnError], float]
 
+# The bounds here are chosen; no trial of each alone. Together attribute_trial tries them: with
+# --lot 1 40 --null nothing is found.
 _FEWEST = 8
 """Elements of which what is right and what is not written consist at least, unless that is 0."""
 _FEWEST_ZEROS = 2

@@ -39,6 +39,10 @@ of convolutions with one that nothing explains the whole comparison then takes 1
 (scripts/bench recompute --culprit; with 1 s 1.5 times)."""
 _PART_ELEMENTS = 1 << 17
 """Elements of an output by which a variant is told not to be the one, before all are computed."""
+# Chosen. Tried are _NEARER from 0.35 to 0.95, _AS_GOOD from 1.1 to 3, _MOST_AGREE from 0.8 to 0.99,
+# _AGREES from 2 to 8, _STEPS from 4 to 16 and _NARROWED from 6 to 24, one at a time: each of
+# attribute_trial --quick --dtype float16 --form all is named with its value all the same, and
+# --lot 1 40 --null finds nothing.
 _NEARER = 0.7
 """Of the model's distance from the device's output, what a variant's may be to be looked at."""
 _AS_GOOD = 1.5
@@ -49,6 +53,7 @@ _AGREES = 4.0
 """Standard deviations of rounding by which elements that agree may differ."""
 _STEPS = 8
 """Of fitting a number; each halves an error many times, or it is no fit."""
+# Chosen for the length of a sentence.
 _MOST_NAMED = 4
 """Values of one attribute that agree equally well, of which a message names each."""
 _ROUND = (0.0, 0.1, 0.2, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, -1.0)
@@ -59,9 +64,10 @@ _NARROWED = 12
 tells more: of a threshold."""
 CHANCE_BITS = 7.0
 """Of agreeing by chance, what is left after all that was tried: 1 of 128; of what no attribute says
-(an input in another order), _UNLIKELY_BITS more. attribute_trial --null finds none then."""
+(an input in another order), _UNLIKELY_BITS more. attribute_trial --null finds none then; with 0
+bits one in 40 (--lot 1 40)."""
 _UNLIKELY_BITS = 10.0
-# log2(10).
+# Not measured from here on, but for log2(10).
 BITS_OF_A_DIGIT = 3.3
 _SOLVED_BITS = 11.0
 """That a constant takes which is solved from the output: it is told to about as many."""
