@@ -119,7 +119,7 @@ def _chosen(columns: Columns) -> Tuple[List[str], List[str]]:
     return before, behind
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=512)
 def _shared_cells(shared: Tuple[Any, ...], lacks_file: bool) -> Dict[str, str]:
     """Return the cells of rows that share these columns, by the names of columns; addresses are a
     row's own.

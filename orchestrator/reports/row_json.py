@@ -23,7 +23,7 @@ FIRST_ROW, NEXT_ROW = "\n", ",\n"
 encode = json.JSONEncoder(ensure_ascii=True, allow_nan=False).encode
 
 _SHOWN = [name for name, column in ROW_COLUMNS.items() if column.in_json and not column.hosts_only]
-_SHARED = [name for name in _SHOWN if name in SHARED]
+_SHARED = [(SHARED.index(name), FIELDS[name].json_text) for name in _SHOWN if name in SHARED]
 # No text of JSON holds this byte: it stands for what rows do not share.
 _HOLE = "\0"
 _SHARED_TEXT = "{%s}" % ", ".join(
@@ -58,11 +58,12 @@ def row_text(row: Row, metrics: Sequence[str] = METRICS) -> str:
     )
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=512)
 def _form(shared: Tuple[Any, ...]) -> str:
     """Return the text of rows that share these columns; ``%s`` is for the place and the others."""
-    values = dict(zip(SHARED, shared))
-    text = _SHARED_TEXT % tuple([_text(name, values[name]) for name in _SHARED])
+    text = _SHARED_TEXT % tuple(
+        ["null" if shared[at] is None else encode(shared[at]) for at, encode in _SHARED]
+    )
     return text.replace("%", "%%").replace(_HOLE, "%s")
 
 

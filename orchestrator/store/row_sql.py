@@ -139,7 +139,7 @@ def row_line(row: Row) -> Line:
     return tuple(line)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=512)
 def _shared_line(shared: Tuple[Any, ...]) -> Tuple[List[SqlValue], str]:
     """Return the line of rows that share these columns, None in all others; and its text in a
     checksum, ``%s`` for the key, the place, the metrics and each column of a row's own.

@@ -283,7 +283,7 @@ class _SharedDigest(NamedTuple):
     longest: int
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=512)
 def _shared_digest(
     shared: Tuple[Any, ...],
     nan: Optional[Tuple[int, int]],
