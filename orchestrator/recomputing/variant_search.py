@@ -11,6 +11,7 @@ from typing import (
     Callable,
     Dict,
     Iterable,
+    Iterator,
     List,
     Mapping,
     NamedTuple,
@@ -79,6 +80,8 @@ _FIT_DEVIATIONS = 3.0
 """Standard deviations by which a shorter number may be off the best one."""
 _INSIDE = 1.25
 """Of the square of the best one's distance, what a shorter number's may be besides."""
+_NOTHING = 1e-3
+"""Of the largest of some numbers, what is none but rounding."""
 _IMPROVES = 0.999
 """Of the distance before, what a step of fitting leaves at most."""
 
@@ -394,8 +397,8 @@ class _Search:
                 known[value] = float(nearer @ nearer)
                 if known[value] < off @ off:
                     at, off = value, nearer
+        before = len(self.accepted)
         if off @ off < _NEARER**2 * begin:
-            before = len(self.accepted)
             self._try_fitted(number, node, fit, at)
             if len(self.accepted) > before:
                 return
@@ -411,6 +414,35 @@ class _Search:
                 break
         if shorter != fit.own and shorter >= fit.least:
             self._try_fitted(number, node, fit, shorter)
+        for value in () if fit.whole else self._shown_numbers():
+            if len(self.accepted) > before:
+                return
+            beside = self._off_by(number, fit, value)
+            if beside is not None and float(beside @ beside) < _NEARER**2 * begin:
+                self._try_fitted(number, node, fit, value)
+
+    def _shown_numbers(self) -> Iterator[float]:
+        """Yield numbers that an output may show as they are, and rounded: its least and largest
+        (bounds), the least magnitude (a threshold), the least step from an input (a divisor).
+        """
+        actual = np.asarray(self._output.actual, np.float64).reshape(-1)
+        with np.errstate(all="ignore"):
+            steps = [
+                actual,
+                *(
+                    np.asarray(array, np.float64).reshape(-1) - actual
+                    for array in self._incoming.values()
+                    if array.size == actual.size and array.dtype.kind == "f"
+                ),
+            ]
+        shown = [actual.min(), actual.max()]
+        for sizes in map(np.abs, steps):
+            told = sizes > _NOTHING * sizes.max()
+            shown += [sizes[told].min()] if told.any() else []
+        for number in shown:
+            for value in (float("%.2g" % number), float("%.3g" % number), float(number)):
+                if np.isfinite(value):
+                    yield from (value, -value)
 
     def _try_fitted(self, number: int, node: Node, fit: Fit, value: float) -> None:
         """Try a number, each digit of which the output has to tell."""

@@ -138,6 +138,11 @@ EXCHANGES = {
         lambda t: np.where(t > 0.85, t, 0),
         "ThresholdedRelu with alpha 0.8",
     ),
+    "divisor": (
+        node("Mod", ["t", "d"], ["u"], name="op", fmod=1),
+        lambda t: np.fmod(t, np.float32(0.03125)),
+        "Mod with its divisor 0.03125; the model says 2",
+    ),
     "power": (
         node("LpPool", ["t"], ["u"], name="op", kernel_shape=[3, 3], pads=[1] * 4, p=2),
         lambda t: pooled(padded(np.abs(t) ** 9, 0), np.sum) ** np.float32(1 / 9),
@@ -180,7 +185,8 @@ def test_what_the_device_computed_instead_is_named(net, kind, mode):
     nodes = [node("Neg", ["x"], ["t"], name="first"), made, node("Abs", ["u"], ["y"], name="last")]
     shape = (2, 4, 1, 1) if kind == "median" else SHAPE
     ends = [build.value("x", SHAPE)], [build.value("y", shape)]
-    net.prepare(build.model(nodes, *ends, [], domains=("com.microsoft",)), feeds)
+    held = [build.weight("d", np.array(2, np.float32))] if kind == "divisor" else []
+    net.prepare(build.model(nodes, *ends, held, domains=("com.microsoft",)), feeds)
     right = -feeds["x"].astype(np.float16).astype(np.float32)
     net.dump(feeds, (), ("op", lambda array: wrong(right)), mode)
     suspect = only_suspect(net.compare()[1]["summary"])
