@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from functools import partial
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from ..base.element_types import element_count
 from ..base.errors import GoldwatchError, NotComparable
@@ -31,7 +31,7 @@ from .pair_alignment import (
 )
 from .pair_sums import PairSums
 from .pair_task import Measurement, PairTask, Settings
-from .pairs_by_columns import compare_together
+from .pairs_by_columns import LoadedPair, compare_together
 from .rounding_slack import Slack
 from .row import (
     CORRUPT,
@@ -77,7 +77,7 @@ def compare_pairs(
     firsts = dict(zip(reversed(keys), reversed(range(len(tasks)))))
     alone = [at for key, at in firsts.items() if at or first is None]
     together = compare_together([tasks[at] for at in alone], settings)
-    known: Dict[int, Optional[Row]] = dict(zip(alone, together))
+    known: Dict[int, Union[None, Row, LoadedPair]] = dict(zip(alone, together))
     if first is not None:
         known[0] = first
     rows: List[Row] = []
@@ -98,7 +98,11 @@ def compare_pairs(
         if twin is not None:
             rows.append(in_its_memory(task, twin, settings))
             continue
-        row = known.get(at) or compare_pair(task, settings)
+        found = known.get(at)
+        if isinstance(found, LoadedPair):
+            row = compare_tensors(task, found.golden, found.address, settings, found)
+        else:
+            row = found or compare_pair(task, settings)
         if row.verdict in (PASS, FAIL):
             alike.append((task, row))
         rows.append(row)
@@ -147,10 +151,14 @@ def compare_pair(task: PairTask, settings: Settings) -> Row:
 
 
 def compare_tensors(
-    task: PairTask, golden: Tensor, address: Optional[int], settings: Settings
+    task: PairTask,
+    golden: Tensor,
+    address: Optional[int],
+    settings: Settings,
+    loaded: Optional[LoadedPair] = None,
 ) -> Row:
-    """Compare a task's target with a golden tensor that is open; returns as
-    :func:`compare_pair`.
+    """Compare a task's target with a golden tensor that is open, both read again where they are not
+    ``loaded``; returns as :func:`compare_pair`.
     """
     try:
         if any(isinstance(side.source, StatisticsSource) for side in (task.target, golden)):
@@ -164,9 +172,12 @@ def compare_tensors(
 
             return in_its_memory(task, compare_bits(task, golden, address), settings)
         converted_task = converted(task, golden, settings.conversions)
-        geometry = geometry_of(converted_task, golden)
-        require_zero_padding(converted_task, geometry)
-        result = measure(converted_task, golden, geometry, settings)
+        if loaded is not None:
+            geometry, result = loaded.form.geometry, loaded.measured(settings.metrics)
+        else:
+            geometry = geometry_of(converted_task, golden)
+            require_zero_padding(converted_task, geometry)
+            result = measure(converted_task, golden, geometry, settings)
         if settings.user_metrics or settings.agreement is not None:
             from .user_metrics import with_user_metrics
 

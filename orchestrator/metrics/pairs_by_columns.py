@@ -2,16 +2,17 @@
 as columns.
 
 Pairs are of one form where element types, shapes and layouts are the same: how the two tensors are
-laid side by side is then found once. A pair that does not pass is judged by itself
-(:mod:`.compare_pair`), and so is what columns do not tell: NaN, Inf, masks, a side of zeros, whole
-numbers, tensors of several blocks. The sums are taken pair by pair: of 16 elements they take 2 % of
-the time of a row.
+laid side by side is then found once, and their elements are read together. A pair that does not
+pass is measured and judged by itself from what was read (:mod:`.compare_pair`), and so is what
+columns do not tell: NaN, Inf, masks, a side of zeros, whole numbers. Tensors of several blocks are
+read by themselves. The sums are taken pair by pair: of 16 elements they take 2 % of the time of a
+row.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -22,10 +23,11 @@ from ..tensors.dtypes import Array, decode, nbytes
 from ..tensors.geometry import Geometry
 from ..tensors.tensor import HeldBytes, MemorySource, Tensor
 from .accumulator import DIVERGENCE, HALF_MAX, are_ordinary, needed_parts
+from .compare_blocks import compare_blocks
 from .compiled.binding import KernelSums
 from .compiled.choice import compiled_kernel
 from .kullback_leibler import divergences_of_each
-from .metric_result import SPREAD, notes_on_shape, spread_of, values_of
+from .metric_result import SPREAD, MetricResult, notes_on_shape, spread_of, values_of
 from .numpy_kernel import fast_sums, load, load_limit, workspace
 from .pair_alignment import axes_of, blocks_of, geometry_of, open_counterpart, slack_of
 from .pair_sums import PairSums
@@ -91,9 +93,31 @@ class Form(NamedTuple):
 _forms: Dict[Tuple[Any, ...], Optional[Form]] = {}
 
 
-def compare_together(tasks: Sequence[PairTask], settings: Settings) -> List[Optional[Row]]:
-    """Return the rows of those pairs that pass by what columns tell; None for any other."""
-    rows: List[Optional[Row]] = [None] * len(tasks)
+class LoadedPair(NamedTuple):
+    """A pair that columns do not tell to pass: its golden tensor with its address, its form, and
+    the elements of its only block, of target and golden.
+    """
+
+    golden: Tensor
+    address: Optional[int]
+    form: Form
+    x: np.ndarray
+    y: np.ndarray
+
+    def measured(self, metrics: Tuple[str, ...]) -> MetricResult:
+        """Return its metrics."""
+        axes = self.form.axes if WORST_SLICE in metrics else ()
+        block = self.x, self.y, self.form.where.start, self.form.where.strides
+        return compare_blocks(lambda: [block], metrics, axes, self.form.slack)
+
+
+def compare_together(
+    tasks: Sequence[PairTask], settings: Settings
+) -> List[Union[None, Row, LoadedPair]]:
+    """Return the rows of those pairs that pass by what columns tell, the elements of others of one
+    block; None for any other.
+    """
+    rows: List[Union[None, Row, LoadedPair]] = [None] * len(tasks)
     if settings.exact or settings.user_metrics or settings.agreement is not None:
         return rows
     groups: Dict[Tuple[Any, ...], List[Member]] = {}
@@ -102,7 +126,6 @@ def compare_together(tasks: Sequence[PairTask], settings: Settings) -> List[Opti
         if (
             task.as_stored
             or task.golden.kind == "npu"
-            or target.dtype.kind != "f"
             or not 0 < target.source.nbytes < LEAST_BYTES
             or 0 < settings.max_elements < target.count
             or settings.conversions.targets(target.format)
@@ -121,8 +144,21 @@ def compare_together(tasks: Sequence[PairTask], settings: Settings) -> List[Opti
                 _forms.clear()
             _forms[key] = _form_of(members[0].task, members[0].golden)
         form = _forms[key]
-        if form is not None:
-            for number, row in _rows_of(form, members, settings):
+        if form is None:
+            continue
+        shape = form.where.shape
+        try:
+            x = _elements([member.task.target for member in members], form.sides[0], shape)
+            y = _elements([member.golden for member in members], form.sides[1], shape)
+        except (GoldwatchError, OSError):
+            continue
+        if DIVERGENCE in settings.metrics:
+            # As both passes over a single pair have it.
+            x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
+        for at, (number, _, golden, address) in enumerate(members):
+            rows[number] = LoadedPair(golden, address, form, x[at], y[at])
+        if members[0].task.target.dtype.kind == members[0].golden.dtype.kind == "f":
+            for number, row in _passing_rows(form, members, x, y, settings):
                 rows[number] = row
     return rows
 
@@ -161,7 +197,9 @@ def _form_of(task: PairTask, golden: Tensor) -> Optional[Form]:
     numbered = []
     for tensor in (task.target, golden):
         storage = np.dtype(tensor.dtype.storage or "V1")
-        if tensor.dtype.kind != "f" or tensor.dtype.bits < 16 or not storage.isnative:
+        # Elements are numbered as bits of their own type.
+        least = {"f": 16, "i": 8, "u": 8}.get(tensor.dtype.kind, 1 << 16)
+        if tensor.dtype.bits < least or not storage.isnative:
             return None
         places = np.arange(tensor.count, dtype="u%d" % storage.itemsize)
         if tensor.count > 1 << 8 * min(storage.itemsize, 4) or not tensor.count:
@@ -197,20 +235,12 @@ def _form_of(task: PairTask, golden: Tensor) -> Optional[Form]:
     return Form(geometry, axes, slack_of(task, golden), where, (sides[0], sides[1]))
 
 
-def _rows_of(
-    form: Form, members: Sequence[Member], settings: Settings
+def _passing_rows(
+    form: Form, members: Sequence[Member], x: np.ndarray, y: np.ndarray, settings: Settings
 ) -> Iterator[Tuple[int, Row]]:
     """Yield the rows of those pairs of one form that pass, each with its number."""
     metrics = settings.metrics
     tasks = [member.task for member in members]
-    try:
-        x = _elements([task.target for task in tasks], form.sides[0], form.where.shape)
-        y = _elements([member.golden for member in members], form.sides[1], form.where.shape)
-    except (GoldwatchError, OSError):
-        return
-    if DIVERGENCE in metrics:
-        # As both passes over a single pair have it.
-        x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
     axes = form.axes if WORST_SLICE in metrics else ()
     with np.errstate(all="ignore"):
         sums, good, squares = _sums_of_each(x, y, metrics, axes, form.where)

@@ -13,7 +13,7 @@ from goldwatch.judging.limits import DEFAULTS, Limits
 from goldwatch.judging.row_judge import RowJudge
 from goldwatch.metrics.compare_pair import compare_pair, compare_pairs
 from goldwatch.metrics.pair_task import PairTask, Settings
-from goldwatch.metrics.pairs_by_columns import compare_together
+from goldwatch.metrics.pairs_by_columns import LoadedPair, compare_together
 from goldwatch.metrics.row import MEASURES, METRICS, Row
 from goldwatch.tensors.layout_conversion import convert
 from goldwatch.tensors.tensor import HeldBytes, Tensor
@@ -27,6 +27,12 @@ FORMS = [
     ("f4", "ND", "f4", (7, 40), "F"),
     ("f2", "ND", "f4", (), "C"),
     ("f2", "ND", "f4", (1, 1), "C"),
+]
+OF_WHOLE_NUMBERS = [
+    ("i4", "ND", "i8", (16,), "C"),
+    ("i4", "ND", "f4", (3, 4, 5), "F"),
+    ("f2", "NC1HWC0", "i4", (1, 16, 2, 2), "C"),
+    ("u1", "ND", "i2", (2, 9), "C"),
 ]
 OF_SEVERAL_BLOCKS = [
     ("f2", "NC1HWC0", "f4", (2, 20, 3, 3), "C"),
@@ -84,7 +90,8 @@ def pairs(tmp_path, form, **fields):
 
 
 @pytest.mark.parametrize("metrics", [METRICS, MEASURES, ("CosineSimilarity", "MaxRelativeError")])
-@pytest.mark.parametrize("form", FORMS + OF_SEVERAL_BLOCKS, ids=str)
+@pytest.mark.parametrize("form", FORMS + OF_WHOLE_NUMBERS + OF_SEVERAL_BLOCKS, ids=str)
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")
 def test_pairs_compared_together_have_the_rows_that_each_has_alone(tmp_path, form, metrics):
     judge = RowJudge(Limits(tuple(one for one in DEFAULTS if one.metric in metrics)))
     for settings in (Settings(metrics, True, judge), Settings(metrics)):
@@ -95,9 +102,13 @@ def test_pairs_compared_together_have_the_rows_that_each_has_alone(tmp_path, for
             # As texts: NaN is not equal to itself.
             assert list(map(repr, rows)) == list(map(repr, alone))
             together = compare_together(tasks, settings)
-            by_columns = [row is not None for row in together[:8]]
-            assert by_columns == [form in FORMS] * 8, "columns do for ordinary pairs"
-            assert [row for row in together if row is not None and row.verdict != "pass"] == []
+            by_columns = [isinstance(row, Row) for row in together]
+            assert by_columns[:8] == [form in FORMS] * 8, "columns do for ordinary pairs"
+            loaded = [isinstance(row, LoadedPair) for row in together]
+            one_block = form not in OF_SEVERAL_BLOCKS
+            assert [one != other for one, other in zip(by_columns, loaded)] == [one_block] * 16
+            passing = [row for row in together if isinstance(row, Row)]
+            assert {row.verdict for row in passing} == ({"pass"} if form in FORMS else set())
 
 
 def test_limits_of_one_op_hold_for_its_pairs_among_others(tmp_path):
