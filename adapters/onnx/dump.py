@@ -433,8 +433,8 @@ def _warnings(result: Mapping[str, Any]) -> List[str]:
     if cut:
         out.append(
             "on this processor (no VNNI) onnxruntime cuts sums of two products of uint8 and int8 "
-            "to 16 bits: golden data of %s may be wrong; make them on another one, or with "
-            "--backend reference" % listed(cut, 3)
+            "to 16 bits: golden data of %s may be wrong; make them on another one, or with the "
+            "reference backend" % listed(cut, 3)
         )
     drawn = result["nondeterministic"]
     if drawn:

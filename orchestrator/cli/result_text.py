@@ -209,7 +209,7 @@ def print_found(
         problem = error
     if arguments.output_format != "json":
         table = NONE if arguments.quiet and arguments.table == FIRST else arguments.table
-        if table == NONE and arguments.quiet and result.exit_code == EXIT_PASS:
+        if table == NONE and arguments.quiet and _says_all(result):
             for text in result.summary.warnings:
                 put_wrapped(marked(text))
         else:
@@ -248,12 +248,17 @@ def print_end(
     for text in filter(None, [stopped, *dict.fromkeys(options), *tell]):
         for line in sentence_lines(text, width):
             put(line)
-    if arguments.quiet and code == EXIT_PASS:
+    if arguments.quiet and code == EXIT_PASS and _says_all(result):
         return
     head, words = next_command(replayed or result)
     lines = shell_lines(head, words, width or 10**9) if words else sentence_lines(head, width)
     for line in lines:
         put(line)
+
+
+def _says_all(result: RunResult) -> bool:
+    """Tell whether a result passes with nothing to explain and nothing to do next."""
+    return result.exit_code == EXIT_PASS and not result.summary.suspects
 
 
 def _print_text(result: RunResult, table: str) -> None:

@@ -47,7 +47,8 @@ def explanation_kinds(suspect):
 
 def text_before_next_command(text):
     """What is said before the command that goes on."""
-    return text.rpartition(" next: goldwatch ")[0]
+    before, found, _ = text.rpartition(" next: goldwatch ")
+    return before if found else text
 
 
 def only_suspect(summary):
