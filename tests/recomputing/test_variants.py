@@ -213,10 +213,13 @@ def test_a_siblings_constant_is_named(net):
     assert "Mul with its input 1 of its sibling sibling" in explanation["sentence"]
 
 
+@pytest.mark.parametrize("ties", [1, 3, 32])
 @pytest.mark.parametrize("last", [True, False])
-def test_ties_that_all_go_to_the_last_index_read_an_attribute_otherwise(net, last):
+def test_ties_that_all_go_to_the_last_index_read_an_attribute_otherwise(net, last, ties):
     random = np.random.RandomState(0)
-    feeds = {"x": random.randint(0, 4, (32, 8)).astype(np.float32)}
+    x = np.stack([random.permutation(8) for _ in range(32)])
+    x[:ties] = random.randint(0, 2, (ties, 8))
+    feeds = {"x": x.astype(np.float32)}
     nodes = [
         node("Neg", ["x"], ["t"], name="first"),
         node("ArgMax", ["t"], ["i"], name="op", axis=1, keepdims=0),
@@ -225,7 +228,8 @@ def test_ties_that_all_go_to_the_last_index_read_an_attribute_otherwise(net, las
     made = build.model(nodes, [build.value("x", (32, 8))], [build.value("y", (32,))], [])
     net.prepare(made, feeds)
     first, behind = (-feeds["x"]).argmax(1), 7 - (-feeds["x"])[:, ::-1].argmax(1)
-    chosen = behind if last else np.where(random.rand(32) < 0.5, first, behind)
+    chosen = behind if last else np.where(np.arange(32) % 2 == 1, first, behind)
+    chosen = chosen if last or ties > 1 else first
     net.dump(feeds, (), ("op", lambda array: chosen.astype(array.dtype)))
     summary = net.compare("--recompute", "all")[1]["summary"]
     if last:
