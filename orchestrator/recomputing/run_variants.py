@@ -53,6 +53,10 @@ _NEXT_NOT_WRITTEN = (
     "look at the operator's tiling in the compiled model (what each core computes), and run the "
     "same input twice: what was not written may hold other values then"
 )
+_NEXT_OTHER_VALUES = (
+    "compare that part of any weights in the compiled model with the original's, and run the same "
+    "input twice: what was not written may hold other values then"
+)
 _UNRELATED = 0.5
 """Relative distance from which on values are others, not worse ones; and the correlation."""
 _NEXT_NUMBERS = {
@@ -199,6 +203,11 @@ def _indices_not_written(written: Written) -> Iterator[Instead]:
         return
     x, y = (np.asarray(side, np.float64) for side in (output.actual, output.computed.array))
     right = agreeing(output, output.computed)
+    # Values that nothing else of the run holds may have been computed of something else.
+    otherwise = {
+        "are 0": "computed of weights or inputs that are 0, or ",
+        "hold other values": "computed of other weights or inputs, or ",
+    }
     for axis in range(x.ndim):
         other_axes = tuple(number for number in range(x.ndim) if number != axis)
         if not 1 < x.shape[axis] < x.size:
@@ -230,17 +239,18 @@ def _indices_not_written(written: Written) -> Iterator[Instead]:
         elif holds == "are 0" and not np.any(expected):
             continue
         yield Instead(
-            "not-written",
+            "one-slice" if holds == "hold other values" else "not-written",
             "%d of %d indices of axis %d %s throughout, the first is %d, and all others "
-            "are right: that part was not written"
+            "are right: that part was %snot written"
             % (
                 count,
                 x.shape[axis],
                 axis,
                 holds,
                 int(np.argmax(wrong)),
+                otherwise.get(holds, ""),
             ),
-            _NEXT_NOT_WRITTEN,
+            _NEXT_OTHER_VALUES if holds in otherwise else _NEXT_NOT_WRITTEN,
         )
         return
 
@@ -311,19 +321,23 @@ def _not_written(written: Written) -> Iterator[Instead]:
         yield Instead(
             "one-slice",
             "index %d of axis %d holds other values throughout, and all others are right: that "
-            "part was computed of other weights, or not written" % (index, axis),
-            "compare that part of any weights in the compiled model with the original's, and run "
-            "the same input twice: what was not written may hold other values then",
+            "part was computed of other weights or inputs, or not written" % (index, axis),
+            _NEXT_OTHER_VALUES,
             True,
         )
         return
     holds = "%s, %s hold %s" % (what, where, values)
+    otherwise = ""
+    if one_value:
+        # A channel whose weights are 0 holds its bias.
+        otherwise = "computed of a bias alone, or "
+    elif values == "other values":
+        otherwise = "computed of something else, or "
     yield Instead(
         "not-written",
         "%s (of %d, in the order of the original layout): that part was %snot written"
-        # A channel whose weights are 0 holds its bias.
-        % (holds, right.size, "computed of a bias alone, or " if one_value else ""),
-        _NEXT_NOT_WRITTEN,
+        % (holds, right.size, otherwise),
+        _NEXT_OTHER_VALUES if one_value else _NEXT_NOT_WRITTEN,
     )
 
 

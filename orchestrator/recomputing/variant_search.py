@@ -46,6 +46,8 @@ _PART_ELEMENTS = 1 << 17
 # --lot 1 40 --null finds nothing.
 _NEARER = 0.7
 """Of the model's distance from the device's output, what a variant's may be to be looked at."""
+_BY_ROUNDING = 1.0
+"""Times what rounding explains, above which numbers are fitted although a variant agrees."""
 _AS_GOOD = 1.5
 """Of the best variant's error, what that of another may be which explains as much."""
 _MOST_AGREE = 0.95
@@ -230,7 +232,9 @@ def search_variants(
         search.try_all(piece.variants(base, together=True))
     if not search.accepted:
         search.try_all(piece.other_constants(base, siblings))
-    if not search.accepted:
+    # What is farther off than rounding may only resemble what a number makes: of few elements an
+    # unbiased variance does an epsilon.
+    if min((entry.ratio for entry in search.accepted), default=np.inf) > _BY_ROUNDING:
         for number, node, fit in piece.fits(base):
             if search.has_time("%s of %s, fitted" % (fit.name, node.type)):
                 search.fit(number, node, fit)

@@ -272,6 +272,54 @@ def test_a_few_elements_have_no_false_reason(net, kind):
     assert kind != "bias" or "was computed of a bias alone, or not written" in said
 
 
+def test_an_epsilon_is_not_taken_for_the_unbiased_variance_that_comes_near(net):
+    random, shape = np.random.RandomState(5), (1, 16, 16)
+    x = random.standard_normal(shape)
+    x *= (1.22 + 0.02 * random.standard_normal((1, 16, 1))) / x.std(-1, keepdims=True)
+    x = x.astype(np.float16).astype(np.float32)
+    held = [build.weight(name, np.ones(16, np.float32) * one) for name, one in (("s", 1), ("b", 0))]
+    nodes = [
+        node("Neg", ["x"], ["t"], name="first"),
+        node("LayerNormalization", ["t", "s", "b"], ["u"], name="op"),
+        node("Abs", ["u"], ["y"], name="last"),
+    ]
+
+    def wrong(array):
+        given = -x.astype(np.float64)
+        less = given - given.mean(-1, keepdims=True)
+        return less / np.sqrt(np.square(less).mean(-1, keepdims=True) + 0.1)
+
+    model = build.model(nodes, [build.value("x", shape)], [build.value("y", shape)], held)
+    net.prepare(model, {"x": x}, fault=("op", wrong))
+    (entry,) = only_suspect(net.compare()[1]["summary"])["explanations"][:1]
+    assert "computed LayerNormalization with epsilon 0.1; the model says 1e-05" in entry["sentence"]
+    assert "unbiased" not in entry["sentence"]
+
+
+def test_groups_with_weights_of_another_are_not_said_to_be_not_written_alone(net):
+    random, shape = np.random.RandomState(7), (1, 8, 8, 8)
+    weights = random.standard_normal((8, 4, 3, 3)).astype(np.float16).astype(np.float32)
+    x = random.standard_normal(shape).astype(np.float16).astype(np.float32)
+    nodes = [
+        node("Neg", ["x"], ["t"], name="first"),
+        node("Conv", ["t", "w"], ["u"], name="op", group=2),
+        node("Abs", ["u"], ["y"], name="last"),
+    ]
+
+    def wrong(array):
+        windows = np.lib.stride_tricks.sliding_window_view(-x[:, 4:], (3, 3), axis=(2, 3))
+        array = array.copy()
+        array[:, 4:] = np.einsum("ncyxij,ocij->noyx", windows, weights[:4])
+        return array
+
+    held = [build.weight("w", weights)]
+    model = build.model(nodes, [build.value("x", shape)], [build.value("y", (1, 8, 6, 6))], held)
+    net.prepare(model, {"x": x}, fault=("op", wrong))
+    (entry,) = only_suspect(net.compare()[1]["summary"])["explanations"][:1]
+    assert entry["kind"] != "not-written"
+    assert "computed of other weights or inputs, or not written" in entry["sentence"]
+
+
 def test_the_other_filter_of_a_channel_is_named(net):
     random, shape = np.random.RandomState(3), (1, 8, 16, 16)
     weights, other = random.standard_normal((2, 8, 8, 1, 1)).astype(np.float16).astype(np.float32)
