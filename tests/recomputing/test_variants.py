@@ -521,3 +521,22 @@ def test_other_constants_are_solved_from_the_output_or_read_from_the_dump(net, k
     }[kind]
     assert words in said["sentence"]
     assert kind == "noise" or "as the compiled model holds it" in said["next"]
+
+
+def test_an_output_that_is_its_input_may_also_come_of_other_indices(net):
+    x = np.random.RandomState(0).standard_normal((6, 8)).astype(np.float32)
+    order = np.array([3, 0, 5, 1, 4, 2])
+    nodes = [
+        node("Neg", ["x"], ["t"], name="first"),
+        node("Gather", ["t", "order"], ["u"], name="op", axis=0),
+        node("Neg", ["u"], ["y"], name="last"),
+    ]
+    held = [build.weight("order", order)]
+    made = build.model(nodes, [build.value("x", (6, 8))], [build.value("y", (6, 8))], held)
+    net.prepare(made, {"x": x}, fault=("op", lambda array: array[np.argsort(order)]))
+    suspect = only_suspect(net.compare()[1]["summary"])
+    (explanation,) = suspect["explanations"]
+    assert suspect["op"] == "op" and explanation["kind"] == "did-nothing"
+    assert "or it read an attribute or another input (its indices, say)" in explanation["sentence"]
+    assert "constants there with the original" in explanation["next"]
+    assert "did nothing" not in suspect["evidence"]

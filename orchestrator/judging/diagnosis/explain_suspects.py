@@ -169,7 +169,7 @@ def _by_tensors(
         if other.source and pair is not None and _fits(pair.target, other.golden)
     ]
     if skipped and estimate.distance > _FITS and not any(entry.blameless for entry in explanations):
-        nothing = "its output is that of its input (%s): it did nothing" % skipped[0]
+        nothing = "its output is that of its input (%s)" % skipped[0]
         suspect = replace(suspect, evidence="%s; %s" % (suspect.evidence, nothing))
     return replace(suspect, explanations=tuple(explanations))
 

@@ -43,10 +43,13 @@ _SAME = 1e-3
 float16.
 """
 
-_NOTHING = "its output is its input %s: the operator did nothing, or its output was not written"
+_NOTHING = (
+    "its output is its input %s: the operator did nothing, its output was not written, or it read "
+    "an attribute or another input (its indices, say) so that it changes nothing"
+)
 _NEXT_NOTHING = (
-    "look whether the operator ran at all (its task in the compiled model), and run the same "
-    "input twice"
+    "look whether the operator ran at all (its task in the compiled model), compare its attributes "
+    "and constants there with the original model's, and run the same input twice"
 )
 _OTHER_INPUT = (
     "the first operator is right but for its input, which was not dumped: the device may have "
