@@ -10,6 +10,8 @@ from typing import Iterable, Sequence
 _OF_TWO_DUMPS = {
     "its inputs are equal to golden data, so the error is its own": "its inputs are equal in both "
     "dumps, so what differs is its own",
+    "make the golden data again; of a Caffe net without in-place layers (goldwatch golden caffe "
+    "deinplace)": "look at what the other build has there",
     "make the golden data again": "look at what the other build has there",
     "make golden data of all inputs and outputs of this operator": "dump all inputs and outputs of "
     "this operator",
@@ -46,14 +48,15 @@ def of_two_dumps(text: str, names: Iterable[str]) -> str:
     Parameters
     ----------
     names
-        Of ops that the sentence may name: they stay as they are.
+        Of ops that the sentence may name: they stay as they are, as commands do.
     """
     kept = sorted(filter(None, names), key=len, reverse=True)
     # No part of a longer name, which has other signs around it.
     pattern = r"(?<![\w/.:-])(?:%s)(?![\w/.:-]*[\w/:-])"
-    words = re.compile(pattern % "|".join(map(re.escape, [*kept, *_OF_TWO_DUMPS])))
-    said = {**_OF_TWO_DUMPS, **{name: name for name in kept}}
-    return words.sub(lambda found: said[found.group()], text)
+    alternatives = [*map(re.escape, [*kept, *_OF_TWO_DUMPS])]
+    words = re.compile(pattern % "|".join([r"goldwatch(?: [a-z-]+)+", *alternatives]))
+    said = {name: text for name, text in _OF_TWO_DUMPS.items() if name not in kept}
+    return words.sub(lambda found: said.get(found.group(), found.group()), text)
 
 
 def listed(names: Sequence[str], most: int, between: str = ", ") -> str:

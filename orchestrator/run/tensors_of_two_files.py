@@ -14,13 +14,14 @@ from ..dumps.golden_set import GoldenEntry
 from ..dumps.npy import open_npy
 from ..dumps.place import place_of
 from ..metrics.pair_task import PairTask
-from ..metrics.row import NOT_COMPARED, PASS, Row
+from ..metrics.row import EXPECTED_ABSENT, NOT_COMPARED, PASS, Row
 from ..model.graph import ModelGraph
 from ..model.graphs_of_run import ModelGraphs
 from ..model.pairing import Pairing
 from ..model.row_plan import INPUT, OUTPUT, PAIR, DumpedOp
 from ..tensors.tensor import Tensor
 
+_OTHER_OPERATORS = "%s (%s) and %s (%s) are different operators: only outputs are compared"
 _PLAIN = ("NCHW", "NHWC", "HWCN", "NCDHW", "NDHWC", "DHWCN", "ND", "RESERVED")
 
 
@@ -50,8 +51,8 @@ def pair_files(
 ) -> FilePairs:
     """Return the tensors of two files: dumps, npy, pb, quant, or of torch.save.
 
-    Two dumps pair by kind and index. Against a file of one tensor, output 0 of a dump counts unless
-    another is wanted.
+    Two dumps pair by kind and index; of dumps of two op types, which read other tensors, outputs
+    alone. Against a file of one tensor, output 0 of a dump counts unless another is wanted.
 
     Parameters
     ----------
@@ -72,6 +73,7 @@ def pair_files(
         else None
     )
     places = _places(left, right, requested)
+    differ = requested is None and left.op_type and right.op_type and left.op_type != right.op_type
     tasks: List[PairTask] = []
     rows: List[Row] = []
     for kind, index in places:
@@ -87,6 +89,10 @@ def pair_files(
         )
         files = {"target_file": os.path.abspath(target), "golden_file": os.path.abspath(golden)}
         row = row.but(group=(left.op,), timestamp_us=left.timestamp_us, **files)
+        if differ and kind == INPUT:
+            reason = _OTHER_OPERATORS % (left.op, left.op_type, right.op, right.op_type)
+            rows.append(row.but(verdict=EXPECTED_ABSENT, reason=reason))
+            continue
         try:
             tensor, info = left.tensor(kind, index)
             row = replace(

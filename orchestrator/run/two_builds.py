@@ -362,13 +362,13 @@ def differences_of_builds(
         for (_, op, _), one in recomputed.items()
         if op in target_alone and one.state == WRONG and not one.assumed
     ]
-    said = []
+    said = _different_operators(store)
     culprit = None
     if wrong:
         row, computed = min(wrong, key=lambda entry: execution_key(entry[0]))
         culprit = (row.op, row.place)
         error = computed.own_error
-        said = [
+        said += [
             "%s (%s)%s, which %s alone has, is wrong: it differs%s from what is computed of its "
             "own inputs." % (
                 _with_original(options, row), row.op_type, where_words(row.place),
@@ -417,6 +417,15 @@ def differences_of_builds(
             )
     culprit = culprit or (None if unequal else (first.op, first.place))
     return BuildDifferences(" ".join(said + alone), culprit, bool(wrong))
+
+
+def _different_operators(store: RunStore) -> List[str]:
+    """Return a sentence where two files of dumps are of different operators."""
+    for row in store.rows(verdict=EXPECTED_ABSENT):
+        name = parse_dump_name(os.path.basename(row.golden_file or ""))
+        if row.kind == INPUT and name is not None and name.op_type != row.op_type:
+            return [printable(row.reason) + "."]
+    return []
 
 
 def rows_of_target_alone(store: RunStore) -> Iterator[Row]:

@@ -17,6 +17,7 @@ from onnx import helper
 from onnx_device import on_device, write_model
 
 from goldwatch.dumps import DumpFile, TensorData, write_dump
+from goldwatch.tensors.dtypes import dtype_by_name
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
 from goldwatch.testing.device_dump import write_files
 
@@ -195,6 +196,58 @@ def test_two_folders_with_a_dump_of_other_ops_each_are_two_files(tmp_path):
         shutil.copy(path, str(tmp_path / name / file))
     code, text = last_sentence(tmp_path)
     assert code == 0 and "pass" in text, text
+
+
+def one_dump(folder, name, inputs, output):
+    """Write a folder with one dump; return its path from ``folder``."""
+    (folder / name.split("/")[0]).mkdir()
+    write_dump(
+        str(folder / name),
+        *(
+            [
+                TensorData(
+                    array.tobytes(), dtype_by_name("float16"), "ND", array.shape, array.shape
+                )
+                for array in arrays
+            ]
+            for arrays in (inputs, [output])
+        ),
+    )
+    return name
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.5])
+def test_of_two_dumps_of_different_operators_outputs_alone_are_compared(tmp_path, factor):
+    feed, weights, output = np.random.RandomState(3).standard_normal((3, 4, 16)).astype(np.float16)
+    output = np.maximum(output, 0)
+    made = np.float16(output * np.float16(factor))
+    new = one_dump(tmp_path, "new/Conv2D.convrelu.3.0.1700000000000000", [feed, weights], made)
+    old = one_dump(tmp_path, "old/Relu.relu.5.0.1700000000000001", [feed - output], output)
+    code, text = last_sentence(tmp_path)
+    rows = rows_of(tmp_path)
+    assert code == (factor > 1), text
+    assert {name: row["verdict"] for name, row in rows.items()} == {
+        "convrelu:input:0": "expected_absent",
+        "convrelu:input:1": "expected_absent",
+        "convrelu:output:0": "fail" if factor > 1 else "pass",
+    }
+    said = "convrelu (Conv2D) and relu (Relu) are different operators: only outputs are compared"
+    assert rows["convrelu:input:0"]["reason"] == said and said in text
+    assert "network's input" not in text and "other data" not in text
+    done = run_here(["goldwatch", "compare-op", new, old, "-o", "detail"], tmp_path)
+    assert done.returncode == code and "convrelu:input:0: expected absent: " + said in done.stdout
+    # Asked for, an input is compared.
+    words = ["goldwatch", "compare-op", new, old, "--input", "0", "-o", "input"]
+    assert "convrelu:input:0: fail" in run_here(words, tmp_path).stdout
+
+
+def test_a_command_in_advice_on_two_dumps_stays_a_command(tmp_path):
+    feed, output = np.random.RandomState(3).standard_normal((2, 4, 16)).astype(np.float16)
+    one_dump(tmp_path, "new/Relu.relu.3.0.1700000000000000", [feed], output)
+    one_dump(tmp_path, "old/Relu.relu.5.0.1700000000000001", [feed - output], output)
+    code, text = last_sentence(tmp_path)
+    assert code == 1 and "look at what the other build has there" in text, text
+    assert "goldwatch the other" not in text and "Caffe" not in text
 
 
 def test_diff_and_locate_of_two_folders_of_dumps_propose_to_compare_them(tmp_path):
