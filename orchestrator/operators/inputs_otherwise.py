@@ -16,6 +16,8 @@ from .variants import AS_IT_IS, MOST_ORDERED, Variant, input_name, replaced, tex
 Array = Any
 _MOST_PARTS = 64
 """Of an axis that may be interleaved by any number of parts; chosen by time, no trial."""
+_MOST_GROUPS = 4
+"""Of an axis, of which one may stand for all; chosen by time, no trial."""
 _MOST_TURNED = 1 << 20
 """Elements of an input whose values are taken in other orders; chosen by time, no trial."""
 
@@ -40,6 +42,12 @@ def _turned(array: Array) -> Iterator[Tuple[str, Callable[[Array], Array]]]:
             "its first index%s for all" % along,
             lambda x, at=axis: np.repeat(np.take(x, [0], at), x.shape[at], at),  # type: ignore[misc]
         )
+        for parts in range(2, _MOST_GROUPS + 1):
+            if length % parts == 0 and length > parts:
+                yield (
+                    "the first of its %d parts%s for all" % (parts, along),
+                    lambda x, at=axis, n=parts: np.concatenate([np.split(x, n, at)[0]] * n, at),  # type: ignore[misc]
+                )
         for parts in range(2, length // 2 + 1 if length <= _MOST_PARTS else 3):
             if length % parts == 0:
                 yield (

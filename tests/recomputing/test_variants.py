@@ -296,7 +296,8 @@ def test_an_epsilon_is_not_taken_for_the_unbiased_variance_that_comes_near(net):
     assert "unbiased" not in entry["sentence"]
 
 
-def test_groups_with_weights_of_another_are_not_said_to_be_not_written_alone(net):
+@pytest.mark.parametrize("taken", ["of the first", "of nobody"])
+def test_a_group_with_other_weights_is_not_said_to_be_not_written_alone(net, taken):
     random, shape = np.random.RandomState(7), (1, 8, 8, 8)
     weights = random.standard_normal((8, 4, 3, 3)).astype(np.float16).astype(np.float32)
     x = random.standard_normal(shape).astype(np.float16).astype(np.float32)
@@ -309,15 +310,24 @@ def test_groups_with_weights_of_another_are_not_said_to_be_not_written_alone(net
     def wrong(array):
         windows = np.lib.stride_tricks.sliding_window_view(-x[:, 4:], (3, 3), axis=(2, 3))
         array = array.copy()
-        array[:, 4:] = np.einsum("ncyxij,ocij->noyx", windows, weights[:4])
+        other = (
+            weights[:4]
+            if taken == "of the first"
+            else np.cos(9 * np.arange(144)).reshape(4, 4, 3, 3)
+        )
+        array[:, 4:] = np.einsum("ncyxij,ocij->noyx", windows, other)
         return array
 
     held = [build.weight("w", weights)]
     model = build.model(nodes, [build.value("x", shape)], [build.value("y", (1, 8, 6, 6))], held)
     net.prepare(model, {"x": x}, fault=("op", wrong))
     (entry,) = only_suspect(net.compare()[1]["summary"])["explanations"][:1]
-    assert entry["kind"] != "not-written"
-    assert "computed of other weights or inputs, or not written" in entry["sentence"]
+    words = {
+        "of the first": "Conv with the weights the first of its 2 parts along axis 0 for all",
+        "of nobody": "",
+    }[taken]
+    assert entry["kind"] != "not-written" and words in entry["sentence"]
+    assert words or "computed of other weights or inputs, or not written" in entry["sentence"]
 
 
 def test_the_other_filter_of_a_channel_is_named(net):
