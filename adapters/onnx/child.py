@@ -265,12 +265,19 @@ class _Run:
         self._model = model = OnnxModel(job["model"])
         self._sums = _HashThread(job["model"], sorted(check_external(model)), parent)
         self._sums.start()
+        items = {name: Item(*fields) for name, fields in job["items"].items()}
+        shapes = {name: tuple(shape) for name, shape in job["shapes"].items()}
+        self._inputs = load_inputs(
+            model.graph.data_inputs, items, shapes, job["seed"], job["halves"]
+        )
         plan = make_plan(model, ())
         feeds = [find_feed(model, plan.main, name) for name in job["feeds"]]
         self._tainted: Set[str] = set()
         with model.open() as file:
             fed_nodes = {id(feed.node) for feed in feeds}
-            self._randomness = Randomness(model, file)
+            self._randomness = Randomness(
+                model, file, {fed.name: fed.array for fed in self._inputs}
+            )
             self._randomness.mark(
                 [node for node in model.graph.nodes if id(node) not in fed_nodes], self._tainted
             )
@@ -281,11 +288,6 @@ class _Run:
             if trains and id(node) not in fed_nodes
         ]
         self._plan = make_plan(model, self._tainted, feeds, plan.graphs)
-        items = {name: Item(*fields) for name, fields in job["items"].items()}
-        shapes = {name: tuple(shape) for name, shape in job["shapes"].items()}
-        self._inputs = load_inputs(
-            model.graph.data_inputs, items, shapes, job["seed"], job["halves"]
-        )
         known = dict(model.graph.value_info, **{value.name: value for value in model.graph.outputs})
         floats = floats_of(model.graph)
         fed = [(feed, Item(*job["feeds"][name])) for name, feed in zip(job["feeds"], feeds)]

@@ -49,6 +49,11 @@ _CRASH = (
     "another version may do (`python=PATH`): onnxruntime before 1.15 crashes on some float16 "
     "nodes; or `backend=reference`"
 )
+_TRAINING = {
+    "BatchNormalization": "golden data depend on the batch, and an om, which has the stored "
+    "statistics, computes otherwise",
+    "Dropout": "it drops values at random, and what comes of it is not compared",
+}
 _CRASHES = [
     -number
     for number in (signal.SIGSEGV, signal.SIGFPE, signal.SIGABRT, signal.SIGBUS, signal.SIGILL)
@@ -423,12 +428,12 @@ def _warnings(result: Mapping[str, Any]) -> List[str]:
     ]
     text = "%s: %d of the values in its file are too large for %s and were fed as infinite"
     out += [text % (printable(name), number, dtype) for name, number, dtype in result["overflowed"]]
-    training = result["training"]
-    if training:
-        out.append(
-            "in training mode: %s; golden data depend on the batch, and an om, which has the "
-            "stored statistics, computes otherwise: export with model.eval()" % listed(training, 3)
-        )
+    for op_type, why in _TRAINING.items():
+        training = [text for text in result["training"] if text.endswith("(%s)" % op_type)]
+        if training:
+            out.append("in training mode: %s; %s: export with model.eval()" % (
+                listed(training, 3), why,
+            ))  # fmt: skip
     cut = result["saturating"]
     if cut:
         out.append(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, List, Sequence, Set, Tuple
+from typing import Dict, Iterator, List, Mapping, Sequence, Set, Tuple
+
+import numpy as np
 
 from ...netfiles.onnx_arrays import tensor_array
 from ...netfiles.onnx_model import OnnxGraph, OnnxModel, OnnxNode
@@ -28,10 +30,12 @@ class Randomness:
     ----------
     file
         The model's open file.
+    inputs
+        What the model's inputs are fed with, by name.
     """
 
-    def __init__(self, model: OnnxModel, file: WireFile) -> None:
-        self._model, self._file = model, file
+    def __init__(self, model: OnnxModel, file: WireFile, inputs: Mapping[str, np.ndarray]) -> None:
+        self._model, self._file, self._inputs = model, file, inputs
         self._constants = constants_of(model)
 
     def mark(self, nodes: Sequence[OnnxNode], tainted: Set[str]) -> None:
@@ -84,6 +88,8 @@ class Randomness:
         """
         if len(node.inputs) < 3 or not node.inputs[2]:
             return False
+        if node.inputs[2] in self._inputs:
+            return bool(self._inputs[node.inputs[2]].any())
         mode = self._constants.get(node.inputs[2])
         return (
             mode is None

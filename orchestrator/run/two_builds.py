@@ -9,7 +9,20 @@ import math
 import os
 from dataclasses import replace
 from functools import partial
-from typing import Collection, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import (
+    Callable,
+    Collection,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Tuple,
+)
+
+import numpy as np
 
 from ..base.errors import GoldwatchError
 from ..base.naming import parse_dump_name, printable, sanitise_golden
@@ -37,9 +50,13 @@ from ..metrics.row import (
     Row,
 )
 from ..model.row_plan import INPUT, OUTPUT
+from ..recomputing.recomputed_output import ComputedPair
 from ..store.store import RunStore
+from ..tensors.layout_conversion import original_array
 from .comparison_options import ComparisonOptions
 from .engine import Engine
+
+PairOf = Callable[[Place, str, int], Optional[ComputedPair]]
 
 _SHOWN = 6
 _MOST_TRIED = 8
@@ -316,6 +333,7 @@ def differences_of_builds(
     options: ComparisonOptions,
     named: Optional[str],
     recomputed: Mapping[Tuple[Place, str, int], RecomputationVerdict],
+    pair: PairOf,
 ) -> BuildDifferences:
     """Return what differs between the two dumps of a run.
 
@@ -327,6 +345,8 @@ def differences_of_builds(
         The operator that is outside its limits first, of which all is said already.
     recomputed
         TARGET's outputs that were computed again by the original model.
+    pair
+        Returns an output of TARGET beside what is computed.
     """
     first: Optional[Row] = None
     named_row: Optional[Row] = None
@@ -411,12 +431,37 @@ def differences_of_builds(
             one.state for key, one in recomputed.items() if key[:2] == (first.place, first.op)
         }
         if states == {RIGHT}:
-            said.append(
-                "Computed again from its own inputs, TARGET's %s is right; exchange the two to "
-                "judge the other's." % printable(first.op)
-            )
+            said.append(_off_what_is_computed(options, first, pair))
     culprit = culprit or (None if unequal else (first.op, first.place))
     return BuildDifferences(" ".join(said + alone), culprit, bool(wrong))
+
+
+def _off_what_is_computed(options: ComparisonOptions, row: Row, pair: PairOf) -> str:
+    """Return how far an output of TARGET, which is right, and that of GOLDEN are from what is
+    computed of their equal inputs.
+    """
+    op, index = printable(row.op), row.tensor_index or 0
+    theirs = other_name(row)
+    try:
+        computed = pair(row.place, row.op, index)
+        dump = DumpFile.open(os.path.join(options.golden, row.golden_file or ""))
+        number = int(theirs.rpartition(":")[2]) if theirs else index
+        other = original_array(dump.tensor(OUTPUT, number))
+    except (GoldwatchError, OSError):
+        computed = None
+    if computed is None or other.size != computed.computed.size:
+        return "TARGET's %s is right within rounding; exchange the two to judge the other's." % op
+    expected = np.asarray(computed.computed, np.float64).ravel()
+    size = float(np.linalg.norm(expected))
+    distances = [
+        float(np.linalg.norm(np.asarray(values, np.float64).ravel() - expected)) / (size or 1.0)
+        for values in (computed.actual, other)
+    ]
+    if distances[0] <= distances[1]:
+        start = "Computed again from its own inputs, TARGET's %s is right: it is" % op
+    else:
+        start = "Computed again from its own inputs, TARGET's %s is" % op
+    return "%s %s off what is computed, the other run %s." % (start, *map(percent, distances))
 
 
 def _different_operators(store: RunStore) -> List[str]:

@@ -387,7 +387,11 @@ class Run:
             if two_dumps:
                 first_op = None if summary.first is None else summary.first.op
                 differences = differences_of_builds(
-                    self.store, options, first_op, self.recomputation().verdicts()
+                    self.store,
+                    options,
+                    first_op,
+                    self.recomputation().verdicts(),
+                    self.recomputation().pair,
                 )
                 sentence = " ".join(filter(None, [sentence, differences.sentence]))
                 # What an operator is known to be by computing goes before what is only compared.

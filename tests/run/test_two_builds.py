@@ -348,7 +348,21 @@ def test_neither_dump_is_called_golden_and_the_next_command_looks_at_the_op(tmp_
             in text
         )
     else:
-        assert "Computed again from its own inputs, TARGET's relu is right" in text
+        said = "Computed again from its own inputs, TARGET's relu is right: it is 0 % off what is "
+        assert said + "computed, the other run 0.2" in text, text
+
+
+def test_a_build_that_is_farther_from_what_is_computed_is_not_called_right(tmp_path):
+    convolution(tmp_path, "old", [("conv", "bn", "relu")], True)
+    fault = ("relu", lambda array: array * np.float32(1.0008))
+    convolution(tmp_path, "new", [("conv", "bn", "relu")], True, fault=fault)
+    code, text = last_sentence(tmp_path, "-f", "new.json", "--original", "net.onnx")
+    assert code == 0 and "0 wrong" in text and "convbnrelu:output:0 differs (" in text, text
+    assert "TARGET's convbnrelu is right" not in text
+    found = re.search(
+        r"convbnrelu is 0\.0(\d+) % off what is computed, the other run 0\.0(\d)", text
+    )
+    assert found and float("0." + found.group(1)) > float("0." + found.group(2)), text
 
 
 def test_padding_of_the_device_makes_no_slice_and_no_elements(tmp_path):

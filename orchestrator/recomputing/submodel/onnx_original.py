@@ -113,7 +113,7 @@ class OnnxOriginal(NamedNodes):
         self.graph = NodeGraph([[]] * self._first + [self._sources(node) for node in graph.nodes])
         self.quantised = quantised(self.graph, self.types)
         with model.open() as file:
-            randomness = Randomness(model, file)
+            randomness = Randomness(model, file, {})
             self._in_training = {
                 number
                 for number, trains in enumerate(randomness.training(graph.nodes), self._first)

@@ -661,8 +661,28 @@ def test_nodes_in_training_mode_are_named(tmp_path, run, trains):
     proto = build.model(nodes, [build.value("x", (2, 3))], [build.value("y", None)], initializers)
     done = run(build.save(tmp_path / "m.onnx", proto), "--random", "1", "-o", "g")
     assert done.returncode == 0, done.stderr
-    text = "in training mode: bn (BatchNormalization), drop (Dropout)"
-    assert (text in done.stderr) == trains and ("model.eval()" in done.stderr) == trains
+    for text in (
+        "in training mode: bn (BatchNormalization); golden data depend on the batch, and an om, "
+        "which has the stored statistics, computes otherwise: export with model.eval()",
+        "in training mode: drop (Dropout); it drops values at random, and what comes of it is not "
+        "compared: export with model.eval()",
+    ):
+        assert (text in done.stderr) == trains, done.stderr
+
+
+@pytest.mark.parametrize("trains", [True, False])
+def test_a_dropout_whose_mode_is_an_input_drops_where_that_is_given_so(tmp_path, run, trains):
+    nodes = [node("Dropout", ["x", "ratio", "mode"], ["d"], name="drop"), node("Abs", ["d"], ["y"])]
+    inputs = [build.value("x", (2, 3)), build.value("mode", (), TensorProto.BOOL)]
+    ratio = build.weight("ratio", np.array(0.5, np.float32))
+    path = build.save(
+        tmp_path / "m.onnx", build.model(nodes, inputs, [build.value("y", None)], [ratio])
+    )
+    np.save(str(tmp_path / "mode.npy"), np.array(trains))
+    done = run(path, "-i", "mode=mode.npy", "--random", "1", "-o", "g")
+    assert done.returncode == 0, done.stderr
+    assert ("in training mode: drop (Dropout)" in done.stderr) == trains
+    assert ("random numbers" in done.stderr) == trains
 
 
 @pytest.mark.parametrize("spreads", [True, False])
