@@ -337,12 +337,17 @@ def _other_activations(node: Node, inputs: Inputs) -> List[List[str]]:
     """Sigmoid, HardSigmoid, Tanh and Relu for each other"""
     own = [str(name) for name in node.get("activations", _activations_of(node))]
     names = ("Sigmoid", "HardSigmoid", "Tanh", "Relu", "Softsign")
-    return [
-        [*own[:at], instead, *own[at + 1 :]]
-        for at, which in enumerate(own)
-        for instead in names
-        if instead != which
-    ]
+    of_one = [[at] for at in range(len(own))]
+    # Of both directions the same one, as a compiler exchanges it.
+    half = len(own) // 2 if str(node.get("direction", "")) == "bidirectional" else 0
+    of_both = [[at, at + half] for at in range(half)]
+    made = []
+    for places in of_both + of_one:
+        for instead in names:
+            changed = [instead if at in places else name for at, name in enumerate(own)]
+            if changed != own and changed not in made:
+                made.append(changed)
+    return made
 
 
 def _activations_of(node: Node, inputs: Inputs = ()) -> List[str]:

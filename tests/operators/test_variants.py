@@ -91,3 +91,12 @@ def test_a_number_may_be_any(node, arrays, name, number):
         one.compute(inputs, Arithmetic())[0].array for one in (changed, fit.variant(fit.own))
     )
     assert not np.allclose(made, own)
+
+
+def test_an_activation_of_both_directions_is_exchanged_at_once():
+    node = Node(ONNX, "LSTM", {"direction": "bidirectional", "hidden_size": 2}, "", 14)
+    data = np.zeros((3, 1, 2), np.float32), *np.zeros((2, 2, 8, 2), np.float32)
+    inputs = [Value(array) for array in data]
+    devices = {one.device for one in variants_of(node, inputs) if one.name == "activations"}
+    assert "[HardSigmoid, Tanh, Tanh, HardSigmoid, Tanh, Tanh]" in devices
+    assert "[HardSigmoid, Tanh, Tanh, Sigmoid, Tanh, Tanh]" in devices
