@@ -192,6 +192,8 @@ class _Accepted(NamedTuple):
     node: Node
     variant: Variant
     fitted: bool = False
+    # Whether its output has the model's shape: another one may be the same in memory.
+    in_shape: bool = True
 
 
 def search_variants(
@@ -247,6 +249,7 @@ def search_variants(
     found = search.accepted or search.possible
     best = min((entry.ratio for entry in found), default=0.0)
     as_good = [entry for entry in found if entry.ratio <= _AS_GOOD * best + 0.05]
+    as_good = [entry for entry in as_good if entry.in_shape] or as_good
     model_agree = int(np.count_nonzero(agreeing(output, output.computed)))
     explained = _in_words(as_good, output, model_agree, not search.accepted)
     return VariantSearch(
@@ -340,7 +343,8 @@ class _Search:
         ratio, agree, told = found
         told_enough = told >= CHANCE_BITS + bits + np.log2(self._computed)
         chosen = self.accepted if told_enough else self.possible
-        chosen.append(_Accepted(ratio, agree, node, variant, fitted))
+        in_shape = value.array.shape == output.computed.array.shape
+        chosen.append(_Accepted(ratio, agree, node, variant, fitted, in_shape))
 
     def solve(self, base: Mapping[Key, Value]) -> None:
         """Try constants that are solved from the output, each of which it has to tell."""

@@ -272,6 +272,21 @@ def test_a_few_elements_have_no_false_reason(net, kind):
     assert kind != "bias" or "was computed of a bias alone, or not written" in said
 
 
+def test_an_order_of_axes_that_has_another_shape_is_not_told_beside_one_that_fits(net):
+    """[1, 0, 2, 3] holds the same in memory, as (8, 1, 8, 4)."""
+    shape = (1, 8, 8, 4)
+    x = np.random.RandomState(2).standard_normal(shape).astype(np.float16).astype(np.float32)
+    nodes = [
+        node("Neg", ["x"], ["t"], name="first"),
+        node("Transpose", ["t"], ["u"], name="op", perm=[0, 2, 1, 3]),
+        node("Abs", ["u"], ["y"], name="last"),
+    ]
+    model = build.model(nodes, [build.value("x", shape)], [build.value("y", shape)])
+    net.prepare(model, {"x": x}, fault=("op", lambda array: -x))
+    (entry,) = only_suspect(net.compare()[1]["summary"])["explanations"][:1]
+    assert "Transpose with perm [0, 1, 2, 3]; the model says [0, 2, 1, 3]" in entry["sentence"]
+
+
 def test_an_epsilon_is_not_taken_for_the_unbiased_variance_that_comes_near(net):
     random, shape = np.random.RandomState(5), (1, 16, 16)
     x = random.standard_normal(shape)
