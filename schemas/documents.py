@@ -189,9 +189,11 @@ class _Words:
         if self._left <= 0 or not isinstance(word, str):
             return None
         self._left -= 1
-        return next(
-            iter(nearest_names(word, [name for name in known if isinstance(name, str)])), None
-        )
+        names = [name for name in known if isinstance(name, str)]
+        # Of `key:value` the key is right already.
+        key, colon, _ = word.partition(":")
+        of_key = [name for name in names if colon and name.startswith(key + colon)]
+        return next(iter(of_key or nearest_names(word, names)), None)
 
     def _type(self, value: Any, schema: Mapping[str, Any], path: Path) -> Tuple[str, str]:
         types = _listed(schema["type"])

@@ -309,7 +309,10 @@ class _Reader:
             if name in OF_GRAPH:
                 self._give(settings, OF_GRAPH[name], value)
             elif "dump" in name:
-                known = GRAPH_NAMES.get(name) or nearest_word(name, list(OF_GRAPH))
+                # All have "dump" in common, which makes none of them like another.
+                bare = {option.replace("dump", ""): option for option in OF_GRAPH}
+                near = nearest_word(name.replace("dump", ""), bare)
+                known = GRAPH_NAMES.get(name) or bare.get(near or "")
                 message = "%s has no option %r" % (GRAPH_OPTIONS, name)
                 message += "; did you mean %r?" % known if known else ""
                 settings.dump_requested |= known == GRAPH_NAMES["enable_dump"]

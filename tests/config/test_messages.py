@@ -197,6 +197,11 @@ def test_syntax_errors_of_a_script_are_reported_for_this_python_version(tmp_path
             "'conv*' is a pattern; no consumer knows patterns",
             "list the ops' names",
         ),
+        (
+            '{"dump": {"dump_scene": "lite_exception:off"}}',
+            "did you mean 'lite_exception:disable'?",
+            'fix: "lite_exception:disable"',
+        ),
     ],
 )
 def test_likely_mistakes_are_explained_with_a_fix(tmp_path, document, message, fix):
@@ -204,6 +209,20 @@ def test_likely_mistakes_are_explained_with_a_fix(tmp_path, document, message, f
     path.write_text(document)
     said = CliRunner().invoke(check, [str(path)]).output
     assert message in said and fix in said
+
+
+@pytest.mark.parametrize(
+    "option, near", [("quant_dumpable", None), ("data_dump_stages", "data_dump_stage")]
+)
+def test_an_option_that_has_but_dump_in_common_is_no_misspelling(tmp_path, option, near):
+    path = tmp_path / "s.py"
+    path.write_text(
+        'import torch\nimport torch_npu\nopts = {"dump_tensor_data": True, %r: True}\n'
+        'f = torch.compile(m, backend="npugraph_ex", options=opts, fullgraph=True)\n' % option
+    )
+    said = CliRunner().invoke(check, [str(path)]).output
+    assert "npugraph_ex has no option %r" % option in said, said
+    assert ("did you mean %r" % near in said) if near else ("did you mean" not in said), said
 
 
 def test_the_name_of_the_om_file_settles_the_model_name(folder, tmp_path, om):
