@@ -407,7 +407,7 @@ def _listing(name):
 def _onnx(name):
     model, drawn = OnnxModel(name), set()
     with model.open() as file:
-        Randomness(model, file).mark(model.graph.nodes, drawn)
+        Randomness(model, file, {}).mark(model.graph.nodes, drawn)
     make_plan(model, drawn).possible_keys()
     check_external(model)
 
