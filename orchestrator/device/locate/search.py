@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from dataclasses import field
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
@@ -331,7 +332,10 @@ class Search:
                         "-i %s=%s" % (shlex.quote(name), shlex.quote(fed[name])) for name in fed
                     ]
                     told = "%s; with it: %s; then locate with another -o and --golden %s %s"
+                    # One that asks nothing of the user stands in the command.
+                    backend = re.search(r"--backend \w+", error.hint)
                     made = " ".join(map(shlex.quote, command))
+                    made += " " + backend.group() if backend else ""
                     error.hint = told % (error.hint, made, shlex.quote(out), " ".join(given))
                 raise
 
