@@ -283,7 +283,7 @@ class _Run:
             )
             training = self._randomness.training(model.graph.nodes)
         self._training = [
-            "%s (%s)" % (printable(name), node.op_type)
+            (node.op_type, printable(name))
             for name, node, trains in zip(plan.main.names, model.graph.nodes, training)
             if trains and id(node) not in fed_nodes
         ]

@@ -126,10 +126,10 @@ def dump(
     -------
     dict
         ``backend``, ``backend_version``, ``out``, ``counts``, ``collisions``, ``too_long``,
-        ``nondeterministic``, ``training`` (nodes in training mode), ``saturating`` (nodes that the
-        processor cannot compute right), ``inputs``, ``overflowed`` (lists of name, number of values
-        and type),
-        ``not_finite`` (as in the manifest), ``options`` and ``warnings``.
+        ``nondeterministic``, ``training`` (types and names of nodes in training mode),
+        ``saturating`` (nodes that the processor cannot compute right), ``inputs``, ``overflowed``
+        (lists of name, number of values and type), ``not_finite`` (as in the manifest),
+        ``options`` and ``warnings``.
 
     Raises
     ------
@@ -429,7 +429,9 @@ def _warnings(result: Mapping[str, Any]) -> List[str]:
     text = "%s: %d of the values in its file are too large for %s and were fed as infinite"
     out += [text % (printable(name), number, dtype) for name, number, dtype in result["overflowed"]]
     for op_type, why in _TRAINING.items():
-        training = [text for text in result["training"] if text.endswith("(%s)" % op_type)]
+        training = [
+            "%s (%s)" % (name, op_type) for kind, name in result["training"] if kind == op_type
+        ]
         if training:
             out.append("in training mode: %s; %s: export with model.eval()" % (
                 listed(training, 3), why,

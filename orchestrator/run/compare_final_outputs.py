@@ -35,7 +35,7 @@ from ..dumps.dump_index import OUTPUT_FILE
 from ..dumps.file_source import FileSource
 from ..dumps.golden_set import GoldenSet, open_golden
 from ..dumps.npy import open_npy
-from ..metrics.compare_pair import refuse
+from ..metrics.compare_pair import SPLIT_BYTES, refuse
 from ..metrics.pair_alignment import converted, geometry_of, open_counterpart
 from ..metrics.pair_task import PairTask
 from ..metrics.patterns import AlignedPair, align
@@ -324,7 +324,12 @@ class _FinalOutputs(Source):
             models=self.options.models,
         )
         failing = {row.tensor for row in run.store.rows("index", verdict=FAIL)}
-        wrong = [task for task in planned.tasks if task.row.tensor in failing][:_MOST_EXCHANGED]
+        # Whole tensors are held against each other: none of a size that is compared in shares.
+        wrong = [
+            task
+            for task in planned.tasks
+            if task.row.tensor in failing and task.nbytes < SPLIT_BYTES
+        ][:_MOST_EXCHANGED]
         if len(wrong) > 1:
             found = _of_others(wrong, run.engine.workers.settings.conversions)
             if found:
