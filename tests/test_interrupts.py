@@ -11,7 +11,12 @@ import threading
 
 import pytest
 
-from goldwatch.base.interrupts import caused_by_interrupt, interrupt_state, uninterrupted
+from goldwatch.base.interrupts import (
+    caused_by_interrupt,
+    interrupt_state,
+    terminations_interrupt,
+    uninterrupted,
+)
 from goldwatch.run.stop_signals import Signals
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -324,3 +329,13 @@ def test_an_interrupt_during_a_finaliser_is_raised_later():
         assert came.wait(30)
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_ends_a_process_interrupts_it_in_such_a_block(number) -> None:
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt), terminations_interrupt():
+        os.kill(os.getpid(), number)
+        for _ in range(1000):
+            sum(range(9))
+    assert signal.getsignal(number) is before

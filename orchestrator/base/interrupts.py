@@ -132,6 +132,23 @@ def handle_termination() -> None:
     signal.signal(signal.SIGTERM, _terminate)
 
 
+@contextlib.contextmanager
+def terminations_interrupt() -> Iterator[None]:
+    """Have SIGTERM and SIGHUP raise KeyboardInterrupt in a block, as Ctrl-C does: what the block is
+    at ends in order, and says so. Has no effect outside the main thread.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    ending = (signal.SIGTERM, signal.SIGHUP)
+    before = [(number, signal.signal(number, _interrupt)) for number in ending]
+    try:
+        yield
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
+
+
 class InterruptState(NamedTuple):
     """The exception that is being handled, and how many interrupts have been raised so far."""
 

@@ -12,6 +12,7 @@ import click
 
 from ..base.errors import EXIT_FAIL, EXIT_PASS, InputError, UsageError
 from ..base.fast_dataclasses import dataclass
+from ..base.interrupts import terminations_interrupt
 from ..base.notes import note
 from ..base.option_fields import MODEL, PROGRAM, CommonOptions
 from ..device.cure.compiler_precision_options import KEEP_DTYPE, NPU
@@ -244,6 +245,7 @@ class _Arguments(PrintArguments):
 @click.option("--again", is_flag=True, help="Run OM again, though its run in OUT has ended.")
 @format_option
 @verbosity_options
+@terminations_interrupt()
 def locate(arguments: _Arguments) -> int:
     """Find the operator of OM that goes wrong first: golden data of MODEL, a run of OM with dumps,
     a comparison while it runs.

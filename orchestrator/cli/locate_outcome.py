@@ -135,14 +135,16 @@ def print_outcome(outcome: Outcome) -> None:
     last the files that hold the rest.
     """
     results = outcome.results
+    cured = any(each.located is not None for each in outcome.rounds or ())
+    before = "before: " * cured
     if outcome.earlier:
         put_wrapped(outcome.earlier)
     for result in results if len(results) == 1 else ():
         if result.run is not None:
-            put_wrapped(verdict_line(result.run))
-            put_wrapped(result.run.sentence)
+            put_wrapped(before + verdict_line(result.run))
+            put_wrapped(before + result.run.sentence)
         if result.final is not None:
-            put_wrapped("outputs of the network: %s" % _outputs_words(result.final))
+            put_wrapped("%soutputs of the network: %s" % (before, _outputs_words(result.final)))
     if len(results) > 1:
         put_line("")
         for result in results:
@@ -151,27 +153,44 @@ def print_outcome(outcome: Outcome) -> None:
         for result in results:
             _print_failure(result)
         return
-    _print_end(outcome)
+    if cured:
+        _print_files(outcome)
+    _print_end(outcome, cured)
+    if not cured:
+        _print_files(outcome)
     if outcome.smaller is not None:
         _print_smallest(outcome.smaller)
-    for number, each in enumerate(outcome.rounds or (), 1):
+    _print_rounds(outcome)
+
+
+def _print_rounds(outcome: Outcome) -> None:
+    """Print what came of raising operators: each round that was not enough, and last the file and
+    the command of the last that was run.
+    """
+    rounds = outcome.rounds or ()
+    run = [each for each in rounds if each.located is not None]
+    for number, each in enumerate(rounds, 1):
+        if each.located is None:
+            put_wrapped("round %d: %s" % (number, each.sentence))
+        elif each is not run[-1]:
+            put_wrapped(
+                "round %d: %s in float32: %s (%s)"
+                % (number, _few(each.raised), _round_verdict(each), each.located)
+            )
+    for each in run[-1:]:
+        passes = each.code == EXIT_PASS
         put_wrapped(
-            "round %d: %s%s"
-            % (number, "raised %s; " % _few(each.raised) if each.raised else "", each.sentence)
+            "%s by %s (%s in float32; %s%s)"
+            % (
+                "cured" if passes else "not cured",
+                each.file,
+                _few(each.raised),
+                "" if passes else _round_verdict(each) + "; ",
+                each.located,
+            )
         )
-        if each.located is not None:
-            verdict = {EXIT_PASS: "it passes", EXIT_FAIL: "it still fails"}.get(
-                each.code, "it is incomplete"
-            )
-            put_wrapped("  run again: %s (%s)" % (verdict, each.located))
-            put_wrapped("  file: %s" % each.file, "    ")
-            put_escaped(
-                shell_lines(
-                    "  $ " + each.command[0],
-                    each.command[1:],
-                    columns_of(sys.stdout) or 10**9,
-                )
-            )
+        width = columns_of(sys.stdout) or 10**9
+        put_escaped(shell_lines("  $ " + each.command[0], each.command[1:], width))
     if outcome.rounds == []:
         put_wrapped(
             "cure: nothing to raise: %s"
@@ -181,6 +200,11 @@ def print_outcome(outcome: Outcome) -> None:
                 else "no run could be judged"
             )
         )
+
+
+def _round_verdict(each: Round) -> str:
+    verdicts = {EXIT_PASS: "it passes", EXIT_FAIL: "it still fails"}
+    return verdicts.get(each.code, "it is incomplete")
 
 
 def _outputs_words(final: RunResult) -> str:
@@ -264,10 +288,13 @@ def _case_line(result: CaseResult) -> str:
     return "  %-12s  %s%s%s" % (shapes_text(result.case.shapes), verdict, outputs, culprits)
 
 
-def _print_end(outcome: Outcome) -> None:
-    """Print the verdict of the whole search, with its cause and what to do."""
+def _print_end(outcome: Outcome, cured: bool) -> None:
+    """Print the verdict of the whole search, with its cause and what to do.
+
+    ``cured``: whether what to do is a file that was tried, and follows.
+    """
     results = outcome.results
-    _tell_culprits(outcome)
+    _tell_culprits(outcome, cured)
     for result in results:
         if result.cleared is not None:
             first = None if result.run is None else result.run.summary.first
@@ -289,7 +316,8 @@ def _print_end(outcome: Outcome) -> None:
                 "no operator is wrong by itself: each is right on the device's own inputs, "
                 "small errors add up until %s is outside its limits" % result.cleared
             )
-            _tell_cure(outcome.search, result)
+            if outcome.rounds is None:
+                _tell_cure(outcome.search, result)
             break
     if any(result.had_other_inputs for result in results):
         put_wrapped("suspect: none: device and golden data had different inputs")
@@ -321,7 +349,11 @@ def _print_end(outcome: Outcome) -> None:
                 "  next: result.json in %s says why of each row; the same command runs the om again"
                 % part.options.out
             )
-    for result in results:
+
+
+def _print_files(outcome: Outcome) -> None:
+    """Name the files that hold the rest."""
+    for result in outcome.results:
         out = os.path.join(result.folder, RUN)
         if result.run is not None:
             put_wrapped(
@@ -333,8 +365,10 @@ def _print_end(outcome: Outcome) -> None:
             put_line("page: %s" % page)
 
 
-def _tell_culprits(outcome: Outcome) -> None:
-    """Print the culprits: that of each run, the others behind the first; then their errors."""
+def _tell_culprits(outcome: Outcome, cured: bool) -> None:
+    """Print the culprits: that of each run, the others behind the first; then their errors, of
+    the first alone where a cure was tried.
+    """
     results = outcome.results
     counts: Dict[str, int] = {}
     for result in results:
@@ -347,9 +381,9 @@ def _tell_culprits(outcome: Outcome) -> None:
         runs = " in %d of %d runs" % (count, len(results)) if len(results) > 1 else ""
         behind = ", and %d more: %s" % (len(more), _few(more)) if more and not number else ""
         put_wrapped("suspect: %s%s%s" % (printable(name), runs, behind))
-    for name, cause, next_step in _causes(results)[:_MOST_CAUSES]:
+    for name, cause, next_step in _causes(results)[: 1 if cured else _MOST_CAUSES]:
         put_wrapped("  %s: %s" % (printable(name), cause), "    ")
-        if next_step:
+        if next_step and not cured:
             put_wrapped("    next: %s" % next_step, "      ")
     of_precision = next(
         (

@@ -82,7 +82,7 @@ def two_dumps_hint(new: str, old: str) -> Optional[str]:
     if not all(DumpIndex(path, "TARGET").has_dumps for path in (new, old)):
         return None
     words = " ".join(["goldwatch", "compare", shell_word(new), shell_word(old), "-o", "out"])
-    return "two folders of dumps, of two builds or two runs, are compared by: " + words
+    return "two folders of dumps, the new build or run first, are compared by: " + words
 
 
 def _next_words(result: RunResult) -> List[str]:

@@ -16,7 +16,7 @@ from ..dumps.golden_set import GoldenSet
 from ..dumps.place import Place
 from .graph import ModelGraph
 from .graph_walks import is_quant, quantised_stretch
-from .never_dumped import AIPP, FIXED_TYPES, INPUT_TYPES
+from .never_dumped import AIPP, FIXED_TYPES, INPUT_TYPES, ITERATOR_TYPES
 from .op_groups import FOLLOWING_TYPES, Groups, groups_of
 from .op_node import OpNode, TensorDesc, desc_at
 from .row_plan import EXPECTED_ABSENT, INPUT, NOT_COMPARED, PAIR, Counterpart
@@ -168,6 +168,11 @@ class Counterparts:
             )
             if step is None:
                 counterpart = self._by_own_desc(op, index)
+                if counterpart.status == NOT_COMPARED and op.type in ITERATOR_TYPES:
+                    counterpart = Counterpart(
+                        EXPECTED_ABSENT,
+                        "%s hands out training data; %s" % (op.name, counterpart.reason),
+                    )
                 break
             producer = self._graph.producer(op, step[0])
             if producer is None:

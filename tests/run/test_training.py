@@ -346,6 +346,22 @@ def test_run_compares_a_training_program(make) -> None:
     assert (first["op"], first["step"], first["device"]) == ("part1/Relu", "2", "0")
 
 
+@pytest.mark.parametrize("dumped", [True, False])
+def test_what_hands_out_training_data_need_not_have_golden_data(make, dumped) -> None:
+    run = make(Training(devices=1, steps=(1, 2)))
+    folders = ["golden"] if dumped else ["golden", "dump"]
+    for folder in folders:
+        for path in (run.folder / folder).glob("**/*IteratorGetNext*"):
+            path.unlink()
+    assert run.command().returncode == 0
+    absent = {
+        row["tensor"]: row["reason"]
+        for row in run.document()["rows"]
+        if row["verdict"] == "expected_absent"
+    }
+    assert "hands out training data; no golden file" in absent["part0/Mul:input:0"]
+
+
 def test_the_terminal_shows_device_and_step_where_rows_differ_in_them(make) -> None:
     run = make(Training(steps=(9, 10)))
     target, model = (
