@@ -110,6 +110,15 @@ def excess(error: OwnError, moves: bool = False) -> float:
     return max(error.ratio / MOST_RATIO, error.slice_ratio / MOST_SLICE, error.worst / MOST_ELEMENT)
 
 
+def only_overflows(error: OwnError) -> bool:
+    """Tell whether all that is wrong of an output is overflow: what is computed of its inputs is
+    beyond the type's largest number there.
+    """
+    return 0 < error.overflowed == error.not_finite and (
+        excess(error._replace(not_finite=0, overflowed=0)) <= 1.0
+    )
+
+
 def _verdict(
     key: Key,
     output: Recomputed,

@@ -31,6 +31,8 @@ _SAMPLED = 1024
 # Of the whole's error, to each slice: see OwnError.slice_ratio; chosen, no trial of its own
 # (healthy slices reach 4.1 with it, docs/design/verdict.md).
 _GRANTED = 0.1
+_BEYOND = 1.02
+"""Times the type's largest number up to which what is computed may be rounded to it, or not."""
 # No zero to divide by.
 _LEAST = 1e-300
 
@@ -52,7 +54,8 @@ class OwnError(NamedTuple):
     worst_at
         Where that is, as an index into the output in its original layout.
     not_finite
-        Number of elements that are finite on one side only, or infinite with another sign.
+        Number of elements that are finite on one side only, infinite with another sign, or cut at
+        the type's largest number.
     unequal
         Of whole numbers and bool how many elements do not follow.
     factor
@@ -66,6 +69,9 @@ class OwnError(NamedTuple):
         How many elements were compared.
     rms
         The root mean square of y.
+    overflowed
+        How many of ``not_finite`` are infinite, or cut, where y is finite and beyond the type's
+        largest number.
     """
 
     distance: float
@@ -80,6 +86,7 @@ class OwnError(NamedTuple):
     explained: float
     elements: int
     rms: float
+    overflowed: int = 0
 
     @property
     def doubtful(self) -> bool:
@@ -116,7 +123,7 @@ class Measure:
         # of all.
         self._axes = [np.zeros((2, size)) for size in self._shape]
         self._off = self._unit = self._size = self._dot = self._along = 0.0
-        self._not_finite = self._count = 0
+        self._not_finite = self._overflowed = self._count = 0
         # Elements of which one is the worst, whatever the error of the whole comes to: (difference,
         # explained, index).
         self._worst: List[Tuple[float, float, int]] = []
@@ -160,10 +167,15 @@ class Measure:
         all_off, all_unit = off, unit
         off, unit = _without_open(b, off, unit, error)
         sums = [_axis_sums(side) for side in (off, unit)]
-        if not np.isfinite(sums[0][1] + sums[1][1]):
+        # What is cut is off by this at least.
+        cut = (_BEYOND - 1.0) * _largest(self._dtype)
+        if not np.isfinite(sums[0][1] + sums[1][1]) or sums[0][1] >= cut * cut:
             a, b, off, unit = _squares(x, y, error, self._dtype, np.float64)
+            a = _cut_to_infinity(a, b, self._dtype)
             finite = np.isfinite(a) & np.isfinite(b)
-            self._not_finite += _count_not_finite(a, b, np.sqrt(unit), self._dtype)
+            not_finite, overflowed = _count_not_finite(a, b, np.sqrt(unit), self._dtype)
+            self._not_finite += not_finite
+            self._overflowed += overflowed
             unit = np.where(finite & np.isfinite(unit), unit, 0.0)
             a, b, off = (np.where(finite, side, 0.0) for side in (a, b, off))
             self._count += int(np.count_nonzero(finite))
@@ -232,6 +244,7 @@ class Measure:
             explained=_root(self._unit, self._size),
             elements=self._count,
             rms=math.ldexp(_root(self._size, self._count), self._exponent or 0),
+            overflowed=self._overflowed,
         )
 
     def _worst_slice(self, explained: float) -> float:
@@ -410,23 +423,35 @@ def decided_error(wrong: int, count: int, first: int = 0) -> OwnError:
     )
 
 
-def _count_not_finite(x: Array, y: Array, unit: Array, dtype: str) -> int:
-    """Return how many elements are finite on one side only, or infinite with another sign; where y
-    is NaN nothing can be told.
+def _largest(dtype: str) -> float:
+    return ROUNDING[dtype].largest if dtype in ROUNDING else math.inf
+
+
+def _cut_to_infinity(x: Array, y: Array, dtype: str) -> Array:
+    """Return x with infinity where a device that knows none wrote the type's largest number."""
+    largest = _largest(dtype)
+    is_cut = (np.abs(x) == largest) & (np.abs(y) > _BEYOND * largest) & (np.sign(x) == np.sign(y))
+    return np.where(is_cut, np.copysign(math.inf, x), x)
+
+
+def _count_not_finite(x: Array, y: Array, unit: Array, dtype: str) -> Tuple[int, int]:
+    """Return how many elements are finite on one side only, or infinite with another sign, and how
+    many of them overflowed; where y is NaN nothing can be told.
 
     What lies within the error of the type's largest number may overflow or not.
     """
     agree = (x == y) | np.isnan(y) | (np.isfinite(x) & np.isfinite(y))
-    largest = ROUNDING[dtype].largest if dtype in ROUNDING else math.inf
+    largest = _largest(dtype)
     reach = np.abs(y) + 4.0 * np.where(np.isfinite(unit), unit, 0.0)
     near = (np.sign(x) == np.sign(y)) & (reach >= largest) & (np.abs(x) >= largest * 0.98)
     beyond = near & np.isfinite(x)
-    rounded_up = near & np.isinf(x) & (np.abs(y) <= largest * 1.02)
+    rounded_up = near & np.isinf(x) & (np.abs(y) <= largest * _BEYOND)
     differing = np.flatnonzero(~(agree | beyond | rounded_up))
+    x, y = x.reshape(-1)[differing], y.reshape(-1)[differing]
     # A mask of -1e9 that float16 stores as -Inf is no overflow.
-    return differing.size - int(
-        np.count_nonzero(masked_apart(x.reshape(-1)[differing], y.reshape(-1)[differing]))
-    )
+    counted = ~masked_apart(x, y)
+    overflowed = counted & np.isinf(x) & (np.sign(x) == np.sign(y)) & (np.abs(y) > largest)
+    return int(np.count_nonzero(counted)), int(np.count_nonzero(overflowed))
 
 
 def _root(upper: float, lower: float) -> float:

@@ -21,7 +21,7 @@ from ..model.row_plan import RowPlan
 from ..netfiles.onnx_ranks import fitted_to_dims
 from ..operators import Arithmetic, CannotCompute, Node, Value, compute
 from ..tensors.tensor import Tensor
-from ..tensors.type_precision import rounding_of
+from ..tensors.type_precision import ROUNDING, rounding_of
 from .attributes_and_constants import attributes_and_constants
 from .formulas_by_type import LOOSE, TIGHT
 from .input_feeds import Feed, NetworkInput, original_values
@@ -566,6 +566,18 @@ class Recomputer:
         if made is None:
             return None
         return inputs, Output(self._value(plan), RecordedTensor(Feed(made, TensorDesc())))
+
+    def golden_overflows(self, name: str, index: int, golden: NetworkInput) -> bool:
+        """Tell whether golden data of an output are beyond the largest number of the device's type;
+        parameters as of :meth:`golden_follows`.
+        """
+        planned = self._planned.get(name)
+        for plan, row in () if planned is None else planned.rows:
+            if (plan.tensor_index or 0) == index and row.target_dtype in ROUNDING:
+                made = golden(plan.golden_op or "", plan.golden_index or 0)
+                values = None if made is None else RecordedTensor(Feed(made, TensorDesc())).wide()
+                return values is not None and _largest(values) > ROUNDING[row.target_dtype].largest
+        return False
 
     def golden_variants(
         self,

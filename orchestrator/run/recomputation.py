@@ -37,6 +37,7 @@ from ..judging.by_recomputation import (
     RecomputationVerdict,
     excess,
     judge_recomputed,
+    only_overflows,
 )
 from ..judging.diagnosis.observed_ops import ObservedOp, ObservedOps
 from ..metrics.row import Row
@@ -282,7 +283,8 @@ class Recomputation:
         """Judge all that was computed.
 
         Where golden data do not follow from golden data by the same computation either, it is not
-        what the operator computes, or golden data are wrong: nobody is convicted by it.
+        what the operator computes, or golden data are wrong: nobody is convicted by it. Nor where
+        an output overflows because another wrong operator made its inputs large.
         """
         verdicts = judge_recomputed(self._computed)
         wrong = [key for key, one in verdicts.items() if one.state == WRONG]
@@ -300,7 +302,35 @@ class Recomputation:
         for key in wrong:
             if self._golden_follows[key] is False:
                 verdicts[key] = RecomputationVerdict(UNKNOWN, None, 0.0, _NOT_BY_GOLDEN)
+        for key, one in self._overflowed_behind(verdicts).items():
+            verdicts[key] = one._replace(state=RIGHT, times=1.0)
         return verdicts
+
+    def _overflowed_behind(
+        self, verdicts: Mapping[Key, RecomputationVerdict]
+    ) -> Dict[Key, RecomputationVerdict]:
+        """Return the wrong outputs that only overflow, where an operator before them is wrong
+        otherwise and golden data fit into the type.
+        """
+        wrong = {key: one for key, one in verdicts.items() if one.state == WRONG}
+        overflowed = {
+            key: one
+            for key, one in wrong.items()
+            if one.own_error is not None and only_overflows(one.own_error)
+        }
+        others = {(place, op) for place, op, _ in wrong.keys() - overflowed.keys()}
+        behind = {}
+        for (place, op, number), one in overflowed.items():
+            graph = self._engine.graphs.of(place.model)
+            if graph is None or not any(
+                (place, before.name) in others for before in graph.predecessors(op, len(graph.ops))
+            ):
+                continue
+            recomputer = self._recomputer(place)
+            golden = partial(_golden, self._engine.goldens.of(place))
+            if recomputer is None or not recomputer.golden_overflows(op, number, golden):
+                behind[place, op, number] = one
+        return behind
 
     def pair(self, place: Place, op: str, number: int) -> Optional[ComputedPair]:
         """Return an output side by side with what is computed of the device's own inputs; None

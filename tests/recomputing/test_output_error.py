@@ -90,7 +90,8 @@ def test_one_element_or_none_has_no_error(shape):
 @pytest.mark.parametrize(
     "x, y, odd",
     [
-        (65504.0, 1e5, 0),
+        (65504.0, 1e5, 1),
+        (65504.0, 66000.0, 0),
         (np.inf, 65519.0, 0),
         (np.inf, 6e4, 1),
         (np.inf, -np.inf, 1),

@@ -345,6 +345,39 @@ def test_a_group_with_other_weights_is_not_said_to_be_not_written_alone(net, tak
     assert words or "computed of other weights or inputs, or not written" in entry["sentence"]
 
 
+@pytest.mark.parametrize("cut", [False, True])
+@pytest.mark.parametrize("own", [False, True])
+def test_what_overflows_behind_a_wrong_operator_is_no_error_of_its_own(net, own, cut):
+    """A device without infinity cuts at the largest number; golden data beyond it are an error of
+    the operator's own.
+    """
+    random = np.random.RandomState(3)
+    x = random.standard_normal((4, 16)).astype(np.float16).astype(np.float32)
+    factors = np.full(16, 700.0 if own else 100.0, np.float32)
+    weights = random.uniform(0.25, 1, (16, 16)).astype(np.float16).astype(np.float32)
+    nodes = [
+        node("Neg", ["x"], ["t"], name="first"),
+        node("Softmax", ["t"], ["u"], name="op"),
+        node("MatMul", ["u", "w"], ["v"], name="product"),
+        node("Mul", ["v", "f"], ["s"], name="scale"),
+        node("Mul", ["s", "f"], ["y"], name="again"),
+    ]
+    held = [build.weight("w", weights), build.weight("f", factors)]
+    model = build.model(nodes, [build.value("x", x.shape)], [build.value("y", x.shape)], held)
+    limit = [np.float16(65504), np.float16(np.inf)][not cut]
+
+    def cut_off(array):
+        return np.clip(array, -limit, limit)
+
+    faults = {"op": lambda array: np.float16(np.exp(-x) * 8), "scale": cut_off, "again": cut_off}
+    net.prepare(model, {"x": x}, fault=faults)
+    summary = net.compare("--recompute", "all")[1]["summary"]
+    names = [suspect["op"] for suspect in summary["suspects"]]
+    assert names == (["op", "again"] if own else ["op"])
+    said = "of its elements overflowed: what is computed of the device's own inputs is too large"
+    assert not own or said in summary["suspects"][1]["evidence"]
+
+
 def test_the_other_filter_of_a_channel_is_named(net):
     random, shape = np.random.RandomState(3), (1, 8, 16, 16)
     weights, other = random.standard_normal((2, 8, 8, 1, 1)).astype(np.float16).astype(np.float32)

@@ -202,6 +202,9 @@ def sentence_of(verdict: RecomputationVerdict) -> str:
         if verdict.assumed
         else "the device's own inputs"
     )
+    if error.not_finite and error.overflowed == error.not_finite:
+        text = "%d of its elements overflowed: what is computed of %s is too large for its type"
+        return text % (error.overflowed, whose)
     if error.not_finite:
         which = (
             "1 of its elements is"
