@@ -13,7 +13,7 @@ from .. import __version__
 from ..base import notes
 from ..dumps.dump_tree import DumpTree
 from ..run.comparison_options import ComparisonOptions
-from ..run.file_plan import FilePlan
+from ..run.file_planner import FilePlan
 from ..run.progress import OnProgress
 from ..run.rows_at_the_end import left_out_notes
 from ..run.target_file import EARLIER, GROWING, HELD, NOTHING, PLANNED, TargetFile

@@ -15,7 +15,7 @@ from typing import List, Optional, Set, Tuple
 
 from .. import __version__
 from ..dumps.golden_set import GoldenSet
-from ..run.comparison_session import Session, note_signature
+from ..run.compare_folders import Session, note_signature
 from ..run.dump_catalogue import Catalogue
 from ..run.engine import Engine
 from ..run.golden_files import Goldens

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import traceback
 from functools import partial
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
@@ -54,6 +55,18 @@ SPLIT_BYTES = 16 << 20
 # A share takes some milliseconds, handing it over well below one.
 _PART_BYTES = 8 << 20
 _MOST_PARTS = 16
+
+RARE_COLLECTIONS = (200000, 10, 10)
+"""How often cycles of garbage are looked for, as gc's thresholds: rarely, what is held for each row
+is walked each time. Chosen by time.
+"""
+
+
+def prepare_process() -> None:
+    """Prepare a comparing process; called first: imports everything it needs, and makes garbage
+    collection rare, since pairs and rows are never in a cycle.
+    """
+    gc.set_threshold(*RARE_COLLECTIONS)
 
 
 def compare_pairs(

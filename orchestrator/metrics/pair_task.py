@@ -1,5 +1,5 @@
-"""A pair that is to be compared, what is computed of each, and the pair in numbers, for its judge;
-picklable, for the processes that compare.
+"""A pair that is to be compared, its row before that, what is computed of each, and the pair in
+numbers, for its judge; picklable, for the processes that compare.
 """
 
 from __future__ import annotations
@@ -26,9 +26,12 @@ from ..tensors.tensor import Tensor
 from ..tensors.user_conversions import UserConversions
 from .metric_result import MetricResult
 from .rounding_slack import Slack
-from .row import METRICS, Row
+from .row import DEQUANTISED, METRICS, ONLY_INPUTS, PASS, Row
 
 if TYPE_CHECKING:
+    from ..dumps.dump_file import TensorInfo
+    from ..dumps.folder_listing import DumpEntry
+    from ..model.row_plan import RowPlan
     from .class_and_box_agreement import Agreement
     from .user_metrics import UserMetric
 if TYPE_CHECKING or sys.version_info >= (3, 8):
@@ -246,3 +249,43 @@ class PairTask:
     def nbytes(self) -> int:
         """Bytes of the target tensor, as a measure of the work."""
         return self.target.source.nbytes
+
+
+def planned_row(
+    plan: RowPlan, place: Place, entry: Optional[DumpEntry], info: Optional[TensorInfo] = None
+) -> Row:
+    """Return the row of a planned tensor but for its findings; ``entry`` is its dump file and
+    ``info`` its header's, where it has one.
+    """
+    # Comparing processes import no model.
+    from ..model.row_plan import PAIR
+
+    return Row(
+        index=plan.index,
+        op=plan.op,
+        op_type=plan.op_type,
+        tensor=plan.tensor,
+        kind=plan.kind,
+        verdict=PASS if plan.status == PAIR else plan.status,
+        tensor_index=plan.tensor_index,
+        op_sequence=plan.op_sequence,
+        graph_index=plan.graph_index,
+        group=plan.group or (plan.op,),
+        golden=plan.golden,
+        time=place.time,
+        device=place.device,
+        model=place.model,
+        model_id=place.model_id,
+        step=place.step,
+        shape=info.shape if info is not None else None,
+        target_dtype=info.dtype.name if info is not None else None,
+        address=info.address if info is not None else None,
+        reason=plan.reason,
+        reason_codes=DEQUANTISED
+        if plan.quantisation is not None
+        else ONLY_INPUTS
+        if plan.only_inputs
+        else "",
+        target_file=entry.rel if entry is not None else None,
+        timestamp_us=entry.name.timestamp_us if entry is not None else 0,
+    )

@@ -15,7 +15,7 @@ from ..dumps.dump_file import TensorInfo
 from ..dumps.dump_tree import StepFolder
 from ..dumps.folder_listing import DumpEntry
 from ..metrics.compare_pair import refuse
-from ..metrics.planned_row import planned_row
+from ..metrics.pair_task import planned_row
 from ..metrics.row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, NOT_COMPARED, Row
 from ..model.counterpart import Counterparts
 from ..model.graph import ModelGraph

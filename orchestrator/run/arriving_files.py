@@ -15,7 +15,7 @@ from ..dumps.dump_header import COMPLETE, HEADERLESS, LONG
 from ..dumps.place import Place
 from ..dumps.statistics_csv import SUFFIX, is_table_of_ops, table_paths
 from .engine import Engine, LookAgain
-from .file_plan import UNREADABLE as CANNOT_READ
+from .file_planner import UNREADABLE as CANNOT_READ
 from .target_file import DELETED, EARLIER, GONE, UNREADABLE, WAITING, Signature, TargetFile, look_at
 from .watched_folders import Folders
 

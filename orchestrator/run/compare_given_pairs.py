@@ -10,9 +10,9 @@ from ..dumps.golden_set import GoldenSet
 from ..dumps.place import Place
 from ..metrics.pair_task import PairTask
 from ..metrics.row import Row
-from .comparison_session import WORTH_BYTES, Session
+from .compare_folders import WORTH_BYTES, Session
 from .engine import Engine
-from .file_plan import FilePlan
+from .file_planner import FilePlan
 from .progress import OnProgress
 from .rows_at_the_end import finish_rows
 from .target_file import Signature

@@ -22,7 +22,7 @@ from ..store.row_sql import row_key
 from ..store.store import RunStore
 from .comparison_options import ComparisonOptions
 from .dump_catalogue import Catalogue
-from .file_plan import FilePlan
+from .file_planner import FilePlan
 from .golden_files import Goldens
 from .pair_queue import PairQueue
 from .places import Places, Slices

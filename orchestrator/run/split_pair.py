@@ -4,7 +4,6 @@ row in the end.
 
 from __future__ import annotations
 
-import gc
 from dataclasses import field
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -17,18 +16,6 @@ from ..metrics.pair_alignment import Part, geometry_of, open_counterpart, requir
 from ..metrics.pair_task import PairTask, Settings
 from ..metrics.row import Row
 from ..metrics.unchanged_files import FileStates, file_states, unless_changed
-
-RARE_COLLECTIONS = (200000, 10, 10)
-"""How often cycles of garbage are looked for, as gc's thresholds: rarely, what is held for each row
-is walked each time. Chosen by time.
-"""
-
-
-def prepare_process() -> None:
-    """Prepare a comparing process; called first: imports everything it needs, and makes garbage
-    collection rare, since pairs and rows are never in a cycle.
-    """
-    gc.set_threshold(*RARE_COLLECTIONS)
 
 
 def first_pass(task: PairTask, settings: Settings, part: Part) -> Tuple[int, Accumulator]:

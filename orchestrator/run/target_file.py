@@ -8,7 +8,7 @@ import os
 import stat
 import struct
 from functools import lru_cache
-from typing import Any, Dict, FrozenSet, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, FrozenSet, NamedTuple, Optional, Tuple
 
 from ..base.naming import parse_dump_name
 from ..dumps.folder_listing import DumpEntry
@@ -17,7 +17,9 @@ from ..dumps.statistics_csv import rows_signature
 from ..metrics.pair_task import PairTask
 from ..metrics.row import Row
 from ..model.row_plan import DumpedOp
-from .file_plan import FilePlan
+
+if TYPE_CHECKING:
+    from .file_planner import FilePlan
 
 OUTDATED = "outdated"
 DELETED_PREFIX = "deleted "

@@ -17,8 +17,7 @@ from ..dumps.place import Place
 from ..dumps.slices import JoinedDump, is_overwritten
 from ..metrics.compare_pair import overflow_of, refuse
 from ..metrics.overwriting_and_cancellation import beside_of
-from ..metrics.pair_task import PairTask
-from ..metrics.planned_row import planned_row
+from ..metrics.pair_task import PairTask, planned_row
 from ..metrics.row import (
     CORRUPT,
     DUMP_MISSING,
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class PlanParts(NamedTuple):
-    """The parts of a :class:`goldwatch.run.file_plan.FilePlan` while it is made."""
+    """The parts of a :class:`goldwatch.run.file_planner.FilePlan` while it is made."""
 
     tasks: List[PairTask]
     rows: List[Row]

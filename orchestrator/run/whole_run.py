@@ -23,6 +23,7 @@ from ..base.errors import Interrupted, require_file
 from ..base.interrupts import InterruptState, caused_by_interrupt, interrupt_state, uninterrupted
 from ..base.notes import Note, note
 from ..dumps.place import Place
+from ..metrics.compare_pair import RARE_COLLECTIONS
 from ..model.graphs_of_run import ModelGraphs
 from ..reports.csv_cells import Columns
 from ..reports.csv_tables import TableFiles
@@ -39,7 +40,6 @@ from .golden_files import Goldens
 from .mismatch_warnings import mismatch_warnings, steps_without_golden
 from .overflows import note_overflows, overflow_files
 from .progress import OnProgress, OnStage, Progress
-from .split_pair import RARE_COLLECTIONS
 from .workers import Workers
 
 if TYPE_CHECKING:

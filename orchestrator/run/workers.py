@@ -14,11 +14,11 @@ from ..base.fast_dataclasses import dataclass
 from ..base.pool import ProcessDied, Processes
 from ..base.safe_reading import prefetch
 from ..dumps.file_source import START_BYTES, FileSource
-from ..metrics.compare_pair import compare_pairs, parts_of, refuse
+from ..metrics.compare_pair import compare_pairs, parts_of, prepare_process, refuse
 from ..metrics.compiled.choice import compiled_kernel
 from ..metrics.pair_task import PairTask, Settings
 from ..metrics.row import Row
-from .split_pair import SplitPair, prepare_process
+from .split_pair import SplitPair
 
 # A pair alone in its batch whose process died may be innocent: the kernel ends the process that has
 # most memory, whoever asked for it. Chosen, no trial.

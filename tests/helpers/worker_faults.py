@@ -48,7 +48,7 @@ class DiesPlanning(WorkerPlugin):
         self.text = text
 
     def setup(self, worker):
-        from goldwatch.run.comparison_session import Session
+        from goldwatch.run.compare_folders import Session
 
         plan = Session._plan
 

@@ -12,7 +12,7 @@ import pytest
 from goldwatch.api import open_result
 from goldwatch.dumps import write_dump
 from goldwatch.judging.limit_parsing import parse_limits
-from goldwatch.run import compare_folders, comparison_session
+from goldwatch.run import compare_folders
 from goldwatch.run.comparison_options import ComparisonOptions
 from goldwatch.store.store import RunStore
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
@@ -272,13 +272,13 @@ def test_a_run_continued_from_another_folder_lists_its_files_once(case, monkeypa
 
 
 def test_rows_come_while_later_files_are_still_planned(case, monkeypatch) -> None:
-    for number in range(2 * comparison_session._UNRIPE):
+    for number in range(2 * compare_folders._UNRIPE):
         case.dump("target", "", "Relu", "op%d" % number, (), [VALUES])
         case.npy("op%d" % number)
     planned, compared = [], []
-    plan = comparison_session.Session._plan
+    plan = compare_folders.Session._plan
     monkeypatch.setattr(
-        comparison_session.Session,
+        compare_folders.Session,
         "_plan",
         lambda self, file: planned.append(file) or plan(self, file),
     )
@@ -288,7 +288,7 @@ def test_rows_come_while_later_files_are_still_planned(case, monkeypatch) -> Non
             compared.append((progress.pairs_done, len(planned)))
 
     assert case.compare(on_progress=note).exit_code == 0
-    assert compared[0][1] < len(planned) and compared[-1][0] == 2 * comparison_session._UNRIPE
+    assert compared[0][1] < len(planned) and compared[-1][0] == 2 * compare_folders._UNRIPE
 
 
 def test_the_result_is_usable_after_the_run(case) -> None:

@@ -15,7 +15,7 @@ from goldwatch.dumps.golden_set import GoldenEntry
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.metrics.pair_task import PairTask
 from goldwatch.metrics.row import PASS, Row
-from goldwatch.run import comparison_session, pair_queue
+from goldwatch.run import compare_folders, pair_queue
 from goldwatch.run.dump_catalogue import Catalogue
 from goldwatch.run.engine import Engine
 from goldwatch.run.pair_queue import PairQueue
@@ -149,7 +149,7 @@ def test_few_pairs_wait_in_memory_however_many_files_there_are(training, monkeyp
         str(training / "dump"), str(training / "golden"), out=str(training / "few"), jobs=jobs
     )
     # A slice of files is planned before the queue is looked at.
-    assert max(most) < 10 + comparison_session._SLICE < before == 120
+    assert max(most) < 10 + compare_folders._SLICE < before == 120
     assert few.summary == every.summary and [row.verdict for row in few.rows()] == [
         row.verdict for row in every.rows()
     ]
@@ -170,7 +170,7 @@ def test_pairs_beyond_the_workers_capacity_are_compared_in_this_process(
         str(training / "dump"), str(training / "golden"), out=str(training / "alone"), jobs=1
     )
     assert not compared
-    monkeypatch.setattr(comparison_session, "_FEW", 0)
+    monkeypatch.setattr(compare_folders, "_FEW", 0)
     monkeypatch.setattr(pair_queue, "_BATCH_TASKS", 5)
     monkeypatch.setattr(Workers, "full", property(lambda self: self.in_flight > 0))
     helped = compare(

@@ -11,7 +11,7 @@ from goldwatch.dumps.place import NOWHERE, Place
 from goldwatch.dumps.write import write_dump
 from goldwatch.run import target_file
 from goldwatch.run.dump_catalogue import Catalogue
-from goldwatch.run.file_plan import FilePlan
+from goldwatch.run.file_planner import FilePlan
 from goldwatch.run.target_file import (
     DELETED,
     EARLIER,

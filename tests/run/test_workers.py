@@ -15,7 +15,7 @@ from goldwatch.base.pool import Child
 from goldwatch.dumps.dump_file import DumpFile
 from goldwatch.dumps.golden_set import GoldenSet
 from goldwatch.dumps.write import TensorData, write_dump
-from goldwatch.metrics.compare_pair import compare_pair, compare_pairs
+from goldwatch.metrics.compare_pair import compare_pair, compare_pairs, prepare_process
 from goldwatch.metrics.pair_task import PairTask, Settings
 from goldwatch.metrics.row import NOT_COMPARED, PASS, Row
 from goldwatch.run import split_pair, workers
@@ -72,7 +72,7 @@ def start():
         pool = Workers(jobs, Settings())
         made.append(pool)
         pool.start(most)
-        pool._processes.submit(split_pair.prepare_process).result(60)
+        pool._processes.submit(prepare_process).result(60)
         return pool
 
     yield make
@@ -271,7 +271,7 @@ def test_a_worker_imports_no_more_than_it_needs() -> None:
     )
     child = Child()
     try:
-        child.call((split_pair.prepare_process,))
+        child.call((prepare_process,))
         loaded = child.call((eval, "sorted(__import__('sys').modules)"))
     finally:
         child.close()
