@@ -61,6 +61,7 @@ except (KeyboardInterrupt, SystemExit):
         "cb <frozen importlib._bootstrap>",
         "remove <frozen importlib._bootstrap>",
         "_lock_unlock_module <frozen importlib._bootstrap>",
+        "register lib/abc.py",
         "remove lib/weakref.py",
         "__call__ lib/weakref.py",
         "_remove lib/_weakrefset.py",

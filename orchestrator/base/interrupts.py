@@ -21,12 +21,15 @@ _over = False
 _DROPPING = (
     *(("__del__", ""), ("remove", "weakref"), ("_remove", "_weakrefset"), ("__call__", "weakref")),
     *(("cb", "importlib"), ("remove", "importlib"), ("_lock_unlock_module", "importlib")),
+    ("register", "abc"),
 )
 """Functions, with a part of their file's name, that are called at the end of an object's life, or
 where C code imports a module again.
 
-What is raised in the last one while an extension module asks for numpy, numpy's ``import_array``
-prints with a traceback.
+What is raised in importlib's last one while an extension module asks for numpy, numpy's
+``import_array`` prints with a traceback. Cython registers its generators with collections.abc
+where an extension module is imported (seen with numpy 1.21 on Python 3.7), and drops what is raised
+there.
 """
 
 
