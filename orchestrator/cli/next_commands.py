@@ -13,7 +13,7 @@ from ..dumps.place import Place
 from ..dumps.tensor_statistics import MEASURES
 from ..judging.diagnosis.op_input_states import BAD
 from ..judging.limits import DEFAULTS
-from ..metrics.row import FAIL
+from ..metrics.row import FAIL, PASS
 from ..model.row_plan import OUTPUT
 from ..run.comparison_options import AUTO, ComparisonOptions
 from .shell_words import command_words, shell_word
@@ -100,8 +100,8 @@ def _next_words(result: RunResult) -> List[str]:
     exact = result.options.exact and not result.options.target_index.holds_torch_files
     two_dumps = are_two_dumps(result.options)
     for op, place in culprits:
-        if two_dumps and not words and summary.culprit == (op, place):
-            words = _replay_of_one_build(result, op, place)
+        if not words and summary.culprit == (op, place):
+            words = _replay_of_uncompared(result, op, place)
         options = _of_paired_files(result.options, op, place) if two_dumps else result.options
         files = os.path.isfile(options.target)
         words = words or closer_words(options, op, place, unmodelled=exact or two_dumps or files)
@@ -167,9 +167,9 @@ def _of_paired_files(options: ComparisonOptions, op: str, place: Place) -> Compa
     return dataclasses.replace(options, target=paths[0], golden=paths[1], model=None)
 
 
-def _replay_of_one_build(result: RunResult, op: str, place: Place) -> List[str]:
-    """Return the words of the command that computes an op again which TARGET's build alone has;
-    none where the other dump has it as well, or the original model is not known.
+def _replay_of_uncompared(result: RunResult, op: str, place: Place) -> List[str]:
+    """Return the words of the command that computes an op again whose outputs nothing was compared
+    with; none where something was, or the original model is not known.
     """
     from ..store.store import RunStore
 
@@ -178,7 +178,8 @@ def _replay_of_one_build(result: RunResult, op: str, place: Place) -> List[str]:
     if not model or options.model is None:
         return []
     with RunStore.open(options.out) as store:
-        if any(row.golden_file for row in store.rows(place=place, op=op)):
+        rows = store.rows(place=place, op=op)
+        if any(row.kind == OUTPUT and row.verdict in (PASS, FAIL) for row in rows):
             return []
     folder = os.path.join(options.target, *[part for part in place if part is not None])
     out = os.path.join(options.out, REPLAY_FOLDER)

@@ -13,7 +13,6 @@ from typing import (
     Callable,
     Collection,
     Dict,
-    Iterable,
     Iterator,
     List,
     Mapping,
@@ -39,8 +38,7 @@ from ..judging.by_recomputation import (
     judge_recomputed,
     only_overflows,
 )
-from ..judging.diagnosis.observed_ops import ObservedOp, ObservedOps
-from ..metrics.row import Row
+from ..judging.diagnosis.observed_ops import ObservedOp
 from ..model.graph import ModelGraph
 from ..model.op_node import OpNode
 from ..model.pairing import Pairing
@@ -175,14 +173,6 @@ class Recomputation:
             if len(chosen) < len(costs):
                 break
         return self.verdicts()
-
-    def of_rows(self, rows: Iterable[Row]) -> None:
-        """Compute the operators of some rows by the original model, each at one place: what nothing
-        is compared with is judged by it alone.
-        """
-        if self._how != NONE:
-            ops = {op.name: op for op in ObservedOps(rows).ops}
-            self._compute(list(ops.values()), lambda op, facts: [])
 
     def _in_training(self, ops: Sequence[ObservedOp]) -> Dict[Key, RecomputationVerdict]:
         """Return of which outputs golden data say nothing, because the original model has their

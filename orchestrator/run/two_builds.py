@@ -14,7 +14,6 @@ from typing import (
     Collection,
     Dict,
     Iterable,
-    Iterator,
     List,
     Mapping,
     NamedTuple,
@@ -30,7 +29,7 @@ from ..base.wording import listed, of_two_dumps, percent, plural
 from ..dumps.dump_file import DumpFile, TensorInfo
 from ..dumps.golden_set import GoldenEntry
 from ..dumps.place import Place
-from ..judging.by_recomputation import RIGHT, WRONG, RecomputationVerdict
+from ..judging.by_recomputation import RIGHT, RecomputationVerdict
 from ..judging.diagnosis.culprit_sentence import where_words
 from ..judging.diagnosis.row_digest import DISTANCE, execution_key
 from ..judging.diagnosis.summary import Summary
@@ -317,15 +316,12 @@ class BuildDifferences(NamedTuple):
     sentence
         For the end of the run's own.
     culprit
-        The operator of the first difference and its place, or one that is wrong and that TARGET
-        alone has; None where all is equal, or where the two were fed with other inputs.
-    computed
-        Whether the culprit is such a wrong one.
+        The operator of the first difference and its place; None where all is equal, or where the
+        two were fed with other inputs.
     """
 
     sentence: str
     culprit: Optional[Tuple[str, Place]]
-    computed: bool = False
 
 
 def differences_of_builds(
@@ -377,27 +373,10 @@ def differences_of_builds(
         )
         for name, rows in zip(names, (target_alone, golden_alone)) if rows
     ]  # fmt: skip
-    wrong = [
-        (target_alone[op], one)
-        for (_, op, _), one in recomputed.items()
-        if op in target_alone and one.state == WRONG and not one.assumed
-    ]
     said = _different_operators(store)
-    culprit = None
-    if wrong:
-        row, computed = min(wrong, key=lambda entry: execution_key(entry[0]))
-        culprit = (row.op, row.place)
-        error = computed.own_error
-        said += [
-            "%s (%s)%s, which %s alone has, is wrong: it differs%s from what is computed of its "
-            "own inputs." % (
-                _with_original(options, row), row.op_type, where_words(row.place),
-                printable(names[0]), "" if error is None else " by %s" % percent(error.distance),
-            )
-        ]  # fmt: skip
     if first is None:
         equal = "All tensors that both dumps have are equal."
-        return BuildDifferences(" ".join([*said, equal, *alone]), culprit, bool(wrong))
+        return BuildDifferences(" ".join([*said, equal, *alone]), None)
     if named_row is not None:
         original = _original(options, named_row)
         said += ["%s is %s in the original model." % (printable(named_row.op), original)] * bool(
@@ -432,8 +411,8 @@ def differences_of_builds(
         }
         if states == {RIGHT}:
             said.append(_off_what_is_computed(options, first, pair))
-    culprit = culprit or (None if unequal else (first.op, first.place))
-    return BuildDifferences(" ".join(said + alone), culprit, bool(wrong))
+    culprit = None if unequal else (first.op, first.place)
+    return BuildDifferences(" ".join(said + alone), culprit)
 
 
 def _off_what_is_computed(options: ComparisonOptions, row: Row, pair: PairOf) -> str:
@@ -471,11 +450,6 @@ def _different_operators(store: RunStore) -> List[str]:
         if row.kind == INPUT and name is not None and name.op_type != row.op_type:
             return [printable(row.reason) + "."]
     return []
-
-
-def rows_of_target_alone(store: RunStore) -> Iterator[Row]:
-    """Yield the rows of the operators that TARGET's build alone has."""
-    return filter(_is_target_alone, store.rows())
 
 
 def _is_target_alone(row: Row) -> bool:

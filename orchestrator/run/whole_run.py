@@ -370,10 +370,6 @@ class Run:
         rendering = (self._columns, self._mapping, options.metrics, self.engine.rendered_rows)
         with ResultFiles(self.store, *rendering) as results:
             results.write_tables(on_stage)
-            if self.goldens.kind == "npu" and not options.exact and options.outputs is None:
-                from .two_builds import rows_of_target_alone
-
-                self.recomputation().of_rows(rows_of_target_alone(self.store))
             summary = self._summary(results, places, program)
             named = {one.place for one in (summary.first, *summary.suspects) if one is not None}
             self.store.set(COMPUTED, self.recomputation().stored(named))
@@ -394,12 +390,7 @@ class Run:
                     self.recomputation().pair,
                 )
                 sentence = " ".join(filter(None, [sentence, differences.sentence]))
-                # What an operator is known to be by computing goes before what is only compared.
-                culprits = [summary.culprit, differences.culprit]
-                if differences.computed and not summary.suspects:
-                    culprits.reverse()
-                culprit = culprits[0] or culprits[1]
-                summary = replace(summary, culprit=culprit)
+                summary = replace(summary, culprit=summary.culprit or differences.culprit)
             code = exit_code(summary, strict=options.strict)
             remarks = (
                 tuple(dict.fromkeys([*self.notes, *self.recomputation().notes])),

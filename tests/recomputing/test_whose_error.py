@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto
 from onnx.helper import make_node as node
 from onnx_run import OnnxRun, float16_values
+from scene_networks import only_suspect
 
 NOT_KNOWN = "whose error it is is not known, as the operator was not computed again (%s"
 RUN_AGAIN = NOT_KNOWN % "that was not asked for, or is done when the run ends)"
@@ -211,3 +212,35 @@ def test_whole_numbers_of_which_32_bits_are_kept_are_told(net, clipped):
     assert ([entry["op"] for entry in suspects], told["kind"]) == (["add"], "overflow"), told
     kept = "the nearest of 32 bits" if clipped else "the low 32 bits"
     assert kept + " of what is computed, 32 of 32 values of which are beyond" in told["sentence"]
+
+
+@pytest.mark.parametrize("golden", ["missing", "unreadable"])
+@pytest.mark.parametrize("factor", [1.07, 1.0])
+def test_a_wrong_operator_that_nothing_is_compared_with_is_named(net, golden, factor):
+    x = float16_values((32, 16))
+    held = [
+        build.weight("w", float16_values((16, 16), 1)),
+        build.weight("v", float16_values((16, 16), 2)),
+    ]
+    nodes = [
+        node("MatMul", ["x", "w"], ["s"], name="first"),
+        node("Sigmoid", ["s"], ["t"], name="op"),
+        node("MatMul", ["t", "v"], ["y"], name="behind"),
+    ]
+    model = build.model(nodes, [build.value("x", x.shape)], [build.value("y", x.shape)], held)
+    net.prepare(model, {"x": x}, fault=("op", lambda array: array * np.float16(factor)))
+    (file,) = glob.glob(net.path("golden", "op.0.*"))
+    if golden == "missing":
+        os.remove(file)
+    else:
+        with open(file, "wb") as stream:
+            stream.write(b"cut")
+    code, result, text = net.compare()
+    if factor == 1.0:
+        assert code == 3 and not result["summary"]["suspects"]
+        assert result["summary"]["recomputed"]["right"] == 3
+        return
+    suspect = only_suspect(result["summary"])
+    assert suspect["op"] == "op" and "times 1.07" in suspect["explanations"][0]["sentence"]
+    assert "own inputs it is right, and op before it is wrong, which nothing is compared" in text
+    assert "next: goldwatch replay" in text and " --op op " in text

@@ -222,6 +222,11 @@ def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
             "; computed again from the device's own inputs it comes out otherwise, so the error "
             "is its own."
         )
+    if first.wrong_before:
+        return (
+            "; computed again from the device's own inputs it is right, and %s before it is wrong, "
+            "which nothing is compared with: the error is inherited." % first.wrong_before
+        )
     if golden_is_undefined(first, estimate):
         return (
             "; golden data alone hold NaN or Inf there, and computed again from the device's own "

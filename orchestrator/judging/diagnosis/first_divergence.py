@@ -113,6 +113,9 @@ class FirstDivergence:
         Why its output could not be computed again; empty where it was, or was not asked for.
     in_training
         The original model has the operator in training mode, and an om computes otherwise.
+    wrong_before
+        An operator before it that nothing is compared with, and that is wrong by computing again,
+        where it is right itself.
     masked
         Which rows of its input a mask excludes throughout, where that makes golden data undefined.
     """
@@ -135,6 +138,7 @@ class FirstDivergence:
     not_computed: str = ""
     in_training: bool = False
     masked: str = ""
+    wrong_before: str = ""
 
     def document(self) -> Dict[str, Any]:
         """Return the fields of result.json's ``first_divergence``; numbers that are not finite stay

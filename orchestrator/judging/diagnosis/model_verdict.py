@@ -36,7 +36,11 @@ from .observed_ops import ObservedOp, ObservedOps
 from .op_input_states import Inputs, InputState
 from .own_error.estimate import Estimate
 from .own_error.estimator import Estimator
-from .own_error.recomputed_estimates import ops_by_urgency, with_recomputed
+from .own_error.recomputed_estimates import (
+    ops_by_urgency,
+    with_recomputed,
+    wrong_without_golden,
+)
 from .own_error.tensor_checks import checked_by_tensors
 from .recompute_without_model import TensorReader
 from .row_digest import RowDigest
@@ -207,7 +211,7 @@ class ModelVerdict:
         """
         inputs = Inputs(self.observed, graphs)
         estimates = Estimator(self.observed, inputs, decides).run()
-        verdicts = reader.recompute(inputs, *ops_by_urgency(estimates, inputs))
+        verdicts = reader.recompute(inputs, *ops_by_urgency(estimates, inputs, self.observed))
         estimates = with_recomputed(estimates, verdicts, reader.golden_follows)
         estimates = checked_by_tensors(estimates, reader.pair)
         # What became suspect by its tensors is computed again, too.
@@ -217,9 +221,9 @@ class ModelVerdict:
             if (entry.op.place, entry.op.name, entry.output.number) not in verdicts
         ]
         if accused:
-            estimates = with_recomputed(
-                estimates, reader.recompute(inputs, accused, []), reader.golden_follows
-            )
+            verdicts = reader.recompute(inputs, accused, [])
+            estimates = with_recomputed(estimates, verdicts, reader.golden_follows)
+        estimates = estimates.with_apart(wrong_without_golden(self.observed, inputs, verdicts))
         if self.first_row is not None:
             row = self._whole or whole(self.first_row)
             self.first = divergence_of(row, inputs, self.observed, limits)
@@ -232,6 +236,13 @@ class ModelVerdict:
                     not_computed="" if verdict is None else verdict.reason,
                     in_training=self.first_estimate.in_training,
                 )
+                if self.first_estimate.follows:
+                    before = {op.name for op in inputs.before(self.first_estimate.op)}
+                    wrong = (entry.op for entry in estimates.apart if entry.computed is not None)
+                    self.first = replace(
+                        self.first,
+                        wrong_before=next((op.name for op in wrong if op.name in before), ""),
+                    )
                 if golden_is_undefined(self.first, self.first_estimate):
                     rows = masked_rows(self.first_estimate, inputs, reader)
                     self.first = replace(self.first, masked=rows)

@@ -135,15 +135,15 @@ class PlainEstimates(NamedTuple):
 
 
 class Estimates(Sequence[Estimate]):
-    """The estimates of all compared outputs of a run, in execution order, behind one for each place
-    where the network's own input differs.
+    """The estimates of all compared outputs of a run, in execution order, behind those apart.
 
     Attributes
     ----------
-    fed_otherwise
-        Of such places.
+    apart
+        One for each place where the network's own input differs; outputs that nothing is compared
+        with and that are wrong by computing again.
     table
-        The outputs. The numbers below count them, without those of such places.
+        The compared outputs. The numbers below count them.
     special
         The estimates that are not plain, by number.
     scores
@@ -152,12 +152,12 @@ class Estimates(Sequence[Estimate]):
 
     def __init__(
         self,
-        fed_otherwise: Sequence[Estimate],
+        apart: Sequence[Estimate],
         table: DistanceTable,
         plain: PlainEstimates,
         special: Mapping[int, Estimate],
     ) -> None:
-        self.fed_otherwise = list(fed_otherwise)
+        self.apart = list(apart)
         self.table = table
         self.special = special
         self._plain = plain
@@ -166,7 +166,12 @@ class Estimates(Sequence[Estimate]):
 
     def changed(self, changes: Mapping[int, Estimate]) -> Estimates:
         """Return the same with other estimates of some outputs."""
-        return Estimates(self.fed_otherwise, self.table, self._plain, {**self.special, **changes})
+        return Estimates(self.apart, self.table, self._plain, {**self.special, **changes})
+
+    def with_apart(self, more: Sequence[Estimate]) -> Estimates:
+        """Return the same with more estimates that are apart."""
+        apart = [*self.apart, *more]
+        return Estimates(apart, self.table, self._plain, self.special)
 
     def of_output(self, number: int) -> Estimate:
         """Return the estimate of one output."""
@@ -210,7 +215,7 @@ class Estimates(Sequence[Estimate]):
 
     def suspects(self) -> Iterator[Estimate]:
         """Yield the estimates that make suspects."""
-        yield from (entry for entry in self.fed_otherwise if entry.suspect)
+        yield from (entry for entry in self.apart if entry.suspect)
         yield from map(self.of_output, np.flatnonzero(self.scores > SUSPECT_SCORE).tolist())
 
     def of_type(self, op_type: str) -> Iterator[Estimate]:
@@ -220,15 +225,14 @@ class Estimates(Sequence[Estimate]):
 
     def count(self, op_type: str) -> int:
         """Return how many operators of a type there are."""
-        others = {entry.op.name for entry in self.fed_otherwise if entry.op.type == op_type}
+        others = {entry.op.name for entry in self.apart if entry.op.type == op_type}
         return len(others.union(kind.op for kind in self.table.kinds if kind.op_type == op_type))
 
     def places(self) -> List[Place]:
         """Return all places that there are estimates of."""
         return list(
             dict.fromkeys(
-                [entry.op.place for entry in self.fed_otherwise]
-                + [op.place for op in self.table.ops]
+                [entry.op.place for entry in self.apart] + [op.place for op in self.table.ops]
             )
         )
 
@@ -244,11 +248,11 @@ class Estimates(Sequence[Estimate]):
         return max(map(self.of_output, numbers), key=lambda entry: entry.score, default=None)
 
     def __len__(self) -> int:
-        return len(self.fed_otherwise) + len(self.scores)
+        return len(self.apart) + len(self.scores)
 
     def __getitem__(self, number: Any) -> Any:
         if isinstance(number, slice):
             return [self[index] for index in range(*number.indices(len(self)))]
         number = range(len(self))[number]
-        others = len(self.fed_otherwise)
-        return self.fed_otherwise[number] if number < others else self.of_output(number - others)
+        others = len(self.apart)
+        return self.apart[number] if number < others else self.of_output(number - others)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import chain
 from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
@@ -15,12 +16,12 @@ from ....base.wording import percent
 from ....dumps.place import Place
 from ....metrics.row import FAIL, PASS
 from ....operators.registry import InTraining
-from ...by_recomputation import RIGHT, UNKNOWN, RecomputationVerdict
-from ..observed_ops import ObservedOp, executed_repeatedly
+from ...by_recomputation import RIGHT, UNKNOWN, WRONG, RecomputationVerdict
+from ..observed_ops import ObservedOp, ObservedOps, executed_repeatedly
 from ..op_input_states import BAD, GOOD, Inputs, InputState
 from ..row_digest import Observation
-from .estimate import HIGHEST_SCORE, Estimate, Estimates, TensorEvidence
-from .normal_error import SUSPECT_SCORE, multiplies
+from .estimate import ALL, HIGHEST_SCORE, Estimate, Estimates, ShownBy, TensorEvidence
+from .normal_error import SUSPECT_SCORE, Normal, multiplies
 
 Key = Tuple[Place, str, int]
 
@@ -57,13 +58,17 @@ _GOLDEN_WRONG = (
 )
 
 
+_WITHOUT_GOLDEN = "; nothing is compared with it"
+
+
 def ops_by_urgency(
-    estimates: Estimates, inputs: Inputs
+    estimates: Estimates, inputs: Inputs, observed: ObservedOps
 ) -> Tuple[List[ObservedOp], List[ObservedOp]]:
     """Return the operators to compute again in any case, and the others.
 
     Urgent are suspects by their estimates, those outside their limits, and all operators upstream
-    of the first one outside its limits.
+    of the first one outside its limits. Among the others are those with an output that nothing is
+    compared with: computing again alone tells of it.
     """
     table = estimates.table
     failing = [number for number, output in enumerate(table.outputs) if output.verdict == FAIL]
@@ -77,7 +82,8 @@ def ops_by_urgency(
             places[op.name] += 1
             urgent[key] = op
     others: Dict[Tuple[Place, str], ObservedOp] = {}
-    for op in table.ops:
+    uncompared = (op for op in observed.ordered() if op.file and _uncompared(op))
+    for op in chain(table.ops, uncompared):
         if (op.place, op.name) not in urgent:
             others.setdefault((op.place, op.name), op)
     return list(urgent.values()), list(others.values())
@@ -153,6 +159,52 @@ def with_recomputed(
             whole_type=False,
         )
     return estimates.changed(changes)
+
+
+def _uncompared(op: ObservedOp) -> List[Observation]:
+    """Return the outputs of an op that nothing is compared with."""
+    return [output for output in op.outputs.values() if not output.compared]
+
+
+def wrong_without_golden(
+    observed: ObservedOps, inputs: Inputs, verdicts: Mapping[Key, RecomputationVerdict]
+) -> List[Estimate]:
+    """Return estimates of the outputs that nothing is compared with, and that are wrong by what is
+    computed of the device's own inputs.
+    """
+    repeated = executed_repeatedly(observed.ops)
+    estimates = []
+    for op in observed.ordered():
+        for output in _uncompared(op):
+            verdict = verdicts.get((op.place, op.name, output.number))
+            if (
+                verdict is None
+                or verdict.state != WRONG
+                or verdict.own_error is None
+                or (op.place, op.name) in repeated
+            ):
+                continue
+            distance, states = verdict.own_error.distance, inputs.of(op)
+            estimates.append(
+                Estimate(
+                    op=op,
+                    output=output,
+                    inputs=states,
+                    known=all(state.observation is not None for state in states),
+                    distance=distance,
+                    inputs_distance=0.0,
+                    expected=0.0,
+                    inherited=0.0,
+                    score=_score(verdict),
+                    shown=ShownBy(ALL, distance, 0.0, 0.0),
+                    whole_type=False,
+                    normal=Normal(1.0, 0.0, 1.0, 0, True),
+                    decides=verdict.own_error.unequal > 0,
+                    evidence=TensorEvidence(sentence_of(verdict) + _WITHOUT_GOLDEN),
+                    computed=verdict,
+                )
+            )
+    return estimates
 
 
 def _may_cancel(op: ObservedOp, output: Observation, inputs: Sequence[InputState]) -> bool:
