@@ -86,7 +86,7 @@ def compare_pairs(
     prefetch({task.golden.path for task in tasks} if len(tasks) > 1 else (), START_BYTES)
     if settings.exact:
         return [compare_pair(task, settings) for task in tasks]
-    keys = [(*_reading(task, settings), _first_bytes(task)) for task in tasks]
+    keys = list(zip(_readings(tasks, settings), map(_first_bytes, tasks)))
     firsts = dict(zip(reversed(keys), reversed(range(len(tasks)))))
     alone = [at for key, at in firsts.items() if at or first is None]
     together = compare_together([tasks[at] for at in alone], settings)
@@ -427,7 +427,8 @@ def _taken_over(task: PairTask, other: PairTask, row: Row) -> Optional[Row]:
     """
     if not same_bytes(task.target.source, other.target.source):
         return None
-    findings = {name: getattr(row, name) for name in _FINDINGS}
+    columns = row.__dict__
+    findings = {name: columns[name] for name in _FINDINGS}
     if task.as_stored:
         try:
             (golden, findings["golden_address"]), (theirs, _) = (
@@ -438,21 +439,40 @@ def _taken_over(task: PairTask, other: PairTask, row: Row) -> Optional[Row]:
             return None
         if _stored(golden) != _stored(theirs) or not same_bytes(golden.source, theirs.source):
             return None
-    return task.row.but(**findings)
+    return task.row_with(findings)
+
+
+def _readings(tasks: Sequence[PairTask], settings: Settings) -> List[int]:
+    """Return a number for each task: equal ones where all is equal that decides the findings but
+    the bytes.
+    """
+    numbers: Dict[Tuple[Any, ...], int] = {}
+    of_planned: Dict[int, int] = {}
+    readings = []
+    for task in tasks:
+        # What is planned once for all places has one form there.
+        number = None if task.at is None else of_planned.get(id(task.planned))
+        if number is None:
+            number = numbers.setdefault(_reading(task, settings), len(numbers))
+            if task.at is not None:
+                of_planned[id(task.planned)] = number
+        readings.append(number)
+    return readings
 
 
 def _reading(task: PairTask, settings: Settings) -> Tuple[Any, ...]:
     """Return all that decides a task's findings but the bytes: the golden tensor (of two dumps
     any), how both are read, and the limits.
     """
-    alike = settings.judge.alike(task.row) if settings.judge is not None else ()
+    planned = task.planned
+    alike = settings.judge.alike(planned) if settings.judge is not None else ()
     golden = None if task.as_stored else (task.golden.path, task.golden.io, task.golden.index)
     return (
         golden,
         task.origin_format,
         task.origin_shape,
         task.as_stored,
-        task.row.reason,
+        planned.reason,
         task.limited_as,
         task.final,
         alike,

@@ -5,10 +5,12 @@ numbers, for its judge; picklable, for the processes that compare.
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 from typing import (
     TYPE_CHECKING,
     Any,
     Callable,
+    Dict,
     List,
     Mapping,
     NamedTuple,
@@ -152,7 +154,7 @@ class Settings:
     agreement
         Computes of outputs how far classes and boxes agree; None: of none.
     prepare
-        Makes of each finished row what storing it needs, in the process that compared it; None:
+        Makes of finished rows what storing them needs, in the process that compared them; None:
         rows stay as they are.
     """
 
@@ -162,7 +164,7 @@ class Settings:
     user_metrics: Tuple[UserMetric, ...] = ()
     conversions: UserConversions = UserConversions()
     max_elements: int = 0
-    prepare: Optional[Callable[[Row], Any]] = None
+    prepare: Optional[Callable[[Sequence[Row]], Any]] = None
     exact: bool = False
     agreement: Optional[Agreement] = None
 
@@ -230,15 +232,22 @@ class PairTask:
         # Made where it is compared, once.
         made: Optional[Row] = self.__dict__.get("_row")
         if made is None:
-            place, target_file, timestamp_us, address = self.at
-            made = self.__dict__["_row"] = changed(
-                self.planned,
-                target_file=target_file,
-                timestamp_us=timestamp_us,
-                address=address,
-                **place._asdict(),
-            )
+            made = self.__dict__["_row"] = self.row_with({})
         return made
+
+    def row_with(self, findings: Mapping[str, Any]) -> Row:
+        """Return the row with its findings."""
+        if self.at is None:
+            return changed(self.planned, **findings)
+        place, target_file, timestamp_us, address = self.at
+        return changed(
+            self.planned,
+            target_file=target_file,
+            timestamp_us=timestamp_us,
+            address=address,
+            **_columns_of(place),
+            **findings,
+        )
 
     @property
     def target_file(self) -> Optional[str]:
@@ -249,6 +258,11 @@ class PairTask:
     def nbytes(self) -> int:
         """Bytes of the target tensor, as a measure of the work."""
         return self.target.source.nbytes
+
+
+@lru_cache(maxsize=512)
+def _columns_of(place: Place) -> Dict[str, Optional[str]]:
+    return place._asdict()
 
 
 def planned_row(

@@ -265,7 +265,7 @@ def _passing_rows(
         if settings.judge is None
         else settings.judge.passing(
             {name: values[name] for name in metrics if name != SPREAD},
-            [task.row for task in tasks],
+            [task.planned for task in tasks],
             dtype.name,
             tasks[0].limited_as or dtype.name,
         )
@@ -293,21 +293,23 @@ def _passing_rows(
         decided_by, remark = passing
         yield (
             number,
-            task.row.but(
-                target_dtype=dtype.name,
-                golden_dtype=golden.dtype.name,
-                golden_address=address,
-                shape=form.geometry.shape,
-                metrics=dict(zip(metrics, [column[at] for column in columns])),
-                worst_slice=slices[at],
-                nan=_NONE,
-                inf=_NONE,
-                overflow=overflow[at] if settings.overflow else None,
-                verdict=PASS,
-                reason="; ".join(filter(None, (task.row.reason, *notes, remark))),
-                decided_by=decided_by,
-                warning="",
-                cause="",
+            task.row_with(
+                {
+                    "target_dtype": dtype.name,
+                    "golden_dtype": golden.dtype.name,
+                    "golden_address": address,
+                    "shape": form.geometry.shape,
+                    "metrics": dict(zip(metrics, [column[at] for column in columns])),
+                    "worst_slice": slices[at],
+                    "nan": _NONE,
+                    "inf": _NONE,
+                    "overflow": overflow[at] if settings.overflow else None,
+                    "verdict": PASS,
+                    "reason": "; ".join(filter(None, (task.planned.reason, *notes, remark))),
+                    "decided_by": decided_by,
+                    "warning": "",
+                    "cause": "",
+                }
             ),
         )
 

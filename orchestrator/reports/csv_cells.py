@@ -7,6 +7,7 @@ there is none.
 
 from __future__ import annotations
 
+import csv
 import math
 import os
 from functools import lru_cache
@@ -91,22 +92,50 @@ def _headings(names: Sequence[str]) -> List[str]:
     return [ROW_COLUMNS[name].heading for name in names]
 
 
-def cells(row: Row, columns: Columns) -> List[str]:
-    """Return one row's cells."""
+def table_line(row: Row, columns: Columns) -> str:
+    """Return one row's line of the result table."""
     values = row.__dict__
-    shared = _shared_cells(shared_columns(values), row.target_file is None)
-    before, behind = (
+    form, own = _line_form(shared_columns(values), row.target_file is None, columns)
+    return form % tuple(
         [
-            shared[name]
-            if name in shared
+            _metrics_text(row.metrics, columns.metrics)
+            if name == "metrics"
             else NOTHING
             if values[name] is None
             else str(values[name])
-            for name in names
+            for name in own
         ]
-        for names in _chosen(columns)
     )
-    return [*before, *_metric_cells(row.metrics, columns.metrics), *behind]
+
+
+@lru_cache(maxsize=512)
+def _line_form(
+    shared: Tuple[Any, ...], lacks_file: bool, columns: Columns
+) -> Tuple[str, Sequence[str]]:
+    """Return the line of rows that share these columns, ``%s`` for each column of a row's own; and
+    the names of these.
+    """
+    known = _shared_cells(shared, lacks_file)
+    before, behind = _chosen(columns)
+    names = [*before, *(["metrics"] if columns.metrics else []), *behind]
+    form = csv_line([known[name].replace("%", "%%") if name in known else "%s" for name in names])
+    return form, [name for name in names if name not in known]
+
+
+class _Echo:
+    """A file for csv's writer, which returns what its file's ``write`` returns."""
+
+    def write(self, text: str) -> str:
+        return text
+
+
+_write_row = csv.writer(_Echo(), lineterminator="\n").writerow
+
+
+def csv_line(cells: Sequence[str]) -> str:
+    """Return cells as a line of a table."""
+    text: Any = _write_row(cells)
+    return str(text)
 
 
 @lru_cache(maxsize=16)
@@ -140,11 +169,13 @@ def _shared_cells(shared: Tuple[Any, ...], lacks_file: bool) -> Dict[str, str]:
 
 
 @cached_by_object
-def _metric_cells(metrics: Mapping[str, Any], names: Sequence[str]) -> List[str]:
-    return [
+def _metrics_text(metrics: Mapping[str, Any], names: Sequence[str]) -> str:
+    cells = [
         number_text(value) if type(value) is float else metric_cell(value)
         for value in map(metrics.get, names)
     ]
+    # An empty cell alone would be quoted.
+    return csv_line(["", *cells])[1:-1]
 
 
 @lru_cache(maxsize=1024)

@@ -24,9 +24,10 @@ from .csv_cells import (
     MAPPING_HEADER,
     NOTHING,
     Columns,
-    cells,
+    csv_line,
     header,
     mapping_cells,
+    table_line,
     text_cell,
 )
 from .report_context import ReportFile
@@ -151,11 +152,9 @@ class TableFiles:
         if place != self._place:
             self._begin(place)
         try:
-            csv.writer(self._table, lineterminator="\n").writerow(cells(row, self._columns))
+            self._table.write(table_line(row, self._columns))
             if self._mapping:
-                csv.writer(self._map, lineterminator="\n").writerow(
-                    mapping_cells(row, *self._mapping)
-                )
+                self._map.write(csv_line(mapping_cells(row, *self._mapping)))
         except OSError as error:
             raise_write_error(self.written[-1], error)
 
@@ -282,7 +281,8 @@ class CsvFile(ReportFile):
             if self._several
             else []
         )
-        self._writer.writerow(place + cells(row, self.context.columns))
+        line = table_line(row, self.context.columns)
+        self.stream.write(csv_line([*place, ""])[:-1] + line if place else line)
 
 
 def write_step_ops(query: Query, path: str) -> None:

@@ -5,12 +5,11 @@ what the verdict sees of it.
 from __future__ import annotations
 
 import contextlib
-import csv
 import os
 import tempfile
 from array import array
-from itertools import accumulate
-from typing import IO, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from itertools import accumulate, chain
+from typing import IO, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, TypeVar
 
 import numpy as np
 
@@ -24,36 +23,36 @@ from ..judging.diagnosis.row_digest import (
 )
 from ..metrics.row import METRICS, Row
 from ..store.row_sql import Line, row_line
-from .csv_cells import Columns, cells, mapping_cells
+from .csv_cells import Columns, csv_line, mapping_cells, table_line
 from .row_json import NEXT_ROW, row_text
 
 Array = Any
+T = TypeVar("T")
 
 _DOCUMENT, _LINE, _MAPPING, _SEEN = range(4)
 # So many rows are gathered before their texts are written.
 _GATHERED_ROWS = 1024
 
 
-class RenderedRow(NamedTuple):
-    """A row as the result files have it, and as the verdict sees it.
+class RenderedRows(NamedTuple):
+    """Rows as the result files have them, and as the verdict sees them; each column has an entry
+    for each row.
 
     Attributes
     ----------
-    document
-        Its text in result.json, behind what stands between two rows.
-    line, mapping
-        Its lines in the result table and in the mapping table (empty where there is none).
-    digest
-        What the verdict sees of it (:func:`goldwatch.judging.diagnosis.row_digest.packed_digest`).
-    by
-        What rendered it.
+    documents
+        Their texts in result.json, each behind what stands between two rows.
+    lines, mappings
+        Their lines in the result table and in the mapping table (empty where there is none).
+    digests
+        What the verdict sees of them
+        (:func:`goldwatch.judging.diagnosis.row_digest.packed_digest`).
     """
 
-    document: bytes
-    line: bytes
-    mapping: bytes
-    digest: bytes
-    by: Renderer
+    documents: Sequence[bytes]
+    lines: Sequence[bytes]
+    mappings: Sequence[bytes]
+    digests: Sequence[bytes]
 
 
 @dataclass(frozen=True)
@@ -75,30 +74,54 @@ class Renderer:
     metrics: Tuple[str, ...] = METRICS
     mapping: Optional[Tuple[str, str]] = None
 
-    def __call__(self, row: Row) -> RenderedRow:
-        """Render a row."""
-        document = NEXT_ROW + row_text(row, self.metrics)
-        mapping = b"" if self.mapping is None else _line(mapping_cells(row, *self.mapping))
-        line, digest = _line(cells(row, self.columns)), packed_digest(row_digest(row))
-        return RenderedRow(document.encode("ascii"), line, mapping, digest, self)
+    def __call__(self, rows: Sequence[Row]) -> RenderedRows:
+        """Render rows."""
+        columns, metrics, mapping = self.columns, self.metrics, self.mapping
+        return RenderedRows(
+            [(NEXT_ROW + row_text(row, metrics)).encode("ascii") for row in rows],
+            [_encoded(table_line(row, columns)) for row in rows],
+            [b""] * len(rows)
+            if mapping is None
+            else [_encoded(csv_line(mapping_cells(row, *mapping))) for row in rows],
+            [packed_digest(row_digest(row)) for row in rows],
+        )
 
 
-class PreparedRow(NamedTuple):
-    """A row as the store has it, and rendered for finishing (None: finishing reads it from the
-    store).
+def _encoded(line: str) -> bytes:
+    return line.encode("utf-8", "backslashreplace")
+
+
+class PreparedRows(NamedTuple):
+    """Rows as the store has them, and rendered for finishing; each column has an entry for each
+    row.
 
     Attributes
     ----------
-    verdict
-        The row's.
+    rendered
+        None: finishing reads them from the store.
+    by
+        What rendered them.
+    verdicts
+        The rows'.
     whole
-        The row itself, where somebody wants it.
+        The rows themselves, where somebody wants them.
     """
 
-    line: Line
-    rendered: Optional[RenderedRow]
-    verdict: str
-    whole: Optional[Row]
+    lines: List[Line]
+    rendered: Optional[RenderedRows]
+    by: Optional[Renderer]
+    verdicts: List[str]
+    whole: Sequence[Row]
+
+    def only(self, numbers: Sequence[int]) -> PreparedRows:
+        """Return some of them."""
+
+        def chosen(column: Sequence[T]) -> List[T]:
+            return [column[number] for number in numbers]
+
+        rendered = self.rendered and RenderedRows._make(map(chosen, self.rendered))
+        whole = self.whole and chosen(self.whole)
+        return PreparedRows(chosen(self.lines), rendered, self.by, chosen(self.verdicts), whole)
 
 
 @dataclass(frozen=True)
@@ -116,10 +139,15 @@ class Preparer:
     render: Optional[Renderer]
     whole: bool = False
 
-    def __call__(self, row: Row) -> PreparedRow:
-        """Prepare a row."""
-        rendered = None if self.render is None else self.render(row)
-        return PreparedRow(row_line(row), rendered, row.verdict, row if self.whole else None)
+    def __call__(self, rows: Sequence[Row]) -> PreparedRows:
+        """Prepare rows."""
+        return PreparedRows(
+            list(map(row_line, rows)),
+            None if self.render is None else self.render(rows),
+            self.render,
+            [row.verdict for row in rows],
+            rows if self.whole else (),
+        )
 
 
 def absolute(mapping: Tuple[str, str]) -> Tuple[str, str]:
@@ -127,25 +155,6 @@ def absolute(mapping: Tuple[str, str]) -> Tuple[str, str]:
     too.
     """
     return os.path.abspath(mapping[0]), os.path.abspath(mapping[1])
-
-
-class _Echo:
-    """A file for csv's writer, which returns what its file's ``write`` returns."""
-
-    def write(self, text: str) -> str:
-        return text
-
-
-_write_row = csv.writer(_Echo(), lineterminator="\n").writerow
-
-
-def _line(cells_of_row: Sequence[str]) -> bytes:
-    text: Any = _write_row(cells_of_row)
-    return bytes(text.encode("utf-8", "backslashreplace"))
-
-
-Made = Tuple[int, str, RenderedRow]
-"""A row's number (id) and checksum in the store, and what was made of it."""
 
 
 class RenderedRowCache:
@@ -169,37 +178,55 @@ class RenderedRowCache:
         self._numbers = array("q")
         self._sums = array("Q")
         self._by = array("H")
-        self._gathered: List[Made] = []
+        self._gathered: List[Tuple[Sequence[int], Sequence[str], RenderedRows]] = []
+        self._gathered_by: Optional[Renderer] = None
         self._shared: Dict[Any, Any] = {}
 
-    def keep(self, number: int, checksum: str, rendered: RenderedRow) -> None:
-        """Add a row. Raises OSError where texts cannot be written."""
-        self._gathered.append((number, checksum, rendered))
-        if len(self._gathered) == _GATHERED_ROWS:
+    def keep(
+        self, numbers: Sequence[int], checksums: Sequence[str], rows: RenderedRows, by: Renderer
+    ) -> None:
+        """Add rows; ``by`` rendered them. Raises OSError where texts cannot be written."""
+        if by != self._gathered_by:
+            self._write_gathered()
+            self._gathered_by = by
+        self._gathered.append((numbers, checksums, rows))
+        if sum(len(some) for some, _, _ in self._gathered) >= _GATHERED_ROWS:
             self._write_gathered()
 
     def _write_gathered(self) -> None:
-        rows, self._gathered = self._gathered, []
+        gathered, self._gathered = self._gathered, []
+        if self._gathered_by is None or not gathered:
+            return
+        numbers, checksums, *columns = (
+            list(chain.from_iterable(parts))
+            for parts in zip(*[(numbers, sums, *rows) for numbers, sums, rows in gathered])
+        )
         # Rows come op by op, tables are read place by place: what is adjacent is read at once.
-        by_place: Dict[bytes, List[Made]] = {}
-        for made in rows:
-            by_place.setdefault(packed_place(made[2].digest), []).append(made)
-        self.write([made for group in by_place.values() for made in group])
+        places = list(map(packed_place, columns[-1]))
+        order = sorted(range(len(numbers)), key=places.__getitem__)
+        numbers, checksums, *columns = (
+            [column[at] for at in order] for column in (numbers, checksums, *columns)
+        )
+        self.write(numbers, checksums, RenderedRows(*columns), self._gathered_by)
 
-    def write(self, rows: Sequence[Made]) -> range:
+    def write(
+        self, numbers: Sequence[int], checksums: Sequence[str], rows: RenderedRows, by: Renderer
+    ) -> range:
         """Write rows behind those that were written; return their slots. Raises OSError where their
         texts cannot be written.
+
+        Parameters
+        ----------
+        numbers, checksums
+            Of each row, in the store.
         """
         first = len(self._by)
-        for texts, column in zip(self._texts, zip(*[made[:4] for _, _, made in rows])):
+        for texts, column in zip(self._texts, rows):
             texts.add(column)
-        self._numbers.extend([number for number, _, _ in rows])
-        self._sums.extend([int(checksum, 16) for _, checksum, _ in rows])
-        # Those of a batch share one.
-        renderers = {id(made.by): made.by for _, _, made in rows}
-        by = {key: self._number_of(renderer) for key, renderer in renderers.items()}
-        self._by.extend([by[id(made.by)] for _, _, made in rows])
-        return range(first, first + len(rows))
+        self._numbers.extend(numbers)
+        self._sums.extend([int(checksum, 16) for checksum in checksums])
+        self._by.extend([self._number_of(by)] * len(numbers))
+        return range(first, first + len(numbers))
 
     def _number_of(self, by: Renderer) -> int:
         if by not in self._renderers:

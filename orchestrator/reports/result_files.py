@@ -148,13 +148,11 @@ class ResultFiles:
             on_stage("writing the result files", 0, len(self._order.ids))
             page = missing[start : start + _READ_ROWS]
             numbers = self._order.ids[page].tolist()
-            rows = self.store.numbered(numbers)
+            stored = self.store.numbered(numbers)
+            rows = self._render([stored[number] for number in numbers])
+            checksums = ["%016x" % self._order.checksums[at] for at in page]
             with self._refusing():
-                rendered = [
-                    (number, "%016x" % self._order.checksums[at], self._render(rows[number]))
-                    for number, at in zip(numbers, page)
-                ]
-                self._slots[page] = self._cache.write(rendered)
+                self._slots[page] = self._cache.write(numbers, checksums, rows, self._render)
 
     def _counted(self) -> List[PlaceCounts]:
         """Return the rows of each place by verdict, and the first tensor that fails."""

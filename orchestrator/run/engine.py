@@ -17,7 +17,7 @@ from ..judging.diagnosis.row_digest import RowDigest, row_digest
 from ..metrics.pair_task import PairTask
 from ..metrics.row import EXPECTED_ABSENT, FAIL, PASS, Row
 from ..model.graphs_of_run import ModelGraphs
-from ..reports.rendered_rows import PreparedRow, Preparer, RenderedRowCache, Renderer
+from ..reports.rendered_rows import PreparedRows, Preparer, RenderedRowCache, Renderer
 from ..store.row_sql import row_key
 from ..store.store import RunStore
 from .comparison_options import ComparisonOptions
@@ -328,17 +328,16 @@ class Engine:
         """Store rows, of one file or of none."""
         if not rows:
             return
-        self._put([self._prepare(row) for row in rows])
+        self._put(self._prepare(rows))
         self.changed_places.update(row.place for row in rows)
         if file is not None:
             file.has_rows = True
 
-    def _put(self, rows: Sequence[PreparedRow]) -> None:
+    def _put(self, rows: PreparedRows) -> None:
         """Store rows as those that compared them prepared them."""
-        numbers = self.store.table.put([row.line for row in rows])
-        self._keep_rendered(rows, numbers)
+        self._keep_rendered(rows, self.store.table.put(rows.lines))
         if self._list_stored:
-            self._stored_rows += [row.whole for row in rows if row.whole is not None]
+            self._stored_rows += rows.whole
 
     def prepare_rows(self, render: Optional[Renderer]) -> None:
         """Prepare rows for the store, and render them if it is known how, in the processes that
@@ -347,14 +346,18 @@ class Engine:
         self._prepare = Preparer(render, self._list_stored)
         self.workers.settings = replace(self.workers.settings, prepare=self._prepare)
 
-    def _keep_rendered(self, rows: Sequence[PreparedRow], numbers: Sequence[Optional[int]]) -> None:
+    def _keep_rendered(self, rows: PreparedRows, numbers: Sequence[Optional[int]]) -> None:
         """Keep stored rows in the form that finishing needs."""
         if self._prepare.render is None:
             return
+        fresh = [number for number in numbers if number is not None]
+        if len(fresh) < len(numbers):
+            rows = rows.only([at for at, number in enumerate(numbers) if number is not None])
+        if not fresh or rows.rendered is None or rows.by is None:
+            return
+        sums = [str(line[-1]) for line in rows.lines]
         try:
-            for row, number in zip(rows, numbers):
-                if number is not None and row.rendered is not None:
-                    self.rendered_rows.keep(number, str(row.line[-1]), row.rendered)
+            self.rendered_rows.keep(fresh, sums, rows.rendered, rows.by)
         except OSError:
             # Such as a full disk: finishing reads the store then.
             self.rendered_rows.close()
@@ -479,23 +482,23 @@ class Engine:
         if not finished:
             return
         with self.store.transaction():
-            taken: List[PreparedRow] = []
             complete: List[TargetFile] = []
             for tasks, rows in finished:
                 self.progress.pairs_done += len(tasks)
-                for task, row in zip(tasks, rows):
-                    file = self._take_result(task, row)
+                taken = []
+                for number, (task, verdict) in enumerate(zip(tasks, rows.verdicts)):
+                    file = self._take_result(task, verdict)
                     if file is not None:
-                        taken.append(row)
+                        taken.append(number)
                         self.changed_places.add(file.place)
                         file.has_rows = True
                         if not file.pending:
                             complete.append(file)
-            self._put(taken)
+                self._put(rows if len(taken) == len(tasks) else rows.only(taken))
             for file in complete:
                 self._complete(file)
 
-    def _take_result(self, task: PairTask, row: PreparedRow) -> Optional[TargetFile]:
+    def _take_result(self, task: PairTask, verdict: str) -> Optional[TargetFile]:
         """Return the file of a result, which is no longer pending; None where the result does not
         count.
         """
@@ -504,7 +507,7 @@ class Engine:
             return None
         if not self.places.settled:
             signature = look_at(file.path)
-            if signature is None and row.verdict not in (PASS, FAIL):
+            if signature is None and verdict not in (PASS, FAIL):
                 del file.pending[tensor_key(task.planned)]
                 file.missing += 1
                 return None

@@ -137,7 +137,8 @@ class FilePlan:
                     task,
                     at=TensorPlace(place, entry.rel, entry.name.timestamp_us, info.address),
                     target=dump.tensor(info.kind, info.index),
-                    beside=beside_of(dump, info, planned.op_type),
+                    # Tensors of one form lie beside each other everywhere or nowhere.
+                    beside=beside_of(dump, info, planned.op_type) if task.beside else (),
                 )
             )
         return changed(

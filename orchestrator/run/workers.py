@@ -39,21 +39,19 @@ _AHEAD_BYTES = 8 << 20
 
 class Finished(NamedTuple):
     """A finished batch: its tasks, and the row of each, or what :attr:`Settings.prepare` made of
-    it.
+    them.
     """
 
     tasks: Sequence[PairTask]
-    rows: List[Any]
+    rows: Any
 
 
-def _compared(
-    tasks: Sequence[PairTask], settings: Settings, first: Optional[Row] = None
-) -> List[Any]:
+def _compared(tasks: Sequence[PairTask], settings: Settings, first: Optional[Row] = None) -> Any:
     return _prepared(compare_pairs(tasks, settings, first), settings)
 
 
-def _prepared(rows: List[Row], settings: Settings) -> List[Any]:
-    return rows if settings.prepare is None else [settings.prepare(row) for row in rows]
+def _prepared(rows: List[Row], settings: Settings) -> Any:
+    return rows if settings.prepare is None else settings.prepare(rows)
 
 
 def _read_ahead(tasks: Sequence[PairTask]) -> None:

@@ -121,18 +121,24 @@ _shared_texts = lru_cache(maxsize=1024)(_texts)
 def row_line(row: Row) -> Line:
     """Return a row as the store has it; with the host only where there is one."""
     values = row.__dict__
-    shared, text = _shared_line(shared_columns(values))
-    line = shared.copy()
-    line[0] = key = to_sql_text(row_key(row))
-    line[_PLACE_AT], place_text = _place_values(place_columns(values))
+    shared, text, about = _shared_line(shared_columns(values))
+    line, host, file = shared.copy(), row.host, values["target_file"]
+    line[_PLACE_AT], place_text, place_key = _place_values(place_columns(values))
+    # As :func:`row_key` has it.
+    line[0] = "[%s,%s,%s%s]" % (
+        place_key,
+        "null" if file is None else quoted(file),
+        about,
+        "" if host is None else "," + quoted(host),
+    )
     line[_METRICS_AT], metrics_text = _metric_values(row.metrics)
     own = [None if values[name] is None else encode(values[name]) for _, name, encode in _OWN]
     for (at, _, _), value in zip(_OWN, own):
         line[at] = value
     address, golden_address, *others = map(ascii, own)
-    text %= (ascii(key), place_text, address, golden_address, metrics_text, *others)
-    if row.host is not None:
-        line.append(to_sql_text(row.host))
+    text %= (ascii(line[0]), place_text, address, golden_address, metrics_text, *others)
+    if host is not None:
+        line.append(to_sql_text(host))
         text += ", " + ascii(line[-1])
     # As :func:`checksum` has it, with what rows share as text already.
     line.append(_sum_of("[%s]" % text))
@@ -140,9 +146,10 @@ def row_line(row: Row) -> Line:
 
 
 @lru_cache(maxsize=512)
-def _shared_line(shared: Tuple[Any, ...]) -> Tuple[List[SqlValue], str]:
-    """Return the line of rows that share these columns, None in all others; and its text in a
-    checksum, ``%s`` for the key, the place, the metrics and each column of a row's own.
+def _shared_line(shared: Tuple[Any, ...]) -> Tuple[List[SqlValue], str, str]:
+    """Return the line of rows that share these columns, None in all others; its text in a
+    checksum, ``%s`` for the key, the place, the metrics and each column of a row's own; and their
+    part of a key.
     """
     op, group = shared[SHARED.index("op")], shared[SHARED.index("group")]
     encoded = [
@@ -154,13 +161,15 @@ def _shared_line(shared: Tuple[Any, ...]) -> Tuple[List[SqlValue], str]:
         line[at] = value
     line[-1] = encoded[-1]
     text = _LINE_TEXT % tuple(map(ascii, encoded))
-    return line, text.replace("%", "%%").replace(_HOLE, "%s")
+    about = _texts([shared[SHARED.index(name)] for name in _KEY_FIELDS[-3:]])
+    return line, text.replace("%", "%%").replace(_HOLE, "%s"), about
 
 
 @lru_cache(maxsize=512)
-def _place_values(parts: Tuple[Optional[str], ...]) -> Tuple[List[SqlValue], str]:
+def _place_values(parts: Tuple[Optional[str], ...]) -> Tuple[List[SqlValue], str, str]:
+    """Return the values of a place's columns, their text in a checksum, and in a key."""
     values = [to_sql_text(part) for part in parts]
-    return values, ascii(values)[1:-1]
+    return values, ascii(values)[1:-1], _texts(parts)
 
 
 @cached_by_object

@@ -46,9 +46,9 @@ def test_rendered_rows_are_found_by_number(tmp_path, make_row) -> None:
     rows, render = odd_rows(make_row), Renderer(Columns(), mapping=("/t", "/g"))
     numbers = [70000, 3, 4096, 4095, 9]
     kept = RenderedRowCache(str(tmp_path))
-    made = [render(row) for row in rows]
+    made = render(rows)
     assert kept.write(
-        [(number, "%016x" % (number << 40), one) for number, one in zip(numbers, made)]
+        numbers, ["%016x" % (number << 40) for number in numbers], made, render
     ) == range(5)
 
     def slots(numbers, sums, by=render):
@@ -56,10 +56,10 @@ def test_rendered_rows_are_found_by_number(tmp_path, make_row) -> None:
 
     for order in ([0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [1, 2, 0, 3, 4], [3], []):
         some = np.array(order, np.int64)
-        assert kept.documents(some) == b"".join(made[at].document for at in order)
+        assert kept.documents(some) == b"".join(made.documents[at] for at in order)
         assert kept.lines(some) == (
-            b"".join(made[at].line for at in order),
-            b"".join(made[at].mapping for at in order),
+            b"".join(made.lines[at] for at in order),
+            b"".join(made.mappings[at] for at in order),
         )
         assert list(map(repr, kept.digests(some))) == [repr(row_digest(rows[at])) for at in order]
     asked, sums = (
@@ -69,16 +69,16 @@ def test_rendered_rows_are_found_by_number(tmp_path, make_row) -> None:
     assert slots(asked, sums) == [4, 2, -1, 1, -1, -1, 3]
     assert slots(asked, sums, Renderer(Columns())) == [-1] * 7
     # A row that is kept again counts as it is now.
-    (again,) = kept.write([(9, "ffffffffffffffff", render(rows[0]))])
+    (again,) = kept.write([9], ["f" * 16], render(rows[:1]), render)
     assert slots([9, 9, 3], [9 << 40, (1 << 64) - 1, 3 << 40]) == [-1, again, 1]
     assert [repr(seen) for seen in kept.digests(np.array([again]))] == [repr(row_digest(rows[0]))]
     kept.close()
     assert slots([3, 9], [3 << 40, 9 << 40]) == [-1, -1]
     # Such as rows that are rendered at the end, when the disk that was full has room again.
-    kept.keep(3, "1" * 16, render(rows[2]))
+    kept.keep([3], ["1" * 16], render(rows[2:3]), render)
     assert (
         slots([3], [0x1111111111111111]) == [0]
-        and kept.documents(np.array([0])) == made[2].document
+        and kept.documents(np.array([0])) == made.documents[2]
     )
 
 
@@ -87,13 +87,14 @@ def test_a_cached_rendered_row_takes_at_most_sixty_bytes_of_memory(
     tmp_path, make_row, first
 ) -> None:
     row = make_row(0)
-    kept, made = RenderedRowCache(str(tmp_path)), Renderer(Columns())(row)
-    kept.keep(first, "0" * 16, made)
+    kept, render = RenderedRowCache(str(tmp_path)), Renderer(Columns())
+    made = render([row])
+    kept.keep([first], ["0" * 16], made, render)
     tracemalloc.start()
     try:
         for number in range(first + 1, first + 60000):
-            kept.keep(number, "%016x" % number, made)
-        kept.slots(np.array([first]), np.array([0], np.uint64), made.by)
+            kept.keep([number], ["%016x" % number], made, render)
+        kept.slots(np.array([first]), np.array([0], np.uint64), render)
         taken, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -9,13 +9,14 @@ import random
 
 import numpy as np
 import pytest
+from tests.helpers.table_cells import cells_of
 
 import goldwatch.reports.rendered_rows as rendered_rows
 from goldwatch.base.errors import EnvironmentProblem
 from goldwatch.judging.diagnosis.summary import summarise
 from goldwatch.judging.limits import Limits
 from goldwatch.model.read_model import load_model
-from goldwatch.reports.csv_cells import Columns, cells, mapping_cells
+from goldwatch.reports.csv_cells import Columns, mapping_cells
 from goldwatch.reports.csv_tables import noted_tables
 from goldwatch.reports.rendered_rows import RenderedRowCache, Renderer
 from goldwatch.reports.result_files import ResultFiles
@@ -70,7 +71,7 @@ def test_each_row_is_read_once_for_all_files(store, monkeypatch):
     assert names == ["0_m_9_result", "0_m_9_mapping", "0_m_10_result", "0_m_10_mapping"]
     for number, step in enumerate(("9", "10")):
         of_step = [row for row in rows if row.step == step]
-        assert table(paths[2 * number]) == [cells(row, Columns()) for row in of_step]
+        assert table(paths[2 * number]) == [cells_of(row) for row in of_step]
         assert table(paths[2 * number + 1]) == [mapping_cells(row, "t", "g") for row in of_step]
     with open(paths[-1], encoding="ascii") as stream:
         document = json.load(stream)
@@ -130,10 +131,10 @@ def test_files_that_cannot_be_written_leave_the_older_ones(store, monkeypatch):
 
 
 def test_a_full_disk_is_reported_when_results_are_written(store, monkeypatch):
-    def full(row, metrics):
+    def full(*texts):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(rendered_rows, "row_text", full)
+    monkeypatch.setattr(RenderedRowCache, "write", full)
     with pytest.raises(EnvironmentProblem, match="the disk is full"):
         finish(store)
 
@@ -186,7 +187,7 @@ def put_and_keep(store, rows, columns=None):
     cache = RenderedRowCache(os.path.dirname(store.path))
     lines = list(map(row_line, rows))
     for number, line, row in zip(store.table.put(lines), lines, rows):
-        cache.keep(number, line[-1], render(row))
+        cache.keep([number], [line[-1]], render([row]), render)
     return cache
 
 
@@ -200,7 +201,7 @@ def test_rows_rendered_when_stored_are_not_read_again(store, make_row, monkeypat
     store.put_all([more[3].but(verdict="fail", reason="found again")])
     store.table.remove([row_key(more[7])], "gone")
     assert store.table.put([row_line(more[5])]) == [None], "it was there as it is"
-    expected = [cells(row, Columns()) for row in store.rows("index", more[0].place)]
+    expected = [cells_of(row) for row in store.rows("index", more[0].place)]
     read = []
     real = RowReader.row
     monkeypatch.setattr(RowReader, "row", lambda self, values: read.append(1) or real(self, values))
@@ -224,12 +225,12 @@ def test_rows_rendered_with_other_columns_are_rendered_again(store, make_row):
     row = make_row(0, op="more", device="1", overflow=True)
     cache, columns = put_and_keep(store, [row]), Columns(overflow=True)
     paths = finish(store, columns, cache=cache)
-    assert cells(row, columns) in [line for path in paths[:-1] for line in table(path)]
+    assert cells_of(row, columns) in [line for path in paths[:-1] for line in table(path)]
 
 
 def as_table(rows):
     return [
-        [cell.encode("utf-8", "backslashreplace").decode() for cell in cells(row, Columns())]
+        [cell.encode("utf-8", "backslashreplace").decode() for cell in cells_of(row)]
         for row in rows
     ]
 

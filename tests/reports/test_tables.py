@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.helpers.table_cells import cells_of
 
 from goldwatch.base.atomic_writing import atomic_text_writer
 from goldwatch.base.errors import EnvironmentProblem
@@ -22,7 +23,6 @@ from goldwatch.judging.limits import Limits
 from goldwatch.metrics.row import METRICS, VERDICTS, Row
 from goldwatch.reports.csv_cells import (
     Columns,
-    cells,
     header,
     mapping_cells,
     metric_cell,
@@ -90,7 +90,7 @@ def test_the_cells_of_a_full_row_are_as_documented(make_row):
             "MaxRelativeError": math.inf,
         },
     )
-    assert cells(row, Columns(op_sequence=True, golden_address=True, overflow=True)) == [
+    assert cells_of(row, Columns(op_sequence=True, golden_address=True, overflow=True)) == [
         *[
             "1",
             "3",
@@ -132,7 +132,7 @@ def test_the_cells_of_an_empty_row_are_as_documented():
         reason="Data has no dump",
     )
     columns = Columns(op_sequence=True, golden_address=True, overflow=True)
-    assert cells(row, columns) == [
+    assert cells_of(row, columns) == [
         *["3", "NaN", "Data", "op", "NaN", "NaN", "*", "NaN", "NaN", "NaN", "NaN", "NaN"],
         *["NaN"] * 10,
         "Data has no dump",
@@ -215,7 +215,7 @@ def test_an_op_without_a_dump_has_no_tensor_index(make_row):
         verdict="not_compared",
         cause="dump_missing",
     )
-    assert cells(row, Columns())[7] == "NaN" and mapping_cells(row, "t", "g")[4:] == [
+    assert cells_of(row)[7] == "NaN" and mapping_cells(row, "t", "g")[4:] == [
         "NaN",
         "NaN",
         "NaN",
@@ -223,7 +223,7 @@ def test_an_op_without_a_dump_has_no_tensor_index(make_row):
     folder = make_row(
         0, kind="op", tensor="step7", target_file="dump/step7", verdict="not_compared"
     )
-    assert cells(folder, Columns())[7] == "step7"
+    assert cells_of(folder)[7] == "step7"
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path):
