@@ -13,7 +13,7 @@ from .comparison_options import ComparisonOptions
 from .progress import OnProgress
 from .result import RunResult
 from .target_file import look_at
-from .tensors_of_two_files import pair_files
+from .tensors_of_two_files import pair_files, without_inputs_of_others
 from .whole_run import Run, Source, compare_from
 
 
@@ -68,6 +68,7 @@ class _TwoFiles(Source):
     def feed(self, run: Run) -> None:
         """Compare the tensors."""
         golden = GoldenSet.empty(self.options.golden)
+        self.pairs = without_inputs_of_others(self.pairs, self.options.settings())
         for task in self.pairs.tasks[:1]:
             golden.put(task.golden)
         begin_given_pairs(run, golden, self.pairs.tasks)

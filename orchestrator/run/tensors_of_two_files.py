@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from dataclasses import replace
 from typing import Iterable, List, NamedTuple, Optional, Tuple
 
 from ..base.errors import FormatError, InputError, NotComparable
 from ..base.naming import parse_dump_name, parse_golden_name
+from ..base.wording import percent
 from ..dumps.dump_file import DumpFile, TensorInfo
 from ..dumps.golden_set import GoldenEntry
 from ..dumps.npy import open_npy
 from ..dumps.place import place_of
-from ..metrics.pair_task import PairTask
-from ..metrics.row import EXPECTED_ABSENT, NOT_COMPARED, PASS, Row
+from ..judging.diagnosis.row_digest import DISTANCE
+from ..judging.metric_text import metric_number
+from ..metrics.compare_pair import compare_pair
+from ..metrics.pair_task import PairTask, Settings
+from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, OTHER_OPERATORS, PASS, Row
 from ..model.graph import ModelGraph
 from ..model.graphs_of_run import ModelGraphs
 from ..model.pairing import Pairing
@@ -22,6 +27,10 @@ from ..model.row_plan import INPUT, OUTPUT, PAIR, DumpedOp
 from ..tensors.tensor import Tensor
 
 _OTHER_OPERATORS = "%s (%s) and %s (%s) are different operators: only outputs are compared"
+_OTHER_DATA = (
+    "%s and %s (%s) read other data (input %d differs%s): they may be two different operators; "
+    "only outputs are compared"
+)
 _PLAIN = ("NCHW", "NHWC", "HWCN", "NCDHW", "NDHWC", "DHWCN", "ND", "RESERVED")
 
 
@@ -91,7 +100,8 @@ def pair_files(
         row = row.but(group=(left.op,), timestamp_us=left.timestamp_us, **files)
         if differ and kind == INPUT:
             reason = _OTHER_OPERATORS % (left.op, left.op_type, right.op, right.op_type)
-            rows.append(row.but(verdict=EXPECTED_ABSENT, reason=reason))
+            absent = row.but(verdict=EXPECTED_ABSENT, reason=reason, reason_codes=OTHER_OPERATORS)
+            rows.append(absent)
             continue
         try:
             tensor, info = left.tensor(kind, index)
@@ -116,6 +126,29 @@ def pair_files(
             PairTask(row, tensor, entry, *_origin(graph, left, kind, index), as_stored=as_stored)
         )
     return FilePairs(left.op, tuple(tasks), tuple(rows))
+
+
+def without_inputs_of_others(pairs: FilePairs, settings: Settings) -> FilePairs:
+    """Return the tensors of two dumps without their inputs where these are of ops of two names and
+    an input is outside its limits: nothing tells that it is one operator that was fed otherwise.
+    """
+    inputs = [task for task in pairs.tasks if task.row.kind == INPUT]
+    if not all(task.golden.kind == "npu" and task.row.golden != pairs.op for task in inputs):
+        return pairs
+    for task in inputs:
+        row = compare_pair(task, settings)
+        if row.verdict != FAIL:
+            continue
+        distance = metric_number(row.metrics.get(DISTANCE))
+        by = " by %s" % percent(distance) if math.isfinite(distance) else ""
+        reason = _OTHER_DATA % (pairs.op, row.golden, row.op_type, row.tensor_index or 0, by)
+        absent = [
+            each.row.but(verdict=EXPECTED_ABSENT, reason=reason, reason_codes=OTHER_OPERATORS)
+            for each in inputs
+        ]
+        outputs = tuple(task for task in pairs.tasks if task.row.kind != INPUT)
+        return FilePairs(pairs.op, outputs, (*pairs.rows, *absent))
+    return pairs
 
 
 class _Side:

@@ -43,6 +43,7 @@ from ..metrics.row import (
     GOLDEN_MISSING,
     NOT_COMPARED,
     OTHER_ALONE,
+    OTHER_OPERATORS,
     PAIRED_ACROSS,
     PASS,
     TARGET_ALONE,
@@ -446,8 +447,7 @@ def _off_what_is_computed(options: ComparisonOptions, row: Row, pair: PairOf) ->
 def _different_operators(store: RunStore) -> List[str]:
     """Return a sentence where two files of dumps are of different operators."""
     for row in store.rows(verdict=EXPECTED_ABSENT):
-        name = parse_dump_name(os.path.basename(row.golden_file or ""))
-        if row.kind == INPUT and name is not None and name.op_type != row.op_type:
+        if row.reason_codes == OTHER_OPERATORS:
             return [printable(row.reason) + "."]
     return []
 

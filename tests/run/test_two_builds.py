@@ -241,6 +241,18 @@ def test_of_two_dumps_of_different_operators_outputs_alone_are_compared(tmp_path
     assert "convrelu:input:0: fail" in run_here(words, tmp_path).stdout
 
 
+@pytest.mark.parametrize("same", [True, False])
+def test_dumps_of_two_names_that_read_other_data_may_be_two_operators(tmp_path, same):
+    feed, other, output = np.random.RandomState(3).standard_normal((3, 4, 16)).astype(np.float16)
+    one_dump(tmp_path, "new/Relu.act.3.0.1700000000000000", [feed], output)
+    one_dump(tmp_path, "old/Relu.relu.5.0.1700000000000001", [feed if same else other], -output)
+    code, text = last_sentence(tmp_path)
+    assert code == 1 and "fed with other data" not in text
+    assert ("they may be two different operators" in text) == (not same), text
+    verdict = rows_of(tmp_path)["act:input:0"]["verdict"]
+    assert verdict == ("pass" if same else "expected_absent")
+
+
 def test_a_command_in_advice_on_two_dumps_stays_a_command(tmp_path):
     feed, output = np.random.RandomState(3).standard_normal((2, 4, 16)).astype(np.float16)
     one_dump(tmp_path, "new/Relu.relu.3.0.1700000000000000", [feed], output)

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import onnx_graphs
 import pytest
+from onnx import helper
 
 from goldwatch.netfiles.onnx_ranks import Ranks
 from goldwatch.recomputing.submodel.onnx_original import OnnxOriginal
@@ -71,3 +72,17 @@ def test_all_cuts_compute_the_whole_models_values(tmp_path, flag):
                 compared += 1
     print("%d cuts, %d values compared" % (cuts, compared))
     assert cuts > 300 and compared > 300
+
+
+@pytest.mark.parametrize("given", ["input", "on", "off"])
+def test_a_mode_that_only_a_run_knows_is_taken_as_an_om_computes(tmp_path, given) -> None:
+    modes = [helper.make_tensor_value_info("input", onnx.TensorProto.BOOL, [])]
+    values = [helper.make_tensor_value_info(name, 1, [4]) for name in "xy"]
+    node = helper.make_node("Dropout", ["x", "", given], ["y"], name="drop")
+    stored = [onnx.numpy_helper.from_array(np.array(name == "on"), name) for name in ("on", "off")]
+    graph = helper.make_graph([node], "g", [values[0], *modes], [values[1]], stored)
+    opsets = [helper.make_opsetid("", 13)]
+    path = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), str(path))
+    model = OnnxOriginal.read(str(path))
+    assert model.is_in_training(model.names.index("drop")) == (given == "on")

@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
+import numpy as np
+
 from ...adapters.onnx.randomness import Randomness
 from ...base.errors import InputError
 from ...base.naming import free_name, printable
@@ -113,7 +115,9 @@ class OnnxOriginal(NamedNodes):
         self.graph = NodeGraph([[]] * self._first + [self._sources(node) for node in graph.nodes])
         self.quantised = quantised(self.graph, self.types)
         with model.open() as file:
-            randomness = Randomness(model, file, {})
+            # What a run fed as a Dropout's mode is not in the model: taken as an om computes.
+            modes = {value.name: np.zeros(1, np.bool_) for value in graph.data_inputs}
+            randomness = Randomness(model, file, modes)
             self._in_training = {
                 number
                 for number, trains in enumerate(randomness.training(graph.nodes), self._first)
