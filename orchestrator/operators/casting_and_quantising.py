@@ -584,6 +584,43 @@ def _per_tensor(node: Node, inputs: Inputs) -> Iterator[Variant]:
             yield Variant("the scale and the zero point", words, "per channel", node, taken)
 
 
+_ROUNDED: Sequence[Tuple[str, Callable[[Array], Array]]] = (
+    ("truncated (towards zero)", np.trunc),
+    ("floor", np.floor),
+    ("halves away from zero", lambda array: np.copysign(np.floor(np.abs(array) + 0.5), array)),
+)
+_CUT: Sequence[Tuple[str, int, int]] = (("0 to 127", 0, 127), ("-127 to 127", -127, 127))
+
+
+def _quantised_otherwise(node: Node, inputs: Inputs) -> Iterator[Variant]:
+    def rounded(function: Callable[[Array], Array]) -> Callable[[Inputs, Arithmetic], List[Value]]:
+        def computed(given: Inputs, arithmetic: Arithmetic) -> List[Value]:
+            steps = _linear(node, given, arithmetic)
+            return [Value(steps.function(function(steps.scaled.array)))]
+
+        return computed
+
+    def cut(least: int, most: int) -> Callable[[Inputs, Arithmetic], List[Value]]:
+        def computed(given: Inputs, arithmetic: Arithmetic) -> List[Value]:
+            array = quantize_linear(node, given, arithmetic)[0].array
+            return [Value(np.clip(array.astype(np.int64), least, most).astype(array.dtype))]
+
+        return computed
+
+    for words, function in _ROUNDED:
+        yield Variant("rounding", words, "half to even", node, instead=rounded(function))
+    for words, least, most in _CUT:
+        yield Variant("its range", words, "that of its type", node, instead=cut(least, most))
+
+
+declare(
+    "QuantizeLinear com.microsoft.QuantizeLinear",
+    Reading(
+        "rounding, range",
+        ", ".join([words for words, _ in _ROUNDED] + [words for words, _, _ in _CUT]),
+        _quantised_otherwise,
+    ),
+)
 declare(
     "QuantizeLinear DequantizeLinear com.microsoft.QuantizeLinear com.microsoft.DequantizeLinear",
     Reading("the scale and the zero point", "per tensor", _per_tensor),

@@ -6,7 +6,7 @@ Sources: the ONNX operator list of each opset; caffe.proto of BVLC and of the SS
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Tuple
+from typing import Any, Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -25,10 +25,13 @@ from .registry import (
 )
 from .value_with_error import Arithmetic, Value
 from .variants import (
+    Reading,
+    Variant,
     attribute,
     changed_input,
     declare,
     each_axis,
+    replaced,
 )
 
 Array = Any
@@ -281,7 +284,31 @@ def center_crop_pad(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
     return [moved(placed, x)]
 
 
+_MOST_PADDING = 8
+"""Indices of which each may be that of padding; chosen by time, no trial."""
+
+
+def _padding(node: Node, inputs: Inputs) -> Iterator[Variant]:
+    table = input_at(inputs, 0).array
+    axis = axis_of(int(node.get("axis", 0)), table.ndim)
+    indices = _indices(inputs, 1)
+    used, counts = np.unique(indices, return_counts=True)
+    # The first and the last one, then the commonest.
+    order = sorted(
+        range(used.size), key=lambda at: (used[at] not in (0, table.shape[axis] - 1), -counts[at])
+    )
+    for index in used[order[:_MOST_PADDING]].tolist():
+
+        def without(array: Array, index: int = index) -> Array:
+            array = np.array(array)
+            np.moveaxis(array, axis, 0)[index] = 0
+            return array
+
+        yield Variant("its padding index", str(index), "none", node, replaced(0, without))
+
+
 declare("Gather GatherElements", attribute("axis", each_axis, 0), _INDICES)
+declare("Gather", Reading("its padding index", "each of those that are commonest", _padding))
 declare(
     "GatherND",
     attribute("batch_dims", (0, 1, 2), 0),

@@ -355,6 +355,18 @@ def _activations_of(node: Node, inputs: Inputs = ()) -> List[str]:
     return defaults[node.type] * (1 + (str(node.get("direction", "")) == "bidirectional"))
 
 
+def _without_half(second: bool) -> Callable[[Array], Optional[Array]]:
+    """Return what makes the first or second half of a bias [directions, 2 · gates · size] zero."""
+
+    def without(array: Array) -> Array:
+        array = np.array(array)
+        half = array.shape[-1] // 2
+        array[..., half if second else 0 : None if second else half] = 0
+        return array
+
+    return without
+
+
 declare("LSTM GRU", _LAYERS)
 declare("GRU", attribute("linear_before_reset", (0, 1), 0))
 declare(
@@ -368,6 +380,17 @@ declare(
     attribute("activations", _other_activations, _activations_of),
 )
 declare("LSTM", attribute("input_forget", (0, 1), 0))
+declare(
+    "LSTM GRU RNN",
+    changed_input(
+        3,
+        "the bias B",
+        (
+            ("without its recurrent half Rb", _without_half(True)),
+            ("without its half Wb", _without_half(False)),
+        ),
+    ),
+)
 
 
 def _clips(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:

@@ -39,6 +39,7 @@ from .variants import (
     changed_input,
     declare,
     other_node,
+    whole_input,
 )
 
 Array = Any
@@ -445,4 +446,14 @@ def _other_axes_of_sequence(node: Node, inputs: Inputs) -> Iterator[Tuple[str, s
     yield "%d and batch_axis %d" % own[::-1], "%d and batch_axis %d" % own, changed
 
 
-declare("ReverseSequence", other_node("time_axis", _other_axes_of_sequence))
+def _whole_sequences(node: Node, inputs: Inputs) -> List[Array]:
+    """ignored: the whole length"""
+    length = input_at(inputs, 0).array.shape[int(node.get("time_axis", 0))]
+    return [np.full_like(input_at(inputs, 1).array, length)]
+
+
+declare(
+    "ReverseSequence",
+    other_node("time_axis", _other_axes_of_sequence),
+    whole_input(1, "its sequence_lens", _whole_sequences),
+)

@@ -12,7 +12,7 @@ import onnx_models as build
 import pytest
 from onnx.helper import make_node as node
 from onnx_device import write_model
-from onnx_run import OnnxRun
+from onnx_run import OnnxRun, float16_values
 from scene_networks import only_suspect
 
 from goldwatch.testing.device_dump import write_files
@@ -598,3 +598,90 @@ def test_an_output_that_is_its_input_may_also_come_of_other_indices(net):
     assert "or it read an attribute or another input (its indices, say)" in explanation["sentence"]
     assert "constants there with the original" in explanation["next"]
     assert "did nothing" not in suspect["evidence"]
+
+
+def _reversed_in_full(x):
+    return x[::-1]
+
+
+def _gru(x, weights, bias_of_state):
+    """One direction of a GRU with linear_before_reset, of a batch [steps, batch, size]."""
+    w, r, b = (weights[name][0].astype(np.float64) for name in ("w", "r", "b"))
+    size = r.shape[1]
+    of_input, of_state = b[: 3 * size], b[3 * size :] * bias_of_state
+    state, made = np.zeros((x.shape[1], size)), []
+    for now in x.astype(np.float64):
+        given, fed = now @ w.T + of_input, state @ r.T + of_state
+        z, reset = (
+            1 / (1 + np.exp(-(given + fed)[:, at * size : (at + 1) * size])) for at in range(2)
+        )
+        new = np.tanh(given[:, 2 * size :] + reset * fed[:, 2 * size :])
+        state = (1 - z) * new + z * state
+        made.append(state)
+    return np.stack(made)[:, None]
+
+
+RANDOM = np.random.RandomState(6)
+OF_GRU = {
+    name: RANDOM.standard_normal(shape).astype(np.float16).astype(np.float32) / 2
+    for name, shape in (("w", (1, 12, 8)), ("r", (1, 12, 4)), ("b", (1, 24)))
+}
+TOKENS = RANDOM.randint(0, 6, (5, 7)).astype(np.int64)
+TABLE = RANDOM.standard_normal((6, 8)).astype(np.float16).astype(np.float32)
+STEPS = {"s": np.float32(0.02), "z": np.int8(3)}
+
+
+def quantised(x, function=np.rint, least=-128, most=127):
+    return np.clip(function(x.astype(np.float64) / STEPS["s"]) + 3, least, most).astype(np.int8)
+
+
+OTHERWISE = {
+    "lengths": (
+        node("ReverseSequence", ["x", "l"], ["y"], name="op"),
+        {"l": np.array([3, 6, 2, 5], np.int64)},
+        _reversed_in_full,
+        "ReverseSequence with its sequence_lens [6, 6, 6, 6]; the model says [3, 6, 2, 5]",
+    ),
+    "recurrent bias": (
+        node("GRU", ["x", "w", "r", "b"], ["y"], name="op", hidden_size=4, linear_before_reset=1),
+        OF_GRU,
+        lambda x: _gru(x, OF_GRU, 0.0),
+        "GRU with the bias B without its recurrent half Rb",
+    ),
+    "padding": (
+        node("Gather", ["e", "t"], ["y"], name="op"),
+        {"t": TOKENS},
+        lambda x: np.where((TOKENS == 2)[:, :, None], 0, x[TOKENS]),
+        "Gather with its padding index 2; the model says none",
+    ),
+    "truncated": (
+        node("QuantizeLinear", ["x", "s", "z"], ["y"], name="op"),
+        STEPS,
+        lambda x: quantised(x, np.trunc),
+        "QuantizeLinear with rounding truncated (towards zero); the model says half to even",
+    ),
+    "cut": (
+        node("QuantizeLinear", ["x", "s", "z"], ["y"], name="op"),
+        STEPS,
+        lambda x: quantised(x, np.rint, 0, 127),
+        "QuantizeLinear with its range 0 to 127; the model says that of its type",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(OTHERWISE))
+def test_what_is_read_otherwise_of_other_operators_is_named(net, kind):
+    made, constants, wrong, said = OTHERWISE[kind]
+    shape = (6, 8) if kind == "padding" else (6, 4, 8)
+    x = TABLE if kind == "padding" else float16_values(shape)
+    held = [build.weight(name, np.asarray(array)) for name, array in constants.items()]
+    made.input[0] = "u"
+    nodes = [node("Neg", ["x"], ["u"], name="first"), made]
+    right = wrong(-x)
+    dtype = {"int8": 3}.get(str(right.dtype), 1)
+    model = build.model(
+        nodes, [build.value("x", shape)], [build.value("y", right.shape, dtype)], held
+    )
+    net.prepare(model, {"x": x}, fault=("op", lambda array: right.astype(array.dtype)))
+    suspect = only_suspect(net.compare()[1]["summary"])
+    assert suspect["op"] == "op" and said in suspect["explanations"][0]["sentence"]
