@@ -852,6 +852,21 @@ def test_cure_repeats_until_the_outputs_pass(place) -> None:
     assert refused.returncode == 2 and "--keep all" in refused.stderr
 
 
+def test_weights_beyond_float16_are_no_small_errors_that_add_up(place) -> None:
+    place.host()
+    model = onnx.load(str(place.folder / "model.onnx"))
+    (weights,) = [each for each in model.graph.initializer if each.name == "first_weights"]
+    values = onnx.numpy_helper.to_array(weights).copy()
+    values[0, 0] = 1e5
+    weights.CopyFrom(onnx.numpy_helper.from_array(values, weights.name))
+    onnx.save(model, str(place.folder / "beyond.onnx"))
+    place.atc("beyond.onnx", "beyond.om", "--precision_mode=force_fp16")
+    done = place.locate("beyond.onnx", "beyond.om", "-o", "out")
+    assert done.returncode == 1
+    assert "come of a weight or constant beyond the range" in done.stdout, done.stdout
+    assert "add up" not in done.stdout and "inherited" not in done.stdout
+
+
 def test_what_was_tried_does_not_fill_the_last_lines(place) -> None:
     other = onnx.load(str(place.folder / "model.onnx"))
     (weights,) = [each for each in other.graph.initializer if each.name == "second_weights"]

@@ -16,6 +16,11 @@ from .op_input_states import BAD, GOOD
 from .own_error.estimate import Estimate
 from .suspects import Suspect
 
+_LEFT_RANGE = (
+    "; computed again from the device's own inputs it is right, and those that were compared are "
+    "within their limits: NaN or Inf come of a weight or constant beyond the range of the device's "
+    "type, or of values at its end: look at its weights, and keep the operator in float32."
+)
 _IN_TRAINING = (
     "; the original model has it in training mode (the statistics of the batch, a random mask), "
     "and an om computes with the stored statistics and without a mask: its golden data say nothing "
@@ -239,41 +244,7 @@ def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
         and not estimate.golden_wrong
         and first.inputs != BAD
     ):
-        if first.inputs != GOOD and not estimate.known:
-            return (
-                "; computed again from the device's own inputs it is right, and not all of these "
-                "were compared: whose error it is is not known, nor whether device and golden run "
-                "were fed with the same input (compare it, preprocessing and AIPP included)."
-            )
-        if estimate.decides and first.inputs == GOOD and not estimate.inputs_distance:
-            return (
-                "; its inputs are equal to golden data, and what it decided follows from them as "
-                "well: equal values were taken in another order (select_last_index, sorted)."
-            )
-        if estimate.decides:
-            return (
-                "; it decides between values, and what it decided follows from the device's own "
-                "inputs, as golden data follow from theirs: the error is inherited."
-                if estimate.inherits
-                else "; it decides between values, and what it decided follows from the device's "
-                "own inputs: %s." % _NOT_KNOWN
-            )
-        if first.inputs == GOOD and not estimate.inputs_distance:
-            equal = (
-                "; its inputs are equal to golden data, and computed again from them it is right: "
-            )
-            return equal + (
-                "the difference is rounding of its own."
-                if estimate.inherits
-                else "golden data are not what the model makes of them, or differ by rounding."
-            )
-        return (
-            "; computed again from the device's own inputs it is right, so the error is "
-            "inherited, and grew on the way."
-            if estimate.inherits
-            else "; computed again from the device's own inputs it is right, but golden data could "
-            "not be computed of golden data: %s." % _NOT_KNOWN
-        )
+        return _follows_from_inputs(first, estimate)
     if first.inputs == GOOD:
         return _out_of_good(first, estimate)
     if first.inputs == BAD:
@@ -281,6 +252,45 @@ def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
     if first.unknown_input is not None:
         return "; %s was not compared; %s." % (first.unknown_input, _unknown(first))
     return "; no row shows whether its inputs were good; %s." % _unknown(first)
+
+
+def _follows_from_inputs(first: FirstDivergence, estimate: Estimate) -> str:
+    """Return the end of the sentence about an operator that is right on the device's own inputs."""
+    if first.inputs != GOOD and not estimate.known:
+        return (
+            "; computed again from the device's own inputs it is right, and not all of these "
+            "were compared: whose error it is is not known, nor whether device and golden run "
+            "were fed with the same input (compare it, preprocessing and AIPP included)."
+        )
+    if estimate.decides and first.inputs == GOOD and not estimate.inputs_distance:
+        return (
+            "; its inputs are equal to golden data, and what it decided follows from them as "
+            "well: equal values were taken in another order (select_last_index, sorted)."
+        )
+    if estimate.decides:
+        return (
+            "; it decides between values, and what it decided follows from the device's own "
+            "inputs, as golden data follow from theirs: the error is inherited."
+            if estimate.inherits
+            else "; it decides between values, and what it decided follows from the device's "
+            "own inputs: %s." % _NOT_KNOWN
+        )
+    if first.inputs == GOOD and estimate.left_range:
+        return _LEFT_RANGE
+    if first.inputs == GOOD and not estimate.inputs_distance:
+        equal = "; its inputs are equal to golden data, and computed again from them it is right: "
+        return equal + (
+            "the difference is rounding of its own."
+            if estimate.inherits
+            else "golden data are not what the model makes of them, or differ by rounding."
+        )
+    return (
+        "; computed again from the device's own inputs it is right, so the error is "
+        "inherited, and grew on the way."
+        if estimate.inherits
+        else "; computed again from the device's own inputs it is right, but golden data could "
+        "not be computed of golden data: %s." % _NOT_KNOWN
+    )
 
 
 def _unknown(first: FirstDivergence) -> str:

@@ -326,7 +326,8 @@ def summarise(
         culprit=culprit(worst.first, suspects, worst.first_estimate) if compared else None,
         inherited=worst.first_estimate is not None
         and worst.first_estimate.inherits
-        and not worst.first_estimate.output.golden_alone,
+        and not worst.first_estimate.output.golden_alone
+        and not worst.first_estimate.left_range,
         golden_undefined=golden_is_undefined(worst.first, worst.first_estimate),
         lacks_computing=lacks_computing(worst.first, suspects, worst.first_estimate),
         sampled=marked(SAMPLE),

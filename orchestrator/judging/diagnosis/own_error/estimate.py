@@ -10,7 +10,7 @@ from ....base.fast_dataclasses import dataclass
 from ....dumps.place import Place
 from ...by_recomputation import RecomputationVerdict
 from ..observed_ops import ObservedOp
-from ..op_input_states import InputState, root_sum_squares
+from ..op_input_states import BAD, InputState, root_sum_squares
 from ..row_digest import Observation
 from .distance_table import DistanceTable
 from .normal_error import HOPELESS, SUSPECT_SCORE, Normal
@@ -115,6 +115,18 @@ class Estimate:
     def suspect(self) -> bool:
         """Whether the operator is wrong by itself, as far as can be told."""
         return self.score > SUSPECT_SCORE
+
+    @property
+    def left_range(self) -> bool:
+        """Whether the output holds NaN or Inf though it follows from the device's own inputs, of
+        which all that were compared are right: a constant left the range of the device's type.
+        """
+        return (
+            self.inherits
+            and self.output.spoiled
+            and not self.output.golden_alone
+            and not any(state.state == BAD for state in self.inputs)
+        )
 
 
 class PlainEstimates(NamedTuple):
