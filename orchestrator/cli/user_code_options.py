@@ -9,8 +9,7 @@ from typing import Dict, List, Optional, Sequence, Tuple
 from ..base.errors import InputError, UsageError
 from ..base.naming import nearest_names
 from ..base.option_fields import LIMITS, option, options_class
-from ..judging.limit_parsing import OWN_HINT, named_limits, parse_limit
-from ..judging.limits import Limit, Limits, natural_comparison
+from ..judging.limits import OWN_HINT, Limit, Limits, named_limits, natural_comparison, parse_limit
 from ..metrics.row import MEASURES, METRICS
 from ..run.comparison_options import UserCode, find_user_code
 

@@ -7,8 +7,15 @@ from typing import Any, Collection, List, NoReturn, Tuple
 from ..base.errors import InputError
 from ..base.naming import nearest_names
 from ..base.safe_reading import read_input
-from ..judging.limit_parsing import OWN_HINT, fault_of, limits_from_document, limits_with
-from ..judging.limits import LIMITED, SELECTORS, Limits
+from ..judging.limits import (
+    LIMITED,
+    OWN_HINT,
+    SELECTORS,
+    Limits,
+    fault_of,
+    limits_from_document,
+    limits_with,
+)
 from ..schemas import load_schema
 from ..schemas.jsontext import JsonText
 from .finding import ERROR, Findings, Path

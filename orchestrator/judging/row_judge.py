@@ -353,7 +353,7 @@ class Judgement(NamedTuple):
         One phrase, such as ``CosineSimilarity 0.912345 is not > 0.99``; empty when passed.
     decided_by
         The limits that are not met, when passed those that were looked at; in the form of
-        :func:`goldwatch.judging.limit_parsing.parse_limit`, joined by ``; ``.
+        :func:`goldwatch.judging.limits.parse_limit`, joined by ``; ``.
     """
 
     passed: bool

@@ -34,8 +34,7 @@ from ..base.option_fields import (
 from ..dumps.dump_index import DumpIndex
 from ..dumps.dump_tree import ALL_TIMES
 from ..dumps.tensor_statistics import MEASURES as STATISTICS
-from ..judging.limit_parsing import limits_from_document, parse_limit
-from ..judging.limits import Limits
+from ..judging.limits import Limits, limits_from_document, parse_limit
 from ..judging.row_judge import RowJudge
 from ..metrics.pair_task import Settings
 from ..metrics.row import AGREEMENT_METRICS, EXACT_LIMIT, EXACT_METRICS, MEASURES, METRICS

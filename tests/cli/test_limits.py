@@ -12,8 +12,7 @@ from in_process import run_here
 from goldwatch.base.errors import InputError, UsageError
 from goldwatch.cli.limits import limits
 from goldwatch.cli.user_code_options import read_limits
-from goldwatch.judging.limit_parsing import parse_limits
-from goldwatch.judging.limits import VENDOR, Limits, Subject
+from goldwatch.judging.limits import VENDOR, Limits, Subject, parse_limits
 from goldwatch.schemas import load_schema
 
 

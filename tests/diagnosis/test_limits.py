@@ -15,13 +15,18 @@ from scene_networks import relu
 from goldwatch.base.errors import InputError, UsageError
 from goldwatch.dumps.tensor_statistics import MEASURES as STATISTICS
 from goldwatch.judging.diagnosis.compare_arrays import as_limits
-from goldwatch.judging.limit_parsing import (
+from goldwatch.judging.limits import (
+    LIMITED,
+    VENDOR,
+    Limit,
+    Limits,
+    Subject,
     limits_from_document,
     limits_with,
+    natural_comparison,
     parse_limit,
     parse_limits,
 )
-from goldwatch.judging.limits import LIMITED, VENDOR, Limit, Limits, Subject, natural_comparison
 from goldwatch.judging.metric_text import beside_limit, number_text
 from goldwatch.judging.row_judge import decides, judge, not_applicable
 from goldwatch.metrics.row import AGREEMENT_METRICS, MEASURES, Row

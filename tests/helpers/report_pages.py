@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from goldwatch.dumps.place import NOWHERE
-from goldwatch.judging.limit_parsing import NAMED
+from goldwatch.judging.limits import NAMED
 from goldwatch.metrics.row import METRICS, Row
 from goldwatch.reports.csv_cells import Columns
 from goldwatch.reports.pages.report import HtmlFile

@@ -10,8 +10,7 @@ import pytest
 from goldwatch.dumps.dump_tree import DumpTree
 from goldwatch.dumps.golden_set import GoldenEntry, GoldenSet
 from goldwatch.dumps.write import TensorData, write_dump
-from goldwatch.judging.limit_parsing import parse_limits
-from goldwatch.judging.limits import Limits
+from goldwatch.judging.limits import Limits, parse_limits
 from goldwatch.judging.row_judge import RowJudge
 from goldwatch.metrics.compare_pair import compare_pairs, compare_tensors, overflow_of
 from goldwatch.metrics.pair_task import PairTask, Settings

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from goldwatch.dumps.golden_set import GoldenEntry
-from goldwatch.judging.limit_parsing import parse_limits
-from goldwatch.judging.limits import DEFAULTS, Limits
+from goldwatch.judging.limits import DEFAULTS, Limits, parse_limits
 from goldwatch.judging.row_judge import RowJudge
 from goldwatch.metrics.compare_pair import compare_pair, compare_pairs
 from goldwatch.metrics.pair_task import PairTask, Settings

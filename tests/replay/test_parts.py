@@ -19,8 +19,7 @@ from goldwatch.adapters.replaying.run import Piece, PieceRunner
 from goldwatch.base.errors import InputError
 from goldwatch.judging.diagnosis.replay_summary import replay_summary
 from goldwatch.judging.diagnosis.summary import summarise
-from goldwatch.judging.limit_parsing import parse_limit
-from goldwatch.judging.limits import Limits, Subject
+from goldwatch.judging.limits import Limits, Subject, parse_limit
 from goldwatch.metrics.row import Row
 from goldwatch.model.read_model import load_model
 from goldwatch.run.replay.run import limits_for, own_error_limits, terms_of

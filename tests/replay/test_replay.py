@@ -24,7 +24,7 @@ from goldwatch.base.errors import (
     MissingPath,
     UsageError,
 )
-from goldwatch.judging.limit_parsing import parse_limit
+from goldwatch.judging.limits import parse_limit
 from goldwatch.run.compare_folders import compare_folders
 from goldwatch.run.comparison_options import ComparisonOptions
 from goldwatch.schemas import load_text

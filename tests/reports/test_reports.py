@@ -15,8 +15,7 @@ from junit_form import check_schema
 from goldwatch.base.notes import note
 from goldwatch.dumps.place import Place
 from goldwatch.judging.diagnosis.summary import summarise
-from goldwatch.judging.limit_parsing import parse_limits
-from goldwatch.judging.limits import Limits
+from goldwatch.judging.limits import Limits, parse_limits
 from goldwatch.reports.csv_cells import Columns
 from goldwatch.reports.csv_tables import CsvFile
 from goldwatch.reports.junit import JunitFile

@@ -18,8 +18,7 @@ from goldwatch.base.atomic_writing import atomic_text_writer
 from goldwatch.base.errors import EnvironmentProblem
 from goldwatch.dumps.place import Place
 from goldwatch.judging.diagnosis.summary import summarise
-from goldwatch.judging.limit_parsing import parse_limits
-from goldwatch.judging.limits import Limits
+from goldwatch.judging.limits import Limits, parse_limits
 from goldwatch.metrics.row import METRICS, VERDICTS, Row
 from goldwatch.reports.csv_cells import (
     Columns,

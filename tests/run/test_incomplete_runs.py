@@ -11,7 +11,7 @@ import pytest
 
 from goldwatch.api import open_result
 from goldwatch.dumps import write_dump
-from goldwatch.judging.limit_parsing import parse_limits
+from goldwatch.judging.limits import parse_limits
 from goldwatch.run import compare_folders
 from goldwatch.run.comparison_options import ComparisonOptions
 from goldwatch.store.store import RunStore

@@ -47,8 +47,7 @@ from ...tensors.dtypes import (
     require_decodable,
 )
 from ...tensors.tensor import MemorySource, Tensor
-from ..limit_parsing import fault_of, limits_with, named_limits, parse_limits
-from ..limits import Limits
+from ..limits import Limits, fault_of, limits_with, named_limits, parse_limits
 from ..metric_text import metric_number, short_text
 from ..row_judge import RowJudge
 
