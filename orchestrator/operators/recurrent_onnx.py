@@ -27,6 +27,8 @@ from .recurrent_cells import (
 from .registry import CannotCompute, Inputs, Node, operator
 from .value_with_error import Arithmetic, Value
 from .variants import (
+    ANY,
+    Fit,
     Reading,
     Variant,
     attribute,
@@ -404,6 +406,20 @@ def _clips(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:
             yield text_of(value), own, replace(node, attributes={**kept, "clip": value})
 
 
+_CLIPS = other_node("clip", _clips)
+
+
+def _clip_of_any_number(node: Node, inputs: Inputs) -> Iterator[Fit]:
+    own = node.attributes.get("clip")
+
+    def variant(value: float) -> Variant:
+        changed = replace(node, attributes={**node.attributes, "clip": value})
+        return Variant("clip", text_of(value), "none" if own is None else text_of(own), changed)
+
+    # Where the model has none, from about what activations reach.
+    yield Fit("clip", 1.0 if own is None else float(own), variant, least=0.0)
+
+
 def _each_gate_transposed(array: Array) -> Optional[Array]:
     """Return weights [directions, gates · size, size] with those of each gate transposed."""
     if array.ndim != 3 or array.shape[1] % array.shape[2]:
@@ -414,8 +430,7 @@ def _each_gate_transposed(array: Array) -> Optional[Array]:
 
 declare(
     "LSTM GRU RNN",
-    other_node("clip", _clips),
-    attribute("clip", (), None, fitted=True),
+    Reading("clip", _CLIPS.shown + ANY, _CLIPS.variants, _clip_of_any_number),
     *(
         changed_input(
             number,

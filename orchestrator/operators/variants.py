@@ -39,7 +39,7 @@ from .registry import (
 from .value_with_error import Arithmetic, Value
 
 Array = Any
-_ANY = "; any other number, fitted"
+ANY = "; any other number, fitted"
 Alternatives = Union[Sequence[Any], Callable[[Node, Inputs], Iterable[Any]]]
 """The values of an attribute or input that keep the shape of the output, or what tells them."""
 
@@ -239,7 +239,7 @@ def attribute(
 
             yield Fit(called, float(own), variant, whole, least)
 
-    shown = _shown(alternatives) + (_ANY if fitted else "")
+    shown = _shown(alternatives) + (ANY if fitted else "")
     return Reading(called, shown, variants, fits if fitted else None)
 
 
@@ -334,7 +334,7 @@ def other_number(number: int, name: str, numbers: Sequence[float], most: float =
         if np.isfinite(own):
             yield Fit(name, float(own), variant, value.array.dtype.kind in "iu")
 
-    return listed._replace(shown=listed.shown + _ANY if numbers else _ANY[2:], fits=fits)
+    return listed._replace(shown=listed.shown + ANY if numbers else ANY[2:], fits=fits)
 
 
 def missing_input(number: int, name: str, neutral: float = 0.0) -> Reading:
@@ -425,7 +425,7 @@ def factor_of_input(number: int = 0) -> Reading:
 
         yield Fit("a factor of %s" % input_name(node, number), 1.0, variant)
 
-    return Reading("a factor of its input", _ANY[2:], lambda node, inputs: iter(()), fits)
+    return Reading("a factor of its input", ANY[2:], lambda node, inputs: iter(()), fits)
 
 
 def computed_instead(

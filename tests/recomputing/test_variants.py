@@ -621,6 +621,15 @@ def _gru(x, weights, bias_of_state):
     return np.stack(made)[:, None]
 
 
+def _clipped_rnn(x, clip):
+    state, made = np.zeros((x.shape[1], 4)), []
+    for now in x.astype(np.float64):
+        total = now @ OF_GRU["w"][0, :4].T + state @ OF_GRU["r"][0, :4].T
+        state = np.tanh(np.clip(total, -clip, clip))
+        made.append(state)
+    return np.stack(made)[:, None]
+
+
 RANDOM = np.random.RandomState(6)
 OF_GRU = {
     name: RANDOM.standard_normal(shape).astype(np.float16).astype(np.float32) / 2
@@ -647,6 +656,12 @@ OTHERWISE = {
         OF_GRU,
         lambda x: _gru(x, OF_GRU, 0.0),
         "GRU with the bias B without its recurrent half Rb",
+    ),
+    "clip": (
+        node("RNN", ["x", "v", "h"], ["y"], name="op", hidden_size=4),
+        {"v": OF_GRU["w"][:, :4], "h": OF_GRU["r"][:, :4]},
+        lambda x: _clipped_rnn(x, 0.17),
+        "the device computed RNN with clip 0.1",
     ),
     "padding": (
         node("Gather", ["e", "t"], ["y"], name="op"),
