@@ -326,6 +326,12 @@ class Recomputer:
                 instead=instead,
                 tried=[*search.tried, *tried],
                 too_few=too_few,
+                # What was written explains it without constants that only chance may have made.
+                possible=[
+                    entry
+                    for entry in search.possible
+                    if instead is None or not entry.device.startswith(SOLVED)
+                ],
             )
         except (CannotCompute, GoldwatchError, MemoryError, KeyError):
             return None
