@@ -285,7 +285,10 @@ class _Matcher:
         )
 
     def _origin(self, origin_shape: Optional[Sequence[int]]) -> Optional[Dims]:
-        """Return the dims from the json or the container if they agree with the stored shape."""
+        """Return the dims from the json or the container if they agree with the stored shape; where
+        dims of size 1 of the one leave several, the other decides.
+        """
+        doubtful: List[Dims] = []
         for what, shape in (
             ("origin shape", origin_shape),
             ("original shape", self.target.original_shape),
@@ -294,11 +297,18 @@ class _Matcher:
                 continue
             for name in sorted(self.formats, key=lambda name: name != self.origin_format):
                 readings = self.layout.fits(shape, self._letters(name), self.target.shape, False)
-                if readings:
+                if doubtful:
+                    readings = [dims for dims in readings if dims in doubtful]
+                if len(readings) == 1:
                     return readings[0]
+                if readings:
+                    # First the matrix [N, C·H·W] of a fully connected op that reads [N, C, H, W].
+                    flat = self._flat_matrix(shape)
+                    doubtful = sorted(readings, key=lambda dims: dims != flat)
+                    break
             if shape and self._flat_matrix(shape) is None and self.layout.blocks:
                 self.notes.append(note("unused-shape", what, list(shape), _stored(self.target)))
-        return None
+        return doubtful[0] if doubtful else None
 
     def _permuted_nd(self) -> Optional[Geometry]:
         """Return the geometry of an ND target with an origin format and a golden in another

@@ -207,6 +207,13 @@ def test_the_origin_shape_is_used_before_guesses():
     )
 
 
+def test_a_small_vector_that_was_pooled_and_flattened_is_a_row_or_what_its_dump_says():
+    stored = ("FRACTAL_NZ", (1, 1, 16, 16), (1, 6, 1, 1), "NCHW", (1, 6, 1, 1))
+    assert match(*stored).sizes == (1, 6)
+    assert match(*stored, original_shape=(1, 6)).sizes == (1, 6)
+    assert match(*stored, original_shape=(6, 1)).sizes == (6, 1)
+
+
 def test_a_flattened_input_of_a_fully_connected_layer_matches_its_golden():
     geometry = match("FRACTAL_NZ", (2, 1, 16, 16), (3, 5, 2, 2), "NCHW", (3, 5, 2, 2))
     assert geometry.sizes == (3, 20) and "flattened" in geometry.notes[0]
