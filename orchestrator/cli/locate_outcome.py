@@ -175,17 +175,17 @@ def _print_rounds(outcome: Outcome) -> None:
         elif each is not run[-1]:
             put_wrapped(
                 "round %d: %s in float32: %s (%s)"
-                % (number, _few(each.raised), _round_verdict(each), each.located)
+                % (number, _few(each.raised), each.verdict, each.located)
             )
     for each in run[-1:]:
         passes = each.code == EXIT_PASS
         put_wrapped(
             "%s by %s (%s in float32; %s%s)"
             % (
-                "cured" if passes else "not cured",
+                "cured" if passes else "outputs cured" if each.outputs == PASS else "not cured",
                 each.file,
                 _few(each.raised),
-                "" if passes else _round_verdict(each) + "; ",
+                "" if passes else each.verdict + "; ",
                 each.located,
             )
         )
@@ -200,11 +200,6 @@ def _print_rounds(outcome: Outcome) -> None:
                 else "no run could be judged"
             )
         )
-
-
-def _round_verdict(each: Round) -> str:
-    verdicts = {EXIT_PASS: "it passes", EXIT_FAIL: "it still fails"}
-    return verdicts.get(each.code, "it is incomplete")
 
 
 def _outputs_words(final: RunResult) -> str:

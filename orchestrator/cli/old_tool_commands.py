@@ -228,10 +228,7 @@ def new_spelling(
         returns none.
     """
     if words[:1] == ["offline_dump"]:
-        # The model itself, where it is no om.
-        given = dict(zip(words, words[1:])).get("--model_path", "")
-        model = "-om" if given.endswith(".om") else "-gm"
-        return _located([model if word == "--model_path" else word for word in words])
+        return _offline_dump(words)
     words = _of_our_command(words)
     table = _OPTIONS.get(words[0], {}) if words else {}
     if any(word in _BOTH_MODELS or word in _OF_PYTORCH for word in words):
@@ -282,6 +279,15 @@ def new_spelling(
         )
     command = " ".join(map(shlex.quote, [*ordered, *words[position:]]))
     return "; ".join(["goldwatch " + command, *left_out])
+
+
+def _offline_dump(words: Sequence[str]) -> Optional[str]:
+    given = dict(zip(words, words[1:])).get("--model_path", "")
+    if given.endswith(".onnx"):
+        # It runs the model itself, without a device.
+        return "goldwatch golden onnx dump %s -o OUT" % shlex.quote(given)
+    model = "-om" if given.endswith(".om") else "-gm"
+    return _located([model if word == "--model_path" else word for word in words])
 
 
 def _apart(words: Sequence[str], options: Collection[str]) -> Tuple[List[str], List[str]]:
@@ -368,6 +374,8 @@ def _meant(words: Sequence[str], position: int, table: Dict[str, Old]) -> Option
         return Old(new="--" + named)
     if word in ("-t", "-target") and not converts:
         return Old(why="a file's kind is seen in the file itself")
+    if word in ("-t", "-target") and follower == "numpy":
+        return Old(new="--to npy")
     if word in ("-t", "-target") and follower in ("pt", "msnpy"):
         return Old(new="--to npy", why="here npy")
     if word == "-r" and (

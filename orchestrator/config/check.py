@@ -55,7 +55,10 @@ _OTHER_TOOLS = {
 #: Kinds of files that may be a configuration of a dump, or were meant to be one.
 _MAY_CONFIGURE = (ACL, EMPTY, JSON, MINDSPORE_CONFIG, MSPROBE_CONFIG, PROTOBUF, RAW, TEXT)
 _JSON_AS_BYTES = re.compile(rb"\xff\xfe|\xfe\xff|\0?\s*[{\[]")
-_STARTED = re.compile(r"\bpython[0-9.]*\s+(?:-\w+\s+)*([^\s$]+\.py)\b")
+_STARTED = re.compile(
+    r"\b(?:python[0-9.]*|torchrun|msrun|deepspeed|accelerate)\s+"
+    r"(?:(?:[^\n;&|#\\]|\\\n)*?\s)?([^\s$=;&|]+\.py)\b"
+)
 
 # What a text that cannot be parsed was meant to be: no acl.json has these keys.
 _NPU_TEXT = re.compile(rb"[\"'](?:enable_dump|enable_dump_debug|dump_debug_mode|dump_layer)[\"']")

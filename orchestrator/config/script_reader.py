@@ -165,7 +165,7 @@ class _Reader:
             if settings.node is not None
         ]
         if not (settings_found or self._setters):
-            self._setters = {what: ("", node) for what, node in self._possible.items()}
+            self._setters = self._possible_setters()
         for settings in settings_found:
             # What another function sets is not missing here.
             for other in settings_found:
@@ -182,6 +182,14 @@ class _Reader:
         return self._script
 
     # What names stand for.
+
+    def _possible_setters(self) -> Dict[str, Tuple[str, Any]]:
+        """Return what may set dump options of a script that sets none itself."""
+        for optimizer in self._around.optimizers:
+            call = self._changed.get(optimizer)
+            if call is not None:
+                self._possible.setdefault(self._names.origin(call), call)
+        return {what: ("", node) for what, node in self._possible.items()}
 
     # Settings.
 

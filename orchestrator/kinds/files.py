@@ -225,6 +225,8 @@ def _text(descriptor: int, head: bytes, size: int, path: str) -> str:
         return kinds.NUMBERS
     if _SHELL.match(text) or path.endswith(".sh"):
         return kinds.SHELL
+    if path.endswith((".yaml", ".yml")):
+        return kinds.YAML
     if _SWITCHES.match(uncommented):
         return kinds.FUSION_SWITCH
     if _KEEP_LIST.search(text):

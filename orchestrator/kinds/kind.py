@@ -46,7 +46,7 @@ TORCH, NPZ, PICKLE, SAFETENSORS, HDF5, ZIP, ARCHIVE, IMAGE = (
 )
 ORT, JSON, SQLITE, SCRIPT = "ort", "json", "sqlite", "script"
 MANIFEST, RESULT = "manifest", "result"
-INI, SETTINGS, NAMES, MESSAGE_TEXT = "ini", "settings", "names", "message-text"
+INI, SETTINGS, NAMES, MESSAGE_TEXT, YAML = "ini", "settings", "names", "message-text", "yaml"
 RANK_TABLE = "rank-table"
 AIPP, KEEP_LIST, CONVERTER, SHELL, CHECK_REPORT, OP_DESCRIPTION = (
     "aipp",
@@ -57,7 +57,7 @@ AIPP, KEEP_LIST, CONVERTER, SHELL, CHECK_REPORT, OP_DESCRIPTION = (
     "op-description",
 )
 
-PLAIN_TEXTS = (TEXT, INI, SETTINGS, NAMES, MESSAGE_TEXT)
+PLAIN_TEXTS = (TEXT, INI, SETTINGS, NAMES, MESSAGE_TEXT, YAML)
 """Texts that may be meant to be anything."""
 ORIGINALS = (PROTOTXT, CAFFEMODEL, ONNX, ONNX_TEXT, GRAPH_DEF, GRAPH_DEF_TEXT, SAVED_MODEL)
 """Original models and their weights."""
@@ -128,6 +128,7 @@ WORDS: Dict[str, str] = {
     CONVERTER: "a configuration of MindSpore Lite's converter (config.ini)",
     SHELL: "a shell script",
     INI: "an ini file",
+    YAML: "a YAML file",
     SETTINGS: "a list of settings as text, one in a line",
     NAMES: "a list of names, one in a line",
     MESSAGE_TEXT: "a protobuf message in text form",

@@ -221,6 +221,8 @@ def not_a_dump(path: str) -> Optional[Advice]:
         return None
     if kind.name == kinds.RAW and not os.path.basename(path).lower().endswith(_RAW_ENDINGS):
         return None
+    if kind.name == kinds.NPY and path.endswith(".npy"):
+        return None
     return Advice(
         "this is %s" % kind.words,
         _FILE_HINTS.get(kind.name, "expected a dump file, an npy, or a pb or quant container"),

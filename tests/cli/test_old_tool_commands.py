@@ -116,6 +116,11 @@ from goldwatch.metrics.row import METRICS
             "offline_dump --model_path m.om --input_data a.bin -o o",
             "locate MODEL m.om -o o -i NAME=a.bin (NAME is the input's name in the model)",
         ),
+        ("offline_dump --model_path m.onnx", "golden onnx dump m.onnx -o OUT"),
+        (
+            "convert -type offline -target numpy -i my -o o",
+            "convert my --to npy -o o; -type offline: seen in the file itself",
+        ),
     ],
 )
 def test_a_command_of_the_vendors_older_tools_is_translated(old, new):

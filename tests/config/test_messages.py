@@ -302,6 +302,7 @@ def test_npu_settings_left_out_of_a_plan_are_reported(folder, tmp_path):
         ("amct.cfg", 'activation_offset:true\nskip_layers:["c"]\n', "quantisation (AMCT)"),
         ("hccl.json", '{"server_count": "1", "server_list": []}', "HCCL's rank table"),
         ("run.txt", "run atc with --model=x.onnx, then ais_bench\n", "a text file"),
+        ("run.yaml", "device_target: Ascend\ndump_path: /data\n", "a YAML file"),
         ("debug.cfg", "op_debug_config = oom,dump_cce\n", "a list of settings"),
         ("data.bin", "\x01\x02{\x83" * 9, "raw bytes without a header"),
         ("data.pb", "\n\x03abc\x10\x05", "a binary protobuf message"),
@@ -314,11 +315,31 @@ def test_a_file_that_configures_no_dump_is_called_what_it_is(tmp_path, name, tex
     assert words in result.output and "no configuration of a dump [other-file]" in result.output
 
 
-def test_of_a_shell_script_the_script_that_it_starts_is_named(tmp_path):
+@pytest.mark.parametrize(
+    "command",
+    [
+        "nohup python3 -u train.py --x=1 > log 2>&1 &",
+        "python -m torch.distributed.launch --nproc_per_node=8 train.py --x 1",
+        "torchrun --nnodes 1 \\\n  --node_rank 0 train.py",
+        "msrun --worker_num=8 train.py",
+    ],
+)
+def test_of_a_shell_script_the_script_that_it_starts_is_named(tmp_path, command):
     path = tmp_path / "train_1p.sh"
-    path.write_text("#!/bin/bash\n# python3 is 3.7\nnohup python3 -u train.py --x=1 > log 2>&1 &\n")
+    path.write_text("#!/bin/bash\n# python3 is 3.7\n%s\n" % command)
     output = CliRunner().invoke(check, [str(path)]).output
     assert "goldwatch config check %s\n" % (tmp_path / "train.py") in output
+
+
+def test_a_module_that_is_given_the_optimizer_may_set_dump_options(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(
+        "import tensorflow as tf\nfrom settings import apply\nconfig = tf.ConfigProto()\n"
+        "custom = config.graph_options.rewrite_options.custom_optimizers.add()\n"
+        'custom.name = "NpuOptimizer"\napply(custom)\n'
+    )
+    output = CliRunner().invoke(check, [str(path)]).output
+    assert "may be set elsewhere, by apply() of module settings" in output, output
 
 
 def test_of_a_shell_script_the_file_that_it_names_comes_first(tmp_path):

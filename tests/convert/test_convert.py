@@ -34,6 +34,12 @@ def load(path):
     return np.load(str(path), allow_pickle=False)
 
 
+def test_none_in_an_npy_file_is_not_told_to_be_a_wrong_name(tmp_path):
+    np.save(str(tmp_path / "a.npy"), np.array(None), allow_pickle=True)
+    code, err = convert(tmp_path / "a.npy", "-o", tmp_path / "out")
+    assert code == 4 and "no tensor (None)" in err and "call it" not in err, err
+
+
 @pytest.fixture
 def feature_map():
     return np.random.default_rng(1).standard_normal((1, 35, 4, 5)).astype(np.float16)

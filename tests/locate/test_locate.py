@@ -867,6 +867,26 @@ def test_weights_beyond_float16_are_no_small_errors_that_add_up(place) -> None:
     assert "add up" not in done.stdout and "inherited" not in done.stdout
 
 
+def test_a_cure_of_the_outputs_alone_is_said_to_be_one(place) -> None:
+    """Behind the raised product its values, beyond float16, become Inf; Tanh makes 1 of them."""
+    place.host()
+    model = onnx.load(str(place.folder / "model.onnx"))
+    (weights,) = [each for each in model.graph.initializer if each.name == "second_weights"]
+    values = onnx.numpy_helper.to_array(weights).copy()
+    values[:, 0] = np.abs(values[:, 0]) * 1e7
+    weights.CopyFrom(onnx.numpy_helper.from_array(values, weights.name))
+    model.graph.node[-1].output[0] = "c"
+    model.graph.node.append(onnx.helper.make_node("Tanh", ["c"], ["y"], name="last"))
+    onnx.save(model, str(place.folder / "beyond.onnx"))
+    place.atc("beyond.onnx", "beyond.om", "--precision_mode=force_fp16")
+    done = place.locate("beyond.onnx", "beyond.om", "-o", "out", "--cure")
+    assert done.returncode == 1, done.stdout
+    assert "outputs cured by out/cure/1/keep_dtype.cfg (second in float32; its outputs are" in (
+        done.stdout.replace("\n  ", " ")
+    )
+    assert "the cure held" in done.stderr
+
+
 def test_what_was_tried_does_not_fill_the_last_lines(place) -> None:
     other = onnx.load(str(place.folder / "model.onnx"))
     (weights,) = [each for each in other.graph.initializer if each.name == "second_weights"]

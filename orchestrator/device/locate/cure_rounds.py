@@ -12,12 +12,13 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 from ...base.errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, InputError
 from ...base.fast_dataclasses import dataclass
 from ...base.safe_reading import read_input
+from ...metrics.row import PASS
 from ...model.atc_options import atc_options
 from ..cure.run import DOCUMENT
 from ..launch.atc import Atc
 from .input_values import input_files
 from .resumable_steps import Step
-from .search import DECIDED, INPUTS, JSON, RUN, CaseResult, Search
+from .search import DECIDED, INPUTS, JSON, RUN, CaseResult, Search, outputs_verdict
 from .shape_combinations import shapes_text
 
 MOST_ROUNDS = 10
@@ -43,6 +44,8 @@ class Round:
         What its run came to; 3 where there was none.
     file, command
         What atc was given, and its whole command; None and empty where nothing was converted.
+    outputs
+        The verdict on the network's outputs, as in result.json; None where none was made.
     """
 
     raised: Sequence[str]
@@ -51,6 +54,19 @@ class Round:
     code: int
     file: Optional[str] = None
     command: Sequence[str] = ()
+    outputs: Optional[str] = None
+
+    @property
+    def verdict(self) -> str:
+        """What the run of the new om came to, in words."""
+        if self.code == EXIT_FAIL:
+            right = self.outputs == PASS
+            return (
+                "its outputs are within limits, tensors before them are not"
+                if right
+                else ("it still fails")
+            )
+        return "it passes" if self.code == EXIT_PASS else "it is incomplete"
 
     def document(self) -> Dict[str, Any]:
         """Return it for programs."""
@@ -61,6 +77,7 @@ class Round:
             "exit_code": self.code,
             "file": self.file,
             "command": list(self.command),
+            "outputs": self.outputs,
         }
 
 
@@ -115,7 +132,15 @@ class Curing:
             command = self._convert(number, om, document)
             code = self._again(number, om, located)
             rounds.append(
-                Round(raised, str(document["sentence"]), located, code, str(file), command)
+                Round(
+                    raised,
+                    str(document["sentence"]),
+                    located,
+                    code,
+                    str(file),
+                    command,
+                    outputs_verdict(located),
+                )
             )
             if code != EXIT_FAIL:
                 break
@@ -125,8 +150,7 @@ class Curing:
             cured = {
                 "cure": str(last.file),
                 "converted by": " ".join(map(shlex.quote, last.command)),
-                "converted and run again": "%s (%s)"
-                % ("it passes" if last.code == EXIT_PASS else "it does not pass", last.located),
+                "converted and run again": "%s (%s)" % (last.verdict, last.located),
             }
             self._search.steps.run(self._search.page(self._result.case, cured))
         return rounds

@@ -557,7 +557,7 @@ class Search:
         """Return the step that writes the page of a case, with what cured it if known."""
         out, page = os.path.join(self.folder(case), RUN), os.path.join(self.folder(case), PAGE)
         command = ["goldwatch", "report", out, "--html", page]
-        request, final = self.plan.request, os.path.join(self.folder(case), FINAL)
+        request = self.plan.request
         about = {"om": request.om, "original model": request.model}
         if self._interface.soc_version:
             about["chip"] = self._interface.soc_version
@@ -565,8 +565,8 @@ class Search:
             about["atc"] = self._interface.attributes["atc_version"]
         if case.shapes:
             about["shapes"] = shapes_text(case.shapes)
-        if os.path.isdir(final):
-            verdict = stored_result(final).summary.verdict
+        verdict = outputs_verdict(self.folder(case))
+        if verdict is not None:
             about["outputs of the network"] = _OUTPUTS_WORDS.get(verdict, verdict)
         for entry in dict(about, **cured or {}).items():
             command += ["--about", "%s=%s" % entry]
@@ -591,6 +591,12 @@ class Search:
         )
         words += ["--until", until, "-o", request.out]
         return words + (["--", *request.words] if request.words else [])
+
+
+def outputs_verdict(folder: str) -> Optional[str]:
+    """Return the verdict on the network's outputs of a run; None where none was made."""
+    final = os.path.join(folder, FINAL)
+    return stored_result(final).summary.verdict if os.path.isdir(final) else None
 
 
 def _ended_well(out: str) -> bool:
