@@ -887,6 +887,21 @@ def test_a_cure_of_the_outputs_alone_is_said_to_be_one(place) -> None:
     assert "the cure held" in done.stderr
 
 
+def test_an_output_beyond_float16_is_cured_by_raising_what_makes_it(place) -> None:
+    """Its weights are beyond float16 too, so that NaN come on the device."""
+    place.host()
+    model = onnx.load(str(place.folder / "model.onnx"))
+    (weights,) = [each for each in model.graph.initializer if each.name == "second_weights"]
+    values = onnx.numpy_helper.to_array(weights).copy()
+    values[:, 3] *= 1e6
+    weights.CopyFrom(onnx.numpy_helper.from_array(values, weights.name))
+    onnx.save(model, str(place.folder / "beyond.onnx"))
+    place.atc("beyond.onnx", "beyond.om", "--precision_mode=force_fp16")
+    done = place.locate("beyond.onnx", "beyond.om", "-o", "out", "--cure")
+    assert done.returncode == 0, done.stdout
+    assert "\ncured by out/cure/1/keep_dtype.cfg (second in float32; " in done.stdout
+
+
 def test_what_was_tried_does_not_fill_the_last_lines(place) -> None:
     other = onnx.load(str(place.folder / "model.onnx"))
     (weights,) = [each for each in other.graph.initializer if each.name == "second_weights"]

@@ -40,11 +40,15 @@ def allowed_distance(limits: Limits, op: ObservedOp, row: Observation, distance:
 def worst_ratio(
     golden: Array, dtype: str, limits: Sequence[Limit], slices: bool, values: Array
 ) -> float:
-    """Return how far values are from golden data in units of what is allowed of a type."""
-    with np.errstate(over="ignore"):
-        values = np.asarray(values, np.float16 if dtype == "float16" else np.float32).reshape(
-            golden.shape
-        )
+    """Return how far values are from golden data in units of what is allowed of a type; values that
+    it cannot hold are those of a raised operator, in float32.
+    """
+    values = np.asarray(values, np.float32).reshape(golden.shape)
+    if dtype == "float16":
+        with np.errstate(over="ignore", invalid="ignore"):
+            half = values.astype(np.float16)
+        if np.array_equal(half[values == values], values[values == values]):
+            values = half
     limits = [limit for limit in limits if slices or limit.metric != WORST_SLICE]
     plain = Limits(tuple(replace(limit, selector="", pattern="") for limit in limits))
     comparison = compare_arrays(values, golden, limits=plain, metrics=[])
