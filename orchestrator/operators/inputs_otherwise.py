@@ -87,6 +87,18 @@ _SIZES: Sequence[Tuple[str, Callable[[Array], Array]]] = (
     ("0 throughout", np.zeros_like),
 )
 """What may become of the values of weights, scales and exponents."""
+_FLOAT16_MAX = 65504.0
+_BEYOND: Sequence[Tuple[str, Callable[[Array], Array]]] = (
+    (
+        "holding Inf for what float16 cannot hold",
+        lambda array: np.where(np.abs(array) > _FLOAT16_MAX, np.copysign(np.inf, array), array),
+    ),
+    (
+        "cut at the largest number of float16",
+        lambda array: np.clip(array, -_FLOAT16_MAX, _FLOAT16_MAX),
+    ),
+)
+"""What may become of values that float16 cannot hold."""
 
 
 def other_inputs(node: Node, inputs: Inputs) -> Iterator[Variant]:
@@ -133,6 +145,7 @@ def other_inputs(node: Node, inputs: Inputs) -> Iterator[Variant]:
         changes = [
             *((words, change) for kinds, words, change in _VALUES if kind in kinds),
             *(_SIZES if number and kind == "f" else ()),
+            *(_BEYOND if kind == "f" and np.any(np.abs(value.array) > _FLOAT16_MAX) else ()),
             *(_turned(value.array) if value.array.size > 1 and several else ()),
         ]
         for words, change in changes:

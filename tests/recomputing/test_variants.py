@@ -663,6 +663,18 @@ OTHERWISE = {
         lambda x: _clipped_rnn(x, 0.17),
         "the device computed RNN with clip 0.1",
     ),
+    "beyond float16": (
+        node("Mul", ["x", "c"], ["y"], name="op"),
+        {"c": np.array([-1e12], np.float32)},
+        lambda x: np.where(x > 0, -np.inf, np.where(x < 0, np.inf, np.nan)),
+        "Mul with its input 1 holding Inf for what float16 cannot hold; the model says as it is",
+    ),
+    "cut at float16's end": (
+        node("Add", ["x", "c"], ["y"], name="op"),
+        {"c": np.array([1.0, 1e6, 2.0, -1e6] * 2, np.float32)},
+        lambda x: x + np.float32([1.0, 65504.0, 2.0, -65504.0] * 2),
+        "Add with its input 1 cut at the largest number of float16; the model says as it is",
+    ),
     "padding": (
         node("Gather", ["e", "t"], ["y"], name="op"),
         {"t": TOKENS},
@@ -684,6 +696,7 @@ OTHERWISE = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
 @pytest.mark.parametrize("kind", sorted(OTHERWISE))
 def test_what_is_read_otherwise_of_other_operators_is_named(net, kind):
     made, constants, wrong, said = OTHERWISE[kind]

@@ -18,7 +18,7 @@ from ...recomputing.variant_search import Output, VariantSearch
 from ...tensors.geometry import match_layouts
 from ...tensors.tensor import Tensor
 from ...tensors.type_precision import rounding_of
-from ..by_recomputation import excess
+from ..by_recomputation import excess, only_overflows
 from .explanations import Explanation, explanation
 from .own_error.estimate import Estimate
 from .pattern_explanations import (
@@ -88,7 +88,8 @@ def explanations_by_computing(
         instead, tried, too_few = written_instead(Written(output, lambda: (), excess))
         search = VariantSearch([], tried, 0, instead, too_few)
     known = by_variants(search, estimate.op.name)
-    if search.possible:
+    own_error = estimate.computed.own_error if estimate.computed is not None else None
+    if search.possible and (own_error is None or not only_overflows(own_error)):
         possible = by_variants(
             search._replace(explained=list(search.possible), instead=None), estimate.op.name
         )
@@ -103,7 +104,6 @@ def explanations_by_computing(
         _letters(recomputed.actual),
         int(recomputed.actual.size),
     )
-    own_error = estimate.computed.own_error if estimate.computed is not None else None
     distance = own_error.distance if own_error is not None else estimate.distance
     # The pair is that of the operator's own error: nothing came in with the inputs.
     alone = replace(
