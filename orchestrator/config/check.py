@@ -27,7 +27,7 @@ from ..schemas.jsontext import MAX_BYTES, JsonText
 from .acl_rules import AclRules
 from .cann_versions import parse_version
 from .dump_size_rules import acl_size, check_size, npu_size
-from .finding import Finding, Findings, Report, in_file_order, placed
+from .finding import WARNING, Finding, Findings, Report, in_file_order, placed
 from .json_text_errors import read_json
 from .model_rules import ModelRules
 from .models import Models, load_models
@@ -291,6 +291,18 @@ class Checker:
                     finding
                     for finding in script_findings.items
                     if finding.rule != "dump-path-not-found"
+                ]
+            if any(
+                other.may_dump()
+                and not any(problem.rule == "dump-config-unused" for problem in other.problems)
+                for other in script.settings
+                if other is not settings
+            ):
+                # One that dumps nothing, beside one that does: the branches of an if.
+                script_findings.items = [
+                    finding
+                    for finding in script_findings.items
+                    if (finding.rule, finding.severity) != ("all-switches-off", WARNING)
                 ]
             findings.items += settings.located(script_findings.items)
         findings.items = _once(findings.items, "container")

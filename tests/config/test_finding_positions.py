@@ -99,6 +99,14 @@ def test_scripts_are_read_in_their_declared_encoding():
     assert [f.rule for f in check(b"\xef\xbb\xbfDumpConfig()\r\n", "a.py")] == ["all-switches-off"]
 
 
+def test_a_dump_config_that_dumps_nothing_beside_one_that_does_is_no_fault():
+    off, on = "f(DumpConfig(enable_dump=False))\n", 'f(DumpConfig(on, "./dump"))\n'
+    for script in (off, off * 2):
+        assert {f.rule for f in check(script, "a.py")} == {"all-switches-off"}
+    for script in (off + "if over:\n    " + on, "if over:\n    %selse:\n    %s" % (on, off)):
+        assert "all-switches-off" not in {f.rule for f in check(script, "a.py")}
+
+
 def test_pointers_escape_slash_and_tilde():
     found = [
         f.pointer
