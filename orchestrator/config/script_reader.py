@@ -136,6 +136,7 @@ class _Reader:
         self._made: Set[str] = set()
         # By name, a function of another module that may have changed it.
         self._changed: Dict[str, ast.Call] = {}
+        self._data_dump: Dict[str, ast.Attribute] = {}
         self._option_tables: List[ast.Dict] = []
         # What may set dump options, if nothing in the text does.
         self._possible: Dict[str, Any] = {}
@@ -158,6 +159,7 @@ class _Reader:
                 match = _VARIABLE_SET.search(str(self._names.values.literal(node)))
                 self._variable(match and match.group(1), match and match.group(2), node)
         self._unread_tables()
+        self._data_dump_without_type()
         settings_found = [
             settings
             for settings in self._objects.values()
@@ -466,8 +468,8 @@ class _Reader:
             self._around.modes.setdefault(holder, []).append(written)
         elif target.attr == "dump_config" and not self._names.is_from_here(written):
             self._possible.setdefault(self._names.origin(written), target)
-        elif target.attr == "type" and self._names.knows_torchair:
-            self._debug_type(holder, value, target, written)
+        elif ".debug." in holder and self._names.knows_torchair:
+            self._debug_option(holder, value, target, written)
         elif isinstance(target.value, ast.Subscript):
             self._map_entry(target, target.value, value, node, scope, block)
         kind = self._names.kind(target.value)
@@ -596,10 +598,12 @@ class _Reader:
                 self._places.problem(problems, "type", path, message, consumer, fix, node.value)
             self._take(settings, key, value, target, block)
 
-    def _debug_type(self, holder: str, value: Any, target: ast.Attribute, written: Any) -> None:
-        """Take the type of one of TorchAir's debug dumps."""
+    def _debug_option(self, holder: str, value: Any, target: ast.Attribute, written: Any) -> None:
+        """Take an option of one of TorchAir's debug dumps."""
         name = holder.rpartition(".debug.")[2]
-        if name not in DEBUG_TYPES or ".debug." not in holder:
+        if name == "data_dump":
+            self._data_dump.setdefault(target.attr, target)
+        if name not in DEBUG_TYPES or target.attr != "type":
             return
         if value is not COMPUTED and value not in DEBUG_TYPES[name]:
             values = ", ".join(map(repr, DEBUG_TYPES[name]))
@@ -608,6 +612,16 @@ class _Reader:
             self._places.problem(self._script.problems, "enum", (), message, raises, fix, written)
         elif value is not None and name == "data_dump":
             self._set_elsewhere("TorchAir's debug.data_dump", target)
+
+    def _data_dump_without_type(self) -> None:
+        if "type" not in self._data_dump:
+            for attribute, target in list(self._data_dump.items())[:1]:
+                message = "debug.data_dump.%s is set, and no debug.data_dump.type" % attribute
+                consumer, fix = "TorchAir dumps no FX values", 'debug.data_dump.type = "npy"'
+                problems = self._script.problems
+                self._places.problem(
+                    problems, "all-switches-off", (), message, consumer, fix, target, WARNING
+                )
 
     # What the text does not show.
 

@@ -342,6 +342,18 @@ def test_a_module_that_is_given_the_optimizer_may_set_dump_options(tmp_path):
     assert "may be set elsewhere, by apply() of module settings" in output, output
 
 
+@pytest.mark.parametrize("typed", [True, False])
+def test_the_path_of_torchairs_data_dump_needs_a_type(tmp_path, typed):
+    path = tmp_path / "train.py"
+    path.write_text(
+        "import torchair\nconfig = torchair.CompilerConfig()\n"
+        'config.debug.data_dump.path = "/data"\n' + 'config.debug.data_dump.type = "npy"\n' * typed
+    )
+    output = CliRunner().invoke(check, [str(path)]).output
+    assert ("and no debug.data_dump.type [all-switches-off]" in output) is not typed, output
+    assert "sets no dump option" not in output
+
+
 def test_of_a_shell_script_the_file_that_it_names_comes_first(tmp_path):
     path = tmp_path / "train.sh"
     for line in (
