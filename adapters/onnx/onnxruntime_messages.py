@@ -66,6 +66,8 @@ def explained(
 def _hint(text: str) -> Optional[str]:
     if "codec can't decode" in text:
         return "a name in the model is no text: the file is damaged, copy it again"
+    if "tensor(float6" in text:
+        return "onnxruntime has no floats of 6 bits: use `backend=reference`"
     return (
         "free some memory, or use a smaller batch"
         if "allocate memory" in text or "bad_alloc" in text

@@ -4,6 +4,8 @@ anything is written.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import onnx
 import onnx_models as build
@@ -13,6 +15,8 @@ from in_process import run_here
 from onnx import TensorProto, helper
 from onnx_golden import Golden, run_unoptimised
 from onnxruntime.capi import onnxruntime_pybind11_state
+
+from goldwatch.adapters.onnx.onnxruntime_messages import explained
 
 node = helper.make_node
 
@@ -227,6 +231,16 @@ def test_types_that_onnxruntime_does_not_compute_are_refused(tmp_path, refused):
         and "cannot compute it with these types" in text
         and "--backend reference" in text
     )
+
+
+def test_floats_of_6_bits_are_left_to_the_reference():
+    # The onnx that a Python gets may not know them: as onnxruntime 1.32 says it.
+    said = RuntimeError(
+        "[ONNXRuntimeError] : 10 : INVALID_GRAPH : This is an invalid model. Type Error: Type "
+        "'tensor(float6e2m3)' of input parameter (n) of operator (Cast) in node (up) is invalid."
+    )
+    error = explained(said, SimpleNamespace(path="m.onnx"), [], "1.32.0")
+    assert error.hint is not None and "`backend=reference`" in error.hint
 
 
 def narrow_product(where):
