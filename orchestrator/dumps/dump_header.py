@@ -297,7 +297,8 @@ def _load_version_1(descriptor: int, size: int, path: str) -> Optional[Header]:
         scan_dump_data(descriptor, 0, size, path, scan)
         message = _parse_message(bytes(scan.header), path)
     except CutShort as cut:
-        if scan.top_records == 0:
+        # What ends inside its own records was not cut.
+        if scan.top_records == 0 or cut.needed <= size:
             return None
         text = "the file (version 1) is cut short: expected at least %d bytes, got %d" % (
             cut.needed,

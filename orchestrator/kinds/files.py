@@ -64,6 +64,10 @@ _LAYER_FIELDS = frozenset(["layer", "layers", "input_shape", "input_dim"])
 _SOLVER_FIELDS = frozenset(
     ["net", "train_net", "base_lr", "lr_policy", "max_iter", "solver_mode", "snapshot_prefix"]
 )
+#: Fields of onnx.proto's TensorProto (dims, data_type, …), and their wire types.
+_TENSOR_FIELDS = frozenset(
+    [(1, VARINT), (2, VARINT), (14, VARINT), *((number, BYTES) for number in (*range(3, 14), 16))]
+)
 _ACL_KEYS = frozenset(
     [
         "dump_path",
@@ -173,6 +177,8 @@ def _protobuf(descriptor: int, size: int, path: str) -> str:
         (1, BYTES) in counts and (2, BYTES) in counts and not broken and _is_text(window, first)
     ):
         return kinds.CAFFEMODEL
+    if not broken and {(1, VARINT), (2, VARINT)} <= set(counts) <= _TENSOR_FIELDS:
+        return kinds.TENSOR_PROTO
     if (1, VARINT) in counts and ((7, BYTES) in counts or (8, BYTES) in counts):
         return kinds.ONNX
     if not broken and set(counts) == {(1, VARINT), (2, BYTES)}:

@@ -47,7 +47,7 @@ TORCH, NPZ, PICKLE, SAFETENSORS, HDF5, ZIP, ARCHIVE, IMAGE = (
 ORT, JSON, SQLITE, SCRIPT = "ort", "json", "sqlite", "script"
 MANIFEST, RESULT = "manifest", "result"
 INI, SETTINGS, NAMES, MESSAGE_TEXT, YAML = "ini", "settings", "names", "message-text", "yaml"
-RANK_TABLE = "rank-table"
+RANK_TABLE, TENSOR_PROTO = "rank-table", "tensor-proto"
 AIPP, KEEP_LIST, CONVERTER, SHELL, CHECK_REPORT, OP_DESCRIPTION = (
     "aipp",
     "keep-list",
@@ -98,6 +98,7 @@ WORDS: Dict[str, str] = {
     CAFFEMODEL: "weights of Caffe (.caffemodel)",
     ONNX: "an ONNX model",
     ONNX_TEXT: "an ONNX model in text or JSON form",
+    TENSOR_PROTO: "one tensor as ONNX stores it (TensorProto, such as input_0.pb)",
     GRAPH_DEF: "a frozen graph of TensorFlow (.pb)",
     GRAPH_DEF_TEXT: "a graph of TensorFlow in text form (.pbtxt)",
     SAVED_MODEL: "a SavedModel of TensorFlow",

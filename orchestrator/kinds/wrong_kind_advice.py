@@ -24,6 +24,10 @@ _WANTED_GOLDEN = (
     "device dumps"
 )
 _OWN_COMPARISON = "their values have no op of a compiled graph to belong to: "
+_OF_ONNX = (
+    "onnx.numpy_helper.to_array(onnx.load_tensor(FILE)) reads it where the package onnx is, and "
+    "numpy.save makes an npy of it"
+)
 _NAME_FOLDER = (
     "name their folder: statistics are compared where no dumps and no golden files lie among "
     "them; goldwatch inspect shows them"
@@ -53,6 +57,7 @@ _DUMPED: Dict[str, str] = {
     kinds.TORCH: "goldwatch compare takes two files of one tensor, and goldwatch convert makes npy "
     "files of a folder; what holds more than tensors is to be saved again where PyTorch is, each "
     "tensor by itself: torch.save(tensor, FILE)",
+    kinds.TENSOR_PROTO: _OF_ONNX,
     kinds.NUMBERS: "TARGET is what the device wrote: name the dump files from which the text "
     "was made",
     kinds.RAW: "nothing in it tells type and shape: numpy.fromfile(path, dtype).reshape(shape) and "
@@ -238,6 +243,7 @@ _FILE_HINTS: Dict[str, str] = {
     kinds.PICKLE: "a pickle is never loaded (it can run code): %s" % _DUMPED[kinds.TORCH],
     kinds.NUMBERS: _GOLDEN[kinds.NUMBERS],
     kinds.NPZ: _GOLDEN[kinds.NPZ],
+    kinds.TENSOR_PROTO: _OF_ONNX,
     kinds.STATISTICS: _NAME_FOLDER,
     kinds.MINDSPORE_STATISTICS: _NAME_FOLDER,
     kinds.LFS: "fetch it: git lfs pull",

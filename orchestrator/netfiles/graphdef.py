@@ -121,10 +121,13 @@ class GraphFile:
                         raise InputError(
                             "%s: a SavedModel, which holds variables" % self.path, hint=_SAVED
                         )
+                    from ..kinds.files import kind_of_file
+                    from ..kinds.kind import SAVED_MODEL
+
+                    what = kind_of_file(self.path)
                     raise InputError(
-                        "%s: not a frozen graph; it looks like a SavedModel or an ONNX model"
-                        % self.path,
-                        hint=_SAVED,
+                        "%s: not a frozen graph, but %s" % (self.path, what.words),
+                        hint=_SAVED if what.name == SAVED_MODEL else _HINT,
                     )
                 if record.number == 100:
                     raise InputError(

@@ -511,3 +511,10 @@ def test_headers_that_differ_in_their_time_alone_are_told_apart(
         np.testing.assert_array_equal(dump.array("output", 0), data + 1)
     write_dump(path, [data], [data.astype(np.int32)], op_name="relu", dump_time=7)
     assert DumpFile(path).outputs[0].dtype.name == "int32"
+
+
+def test_a_message_that_ends_inside_its_own_records_is_not_called_cut_short(tmp_path):
+    path = tmp_path / "x.pb"
+    path.write_bytes(b"\x10\x01\x42\x01b\x4a\x04" + bytes(4))
+    with pytest.raises(FormatError, match="not a dump file"):
+        DumpFile.open(str(path))

@@ -20,6 +20,7 @@ from goldwatch.kinds.wrong_kind_advice import model_error
 from goldwatch.model import load_model
 
 NODE = b"\x0a\x01x\x12\x0bPlaceholder"
+TENSOR = b"\x08\x01\x08\x02\x10\x01\x42\x01x\x4a\x08" + bytes(8)
 ONNX = b"\x08\x08\x12\x02pt\x3a\x06\x0a\x04\x0a\x01x\x22"
 
 
@@ -42,6 +43,7 @@ FILES = {
     kinds.NPY: npy(),
     kinds.OM: b"IMOD" + bytes(300),
     kinds.TORCH: zipped("archive/data.pkl"),
+    kinds.TENSOR_PROTO: TENSOR,
     kinds.NPZ: zipped("x.npy"),
     kinds.ZIP: zipped("readme.txt"),
     kinds.PICKLE: pickle.dumps({"a": 1}, 2),

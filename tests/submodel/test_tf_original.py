@@ -223,7 +223,7 @@ def test_graphs_that_cannot_be_cut_are_refused(tmp_path, nodes, text):
     ("data", "text"),
     [
         (b'node { name: "a" }', "text form"),
-        (field(1, 1) + field(2, b""), "SavedModel or an ONNX model"),
+        (field(1, 1) + field(2, b""), "but a SavedModel of TensorFlow"),
         (VERSIONS, "no node in it"),
         (field(9, b""), "field 9 is not one of a GraphDef"),
         (relu("a")[:-1], "cut short"),
