@@ -183,16 +183,6 @@ class _Reader:
         self._script.made = frozenset(self._made)
         return self._script
 
-    # What names stand for.
-
-    def _possible_setters(self) -> Dict[str, Tuple[str, Any]]:
-        """Return what may set dump options of a script that sets none itself."""
-        for optimizer in self._around.optimizers:
-            call = self._changed.get(optimizer)
-            if call is not None:
-                self._possible.setdefault(self._names.origin(call), call)
-        return {what: ("", node) for what, node in self._possible.items()}
-
     # Settings.
 
     def _settings(self, dialect: str, identity: Any, node: Any, owner: str = "") -> ScriptSettings:
@@ -624,6 +614,14 @@ class _Reader:
                 )
 
     # What the text does not show.
+
+    def _possible_setters(self) -> Dict[str, Tuple[str, Any]]:
+        """Return what may set dump options of a script that sets none itself."""
+        for optimizer in self._around.optimizers:
+            call = self._changed.get(optimizer)
+            if call is not None:
+                self._possible.setdefault(self._names.origin(call), call)
+        return {what: ("", node) for what, node in self._possible.items()}
 
     def _variable(self, name: Any, value: Any, node: Any) -> bool:
         """Note an environment variable that names the configuration of a dump."""

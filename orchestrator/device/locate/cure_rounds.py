@@ -60,12 +60,9 @@ class Round:
     def verdict(self) -> str:
         """What the run of the new om came to, in words."""
         if self.code == EXIT_FAIL:
-            right = self.outputs == PASS
-            return (
-                "its outputs are within limits, tensors before them are not"
-                if right
-                else ("it still fails")
-            )
+            if self.outputs == PASS:
+                return "its outputs are within limits, tensors before them are not"
+            return "it still fails"
         return "it passes" if self.code == EXIT_PASS else "it is incomplete"
 
     def document(self) -> Dict[str, Any]:
