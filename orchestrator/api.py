@@ -37,10 +37,7 @@ from .base.safe_reading import AnyPath, path_text
 from .judging.diagnosis.compare_arrays import LimitsLike, as_limits
 from .metrics.row import AGREEMENT_METRICS, METRICS, Row
 from .model.graphs_of_run import graphs_beside
-from .run.compare_final_outputs import compare_outputs
-from .run.compare_folders import compare_folders
-from .run.compare_quantised_files import compare_quantised_files
-from .run.compare_torch_files import compare_torch_files
+from .run import compare_all
 from .run.comparison_options import ComparisonOptions, find_user_code
 from .run.progress import Progress
 from .run.result import RunResult, stored_result
@@ -81,9 +78,9 @@ def compare(
     Parameters
     ----------
     target
-        A dump tree or any folder in it.
+        A dump tree or any folder in it, or a single file.
     golden
-        Folder of .npy, .pb or .quant files, or another dump tree.
+        Folder of .npy, .pb or .quant files, another dump tree, or a single file.
     model
         The om json (``atc --mode=1``) or GE text graph; of a training a folder of them, one for
         each model_name. None pairs outputs by op name.
@@ -149,11 +146,6 @@ def compare(
     chosen.update(_dump_request_option(dump_config), exact=exact, outputs=named, boxes=tuple(boxes))
     options = _options(target, golden, model, out, chosen)
     made: List[str] = []
-    compare_all = (
-        compare_quantised_files if options.quantisation and not options.model else compare_folders
-    )
-    compare_all = compare_torch_files if options.target_index.holds_torch_files else compare_all
-    compare_all = compare_all if named is None else compare_outputs
 
     def report_progress(row: Progress) -> None:
         if progress is not None and row.pairs:

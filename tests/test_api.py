@@ -174,6 +174,15 @@ def test_watch_yields_rows_while_files_arrive(folder, tmp_path):
     assert sorted(tensors) == sorted(row.tensor for row in rows.result.rows())
 
 
+def test_two_single_files_are_compared_as_by_the_command(folder):
+    (dump,) = (folder / "broken").glob("*/0/net/1/0/*.op_2.*")
+    (golden,) = (folder / "net" / "golden").glob("op_2.0.*.npy")
+    result = goldwatch.compare(dump, golden, jobs=1)
+    assert [row.tensor for row in result.rows("fail")] == ["op_2:output:0"]
+    with pytest.raises(goldwatch.GoldwatchError, match="two folders or two files"):
+        goldwatch.compare(dump, folder / "net" / "golden", jobs=1)
+
+
 def test_a_watch_can_be_stopped(folder):
     with goldwatch.watch(
         str(folder / "dump"),

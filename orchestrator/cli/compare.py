@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional, Sequence, Tuple
 
 import click
 
 from ..base.errors import UsageError
-from ..base.naming import parse_dump_name
 from ..base.option_fields import CLUSTER, MODEL, Given, given, jobs_option, option, options_class
 from ..base.pool import default_jobs
-from ..dumps.dump_index import DumpIndex, is_file_pair
+from ..dumps.dump_index import DumpIndex, single_dumps
 from ..metrics.row import AGREEMENT_METRICS
 from ..model.graphs_of_run import graphs_beside
-from ..run.compare_folders import compare_folders
+from ..run import compare_all
 from ..run.comparison_options import ComparisonOptions
 from .command import (
     by_topic,
@@ -46,7 +44,6 @@ from .user_code_options import (
 if TYPE_CHECKING:
     from ..cluster.address import ClusterAddress
     from ..config.dump_plan import DumpPlan
-    from ..run.result import RunResult
 
 
 @options_class
@@ -188,27 +185,24 @@ def compare(arguments: CompareArguments) -> int:
     Example: goldwatch compare dump/20260102030405 golden -f model.json -o out --limit
     CosineSimilarity=0.999
     """
-    target, golden, out = arguments.target, arguments.golden, arguments.out
+    out = arguments.out
     planned = planned_reports(arguments, out)
     with none_left_on_error(planned):
-        indexes = DumpIndex(target, "TARGET"), DumpIndex(golden, "GOLDEN")
+        indexes = DumpIndex(arguments.target, "TARGET"), DumpIndex(arguments.golden, "GOLDEN")
         outputs = output_texts(arguments, indexes[0])
-        target, golden = _single_dumps(indexes)
+        indexes = single_dumps(indexes)
+        target, golden = (index.root for index in indexes)
         plan = dumped_plan(arguments.plan)
         options = make_options(target, golden, out, arguments, plan, outputs, indexes)
         cluster = cluster_address(arguments)
-        # Neither a missing path nor a special file is one of two files: the folders' checks name
-        # them.
-        plain = [os.path.isfile(path) or os.path.isdir(path) for path in (target, golden)]
-        files = all(plain) and is_file_pair(target, golden)
-        if cluster is not None and files:
+        if options.are_files and cluster is not None:
             raise UsageError("--cluster is for folders: two files are compared here")
         if cluster is not None and options.quantisation and not options.model:
             raise UsageError(
                 "--cluster compares a device's dumps: a quantised net's own files are compared here"
             )
     with no_earlier_reports(planned, out, arguments.force):
-        return _compare(arguments, options, planned, cluster, _how_to_compare(options, files))
+        return _compare(arguments, options, planned, cluster)
 
 
 def _compare(
@@ -216,11 +210,10 @@ def _compare(
     options: ComparisonOptions,
     planned: Reports,
     cluster: Optional[ClusterAddress],
-    compare_them: Callable[..., RunResult],
 ) -> int:
     """Compare and print the result; return the exit code."""
     with ProgressBar("comparing", arguments.quiet) as bar, comparers(cluster, bar) as elsewhere:
-        result = compare_them(
+        result = compare_all(
             options,
             arguments.jobs or default_jobs(),
             arguments.force,
@@ -231,18 +224,6 @@ def _compare(
         say_note(said, arguments.quiet)
     print_result(result, arguments, planned)
     return result.exit_code
-
-
-def _single_dumps(indexes: Tuple[DumpIndex, DumpIndex]) -> Tuple[str, str]:
-    """Return the two dump files where two folders hold one each, of ops of other names; else the
-    folders.
-    """
-    mine, theirs = indexes[0].single_dump, indexes[1].single_dump
-    if mine is None or theirs is None:
-        return indexes[0].root, indexes[1].root
-    names = [parse_dump_name(os.path.basename(path)) for path in (mine, theirs)]
-    ops = {name.op_name for name in names if name is not None}
-    return (indexes[0].root, indexes[1].root) if len(ops) == 1 else (mine, theirs)
 
 
 def output_texts(arguments: CompareArguments, target: DumpIndex) -> Optional[Tuple[str, ...]]:
@@ -259,26 +240,6 @@ def output_texts(arguments: CompareArguments, target: DumpIndex) -> Optional[Tup
             hint="--outputs NAME=FILE names them",
         )
     return outputs or None
-
-
-def _how_to_compare(options: ComparisonOptions, files: bool) -> Callable[..., RunResult]:
-    if options.outputs is not None:
-        from ..run.compare_final_outputs import compare_outputs
-
-        return compare_outputs
-    if files:
-        from ..run.compare_two_files import compare_files
-
-        return compare_files
-    if options.target_index.holds_torch_files:
-        from ..run.compare_torch_files import compare_torch_files
-
-        return compare_torch_files
-    if options.model or not options.quantisation:
-        return compare_folders
-    from ..run.compare_quantised_files import compare_quantised_files
-
-    return compare_quantised_files
 
 
 def cluster_address(arguments: ClusterArguments) -> Optional[ClusterAddress]:

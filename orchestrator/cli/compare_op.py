@@ -12,7 +12,7 @@ from ..base.naming import printable
 from ..base.option_fields import MODEL, WHAT, jobs_option, option, options_class, same_option
 from ..base.pool import default_jobs
 from ..base.wording import listed
-from ..dumps.dump_index import is_file_pair
+from ..dumps.dump_index import DumpIndex, are_files
 from ..judging.row_judge import RowJudge
 from ..metrics.pair_task import Settings
 from ..metrics.row import FAIL, MEASURES, METRICS, NOT_COMPARED
@@ -170,12 +170,15 @@ def _which_tensors(arguments: _Arguments) -> TensorChoice:
 
 def _pairs(arguments: _Arguments, tensors: TensorChoice) -> OpPairs:
     target, golden, op = arguments.target, arguments.golden, arguments.op
-    if is_file_pair(target, golden):
+    indexes = DumpIndex(target, "TARGET"), DumpIndex(golden, "GOLDEN")
+    if are_files(indexes):
         if op is not None:
             raise UsageError("OP %s: two single files are one op's already" % op)
         if arguments.quantisation or arguments.unfused:
             raise UsageError("--quant-json and --unfused-om are for folders, not for two files")
         return pairs_in_files(target, golden, arguments.model, tensors)
+    for index in indexes:
+        index.require()
     if op is None:
         raise UsageError(
             "OP is missing: of two folders one op is looked at",
@@ -190,8 +193,7 @@ def _pairs(arguments: _Arguments, tensors: TensorChoice) -> OpPairs:
     if all(second):
         raise UsageError("--quant-json and --unfused-om exclude each other")
     return pairs_in_folders(
-        target,
-        golden,
+        indexes,
         op,
         arguments.model or graphs_beside(target),
         tensors,

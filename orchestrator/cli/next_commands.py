@@ -103,8 +103,8 @@ def _next_words(result: RunResult) -> List[str]:
         if not words and summary.culprit == (op, place):
             words = _replay_of_uncompared(result, op, place)
         options = _of_paired_files(result.options, op, place) if two_dumps else result.options
-        files = os.path.isfile(options.target)
-        words = words or closer_words(options, op, place, unmodelled=exact or two_dumps or files)
+        unmodelled = exact or two_dumps or options.target_index.is_file
+        words = words or closer_words(options, op, place, unmodelled)
     return words or report_words(result.options.out)
 
 
@@ -279,7 +279,7 @@ def closer_words(
         target if known else options.target,
         golden if place.step and os.path.isdir(golden) else options.golden,
     ]
-    operands += [] if os.path.isfile(options.target) else [op]
+    operands += [] if options.target_index.is_file else [op]
     named = (
         ("-f", options.model),
         ("--quant-json", options.quantisation),

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any, Iterator, List, Optional, Pattern, Tuple
 
 from ..base.errors import InputError, require_folder
+from ..base.naming import parse_dump_name
 from .dump_tree import DumpTree, tree_of
 from .folder_listing import FolderListing, walk
 from .golden_set import GoldenSet
@@ -35,7 +36,8 @@ class DumpIndex:
     Raises
     ------
     MissingPath
-        By :meth:`tree` and :meth:`golden`: it does not exist, is no folder or cannot be listed.
+        By :meth:`require`, :meth:`tree` and :meth:`golden`: it does not exist, is no folder or
+        cannot be listed.
     """
 
     def __init__(self, root: str, what: str) -> None:
@@ -48,6 +50,16 @@ class DumpIndex:
 
     def __reduce__(self) -> Tuple[Any, ...]:
         return DumpIndex, (self.root, self._what)
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it can be listed."""
+        return os.path.isdir(self.root)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is one file."""
+        return os.path.isfile(self.root)
 
     @property
     def has_dumps(self) -> bool:
@@ -101,6 +113,10 @@ class DumpIndex:
             any_file = any_file or any(map(pattern.match, _file_names(listing)))
         return any_file
 
+    def require(self) -> None:
+        """Raise MissingPath unless it can be listed."""
+        require_folder(self.root, self._what)
+
     def tree(self, time: Optional[str] = None) -> DumpTree:
         """Return the dumps as :class:`goldwatch.dumps.dump_tree.DumpTree` tells."""
         return tree_of(self.root, self._taken(), time)
@@ -110,14 +126,14 @@ class DumpIndex:
         return GoldenSet.of_listings(self.root, self._taken())
 
     def _taken(self) -> List[FolderListing]:
-        require_folder(self.root, self._what)
+        self.require()
         self._has_dumps = any(listing.dumps for listing in self._each())
         taken = list(self._each())
         self._listings, self._is_taken = [], True
         return taken
 
     def _each(self) -> Iterator[FolderListing]:
-        if not os.path.isdir(self.root):
+        if not self.is_folder:
             return
         if self._is_taken:
             self._walk, self._is_taken = walk(self.root, self._what), False
@@ -134,37 +150,48 @@ def _file_names(listing: FolderListing) -> List[str]:
     return names if listing.mapping is None else [*names, os.path.basename(listing.mapping)]
 
 
-def is_file_pair(target: str, golden: str) -> bool:
-    """Tell whether two single files are named.
+Indexes = Tuple[DumpIndex, DumpIndex]
+"""Of TARGET and of GOLDEN."""
+
+
+def single_dumps(indexes: Indexes) -> Indexes:
+    """Return those of the two dump files where two folders hold one each, of ops of other names;
+    else the same.
+    """
+    mine, theirs = (index.single_dump for index in indexes)
+    if mine is None or theirs is None:
+        return indexes
+    names = [parse_dump_name(os.path.basename(path)) for path in (mine, theirs)]
+    ops = {name.op_name for name in names if name is not None}
+    return indexes if len(ops) == 1 else (DumpIndex(mine, "TARGET"), DumpIndex(theirs, "GOLDEN"))
+
+
+def are_files(indexes: Indexes) -> bool:
+    """Tell whether two single files are named; what is neither file nor folder is none.
 
     Raises
     ------
     InputError
-        One is missing, or one is a file and the other a folder.
+        One is a file and the other a folder.
     """
-    for path, what in ((target, "TARGET"), (golden, "GOLDEN")):
-        if not os.path.exists(path):
-            require_folder(path, what)
-    kinds = [os.path.isdir(path) for path in (target, golden)]
-    if kinds[0] != kinds[1]:
-        from ..kinds.wrong_kind_advice import not_a_dump
+    target, golden = (index.root for index in indexes)
+    kinds = [index.is_folder for index in indexes]
+    if kinds[0] == kinds[1] or not all(index.is_folder or index.is_file for index in indexes):
+        return all(index.is_file for index in indexes)
+    from ..kinds.wrong_kind_advice import not_a_dump
 
-        file, folder = (golden, target) if kinds[0] else (target, golden)
-        advice = not_a_dump(file)
-        hint = advice.hint if advice is not None else None
-        if file.endswith(".npy") and kinds[0]:
-            hint = "name one file of the folder %s as well" % folder
-        elif file.endswith(".npy"):
-            words = (file, os.path.join(folder, "OP.INDEX.TIME.npy"), os.path.dirname(file) or ".")
-            hint = (
-                "name the golden file as well: goldwatch compare %s %s; an output of the network: "
-                "goldwatch compare %s %s --outputs NAME=%s"
-            ) % (*words, folder, file)
-        message = "TARGET and GOLDEN must be two folders or two files: %s is a %s, %s a %s" % (
-            target, "folder" if kinds[0] else "file", golden, "folder" if kinds[1] else "file",
-        )  # fmt: skip
-        raise InputError(
-            message if advice is None else "%s; %s" % (message, advice.words),
-            hint=hint,
-        )
-    return not any(kinds)
+    file, folder = (golden, target) if kinds[0] else (target, golden)
+    advice = not_a_dump(file)
+    hint = advice.hint if advice is not None else None
+    if file.endswith(".npy") and kinds[0]:
+        hint = "name one file of the folder %s as well" % folder
+    elif file.endswith(".npy"):
+        words = (file, os.path.join(folder, "OP.INDEX.TIME.npy"), os.path.dirname(file) or ".")
+        hint = (
+            "name the golden file as well: goldwatch compare %s %s; an output of the network: "
+            "goldwatch compare %s %s --outputs NAME=%s"
+        ) % (*words, folder, file)
+    message = "TARGET and GOLDEN must be two folders or two files: %s is a %s, %s a %s" % (
+        target, "folder" if kinds[0] else "file", golden, "folder" if kinds[1] else "file",
+    )  # fmt: skip
+    raise InputError(message if advice is None else "%s; %s" % (message, advice.words), hint=hint)

@@ -31,7 +31,7 @@ from ..base.option_fields import (
     read_recorded,
     recorded_options,
 )
-from ..dumps.dump_index import DumpIndex
+from ..dumps.dump_index import DumpIndex, are_files
 from ..dumps.dump_tree import ALL_TIMES
 from ..dumps.tensor_statistics import MEASURES as STATISTICS
 from ..judging.limits import Limits, limits_from_document, parse_limit
@@ -491,6 +491,13 @@ class ComparisonOptions:
     def golden_index(self) -> DumpIndex:
         """What lies below GOLDEN."""
         return self.indexes[1]
+
+    @property
+    def are_files(self) -> bool:
+        """Whether TARGET and GOLDEN are two single files. Raises as
+        :func:`goldwatch.dumps.dump_index.are_files`.
+        """
+        return are_files(self.indexes)
 
     def require_model_of_quantised(self) -> None:
         """Raise UsageError where a quantised model's dumps come and its own json is not named."""

@@ -5,12 +5,12 @@ stopped before its end.
 from __future__ import annotations
 
 import dataclasses
-import os
 from dataclasses import replace
 from typing import (
     Any,
     Callable,
     Dict,
+    Iterable,
     Mapping,
     NamedTuple,
     Optional,
@@ -24,9 +24,18 @@ import numpy as np
 
 from ..base.errors import EXIT_INCOMPLETE
 from ..base.notes import Note, note, stored_notes
-from ..judging.diagnosis.summary import INCOMPLETE, Summary, exit_code, run_sentence, summarise
+from ..judging.diagnosis.row_digest import RowDigest
+from ..judging.diagnosis.summary import (
+    INCOMPLETE,
+    Summary,
+    exit_code,
+    only_digest_known,
+    run_sentence,
+    summarise,
+)
 from ..judging.diagnosis.suspects import provisional_suspects
-from ..metrics.row import PASS
+from ..metrics.row import PASS, Row
+from ..model.graphs_of_run import ModelGraphs
 from ..store.host_facts import COMPUTED, JUDGED_BY
 from ..store.json_numbers import plain_tree
 from ..store.store import RunStore
@@ -172,18 +181,8 @@ def _judged_anew(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, 
         ComputedByHosts(store.get(COMPUTED) or ()) if store.get(SUMMARY) is not None else None
     )
     summary = summarise(store.rows("index"), ops, *arguments, computed, unmatched, without_golden)
-    if options.exact:
-        from ..judging.diagnosis.exact_summary import exact_summary
-
-        summary = exact_summary(summary, list(store.rows("index")), options.limits, graphs)
-    elif options.outputs is not None or os.path.isfile(options.target):
-        from ..judging.diagnosis.outputs_summary import array_summary, outputs_summary
-
-        summary = (
-            array_summary(summary, options.target, options.golden)
-            if options.outputs is None
-            else outputs_summary(summary)
-        )
+    rows = list(store.rows("index")) if options.exact else ()
+    summary = in_words_of_kind(summary, rows, options, graphs)
     from ..judging.diagnosis.replay_summary import replay_summary
     from ..judging.diagnosis.summary import REPLAY
 
@@ -194,6 +193,31 @@ def _judged_anew(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, 
         summary, store.rows("index"), options.limits, bool(judged.get("golden_fails")), selected
     )
     return summary, summary.sentence
+
+
+def in_words_of_kind(
+    summary: Summary,
+    rows: Iterable[Union[Row, RowDigest]],
+    options: ComparisonOptions,
+    graphs: ModelGraphs,
+    whole: Callable[[RowDigest], Row] = only_digest_known,
+) -> Summary:
+    """Return the summary of a run of bytes, of final outputs or of two files as that of its kind;
+    any other's as it is.
+    """
+    if options.exact:
+        from ..judging.diagnosis.exact_summary import exact_summary
+
+        return exact_summary(summary, rows, options.limits, graphs, whole)
+    if options.outputs is not None:
+        from ..judging.diagnosis.outputs_summary import outputs_summary
+
+        return outputs_summary(summary)
+    if options.target_index.is_file:
+        from ..judging.diagnosis.outputs_summary import array_summary
+
+        return array_summary(summary, options.target, options.golden)
+    return summary
 
 
 def summary_tree(summary: Summary) -> Any:

@@ -436,6 +436,7 @@ class Run:
         self, results: ResultFiles, places: List[Place], program: Optional[Mapping[str, Any]]
     ) -> Summary:
         from ..judging.diagnosis.summary import summarise
+        from .run_status import in_words_of_kind
 
         options = self.options
         assert self.reader is not None
@@ -451,17 +452,7 @@ class Run:
             self.steps_without_golden,
             results.whole,
         )
-        if options.exact:
-            from ..judging.diagnosis.exact_summary import exact_summary
-
-            return exact_summary(summary, results.rows, options.limits, self.graphs, results.whole)
-        if options.outputs is not None or os.path.isfile(options.target):
-            from ..judging.diagnosis.outputs_summary import array_summary, outputs_summary
-
-            if options.outputs is None:
-                return array_summary(summary, options.target, options.golden)
-            return outputs_summary(summary)
-        return summary
+        return in_words_of_kind(summary, results.rows, options, self.graphs, results.whole)
 
     def _with_overlaps(self, summary: Summary) -> Summary:
         if not self.options.check_addresses:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from typing import Any, List, Optional, Sequence, Tuple, cast
 
-from ...base.errors import InputError, UsageError, require_folder
+from ...base.errors import InputError, UsageError
 from ...base.fast_dataclasses import dataclass
 from ...base.naming import nearest_names, parse_golden_name, sanitise_device, sanitise_golden
+from ...dumps.dump_index import Indexes
 from ...dumps.dump_tree import DumpTree, StepFolder, newest_files
 from ...dumps.folder_listing import DumpEntry
-from ...dumps.golden_set import GoldenSet
 from ...dumps.slices import files_by_number
 from ...metrics.pair_task import PairTask
 from ...metrics.row import Row
@@ -72,8 +72,7 @@ class OpPairs:
 
 
 def pairs_in_folders(
-    target: str,
-    golden: str,
+    indexes: Indexes,
     op: str,
     model: Optional[str],
     choice: Optional[TensorChoice] = None,
@@ -100,11 +99,9 @@ def pairs_in_folders(
         Several devices, models or steps have one.
     """
     choice = choice or TensorChoice()
-    require_folder(target, "TARGET")
-    require_folder(golden, "GOLDEN")
+    target, golden = (index.root for index in indexes)
     graphs = read_graphs(model, quantisation, unfused)
-    tree = DumpTree(target, time=time)
-    golden_set = GoldenSet(golden)
+    tree, golden_set = indexes[0].tree(time), indexes[1].golden()
     if not tree.step_folders:
         raise no_dumps(target, golden, tree)
     graphs = graphs_of_dumped_ops(graphs, tree, golden_set)
