@@ -34,8 +34,8 @@ Judge = Callable[[OwnError], float]
 # The bounds here are chosen; no trial of each alone. Together attribute_trial tries them: with
 # --lot 1 40 --null nothing is found.
 _FEWEST = 8
-"""Elements of which what is right and what is not written consist at least, unless that is 0."""
-_FEWEST_ZEROS = 2
+"""Elements of which what is right and what is not written consist at least: of two, a Clip that
+ends at 0 is one of 200 that attribute_trial --lot 1 4000 --unread calls not written."""
 _ROUNDINGS = 16.0
 """Of a narrower type, what its steps inside an operator come to at most, root mean square."""
 # What variant_search asks more of what no attribute says.
@@ -182,7 +182,7 @@ def _with_activation(written: Written) -> Iterator[Instead]:
 def _one_value(written: Written) -> Iterator[Instead]:
     """Yield where all elements are one value, and not all of what is computed."""
     actual, computed = written.output.actual, written.output.computed.array
-    if actual.size < _FEWEST_ZEROS or not _is_spread(computed) or np.any(actual != actual.flat[0]):
+    if not _is_spread(computed) or np.any(actual != actual.flat[0]):
         return
     too_small = rounding_of(written.output.dtype).least_normal
     if np.any(np.abs(computed) >= too_small) and np.isfinite(np.float64(actual.flat[0])):
@@ -203,81 +203,72 @@ def _indices_not_written(written: Written) -> Iterator[Instead]:
         return
     x, y = (np.asarray(side, np.float64) for side in (output.actual, output.computed.array))
     right = agreeing(output, output.computed)
-    # Values that nothing else of the run holds may have been computed of something else.
-    otherwise = {
-        "are 0": "computed of weights or inputs that are 0, or ",
-        "hold other values": "computed of other weights or inputs, or ",
-    }
     for axis in range(x.ndim):
         other_axes = tuple(number for number in range(x.ndim) if number != axis)
         if not 1 < x.shape[axis] < x.size:
             continue
         wrong = 1.0 - right.mean(other_axes) >= _WITHIN
-        count = int(np.count_nonzero(wrong))
+        count, each = int(np.count_nonzero(wrong)), x.size // x.shape[axis]
         if (
-            not 0 < count < x.shape[axis]
+            each * min(count, x.shape[axis] - count) < _FEWEST
             or np.compress(~wrong, right, axis).mean() < _RIGHT
-            or right.size < _FEWEST_ZEROS * x.shape[axis]
         ):
             continue
         stretch, expected = (np.compress(wrong, side, axis) for side in (x, y))
-        holds = "hold other values" if np.any(stretch) else "are 0"
-        if np.any(stretch) and stretch.size >= _FEWEST:
-            for name, other in written.others():
-                # Of an operator that works in place what is not written still holds its input.
-                if _is_same(stretch, np.compress(wrong, np.reshape(other, x.shape), axis)):
-                    holds = "hold what %s computed" % name
-                    break
-        if holds == "hold other values":
-            if right.size < _FEWEST * x.shape[axis]:
-                continue
+        holds, otherwise, kind = "", "", "not-written"
+        if not np.any(stretch):
+            holds, otherwise = "are 0", "computed of weights or inputs that are 0, or "
+        elif not np.ptp(stretch):
+            # A channel whose weights are 0 holds its bias.
+            holds = "hold %.6g" % stretch.flat[0]
+            otherwise = "computed of a bias alone, or "
+        for name, other in () if holds else written.others():
+            # Of an operator that works in place what is not written still holds its input.
+            if _is_same(stretch, np.compress(wrong, np.reshape(other, x.shape), axis)):
+                holds = "hold what %s computed" % name
+                break
+        if not holds:
             with np.errstate(all="ignore"):
                 alike = np.corrcoef(stretch.reshape(-1), expected.reshape(-1))[0, 1]
-            # What is like it was written, but otherwise.
-            if not np.isfinite(stretch).all() or abs(alike) > _UNRELATED or count < 2:
+            # What is like it was written, but otherwise. An axis, pads or an order that were read
+            # otherwise leave few indices right; a stride the first of two.
+            is_most = 2 * count > x.shape[axis] or x.shape[axis] == 2
+            if is_most or not np.isfinite(stretch).all() or abs(alike) > _UNRELATED:
                 continue
-        elif holds == "are 0" and not np.any(expected):
-            continue
+            # Values that nothing else of the run holds.
+            holds, kind = "hold other values", "one-slice"
+            otherwise = "computed of other weights or inputs, or "
         yield Instead(
-            "one-slice" if holds == "hold other values" else "not-written",
+            kind,
             "%d of %d indices of axis %d %s throughout, the first is %d, and all others "
             "are right: that part was %snot written"
-            % (
-                count,
-                x.shape[axis],
-                axis,
-                holds,
-                int(np.argmax(wrong)),
-                otherwise.get(holds, ""),
-            ),
-            _NEXT_OTHER_VALUES if holds in otherwise else _NEXT_NOT_WRITTEN,
+            % (count, x.shape[axis], axis, holds, int(np.argmax(wrong)), otherwise),
+            _NEXT_OTHER_VALUES if otherwise else _NEXT_NOT_WRITTEN,
+            kind == "one-slice",
         )
         return
 
 
 def _not_written(written: Written) -> Iterator[Instead]:
-    """Yield where one stretch of the output is wrong and all others are right."""
+    """Yield where one stretch of the output was not written, and all others are right: it holds 0,
+    one value or another tensor's; or other values, from inside an index of the first axis on.
+    """
     output = written.output
     right = agreeing(output, output.computed).reshape(-1)
     wrong = np.flatnonzero(~right)
-    if wrong.size < _FEWEST_ZEROS or output.actual.dtype.kind != "f":
+    if wrong.size < _FEWEST or output.actual.dtype.kind != "f":
         return
     first, last = int(wrong[0]), int(wrong[-1])
-    outside = np.ones(right.size, bool)
-    outside[first : last + 1] = False
-    fewest = _FEWEST if np.any(output.actual.reshape(-1)[wrong]) else _FEWEST_ZEROS
-    others = int(np.count_nonzero(output.computed.array.reshape(-1)[outside]))
-    if min(wrong.size, others) < fewest:
-        return
-    actual = output.actual.reshape(-1)
     stretch, expected = (
-        actual[first : last + 1],
-        output.computed.array.reshape(-1)[first : last + 1],
+        np.asarray(side, np.float64).reshape(-1)[first : last + 1]
+        for side in (output.actual, output.computed.array)
     )
+    outside = np.delete(output.computed.array.reshape(-1), np.s_[first : last + 1])
     telling = expected != 0
-    off = np.linalg.norm(np.asarray(stretch, np.float64) - expected)
+    off = np.linalg.norm(stretch - expected)
     if (
-        not telling.any()
+        np.count_nonzero(outside) < _FEWEST
+        or not telling.any()
         or (~right[first : last + 1])[telling].mean() < _WITHIN
         or not off >= _UNRELATED * np.linalg.norm(expected)
     ):
@@ -285,60 +276,50 @@ def _not_written(written: Written) -> Iterator[Instead]:
     if first and last + 1 < right.size:
         where, what = "elements %d to %d" % (first, last), "all others are right"
     elif first:
-        where, what = (
-            "all from %d on" % first,
-            "all elements up to %d are right" % (first - 1),
-        )
+        where, what = "all from %d on" % first, "all elements up to %d are right" % (first - 1)
     else:
-        where, what = (
-            "all elements up to %d" % last,
-            "all from %d on are right" % (last + 1),
-        )
-    values = "0" if not np.any(stretch) else "other values"
-    one_value = values != "0" and not np.ptp(np.asarray(stretch, np.float64))
-    if one_value:
-        values = "%.6g" % float(stretch[0])
-    if values == "other values" and stretch.size >= _FEWEST:
-        with np.errstate(all="ignore"):
-            alike = np.corrcoef(np.asarray(stretch, np.float64), np.asarray(expected, np.float64))
-        if abs(alike[0, 1]) > _UNRELATED:
-            # Written, but otherwise.
-            return
-    for name, other in written.others() if values == "other values" else ():
+        where, what = "all elements up to %d" % last, "all from %d on are right" % (last + 1)
+    values, otherwise = "0" if not np.any(stretch) else "", ""
+    if not values and not np.ptp(stretch):
+        # A channel whose weights are 0 holds its bias.
+        values, otherwise = "%.6g" % stretch[0], "computed of a bias alone, or "
+    for name, other in () if values else written.others():
         if _is_same(stretch, np.reshape(other, -1)[first : last + 1]):
             values = "what %s computed" % name
             break
-    held = Value(np.array(output.computed.array, output.actual.dtype).reshape(-1))
-    held.array[first : last + 1] = stretch
-    flat = _flat(output)
-    if told_bits(flat, held) < CHANCE_BITS + 2.0 * np.log2(right.size):
-        return
-    shape = output.computed.array.shape
-    axis = next((number for number, size in enumerate(shape) if size > 1), 0)
-    index, rest = divmod(first, right.size // shape[axis])
-    if values == "other values" and not rest and stretch.size == right.size // shape[axis]:
-        # A channel with a filter of its own holds other values as one that was not written does.
-        yield Instead(
-            "one-slice",
-            "index %d of axis %d holds other values throughout, and all others are right: that "
-            "part was computed of other weights or inputs, or not written" % (index, axis),
-            _NEXT_OTHER_VALUES,
-            True,
-        )
-        return
-    holds = "%s, %s hold %s" % (what, where, values)
-    otherwise = ""
-    if one_value:
-        # A channel whose weights are 0 holds its bias.
-        otherwise = "computed of a bias alone, or "
-    elif values == "other values":
-        otherwise = "computed of something else, or "
+    if not values:
+        with np.errstate(all="ignore"):
+            alike = np.corrcoef(stretch, expected)[0, 1]
+        # What is like it was written, but otherwise.
+        if abs(alike) > _UNRELATED or not _ends_inside_an_index(
+            right, output.computed.array.shape, first, last
+        ):
+            return
+        values, otherwise = "other values", "computed of something else, or "
     yield Instead(
         "not-written",
-        "%s (of %d, in the order of the original layout): that part was %snot written"
-        % (holds, right.size, otherwise),
-        _NEXT_OTHER_VALUES if one_value else _NEXT_NOT_WRITTEN,
+        "%s, %s hold %s (of %d, in the order of the original layout): that part was %snot written"
+        % (what, where, values, right.size, otherwise),
+        _NEXT_OTHER_VALUES if "bias" in otherwise else _NEXT_NOT_WRITTEN,
     )
+
+
+def _ends_inside_an_index(right: Array, shape: Sequence[int], first: int, last: int) -> bool:
+    """Tell whether a stretch of wrong elements begins or ends inside an index of some axes, with
+    whole indices wrong and others right: what is read otherwise, an axis, pads or weights, changes
+    whole indices, or the same elements of each.
+    """
+    wrong_size, size = last + 1 - first, right.size
+    by_chance = (float(np.count_nonzero(right[first : last + 1])) + 1.0) / (wrong_size + 1)
+    for axis in range(1, len(shape)):
+        each = int(np.prod(shape[axis:]))
+        wrong = (last + 1) // each - -(-first // each)
+        others = first // each + (size - last - 1) // each
+        inside = max(first % each, -(last + 1) % each)
+        bits = -np.log2(by_chance) * inside
+        if wrong > 0 and others > 0 and bits >= CHANCE_BITS + np.log2(size):
+            return True
+    return False
 
 
 def _rearranged(written: Written) -> Iterator[Instead]:
@@ -784,7 +765,15 @@ class Search(NamedTuple):
     bits: Callable[[int], float] = lambda size: 0.0
 
 
+def _of_two_parts(size: int) -> float:
+    return 0.0 if size >= 2 * _FEWEST else math.inf
+
+
 OF_ANOTHER: Sequence[Search] = (Search("the output of another operator", _of_another),)
+PARTS: Sequence[Search] = (
+    Search("indices that were not written", _indices_not_written, _of_two_parts),
+    Search("a part that was not written", _not_written, _of_two_parts),
+)
 WRITTEN_INSTEAD: Sequence[Search] = (
     Search("one value throughout", _one_value),
     Search("the first sample for all", _of_first_sample),
@@ -798,12 +787,7 @@ WRITTEN_INSTEAD: Sequence[Search] = (
     ),
     Search("its values some places further on", _shifted, lambda size: 4.0),
     Search("its values in another order", _rearranged, lambda size: 6.0),
-    Search("indices that were not written", _indices_not_written),
-    Search(
-        "a part that was not written",
-        _not_written,
-        lambda size: 0.0 if size >= 2 * _FEWEST else math.inf,
-    ),
+    *PARTS,
     Search("numbers of a narrower type", _in_narrow_type, lambda size: _UNLIKELY_BITS),
     Search(
         "values of 8 bits",

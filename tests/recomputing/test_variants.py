@@ -16,6 +16,7 @@ from onnx_run import OnnxRun, float16_values
 from scene_networks import only_suspect
 
 from goldwatch.operators.value_with_error import Value
+from goldwatch.recomputing.run_variants import PARTS, Written, written_instead
 from goldwatch.recomputing.variant_search import Output, agreeing
 from goldwatch.testing.device_dump import write_files
 from goldwatch.testing.device_model import DeviceModel, DeviceOp, DeviceTensor
@@ -43,9 +44,9 @@ def pooled(array, function):
     )
 
 
-def tail(array):
+def tail(array, instead=0):
     made = array.copy().reshape(-1)
-    made[300:] = 0
+    made[300:] = np.broadcast_to(instead, made.shape)[300:]
     return made.reshape(array.shape)
 
 
@@ -104,6 +105,12 @@ EXCHANGES = {
         node("Tanh", ["t"], ["u"], name="op"),
         lambda t: tail(np.tanh(t)),
         "all elements up to 299 are right, all from 300 on hold 0",
+    ),
+    "old memory": (
+        node("Tanh", ["t"], ["u"], name="op"),
+        lambda t: tail(np.tanh(t), np.random.RandomState(1).standard_normal(t.size)),
+        "all from 300 on hold other values (of 512, in the order of the original layout): that "
+        "part was computed of something else, or not written",
     ),
     "its input": (
         node("Exp", ["t"], ["u"], name="op"),
@@ -347,6 +354,39 @@ def test_a_group_with_other_weights_is_not_said_to_be_not_written_alone(net, tak
     assert words or "computed of other weights or inputs, or not written" in entry["sentence"]
 
 
+def of_written(computed, actual):
+    output = Output((0, 0), np.float32(actual), Value(np.float32(computed)), "float32")
+    return written_instead(Written(output, lambda: (), lambda error: error.ratio), PARTS)[0]
+
+
+def test_what_another_reading_leaves_right_does_not_make_the_rest_not_written():
+    """The first row of a CumSum along another axis; a Clip that ends at 0; the first row of each
+    window of another stride; a channel of a nearest Resize that moves N and C.
+    """
+    x = np.random.RandomState(0).standard_normal((14, 6, 9))
+    assert of_written(np.cumsum(x, 1), np.cumsum(x, 0)) is None
+    few = np.array([1.5, -2.0, -0.5, 0.25])
+    assert of_written(few, np.maximum(few, 0)) is None
+    assert of_written(x[:, :4:3][:, :2], x[:, :3:2][:, :2]) is None
+    channels = np.repeat(np.repeat(x.reshape(2, 7, 6, 9), 2, 0), 2, 1)
+    assert of_written(channels, np.tile(x.reshape(2, 7, 6, 9), (2, 2, 1, 1))) is None
+
+
+def test_a_stretch_that_ends_inside_an_index_was_not_written_whatever_it_holds():
+    x, other = np.random.RandomState(0).standard_normal((2, 14, 6, 9))
+    for first, last, at in ((100, 756, 700), (0, 333, 100), (130, 650, 500)):
+        made = x.copy().reshape(-1)
+        made[first:last] = other.reshape(-1)[first:last]
+        # One that is right by chance.
+        made[at] = x.reshape(-1)[at]
+        said = of_written(x, made.reshape(x.shape))
+        assert said.kind == "not-written" and "hold other values (of 756" in said.sentence
+    made = x.copy()
+    made[3:6] = other[3:6]
+    said = of_written(x, made)
+    assert said.kind == "one-slice" and "3 of 14 indices of axis 0 hold other" in said.sentence
+
+
 @pytest.mark.parametrize("cut", [False, True])
 @pytest.mark.parametrize("own", [False, True])
 def test_what_overflows_behind_a_wrong_operator_is_no_error_of_its_own(net, own, cut):
@@ -421,7 +461,7 @@ def test_what_a_few_elements_may_tell_by_chance_is_said_so(net, kind):
     suspect = only_suspect(net.compare()[1]["summary"])
     (said,) = {
         "alike": ["the device may have computed Hardmax with axis 0; the model says -1 (4 of 4 "],
-        "unrelated": ["too few elements to tell: its values further on in memory, a part that"],
+        "unrelated": ["too few elements to tell: its values further on in memory, indices that"],
         "exact factor": ["its output is what is computed times 0.5 (4 of 4 elements agree"],
     }[kind]
     assert said in suspect["explanations"][0]["sentence"]

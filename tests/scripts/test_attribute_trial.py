@@ -55,7 +55,11 @@ def test_exchanges_drawn_by_lot_and_what_nothing_explains(tmp_path, running):
     names = [running.exchange_of("%s/7/%d" % (kind, at)).name for kind in ("lot", "null")
              for at in range(3)]  # fmt: skip
     assert len(set(names)) == 6
-    for more, said in (([], "| **all** | 2 | 2 (100.0 %) |"), (["--null"], "something found: 0")):
+    for more, said in (
+        ([], "| **all** | 2 | 2 (100.0 %) |"),
+        (["--null"], "something found: 0"),
+        (["--unread"], "2 outputs, 0 called not written, 0 of other weights"),
+    ):
         done = subprocess.run(
             [sys.executable, os.path.abspath(os.path.join(SCRIPTS, "attribute_trial")),
              "--lot", "7", "2", "--jobs", "1", *more],

@@ -15,6 +15,10 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 import numpy as np
 from onnx import defs, helper
 
+from goldwatch.operators import Value
+from goldwatch.recomputing.run_variants import PARTS, Written, written_instead
+from goldwatch.recomputing.variant_search import Output
+
 from ..real.device import Change
 from ..real.faults import Scene
 from ..real.sessions import run_node
@@ -553,8 +557,31 @@ def unrelated(seed: int, number: int) -> Exchange:
     )
 
 
+class Both(NamedTuple):
+    """What the model makes, and the device.
+
+    Attributes
+    ----------
+    right, wrong
+        The outputs of onnxruntime.
+    """
+
+    drawn: Drawn
+    otherwise: Otherwise
+    right: List[Array]
+    wrong: List[Array]
+
+
 def draw(seed: int, number: int) -> Exchange:
     """Return the exchange of a number among those of a seed."""
+    drawn, entry, right, wrong = drawn_outputs(seed, number)
+    name = "%s-%d-%d-%s" % (drawn.kind, seed, number, entry.what.replace(" ", "-"))
+    return Exchange(name, "none", _core(drawn), _maker(drawn, entry), entry.named, entry.value,
+                    ("scale", "bias", "layout", "shift"), _proof(drawn, right, wrong))  # fmt: skip
+
+
+def drawn_outputs(seed: int, number: int) -> Both:
+    """Return what is drawn of the exchange of a number among those of a seed."""
     random = np.random.RandomState((seed * 100003 + number) % 2**31)
     kinds = sorted(_MAKERS)
     while True:
@@ -574,10 +601,32 @@ def draw(seed: int, number: int) -> Exchange:
                 except _FAILS:
                     continue
                 if _differs(before, after):
-                    name = "%s-%d-%d-%s" % (kind, seed, number, entry.what.replace(" ", "-"))
-                    return Exchange(name, "none", _core(drawn), _maker(drawn, entry), entry.named,
-                                    entry.value, ("scale", "bias", "layout", "shift"),
-                                    _proof(drawn, before, after))  # fmt: skip
+                    return Both(drawn, entry, before, after)
+
+
+def called_not_written(seed: int, number: int) -> List[str]:
+    """Return what is said not to be written, or computed of other weights, of the outputs of an
+    exchange: each of them was written, and of its inputs.
+    """
+    drawn, entry, right, wrong = drawn_outputs(seed, number)
+    dtype = ("float16", "float32")[number % 2]
+    found = []
+    for computed, made in zip(right, wrong):
+        if computed.dtype.kind != "f" or np.array_equal(computed, made):
+            continue
+        output = Output((0, 0), made.astype(dtype), Value(computed), dtype)
+        alike = [array for array in drawn.arrays if array is not None and array.size == made.size]
+
+        def others(alike: Sequence[Array] = alike) -> Iterator[Tuple[str, Array]]:
+            return (("input", array.astype(dtype)) for array in alike)
+
+        said, _, _ = written_instead(Written(output, others, lambda error: error.ratio), PARTS)
+        if said is not None:
+            found.append("%s-%d-%d, %s %s, %s: %s: %s" % (
+                drawn.kind, seed, number, entry.what, _shown(entry.value), list(computed.shape),
+                said.kind, said.sentence,
+            ))  # fmt: skip
+    return found
 
 
 def _drawn(kind: str, lot: Lot) -> Tuple[Optional[Drawn], List[Array]]:
