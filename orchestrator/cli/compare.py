@@ -10,7 +10,7 @@ import click
 from ..base.errors import UsageError
 from ..base.option_fields import CLUSTER, MODEL, Given, given, jobs_option, option, options_class
 from ..base.pool import default_jobs
-from ..dumps.dump_index import DumpIndex, single_dumps
+from ..dumps.dump_index import DumpIndex, indexes_of, single_dumps
 from ..metrics.row import AGREEMENT_METRICS
 from ..model.graphs_of_run import graphs_beside
 from ..run import compare_all
@@ -188,7 +188,7 @@ def compare(arguments: CompareArguments) -> int:
     out = arguments.out
     planned = planned_reports(arguments, out)
     with none_left_on_error(planned):
-        indexes = DumpIndex(arguments.target, "TARGET"), DumpIndex(arguments.golden, "GOLDEN")
+        indexes = indexes_of(arguments.target, arguments.golden)
         outputs = output_texts(arguments, indexes[0])
         indexes = single_dumps(indexes)
         target, golden = (index.root for index in indexes)

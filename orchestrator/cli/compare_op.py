@@ -12,7 +12,7 @@ from ..base.naming import printable
 from ..base.option_fields import MODEL, WHAT, jobs_option, option, options_class, same_option
 from ..base.pool import default_jobs
 from ..base.wording import listed
-from ..dumps.dump_index import DumpIndex, are_files
+from ..dumps.dump_index import are_files, indexes_of
 from ..judging.row_judge import RowJudge
 from ..metrics.pair_task import Settings
 from ..metrics.row import FAIL, MEASURES, METRICS, NOT_COMPARED
@@ -170,7 +170,7 @@ def _which_tensors(arguments: _Arguments) -> TensorChoice:
 
 def _pairs(arguments: _Arguments, tensors: TensorChoice) -> OpPairs:
     target, golden, op = arguments.target, arguments.golden, arguments.op
-    indexes = DumpIndex(target, "TARGET"), DumpIndex(golden, "GOLDEN")
+    indexes = indexes_of(target, golden)
     if are_files(indexes):
         if op is not None:
             raise UsageError("OP %s: two single files are one op's already" % op)

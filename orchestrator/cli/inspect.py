@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, Dict, Iterator, List, Tuple
 
 import click
 
 from ..base.errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError
 from ..base.wording import plural, size_text
+from ..dumps.folder_listing import is_folder
 from ..tools.inspect.inspect_file import inspect_file
 from ..tools.inspect.inspect_tree import inspect_tree
 from .command import command, format_option, verbosity_options
@@ -42,7 +42,7 @@ def inspect(paths: Tuple[str, ...], stats: bool, op: Any, output_format: str, qu
     """
     documents = []
     for path in paths:
-        if os.path.isdir(path):
+        if is_folder(path):
             with ProgressBar("looking", quiet) as bar:
                 documents.append(inspect_tree(path, stats, op, lambda count: bar.update(count, 0)))
         elif op is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, 
 from ..base.errors import GoldwatchError
 from ..base.naming import printable
 from ..dumps.dump_index import DumpIndex
+from ..dumps.folder_listing import is_folder
 from ..dumps.place import Place
 from ..dumps.tensor_statistics import MEASURES
 from ..judging.diagnosis.op_input_states import BAD
@@ -185,7 +186,7 @@ def _replay_of_uncompared(result: RunResult, op: str, place: Place) -> List[str]
     out = os.path.join(options.out, REPLAY_FOLDER)
     return command_words(
         ["goldwatch", "replay"],
-        [folder if os.path.isdir(folder) else options.target, model],
+        [folder if is_folder(folder) else options.target, model],
         ["-f", options.model, "--op", op, "-o", out],
     )
 
@@ -207,7 +208,7 @@ def _replay_words(result: RunResult) -> List[str]:
         return []
     if result.first_divergence is not None and result.first_divergence.place.host is not None:
         return []
-    if options.model is None or os.path.isdir(options.model) or not os.path.isdir(options.golden):
+    if options.model is None or os.path.isdir(options.model) or not is_folder(options.golden):
         return []
     from ..recomputing.find_original import original_model_path
 
@@ -234,7 +235,7 @@ def step_folder(result: RunResult) -> str:
         if first is not None
         else target
     )
-    return folder if os.path.isdir(folder) else target
+    return folder if is_folder(folder) else target
 
 
 def closer_words(
@@ -271,13 +272,13 @@ def closer_words(
     )
     target = os.path.join(options.target, *parts[shared:])
     # Without the dumps, or with them on another machine, rely on what the run recorded.
-    known = os.path.isdir(target) or not os.path.exists(options.target)
+    known = is_folder(target) or not os.path.exists(options.target)
     if options.model is not None and os.path.isdir(options.model) and not (place.step and known):
         return []
     golden = os.path.join(options.golden, place.step or "")
     operands = [
         target if known else options.target,
-        golden if place.step and os.path.isdir(golden) else options.golden,
+        golden if place.step and is_folder(golden) else options.golden,
     ]
     operands += [] if options.target_index.is_file else [op]
     named = (

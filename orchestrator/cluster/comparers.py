@@ -13,10 +13,10 @@ from .. import __version__
 from ..base import notes
 from ..dumps.dump_tree import DumpTree
 from ..run.comparison_options import ComparisonOptions
-from ..run.file_planner import FilePlan
 from ..run.progress import OnProgress
 from ..run.rows_at_the_end import left_out_notes
 from ..run.target_file import EARLIER, GROWING, HELD, NOTHING, PLANNED, TargetFile
+from ..run.tensor_planner import FilePlan
 from ..run.whole_run import Run
 from ..store.facts_and_events import FileRecord
 from ..store.row_schema import COLUMNS, from_sql_text

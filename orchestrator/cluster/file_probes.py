@@ -8,6 +8,7 @@ from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..base.errors import InputError
 from ..base.safe_reading import open_input
+from ..dumps.dump_index import DumpIndex
 
 _START_BYTES = 4096
 _SHOWN = 4
@@ -72,10 +73,9 @@ def probed(probes: Sequence[FileProbe], numbers: Iterable[int]) -> str:
 
 def first_file(folder: str) -> Optional[str]:
     """Return a file of a folder, always the same one; None where there is none."""
-    for base, folders, names in os.walk(os.path.abspath(folder), followlinks=True):
-        folders.sort()
+    for listing, names in DumpIndex(os.path.abspath(folder), "").files():
         if names:
-            return os.path.join(base, min(names))
+            return os.path.join(listing.folder, names[0])
     return None
 
 

@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import List, Optional, Set, Tuple
 
 from .. import __version__
-from ..dumps.golden_set import GoldenSet
 from ..run.compare_folders import Session, note_signature
 from ..run.dump_catalogue import Catalogue
 from ..run.engine import Engine
@@ -97,7 +96,7 @@ class OpenRun:
             self.options = replace(order.options, out=self._folder)
             self._graphs = self.options.graphs()
             self._root = os.path.realpath(self.options.target)
-            golden = GoldenSet(self.options.golden)
+            golden = self.options.golden_index.golden()
             self._here = Workers(1, self.options.settings())
             opened.callback(self._here.close)
             self._store = RunStore.begin(self._folder, {"run": order.run})

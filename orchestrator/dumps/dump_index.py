@@ -10,7 +10,7 @@ from typing import Any, Iterator, List, Optional, Pattern, Tuple
 from ..base.errors import InputError, require_folder
 from ..base.naming import parse_dump_name
 from .dump_tree import DumpTree, tree_of
-from .folder_listing import FolderListing, walk
+from .folder_listing import FolderListing, is_folder, walk
 from .golden_set import GoldenSet
 
 OUTPUT_FILE = re.compile(r"(?P<name>.+)_(?P<number>[0-9]{1,4})\.(?:npy|bin|txt)\Z")
@@ -54,7 +54,7 @@ class DumpIndex:
     @property
     def is_folder(self) -> bool:
         """Whether it can be listed."""
-        return os.path.isdir(self.root)
+        return is_folder(self.root)
 
     @property
     def is_file(self) -> bool:
@@ -68,12 +68,16 @@ class DumpIndex:
             self._has_dumps = any(listing.dumps for listing in self._each())
         return self._has_dumps
 
+    def files(self) -> Iterator[Tuple[FolderListing, List[str]]]:
+        """Yield what is in each folder, with the names of its files, sorted."""
+        for listing in self._each():
+            yield listing, sorted(_file_names(listing))
+
     @property
     def single_dump(self) -> Optional[str]:
         """The path of the one dump file where there is no other file; None elsewhere."""
         found: List[str] = []
-        for listing in self._each():
-            names = _file_names(listing)
+        for listing, names in self.files():
             found += [entry.path for entry in listing.dumps]
             if len(found) > 1 or (names and len(names) != len(listing.dumps)):
                 return None
@@ -105,12 +109,12 @@ class DumpIndex:
 
     def _holds_named(self, pattern: Pattern[str]) -> bool:
         any_file = False
-        for listing in self._each():
+        for listing, names in self.files():
             if listing.dumps or listing.overflow or listing.stats or listing.unresolved:
                 return False
             if any(file.hash_name is not None for file in listing.golden):
                 return False
-            any_file = any_file or any(map(pattern.match, _file_names(listing)))
+            any_file = any_file or any(map(pattern.match, names))
         return any_file
 
     def require(self) -> None:
@@ -150,8 +154,13 @@ def _file_names(listing: FolderListing) -> List[str]:
     return names if listing.mapping is None else [*names, os.path.basename(listing.mapping)]
 
 
-Indexes = Tuple[DumpIndex, DumpIndex]
+Indexes = Tuple[DumpIndex, ...]
 """Of TARGET and of GOLDEN."""
+
+
+def indexes_of(target: str, golden: str) -> Indexes:
+    """Return the indexes of two paths."""
+    return DumpIndex(target, "TARGET"), DumpIndex(golden, "GOLDEN")
 
 
 def single_dumps(indexes: Indexes) -> Indexes:
@@ -163,7 +172,7 @@ def single_dumps(indexes: Indexes) -> Indexes:
         return indexes
     names = [parse_dump_name(os.path.basename(path)) for path in (mine, theirs)]
     ops = {name.op_name for name in names if name is not None}
-    return indexes if len(ops) == 1 else (DumpIndex(mine, "TARGET"), DumpIndex(theirs, "GOLDEN"))
+    return indexes if len(ops) == 1 else indexes_of(mine, theirs)
 
 
 def are_files(indexes: Indexes) -> bool:

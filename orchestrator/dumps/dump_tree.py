@@ -63,8 +63,6 @@ class DumpTree:
     time
         Which of several time folders of one device and model: the newest (None), this one, or
         ``all``.
-    what
-        The folder's role in error messages.
 
     Attributes
     ----------
@@ -78,6 +76,8 @@ class DumpTree:
         What was used, what was ignored and why, and what could not be read.
     empty
         Empty folders at the place of a step.
+    overflow
+        All files of overflow records.
     unlisted
         (folder relative to root, reason) of folders that could not be listed.
     statistics
@@ -89,9 +89,9 @@ class DumpTree:
         ``root`` does not exist, is not a folder or cannot be listed.
     """
 
-    def __init__(self, root: AnyPath, time: Optional[str] = None, what: str = "TARGET") -> None:
-        root = path_text(root, what)
-        self._take(root, list(walk(root, what)), time)
+    def __init__(self, root: AnyPath, time: Optional[str] = None) -> None:
+        root = path_text(root, "TARGET")
+        self._take(root, list(walk(root, "TARGET")), time)
 
     def __repr__(self) -> str:
         return "DumpTree(%r, %s)" % (self.root, plural(len(self.step_folders), "place"))
@@ -105,6 +105,7 @@ class DumpTree:
         self._passed_over: List[str] = []
         self._why: Dict[Tuple[Optional[str], ...], str] = {}
         self.empty: List[StepFolder] = []
+        self.overflow = [entry for listing in listings for entry in listing.overflow]
         self.unlisted: List[Tuple[str, str]] = []
         step_folders: List[StepFolder] = []
         # Statistics replace dumps only if there are neither dumps nor golden files.

@@ -1,4 +1,6 @@
-"""Lists folders and classifies their files by name; walks a tree, listing each folder once."""
+"""All that is asked of the file system about TARGET and GOLDEN but for the bytes of files: what is
+in a folder, classified by name, each folder of a tree listed once; how a file looks.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import os
 import stat
 from collections import deque
 from dataclasses import field
-from typing import Deque, Dict, Iterator, List, Optional, Sequence, Set, Tuple
+from typing import Deque, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..base.errors import FormatError, require_folder
 from ..base.fast_dataclasses import dataclass
@@ -22,10 +24,59 @@ from ..base.naming import (
     read_mapping,
 )
 from ..base.notes import Note, note
-from .statistics_csv import is_table_of_ops, table_paths
+from .statistics_csv import is_table_of_ops, rows_signature, table_paths
 
 MAX_DEPTH = 100
 GOLDEN_SUFFIXES = (".npy", ".pb", ".quant")
+
+
+class Signature(NamedTuple):
+    """A regular file's size in bytes, times in nanoseconds and inode.
+
+    The time of the last change of the inode (ctime) tells a file that was overwritten in place and
+    whose mtime was put back.
+    """
+
+    size_bytes: int
+    mtime_ns: int
+    inode: int
+    ctime_ns: int
+
+    @property
+    def text(self) -> str:
+        """The signature as the store keeps it in column ``state`` of table ``file``."""
+        return "%d:%d:%d:%d" % self
+
+    def is_file(self, other: Optional[Signature]) -> bool:
+        """Tell whether ``other`` is the same file under another name: a rename changes the ctime
+        only.
+        """
+        return other is not None and self[:3] == other[:3]
+
+
+def look_at(path: str) -> Optional[Signature]:
+    """Return the signature of a regular file (links are followed); None when it is not there, or is
+    none.
+
+    Of an op in a table of statistics it is that of the op's rows, whatever is appended for others.
+    """
+    try:
+        status = os.stat(path)
+    except NotADirectoryError:
+        mark = rows_signature(path)
+        return None if mark is None else Signature(mark[0], 0, mark[2], mark[1])
+    except OSError:
+        return None
+    return (
+        Signature(status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
+        if stat.S_ISREG(status.st_mode)
+        else None
+    )
+
+
+def is_folder(path: str) -> bool:
+    """Tell whether a path can be listed."""
+    return os.path.isdir(path)
 
 
 @dataclass(frozen=True)

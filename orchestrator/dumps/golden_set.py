@@ -32,7 +32,7 @@ from ..base.wording import listed, plural
 from ..tensors.tensor import Tensor
 from .dump_file import DumpFile
 from .dump_tree import tree_of
-from .folder_listing import DumpEntry, FolderListing, GoldenFile, full_name_of, walk
+from .folder_listing import DumpEntry, FolderListing, GoldenFile, full_name_of, look_at, walk
 from .npy import open_npy, open_npy_once
 from .place import Place, is_number, place_of
 from .statistics_csv import is_table_of_ops, table_paths
@@ -313,7 +313,7 @@ class GoldenSet:
             mapping = os.path.join(os.path.dirname(path), MAPPING_FILE)
             if rel not in self.unresolved and path not in self._known:
                 self.unresolved.append(rel)
-            return os.path.exists(mapping) and self._add_mapping(
+            return look_at(mapping) is not None and self._add_mapping(
                 mapping, os.path.relpath(mapping, self.folder)
             )
         inside = table_paths(path) if is_table_of_ops(path) else ()

@@ -20,6 +20,7 @@ from ..base.safe_reading import open_regular, read_at
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_numpy
 from ..tensors.tensor import Tensor
 from .file_source import START_BYTES, source_of
+from .folder_listing import Signature, look_at
 
 _DIM = "(?:0|[1-9][0-9]{0,18})"
 _USUAL = re.compile(
@@ -245,19 +246,16 @@ def open_npy_once(path: str) -> Tensor:
     """Return :func:`open_npy` of a file; a small one, which a training compares with the dumps of
     each device and step, is read once as long as it stays as it is.
     """
-    try:
-        status = os.stat(path)
-    except OSError:
-        return open_npy(path)
+    look = look_at(path)
     # Of what was written a moment ago the time may be that of another content, too. The time of
     # the last change of its status, which nobody can set.
-    if status.st_size > _SMALL_BYTES or time.time_ns() - status.st_ctime_ns < _YOUNG_NS:
+    if look is None or look.size_bytes > _SMALL_BYTES or time.time_ns() - look.ctime_ns < _YOUNG_NS:
         return open_npy(path)
-    return _open_small(path, status.st_size, status.st_ctime_ns, status.st_ino)
+    return _open_small(path, look)
 
 
 @lru_cache(maxsize=4096)
-def _open_small(path: str, _size_bytes: int, _ctime_ns: int, _inode: int) -> Tensor:
+def _open_small(path: str, _look: Signature) -> Tensor:
     return open_npy(path)
 
 

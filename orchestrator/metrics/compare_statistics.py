@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
 from functools import lru_cache
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..base.errors import NotComparable
+from ..dumps.folder_listing import look_at
 from ..dumps.golden_set import GoldenEntry, open_golden
 from ..dumps.statistics_csv import Statistics
 from ..dumps.tensor_statistics import (
@@ -110,9 +110,7 @@ def _golden_known(task: PairTask, golden: Tensor) -> TensorStatistics:
         if statistics is None:
             raise NotComparable("golden: its statistics do not tell its mean, norm or range")
         return statistics
-    look = os.stat(task.golden.path) if os.path.exists(task.golden.path) else None
-    stamp = None if look is None else (look.st_size, look.st_mtime_ns, look.st_ino)
-    return _read(task.golden, stamp, task.limited_as or task.target.dtype.name)
+    return _read(task.golden, look_at(task.golden.path), task.limited_as or task.target.dtype.name)
 
 
 @lru_cache(maxsize=64)

@@ -4,10 +4,10 @@ compared.
 
 from __future__ import annotations
 
-import os
-from typing import Dict, Iterable, Optional, Tuple
+from typing import Dict, Iterable, Optional
 
 from ..dumps.file_source import FileSource
+from ..dumps.folder_listing import Signature, look_at
 from ..dumps.slices import JoinedSource
 from ..tensors.tensor import ByteSource
 from .pair_task import PairTask
@@ -23,17 +23,14 @@ LEAST_BYTES = 64 << 10
 numbers, at 16 bytes an element at most.
 """
 
-FileState = Tuple[int, int, int]
-FileStates = Dict[str, Optional[FileState]]
+FileStates = Dict[str, Optional[Signature]]
 
 
 def file_states(task: PairTask) -> FileStates:
-    """Return size in bytes, time of the last change in nanoseconds and inode of the files of a
-    pair; nothing of a small one.
-    """
+    """Return how the files of a pair look; nothing of a small one."""
     if task.nbytes < LEAST_BYTES:
         return {}
-    return {path: _file_state(path) for path in (*_paths(task.target.source), task.golden.path)}
+    return {path: look_at(path) for path in (*_paths(task.target.source), task.golden.path)}
 
 
 def unless_changed(task: PairTask, before: FileStates, row: Row) -> Row:
@@ -43,9 +40,9 @@ def unless_changed(task: PairTask, before: FileStates, row: Row) -> Row:
     if row.verdict not in (PASS, FAIL):
         return row
     for path, state in before.items():
-        now = _file_state(path)
+        now = look_at(path)
         # What was deleted is read to its end as it was.
-        if now is not None and now != state:
+        if now is not None and not now.is_file(state):
             types = {"target_dtype": row.target_dtype, "golden_dtype": row.golden_dtype}
             return task.row.noted(_TEXT % path, "", verdict=NOT_COMPARED, cause=CHANGED, **types)
     return row
@@ -59,11 +56,3 @@ def _paths(source: ByteSource) -> Iterable[str]:
         if isinstance(source, JoinedSource)
         else ()
     )
-
-
-def _file_state(path: str) -> Optional[FileState]:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_size, status.st_mtime_ns, status.st_ino

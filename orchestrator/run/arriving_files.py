@@ -12,11 +12,12 @@ from typing import Dict, List, Optional, Tuple
 from ..base.naming import MAPPING_FILE
 from ..config.dump_steps import count_steps
 from ..dumps.dump_header import COMPLETE, HEADERLESS, LONG
+from ..dumps.folder_listing import Signature, look_at
 from ..dumps.place import Place
 from ..dumps.statistics_csv import SUFFIX, is_table_of_ops, table_paths
 from .engine import Engine, LookAgain
 from .file_planner import UNREADABLE as CANNOT_READ
-from .target_file import DELETED, EARLIER, GONE, UNREADABLE, WAITING, Signature, TargetFile, look_at
+from .target_file import DELETED, EARLIER, GONE, UNREADABLE, WAITING, TargetFile
 from .watched_folders import Folders
 
 # A path that is looked at and not complete is looked at again then, should no event come: a file

@@ -25,7 +25,6 @@ from ..base.errors import (
     InputError,
     NotComparable,
     UsageError,
-    require_folder,
 )
 from ..base.fast_dataclasses import dataclass
 from ..base.notes import Note, note
@@ -33,6 +32,7 @@ from ..base.safe_reading import read_input
 from ..base.wording import listed, plural
 from ..dumps.dump_index import OUTPUT_FILE
 from ..dumps.file_source import FileSource
+from ..dumps.folder_listing import Signature, look_at
 from ..dumps.golden_set import GoldenSet, open_golden
 from ..dumps.npy import open_npy
 from ..metrics.compare_pair import SPLIT_BYTES, refuse
@@ -63,7 +63,6 @@ from .compare_given_pairs import begin_given_pairs, compare_given_pairs
 from .comparison_options import ComparisonOptions
 from .progress import OnProgress
 from .result import RunResult
-from .target_file import Signature, look_at
 from .whole_run import Run, Source, compare_from
 
 FORM = "write NAME=FILE, or NAME=FILE:DTYPE:SHAPE such as 0=out_0.bin:float32:1,1000"
@@ -223,8 +222,8 @@ def compare_outputs(
             "the outputs of one network are compared: no selection of ops, time, "
             "configuration, or second model"
         )
-    require_folder(options.target, "TARGET")
-    require_folder(options.golden, "GOLDEN")
+    for index in options.indexes:
+        index.require()
     return compare_from(_FinalOutputs(options, on_progress), jobs, force)
 
 
@@ -273,7 +272,7 @@ class _FinalOutputs(Source):
         of several samples.
         """
         folders: Dict[str, Dict[str, Dict[int, str]]] = {}
-        for base, _, names in os.walk(self.options.target):
+        for listing, names in self.options.target_index.files():
             # Of one output the npy counts, which tells type and shape, else what is raw.
             for match in filter(
                 None,
@@ -284,9 +283,9 @@ class _FinalOutputs(Source):
                     ),
                 ),
             ):
-                samples = folders.setdefault(os.path.relpath(base, self.options.target), {})
+                samples = folders.setdefault(listing.rel or ".", {})
                 samples.setdefault(match.group("name"), {})[int(match.group("number"))] = (
-                    os.path.join(base, match.group(0))
+                    os.path.join(listing.folder, match.group(0))
                 )
         if not folders:
             text = (

@@ -16,6 +16,7 @@ from ..base.notes import Note, note
 from ..base.safe_reading import prefetch
 from ..dumps.dump_tree import DumpTree
 from ..dumps.file_source import START_BYTES
+from ..dumps.folder_listing import look_at
 from ..model.graphs_of_run import ModelGraphs
 from ..store.facts_and_events import EXPECTED
 from .comparison_options import ComparisonOptions
@@ -23,7 +24,7 @@ from .engine import Engine
 from .mismatch_warnings import shown
 from .progress import OnProgress, Progress
 from .rows_at_the_end import finish_rows, left_out_notes, settle_files
-from .target_file import GROWING, TargetFile, look_at
+from .target_file import GROWING, TargetFile
 from .whole_run import Run, Source, compare_from, import_judging
 
 if TYPE_CHECKING:
@@ -203,7 +204,8 @@ class _Listing(Source):
             if self.comparers is None
             else self.comparers.list_target(self.options)
         )
-        _require_dumps(self.options, self.tree)
+        if not any(step_folder.unresolved for step_folder in self.tree.without_dumps):
+            require_dumps(self.tree, self.options.golden, self.options.time)
         graphs = graphs.named_among(folder.place.model for folder in self.tree.step_folders)
         graphs.require(step_folder.place.model for step_folder in self.tree.step_folders)
         if not len(self.golden):
@@ -238,6 +240,7 @@ class _Listing(Source):
         run.notes += self.tree.notes + _golden_notes(run)
         run.notes += [note("statistics")] if self.tree.statistics else []
         run.left_out += self.tree.left_notes
+        run.overflow = self.tree.overflow
         run.catalogue.left = {step_folder.place.run for step_folder in self.tree.left}
         engine.places.settled = True
         engine.continue_store(keep_gone=False)
@@ -276,27 +279,25 @@ def _meet(run: Run, tree: DumpTree) -> List[TargetFile]:
     return [file for file in files if file.state == GROWING]
 
 
-def _require_dumps(options: ComparisonOptions, tree: DumpTree) -> None:
-    if tree.step_folders or any(step_folder.unresolved for step_folder in tree.without_dumps):
+def require_dumps(tree: DumpTree, golden: str, time: Optional[str] = None) -> None:
+    """Raise InputError for a TARGET without a dump file, or without one of a time: what it holds
+    instead.
+    """
+    if tree.step_folders:
         return
     if tree.left:
         times = ", ".join(sorted({str(step_folder.place.time) for step_folder in tree.left})[:8])
         raise InputError(
-            "TARGET: %s: there is no time folder %s" % (options.target, options.time),
+            "TARGET: %s: there is no time folder %s" % (tree.root, time),
             hint="there are %s" % times,
         )
-    raise no_dumps(options.target, options.golden, tree)
-
-
-def no_dumps(target: str, golden: str, tree: DumpTree) -> InputError:
-    """Return the error for a TARGET without a dump file: what it holds instead."""
     from ..kinds.wrong_kind_advice import without_dumps
 
-    advice = without_dumps(target, golden)
+    advice = without_dumps(tree.root, golden)
     looked = advice.words or "; ".join(tree.notes[:_MOST_NOTES])
-    return InputError(
+    raise InputError(
         "TARGET: %s: no dump file was found at or below it%s"
-        % (target, ": %s" % looked if looked else ""),
+        % (tree.root, ": %s" % looked if looked else ""),
         hint=advice.hint,
     )
 

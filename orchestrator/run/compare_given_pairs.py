@@ -6,25 +6,23 @@ from __future__ import annotations
 
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
+from ..dumps.folder_listing import Signature
 from ..dumps.golden_set import GoldenSet
 from ..dumps.place import Place
 from ..metrics.pair_task import PairTask
 from ..metrics.row import Row
 from .compare_folders import WORTH_BYTES, Session
 from .engine import Engine
-from .file_planner import FilePlan
 from .progress import OnProgress
 from .rows_at_the_end import finish_rows
-from .target_file import Signature
+from .tensor_planner import FilePlan
 from .tensor_reader import RunReader
 from .whole_run import Run
 
 
 def begin_given_pairs(run: Run, golden: GoldenSet, tasks: Sequence[PairTask]) -> None:
-    """Set golden data and known pairs of a run, which are read again for explanations; there are no
-    overflow records.
-    """
-    run.reader, run.has_overflow_records = _GivenPairReader(run.engine, tasks), False
+    """Set golden data and known pairs of a run, which are read again for explanations."""
+    run.reader = _GivenPairReader(run.engine, tasks)
     run.goldens.take(golden)
     run.prepare_rows()
 
@@ -85,7 +83,7 @@ def compare_given_pairs(
             signature = looks.get(file.rel)
             if signature is not None:
                 file.change(signature)
-            engine.accept(file, FilePlan(tuple(pairs), tuple(known)))
+            engine.accept(file, FilePlan(pairs, known))
     worth = sum(task.nbytes for task in tasks) // WORTH_BYTES
     if worth > 1:
         engine.workers.start(most=worth)

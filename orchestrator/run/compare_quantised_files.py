@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional, Tuple
 
-from ..base.errors import GoldwatchError, InputError, NotComparable, UsageError, require_folder
+from ..base.errors import GoldwatchError, InputError, NotComparable, UsageError
 from ..base.naming import sanitise_golden
 from ..base.notes import note
+from ..dumps.dump_index import DumpIndex
+from ..dumps.folder_listing import Signature, look_at
 from ..dumps.golden_set import GoldenEntry, GoldenSet, open_golden
 from ..metrics.compare_pair import refuse
 from ..metrics.dequantised import dequantised, is_integer, not_integers
@@ -35,7 +37,6 @@ from .compare_given_pairs import begin_given_pairs, compare_given_pairs
 from .comparison_options import ComparisonOptions
 from .progress import OnProgress
 from .result import RunResult
-from .target_file import Signature, look_at
 from .whole_run import Run, Source, compare_from
 
 
@@ -73,10 +74,7 @@ class _QuantisedFiles(Source):
 
     def look(self, graphs: ModelGraphs) -> ModelGraphs:
         """List both folders; raise InputError where one holds no such files."""
-        self.target, self.golden = (
-            _files(self.options.target, "TARGET"),
-            _files(self.options.golden, "GOLDEN"),
-        )
+        self.target, self.golden = map(_files, self.options.indexes, ("TARGET", "GOLDEN"))
         return graphs
 
     def feed(self, run: Run) -> None:
@@ -103,12 +101,11 @@ class _QuantisedFiles(Source):
         )
 
 
-def _files(path: str, what: str) -> GoldenSet:
-    require_folder(path, what)
-    golden = GoldenSet(path)
+def _files(index: DumpIndex, what: str) -> GoldenSet:
+    golden = index.golden()
     if not any(True for _ in golden.outputs()):
         raise InputError(
-            "%s: %s: no npy or quant files of a net were found at or below it" % (what, path),
+            "%s: %s: no npy or quant files of a net were found at or below it" % (what, index.root),
             hint="a quantised model's dumps need the om json besides the quantisation json",
         )
     return golden

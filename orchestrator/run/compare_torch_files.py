@@ -13,11 +13,12 @@ from __future__ import annotations
 import os
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
-from ..base.errors import FormatError, GoldwatchError, InputError, UsageError, require_folder
+from ..base.errors import FormatError, GoldwatchError, InputError, UsageError
 from ..base.naming import parse_fx_name
 from ..base.notes import note
 from ..base.wording import plural
-from ..dumps.dump_index import TORCH_NODE_FILE
+from ..dumps.dump_index import TORCH_NODE_FILE, DumpIndex
+from ..dumps.folder_listing import Signature, look_at
 from ..dumps.golden_set import GoldenEntry, GoldenSet
 from ..dumps.torch_file import open_torch
 from ..metrics.compare_pair import refuse
@@ -29,7 +30,6 @@ from .comparison_options import ONE, ComparisonOptions
 from .golden_files import fx_place, rank_of
 from .progress import OnProgress
 from .result import RunResult
-from .target_file import Signature, look_at
 from .whole_run import Run, Source, compare_from
 
 _NAMES_SHOWN = 10
@@ -90,7 +90,10 @@ class _TorchFiles(Source):
         self.rows: List[Row] = []
         self.looks: Dict[str, Optional[Signature]] = {}
         self.golden: Dict[Tuple[str, str, int], List[_File]] = {}
-        target, golden = _saved_files(self.options.target), _golden_files(self.options.golden)
+        target, golden = (
+            _saved_files(self.options.target_index),
+            _golden_files(self.options.golden_index),
+        )
         for file in golden:
             self.golden.setdefault((file.node, file.call, file.number), []).append(file)
         written = golden if golden[0].target else target
@@ -186,41 +189,39 @@ class _TorchFiles(Source):
         compare_given_pairs(run.engine, self.tasks, self.rows, self.on_progress, self.looks)
 
 
-def _saved_files(folder: str) -> List[_File]:
+def _saved_files(index: DumpIndex) -> List[_File]:
     files = []
-    for base, folders, names in os.walk(folder):
-        folders.sort()
-        for name in sorted(names):
-            match = TORCH_NODE_FILE.match(name)
-            if match is not None:
-                call = str(int(match.group("call")))
-                path, device = os.path.join(base, name), match.group("device") or "0"
-                time = os.stat(path).st_mtime_ns
-                files.append(_File(path, rank_of(base), match.group("node"), device, call, time))
+    for listing, names in index.files():
+        for match in filter(None, map(TORCH_NODE_FILE.match, names)):
+            path = os.path.join(listing.folder, match.group(0))
+            call, device = str(int(match.group("call"))), match.group("device") or "0"
+            look = look_at(path)
+            time = 0 if look is None else look.mtime_ns
+            files.append(
+                _File(path, rank_of(listing.folder), match.group("node"), device, call, time)
+            )
     return files
 
 
-def _golden_files(folder: str) -> List[_File]:
+def _golden_files(index: DumpIndex) -> List[_File]:
     """Return the outputs of an FX dump, or such files as TARGET's."""
-    require_folder(folder, "GOLDEN")
+    index.require()
     files = []
-    for base, folders, names in os.walk(folder):
-        folders.sort()
-        place = fx_place(base)
-        for name in sorted(names):
-            fx = parse_fx_name(name)
+    for listing, names in index.files():
+        place = fx_place(listing.folder)
+        for name, fx in zip(names, map(parse_fx_name, names)):
             if fx is not None and fx.op_name.endswith(".OUTPUT"):
-                path, call = os.path.join(base, name), str(int(place.token or 0))
+                path, call = os.path.join(listing.folder, name), str(int(place.token or 0))
                 time = fx.timestamp
                 files.append(_File(path, place.rank, fx.node, "0", call, time, fx.target, fx.index))
     files = files or [
         one._replace(number=index)
-        for one in _saved_files(folder)
+        for one in _saved_files(index)
         for index in range(_tensors_in(one.path))
     ]
     if not files:
         raise InputError(
-            "GOLDEN: %s: neither an FX dump nor files of torch.save were found in it" % folder,
+            "GOLDEN: %s: neither an FX dump nor files of torch.save were found in it" % index.root,
             hint="goldwatch golden fx dump makes the FX dump of a script",
         )
     return files

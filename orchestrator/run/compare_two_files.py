@@ -6,13 +6,13 @@ import os
 from typing import Optional
 
 from ..base.errors import UsageError
+from ..dumps.folder_listing import look_at
 from ..dumps.golden_set import GoldenSet
 from ..model.graphs_of_run import ModelGraphs
 from .compare_given_pairs import begin_given_pairs, compare_given_pairs
 from .comparison_options import ComparisonOptions
 from .progress import OnProgress
 from .result import RunResult
-from .target_file import look_at
 from .tensors_of_two_files import pair_files, without_inputs_of_others
 from .whole_run import Run, Source, compare_from
 

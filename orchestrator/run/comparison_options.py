@@ -17,7 +17,7 @@ from typing import (
     Tuple,
 )
 
-from ..base.errors import FormatError, OptionsError, UsageError, require_folder
+from ..base.errors import FormatError, OptionsError, UsageError
 from ..base.fast_dataclasses import dataclass
 from ..base.option_fields import (
     LIMITS,
@@ -31,7 +31,7 @@ from ..base.option_fields import (
     read_recorded,
     recorded_options,
 )
-from ..dumps.dump_index import DumpIndex, are_files
+from ..dumps.dump_index import DumpIndex, are_files, indexes_of
 from ..dumps.dump_tree import ALL_TIMES
 from ..dumps.tensor_statistics import MEASURES as STATISTICS
 from ..judging.limits import Limits, limits_from_document, parse_limit
@@ -388,9 +388,8 @@ class ComparisonOptions:
 
     def __post_init__(self) -> None:
         if [index.root for index in self.indexes] != [self.target, self.golden]:
-            indexes = DumpIndex(self.target, "TARGET"), DumpIndex(self.golden, "GOLDEN")
             # The class is frozen for its users.
-            self.__dict__["indexes"] = indexes
+            self.__dict__["indexes"] = indexes_of(self.target, self.golden)
         if self.exact:
             # The class is frozen for its users.
             self.__dict__.update(metrics=EXACT_METRICS, limits=_EXACT_LIMITS, recompute="none")
@@ -479,8 +478,8 @@ class ComparisonOptions:
         """
         self.require_model_of_quantised()
         if not (to_come and self.target) or os.path.exists(self.target):
-            require_folder(self.target, "TARGET")
-        require_folder(self.golden, "GOLDEN")
+            self.target_index.require()
+        self.golden_index.require()
 
     @property
     def target_index(self) -> DumpIndex:

@@ -11,12 +11,13 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Set, Tuple
 from ..base.errors import FormatError
 from ..base.naming import MAPPING_FILE, is_hash_name, parse_dump_name, read_mapping, whole_name
 from ..base.notes import Note, note
+from ..dumps.dump_index import DumpIndex
 from ..dumps.dump_tree import op_key
-from ..dumps.folder_listing import full_name_of
+from ..dumps.folder_listing import Signature, full_name_of, look_at
 from ..dumps.place import Place, place_of
 from ..dumps.slices import by_number
 from ..metrics.row import Row
-from .target_file import DELETED, EARLIER, GONE, FileFolder, Signature, TargetFile, look_at
+from .target_file import DELETED, EARLIER, GONE, FileFolder, TargetFile
 
 TimeOf = Tuple[Optional[str], Optional[str], Optional[str]]
 
@@ -102,7 +103,9 @@ class Catalogue:
         self.root = os.path.realpath(shown)
         # Where TARGET is and was, the last place first. A row names a single file in place of a
         # folder by its whole path.
-        self._bases = ["" if os.path.isfile(self.root) else os.path.join(self.root, "")]
+        self._bases = [
+            "" if DumpIndex(self.root, "TARGET").is_file else os.path.join(self.root, "")
+        ]
         self.shown = shown
         self.files = KnownFiles()
         self.unresolved: Dict[str, Place] = {}

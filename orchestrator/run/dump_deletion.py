@@ -10,12 +10,13 @@ from typing import Callable, Deque, List, Optional, Set, Tuple
 
 from ..base.mounts import free_bytes
 from ..base.notes import note
+from ..dumps.folder_listing import Signature, look_at
 from ..metrics.row import EXPECTED_ABSENT, FAIL, PASS
 from .engine import Engine
 from .memory_overlaps import note_regions
 from .provisional import Provisional
 from .recompute_before_delete import EarlyRecomputation
-from .target_file import DELETED_PREFIX, PLANNED, Signature, TargetFile, look_at
+from .target_file import DELETED_PREFIX, PLANNED, TargetFile
 from .watch_options import KEEP_ALL, KEEP_FAILED, WatchOptions
 
 # Golden data that are still arriving may give a tensor a better counterpart: what is deleted cannot

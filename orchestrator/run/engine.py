@@ -12,6 +12,7 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tu
 import numpy as np
 
 from ..base.notes import Note
+from ..dumps.folder_listing import look_at
 from ..dumps.place import Place
 from ..judging.diagnosis.row_digest import RowDigest, row_digest
 from ..metrics.pair_task import PairTask
@@ -22,7 +23,6 @@ from ..store.row_sql import row_key
 from ..store.store import RunStore
 from .comparison_options import ComparisonOptions
 from .dump_catalogue import Catalogue
-from .file_planner import FilePlan
 from .golden_files import Goldens
 from .pair_queue import PairQueue
 from .places import Places, Slices
@@ -36,9 +36,9 @@ from .target_file import (
     PLANNED,
     TargetFile,
     TensorKey,
-    look_at,
     tensor_key,
 )
+from .tensor_planner import FilePlan
 from .workers import Workers
 
 # Rows that are read at once when tables are written of a store.
@@ -245,7 +245,9 @@ class Engine:
         """
         lead = self.slices.lead(file)
         if file is lead and (self.closing or self.slices.all_there(file)):
-            return self.plan_again(file)
+            # Which files a row was joined from is not stored: they are joined again.
+            self._reusable.take(file)
+            return self.slices.plan(file)
         if not self.closing:
             file.hold()
             self._note_come(file)
@@ -263,15 +265,6 @@ class Engine:
             if part.state == HELD:
                 part.plan(FilePlan(), 0, NOTHING)
                 part.choice = self._choice(part)
-
-    def plan_again(self, file: TargetFile) -> FilePlan:
-        """Return the plan of a file's tensors, or of those of the slices it stands for, as it would
-        be now.
-        """
-        if self.slices.joins(file):
-            # Which files a row was joined from is not stored: they are joined again.
-            self._reusable.take(file)
-        return self.slices.plan(file)
 
     def accept(self, file: TargetFile, plan: FilePlan) -> None:
         """Store what is known of a planned file and queue its pairs. Must be called inside a

@@ -23,7 +23,6 @@ from typing import (
 )
 
 from ..base.errors import GoldwatchError, MissingPath, TruncatedFile
-from ..base.fast_dataclasses import changed, dataclass
 from ..base.manifest import unfit_golden
 from ..base.naming import sanitise_golden
 from ..dumps.dump_file import DumpFile
@@ -33,13 +32,11 @@ from ..dumps.golden_set import GoldenSet
 from ..dumps.place import Place
 from ..dumps.slices import open_dump
 from ..metrics.compare_pair import refuse
-from ..metrics.overwriting_and_cancellation import beside_of
-from ..metrics.pair_task import PairTask, TensorPlace, planned_row
+from ..metrics.pair_task import planned_row
 from ..metrics.row import (
     CORRUPT,
     DUMP_MISSING,
     EXPECTED_ABSENT,
-    MISSING_CAUSES,
     NOT_COMPARED,
     Row,
 )
@@ -59,7 +56,7 @@ from ..model.row_plan import (
     RowPlan,
     dumped_op,
 )
-from .tensor_planner import OpenedDump, PlanParts, TensorPlanner, is_of_one_build
+from .tensor_planner import FilePlan, OpenedDump, TensorPlanner, is_of_one_build
 
 if TYPE_CHECKING:
     from ..dumps.slices import AnyDump
@@ -72,90 +69,6 @@ _NEEDS_MODEL = "where an input comes from is not known without the model's json"
 
 
 UNREADABLE = "unreadable"
-
-
-@dataclass(frozen=True)
-class FilePlan:
-    """What one dump file comes to.
-
-    Attributes
-    ----------
-    tasks
-        The pairs to compare.
-    rows
-        The rows that are known without comparing.
-    waiting
-        Rows whose golden tensor is not there: final once no more golden data can come.
-    omitted
-        (tensor, reason) of tensors that by the pairing rules have no row.
-    state
-        The file's: ``complete``, ``short``, ``long``, ``headerless``, or ``unreadable`` (gone, or
-        no permission).
-    expected_bytes
-        The size by the header; 0 when that could not be read.
-    nulls_left_out
-        As :attr:`goldwatch.dumps.DumpFile.nulls_left_out`: the file may still grow.
-    n_inputs, n_outputs
-        How many tensors the header lists.
-    """
-
-    tasks: Tuple[PairTask, ...] = ()
-    rows: Tuple[Row, ...] = ()
-    waiting: Tuple[Row, ...] = ()
-    omitted: Tuple[Tuple[str, str], ...] = ()
-    state: str = COMPLETE
-    expected_bytes: int = 0
-    nulls_left_out: bool = False
-    n_inputs: int = 0
-    n_outputs: int = 0
-
-    def is_same_elsewhere(self, dump: DumpFile) -> bool:
-        """Tell whether the plan, made of a dump, is that of every file of the same op and form:
-        nothing in it was found in this file alone.
-        """
-        return all(
-            task.golden.path != dump.path
-            and task.target is dump.tensor(task.row.kind, task.row.tensor_index or 0)
-            for task in self.tasks
-        ) and all(
-            not row.cause or row.cause in MISSING_CAUSES for row in (*self.rows, *self.waiting)
-        )
-
-    def at(self, place: Place, entry: DumpEntry, dump: DumpFile) -> FilePlan:
-        """Return the plan of another file of the same op and form."""
-        where = {
-            **place._asdict(),
-            "target_file": entry.rel,
-            "timestamp_us": entry.name.timestamp_us,
-        }
-        tasks = []
-        for task in self.tasks:
-            planned = task.planned
-            info = dump.info(planned.kind, planned.tensor_index or 0)
-            tasks.append(
-                changed(
-                    task,
-                    at=TensorPlace(place, entry.rel, entry.name.timestamp_us, info.address),
-                    target=dump.tensor(info.kind, info.index),
-                    # Tensors of one form lie beside each other everywhere or nowhere.
-                    beside=beside_of(dump, info, planned.op_type) if task.beside else (),
-                )
-            )
-        return changed(
-            self,
-            tasks=tuple(tasks),
-            rows=tuple(_row_at(row, where, dump) for row in self.rows),
-            waiting=tuple(_row_at(row, where, dump) for row in self.waiting),
-            # Headers of one form differ in length: addresses and times are of few or many bytes.
-            expected_bytes=dump.expected_bytes,
-        )
-
-
-def _row_at(row: Row, where: Dict[str, Any], dump: DumpFile) -> Row:
-    infos = () if row.kind == OP else dump.outputs if row.kind == "output" else dump.inputs
-    index = row.tensor_index or 0
-    address = infos[index].address if index < len(infos) else None
-    return changed(row, address=address, **where)
 
 
 class Planner:
@@ -387,34 +300,28 @@ class Planner:
         ):
             return known.at(self.place, entry, dump)
         opened = OpenedDump(entry, dump, dumped, self._read_there(entry, dumped, dump), iteration)
-        parts = PlanParts([], [], [])
-        omitted: List[Tuple[str, str]] = []
+        made = FilePlan(
+            state=dump.state,
+            expected_bytes=dump.expected_bytes,
+            nulls_left_out=dump.nulls_left_out,
+            n_inputs=len(dump.inputs),
+            n_outputs=len(dump.outputs),
+        )
         for plan in self._row_plans(dumped):
             if not self._selected(plan):
                 continue
             if plan.status == OMITTED:
-                omitted.append((plan.tensor, plan.reason))
+                made.omitted.append((plan.tensor, plan.reason))
             elif plan.kind == OP:
-                parts.rows.append(self._row(plan, entry))
+                made.rows.append(self._row(plan, entry))
             else:
-                self._tensors.plan(plan, opened, parts)
-        plan_of_file = FilePlan(
-            tuple(parts.tasks),
-            tuple(parts.rows),
-            tuple(parts.waiting),
-            tuple(omitted),
-            dump.state,
-            dump.expected_bytes,
-            dump.nulls_left_out,
-            len(dump.inputs),
-            len(dump.outputs),
-        )
+                self._tensors.plan(plan, opened, made)
         if plans is not None and form is not None and isinstance(dump, DumpFile):
             if len(plans) >= _MOST_PLANS:
                 plans.clear()
-            if plan_of_file.is_same_elsewhere(dump):
-                plans[form] = plan_of_file
-        return plan_of_file
+            if made.is_same_elsewhere(dump):
+                plans[form] = made
+        return made
 
     def _form(self, dumped: DumpedOp, dump: AnyDump) -> Optional[PlanKey]:
         """Return all that decides a dump's plan, whatever its place; None where more does."""
@@ -505,7 +412,7 @@ class Planner:
         part = _slice_text(entry.name.slice) if self.two_dumps else ""
         plan = replace(plans[0], kind=OP, tensor=plans[0].op + part, tensor_index=None)
         row = self._row(plan, entry).but(reason="", reason_codes="")
-        return FilePlan(rows=(refuse(row, message, CORRUPT),))
+        return FilePlan(rows=[refuse(row, message, CORRUPT)])
 
     def _row(self, plan: RowPlan, entry: Optional[DumpEntry]) -> Row:
         return planned_row(plan, self.place, entry)
@@ -513,7 +420,7 @@ class Planner:
     def lost(self, entry: DumpEntry, reason: str) -> FilePlan:
         """Return what a dump file comes to whose comparison ended every process that tried it."""
         plan = self._unreadable(entry, reason)
-        return replace(plan, rows=tuple(row.but(cause="crashed") for row in plan.rows))
+        return replace(plan, rows=[row.but(cause="crashed") for row in plan.rows])
 
     def unnamed(self, rel: str) -> Row:
         """Return the row of a dump file whose hash name no mapping.csv explains."""

@@ -23,12 +23,12 @@ from ..base.naming import (
     parse_golden_name,
 )
 from ..dumps.dump_header import COMPLETE
+from ..dumps.folder_listing import Signature, look_at
 from ..dumps.golden_set import GoldenSet
 from ..dumps.place import Place, is_number, name_order
 from ..dumps.statistics_csv import is_table_of_ops
 from ..store.store import RunStore
 from .comparison_options import EACH, ONE
-from .target_file import Signature, look_at
 
 _RANK = re.compile(r"worldsize[0-9]+_global_rank([0-9]+)\Z")
 _TIMED = re.compile(r"gm_[0-9]+_dump\Z")

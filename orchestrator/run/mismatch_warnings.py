@@ -5,6 +5,7 @@ of another network, steps without golden data.
 from __future__ import annotations
 
 import os
+from itertools import islice
 from typing import TYPE_CHECKING, Dict, List, Set
 
 from ..base.naming import (
@@ -131,7 +132,8 @@ def _to_rename(run: Run) -> List[Note]:
         return []
     wrong = [
         name
-        for name in os.listdir(folder)
+        for _, names in islice(run.options.golden_index.files(), 1)
+        for name in names
         if name.endswith(".npy") and parse_golden_name(name) is None
     ]
     if all(map(_is_misnamed, wrong)):

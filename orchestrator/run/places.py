@@ -17,9 +17,10 @@ from ..model.never_dumped import EVERYTHING, DumpRequest
 from ..model.op_node import OpNode
 from .comparison_options import ComparisonOptions
 from .dump_catalogue import Catalogue
-from .file_planner import FilePlan, PlanKey, Planner
+from .file_planner import PlanKey, Planner
 from .golden_files import Goldens
 from .target_file import HELD, PLANNED, TargetFile
+from .tensor_planner import FilePlan
 
 
 class Places:

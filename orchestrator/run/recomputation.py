@@ -27,6 +27,7 @@ from ..base.errors import GoldwatchError
 from ..base.manifest import read_manifest
 from ..base.notes import Note, note
 from ..dumps.dump_tree import StepFolder
+from ..dumps.folder_listing import Signature
 from ..dumps.golden_set import GoldenSet
 from ..dumps.place import Place
 from ..judging.by_recomputation import (
@@ -60,7 +61,7 @@ from ..recomputing.recomputed_output import (
 from ..recomputing.recorded_dumps import RecordedStep
 from ..tensors.tensor import Tensor
 from .engine import Engine
-from .target_file import DELETED, GONE, Signature
+from .target_file import DELETED, GONE
 
 if TYPE_CHECKING:
     from ..recomputing.original_cuts import Original

@@ -7,13 +7,14 @@ from __future__ import annotations
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from ..dumps.dump_tree import StepFolder
+from ..dumps.folder_listing import Signature
 from ..dumps.place import Place
 from ..model.never_dumped import no_dump_reason
 from ..model.op_node import OpNode
 from ..model.pairing import Pairing
 from .engine import Engine
 from .recomputation import Recomputation
-from .target_file import DELETED, EARLIER, PLANNED, Signature, TargetFile
+from .target_file import DELETED, EARLIER, PLANNED, TargetFile
 
 _BEHIND = 64
 """After so many later files of its place a file is waited for no longer: the device was not asked

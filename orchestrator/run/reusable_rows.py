@@ -7,10 +7,11 @@ from dataclasses import field
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from ..base.fast_dataclasses import dataclass
+from ..dumps.folder_listing import look_at
 from ..metrics.row import FAIL, PASS
 from ..store.row_sql import row_key
 from ..store.store import RunStore
-from .target_file import DELETED_PREFIX, OUTDATED, TargetFile, look_at
+from .target_file import DELETED_PREFIX, OUTDATED, TargetFile
 
 
 @dataclass

@@ -10,6 +10,7 @@ from typing import Dict, Iterable, List, Mapping, Sequence, Set, Tuple
 from ..base.notes import Note, note
 from ..base.wording import listed, plural
 from ..dumps.dump_tree import StepFolder
+from ..dumps.folder_listing import look_at
 from ..dumps.place import Place, place_of
 from ..metrics.compare_pair import refuse
 from ..metrics.row import (
@@ -296,7 +297,7 @@ def _unnamed(engine: Engine) -> Dict[Place, List[Row]]:
     """Return the rows of files with a hash name that no mapping.csv explains."""
     unnamed: Dict[Place, List[Row]] = {}
     for path, place in sorted(engine.catalogue.unresolved.items()):
-        if os.path.exists(path):
+        if look_at(path) is not None:
             unnamed.setdefault(place, []).append(
                 engine.places.planner(place).unnamed(engine.catalogue.rel(path))
             )

@@ -1,72 +1,24 @@
-"""What is known of one file below TARGET, and how that changes; the signature that tells whether a
-file is the one that was read.
-"""
+"""What is known of one file below TARGET, and how that changes."""
 
 from __future__ import annotations
 
 import os
-import stat
 import struct
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Dict, FrozenSet, NamedTuple, Optional, Tuple
 
 from ..base.naming import parse_dump_name
-from ..dumps.folder_listing import DumpEntry
+from ..dumps.folder_listing import DumpEntry, Signature
 from ..dumps.place import Place
-from ..dumps.statistics_csv import rows_signature
 from ..metrics.pair_task import PairTask
 from ..metrics.row import Row
 from ..model.row_plan import DumpedOp
 
 if TYPE_CHECKING:
-    from .file_planner import FilePlan
+    from .tensor_planner import FilePlan
 
 OUTDATED = "outdated"
 DELETED_PREFIX = "deleted "
-
-
-class Signature(NamedTuple):
-    """A regular file's size in bytes, times in nanoseconds and inode.
-
-    The time of the last change of the inode (ctime) tells a file that was overwritten in place and
-    whose mtime was put back.
-    """
-
-    size_bytes: int
-    mtime_ns: int
-    inode: int
-    ctime_ns: int
-
-    @property
-    def text(self) -> str:
-        """The signature as the store keeps it in column ``state`` of table ``file``."""
-        return "%d:%d:%d:%d" % self
-
-    def is_file(self, other: Optional[Signature]) -> bool:
-        """Tell whether ``other`` is the same file under another name: a rename changes the ctime
-        only.
-        """
-        return other is not None and self[:3] == other[:3]
-
-
-def look_at(path: str) -> Optional[Signature]:
-    """Return the signature of a regular file (links are followed); None when it is not there, or is
-    none.
-
-    Of an op in a table of statistics it is that of the op's rows, whatever is appended for others.
-    """
-    try:
-        status = os.stat(path)
-    except NotADirectoryError:
-        mark = rows_signature(path)
-        return None if mark is None else Signature(mark[0], 0, mark[2], mark[1])
-    except OSError:
-        return None
-    return (
-        Signature(status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
-        if stat.S_ISREG(status.st_mode)
-        else None
-    )
 
 
 TensorKey = Tuple[str, Optional[int]]

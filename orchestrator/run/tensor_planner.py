@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
-from typing import TYPE_CHECKING, FrozenSet, List, NamedTuple, Optional, Tuple
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Any, Dict, FrozenSet, List, NamedTuple, Optional, Tuple
 
 from ..base.errors import GoldwatchError, NotComparable
+from ..base.fast_dataclasses import changed, dataclass
 from ..base.manifest import original_name, unfit_golden
 from ..base.naming import sanitise_device, sanitise_golden
 from ..dumps.dump_file import DumpFile, TensorInfo
@@ -17,12 +18,13 @@ from ..dumps.place import Place
 from ..dumps.slices import JoinedDump, is_overwritten
 from ..metrics.compare_pair import overflow_of, refuse
 from ..metrics.overwriting_and_cancellation import beside_of
-from ..metrics.pair_task import PairTask, planned_row
+from ..metrics.pair_task import PairTask, TensorPlace, planned_row
 from ..metrics.row import (
     CORRUPT,
     DUMP_MISSING,
     EXPECTED_ABSENT,
     GOLDEN_MISSING,
+    MISSING_CAUSES,
     NOT_COMPARED,
     Row,
 )
@@ -30,19 +32,95 @@ from ..model.graph_walks import Precision
 from ..model.op_node import OpNode
 from ..model.outputs_in_readers import OutputInReader, OutputsInReaders
 from ..model.pairing import Pairing
-from ..model.row_plan import INPUT, ONLY_INPUTS, OUTPUT, OWN_INPUT, PAIR, DumpedOp, RowPlan
+from ..model.row_plan import INPUT, ONLY_INPUTS, OP, OUTPUT, OWN_INPUT, PAIR, DumpedOp, RowPlan
 from ..tensors.tensor import Tensor
 
 if TYPE_CHECKING:
     from ..dumps.slices import AnyDump
 
 
-class PlanParts(NamedTuple):
-    """The parts of a :class:`goldwatch.run.file_planner.FilePlan` while it is made."""
+@dataclass(frozen=True)
+class FilePlan:
+    """What one dump file comes to.
 
-    tasks: List[PairTask]
-    rows: List[Row]
-    waiting: List[Row]
+    Attributes
+    ----------
+    tasks
+        The pairs to compare.
+    rows
+        The rows that are known without comparing.
+    waiting
+        Rows whose golden tensor is not there: final once no more golden data can come.
+    omitted
+        (tensor, reason) of tensors that by the pairing rules have no row.
+    state
+        The file's: ``complete``, ``short``, ``long``, ``headerless``, or ``unreadable`` (gone, or
+        no permission).
+    expected_bytes
+        The size by the header; 0 when that could not be read.
+    nulls_left_out
+        As :attr:`goldwatch.dumps.DumpFile.nulls_left_out`: the file may still grow.
+    n_inputs, n_outputs
+        How many tensors the header lists.
+    """
+
+    tasks: List[PairTask] = field(default_factory=list)
+    rows: List[Row] = field(default_factory=list)
+    waiting: List[Row] = field(default_factory=list)
+    omitted: List[Tuple[str, str]] = field(default_factory=list)
+    state: str = COMPLETE
+    expected_bytes: int = 0
+    nulls_left_out: bool = False
+    n_inputs: int = 0
+    n_outputs: int = 0
+
+    def is_same_elsewhere(self, dump: DumpFile) -> bool:
+        """Tell whether the plan, made of a dump, is that of every file of the same op and form:
+        nothing in it was found in this file alone.
+        """
+        return all(
+            task.golden.path != dump.path
+            and task.target is dump.tensor(task.row.kind, task.row.tensor_index or 0)
+            for task in self.tasks
+        ) and all(
+            not row.cause or row.cause in MISSING_CAUSES for row in (*self.rows, *self.waiting)
+        )
+
+    def at(self, place: Place, entry: DumpEntry, dump: DumpFile) -> FilePlan:
+        """Return the plan of another file of the same op and form."""
+        where = {
+            **place._asdict(),
+            "target_file": entry.rel,
+            "timestamp_us": entry.name.timestamp_us,
+        }
+        tasks = []
+        for task in self.tasks:
+            planned = task.planned
+            info = dump.info(planned.kind, planned.tensor_index or 0)
+            tasks.append(
+                changed(
+                    task,
+                    at=TensorPlace(place, entry.rel, entry.name.timestamp_us, info.address),
+                    target=dump.tensor(info.kind, info.index),
+                    # Tensors of one form lie beside each other everywhere or nowhere.
+                    beside=beside_of(dump, info, planned.op_type) if task.beside else (),
+                )
+            )
+        return changed(
+            self,
+            tasks=tasks,
+            rows=[_row_at(row, where, dump) for row in self.rows],
+            waiting=[_row_at(row, where, dump) for row in self.waiting],
+            # Headers of one form differ in length: addresses and times are of few or many bytes.
+            expected_bytes=dump.expected_bytes,
+        )
+
+
+def _row_at(row: Row, where: Dict[str, Any], dump: DumpFile) -> Row:
+    infos = () if row.kind == OP else dump.outputs if row.kind == "output" else dump.inputs
+    index = row.tensor_index or 0
+    address = infos[index].address if index < len(infos) else None
+    return changed(row, address=address, **where)
 
 
 class OpenedDump(NamedTuple):
@@ -103,59 +181,59 @@ class TensorPlanner:
         self._model, self._precision, self._final = model, precision, final
         self._two_dumps, self._overflow = two_dumps, overflow
 
-    def plan(self, plan: RowPlan, opened: OpenedDump, parts: PlanParts) -> None:
+    def plan(self, plan: RowPlan, opened: OpenedDump, made: FilePlan) -> None:
         """Add what a tensor comes to."""
         dump = opened.dump
         infos = dump.inputs if plan.kind == INPUT else dump.outputs
         index = plan.tensor_index or 0
         if not plan.dumped and plan.status == EXPECTED_ABSENT and opened.in_readers is not None:
-            self._plan_in_reader(plan, opened, opened.in_readers, parts)
+            self._plan_in_reader(plan, opened, opened.in_readers, made)
         elif index < len(infos):
-            self._plan_dumped(plan, opened, infos[index], parts)
+            self._plan_dumped(plan, opened, infos[index], made)
         else:
             row = self._row(plan, opened.entry)
-            parts.rows.append(row.but(cause=DUMP_MISSING) if row.verdict == NOT_COMPARED else row)
+            made.rows.append(row.but(cause=DUMP_MISSING) if row.verdict == NOT_COMPARED else row)
 
     def _plan_dumped(
-        self, plan: RowPlan, opened: OpenedDump, info: TensorInfo, parts: PlanParts
+        self, plan: RowPlan, opened: OpenedDump, info: TensorInfo, made: FilePlan
     ) -> None:
         dump, row = opened.dump, planned_row(plan, self._place, opened.entry, info)
         if dump.state != COMPLETE:
             damage = size_error(dump.path, dump.state, dump.expected_bytes, dump.actual_bytes)
-            parts.rows.append(refuse(row.but(reason="", reason_codes=""), damage.message, CORRUPT))
+            made.rows.append(refuse(row.but(reason="", reason_codes=""), damage.message, CORRUPT))
         elif (
             plan.status == PAIR and not self._two_dumps and _is_gone(dump, info, opened.in_readers)
         ):
             # The dump was taken after the op had run: what came in is gone, and is judged by its
             # producer's row.
             reason = "an output lies in its memory, so the dump holds what the op wrote there"
-            parts.rows.append(row.but(verdict=EXPECTED_ABSENT, reason=_joined(row.reason, reason)))
+            made.rows.append(row.but(verdict=EXPECTED_ABSENT, reason=_joined(row.reason, reason)))
         elif plan.status != PAIR:
             missing = plan.status == NOT_COMPARED and plan.golden_op is not None
             row = self._scanned(self._unpaired(row, plan, missing), dump, info)
             waits = missing or plan.status == EXPECTED_ABSENT
-            (parts.waiting if waits else parts.rows).append(row)
+            (made.waiting if waits else made.rows).append(row)
         else:
-            self._pair(row, plan, opened, info, parts)
+            self._pair(row, plan, opened, info, made)
 
     def _plan_in_reader(
-        self, plan: RowPlan, opened: OpenedDump, in_readers: OutputsInReaders, parts: PlanParts
+        self, plan: RowPlan, opened: OpenedDump, in_readers: OutputsInReaders, made: FilePlan
     ) -> None:
         """Plan an output that the dump lacks from where it is read."""
         assert self._model is not None
         index = plan.tensor_index or 0
         reader_plan = self._model.missing_output_row(opened.dumped, index)
         if reader_plan is None or not in_readers.is_read(index):
-            parts.rows.append(self._row(plan, opened.entry))
+            made.rows.append(self._row(plan, opened.entry))
             return
         seen_at = in_readers.output(index)
         if seen_at is None and in_readers.settled:
             text = "%s: no dump that is there shows it" % ONLY_INPUTS
-            parts.rows.append(self._row(plan, opened.entry).but(reason=text))
+            made.rows.append(self._row(plan, opened.entry).but(reason=text))
             return
         if seen_at is None:
             # It waits for its readers, and is no row so far.
-            parts.waiting.append(self._row(plan, opened.entry).but(verdict=NOT_COMPARED))
+            made.waiting.append(self._row(plan, opened.entry).but(verdict=NOT_COMPARED))
             return
         dumped = opened.dumped
         if self._two_dumps:
@@ -167,13 +245,13 @@ class TensorPlanner:
         )
         if reader_plan.status != PAIR:
             missing = reader_plan.golden_op is not None
-            (parts.waiting if missing else parts.rows).append(
+            (made.waiting if missing else made.rows).append(
                 self._unpaired(row, reader_plan, missing)
             )
             return
         beside = beside_of(opened.dump, replace(seen_at.info, kind=OUTPUT), plan.op_type)
         reader = opened._replace(dump=seen_at.dump, dumped=dumped)
-        self._pair(row, reader_plan, reader, seen_at.info, parts, beside)
+        self._pair(row, reader_plan, reader, seen_at.info, made, beside)
 
     def _in_other_dump(
         self, plan: RowPlan, dumped: DumpedOp, seen_at: OutputInReader
@@ -204,17 +282,16 @@ class TensorPlanner:
         plan: RowPlan,
         opened: OpenedDump,
         info: TensorInfo,
-        parts: PlanParts,
+        made: FilePlan,
         beside: Optional[Tuple[Tensor, ...]] = None,
     ) -> None:
-        tasks, rows, waiting = parts
         dump, dumped = opened.dump, opened.dumped
         if plan.quantisation is not None:
             from ..dumps.statistics_dump import StatisticsDump
             from ..metrics.dequantised import dequantised, is_integer, not_integers
 
             if not is_integer(info.dtype):
-                rows.append(row.but(verdict=EXPECTED_ABSENT, reason=not_integers(info.dtype)))
+                made.rows.append(row.but(verdict=EXPECTED_ABSENT, reason=not_integers(info.dtype)))
                 return
         if plan.golden_kind == OWN_INPUT:
             index, rel = plan.golden_index or 0, row.target_file or dump.path
@@ -224,22 +301,22 @@ class TensorPlanner:
         else:
             golden = self.golden_of(plan, dumped, opened.iteration)
         if golden is None:
-            waiting.append(self._scanned(self._unpaired(row, plan, True), dump, info))
+            made.waiting.append(self._scanned(self._unpaired(row, plan, True), dump, info))
             return
         row = self._note_collision(row.but(golden_file=golden.rel), plan, golden)
         unfit = unfit_golden(golden.path) if golden.kind == "npy" else None
         if unfit is not None:
-            rows.append(refuse(row, *unfit))
+            made.rows.append(refuse(row, *unfit))
             return
         try:
             target = dump.tensor(info.kind, info.index)
         except NotComparable as error:
-            rows.append(refuse(row, error.message, error.cause))
+            made.rows.append(refuse(row, error.message, error.cause))
             return
         if plan.quantisation is not None:
             if isinstance(dump, StatisticsDump):
                 text = "statistics of quantised values are not dequantised"
-                rows.append(refuse(row, text, "dtype"))
+                made.rows.append(refuse(row, text, "dtype"))
                 return
             target = dequantised(target, plan.quantisation)
         if isinstance(dump, JoinedDump) and dump.slices > 1:
@@ -252,7 +329,7 @@ class TensorPlanner:
         if op is not None and self._precision is not None:
             # The coarsest type that a float has gone through.
             limited_as = self._precision.coarser(op, info.kind, info.index, info.dtype.name)
-        tasks.append(
+        made.tasks.append(
             PairTask(
                 row, target, golden, *origin, as_stored=self._two_dumps, beside=beside,
                 reshaped=plan.reshaped,

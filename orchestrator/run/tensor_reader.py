@@ -4,11 +4,11 @@ judged by others.
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..base.errors import GoldwatchError
+from ..dumps.folder_listing import Signature, look_at
 from ..dumps.place import Place, time_order
 from ..judging.by_recomputation import RecomputationVerdict
 from ..judging.diagnosis.observed_ops import ObservedOp
@@ -26,7 +26,7 @@ from ..recomputing.attributes_and_constants import AttributesAndConstants
 from ..recomputing.recomputed_output import ComputedPair, Recomputed
 from .engine import Engine
 from .recomputation import Recomputation
-from .target_file import Signature, TargetFile, look_at
+from .target_file import TargetFile
 
 if TYPE_CHECKING:
     from ..metrics.patterns import Walked
@@ -172,7 +172,7 @@ class RunReader(TensorReader):
             return None
         if self._planned_file is not file or self._planned_signature != signature:
             # The tensors of an operator are read one after the other: its file is planned once.
-            tasks = self._engine.plan_again(file).tasks
+            tasks = self._engine.slices.plan(file).tasks
             self._planned_file, self._planned_signature = file, signature
             self._planned = {task.row.tensor: task for task in reversed(tasks)}
         return self._planned.get(tensor)
@@ -187,10 +187,10 @@ class RunReader(TensorReader):
         graph = self._engine.graphs.of(place.model)
         if file is None or graph is None or graph.path is None:
             return ""
-        try:
-            dumped, made = os.path.getmtime(file.path), os.path.getmtime(graph.path)
-        except OSError:
+        looks = list(filter(None, map(look_at, (file.path, graph.path))))
+        if len(looks) < 2:
             return ""
+        dumped, made = (look.mtime_ns / 1e9 for look in looks)
         if dumped > made - _YOUNGER_S or time_order(place.time or "") > time.strftime(
             "%Y%m%d%H%M%S", time.localtime(made)
         ):

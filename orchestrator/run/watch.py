@@ -35,6 +35,7 @@ from ..base.system import Process
 from ..base.user_code import user_code_pids
 from ..dumps.dump_index import DumpIndex
 from ..dumps.dump_tree import ALL_TIMES, DumpTree, tree_of
+from ..dumps.folder_listing import is_folder
 from ..dumps.statistics_csv import is_statistics_file
 from ..kinds.wrong_kind_advice import exchanged, watched_without_dumps, without_dumps
 from ..metrics.row import FAIL, Row
@@ -240,7 +241,7 @@ class Watch:
         chosen = self.options.time
         if chosen not in (None, ALL_TIMES):
             self.catalogue.only_time = chosen
-        if chosen == ALL_TIMES or not os.path.isdir(self.options.target):
+        if chosen == ALL_TIMES or not is_folder(self.options.target):
             return
         tree = DumpTree(self.options.target, chosen)
         known = {tuple(key) for key in self.store.get(_TIMES, [])} if chosen is None else set()
@@ -546,10 +547,11 @@ class Watch:
         self._note_left_out(self.run.unpaired())
 
     def _finish_rows(self) -> None:
-        there = os.path.isdir(self.options.target)
+        there = is_folder(self.options.target)
         tree = (
             DumpTree(self.options.target, ALL_TIMES) if there else tree_of(self.options.target, [])
         )
+        self.run.overflow = tree.overflow
         root = self.folders.target_root
         empty = [
             step_folder

@@ -22,6 +22,7 @@ from typing import (
 from ..base.errors import Interrupted, require_file
 from ..base.interrupts import InterruptState, caused_by_interrupt, interrupt_state, uninterrupted
 from ..base.notes import Note, note
+from ..dumps.folder_listing import DumpEntry
 from ..dumps.place import Place
 from ..metrics.compare_pair import RARE_COLLECTIONS
 from ..model.graphs_of_run import ModelGraphs
@@ -38,7 +39,7 @@ from .dump_catalogue import Catalogue
 from .engine import Engine
 from .golden_files import Goldens
 from .mismatch_warnings import mismatch_warnings, steps_without_golden
-from .overflows import note_overflows, overflow_files
+from .overflows import note_overflows
 from .progress import OnProgress, OnStage, Progress
 from .workers import Workers
 
@@ -131,8 +132,8 @@ class Run:
     ----------
     reader
         Who reads tensors again; None: this process does.
-    has_overflow_records
-        Whether TARGET may hold overflow records.
+    overflow
+        The files of overflow records below TARGET, as its source found them.
     notes, left_out
         As those of :class:`RunResult`.
     """
@@ -158,7 +159,7 @@ class Run:
         self.steps_without_golden: List[str] = []
         self.tables_when_interrupted = True
         self.reader: Optional[TensorReader] = None
-        self.has_overflow_records = True
+        self.overflow: List[DumpEntry] = []
         self._store: Optional[RunStore] = None
         self._opened = False
         self._collected: Tuple[int, ...] = ()
@@ -421,9 +422,8 @@ class Run:
         """Store what belongs to the rows once all are there (overflows, verdicts, networks); return
         their places.
         """
-        records = overflow_files(self.catalogue) if self.has_overflow_records else []
         with self.store.transaction():
-            self.notes += note_overflows(self.engine, records)
+            self.notes += note_overflows(self.engine, self.overflow)
         if not self._rows_judged:
             self.judge_rows()
         places = self.store.places()

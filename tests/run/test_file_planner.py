@@ -55,8 +55,8 @@ def test_inputs_and_outputs_of_a_dump_become_pairs(net):
     # An input is compared with the golden output of its producer.
     assert [os.path.basename(task.golden.path).split(".")[0] for task in plan.tasks] == ["a", "b"]
     assert (plan.rows, plan.waiting, plan.state, plan.n_inputs, plan.n_outputs) == (
-        (),
-        (),
+        [],
+        [],
         "complete",
         1,
         1,
@@ -91,7 +91,7 @@ def test_a_tensor_without_golden_data_waits_until_they_come(net):
     assert planner.golden.add(str(path))
     planner.refresh(planner.golden)
     after = planner.plan(entries["b"])
-    assert after.waiting == () and len(after.tasks) == 2
+    assert after.waiting == [] and len(after.tasks) == 2
     assert planner.choice(dumped) != choice
 
 
@@ -119,7 +119,7 @@ def test_a_damaged_file_gives_rows_that_say_so(net, damage, state):
                 ]
             )
     plan = planner.plan(entries["b"])
-    assert plan.state == state and plan.tasks == ()
+    assert plan.state == state and plan.tasks == []
     rows = plan.rows + plan.waiting
     assert rows and all(row.verdict == "not_compared" and row.reason for row in rows)
     if damage in ("short", "long"):
@@ -146,7 +146,7 @@ def test_only_selected_ops_have_rows(net):
     planner, entries = planner_of(net, selection=frozenset([sequence]))
     assert len(planner.plan(entries["b"]).tasks) == 2
     nothing = planner.plan(entries["a"])
-    assert (nothing.tasks, nothing.rows, nothing.waiting) == ((), (), ())
+    assert (nothing.tasks, nothing.rows, nothing.waiting) == ([], [], [])
 
 
 def test_two_dumps_pair_by_name_and_as_stored(net):

@@ -11,6 +11,7 @@ import pytest
 
 from goldwatch import compare
 from goldwatch.base.naming import parse_dump_name
+from goldwatch.dumps.folder_listing import Signature
 from goldwatch.dumps.golden_set import GoldenEntry
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.metrics.pair_task import PairTask
@@ -19,7 +20,6 @@ from goldwatch.run import compare_folders, pair_queue
 from goldwatch.run.dump_catalogue import Catalogue
 from goldwatch.run.engine import Engine
 from goldwatch.run.pair_queue import PairQueue
-from goldwatch.run.target_file import Signature
 from goldwatch.run.workers import Workers
 from goldwatch.tensors.dtypes import dtype_by_name
 from goldwatch.tensors.tensor import HeldBytes, Tensor

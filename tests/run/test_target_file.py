@@ -7,11 +7,11 @@ import os
 import numpy as np
 import pytest
 
+from goldwatch.dumps.folder_listing import Signature, look_at
 from goldwatch.dumps.place import NOWHERE, Place
 from goldwatch.dumps.write import write_dump
 from goldwatch.run import target_file
 from goldwatch.run.dump_catalogue import Catalogue
-from goldwatch.run.file_planner import FilePlan
 from goldwatch.run.target_file import (
     DELETED,
     EARLIER,
@@ -23,10 +23,9 @@ from goldwatch.run.target_file import (
     SETTLING,
     UNREADABLE,
     FileFolder,
-    Signature,
     TargetFile,
-    look_at,
 )
+from goldwatch.run.tensor_planner import FilePlan
 
 STATES = (GROWING, SETTLING, UNREADABLE, HELD, PLANNED, EARLIER, GONE, DELETED)
 SEEN = Signature(100, 5, 7, 5)

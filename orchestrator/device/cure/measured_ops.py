@@ -27,8 +27,6 @@ import numpy as np
 from ...base.element_types import BY_GE_NAME
 from ...base.errors import GoldwatchError, InputError
 from ...base.notes import Note, note
-from ...dumps.dump_tree import DumpTree
-from ...dumps.golden_set import GoldenSet
 from ...dumps.place import Place
 from ...judging.by_recomputation import RecomputationVerdict
 from ...judging.diagnosis.observed_ops import ObservedOp, ObservedOps
@@ -126,7 +124,7 @@ def opened_result(result: str, model: str, original: Optional[str]) -> Iterator[
         workers = opened.enter_context(Workers(1, options.settings()))
         golden_steps = ONE if is_replay else options.golden_steps
         goldens = Goldens(options.golden, golden_steps, store, dumps_too=False)
-        goldens.take(GoldenSet(options.golden))
+        goldens.take(options.golden_index.golden())
         catalogue = Catalogue(options.target)
         engine = Engine(options, options.graphs(), store, workers, catalogue, goldens)
         yield OpenedResult(engine, place, graph, original or options.original, is_replay)
@@ -158,7 +156,7 @@ def _require_tensors(options: ComparisonOptions, result: str) -> None:
         what = "it is of bytes, which tell nothing of precision"
     elif (
         not os.path.exists(options.target)
-        or not DumpTree(options.target, time=options.time).step_folders
+        or not options.target_index.tree(options.time).step_folders
     ):
         what = "the dumps that it is of are not there any more (%s)" % options.target
     else:

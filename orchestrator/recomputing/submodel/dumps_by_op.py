@@ -12,7 +12,7 @@ from ...base.errors import FormatError, InputError
 from ...base.naming import run_name, sanitise_device, whole_name
 from ...dumps.dump_file import TensorInfo
 from ...dumps.dump_header import COMPLETE, size_error
-from ...dumps.dump_tree import DumpTree
+from ...dumps.dump_index import DumpIndex
 from ...dumps.folder_listing import DumpEntry
 from ...dumps.slices import files_by_number, is_overwritten, open_dump
 from ...metrics.overwriting_and_cancellation import keeps_values, same_bytes
@@ -53,7 +53,7 @@ class DumpsByOp:
     """
 
     def __init__(self, folder: str, models: Sequence[str]) -> None:
-        tree = DumpTree(folder, what="DUMP")
+        tree = DumpIndex(folder, "DUMP").tree()
         step_folders = tree.step_folders
         if len(step_folders) > 1:
             names = {run_name(sanitise_device(name)) for name in models if name}

@@ -10,6 +10,7 @@ from ...base.errors import EXIT_INCOMPLETE, EXIT_PASS, InputError, UsageError
 from ...base.fast_dataclasses import dataclass
 from ...base.naming import printable, run_name, sanitise_device
 from ...base.notes import Note, note
+from ...dumps.dump_index import DumpIndex
 from ...dumps.golden_set import GoldenSet
 from ...model.graph import ModelGraph
 from ...model.read_model import load_model
@@ -194,7 +195,7 @@ def open_sources(options: SubmodelOptions) -> Sources:
                 if om is not None
                 else "give the om json as well: the compiler fuses and renames ops",
             )
-    golden = None if options.golden is None else GoldenSet(options.golden)
+    golden = None if options.golden is None else DumpIndex(options.golden, "GOLDEN").golden()
     if golden is not None and not len(golden):
         raise InputError(
             "%s: no golden data in it" % options.golden,

@@ -6,6 +6,7 @@ import os
 from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from ...base.naming import printable
+from ...dumps.folder_listing import is_folder
 from ...metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ...store.json_numbers import plain_number
 from ...store.store import RunStore
@@ -74,8 +75,8 @@ def read_result(out: str) -> GraphResult:
                 result.shapes.setdefault((originals[-1], row.tensor_index), row.shape)
         inputs = store.get("inputs") or {}
     for key, is_there in (
-        ("target", os.path.isdir),
-        ("golden", os.path.isdir),
+        ("target", is_folder),
+        ("golden", is_folder),
         ("model", os.path.isfile),
     ):
         path = inputs.get(key) if isinstance(inputs, dict) else None

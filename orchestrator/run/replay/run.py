@@ -9,11 +9,13 @@ import tempfile
 from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ...base.atomic_writing import remove_inside
-from ...base.errors import InputError, require_folder
+from ...base.errors import InputError
 from ...base.naming import parse_golden_name, printable
 from ...base.notes import Note, note
 from ...base.safe_reading import open_input
-from ...dumps.dump_tree import DumpTree, StepFolder
+from ...dumps.dump_index import DumpIndex
+from ...dumps.dump_tree import StepFolder
+from ...dumps.folder_listing import look_at
 from ...judging.by_recomputation import RIGHT, WRONG, judge_recomputed
 from ...judging.diagnosis.own_error.recomputed_estimates import sentence_of
 from ...judging.diagnosis.replay_summary import replay_summary
@@ -34,7 +36,7 @@ from ...store.facts_and_events import FileRecord
 from ...store.store import RunStore
 from ...store.stored_networks import GRAPHS, SUMMARY, network_document
 from ...tensors.type_precision import rounding_of, shortened
-from ..compare_folders import no_dumps
+from ..compare_folders import require_dumps
 from ..compare_given_pairs import compare_given_pairs
 from ..comparison_options import ONE, ComparisonOptions
 from ..dump_catalogue import Catalogue
@@ -136,12 +138,13 @@ def _compared(store: RunStore, target: str) -> Dict[str, List[str]]:
 
 def _same(path: str, then: str, record: Optional[FileRecord]) -> bool:
     """Tell whether a dump is the file that was compared, which was at ``then``."""
-    status = os.stat(path)
-    if record is not None and record.size_bytes and record.size_bytes != status.st_size:
+    look = look_at(path)
+    assert look is not None
+    if record is not None and record.size_bytes and record.size_bytes != look.size_bytes:
         return False
     if os.path.realpath(path) == os.path.realpath(then):
-        return record is None or not record.mtime_ns or record.mtime_ns == status.st_mtime_ns
-    return not os.path.exists(then) or _equal(path, then)
+        return record is None or not record.mtime_ns or record.mtime_ns == look.mtime_ns
+    return look_at(then) is None or _equal(path, then)
 
 
 def _equal(path: str, other: str) -> bool:
@@ -379,18 +382,8 @@ def _finish(
 
 def _step(options: ReplayOptions) -> Tuple[StepFolder, List[Note]]:
     """Return the only step in TARGET."""
-    require_folder(options.target, "TARGET")
-    tree = DumpTree(options.target, time=options.time)
-    if not tree.step_folders and tree.left:
-        times = ", ".join(
-            sorted({str(step_folder.place.time) for step_folder in tree.left})[:_SHOWN]
-        )
-        raise InputError(
-            "TARGET: %s: there is no time folder %s" % (options.target, options.time),
-            hint="there are %s" % times,
-        )
-    if not tree.step_folders:
-        raise no_dumps(options.target, "", tree)
+    tree = DumpIndex(options.target, "TARGET").tree(options.time)
+    require_dumps(tree, "", options.time)
     if len(tree.step_folders) > 1:
         named = ", ".join(step_folder.label() for step_folder in tree.step_folders[:_SHOWN]) + (
             " …" if len(tree.step_folders) > _SHOWN else ""

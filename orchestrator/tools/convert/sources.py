@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 from ...base.errors import InputError, UsageError
 from ...base.fast_dataclasses import dataclass
 from ...base.naming import MAPPING_FILE, DumpName, compose_dump_name, is_hash_name, read_mapping
-from ...dumps.folder_listing import full_name_of, walk
+from ...dumps.folder_listing import full_name_of, is_folder, look_at, walk
 
 TORCH_SUFFIXES = (".pt", ".pth")
 """Names of the files of ``torch.save``."""
@@ -50,7 +50,7 @@ def find_sources(inputs: Sequence[str]) -> List[Source]:
     """
     sources: List[Source] = []
     for path in inputs:
-        if not os.path.isdir(path):
+        if not is_folder(path):
             sources.append(Source(path, _name_of(path), ""))
             continue
         for listing in walk(path, "INPUT"):
@@ -79,7 +79,7 @@ def _name_of(path: str) -> str:
     """Return a file's name, or the one that the mapping.csv beside it gives."""
     folder, name = os.path.split(path)
     mapping = os.path.join(folder, MAPPING_FILE)
-    if not is_hash_name(name) or not os.path.isfile(mapping):
+    if not is_hash_name(name) or look_at(mapping) is None:
         return name
     return full_name_of(name, read_mapping(mapping)) or name
 

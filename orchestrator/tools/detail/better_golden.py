@@ -10,6 +10,7 @@ import numpy as np
 from ...base.errors import GoldwatchError
 from ...base.naming import parse_golden_name
 from ...dumps.dump_file import DumpFile
+from ...dumps.folder_listing import list_folder
 from ...dumps.golden_set import GoldenEntry, GoldenSet, open_golden
 from ...metrics.patterns import Finding
 from ...metrics.patterns.squared_error_by_index import reals
@@ -35,18 +36,9 @@ def files_beside(path: str, target: str) -> Iterator[GoldenEntry]:
     """Yield the golden tensors in the folder of a golden file, but for itself and the target."""
     folder = os.path.dirname(path) or "."
     own_files = [os.path.realpath(path), os.path.realpath(target)]
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError:
-        return
-    for name in names:
-        other = os.path.join(folder, name)
-        if (
-            parse_golden_name(name) is not None
-            and os.path.isfile(other)
-            and os.path.realpath(other) not in own_files
-        ):
-            yield from _entries(other)
+    for other in list_folder(folder).golden:
+        if other.hash_name is None and os.path.realpath(other.path) not in own_files:
+            yield from _entries(other.path)
 
 
 def _entries(path: str) -> Iterator[GoldenEntry]:

@@ -18,7 +18,7 @@ from ...model.graph import ModelGraph
 from ...model.graphs_of_run import ModelGraphs, load_models
 from ...model.outputs_in_readers import ListedDumps
 from ...model.torchair_fused_ops import graphs_of_dumped_ops
-from ...run.compare_folders import no_dumps
+from ...run.compare_folders import require_dumps
 from ...run.comparison_options import AUTO, read_graphs
 from ...run.file_planner import Planner
 from ...run.golden_files import Goldens
@@ -102,8 +102,7 @@ def pairs_in_folders(
     target, golden = (index.root for index in indexes)
     graphs = read_graphs(model, quantisation, unfused)
     tree, golden_set = indexes[0].tree(time), indexes[1].golden()
-    if not tree.step_folders:
-        raise no_dumps(target, golden, tree)
+    require_dumps(tree, golden, time)
     graphs = graphs_of_dumped_ops(graphs, tree, golden_set)
     step_folder, ops = _files_of(tree, op, graphs)
     # Only the store's records of golden files are not kept: nothing is stored here.

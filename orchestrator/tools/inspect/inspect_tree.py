@@ -14,7 +14,7 @@ from ...dumps.completeness import NO_LAW, Completeness, probe
 from ...dumps.dump_file import DumpFile
 from ...dumps.dump_header import COMPLETE, HEADERLESS, LONG, SHORT
 from ...dumps.dump_tree import op_key
-from ...dumps.folder_listing import DumpEntry, FolderListing, listed_statistics, walk
+from ...dumps.folder_listing import DumpEntry, FolderListing, listed_statistics, look_at, walk
 from ...dumps.overflow_records import op_tasks, overflow_records, tasks_of
 from ...dumps.place import Place, place_of
 from ...dumps.statistics_csv import rows_of
@@ -265,7 +265,8 @@ def _remarkable(entry: DumpEntry) -> List[Tuple[int, Document]]:
 
 
 def _size(path: str) -> int:
-    return os.path.getsize(path) if os.path.isfile(path) else 0
+    look = look_at(path)
+    return 0 if look is None else look.size_bytes
 
 
 def _unusual(tensors: Sequence[Document], kind: str) -> Dict[str, int]:
