@@ -8,11 +8,12 @@ from typing import Iterable, Sequence
 
 # Longer ones first.
 _OF_TWO_DUMPS = {
-    "its inputs are equal to golden data, so the error is its own": "its inputs are equal in both "
-    "dumps, so what differs is its own",
+    "are equal to golden data": "are equal in both dumps",
+    "so the error is its own": "so what differs is its own",
     "make the golden data again; of a Caffe net without in-place layers (goldwatch golden caffe "
     "deinplace)": "look at what the other build has there",
     "make the golden data again": "look at what the other build has there",
+    "golden inputs": "the other dump's inputs",
     "make golden data of all inputs and outputs of this operator": "dump all inputs and outputs of "
     "this operator",
     "the golden data are wrong": "the other dump is wrong there",
@@ -52,7 +53,7 @@ def of_two_dumps(text: str, names: Iterable[str]) -> str:
     """
     kept = sorted(filter(None, names), key=len, reverse=True)
     # No part of a longer name, which has other signs around it.
-    pattern = r"(?<![\w/.:-])(?:%s)(?![\w/.:-]*[\w/:-])"
+    pattern = r"(?<![\w/.:-])(?:%s)(?![\w/.:-]*[\w/-])"
     alternatives = [*map(re.escape, [*kept, *_OF_TWO_DUMPS])]
     words = re.compile(pattern % "|".join([r"goldwatch(?: [a-z-]+)+", *alternatives]))
     said = {name: text for name, text in _OF_TWO_DUMPS.items() if name not in kept}

@@ -22,6 +22,8 @@ from typing import (
     Tuple,
 )
 
+import numpy as np
+
 from ..base.element_types import element_count
 from ..base.errors import GoldwatchError
 from ..base.manifest import read_manifest
@@ -96,6 +98,11 @@ the same operators whenever it is made again (scripts/bench rows).
 """
 _MOST_ELSEWHERE = 4
 """Other steps, devices and models whose output a wrong one is compared with."""
+_RIGHT_ELSEWHERE = 0.1
+"""How far off what is computed an output at another place is at most, of how far the wrong one is,
+for its own values to be taken: they are nearer to a copy of them than what is computed. A choice;
+without it the computed ones are taken, within one rounding of them.
+"""
 OP_S = 1e-3
 """Seconds that computing an operator takes, however small its tensors are."""
 
@@ -353,12 +360,17 @@ class Recomputation:
             same = other._replace(step=None, time=None) == place._replace(step=None, time=None)
             return not same, abs(steps[0] - steps[1])
 
+        here = self.pair(place, op, number)
+        if here is None:
+            return
         known = sorted(self._engine.catalogue.by_place(), key=Place.order)
         others = sorted((other for other in known if other != place), key=far)
         for other in others[:_MOST_ELSEWHERE]:
-            recomputer = self._recomputer(other)
-            values = None if recomputer is None else recomputer.output(op, number)
-            if values is not None:
+            there = self.pair(other, op, number)
+            if there is not None:
+                # What is as wrong there as here is not what the operator computed there.
+                right = _off(there) < _RIGHT_ELSEWHERE * _off(here)
+                values = there.actual if right else there.computed
                 yield "%s (output %d) at %s" % (op, number, other.label()), values
 
     def one(self, place: Place, op: str, number: int) -> Optional[Recomputed]:
@@ -638,6 +650,12 @@ class Recomputation:
                 self._originals[near.path] = None
         original = self._originals[near.path]
         return None if original is None else (original, near.weights)
+
+
+def _off(pair: ComputedPair) -> float:
+    """Return the distance of an output from what is computed."""
+    sides = (np.asarray(side, np.float64) for side in (pair.actual, pair.computed))
+    return float(np.linalg.norm(np.subtract(*sides)))
 
 
 def _golden(golden: GoldenSet, name: str, index: int) -> Optional[Tensor]:

@@ -5,6 +5,7 @@ has, and outputs that the two call otherwise.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 from dataclasses import replace
@@ -14,10 +15,12 @@ from typing import (
     Collection,
     Dict,
     Iterable,
+    Iterator,
     List,
     Mapping,
     NamedTuple,
     Optional,
+    Set,
     Tuple,
 )
 
@@ -53,6 +56,7 @@ from ..model.row_plan import INPUT, OUTPUT
 from ..recomputing.recomputed_output import ComputedPair
 from ..store.store import RunStore
 from ..tensors.layout_conversion import original_array
+from ..tensors.tensor import WINDOW_BYTES
 from .comparison_options import ComparisonOptions
 from .engine import Engine
 
@@ -62,9 +66,14 @@ _SHOWN = 6
 _MOST_TRIED = 8
 """With how many outputs of the other build one is compared where no name tells its counterpart."""
 _NEARER = 0.1
-"""How many times nearer than the tensor of its name another must be to be its counterpart."""
+"""How many times nearer than the tensor of its name another must be to be its counterpart, where
+nothing else tells that it is."""
 _BY_HEADER = "paired with %s of the other dump by the original names in the headers"
 _BY_VALUES = "paired with %s of the other dump by its values: no other is as near"
+_BY_READING = (
+    "paired with %s of the other dump: the builds fused other operators, and the tensor of that "
+    "name is farther from it"
+)
 _FUSED = "the other build fused other operators, and has no such input"
 _ACROSS = "SELECT 1 FROM row WHERE instr(reason_codes, '%s=') LIMIT 1" % PAIRED_ACROSS
 _ELSEWHERE = "its output is compared with %s of TARGET: the builds fused other operators"
@@ -89,6 +98,10 @@ def pair_across_names(engine: Engine) -> None:
     with outputs of GOLDEN that have none: a build that fuses operators calls the result by the name
     of one of them. Original names in the headers tell which belong together; without them, values.
 
+    An operator that one build alone has, and that reads the tensor of a name, may have been fused
+    into the operator of that name: its output is the counterpart where it is nearer than the tensor
+    of that name, also outside the limits, as all is behind a wrong operator.
+
     Must be called once all rows are stored, inside a transaction of the store.
     """
     rows = list(engine.store.rows(verdict=NOT_COMPARED))
@@ -100,18 +113,23 @@ def pair_across_names(engine: Engine) -> None:
     rows += engine.store.rows(verdict=FAIL)
     taken = {(row.place, other_name(row)) for row in across}
     unpaired = _unpaired_outputs(engine, rows, taken)
-    for row in rows if unpaired else ():
-        if (
-            row.kind != OUTPUT
-            or not row.target_file
-            or other_name(row)
-            or (row.cause != GOLDEN_MISSING and row.verdict != FAIL)
-        ):
-            continue
-        counterpart = _counterpart(engine, row, unpaired.get(row.place, []))
-        if counterpart is not None:
-            across.append(counterpart[0])
-            unpaired[row.place].remove(counterpart[1])
+    found: List[_Across] = []
+    if unpaired:
+        reading = _Reading(engine, rows, unpaired)
+        for row in rows:
+            if (
+                row.kind == OUTPUT
+                and row.target_file
+                and not other_name(row)
+                and (row.cause == GOLDEN_MISSING or row.verdict == FAIL)
+            ):
+                found += _counterparts(engine, row, unpaired.get(row.place, []), reading)
+    used: Set[Tuple[int, Tuple[Place, str]]] = set()
+    for one in sorted(found, key=lambda each: each.distance):
+        ends = ((one.row.place, one.row.tensor), (one.row.place, other_name(one.row)))
+        if not used.intersection(enumerate(ends)):
+            used.update(enumerate(ends))
+            across.append(one.row)
     # What an earlier start found is stored, and planned anew what that left without a counterpart.
     by_tensor = {(row.place, other_name(row)): row for row in across}
     by_golden_file = {(row.place, row.golden_file): row for row in across}
@@ -260,18 +278,25 @@ def _unpaired_outputs(
     return outputs
 
 
-def _counterpart(
-    engine: Engine, row: Row, candidates: List[_Unpaired]
-) -> Optional[Tuple[Row, _Unpaired]]:
-    """Return the row of an output beside its counterpart among GOLDEN's unpaired outputs, and which
-    that is; None where none of them is it.
+class _Across(NamedTuple):
+    """The row of an output beside an output of another name, and how far apart they are; below 0
+    where original names tell that they are one tensor.
     """
+
+    distance: float
+    row: Row
+
+
+def _counterparts(
+    engine: Engine, row: Row, candidates: List[_Unpaired], reading: _Reading
+) -> List[_Across]:
+    """Return an output beside those of GOLDEN's unpaired outputs that may be its counterpart."""
     try:
         dump = DumpFile.open(os.path.join(engine.options.target, row.target_file or ""))
         info = dump.outputs[row.tensor_index or 0]
         target = dump.tensor(OUTPUT, info.index)
     except (GoldwatchError, OSError, IndexError):
-        return None
+        return []
     alike = [
         one
         for one in candidates
@@ -286,27 +311,122 @@ def _counterpart(
     ]
     # Another original name is another tensor.
     nameless = [one for one in alike if not (info.original_name and one.info.original_name)]
-    best: Optional[Tuple[Row, _Unpaired]] = None
-    before = metric_number(row.metrics.get(DISTANCE))
-    nearest = math.inf if math.isnan(before) else _NEARER * before
-    for one in (named[:1] or nameless)[:_MOST_TRIED]:
-        text = (_BY_HEADER if named else _BY_VALUES) % one.tensor
+    tried = [(True, one) for one in named[:1]] or sorted(
+        [(reading.tells(row, one), one) for one in nameless], key=lambda each: not each[0]
+    )
+    found = []
+    for fused, one in tried[:_MOST_TRIED]:
+        text = _BY_HEADER if named else _BY_READING if fused else _BY_VALUES
         entry = GoldenEntry(
             one.dump.path, one.rel, one.row.golden, one.info.index, one.row.timestamp_us, "npu"
         )
         planned = row.but(
-            verdict=PASS, reason=text, reason_codes="%s=%s" % (PAIRED_ACROSS, one.tensor),
+            verdict=PASS, reason=text % one.tensor,
+            reason_codes="%s=%s" % (PAIRED_ACROSS, one.tensor),
             cause="", decided_by="", golden=one.row.golden, golden_file=one.rel,
         )  # fmt: skip
         now = compare_pair(
             PairTask(planned, target, entry, as_stored=True), engine.options.settings()
         )
         distance = metric_number(now.metrics.get(DISTANCE))
-        if named and now.verdict in (PASS, FAIL):
-            return now, one
-        if now.verdict == PASS and distance < nearest:
-            best, nearest = (now, one), distance
-    return best
+        if named:
+            if now.verdict in (PASS, FAIL):
+                found.append(_Across(-1.0, now))
+            continue
+        # Of the tensors of either name, the one that is there.
+        before = metric_number((row if row.verdict == FAIL else one.row).metrics.get(DISTANCE))
+        nearest = math.inf if math.isnan(before) else before
+        passes = now.verdict == PASS and (row.verdict != FAIL or distance < _NEARER * nearest)
+        if passes or (fused and now.verdict in (PASS, FAIL) and distance < nearest):
+            found.append(_Across(distance, now))
+    return found
+
+
+class _Reading:
+    """Which operators that one build alone has read the output of which files of its dump, directly
+    or through others of that build alone: by the bytes, which an output and what reads it share.
+    """
+
+    def __init__(
+        self, engine: Engine, rows: Iterable[Row], unpaired: Mapping[Place, List[_Unpaired]]
+    ) -> None:
+        ours: Dict[Place, Tuple[List[str], List[str]]] = {}
+        for row in rows:
+            if row.kind == OUTPUT and row.target_file:
+                alone, differing = ours.setdefault(row.place, ([], []))
+                if row.cause == GOLDEN_MISSING:
+                    alone.append(row.target_file)
+                elif row.verdict == FAIL:
+                    differing.append(row.target_file)
+        self._of_target = {
+            place: _files_read(engine.options.target, *files) for place, files in ours.items()
+        }
+        self._of_golden = {
+            place: _files_read(
+                engine.options.golden,
+                [one.rel for one in ones if not one.row.target_file],
+                [one.rel for one in ones if one.row.target_file],
+            )
+            for place, ones in unpaired.items()
+        }
+
+    def tells(self, row: Row, one: _Unpaired) -> bool:
+        """Return whether an output of TARGET may be the tensor that GOLDEN's build calls by the
+        name of what it reads, or GOLDEN's output the one that TARGET's build calls so.
+        """
+        if row.cause == GOLDEN_MISSING:
+            read = self._of_target.get(row.place, {}).get(row.target_file or "", ())
+            return (one.row.target_file or "") in read
+        read = self._of_golden.get(row.place, {}).get(one.rel, ())
+        return (row.golden_file or "") in read
+
+
+def _files_read(
+    root: str, alone: Iterable[str], differing: Iterable[str]
+) -> Dict[str, Collection[str]]:
+    """Return the files among ``alone`` and ``differing`` whose outputs each of ``alone`` reads."""
+    dumps: Dict[str, DumpFile] = {}
+    for rel in dict.fromkeys([*alone, *differing]):
+        try:
+            dumps[rel] = DumpFile.open(os.path.join(root, rel))
+        except (GoldwatchError, OSError):
+            continue
+    readers = {rel: dumps[rel] for rel in alone if rel in dumps}
+    sizes = {info.size_bytes for dump in readers.values() for info in dump.inputs}
+    makers: Dict[bytes, List[str]] = {}
+    for rel, dump in dumps.items():
+        for info in dump.outputs:
+            if info.size_bytes in sizes:
+                makers.setdefault(_digest(dump, OUTPUT, info), []).append(rel)
+    read: Dict[str, Dict[str, None]] = {
+        rel: dict.fromkeys(
+            maker
+            for info in dump.inputs
+            for maker in makers.get(_digest(dump, INPUT, info), ())
+            if maker != rel
+        )
+        for rel, dump in readers.items()
+    }
+    for makers_of in read.values():
+        waiting = list(makers_of)
+        while waiting:
+            for more in read.get(waiting.pop(), ()):
+                if more not in makers_of:
+                    makers_of[more] = None
+                    waiting.append(more)
+    return dict(read)
+
+
+def _digest(dump: DumpFile, kind: str, info: TensorInfo) -> bytes:
+    """Return a digest of a tensor's stored bytes; of one that cannot be read, of what it is."""
+    made = hashlib.blake2b(digest_size=16)
+    try:
+        source = dump.source(kind, info.index)
+        for start in range(0, source.nbytes, WINDOW_BYTES):
+            made.update(source.read(start, min(WINDOW_BYTES, source.nbytes - start)).tobytes())
+    except (GoldwatchError, OSError):
+        return ("%s %s %d" % (dump.path, kind, info.index)).encode("utf-8", "surrogateescape")
+    return made.digest()
 
 
 class BuildDifferences(NamedTuple):
@@ -348,41 +468,46 @@ def differences_of_builds(
     first: Optional[Row] = None
     named_row: Optional[Row] = None
     before: Optional[Row] = None
-    target_alone: Dict[str, Row] = {}
-    golden_alone: Dict[str, Row] = {}
+    target_alone: Dict[Place, Dict[str, Row]] = {}
+    golden_alone: Dict[Place, Dict[str, Row]] = {}
+    both = set()
     for row in store.rows():
+        if row.verdict in (PASS, FAIL):
+            both.add(row.place)
         if _is_target_alone(row):
-            target_alone.setdefault(row.op, row)
+            target_alone.setdefault(row.place, {}).setdefault(row.op, row)
         elif row.reason_codes == OTHER_ALONE or (row.cause == DUMP_MISSING and not row.target_file):
-            golden_alone.setdefault(row.op, row)
+            golden_alone.setdefault(row.place, {}).setdefault(row.op, row)
         elif _differs(row) and (first is None or execution_key(row) < execution_key(first)):
             first = row
         elif row.verdict in (PASS, FAIL) and (
             before is None or execution_key(row) < execution_key(before)
         ):
             before = row
-        if row.op == named and row.kind == OUTPUT and row.target_file:
+        if (
+            row.op == named
+            and row.kind == OUTPUT
+            and row.target_file
+            and (named_row is None or execution_key(row) < execution_key(named_row))
+        ):
             named_row = row
     names = [os.path.basename(os.path.abspath(path)) for path in (options.target, options.golden)]
     if names[0] == names[1]:
         names = [options.target, options.golden]
     alone = [
-        "%s in %s alone: %s." % (
-            plural(len(rows), "operator"), printable(name),
-            listed([_with_original(options, row) for row in list(rows.values())[:_SHOWN]]
-                   + list(rows)[_SHOWN:], _SHOWN),
-        )
-        for name, rows in zip(names, (target_alone, golden_alone)) if rows
-    ]  # fmt: skip
+        sentence
+        for name, by_place in zip(names, (target_alone, golden_alone))
+        for sentence in _in_one_dump_alone(options, printable(name), by_place, both)
+    ]
     said = _different_operators(store)
     if first is None:
         equal = "All tensors that both dumps have are equal."
         return BuildDifferences(" ".join([*said, equal, *alone]), None)
     if named_row is not None:
         original = _original(options, named_row)
-        said += ["%s is %s in the original model." % (printable(named_row.op), original)] * bool(
-            original
-        )
+        if original:
+            said.append("%s is %s in the original model." % (printable(named_row.op), original))
+        said += _right_alone(options, recomputed, named_row, pair)
     rows = store.rows(place=first.place, op=first.op)
     inputs = [row for row in rows if row.kind == INPUT and row.verdict in (PASS, FAIL)]
     unequal = [row for row in inputs if _differs(row)]
@@ -407,19 +532,44 @@ def differences_of_builds(
             "The first difference of the two dumps is in %s: %s, %s differs (%s)."
             % (where, how, printable(first.tensor), _amount(first))
         )
-        states = {
-            one.state for key, one in recomputed.items() if key[:2] == (first.place, first.op)
-        }
-        if states == {RIGHT}:
-            said.append(_off_what_is_computed(options, first, pair))
+        said += _right_alone(options, recomputed, first, pair)
     culprit = None if unequal else (first.op, first.place)
     return BuildDifferences(" ".join(said + alone), culprit)
 
 
-def _off_what_is_computed(options: ComparisonOptions, row: Row, pair: PairOf) -> str:
-    """Return how far an output of TARGET, which is right, and that of GOLDEN are from what is
-    computed of their equal inputs.
+def _in_one_dump_alone(
+    options: ComparisonOptions,
+    name: str,
+    by_place: Mapping[Place, Mapping[str, Row]],
+    both: Collection[Place],
+) -> Iterator[str]:
+    """Yield what one dump alone has: operators at the places that both have, and whole places."""
+    rows: Dict[str, Row] = {}
+    for place in by_place.keys() & both:
+        rows.update(by_place[place])
+    if rows:
+        ordered = sorted(rows.values(), key=execution_key)
+        shown = [_with_original(options, row) for row in ordered[:_SHOWN]]
+        ops = listed(shown + [row.op for row in ordered[_SHOWN:]], _SHOWN)
+        yield "%s in %s alone: %s." % (plural(len(rows), "operator"), name, ops)
+    places = sorted(by_place.keys() - both, key=Place.order)
+    if places:
+        labels = listed([printable(place.label()) for place in places], 2, "; ")
+        yield "In %s alone: all of %s." % (name, labels)
+
+
+def _right_alone(
+    options: ComparisonOptions,
+    recomputed: Mapping[Tuple[Place, str, int], RecomputationVerdict],
+    row: Row,
+    pair: PairOf,
+) -> List[str]:
+    """Return how far an output of TARGET and that of GOLDEN are from what is computed of TARGET's
+    inputs, where all outputs of its operator are right.
     """
+    states = {one.state for key, one in recomputed.items() if key[:2] == (row.place, row.op)}
+    if states != {RIGHT}:
+        return []
     op, index = printable(row.op), row.tensor_index or 0
     theirs = other_name(row)
     try:
@@ -430,18 +580,19 @@ def _off_what_is_computed(options: ComparisonOptions, row: Row, pair: PairOf) ->
     except (GoldwatchError, OSError):
         computed = None
     if computed is None or other.size != computed.computed.size:
-        return "TARGET's %s is right within rounding; exchange the two to judge the other's." % op
+        return ["TARGET's %s is right within rounding; exchange the two to judge the other's." % op]
     expected = np.asarray(computed.computed, np.float64).ravel()
     size = float(np.linalg.norm(expected))
     distances = [
         float(np.linalg.norm(np.asarray(values, np.float64).ravel() - expected)) / (size or 1.0)
         for values in (computed.actual, other)
     ]
-    if distances[0] <= distances[1]:
-        start = "Computed again from its own inputs, TARGET's %s is right: it is" % op
-    else:
-        start = "Computed again from its own inputs, TARGET's %s is" % op
-    return "%s %s off what is computed, the other run %s." % (start, *map(percent, distances))
+    right = " right: it is" if distances[0] <= distances[1] else ""
+    words = (op, right, *map(percent, distances))
+    return [
+        "Computed again from its own inputs, TARGET's %s is%s %s off what is computed, the other "
+        "run %s." % words
+    ]
 
 
 def _different_operators(store: RunStore) -> List[str]:

@@ -80,6 +80,17 @@ def test_ops_that_one_of_the_dumps_has_alone_are_listed(tmp_path):
     assert "1 operator in old alone: second." in text
 
 
+def test_a_step_that_one_of_the_dumps_has_alone_is_told_and_its_ops_are_not(tmp_path):
+    for name in ("old", "new"):
+        dumped(tmp_path, name)
+        (first,) = [base for base, _, files in os.walk(str(tmp_path / name)) if files]
+        step = {"old": "3", "new": "7"}[name]
+        shutil.copytree(first, os.path.join(os.path.dirname(first), step))
+    _, text = last_sentence(tmp_path)
+    assert re.search(r"In new alone: all of device 0, model net, model_id 1, step 7\.", text), text
+    assert "operators in new alone" not in text
+
+
 def test_other_inputs_of_the_two_runs_are_no_operators_fault(tmp_path):
     dumped(tmp_path, "old")
     dumped(tmp_path, "new", ("first", lambda array: array * 2), without=["first"])
@@ -159,9 +170,11 @@ def test_a_fused_op_that_bears_the_first_name_is_compared_with_the_last(
     rows = rows_of(tmp_path)
     across, other = ("conv", "bn") if fused_is_new else ("bn", "conv")
     row = rows["%s:output:0" % across]
-    by = "by the original names in the headers" if headers else "by its values"
+    by = (
+        " by the original names in the headers" if headers else ": the builds fused other operators"
+    )
     assert (code, row["verdict"]) == (0, "pass"), text
-    assert "paired with %s:output:0 of the other dump %s" % (other, by) in row["reason"]
+    assert "paired with %s:output:0 of the other dump%s" % (other, by) in row["reason"]
     assert row["reason_codes"] == "paired_across=%s:output:0" % other
     gone = rows.get(other) or rows["%s:output:0" % other]
     assert gone["verdict"] == "expected_absent" and "fused" in gone["reason"]
@@ -181,6 +194,40 @@ def test_a_wrong_op_of_another_fusion_is_found_where_headers_tell_its_name(tmp_p
         assert rows_of(tmp_path)["relu:output:0"]["verdict"] == "fail"
     else:
         assert "1 operator in old alone: convbnrelu." in text
+
+
+@pytest.mark.parametrize("wrong_is_new", [True, False])
+def test_behind_a_wrong_op_a_fused_one_is_still_compared_with_the_last(tmp_path, wrong_is_new):
+    wrong, fused = ("new", "old") if wrong_is_new else ("old", "new")
+    convolution(tmp_path, fused, [("conv", "bn")], False, first_name=True)
+    fault = ("conv", lambda array: array * np.float32(1.5))
+    convolution(tmp_path, wrong, [], False, fault=fault)
+    code, text = last_sentence(tmp_path, "-f", "new.json", "--original", "net.onnx")
+    assert code == 1, text
+    row = rows_of(tmp_path)["bn:output:0" if wrong_is_new else "conv:output:0"]
+    assert "of the other dump: the builds fused other operators" in row["reason"], row
+    if wrong_is_new:
+        assert re.search(r"suspect 1: conv \(Conv\w*\).* nothing is compared with it", text), text
+        assert "its output is what is computed times 1.5" in text
+    else:
+        # Its own dump is right throughout: what the other one differs by is no rounding.
+        assert "3 ops: 3 right, 0 wrong" in text and "suspect 1" not in text, text
+        assert "conv (BatchNormalization) is the first operator outside its limits" in text, text
+        assert re.search(r"TARGET's conv is right: it is 0\.0\S+ % off .* other run \d\d %", text)
+
+
+def test_of_two_dumps_as_wrong_neither_is_what_the_operator_computed(tmp_path):
+    dumped(tmp_path, "old")
+    for step in ("0", "1"):
+        dumped(tmp_path, "new" + step, ("first", lambda array: array * np.float32(1.05)))
+    shutil.move(str(tmp_path / "new0"), str(tmp_path / "new"))
+    (place,) = [base for base, _, files in os.walk(str(tmp_path / "new")) if files]
+    (other,) = [base for base, _, files in os.walk(str(tmp_path / "new1")) if files]
+    assert os.path.basename(place) == "0"
+    shutil.copytree(other, os.path.join(os.path.dirname(place), "1"))
+    code, text = last_sentence(tmp_path, "-f", "net.json", "--original", "net.onnx")
+    assert "suspect 1: first" in text and "times 1.05" in text, text
+    assert "other-tensor" not in text, text
 
 
 def test_two_folders_with_a_dump_of_other_ops_each_are_two_files(tmp_path):
@@ -355,7 +402,7 @@ def test_neither_dump_is_called_golden_and_the_next_command_looks_at_the_op(tmp_
     assert "0 wrong" in text and "suspect" not in text, text
     if factor > 1.1:
         assert (
-            "its inputs are equal to the other dump, and computed again from them it is right: the "
+            "its inputs are equal in both dumps, and computed again from them it is right: the "
             "other dump's values are not what the model makes of them, or differ by rounding."
             in text
         )

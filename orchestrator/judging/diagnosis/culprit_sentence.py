@@ -288,8 +288,8 @@ def _follows_from_inputs(first: FirstDivergence, estimate: Estimate) -> str:
         "; computed again from the device's own inputs it is right, so the error is "
         "inherited, and grew on the way."
         if estimate.inherits
-        else "; computed again from the device's own inputs it is right, but golden data could "
-        "not be computed of golden data: %s." % _NOT_KNOWN
+        else "; computed again from the device's own inputs it is right, but its golden "
+        "tensor could not be computed of golden inputs: %s." % _NOT_KNOWN
     )
 
 
