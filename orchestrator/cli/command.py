@@ -160,6 +160,22 @@ class PrintArguments:
     quiet: bool
 
 
+def _require_values(ctx: click.Context, args: Sequence[str]) -> None:
+    """Raise click.BadOptionUsage where an option of a command stands in the place of a value, which
+    click takes it for.
+    """
+    options = [each for each in ctx.command.get_params(ctx) if isinstance(each, click.Option)]
+    names = {name for each in options for name in (*each.opts, *each.secondary_opts)}
+    valued = {name for each in options if not (each.is_flag or each.count) for name in each.opts}
+    for option, value in zip(args, args[1:]):
+        if option == "--":
+            return
+        if option in valued and value in names:
+            raise click.BadOptionUsage(
+                option, "option '%s' requires an argument; %s is an option" % (option, value), ctx
+            )
+
+
 class Command(click.Command):
     """A command.
 
@@ -194,6 +210,7 @@ class Command(click.Command):
         """Parse as click does; where nothing is given show the short help, as a usage error."""
         if args or self.bare or ctx.resilient_parsing:
             try:
+                _require_values(ctx, args)
                 return super().parse_args(ctx, args)
             except click.UsageError as error:
                 # The parser does not tell whose options it reads.

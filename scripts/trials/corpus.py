@@ -3,7 +3,8 @@ many files, what was said.
 
 Scripts and acl.json go through config check, prototxts through golden caffe deinplace, ONNX models
 through golden onnx dump --random; models through graph, everything else through inspect. The files
-are only read. Ends with 1 where a command ended with a traceback, a signal or not at all.
+are only read. Ends with 1 where a command ended with a traceback, a signal or not at all; Ctrl-C
+ends it with the table so far.
 """
 
 from __future__ import annotations
@@ -75,10 +76,18 @@ def main(given: argparse.Namespace) -> int:
                 (path, words) for path in files for words in commands_for(path, given.onnx_python)
             )
         ]
-        tried = list(pool.map(lambda one: attempt(one, given.timeout), work))
+        running = [pool.submit(attempt, one, given.timeout) for one in work]
+        tried = []
+        try:
+            for one in running:
+                tried.append(one.result())
+        except KeyboardInterrupt:
+            for one in running:
+                one.cancel()
+            print("interrupted after %d of %d commands" % (len(tried), len(running)))
     for line in table(tried, len(files), given.files):
         print(line)
-    return 1 if any(one.outcome in BROKEN for one in tried) else 0
+    return 1 if len(tried) < len(work) or any(one.outcome in BROKEN for one in tried) else 0
 
 
 def files_in(folder: str) -> Iterator[str]:

@@ -78,6 +78,12 @@ def test_an_option_without_its_value_is_reported_with_its_meaning(tmp_path):
     assert hint == "--csv FILE: The result table."
 
 
+def test_an_option_in_the_place_of_a_value_is_not_taken_for_one(tmp_path):
+    message, hint = refused(["compare", "dump", "golden", "--outputs", "-o", "out"], tmp_path)
+    assert message == "compare: option '--outputs' requires an argument; -o is an option"
+    assert hint.startswith("--outputs NAME=FILE")
+
+
 def test_json_output_has_the_same_message_and_hint(tmp_path):
     words = [*COMPARE, "-o", "out", "--format", "json", "--limt", "x"]
     done = run_here(["goldwatch", *words], tmp_path)
