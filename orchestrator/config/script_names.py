@@ -223,6 +223,14 @@ class ScriptNames:
             return not any(self.assigned.get(node.id, ()))
         return bool(self.module(node.func if isinstance(node, ast.Call) else node))
 
+    def is_compiler_config(self, node: ast.expr) -> bool:
+        """Tell whether a name is nothing but TorchAir's CompilerConfig in this script."""
+        values = self.assigned.get(node.id, []) if isinstance(node, ast.Name) else []
+        return bool(values) and all(
+            isinstance(value, ast.Call) and self.real_name(value.func) == "CompilerConfig"
+            for value in values
+        )
+
     def is_from_here(self, node: ast.expr) -> bool:
         """Tell whether a DumpConfig of this script may be the value of an expression."""
         for inner in ast.walk(node):

@@ -458,7 +458,7 @@ class _Reader:
             self._around.modes.setdefault(holder, []).append(written)
         elif target.attr == "dump_config" and not self._names.is_from_here(written):
             self._possible.setdefault(self._names.origin(written), target)
-        elif ".debug." in holder and self._names.knows_torchair:
+        elif self._names.knows_torchair and holder.rpartition(".")[2] in DEBUG_TYPES:
             self._debug_option(holder, value, target, written)
         elif isinstance(target.value, ast.Subscript):
             self._map_entry(target, target.value, value, node, scope, block)
@@ -590,10 +590,20 @@ class _Reader:
 
     def _debug_option(self, holder: str, value: Any, target: ast.Attribute, written: Any) -> None:
         """Take an option of one of TorchAir's debug dumps."""
-        name = holder.rpartition(".debug.")[2]
+        name = holder.rpartition(".")[2]
+        if ".debug." not in holder:
+            owner = target.value.value if isinstance(target.value, ast.Attribute) else None
+            if owner is not None and self._names.is_compiler_config(owner):
+                option = "debug.%s.%s" % (name, target.attr)
+                message = "CompilerConfig has no %s: it is %s" % (name, option)
+                self._places.problem(
+                    self._script.problems, "unknown-option", (), message,
+                    "Python raises AttributeError", option, target,
+                )  # fmt: skip
+            return
         if name == "data_dump":
             self._data_dump.setdefault(target.attr, target)
-        if name not in DEBUG_TYPES or target.attr != "type":
+        if target.attr != "type":
             return
         if value is not COMPUTED and value not in DEBUG_TYPES[name]:
             values = ", ".join(map(repr, DEBUG_TYPES[name]))

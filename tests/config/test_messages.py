@@ -342,6 +342,20 @@ def test_a_module_that_is_given_the_optimizer_may_set_dump_options(tmp_path):
     assert "may be set elsewhere, by apply() of module settings" in output, output
 
 
+@pytest.mark.parametrize(
+    ("debug", "wrong"), [("config.", True), ("config.debug.", False), ("other.", False)]
+)
+def test_a_debug_dump_that_is_set_beside_debug_is_an_error(tmp_path, debug, wrong):
+    path = tmp_path / "train.py"
+    path.write_text(
+        "import torchair\nfrom settings import other\nconfig = torchair.CompilerConfig()\n"
+        'config.dump_config.enable_dump = True\n%sdata_dump.type = "npy"\n' % debug
+    )
+    output = CliRunner().invoke(check, [str(path)]).output
+    message = "CompilerConfig has no data_dump: it is debug.data_dump.type [unknown-option]"
+    assert (message in output) is wrong, output
+
+
 @pytest.mark.parametrize("typed", [True, False])
 def test_the_path_of_torchairs_data_dump_needs_a_type(tmp_path, typed):
     path = tmp_path / "train.py"
