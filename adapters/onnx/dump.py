@@ -19,6 +19,7 @@ from ...base.system import memory
 from ...base.wording import listed
 from ...netfiles.onnx_external_data import check_external
 from ...netfiles.onnx_model import OnnxModel
+from ...netfiles.onnx_types import type_name
 from ...netfiles.onnx_value_headers import OnnxValue
 from ..child.outcome import Outcome
 from ..child.parent import Task, run_child
@@ -187,7 +188,12 @@ def dump(
         running = outcome.messages.get("doing", "").startswith("running")
         if outcome.returncode in _CRASHES and running and options.backend == "onnxruntime":
             _find_crashing_node(task, outcome, model, plan.main.names)
-    result = _result_of(outcome, options)
+    whole = [
+        value.name
+        for value in model.graph.data_inputs
+        if value.name not in items and type_name(value.dtype) in ("int32", "int64")
+    ]
+    result = _result_of(outcome, options, whole)
     result.update(
         out=options.out, warnings=doubts + _doubts(options, model, shapes) + _warnings(result)
     )
@@ -372,9 +378,14 @@ def free_memory_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") if free is None else free
 
 
-def _result_of(outcome: Outcome, options: DumpOptions) -> Dict[str, Any]:
+def _result_of(outcome: Outcome, options: DumpOptions, whole: Sequence[str]) -> Dict[str, Any]:
     """Return the child's result, or raise what ended it; the folder counts as complete only once
     the child has ended by itself.
+
+    Parameters
+    ----------
+    whole
+        Inputs that were filled with random whole numbers.
     """
     result: Dict[str, Any] = outcome.messages.get("result", {})
     if outcome.died:
@@ -384,7 +395,7 @@ def _result_of(outcome: Outcome, options: DumpOptions) -> Dict[str, Any]:
     if outcome.interrupted:
         raise interrupted(len(golden_files(options.out)), options.out)
     if not result or outcome.returncode != 0:
-        raise _problem(outcome, options)
+        raise _problem(outcome, options, whole)
     return result
 
 
@@ -397,7 +408,7 @@ def _manifest_of(messages: Mapping[str, Any]) -> Dict[str, Any]:
     return dict(begun, tensors=messages.get("saved", []))
 
 
-def _problem(outcome: Outcome, options: DumpOptions) -> GoldwatchError:
+def _problem(outcome: Outcome, options: DumpOptions, whole: Sequence[str]) -> GoldwatchError:
     problem = outcome.problem(options.backend, _CRASH if outcome.died else _HINT)
     if outcome.died and outcome.messages.get("doing"):
         problem.message += "; it was " + printable(outcome.messages["doing"])
@@ -406,6 +417,13 @@ def _problem(outcome: Outcome, options: DumpOptions) -> GoldwatchError:
             problem.hint,
             printable(outcome.messages["node"]),
         )
+    if whole and not outcome.died:
+        text = (
+            "%s: random whole numbers; what has to be a shape or an index must be given, "
+            "`inputs=%s=FILE`; %s"
+        )
+        names = listed([printable(name) for name in whole], 3)
+        problem.hint = text % (names, printable(whole[0]), problem.hint)
     count = len(golden_files(options.out)) if outcome.died else 0
     if count:
         problem.message += "; %d golden files in %s are whole, the rest is missing" % (

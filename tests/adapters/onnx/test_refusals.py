@@ -321,6 +321,14 @@ def test_shapes_that_do_not_fit_within_the_model_name_the_node(tmp_path, refused
     assert "node MatMul_0 (MatMul) failed" in text
 
 
+def test_a_shape_that_was_drawn_at_random_is_asked_for(tmp_path, refused):
+    inputs = [build.value("x", (2, 6)), build.value("s", (2,), TensorProto.INT64)]
+    nodes = [node("Reshape", ["x", "s"], ["y"], name="r")]
+    build.save(tmp_path / "m.onnx", build.model(nodes, inputs, [build.value("y", None)]))
+    message = refused(str(tmp_path / "m.onnx"), "--random", "0")
+    assert "hint: s: random whole numbers;" in message and "-i s=FILE" in message, message
+
+
 def test_external_data_missing_or_outside_the_models_folder_is_refused(tmp_path, refused):
     folder = tmp_path / "model"
     folder.mkdir()
