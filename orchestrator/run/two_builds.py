@@ -77,6 +77,10 @@ _BY_READING = (
 _FUSED = "the other build fused other operators, and has no such input"
 _ACROSS = "SELECT 1 FROM row WHERE instr(reason_codes, '%s=') LIMIT 1" % PAIRED_ACROSS
 _ELSEWHERE = "its output is compared with %s of TARGET: the builds fused other operators"
+_EXCHANGE = (
+    "All operators of TARGET that were computed again are right: exchange the two, with the model "
+    "of the other build, to judge the other's."
+)
 _ALONE = "%s build alone has the operator; what runs behind it is compared"
 
 
@@ -504,10 +508,7 @@ def differences_of_builds(
         equal = "All tensors that both dumps have are equal."
         return BuildDifferences(" ".join([*said, equal, *alone]), None)
     if named_row is not None:
-        original = _original(options, named_row)
-        if original:
-            said.append("%s is %s in the original model." % (printable(named_row.op), original))
-        said += _right_alone(options, recomputed, named_row, pair)
+        said += _of_named(options, recomputed, named_row, pair)
     rows = store.rows(place=first.place, op=first.op)
     inputs = [row for row in rows if row.kind == INPUT and row.verdict in (PASS, FAIL)]
     unequal = [row for row in inputs if _differs(row)]
@@ -556,6 +557,21 @@ def _in_one_dump_alone(
     if places:
         labels = listed([printable(place.label()) for place in places], 2, "; ")
         yield "In %s alone: all of %s." % (name, labels)
+
+
+def _of_named(
+    options: ComparisonOptions,
+    recomputed: Mapping[Tuple[Place, str, int], RecomputationVerdict],
+    row: Row,
+    pair: PairOf,
+) -> Iterator[str]:
+    """Yield what is to be said of the operator that is outside its limits first."""
+    original = _original(options, row)
+    if original:
+        yield "%s is %s in the original model." % (printable(row.op), original)
+    yield from _right_alone(options, recomputed, row, pair)
+    if {one.state for one in recomputed.values()} == {RIGHT}:
+        yield _EXCHANGE
 
 
 def _right_alone(

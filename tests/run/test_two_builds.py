@@ -214,6 +214,7 @@ def test_behind_a_wrong_op_a_fused_one_is_still_compared_with_the_last(tmp_path,
         assert "3 ops: 3 right, 0 wrong" in text and "suspect 1" not in text, text
         assert "conv (BatchNormalization) is the first operator outside its limits" in text, text
         assert re.search(r"TARGET's conv is right: it is 0\.0\S+ % off .* other run \d\d %", text)
+        assert "All operators of TARGET that were computed again are right: exchange" in text
 
 
 def test_of_two_dumps_as_wrong_neither_is_what_the_operator_computed(tmp_path):
