@@ -5,7 +5,7 @@ without the original model.
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from ..base.errors import GoldwatchError
 from ..base.safe_reading import open_input
@@ -38,12 +38,17 @@ class AttributesAndConstants(NamedTuple):
 
 
 def attributes_and_constants(
-    node: OpNode, graph: ModelGraph, recorded: RecordedStep, attributes: Mapping[str, Any]
+    node: OpNode,
+    graph: ModelGraph,
+    recorded: Callable[[], Optional[RecordedStep]],
+    attributes: Mapping[str, Any],
 ) -> Optional[AttributesAndConstants]:
     """Return what is known of an op; None where neither an attribute nor a constant is.
 
     Parameters
     ----------
+    recorded
+        Opens the op's step, for its constants; None where it cannot be.
     attributes
         Of the op, as the model json has them.
     """
@@ -52,7 +57,10 @@ def attributes_and_constants(
         producer = graph.producer(node, source[0]) if source is not None else None
         if source is None or producer is None or producer.type not in FIXED_TYPES:
             continue
-        tensor, is_as_read = recorded.input(node, number)
+        step = recorded()
+        if step is None:
+            return None
+        tensor, is_as_read = step.input(node, number)
         if tensor is None or not is_as_read:
             continue
         from .recomputed_output import NotComputable

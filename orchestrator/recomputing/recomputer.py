@@ -295,7 +295,9 @@ class Recomputer:
             narrowed = in_32_bits(searched)
             if narrowed is not None:
                 return VariantSearch([], [], instead=narrowed)
-            facts = attributes_and_constants(planned.op, self._graph, self._plan.recorded, {})
+            facts = attributes_and_constants(
+                planned.op, self._graph, lambda: self._plan.recorded, {}
+            )
             search = search_variants(
                 piece,
                 incoming,

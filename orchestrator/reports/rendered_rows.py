@@ -9,18 +9,12 @@ import os
 import tempfile
 from array import array
 from itertools import accumulate, chain
-from typing import IO, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, TypeVar
+from typing import IO, Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple, TypeVar
 
 import numpy as np
 
 from ..base.fast_dataclasses import dataclass
-from ..judging.diagnosis.row_digest import (
-    RowDigest,
-    packed_digest,
-    packed_place,
-    row_digest,
-    unpacked_digest,
-)
+from ..judging.diagnosis.row_digest import DigestColumns, RowDigests, row_digests
 from ..metrics.row import METRICS, Row
 from ..store.row_sql import Line, row_line
 from .csv_cells import Columns, csv_line, mapping_cells, table_line
@@ -29,7 +23,7 @@ from .row_json import NEXT_ROW, row_text
 Array = Any
 T = TypeVar("T")
 
-_DOCUMENT, _LINE, _MAPPING, _SEEN = range(4)
+_DOCUMENT, _LINE, _MAPPING = range(3)
 # So many rows are gathered before their texts are written.
 _GATHERED_ROWS = 1024
 
@@ -45,14 +39,13 @@ class RenderedRows(NamedTuple):
     lines, mappings
         Their lines in the result table and in the mapping table (empty where there is none).
     digests
-        What the verdict sees of them
-        (:func:`goldwatch.judging.diagnosis.row_digest.packed_digest`).
+        What the verdict sees of them.
     """
 
     documents: Sequence[bytes]
     lines: Sequence[bytes]
     mappings: Sequence[bytes]
-    digests: Sequence[bytes]
+    digests: RowDigests
 
 
 @dataclass(frozen=True)
@@ -83,7 +76,7 @@ class Renderer:
             [b""] * len(rows)
             if mapping is None
             else [_encoded(csv_line(mapping_cells(row, *mapping))) for row in rows],
-            [packed_digest(row_digest(row)) for row in rows],
+            row_digests(rows),
         )
 
 
@@ -119,7 +112,10 @@ class PreparedRows(NamedTuple):
         def chosen(column: Sequence[T]) -> List[T]:
             return [column[number] for number in numbers]
 
-        rendered = self.rendered and RenderedRows._make(map(chosen, self.rendered))
+        rendered = self.rendered
+        if rendered is not None:
+            documents, lines, mappings = map(chosen, rendered[:-1])
+            rendered = RenderedRows(documents, lines, mappings, rendered.digests.some(numbers))
         whole = self.whole and chosen(self.whole)
         return PreparedRows(chosen(self.lines), rendered, self.by, chosen(self.verdicts), whole)
 
@@ -171,7 +167,8 @@ class RenderedRowCache:
     """
 
     def __init__(self, folder: str) -> None:
-        self._texts = tuple(_Texts(folder or os.curdir) for _ in range(4))
+        self._texts = tuple(_Texts(folder or os.curdir) for _ in range(3))
+        self._digests = DigestColumns()
         self._renderers: List[Renderer] = []
         # There may be a million rows: a few numbers of each, in the order in which they were
         # written.
@@ -180,7 +177,6 @@ class RenderedRowCache:
         self._by = array("H")
         self._gathered: List[Tuple[Sequence[int], Sequence[str], RenderedRows]] = []
         self._gathered_by: Optional[Renderer] = None
-        self._shared: Dict[Any, Any] = {}
 
     def keep(
         self, numbers: Sequence[int], checksums: Sequence[str], rows: RenderedRows, by: Renderer
@@ -197,17 +193,15 @@ class RenderedRowCache:
         gathered, self._gathered = self._gathered, []
         if self._gathered_by is None or not gathered:
             return
-        numbers, checksums, *columns = (
+        columns = [
             list(chain.from_iterable(parts))
-            for parts in zip(*[(numbers, sums, *rows) for numbers, sums, rows in gathered])
-        )
+            for parts in zip(*[(numbers, sums, *rows[:-1]) for numbers, sums, rows in gathered])
+        ]
+        digests = np.concatenate([self._digests.add(rows.digests) for _, _, rows in gathered])
         # Rows come op by op, tables are read place by place: what is adjacent is read at once.
-        places = list(map(packed_place, columns[-1]))
-        order = sorted(range(len(numbers)), key=places.__getitem__)
-        numbers, checksums, *columns = (
-            [column[at] for at in order] for column in (numbers, checksums, *columns)
-        )
-        self.write(numbers, checksums, RenderedRows(*columns), self._gathered_by)
+        order = np.argsort(digests["place"], kind="stable")
+        numbers, sums, *texts = ([column[at] for at in order.tolist()] for column in columns)
+        self._write(numbers, sums, texts, digests[order], self._gathered_by)
 
     def write(
         self, numbers: Sequence[int], checksums: Sequence[str], rows: RenderedRows, by: Renderer
@@ -220,9 +214,20 @@ class RenderedRowCache:
         numbers, checksums
             Of each row, in the store.
         """
+        return self._write(numbers, checksums, rows[:-1], self._digests.add(rows.digests), by)
+
+    def _write(
+        self,
+        numbers: Sequence[int],
+        checksums: Sequence[str],
+        texts: Sequence[Sequence[bytes]],
+        digests: Array,
+        by: Renderer,
+    ) -> range:
         first = len(self._by)
-        for texts, column in zip(self._texts, rows):
-            texts.add(column)
+        for column, column_texts in zip(self._texts, texts):
+            column.add(column_texts)
+        self._digests.append(digests)
         self._numbers.extend(numbers)
         self._sums.extend([int(checksum, 16) for checksum in checksums])
         self._by.extend([self._number_of(by)] * len(numbers))
@@ -260,9 +265,9 @@ class RenderedRowCache:
         renderer = self._renderers.index(by)
         return np.where(same & (np.frombuffer(self._by, np.uint16)[slots] == renderer), slots, -1)
 
-    def digests(self, slots: Array) -> List[RowDigest]:
+    def digests(self, slots: Array) -> RowDigests:
         """Return what the verdict sees of some rows."""
-        return [unpacked_digest(data, self._shared) for data in self._texts[_SEEN].each(slots)]
+        return self._digests.digests(slots)
 
     def documents(self, slots: Array) -> bytes:
         """Return the texts of some rows for result.json, each behind what stands between two
@@ -278,7 +283,7 @@ class RenderedRowCache:
         """Forget all rows."""
         for column in (self._renderers, self._numbers, self._sums, self._by, self._gathered):
             del column[:]
-        self._shared.clear()
+        self._digests = DigestColumns()
         for texts in self._texts:
             texts.close()
 
@@ -305,13 +310,6 @@ class _Texts:
     def joined(self, slots: Array) -> bytes:
         """Return some texts, one behind the other."""
         return b"".join(self._pieces(slots))
-
-    def each(self, slots: Array) -> List[bytes]:
-        """Return some texts."""
-        data, ends = self.joined(slots), np.frombuffer(self._ends, np.int64)
-        sizes = ends[slots] - np.where(slots > 0, ends[slots - 1], 0)
-        bounds = [0, *np.cumsum(sizes).tolist()]
-        return [data[begin:end] for begin, end in zip(bounds, bounds[1:])]
 
     def _pieces(self, slots: Array) -> Iterator[bytes]:
         """Yield texts; adjacent ones together."""

@@ -23,12 +23,12 @@ import numpy as np
 
 from ..base.atomic_writing import append, atomic_text_writer, raise_write_error
 from ..dumps.place import Place
-from ..judging.diagnosis.row_digest import RowDigest
+from ..judging.diagnosis.row_digest import RowDigests
 from ..judging.limits import Limits
 from ..metrics.row import EXPECTED_ABSENT, FAIL, METRICS, NOT_COMPARED, VERDICTS, Row
 from ..store.integrity import DamagedStore
 from ..store.json_numbers import plain_tree
-from ..store.row_sql import key_of, row_key
+from ..store.row_sql import row_key
 from ..store.store import RunStore
 from ..store.stored_networks import SUMMARY
 from .counts_by_place import PlaceCounts, worst_first
@@ -176,7 +176,7 @@ class ResultFiles:
         """All rows in the order of the table, as the verdict sees them; once the tables are
         written.
         """
-        return RowDigests(self._cache, self._slots)
+        return self._cache.digests(self._slots)
 
     @contextlib.contextmanager
     def _refusing(self) -> Iterator[None]:
@@ -185,15 +185,13 @@ class ResultFiles:
         except OSError as error:
             raise_write_error(self.path, error)
 
-    def whole(self, row: RowDigest) -> Row:
-        """Return the stored row that the verdict sees."""
-        number = row.observation.number if row.observation.number >= 0 else None
-        stored = self.store.row(
-            key_of(row.place, row.file or None, row.op, row.observation.kind, number)
-        )
-        if stored is None:
+    def whole(self, row: int) -> Row:
+        """Return the stored row that the verdict sees, by its number in the table."""
+        number = int(self._order.ids[row])
+        stored = self.store.numbered([number])
+        if number not in stored:
             raise DamagedStore("a row is no longer there", self.store.path)
-        return stored
+        return stored[number]
 
     def _shown(self, summary: Summary) -> Tuple[Tuple[Row, ...], ...]:
         """Return the rows that matter first, in blocks: of the first suspects and around them, then
@@ -287,18 +285,3 @@ class ResultFiles:
         self.store.set(SUMMARY, document)
         self.shown = self._shown(summary)
         return [*self._tables, self.path]
-
-
-class RowDigests:
-    """Rows as the verdict sees them, an iterable that can be walked again."""
-
-    def __init__(self, cache: RenderedRowCache, slots: Array) -> None:
-        self._cache = cache
-        self._slots = slots
-
-    def __iter__(self) -> Iterator[RowDigest]:
-        for start in range(0, len(self._slots), _PAGE_ROWS):
-            yield from self._cache.digests(self._slots[start : start + _PAGE_ROWS])
-
-    def __len__(self) -> int:
-        return len(self._slots)

@@ -14,7 +14,7 @@ import numpy as np
 from ..base.notes import Note
 from ..dumps.folder_listing import look_at
 from ..dumps.place import Place
-from ..judging.diagnosis.row_digest import RowDigest, row_digest
+from ..judging.diagnosis.row_digest import DigestColumns, RowDigests, row_digests
 from ..metrics.pair_task import PairTask
 from ..metrics.row import EXPECTED_ABSENT, FAIL, PASS, Row
 from ..model.graphs_of_run import ModelGraphs
@@ -356,8 +356,8 @@ class Engine:
             self.rendered_rows.close()
             self.prepare_rows(None)
 
-    def digests(self) -> Iterator[RowDigest]:
-        """Yield the stored rows as the verdict sees them, in the order of the table: as they were
+    def digests(self) -> RowDigests:
+        """Return the stored rows as the verdict sees them, in the order of the table: as they were
         rendered, where they were.
         """
         order = self.store.table_order()
@@ -366,13 +366,16 @@ class Engine:
             # As in _keep_rendered: a full disk.
             with contextlib.suppress(OSError):
                 slots = self.rendered_rows.slots(order.ids, order.checksums, self._prepare.render)
-        for start in range(0, len(slots), _PAGE_ROWS):
-            page = slots[start : start + _PAGE_ROWS]
-            numbers = order.ids[start : start + _PAGE_ROWS]
-            rows = self.store.numbered(numbers[page < 0].tolist())
-            rendered = iter(self.rendered_rows.digests(page[page >= 0]))
-            for number, slot in zip(numbers.tolist(), page.tolist()):
-                yield next(rendered) if slot >= 0 else row_digest(rows[number])
+        columns = DigestColumns()
+        missing = np.flatnonzero(slots < 0)
+        numbers = [columns.add(self.rendered_rows.digests(slots[slots >= 0]))]
+        for start in range(0, len(missing), _PAGE_ROWS):
+            page = order.ids[missing[start : start + _PAGE_ROWS]].tolist()
+            rows = self.store.numbered(page)
+            numbers.append(columns.add(row_digests([rows[number] for number in page])))
+        in_order = np.argsort(np.concatenate([np.flatnonzero(slots >= 0), missing]))
+        columns.append(np.concatenate(numbers)[in_order])
+        return columns.digests()
 
     def _choice(self, file: TargetFile) -> int:
         """Return a key of the golden files that the tensors are compared with at present."""

@@ -15,9 +15,9 @@ from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tup
 from ..dumps.place import Place
 from ..judging.by_other_rows import alike, passing_row
 from ..judging.by_recomputation import RIGHT, WRONG, RecomputationVerdict
-from ..judging.diagnosis.observed_ops import ObservedOp, ObservedOps, executed_repeatedly
+from ..judging.diagnosis.observed_ops import ObservedOp, ObservedOps
 from ..judging.diagnosis.op_input_states import Inputs
-from ..judging.diagnosis.row_digest import execution_key, row_digest
+from ..judging.diagnosis.row_digest import execution_key
 from ..judging.row_judge import (
     only_decision_limit_missed,
     only_default_limits_missed,
@@ -113,7 +113,7 @@ def _judge_rows(
         remark = correct_ops.decided_otherwise(_failing(row), row in proven)
         if remark:
             inherited.append(passing_row(_failing(row), remark))
-            observed_ops.add(row_digest(inherited[-1]))
+            observed_ops.update(inherited[-1])
         else:
             fail.append(row)
     return _JudgedRows([*passing, *faded], inherited, fail)
@@ -181,7 +181,7 @@ class _CorrectOps:
             observed = observed_ops.find(place, name)
             if observed is not None:
                 ops.setdefault((observed.place, observed.name), observed)
-        self._several = executed_repeatedly(observed_ops.ops) if finished else set()
+        self._several = observed_ops.executed_repeatedly() if finished else set()
         urgent: Dict[Tuple[Place, str], ObservedOp] = {}
         # Each operator is walked once, however many fail behind it.
         walked: Dict[Place, Set[int]] = {}
@@ -189,7 +189,7 @@ class _CorrectOps:
             for one in (op, *self._inputs.before(op, walked.setdefault(op.place, set()))):
                 urgent.setdefault((one.place, one.name), one)
         self._judged: Mapping[Key, RecomputationVerdict] = reader.recompute(
-            self._inputs, list(urgent.values()), []
+            self._inputs, list(urgent.values())
         )
 
     def right(self, place: Place, op: str, kind: str, number: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -41,7 +42,7 @@ from ..judging.by_recomputation import (
     judge_recomputed,
     only_overflows,
 )
-from ..judging.diagnosis.observed_ops import ObservedOp
+from ..judging.diagnosis.observed_ops import ObservedOp, SomeOps
 from ..model.graph import ModelGraph
 from ..model.op_node import OpNode
 from ..model.pairing import Pairing
@@ -137,14 +138,15 @@ class Recomputation:
         self._recomputers: Dict[Place, Optional[Recomputer]] = {}
         self._attributes: Dict[str, List[Dict[str, Any]]] = {}
         self._by_name: Dict[str, Dict[str, Dict[str, Any]]] = {}
+        self._fits: Dict[Optional[str], bool] = {}
         self._recorded: Dict[Place, Optional[RecordedStep]] = {}
         self._golden_follows: Dict[Key, Optional[bool]] = {}
-        self._known: Set[Tuple[Place, str]] = set()
+        self._known: List[SomeOps] = []
         self._not_computable: Set[str] = set()
         self.notes: List[Note] = []
 
     def recompute(
-        self, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp], by_golden: ByGolden
+        self, urgent: Sequence[ObservedOp], others: Optional[SomeOps], by_golden: ByGolden
     ) -> Mapping[Key, RecomputationVerdict]:
         """Compute operators, and judge all that were computed so far.
 
@@ -160,21 +162,31 @@ class Recomputation:
         """
         if self._how == NONE:
             return self._in_training(urgent)
-        self._known.update((op.place, op.name) for op in others)
         self._compute(urgent, by_golden)
+        if others is None:
+            return self.verdicts()
+        self._known.append(others)
         if self._how == ALL:
             self._compute(others, by_golden)
             return self.verdicts()
-        most_s = max(LEAST_COST_S, SHARE * sum(_comparing_s(op) for op in (*urgent, *others)))
+        rows, elements = others.size()
+        for op in urgent:
+            shapes = [row.shape for some in (op.outputs, op.inputs) for row in some.values()]
+            rows, elements = rows + len(shapes), elements + sum(map(element_count, shapes))
+        most_s = max(LEAST_COST_S, SHARE * (ROW_S * rows + ELEMENT_S * elements))
         spent_s = 0.0
         for sample, again in _samples(others):
+            limit_s = LEAST_COST_S if again else most_s
+            if spent_s + OP_S > limit_s:
+                break
             # Where an operator cannot be computed, it cannot be at its other places either.
-            costs = [(self._cost_s(op), op) for op in sample if op.name not in self._not_computable]
+            sample = sample.but_named(self._not_computable)
+            costs = [(self._cost_s(op), op) for op in sample]
             costs.sort(key=itemgetter(0))
             chosen = []
             for cost_s, op in costs:
                 spent_s += cost_s
-                if spent_s > (LEAST_COST_S if again else most_s):
+                if spent_s > limit_s:
                     break
                 chosen.append(op)
             self._compute(chosen, by_golden)
@@ -474,7 +486,7 @@ class Recomputation:
             "wrong": counts[WRONG],
             "assumed": counts[_ASSUMED],
             "left_out": sum(
-                name not in self._not_computable for _, name in self._known - self._done
+                len(some.but_named(self._not_computable).but(self._done)) for some in self._known
             ),
             "not_computed": list(reasons.values()),
         }
@@ -551,25 +563,36 @@ class Recomputation:
         None where that is nothing.
         """
         graph = self._engine.graphs.of(op.place.model)
-        step_folder = self._step_folder(op.place)
         named = graph.ops_named(op.name) if graph is not None else ()
         node = next((node for node in named if node.type == op.type), None)
-        if graph is None or step_folder is None or node is None or len(node.originals) > 1:
+        if graph is None or node is None or len(node.originals) > 1:
             return None
-        if op.place not in self._recorded:
-            try:
-                self._recorded[op.place] = RecordedStep(
-                    step_folder, graph, Pairing(graph, lambda op, index: True)
-                )
-            except GoldwatchError:
-                # The json of another model: the comparison says so.
-                self._recorded[op.place] = None
-        recorded = self._recorded[op.place]
-        return (
-            None
-            if recorded is None
-            else attributes_and_constants(node, graph, recorded, self._attributes_of(graph, node))
-        )
+        if op.place.model not in self._fits:
+            self._fits[op.place.model] = self._recorded_step(op.place, graph) is not None
+        if not self._fits[op.place.model] or not self._has_files(op.place):
+            return None
+        # Most ops have no constants: a whole step, of which there may be thousands, is not listed
+        # for them.
+        step = partial(self._recorded_step, op.place, graph)
+        return attributes_and_constants(node, graph, step, self._attributes_of(graph, node))
+
+    def _has_files(self, place: Place) -> bool:
+        """Tell whether a dump of a place is still there."""
+        files = self._engine.catalogue.by_place().get(place, ())
+        return any(file.state not in (GONE, DELETED) for file in files)
+
+    def _recorded_step(self, place: Place, graph: ModelGraph) -> Optional[RecordedStep]:
+        """Open the dumps of a step; None where there are none, or they are of another model than
+        the json: the comparison says so.
+        """
+        if place not in self._recorded:
+            step_folder, self._recorded[place] = self._step_folder(place), None
+            with contextlib.suppress(GoldwatchError):
+                if step_folder is not None:
+                    self._recorded[place] = RecordedStep(
+                        step_folder, graph, Pairing(graph, lambda op, index: True)
+                    )
+        return self._recorded[place]
 
     def _attributes_of(self, graph: ModelGraph, node: OpNode) -> Dict[str, Any]:
         path = graph.path or ""
@@ -671,44 +694,21 @@ def _golden(golden: GoldenSet, name: str, index: int) -> Optional[Tensor]:
         return None
 
 
-def _comparing_s(op: ObservedOp) -> float:
-    """Return roughly how many seconds comparing an op's rows takes on one processor."""
-    return sum(
-        ROW_S + ELEMENT_S * element_count(row.shape)
-        for rows in (op.outputs, op.inputs)
-        for row in rows.values()
-    )
-
-
-def _samples(ops: Sequence[ObservedOp]) -> Iterator[Tuple[List[ObservedOp], bool]]:
+def _samples(ops: SomeOps) -> Iterator[Tuple[SomeOps, bool]]:
     """Yield operators: each of another name, where its output is furthest from golden data, then
     where it is next, and so on; last, and marked so, those whose rows hold the same numbers as at
     another place.
     """
-    places: Dict[Tuple[str, str], Dict[Tuple[Any, ...], ObservedOp]] = {}
-    again: List[ObservedOp] = []
-    for op in ops:
-        numbers = tuple(
-            (row.kind, row.number, row.verdict, row.distance, row.cosine, row.slice_distance)
-            for rows in (op.outputs, op.inputs)
-            for row in rows.values()
-        )
-        if places.setdefault((op.name, op.type), {}).setdefault(numbers, op) is not op:
-            again.append(op)
-    orders = [
-        sorted(
-            different.values(),
-            key=lambda op: max(
-                (row.distance for row in op.outputs.values() if row.distance == row.distance),
-                default=0.0,
-            ),
-            reverse=True,
-        )
-        for different in places.values()
-    ]
-    for number in range(max(map(len, orders), default=0)):
-        yield [order[number] for order in orders if number < len(order)], False
-    yield again, True
+    group, is_first = ops.alike()
+    different = np.flatnonzero(is_first)
+    group = group[different]
+    in_groups = np.lexsort((different, -ops.largest_distances()[different], group))
+    sizes = np.unique(group, return_counts=True)[1]
+    rank = np.arange(len(group)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    in_turn = in_groups[np.lexsort((group[in_groups], rank))]
+    for end, count in zip(np.cumsum(np.bincount(rank)).tolist(), np.bincount(rank).tolist()):
+        yield ops.only(different[in_turn[end - count : end]]), False
+    yield ops.only(~is_first), True
 
 
 def golden_shapes(golden: str) -> Dict[Tuple[str, int], Tuple[int, ...]]:

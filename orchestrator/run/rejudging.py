@@ -8,7 +8,7 @@ the device's own inputs. Where the dump holds no inputs, what the producers wrot
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Set, Tuple
+from typing import Dict, Iterator, List, Optional, Set, Tuple
 
 from ..base.naming import sanitise_golden
 from ..base.notes import NOT_JUDGED_BY_NAMES, Note, note
@@ -24,7 +24,7 @@ from ..judging.by_other_rows import (
 from ..judging.diagnosis.observed_ops import ObservedOps
 from ..judging.diagnosis.op_input_states import Inputs
 from ..judging.diagnosis.recompute_without_model import TensorReader, made_of_inputs
-from ..judging.diagnosis.row_digest import execution_key, row_digest
+from ..judging.diagnosis.row_digest import execution_key
 from ..judging.row_judge import only_decision_limit_missed, only_default_limits_missed
 from ..metrics.row import (
     BEHIND,
@@ -80,19 +80,22 @@ def changed_by_others(
     )
     if not decided and not store.query(_JUDGING):
         return []
-    observed_ops = ObservedOps()
     failing: List[Row] = []
     before: Dict[str, Row] = {}
     outputs: Dict[Key, Row] = {}
-    for row in store.rows(place=place):
-        compared = as_first_judged(row)
-        observed_ops.add(row_digest(compared))
-        if compared is not row:
-            before[row_key(row)] = row
-        if compared.verdict == FAIL:
-            failing.append(compared)
-        elif row.kind == OUTPUT and lets_inputs_pass(row):
-            outputs[row.place, row.golden_file] = row
+
+    def each() -> Iterator[Row]:
+        for row in store.rows(place=place):
+            compared = as_first_judged(row)
+            if compared is not row:
+                before[row_key(row)] = row
+            if compared.verdict == FAIL:
+                failing.append(compared)
+            elif row.kind == OUTPUT and lets_inputs_pass(row):
+                outputs[row.place, row.golden_file] = row
+            yield compared
+
+    observed_ops = ObservedOps(each())
     # An op's inputs before its outputs.
     failing.sort(key=lambda row: (execution_key(row)[:-2], row.kind == OUTPUT))
     passed: List[Row] = []
@@ -147,7 +150,7 @@ class _Judge:
             else row
         )
         if now is not row:
-            self._observed_ops.add(row_digest(now))
+            self._observed_ops.update(now)
             if now.kind == OUTPUT:
                 self._outputs[now.place, now.golden_file] = now
         return now
@@ -161,7 +164,7 @@ class _Judge:
             can_repeat(row.op_type) or is_known_type(row.op_type)
         ):
             return row
-        op = self._observed_ops.op(row.place, row.op, row.target_file or "")
+        op = self._observed_ops.of_file(row.place, row.op, row.target_file or "")
         states = self._inputs.of(op)
         if not states or any(
             state.observation is None or state.observation.verdict == FAIL for state in states

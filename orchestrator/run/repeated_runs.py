@@ -277,7 +277,7 @@ class _ComparedRuns:
         with RunStore.open(result.options.out) as store:
             observed_ops = ObservedOps(store.rows())
             inputs = Inputs(observed_ops, stored_networks(store.get(GRAPHS) or ()))
-        order = {id(op): at for at, op in enumerate(observed_ops.ordered())}
+        order = observed_ops.ranks.tolist()
         for op, state in differing_ops(observed_ops, inputs):
             key = _place(op), op.name, op.type
             equal, _ = self._runs.setdefault(key, {}).get(number, (False, ""))
@@ -285,7 +285,7 @@ class _ComparedRuns:
                 equal or state == GOOD,
                 os.path.join(result.options.target, op.file),
             )
-            self._order[key] = min(order[id(op)], self._order.get(key, order[id(op)]))
+            self._order[key] = min(order[op.at], self._order.get(key, order[op.at]))
 
     def ops(self) -> List[RepeatedOp]:
         """Return them in execution order."""

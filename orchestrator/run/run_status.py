@@ -10,7 +10,6 @@ from typing import (
     Any,
     Callable,
     Dict,
-    Iterable,
     Mapping,
     NamedTuple,
     Optional,
@@ -24,7 +23,7 @@ import numpy as np
 
 from ..base.errors import EXIT_INCOMPLETE
 from ..base.notes import Note, note, stored_notes
-from ..judging.diagnosis.row_digest import RowDigest
+from ..judging.diagnosis.row_digest import RowDigests
 from ..judging.diagnosis.summary import (
     INCOMPLETE,
     Summary,
@@ -197,10 +196,10 @@ def _judged_anew(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, 
 
 def in_words_of_kind(
     summary: Summary,
-    rows: Iterable[Union[Row, RowDigest]],
+    rows: Union[RowDigests, Sequence[Row]],
     options: ComparisonOptions,
     graphs: ModelGraphs,
-    whole: Callable[[RowDigest], Row] = only_digest_known,
+    whole: Callable[[int], Row] = only_digest_known,
 ) -> Summary:
     """Return the summary of a run of bytes, of final outputs or of two files as that of its kind;
     any other's as it is.

@@ -11,7 +11,7 @@ from ..base.errors import GoldwatchError
 from ..dumps.folder_listing import Signature, look_at
 from ..dumps.place import Place, time_order
 from ..judging.by_recomputation import RecomputationVerdict
-from ..judging.diagnosis.observed_ops import ObservedOp
+from ..judging.diagnosis.observed_ops import ObservedOp, SomeOps
 from ..judging.diagnosis.op_input_states import Inputs, InputState
 from ..judging.diagnosis.recompute_without_model import (
     TensorReader,
@@ -55,7 +55,7 @@ class RunReader(TensorReader):
         self._planned_signature: Optional[Signature] = None
 
     def recompute(
-        self, inputs: Inputs, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp]
+        self, inputs: Inputs, urgent: Sequence[ObservedOp], others: Optional[SomeOps] = None
     ) -> Mapping[Tuple[Place, str, int], RecomputationVerdict]:
         """Compute operators again; parameters and result as :meth:`TensorReader.recompute`."""
         if self._recomputation is None:
@@ -69,11 +69,9 @@ class RunReader(TensorReader):
 
         # For an op that ran several times in a step it is unknown which of its inputs belong to
         # which of its outputs.
-        urgent, others = (
-            [op for op in ops if (op.place, op.name) not in inputs.several]
-            for ops in (urgent, others)
-        )
-        return self._recomputation.recompute(urgent, others, by_golden)
+        urgent = [op for op in urgent if (op.place, op.name) not in inputs.several]
+        once = None if others is None else others.executed_once()
+        return self._recomputation.recompute(urgent, once, by_golden)
 
     def recomputed(self) -> Optional[Dict[str, Any]]:
         """Return what was computed again; as :meth:`TensorReader.recomputed`."""

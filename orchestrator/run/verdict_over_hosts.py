@@ -13,7 +13,7 @@ from ..judging.by_recomputation import RecomputationVerdict
 from ..judging.diagnosis.device_specific_suspects import explained_over_hosts
 from ..judging.diagnosis.first_divergence import FirstDivergence, first_divergence
 from ..judging.diagnosis.model_verdict import ABSENT, Difference, ModelSummary
-from ..judging.diagnosis.observed_ops import ObservedOp
+from ..judging.diagnosis.observed_ops import ObservedOp, SomeOps
 from ..judging.diagnosis.op_input_states import Inputs
 from ..judging.diagnosis.recompute_without_model import TensorReader
 from ..judging.diagnosis.row_digest import execution_key
@@ -52,7 +52,7 @@ class ComputedByHosts(TensorReader):
         }
 
     def recompute(
-        self, inputs: Inputs, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp]
+        self, inputs: Inputs, urgent: Sequence[ObservedOp], others: Optional[SomeOps] = None
     ) -> Mapping[Tuple[Place, str, int], RecomputationVerdict]:
         """Return what came out; as :meth:`TensorReader.recompute`."""
         return self._judged

@@ -440,8 +440,9 @@ class Run:
 
         options = self.options
         assert self.reader is not None
+        rows = results.rows
         summary = summarise(
-            results.rows,
+            rows,
             self.graphs.op_count(places) if self.graphs else self.store.op_count(),
             options.limits,
             program,
@@ -452,7 +453,7 @@ class Run:
             self.steps_without_golden,
             results.whole,
         )
-        return in_words_of_kind(summary, results.rows, options, self.graphs, results.whole)
+        return in_words_of_kind(summary, rows, options, self.graphs, results.whole)
 
     def _with_overlaps(self, summary: Summary) -> Summary:
         if not self.options.check_addresses:

@@ -11,7 +11,6 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ..base.errors import FormatError
 from ..base.fast_dataclasses import cached_by_object
-from ..dumps.place import Place
 from ..metrics.row import MEASURES, OWN, SHARED, Row, place_columns, shared_columns
 from .json_numbers import NON_FINITE, finite_tree, plain_number, plain_tree
 from .row_schema import (
@@ -85,16 +84,9 @@ def row_key(row: Row) -> str:
     """Return what a row is about, the same in every run over the same files: place, target file,
     op, kind and tensor index, host.
     """
-    return key_of(row.place, row.target_file, row.op, row.kind, row.tensor_index)
-
-
-def key_of(
-    place: Place, target_file: Optional[str], op: str, kind: str, tensor_index: Optional[int]
-) -> str:
-    """Return the :func:`row_key` of the row with these fields."""
-    host = () if place.host is None else (place.host,)
-    texts = _shared_texts(place.parts), _texts((target_file,))
-    return "[%s,%s,%s]" % (*texts, _shared_texts((op, kind, tensor_index, *host)))
+    host = () if row.host is None else (row.host,)
+    texts = _shared_texts(row.place.parts), _texts((row.target_file,))
+    return "[%s,%s,%s]" % (*texts, _shared_texts((row.op, row.kind, row.tensor_index, *host)))
 
 
 def key_of_values(values: Mapping[str, Any]) -> str:

@@ -347,13 +347,6 @@ class RunStore:
         )
         return {values[-1]: self._reader.row(values[:-1]) for values in self.query(sql, numbers)}
 
-    def row(self, key: str) -> Optional[Row]:
-        """Return the row with a :func:`goldwatch.store.row_sql.row_key`."""
-        lines = self.query(
-            "SELECT %s FROM row WHERE key = ?" % self._reader.selected, (to_sql_text(key),)
-        )
-        return self._reader.row(lines[0]) if lines else None
-
     def places(self) -> List[Place]:
         """Return the places that rows were stored for, in the order of the result table."""
         order = "host, " + PLACE_ORDER if self._reader.hosts else PLACE_ORDER

@@ -271,7 +271,7 @@ class _Measuring:
         ops = [self._op(node) for node in nodes]
         observed = [op for op in ops if op is not None]
         self._on_progress("computing again", 0, len(observed))
-        self._judged = self._reader.recompute(self._inputs, observed, [])
+        self._judged = self._reader.recompute(self._inputs, observed)
         for node, op in zip(nodes, ops):
             if op is not None:
                 self._measure(node, op)

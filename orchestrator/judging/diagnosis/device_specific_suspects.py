@@ -5,13 +5,13 @@ run the same model, so what differs is the device or what it was given.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import NamedTuple, Optional, Sequence, Set, Tuple
 
 from ...base.wording import listed, plural
 from ...dumps.place import Place, name_order
 from ...metrics.row import FAIL, PASS
 from .explanations import OTHER_INPUT, WRONG_GOLDEN, Explanation
-from .observed_ops import ObservedOp, ObservedOps
+from .observed_ops import ObservedOps
 from .own_error.estimate import Estimate
 
 ONE_DEVICE = "one-device"
@@ -42,10 +42,8 @@ class DevicesApart:
 
     def __init__(self, observed: ObservedOps, suspected: Set[Key]) -> None:
         self._suspected = suspected
-        self._ops: Dict[Tuple[str, Optional[str]], List[ObservedOp]] = {}
-        if len({place.device_name for place in observed.places}) > 1:
-            for op in observed.ops:
-                self._ops.setdefault((op.name, op.place.step), []).append(op)
+        self._observed = observed
+        self._several = len({place.device_name for place in observed.places}) > 1
 
     def explained(
         self, estimate: Estimate, explanations: Sequence[Explanation]
@@ -63,7 +61,8 @@ class DevicesApart:
     def _apart(self, estimate: Estimate) -> Optional[_Apart]:
         number = estimate.output.number
         wrong, right = set(), set()
-        for op in self._ops.get((estimate.op.name, estimate.op.place.step), ()):
+        step = estimate.op.place.step
+        for op in self._observed.named(estimate.op.name, step) if self._several else ():
             output = (op.inputs if estimate.output.kind == "input" else op.outputs).get(number)
             if output is None:
                 continue

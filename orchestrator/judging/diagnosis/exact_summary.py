@@ -10,25 +10,24 @@ from typing import (
     Dict,
     Iterable,
     List,
-    Mapping,
     NamedTuple,
     Optional,
     Sequence,
-    Tuple,
     Union,
 )
 
+import numpy as np
+
 from ...base.naming import run_name
 from ...base.wording import listed
-from ...dumps.place import Place
 from ...metrics.row import FAIL, Row
 from ...model.graphs_of_run import AnyGraph
 from ..limits import Limits
 from .culprit_sentence import where_words
 from .first_divergence import FirstDivergence, divergence_of
-from .observed_ops import ObservedOp, ObservedOps
+from .observed_ops import INPUT, OUTPUT, ObservedOp, ObservedOps
 from .op_input_states import BAD, GOOD, Inputs, overall_state
-from .row_digest import Observation, RowDigest, row_digest
+from .row_digest import RowDigests
 from .summary import Summary, only_digest_known
 
 _SHOWN = 3
@@ -43,10 +42,10 @@ class DifferingOp(NamedTuple):
 
 def exact_summary(
     summary: Summary,
-    rows: Iterable[Union[Row, RowDigest]],
+    rows: Union[RowDigests, Sequence[Row]],
     limits: Limits,
     graph: AnyGraph,
-    whole: Callable[[RowDigest], Row] = only_digest_known,
+    whole: Callable[[int], Row] = only_digest_known,
 ) -> Summary:
     """Return the summary of two runs' rows with the first operator whose inputs are equal and whose
     outputs are not, and no suspects.
@@ -56,30 +55,27 @@ def exact_summary(
     Parameters
     ----------
     rows
-        All rows; walked twice.
+        All rows.
     graph
         The model: tells which operators feed an input that was not dumped.
     whole
-        Returns all that there is of a row; needed where rows come as
-        :class:`goldwatch.judging.diagnosis.row_digest.RowDigest`.
+        Returns all that there is of a row, by its number; needed where rows come as
+        :class:`goldwatch.judging.diagnosis.row_digest.RowDigests`.
     """
+    if not isinstance(rows, RowDigests):
+        whole = rows.__getitem__
     observed = ObservedOps(rows)
     inputs = Inputs(observed, graph)
     differing = differing_ops(observed, inputs)
     only_inputs = [
-        DifferingOp(op, BAD) for op in observed.ordered() if not differing and _fails(op.inputs)
+        DifferingOp(observed.op(at), BAD)
+        for at in ([] if differing else observed.with_verdict(FAIL, INPUT).tolist())
     ]
     models = _first_of_models(differing or only_inputs)
-    failing = _failing_rows(rows, [op_state.op for op_state in models.values()])
     firsts: Dict[Optional[str], FirstDivergence] = {}
     for model, op_state in models.items():
-        failing_row = failing[_key(op_state.op)]
-        divergence = divergence_of(
-            failing_row if isinstance(failing_row, Row) else whole(failing_row),
-            inputs,
-            observed,
-            limits,
-        )
+        failing_row = whole(_first_failing(observed, op_state.op))
+        divergence = divergence_of(failing_row, inputs, observed, limits)
         firsts[model] = replace(divergence, inputs=op_state.inputs)
     with_equal_inputs = [op_state for op_state in differing if op_state.inputs == GOOD]
     culprit_op = next(iter([*with_equal_inputs, *differing, *only_inputs]), None)
@@ -115,32 +111,19 @@ def _first_of_models(differing: Iterable[DifferingOp]) -> Dict[Optional[str], Di
     return models
 
 
-def _key(op: ObservedOp) -> Tuple[Place, str, str]:
-    return op.place, op.name, op.file
-
-
-def _failing_rows(
-    rows: Iterable[Union[Row, RowDigest]], ops: Iterable[ObservedOp]
-) -> Dict[Tuple[Place, str, str], Union[Row, RowDigest]]:
-    """Return the first failing row of each operator."""
-    selected = {_key(op) for op in ops}
-    failing: Dict[Tuple[Place, str, str], Tuple[RowDigest, Union[Row, RowDigest]]] = {}
-    for row in rows:
-        digest = row_digest(row) if isinstance(row, Row) else row
-        if digest.verdict != FAIL:
-            continue
-        key = digest.place, digest.op, digest.file
-        if key in selected and (key not in failing or digest.key < failing[key][0].key):
-            failing[key] = digest, row
-    return {key: row for key, (_, row) in failing.items()}
+def _first_failing(observed: ObservedOps, op: ObservedOp) -> int:
+    """Return the number of the first failing row of an operator."""
+    digests = observed.digests
+    fails = digests.shared_column([part.verdict == FAIL for part in digests.shared], bool)
+    rows = np.flatnonzero((observed.op_of_row == op.at) & fails)
+    return int(digests.by_execution(rows)[0])
 
 
 def differing_ops(observed: ObservedOps, inputs: Inputs) -> List[DifferingOp]:
     """Return the operators of which an output differs, in execution order."""
     return [
         DifferingOp(op, _inputs_as_written(op, inputs))
-        for op in observed.ordered()
-        if _fails(op.outputs)
+        for op in map(observed.op, observed.with_verdict(FAIL, OUTPUT).tolist())
     ]
 
 
@@ -154,10 +137,6 @@ def _inputs_as_written(op: ObservedOp, inputs: Inputs) -> str:
             for state in inputs.of(op)
         ]
     )
-
-
-def _fails(tensors: Mapping[int, Observation]) -> bool:
-    return any(tensor.verdict == FAIL for tensor in tensors.values())
 
 
 # One sentence for each state of the first operator.

@@ -206,9 +206,11 @@ def _readers_of_undumped_inputs(
     if not several:
         return {}
     suspected = {estimates[number].op.key for numbers in several.values() for number in numbers}
+    places = dict.fromkeys(place for place, _ in several)
     right = {
         source(op)
-        for op in observed.ops
+        for place in places
+        for op in observed.at_place(place)
         if op.key not in suspected and any(verdict.compared for verdict in op.outputs.values())
     }
     return {
@@ -392,8 +394,7 @@ def _other_goldens(
     output, sources = estimate.output, {state.source for state in estimate.inputs}
     alike = [
         (abs(row.position - output.position), number, op, row)
-        for number, op in enumerate(observed.ordered())
-        if op.place == estimate.op.place
+        for number, op in enumerate(observed.at_place(estimate.op.place))
         for row in op.outputs.values()
         if row.compared and row.shape == output.shape and row.golden_file != output.golden_file
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, Iterator, NamedTuple, Optional, Sequence, Tuple
 
 from ...base.fast_dataclasses import dataclass
 from ...base.wording import percent
@@ -13,7 +13,7 @@ from ..limits import Limit, Limits
 from ..row_judge import judge_row
 from .observed_ops import ObservedOp, ObservedOps
 from .op_input_states import BAD, UNKNOWN, Inputs, InputState, overall_state
-from .row_digest import execution_key, row_digest
+from .row_digest import execution_key
 
 
 class Skipped(NamedTuple):
@@ -176,11 +176,15 @@ def first_divergence(
     graph
         The model: tells which operators feed an input that was not dumped.
     """
-    observed = ObservedOps()
     first: Optional[Row] = None
-    for row in rows:
-        observed.add(row_digest(row))
-        first = earlier(first, row)
+
+    def each() -> Iterator[Row]:
+        nonlocal first
+        for row in rows:
+            first = earlier(first, row)
+            yield row
+
+    observed = ObservedOps(each())
     return (
         None if first is None else divergence_of(first, Inputs(observed, graph), observed, limits)
     )
@@ -190,7 +194,7 @@ def divergence_of(
     first: Row, inputs: Inputs, observed: ObservedOps, limits: Limits
 ) -> FirstDivergence:
     """Return the first divergence from the run's first failing row."""
-    op = observed.op(first.place, first.op, first.target_file or "")
+    op = observed.of_file(first.place, first.op, first.target_file or "")
     states = inputs.of(op)
     bad = [state for state in states if state.state == BAD]
     judgement = judge_row(first, limits)

@@ -43,7 +43,7 @@ from .own_error.recomputed_estimates import (
 )
 from .own_error.tensor_checks import checked_by_tensors
 from .recompute_without_model import TensorReader
-from .row_digest import RowDigest
+from .row_digest import RowDigests
 from .suspects import Suspect, find_suspects
 
 ABSENT = "absent"
@@ -177,25 +177,26 @@ class ModelVerdict:
     observed
         Its operators.
     first_row, first, first_estimate
-        The digest of its first failing row, its first divergence, and that operator's estimate.
+        The number of its first failing row, its first divergence, and that operator's estimate.
     suspects
         Its operators that are wrong by themselves, best first.
     """
 
-    def __init__(self) -> None:
-        self.observed = ObservedOps()
-        self.first_row: Optional[RowDigest] = None
-        self._whole: Optional[Row] = None
+    def __init__(self, digests: RowDigests) -> None:
+        self.observed = ObservedOps(digests)
+        failing = digests.shared_column([part.verdict == FAIL for part in digests.shared], bool)
+        first = digests.by_execution(np.flatnonzero(failing))[:1].tolist()
+        self.first_row: Optional[int] = first[0] if first else None
         self.first: Optional[FirstDivergence] = None
         self.first_estimate: Optional[Estimate] = None
         self.suspects: List[Suspect] = []
 
-    def failed(self, row: RowDigest, whole: Optional[Row]) -> None:
-        """Remember a failing row if it is the first; ``whole``: the row itself, where there is
-        one.
-        """
-        if self.first_row is None or row.key < self.first_row.key:
-            self.first_row, self._whole = row, whole
+    @property
+    def first_key(self) -> Tuple[Any, ...]:
+        """The :func:`.execution_key` of the first failing row; empty where none fails."""
+        if self.first_row is None:
+            return ()
+        return self.observed.digests.key(self.first_row)
 
     # Where squares of large values overflow, infinity is right.
     @np.errstate(all="ignore")
@@ -204,10 +205,10 @@ class ModelVerdict:
         limits: Limits,
         graphs: ModelGraphs,
         reader: TensorReader,
-        whole: Callable[[RowDigest], Row],
+        whole: Callable[[int], Row],
     ) -> None:
-        """Find the first divergence and the suspects, once all rows have come; ``whole`` returns
-        the row of a digest.
+        """Find the first divergence and the suspects; ``whole`` returns a row by its number among
+        the model's.
         """
         inputs = Inputs(self.observed, graphs)
         estimates = Estimator(self.observed, inputs, decides).run()
@@ -221,11 +222,11 @@ class ModelVerdict:
             if (entry.op.place, entry.op.name, entry.output.number) not in verdicts
         ]
         if accused:
-            verdicts = reader.recompute(inputs, accused, [])
+            verdicts = reader.recompute(inputs, accused)
             estimates = with_recomputed(estimates, verdicts, reader.golden_follows)
         estimates = estimates.with_apart(wrong_without_golden(self.observed, inputs, verdicts))
         if self.first_row is not None:
-            row = self._whole or whole(self.first_row)
+            row = whole(self.first_row)
             self.first = divergence_of(row, inputs, self.observed, limits)
             self.first_estimate = estimates.worst_of(self.first.op, self.first.place)
             if self.first_estimate is not None:
@@ -247,7 +248,7 @@ class ModelVerdict:
                     rows = masked_rows(self.first_estimate, inputs, reader)
                     self.first = replace(self.first, masked=rows)
             if not (self.first_estimate is not None and self.first_estimate.suspect):
-                op = self.observed.op(row.place, row.op, row.target_file or "")
+                op = self.observed.of_file(row.place, row.op, row.target_file or "")
                 from .too_strict_limits import too_strict
 
                 self.first = replace(
@@ -286,12 +287,9 @@ class ModelVerdict:
 def _difference(observed: ObservedOps, devices: List[str]) -> Optional[Difference]:
     if len(devices) < 2:
         return None
-    steps: Dict[Optional[str], List[ObservedOp]] = {}
-    for op in observed.ordered():
-        steps.setdefault(op.place.step, []).append(op)
-    for step, ops in steps.items():
+    for step, numbers in _differing_steps(observed):
         by_device: Dict[str, Dict[str, str]] = {}
-        for place, at_place in groupby(ops, attrgetter("place")):
+        for place, at_place in groupby(map(observed.op, numbers.tolist()), attrgetter("place")):
             verdicts = by_device.setdefault(place.device_name or "", {})
             for tensor, verdict in _verdicts(at_place):
                 worst = verdicts.setdefault(tensor, verdict)
@@ -309,6 +307,63 @@ def _difference(observed: ObservedOps, devices: List[str]) -> Optional[Differenc
             if len({verdict for _, verdict in disagreeing}) > 1:
                 return Difference(step, tensor, disagreeing)
     return None
+
+
+def _differing_steps(observed: ObservedOps) -> Iterator[Tuple[Optional[str], Array]]:
+    """Yield the steps in which devices have other verdicts or other tensors, each with its
+    operators (their numbers) in execution order.
+    """
+    digests, tensors = observed.digests, observed.tensors
+    places = digests.places
+    codes: Dict[Any, int] = {}
+    step, device = (
+        np.array([codes.setdefault((what, name), len(codes)) for name in names], np.int64)
+        for what, names in (
+            ("step", [place.step for place in places]),
+            ("device", [place.device_name or "" for place in places]),
+        )
+    )
+    names: Dict[str, int] = {}
+    tensor = [names.setdefault(part.observed[3], len(names)) for part in digests.shared]
+    rank = [_WORST_FIRST.index(part.observed[4]) for part in digests.shared]
+    # An op without inputs and outputs has a verdict of its own.
+    alone = np.setdiff1d(np.arange(len(observed)), tensors.op)
+    own_names = [names.setdefault(name, len(names)) for name in observed.names]
+    ops = np.concatenate([tensors.op, alone])
+    columns = [
+        step[observed.place_of[ops]],
+        device[observed.place_of[ops]],
+        np.concatenate(
+            [
+                digests.shared_column(tensor, np.int64)[tensors.row],
+                np.array(own_names, np.int64)[observed.name_of[alone]],
+            ]
+        ),
+        np.concatenate(
+            [
+                digests.shared_column(rank, np.int64)[tensors.row],
+                np.full(len(alone), _WORST_FIRST.index(NOT_COMPARED)),
+            ]
+        ),
+    ]
+    # Of several rows of a tensor the worst.
+    order = np.lexsort(columns[::-1])
+    steps, devices, tensor_codes, ranks = (column[order] for column in columns)
+    first = np.ones(len(order), bool)
+    first[1:] = (np.diff(steps) != 0) | (np.diff(devices) != 0) | (np.diff(tensor_codes) != 0)
+    steps, devices, told = steps[first], devices[first], np.stack([tensor_codes, ranks])[:, first]
+    every = len(set(device.tolist()))
+    in_order = np.argsort(observed.ranks)
+    step_of_op = step[observed.place_of[in_order]]
+    _, at = np.unique(step_of_op, return_index=True)
+    for number in np.sort(at).tolist():
+        code = step_of_op[number]
+        there = steps == code
+        begins = np.flatnonzero(np.diff(devices[there]) != 0) + 1
+        parts = np.split(told[:, there], begins, axis=1)
+        if len(parts) != every or not all(np.array_equal(parts[0], part) for part in parts):
+            ops = in_order[step_of_op == code]
+            yield observed.place(int(ops[0])).step, ops
 
 
 def _verdicts(ops: Iterable[ObservedOp]) -> Iterator[Tuple[str, str]]:

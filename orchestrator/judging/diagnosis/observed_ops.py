@@ -1,34 +1,71 @@
-"""The operators that a run has rows of, each with the digests of its inputs and outputs."""
+"""The operators that a run has rows of: in columns, each made an object with its inputs and outputs
+when it is asked for.
+"""
 
 from __future__ import annotations
 
-from itertools import chain
-from operator import attrgetter
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Set, Tuple, Union
+from typing import (
+    Any,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+    Union,
+)
 
+import numpy as np
+
+from ...base.element_types import element_count
 from ...dumps.place import Place
-from ...metrics.row import Row
-from .row_digest import OUTPUT_MISSING, Observation, RowDigest, key_at_place, place_key, row_digest
+from ...metrics.row import FAIL, Row
+from .row_digest import (
+    COMPARED,
+    OUTPUT_MISSING,
+    Observation,
+    RowDigests,
+    digests_of_all,
+    place_key,
+    row_digests,
+)
+
+Array = Any
+
+OUTPUT, INPUT = range(2)
+"""Kinds of tensors in :class:`Tensors`."""
+_KINDS = {"output": OUTPUT, "input": INPUT}
+_VERDICT, _SHAPE, _OTHERWISE = map(Observation._fields.index, ("verdict", "shape", "otherwise"))
+_COMPARED = ("distance", "cosine", "slice_distance")
 
 
 class ObservedOp:
-    """One execution of one operator: the digests of its dump file's rows.
+    """One execution of one operator: what the verdict sees of its dump file's rows.
 
     Attributes
     ----------
+    at
+        Its number among the run's.
     place
         Where in the dump tree it was dumped.
+    file
+        Its dump; empty where there is none.
     outputs, inputs
         By index.
     misses_output
         One of its outputs should have been compared and was not.
+    key_at_place
+        Sorts operators of one place by execution.
     """
 
     __slots__ = (
-        "_order",
-        "_row",
+        "at",
         "file",
         "inputs",
+        "key_at_place",
         "misses_output",
         "name",
         "outputs",
@@ -36,12 +73,16 @@ class ObservedOp:
         "type",
     )
 
-    def __init__(self, row: RowDigest) -> None:
-        _, self.place, self.name, self.type, self.file, self._order, _, observation = row
-        self._row = (observation.kind, observation.number)
+    def __init__(self, at: int, digests: RowDigests, first: int, misses_output: bool) -> None:
+        numbers = digests.numbers[first]
+        part = digests.shared[int(numbers["shared"])]
+        self.at = at
+        self.place = digests.places[int(numbers["place"])]
+        self.name, self.type, self.file = part.op, part.op_type, digests.file(first)
+        self.key_at_place = digests.key_at_place(first)
         self.outputs: Dict[int, Observation] = {}
         self.inputs: Dict[int, Observation] = {}
-        self.misses_output = False
+        self.misses_output = misses_output
 
     @property
     def key(self) -> Tuple[Any, ...]:
@@ -49,11 +90,6 @@ class ObservedOp:
         (:func:`goldwatch.judging.diagnosis.row_digest.execution_key`).
         """
         return (*place_key(self.place), *self.key_at_place)
-
-    @property
-    def key_at_place(self) -> Tuple[Any, ...]:
-        """Sorts operators of one place by execution."""
-        return key_at_place(self._order, self.file, *self._row)
 
     def in_place(self, number: int) -> bool:
         """Tell whether an input lies where an output of the same op lies: its dumped bytes may be
@@ -67,110 +103,432 @@ class ObservedOp:
         )
 
 
-class _AtPlace:
-    """The operators of one place: by name and file in the order in which their first rows came, and
-    the last execution of each name.
-    """
-
-    __slots__ = ("newest", "ops")
-
-    def __init__(self) -> None:
-        self.ops: Dict[Tuple[str, str], ObservedOp] = {}
-        self.newest: Dict[str, ObservedOp] = {}
-
-
-class ObservedOps:
-    """The digests of one run's rows, by operator.
+class Tensors(NamedTuple):
+    """The rows of inputs and outputs, [n] each, sorted by op, kind and number; of several rows of
+    one tensor the last.
 
     Attributes
     ----------
-    counts
-        Rows by verdict.
+    row
+        Its number among the digests.
+    op
+        The operator's number.
+    kind, number
+        :data:`OUTPUT` or :data:`INPUT`, and the tensor's index.
     """
 
-    def __init__(self, rows: Iterable[Union[Row, RowDigest]] = ()) -> None:
+    row: Array
+    op: Array
+    kind: Array
+    number: Array
+
+
+class SomeOps(Sequence[ObservedOp]):
+    """Some operators of a run, by their numbers.
+
+    Attributes
+    ----------
+    observed
+        The run's operators.
+    numbers
+        [n]
+    """
+
+    def __init__(self, observed: ObservedOps, numbers: Array) -> None:
+        self.observed = observed
+        self.numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self.observed.op(int(self.numbers[at]))
+
+    def only(self, some: Array) -> SomeOps:
+        """Return some of them, by their positions or a mask."""
+        return SomeOps(self.observed, self.numbers[some])
+
+    def _tensors(self) -> Tuple[Array, Array]:
+        """Return the rows of their inputs and outputs, and which operator's each is (its position
+        among these), outputs first.
+        """
+        position = np.full(len(self.observed), -1, np.int64)
+        position[self.numbers] = np.arange(len(self.numbers))
+        tensors = self.observed.tensors
+        there = position[tensors.op] >= 0
+        return tensors.row[there], position[tensors.op[there]]
+
+    def size(self) -> Tuple[int, int]:
+        """Return how many inputs and outputs have rows, and how many elements these have."""
+        rows, _ = self._tensors()
+        digests = self.observed.digests
+        counts = np.bincount(digests.numbers["shared"][rows], minlength=len(digests.shared))
+        shapes = (part.observed[_SHAPE] for part in digests.shared)
+        elements = sum(
+            count * element_count(shape) for count, shape in zip(counts.tolist(), shapes) if count
+        )
+        return len(rows), elements
+
+    def largest_distances(self) -> Array:
+        """Return the largest distance of each operator's outputs, [n]; 0 where there is none."""
+        digests = self.observed.digests
+        rows, of_op = self._tensors()
+        kinds = [part.observed[0] == "output" for part in digests.shared]
+        outputs = digests.shared_column(kinds, bool)[rows]
+        largest = np.zeros(len(self.numbers))
+        np.fmax.at(largest, of_op[outputs], digests.numbers["distance"][rows[outputs]])
+        return largest
+
+    def alike(self) -> Tuple[Array, Array]:
+        """Return a number for each operator, [n], the same for those of a name and type, counted as
+        they come; and whether it is the first of these whose rows hold its numbers (NaN is never
+        the same).
+        """
+        observed, digests = self.observed, self.observed.digests
+        rows, of_op = self._tensors()
+        verdicts: Dict[str, int] = {}
+        told = [
+            (
+                _KINDS.get(part.observed[0], 2),
+                part.observed[1],
+                verdicts.setdefault(part.observed[_VERDICT], len(verdicts)),
+            )
+            for part in digests.shared
+        ]
+        columns = list(digests.shared_column(told, np.int64)[rows].reshape(-1, 3).T)
+        floats = [digests.numbers[name][rows] + 0.0 for name in _COMPARED]
+        columns += [values.view(np.int64) for values in floats]
+        mixed = np.zeros(len(rows), np.uint64)
+        for column in columns:
+            mixed = _mixed(mixed ^ np.ascontiguousarray(column).view(np.uint64))
+        sums = np.zeros(len(self.numbers), np.uint64)
+        np.add.at(sums, of_op, mixed)
+        unequal = np.zeros(len(self.numbers), bool)
+        unequal[of_op[np.isnan(np.stack(floats)).any(axis=0)]] = True
+        kinds = observed.name_of[self.numbers] * (len(observed.types) + 1)
+        kinds += observed.type_of[self.numbers]
+        _, first, group = np.unique(kinds, return_index=True, return_inverse=True)
+        group = np.argsort(np.argsort(first))[group.reshape(-1)]
+        keys = _mixed(sums ^ _mixed(group.astype(np.uint64)))
+        is_first = np.zeros(len(keys), bool)
+        is_first[np.unique(keys, return_index=True)[1]] = True
+        return group, is_first | unequal
+
+    def but(self, ops: Iterable[Tuple[Place, str]]) -> SomeOps:
+        """Return those that are not among some, by place and name."""
+        keys = [self.observed.key(place, name) for place, name in ops]
+        some = np.isin(self.observed.same_op(self.numbers), np.array(keys, np.int64))
+        return self.only(~some)
+
+    def but_named(self, names: Iterable[str]) -> SomeOps:
+        """Return those that do not bear one of some names."""
+        codes = [self.observed.name_code(name) for name in names]
+        some = np.isin(self.observed.name_of[self.numbers], np.array(codes, np.int64))
+        return self.only(~some)
+
+    def executed_once(self) -> SomeOps:
+        """Return those of which the run has no other execution at their place."""
+        once = ~self.observed.repeated(np.arange(len(self.observed)))
+        return SomeOps(self.observed, self.numbers[once[self.numbers]])
+
+
+def _mixed(values: Array) -> Array:
+    """Return 64-bit numbers whose bits all depend on all bits of others (the finaliser of
+    SplitMix64).
+    """
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: Array = values ^ (values >> np.uint64(31))
+    return mixed
+
+
+class ObservedOps:
+    """The operators of one run's rows, numbered place by place in the order in which their first
+    rows came.
+
+    Attributes
+    ----------
+    digests
+        The rows.
+    counts
+        Rows by verdict.
+    op_of_row
+        The operator of each row, [rows].
+    first_row
+        Of each operator, [n].
+    place_of, name_of, type_of
+        The number of its place, name and type, [n].
+    names, types
+        What these count.
+    """
+
+    def __init__(self, rows: Union[RowDigests, Iterable[Row]] = ()) -> None:
+        self.digests = digests = rows if isinstance(rows, RowDigests) else digests_of_all(rows)
+        shared, numbers = digests.shared, digests.numbers
+        codes: Dict[str, int] = {}
+        name_of_shared = [codes.setdefault(part.op, len(codes)) for part in shared]
+        self.names = list(codes)
+        self._codes = codes
+        counts = np.bincount(numbers["shared"], minlength=len(shared)).tolist()
         self.counts: Dict[str, int] = {}
-        self._places: Dict[Place, _AtPlace] = {}
-        self._ordered: Optional[List[ObservedOp]] = None
-        self._last: Optional[ObservedOp] = None
-        for row in rows:
-            self.add(row_digest(row) if isinstance(row, Row) else row)
+        for part, count in zip(shared, counts):
+            if count:
+                self.counts[part.verdict] = self.counts.get(part.verdict, 0) + count
+        place = numbers["place"].astype(np.int64)
+        name = digests.shared_column(name_of_shared, np.int64)
+        file = numbers["file"].astype(np.int64) + 1
+        _, one_file = np.unique(place * (int(file.max(initial=0)) + 1) + file, return_inverse=True)
+        # Rows of one op mostly follow one another: what is unique is found among the first of each.
+        key = one_file.reshape(-1) * (len(codes) + 1) + name
+        _, first, op = np.unique(key, return_index=True, return_inverse=True)
+        place_rank = np.zeros(len(digests.places), np.int64)
+        seen, first_at = np.unique(place, return_index=True)
+        place_rank[seen] = np.argsort(np.argsort(first_at))
+        order = np.lexsort((first, place_rank[place[first]]))
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        self._places = [digests.places[code] for code in seen[np.argsort(first_at)].tolist()]
+        self.op_of_row = rank[op.reshape(-1)]
+        self.first_row = first[order]
+        self.place_of, self.name_of = place[self.first_row], name[self.first_row]
+        types: Dict[str, int] = {}
+        of_shared = [types.setdefault(part.op_type, len(types)) for part in shared]
+        self.types = list(types)
+        self.type_of = digests.some(self.first_row).shared_column(of_shared, np.int64)
+        misses = digests.shared_column([part.marks & OUTPUT_MISSING for part in shared], np.int64)
+        self._misses = np.zeros(len(order), bool)
+        self._misses[self.op_of_row[misses != 0]] = True
+        self._place_codes = {place: code for code, place in enumerate(digests.places)}
+        self._made: Dict[int, ObservedOp] = {}
+        self._tensors: Optional[Tensors] = None
+        self._ranks: Optional[Array] = None
+        self._found: Dict[Tuple[int, int], Optional[ObservedOp]] = {}
+        self._newest: Optional[Tuple[Array, Array]] = None
 
-    def add(self, row: RowDigest) -> ObservedOp:
-        """Add one row; return its operator."""
-        verdict, place, name, _, file, _, marks, observation = row
-        self.counts[verdict] = self.counts.get(verdict, 0) + 1
-        op = self._last
-        # An op's rows mostly follow one another.
-        if op is None or op.file != file or op.name != name or op.place != place:
-            op = self._last = self._op_of(row)
-        if marks & OUTPUT_MISSING:
-            op.misses_output = True
-        if observation.number >= 0:
-            if observation.kind == "output":
-                op.outputs[observation.number] = observation
-            elif observation.kind == "input":
-                op.inputs[observation.number] = observation
-        return op
-
-    def _op_of(self, row: RowDigest) -> ObservedOp:
-        at = self._places.get(row.place)
-        if at is None:
-            at = self._places[row.place] = _AtPlace()
-        op = at.ops.get((row.op, row.file))
-        if op is None:
-            op = at.ops[row.op, row.file] = ObservedOp(row)
-            newest = at.newest.get(row.op)
-            if newest is None or newest.key_at_place < op.key_at_place:
-                at.newest[row.op] = op
-            self._ordered = None
-        return op
+    def __len__(self) -> int:
+        return len(self.first_row)
 
     @property
     def places(self) -> List[Place]:
         """The places that have rows, in the order in which these came."""
-        return list(self._places)
+        return self._places
+
+    @property
+    def compared(self) -> Array:
+        """Which rows were there on both sides and could be compared, [rows]."""
+        return self._judged(COMPARED)
+
+    @property
+    def bad(self) -> Array:
+        """Which rows do not let what they feed be judged by its inputs: outside their limits, or
+        decided otherwise than golden data, [rows].
+        """
+        shared = self.digests.shared
+        return self._judged((FAIL,)) | self.digests.shared_column(
+            [part.observed[_OTHERWISE] for part in shared], bool
+        )
+
+    def _judged(self, verdicts: Sequence[str]) -> Array:
+        shared = self.digests.shared
+        return self.digests.shared_column(
+            [part.observed[_VERDICT] in verdicts for part in shared], bool
+        )
+
+    @property
+    def tensors(self) -> Tensors:
+        """The rows of inputs and outputs."""
+        if self._tensors is None:
+            shared, column = self.digests.shared, self.digests.shared_column
+            kind = column([_KINDS.get(part.observed[0], -1) for part in shared], np.int8)
+            number = column([part.observed[1] for part in shared], np.int64)
+            rows = np.flatnonzero((kind >= 0) & (number >= 0))
+            kind, number, op = kind[rows], number[rows], self.op_of_row[rows]
+            order = np.lexsort((rows, number, kind, op))
+            same = np.ones(max(len(order) - 1, 0), bool)
+            for values in (op, kind, number):
+                same &= np.diff(values[order]) == 0
+            order = order[~np.append(same, False)] if len(order) else order
+            rows = rows[order]
+            self._tensors = Tensors(rows, op[order], kind[order], number[order])
+        return self._tensors
+
+    def tensor_rows(self, ops: Array, kind: int, numbers: Array) -> Array:
+        """Return the rows of tensors of some ops, int64, [n]; -1 where there is none."""
+        tensors = self.tensors
+        if not len(tensors.row):
+            return np.full(len(ops), -1, np.int64)
+        size = max(int(tensors.number.max()), int(numbers.max(initial=0))) + 1
+        keys = (tensors.op * 2 + tensors.kind) * size + tensors.number
+        wanted = (ops * 2 + kind) * size + numbers
+        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        return np.where((keys[at] == wanted) & (ops >= 0), tensors.row[at], -1)
+
+    @property
+    def ranks(self) -> Array:
+        """Where each operator stands in the order of execution, int64, [n]."""
+        if self._ranks is None:
+            by_row = np.empty(len(self.digests.numbers), np.int64)
+            by_row[self.first_row] = np.arange(len(self))
+            self._ranks = np.empty(len(self), np.int64)
+            order = by_row[self.digests.by_execution(self.first_row)]
+            self._ranks[order] = np.arange(len(self))
+        return self._ranks
+
+    def last_executions(self, places: Array, names: Array) -> Array:
+        """Return the last execution of operators at places (by their numbers; -1: none), int64,
+        [n]; -1 where there is none.
+        """
+        count = len(self.names) + 1
+        if self._newest is None:
+            key = self.place_of * count + self.name_of
+            order = np.lexsort((self.ranks, key))
+            last = np.append(np.diff(key[order]) != 0, True) if len(order) else np.zeros(0, bool)
+            self._newest = key[order[last]], order[last]
+        keys, ops = self._newest
+        if not len(keys):
+            return np.full(len(names), -1, np.int64)
+        wanted = places * count + names
+        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        return np.where((keys[at] == wanted) & (names >= 0), ops[at], -1)
+
+    def name_code(self, name: Optional[str]) -> int:
+        """Return the number of an operator's name; -1 where no row bears it."""
+        return -1 if name is None else self._codes.get(name, -1)
+
+    def op(self, at: int) -> ObservedOp:
+        """Return an operator by its number; always the same object."""
+        op = self._made.get(at)
+        if op is None:
+            first, misses = int(self.first_row[at]), bool(self._misses[at])
+            op = self._made[at] = ObservedOp(at, self.digests, first, misses)
+            tensors = self.tensors
+            begin, end = np.searchsorted(tensors.op, (at, at + 1)).tolist()
+            for row, kind, number in zip(
+                *(
+                    column[begin:end].tolist()
+                    for column in (tensors.row, tensors.kind, tensors.number)
+                )
+            ):
+                (op.inputs if kind == INPUT else op.outputs)[number] = self.digests.observation(row)
+        return op
+
+    def update(self, row: Row) -> None:
+        """Take a row that is judged otherwise now; the columns stay as they are."""
+        digests = row_digests([row])
+        op = self.of_file(row.place, row.op, row.target_file or "")
+        if digests.shared[0].marks & OUTPUT_MISSING:
+            op.misses_output = True
+        observation = digests.observation(0)
+        if observation.number >= 0 and observation.kind in _KINDS:
+            (op.inputs if observation.kind == "input" else op.outputs)[observation.number] = (
+                observation
+            )
 
     @property
     def ops(self) -> Iterator[ObservedOp]:
         """The operators, place by place in the order in which their first rows came;
         :meth:`ordered` sorts them by execution.
         """
-        return chain.from_iterable(at.ops.values() for at in self._places.values())
+        return map(self.op, range(len(self)))
 
-    def count_at(self, place: Place) -> int:
-        """Return how many operators a place has."""
-        return len(self._places[place].ops)
+    def ordered(self) -> Iterator[ObservedOp]:
+        """Yield the operators in execution order."""
+        return map(self.op, np.argsort(self.ranks).tolist())
 
-    def op(self, place: Place, name: str, file: str) -> ObservedOp:
+    def numbers_at(self, place: Place) -> Array:
+        """Return the numbers of the operators at a place."""
+        return np.flatnonzero(self.place_of == self._place_codes.get(place, -1))
+
+    def named(self, name: str, step: Optional[str]) -> Iterator[ObservedOp]:
+        """Yield the executions of an operator in a step, on all devices."""
+        for at in np.flatnonzero(self.name_of == self.name_code(name)).tolist():
+            if self.place(at).step == step:
+                yield self.op(at)
+
+    def at_place(self, place: Place, verdict: Optional[str] = None) -> List[ObservedOp]:
+        """Return the operators of a place in execution order: all, or those with an output of a
+        verdict.
+        """
+        there = self.numbers_at(place)
+        if verdict is None:
+            numbers = there[np.argsort(self.ranks[there])]
+        else:
+            numbers = self.with_verdict(verdict, OUTPUT)
+            numbers = numbers[np.isin(numbers, there)]
+        return list(map(self.op, numbers.tolist()))
+
+    def with_verdict(self, verdict: str, kind: int) -> Array:
+        """Return the numbers of the operators that have an input or output of a verdict, in
+        execution order.
+        """
+        tensors = self.tensors
+        alike = self._judged((verdict,))[tensors.row]
+        ops = np.unique(tensors.op[(tensors.kind == kind) & alike])
+        in_order: Array = ops[np.argsort(self.ranks[ops])]
+        return in_order
+
+    def of_file(self, place: Place, name: str, file: str) -> ObservedOp:
         """Return the operator that rows are about."""
-        return self._places[place].ops[name, file]
+        there = self.numbers_at(place)
+        for at in there[self.name_of[there] == self.name_code(name)].tolist():
+            if self.digests.file(int(self.first_row[at])) == file:
+                return self.op(at)
+        raise KeyError((place, name, file))
 
     def find(self, place: Place, name: str) -> Optional[ObservedOp]:
         """Return an operator's (last) execution at a place."""
-        at = self._places.get(place)
-        return at.newest.get(name) if at is not None else None
+        key = self._place_codes.get(place, -1), self.name_code(name)
+        if min(key) < 0:
+            return None
+        if key not in self._found:
+            at = int(self.last_executions(*(np.array([code]) for code in key))[0])
+            self._found[key] = None if at < 0 else self.op(at)
+        return self._found[key]
 
-    def ordered(self) -> List[ObservedOp]:
-        """Return the operators in execution order."""
-        if self._ordered is None:
-            by_key: Dict[Tuple[Any, ...], List[ObservedOp]] = {}
-            for place, at in self._places.items():
-                by_key.setdefault(place_key(place), []).extend(at.ops.values())
-            # Nearly sorted: sorting each place by itself takes a fraction of the comparisons.
-            self._ordered = [
-                op
-                for _, ops in sorted(by_key.items())
-                for op in sorted(ops, key=attrgetter("key_at_place"))
-            ]
-        return self._ordered
+    def key(self, place: Place, name: str) -> int:
+        """Return the number that :meth:`same_op` has for an operator at a place; a negative one
+        where there is none.
+        """
+        code, name_code = self._place_codes.get(place, -1), self.name_code(name)
+        return code * (len(self.names) + 1) + name_code if min(code, name_code) >= 0 else -1
 
+    def same_op(self, ops: Array) -> Array:
+        """Return a number for each of some operators, [n], the same for those that are executions
+        of one at a place.
+        """
+        number: Array = self.place_of[ops] * (len(self.names) + 1) + self.name_of[ops]
+        return number
 
-def executed_repeatedly(ops: Iterable[ObservedOp]) -> Set[Tuple[Place, str]]:
-    """Return the place and name of each operator that has several executions among some."""
-    files: Dict[Tuple[Place, str], str] = {}
-    return {
-        (op.place, op.name)
-        for op in ops
-        if files.setdefault((op.place, op.name), op.file) != op.file
-    }
+    def uncompared(self) -> Array:
+        """Return the numbers of the operators with an output that nothing is compared with, in
+        execution order.
+        """
+        tensors = self.tensors
+        ops = np.unique(tensors.op[(tensors.kind == OUTPUT) & ~self.compared[tensors.row]])
+        in_order: Array = ops[np.argsort(self.ranks[ops])]
+        return in_order
+
+    def repeated(self, ops: Array) -> Array:
+        """Return which of some operators have several executions among them at their place, [n]."""
+        keys = np.sort(self.same_op(np.unique(ops)))
+        return np.isin(self.same_op(ops), keys[1:][np.diff(keys) == 0])
+
+    def executed_repeatedly(self) -> Set[Tuple[Place, str]]:
+        """Return the place and name of each operator that has several executions."""
+        several = np.flatnonzero(self.repeated(np.arange(len(self)))).tolist()
+        return {(self.place(at), self.names[self.name_of[at]]) for at in several}
+
+    def place(self, at: int) -> Place:
+        """Return the place of an operator, by its number."""
+        return self.digests.places[int(self.place_of[at])]
+
+    def type(self, at: int) -> str:
+        """Return the type of an operator, by its number."""
+        return self.types[int(self.type_of[at])]
+
+    def first_at_places(self) -> Array:
+        """Return the first operator of each place, by execution."""
+        order = np.argsort(self.ranks)
+        _, first = np.unique(self.place_of[order], return_index=True)
+        ops: Array = order[np.sort(first)]
+        return ops

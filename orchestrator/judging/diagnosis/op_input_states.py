@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+import numpy as np
 
 from ...dumps.place import Place
 from ...metrics.row import FAIL, PASS
@@ -13,7 +15,7 @@ from ...model.graphs_of_run import AnyGraph, ModelGraphs
 from ...model.never_dumped import AIPP, FIXED_TYPES, INPUT_TYPES
 from ...model.op_groups import FOLLOWING_TYPES
 from ...model.op_node import OpNode
-from .observed_ops import ObservedOp, ObservedOps, executed_repeatedly
+from .observed_ops import INPUT, OUTPUT, ObservedOp, ObservedOps
 from .row_digest import COMPARED, Observation
 
 GOOD = "good"
@@ -74,6 +76,33 @@ class _ModelOp(NamedTuple):
     of_network: Sequence[int] = ()
 
 
+Array = Any
+UNKNOWN_STATE, GOOD_STATE, BAD_STATE = range(3)
+"""States as :class:`FedInputs` has them."""
+
+
+class FedInputs(NamedTuple):
+    """The data inputs of all operators of a run, op by op, [n] each: in columns what
+    :meth:`Inputs.of` tells of one.
+
+    Attributes
+    ----------
+    op
+        The number of the operator.
+    row
+        The row that decided; -1 where none compares it.
+    state
+        :data:`UNKNOWN_STATE`, :data:`GOOD_STATE` or :data:`BAD_STATE`.
+    begins
+        Where the inputs of each operator begin, and the end of the last, [ops + 1].
+    """
+
+    op: Array
+    row: Array
+    state: Array
+    begins: Array
+
+
 class Inputs:
     """Finds the inputs of operators among the rows of a run.
 
@@ -89,8 +118,9 @@ class Inputs:
         self._observed_ops = observed
         self._graphs = ModelGraphs.of_all(graph)
         self._final: Dict[ModelGraph, FrozenSet[Tuple[int, int]]] = {}
-        self._first: Optional[Dict[Place, ObservedOp]] = None
+        self._first: Optional[Set[int]] = None
         self._several: Optional[Set[Tuple[Place, str]]] = None
+        self._model_ops: Optional[Tuple[Sequence[_ModelOp], Array]] = None
         self._of: Dict[ObservedOp, Tuple[InputState, ...]] = {}
         self._nodes: Dict[Tuple[Optional[str], str, str], _ModelOp] = {}
 
@@ -98,7 +128,7 @@ class Inputs:
     def several(self) -> Set[Tuple[Place, str]]:
         """Place and name of each operator with several executions, as of the first call."""
         if self._several is None:
-            self._several = executed_repeatedly(self._observed_ops.ops)
+            self._several = self._observed_ops.executed_repeatedly()
         return self._several
 
     def is_final(self, op: ObservedOp, number: int) -> bool:
@@ -115,13 +145,16 @@ class Inputs:
         return self._known(op).node
 
     def _known(self, op: ObservedOp) -> _ModelOp:
-        key = (op.place.model, op.name, op.type)
+        return self._model_op(op.place.model, op.name, op.type)
+
+    def _model_op(self, model: Optional[str], name: str, op_type: str) -> _ModelOp:
+        key = (model, name, op_type)
         model_op = self._nodes.get(key)
         if model_op is None:
-            graph = self._graph(op)
-            nodes = graph.ops_named(op.name) if graph is not None else ()
+            graph = self._graphs.of(model)
+            nodes = graph.ops_named(name) if graph is not None else ()
             node = next(
-                (node for node in nodes if node.type == op.type), nodes[0] if nodes else None
+                (node for node in nodes if node.type == op_type), nodes[0] if nodes else None
             )
             model_op = self._nodes[key] = (
                 _ModelOp(node) if node is None or graph is None else _model_op(node, graph)
@@ -130,6 +163,82 @@ class Inputs:
 
     def _graph(self, op: ObservedOp) -> Optional[ModelGraph]:
         return self._graphs.of(op.place.model)
+
+    def model_ops(self) -> Tuple[Sequence[_ModelOp], Array]:
+        """Return the model's ops that there are, and the number of that of each operator, [n]."""
+        if self._model_ops is None:
+            ops, digests = self._observed_ops, self._observed_ops.digests
+            models: Dict[Optional[str], int] = {}
+            model = [models.setdefault(place.model, len(models)) for place in digests.places]
+            key = ops.type_of * (len(models) + 1) + np.array(model, np.int64)[ops.place_of]
+            key = key * (len(ops.names) + 1) + ops.name_of
+            _, firsts, same = np.unique(key, return_index=True, return_inverse=True)
+            known = [
+                self._model_op(ops.place(at).model, ops.names[ops.name_of[at]], ops.type(at))
+                for at in firsts.tolist()
+            ]
+            self._model_ops = known, same.reshape(-1)
+        return self._model_ops
+
+    def in_columns(self) -> FedInputs:
+        """Return the inputs of all operators; see :meth:`of`."""
+        ops = self._observed_ops
+        known, number = self.model_ops()
+        feeds = [feed for model_op in known for feed in model_op.feeds]
+        counts = np.array([len(model_op.feeds) for model_op in known], np.int64)
+        if not len(counts):
+            empty = np.zeros(0, np.int64)
+            return FedInputs(empty, empty, empty, np.zeros(1, np.int64))
+        of_op = counts[number]
+        op = np.repeat(np.arange(len(ops)), of_op)
+        starts = np.cumsum(of_op) - of_op
+        feed = np.repeat((np.cumsum(counts) - counts)[number] - starts, of_op) + np.arange(len(op))
+        index, source, output = (
+            np.array(values, np.int64)[feed]
+            for values in (
+                [one.number for one in feeds],
+                [ops.name_code(one.source) for one in feeds],
+                [one.output for one in feeds],
+            )
+        )
+        fixed = np.array([one.fixed for one in feeds], bool)[feed]
+        # Without a node in the model an op's own inputs are all that is known.
+        unknown = np.array([model_op.node is None for model_op in known], bool)[number]
+        tensors = ops.tensors
+        own = np.flatnonzero((tensors.kind == INPUT) & unknown[tensors.op])
+        op = np.concatenate([op, tensors.op[own]])
+        index = np.concatenate([index, tensors.number[own]])
+        rest = np.zeros(len(own), np.int64)
+        source, output = np.concatenate([source, rest - 1]), np.concatenate([output, rest])
+        fixed = np.concatenate([fixed, rest != 0])
+        order = np.argsort(op, kind="stable")
+        op, index, source, output, fixed = (
+            column[order] for column in (op, index, source, output, fixed)
+        )
+        row = ops.tensor_rows(op, INPUT, index)
+        as_read = (row >= 0) & ops.compared[row] & ~self._in_place(op, row)
+        producer = ops.last_executions(ops.place_of[op], source)
+        made = ops.tensor_rows(producer, OUTPUT, output)
+        made = np.where((made >= 0) & ops.compared[made], made, -1)
+        row = np.where(as_read, row, made)
+        left = as_read | ~fixed
+        op, row = op[left], row[left]
+        state = np.where(row < 0, UNKNOWN_STATE, np.where(ops.bad[row], BAD_STATE, GOOD_STATE))
+        begins = np.searchsorted(op, np.arange(len(ops) + 1))
+        return FedInputs(op, row, state, begins)
+
+    def _in_place(self, op: Array, row: Array) -> Array:
+        """Return which inputs (by rows, -1: none) lie where an output of their op lies, [n]."""
+        ops, tensors = self._observed_ops, self._observed_ops.tensors
+        address = ops.digests.numbers["address"]
+        if not address.any():
+            return np.zeros(len(row), bool)
+        _, place = np.unique(address, return_inverse=True)
+        place = place.reshape(-1)
+        outputs = tensors.kind == OUTPUT
+        size = int(place.max()) + 1
+        written = tensors.op[outputs] * size + place[tensors.row[outputs]]
+        return (address[row] != 0) & np.isin(op * size + place[row], written)
 
     def of(self, op: ObservedOp) -> Tuple[InputState, ...]:
         """Return the data inputs of an operator, as of the first call.
@@ -156,10 +265,7 @@ class Inputs:
                 and not (row.address and op.in_place(number))
             ):
                 state = BAD if row.verdict == FAIL or row.otherwise else GOOD
-                # As the class' own __new__ does, half as fast: a large run has a million.
-                states.append(
-                    tuple.__new__(InputState, (number, state, row.tensor, row, source, op))
-                )
+                states.append(InputState(number, state, row.tensor, row, source, op))
             elif not fixed:
                 states.append(self._made(op, number, source, output))
         return states
@@ -205,11 +311,27 @@ class Inputs:
         """Return the compared tensors that reach an operator's unknown inputs through operators
         that were not compared.
         """
+        tensors: List[Observation] = []
+        for producer_op, number in self._reaching(op):
+            tensors.append(producer_op.outputs[number])
+        return tensors
+
+    def rows_behind(self, op: int) -> List[int]:
+        """Return the rows of :meth:`behind`; the operator by its number."""
+        found = list(self._reaching(self._observed_ops.op(op)))
+        if not found:
+            return []
+        columns = ([one.at for one, _ in found], [number for _, number in found])
+        ops, numbers = (np.array(column, np.int64) for column in columns)
+        rows: List[int] = self._observed_ops.tensor_rows(ops, OUTPUT, numbers).tolist()
+        return rows
+
+    def _reaching(self, op: ObservedOp) -> Iterator[Tuple[ObservedOp, int]]:
+        """Yield the operator and index of each tensor of :meth:`behind`."""
         node, graph = self.node(op), self._graph(op)
         if node is None or graph is None:
-            return []
+            return
         waiting = [(node, state.number, 0) for state in self.of(op) if state.state == UNKNOWN]
-        tensors: List[Observation] = []
         walked = set()
         while waiting:
             at, number, steps = waiting.pop()
@@ -222,16 +344,14 @@ class Inputs:
                 producer_op = (
                     self._observed_ops.find(op.place, feed[0]) if feed is not None else None
                 )
-                row = (
-                    producer_op.outputs.get(feed[1])
-                    if producer_op is not None and feed is not None
-                    else None
-                )
+                if producer_op is None or feed is None:
+                    waiting.append((producer, index, steps + 1))
+                    continue
+                row = producer_op.outputs.get(feed[1])
                 if row is not None and row.compared:
-                    tensors.append(row)
+                    yield producer_op, feed[1]
                 else:
                     waiting.append((producer, index, steps + 1))
-        return tensors
 
     def of_network(self, op: ObservedOp) -> Sequence[InputState]:
         """Return those inputs of an operator that are inputs of the whole network and were
@@ -250,6 +370,19 @@ class Inputs:
             if state.number in numbers and state.observation is not None
         ]
         return states or self._copied(op, node, numbers[0])
+
+    def readers_of_network(self) -> Array:
+        """Return the numbers of the operators that may read inputs of the network, in order of
+        execution.
+        """
+        ops, (known, number) = self._observed_ops, self.model_ops()
+        reads = np.array([len(model_op.of_network) > 0 for model_op in known], bool)[number]
+        without_node = np.array([model_op.node is None for model_op in known], bool)[number]
+        first = ops.first_at_places()
+        reads[first[without_node[first]]] = True
+        readers = np.flatnonzero(reads)
+        in_order: Array = readers[np.argsort(ops.ranks[readers])]
+        return in_order
 
     def _copied(self, op: ObservedOp, node: OpNode, number: int) -> Sequence[InputState]:
         """Return the input of the network that a Cast or TransData of the compiler's reads, by its
@@ -273,7 +406,7 @@ class Inputs:
             return (
                 self._graph(op) is None
                 and self._is_first(op)
-                and self._observed_ops.count_at(op.place) > 1
+                and len(self._observed_ops.numbers_at(op.place)) > 1
             )
         return not self.behind(op)
 
@@ -306,10 +439,8 @@ class Inputs:
 
     def _is_first(self, op: ObservedOp) -> bool:
         if self._first is None:
-            self._first = {}
-            for first in self._observed_ops.ordered():
-                self._first.setdefault(first.place, first)
-        return self._first[op.place] is op
+            self._first = set(self._observed_ops.first_at_places().tolist())
+        return op.at in self._first
 
     def consumers(self, op: ObservedOp, number: int) -> List[ObservedOp]:
         """Return the observed operators that an output feeds; none without a model."""

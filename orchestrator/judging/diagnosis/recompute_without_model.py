@@ -4,6 +4,7 @@ compute.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ...dumps.place import Place
@@ -12,7 +13,7 @@ from ...recomputing.formulas_by_type import is_known_type
 from ...recomputing.formulas_fitted_to_golden import output_by_golden, recomputed_by_golden
 from ...recomputing.recomputed_output import DECISION, ComputedPair, Recomputed
 from ..by_recomputation import RecomputationVerdict, excess, judge_recomputed
-from .observed_ops import ObservedOp
+from .observed_ops import ObservedOp, SomeOps
 from .op_input_states import Inputs, InputState
 from .row_digest import Observation
 
@@ -171,7 +172,7 @@ class TensorReader:
         return None
 
     def recompute(
-        self, inputs: Inputs, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp]
+        self, inputs: Inputs, urgent: Sequence[ObservedOp], others: Optional[SomeOps] = None
     ) -> Mapping[Tuple[Place, str, int], RecomputationVerdict]:
         """Compute operators again from the device's own inputs: the urgent ones, and others as far
         as the time allows.
@@ -188,7 +189,7 @@ class TensorReader:
             and number.
         """
         computed = {}
-        for op in (*urgent, *others):
+        for op in chain(urgent, others or ()):
             for output in computed_by_golden(op, inputs.of(op), self.whole, None):
                 computed[op.place, op.name, output.number] = output
         return judge_recomputed(computed)

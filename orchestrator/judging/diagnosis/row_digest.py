@@ -1,19 +1,32 @@
-"""Digests of rows: the few numbers and marks of a row that suspects and explanations need.
+"""Digests of rows: the few numbers and marks of a row that suspects and explanations need, in
+columns.
 
-They are a form of a row of their own, packed where the row is made and unpacked when a run ends,
-for the sake of memory: of 300,000 rows each takes 3.9 KiB as a :class:`Row`, 1.8 KiB as a digest,
-and 1.0 KiB as one that was unpacked so that rows share what they have in common. Digests that are
-pickled as they are take 2.3 KiB once they are read again, and a sixth more time. Rows that are read
-from the store take ten times as long.
+They are made where the row is, a batch at a time, and kept until a run ends: a row takes 105 bytes
+in arrays, and what rows have in common (names, types, shapes, golden files) is there once. As an
+object whose texts are shared each takes 1.0 KiB, and as a :class:`Row` 3.9 KiB.
 """
 
 from __future__ import annotations
 
 import math
-import pickle
 import struct
+from array import array
 from functools import lru_cache
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
+from itertools import islice
+from sys import intern
+from typing import (
+    Any,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
+
+import numpy as np
 
 from ...base.element_types import element_count
 from ...base.fast_dataclasses import cached_by_object
@@ -74,12 +87,13 @@ EMPTY, WITH_NAN, GOLDEN_NAN, SAMPLE, OTHERWISE, GOLDEN_ALONE, ROUNDED, STATISTIC
 REMARKABLE = (
     EMPTY | WITH_NAN | GOLDEN_NAN | SAMPLE | OTHERWISE | GOLDEN_ALONE | ROUNDED | STATISTICAL
 )
-"""Marks of a row, see :class:`RowDigest`."""
+"""Marks of a row, see :class:`SharedDigest`."""
+
+Array = Any
 
 
 class Observation(NamedTuple):
-    """One tensor's part of a digest: first what is mostly the same on all devices and in all steps,
-    then what was measured, then what differs from row to row.
+    """What the verdict sees of one tensor.
 
     Attributes
     ----------
@@ -180,19 +194,18 @@ class Observation(NamedTuple):
         return self.golden_alone and self.nan[1] + self.inf[1] == element_count(self.shape)
 
 
-class RowDigest(NamedTuple):
-    """The digest of one row; picklable, small.
+class SharedDigest(NamedTuple):
+    """What rows have in common, mostly on all devices and in all steps.
 
     Attributes
     ----------
     verdict
         The row's.
-    place, op, op_type
+    op, op_type
         As the row has them.
-    file
-        The target file; empty where there is none.
     order
-        Sorts the ops of a place by execution.
+        Sorts the ops of a place by execution: the json's graph, its id, the row's index, the op's
+        place in its group; without a json the time of the dump comes first, then the index.
     marks
         Bits: the op lacks this output (``OUTPUT_MISSING``); ``OUTPUT_COMPARED``; the tensor has a
         counterpart (``PAIRED``); its file could be read (``READABLE``); a file is missing
@@ -201,81 +214,297 @@ class RowDigest(NamedTuple):
         the target none (``GOLDEN_ALONE``); only a sample was compared (``SAMPLE``); it was decided
         otherwise near a tie (``OTHERWISE``); it is outside its limits by rounding alone
         (``ROUNDED``); it was compared by statistics alone (``STATISTICAL``).
-    observation
-        The tensor's part.
+    observed
+        The first fields of its :class:`Observation`, up to ``otherwise``.
     """
 
     verdict: str
-    place: Place
     op: str
     op_type: str
-    file: str
     order: Tuple[int, ...]
     marks: int
-    observation: Observation
+    observed: Tuple[Any, ...]
 
-    @property
-    def key(self) -> Tuple[Any, ...]:
-        """Sorts rows by execution, as :func:`execution_key` does."""
-        return (
-            *place_key(self.place),
-            *key_at_place(self.order, self.file, self.observation.kind, self.observation.number),
+
+MASKED, DIFFERS, WHOLE, SPOILED, HAS_ADDRESS = 1, 2, 4, 8, 16
+_FLOATS = (
+    *("distance", "slice_distance", "factor_distance", "factor", "rms", "deviation"),
+    *("share", "cosine"),
+)
+_COLUMNS = (
+    *(("shared", "u4", "I"), ("place", "u4", "I"), ("file", "i4", "i"), ("time", "i8", "q")),
+    *((name, "f8", "d") for name in _FLOATS),
+    *(("address", "u8", "Q"), ("slice_axis", "i4", "i"), ("slice_index", "i8", "q")),
+    ("bits", "u1", "B"),
+)
+NUMBERS = np.dtype([(name, kind) for name, kind, _ in _COLUMNS])
+"""A row's own numbers: which shared digest, place and file (-1: none) it has, the time of its dump,
+then as :class:`Observation` has them; no worst slice has the axis -1.
+"""
+_PACK = struct.Struct("=" + "".join(letter for _, _, letter in _COLUMNS)).pack
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+_ADDRESSES = (1 << 64) - 1
+_PAGE_ROWS = 1024
+
+
+class RowDigests(NamedTuple):
+    """Digests of rows; picklable.
+
+    Attributes
+    ----------
+    shared, places, files
+        What the numbers count.
+    numbers
+        :data:`NUMBERS`, [n].
+    """
+
+    shared: Sequence[SharedDigest]
+    places: Sequence[Place]
+    files: Sequence[str]
+    numbers: Array
+
+    def some(self, rows: Any) -> RowDigests:
+        """Return those of some rows, by a list of their numbers or a mask."""
+        return self._replace(numbers=self.numbers[rows])
+
+    def marked(self, mark: int) -> Array:
+        """Return which rows have one of some marks, [n]."""
+        marks = self.shared_column([part.marks for part in self.shared], np.int64)
+        some: Array = marks & mark != 0
+        return some
+
+    def shared_column(self, values: Sequence[Any], dtype: Any) -> Array:
+        """Return a value for each row, [n], from one for each shared digest."""
+        column: Array = np.array(values, dtype)[self.numbers["shared"]]
+        return column
+
+    def observation(self, row: int) -> Observation:
+        """Return what the verdict sees of a row."""
+        values = self.numbers[row].item()
+        share, cosine, address, axis, index, bits = values[10:]
+        return Observation._make(
+            (
+                *self.shared[values[0]].observed,
+                *values[4:6],
+                bool(bits & MASKED),
+                *values[6:10],
+                bool(bits & DIFFERS),
+                bool(bits & WHOLE),
+                share,
+                bool(bits & SPOILED),
+                cosine,
+                address if bits & HAS_ADDRESS else None,
+                None if axis < 0 else (axis, index),
+            )
         )
 
+    def file(self, row: int) -> str:
+        """Return the target file of a row; empty where there is none."""
+        code = int(self.numbers["file"][row])
+        return "" if code < 0 else self.files[code]
 
-_MEASURED, _OWN = map(Observation._fields.index, ("distance", "address"))
-_LENGTHS = struct.Struct("=II")
-"""Of what is pickled of the place, and of what rows have in common."""
-_MEASURES = struct.Struct("=dd? dddd ??d?d")
-"""What was measured, from distance to cosine."""
-_HEAD_BYTES = _LENGTHS.size + _MEASURES.size
+    def key(self, row: int) -> Tuple[Any, ...]:
+        """Return a row's :func:`execution_key`."""
+        return (*place_key(self.places[self.numbers["place"][row]]), *self.key_at_place(row))
+
+    def key_at_place(self, row: int) -> Tuple[Any, ...]:
+        """Return that part of a row's :func:`execution_key` in which rows of a place differ."""
+        part = self.shared[self.numbers["shared"][row]]
+        order = _timed(part.order, int(self.numbers["time"][row]))
+        return key_at_place(order, self.file(row), *part.observed[:2])
+
+    def by_execution(self, rows: Array) -> Array:
+        """Return some rows, int64, [n], sorted as :func:`execution_key` sorts them."""
+        some = self.some(rows)
+        numbers = some.numbers
+        keys = [place_key(place) for place in self.places]
+        ranks = {key: rank for rank, key in enumerate(sorted(set(keys)))}
+        orders = some.shared_column([part.order for part in self.shared], np.int64).reshape(-1, 4)
+        # As _timed makes them: (time, index) or (graph, id, index, position, time).
+        by_time, time = orders[:, 2] == _LEAST, numbers["time"]
+        columns = [
+            np.array([ranks[key] for key in keys], np.int64)[numbers["place"]],
+            np.where(by_time, time, orders[:, 0]),
+            *orders.T[1:],
+            np.where(by_time, _LEAST, time),
+        ]
+        last = [
+            some.shared_column([_KIND_RANK.get(part.observed[0], 3) for part in self.shared], "i8"),
+            some.shared_column([part.observed[1] for part in self.shared], "i8"),
+        ]
+        order = np.lexsort((*last[::-1], *columns[::-1]))
+        tied = np.ones(max(len(order) - 1, 0), bool)
+        for column in columns:
+            tied &= np.diff(column[order]) == 0
+        if (tied & (np.diff(numbers["file"][order]) != 0)).any():
+            # Of these the names of their files decide.
+            codes = set(numbers["file"][order[1:][tied]].tolist())
+            codes.update(numbers["file"][order[:-1][tied]].tolist())
+            names = sorted(("" if code < 0 else self.files[code], code) for code in codes)
+            places = {code: at for at, (_, code) in enumerate(names)}
+            file = np.array([places.get(code, 0) for code in numbers["file"].tolist()], np.int64)
+            order = np.lexsort((*last[::-1], file, *columns[::-1]))
+        return rows[order]
 
 
-def row_digest(row: Row) -> RowDigest:
-    """Return the digest of a row."""
-    part = _shared_digest(
-        shared_columns(row.__dict__),
-        _counts(row.nan),
-        _counts(row.inf),
-        row.target_file is None,
-        NOT_FINITE in row.metrics,
-    )
-    distance, measured, share = _measures(
-        {} if part.is_dequantised else row.metrics, part.is_empty, part.longest
-    )
-    observation = (
-        *part.observed,
-        *measured[:-1],
-        share > 0 or (share != share and distance != 0),
-        part.is_whole[0] and (share == share or part.is_whole[1]),
-        share,
+def row_digests(rows: Sequence[Row]) -> RowDigests:
+    """Return the digests of some rows."""
+    # A shared digest is told by its object: of those in use none has the number of another.
+    shared: Dict[int, Tuple[int, _SharedDigest]] = {}
+    places: Dict[Place, int] = {}
+    files: Dict[str, int] = {}
+    lines = []
+    for row in rows:
+        part = _shared_digest(
+            shared_columns(row.__dict__),
+            _counts(row.nan),
+            _counts(row.inf),
+            row.target_file is None,
+            NOT_FINITE in row.metrics,
+        )
+        code, _ = shared.setdefault(id(part), (len(shared), part))
+        distance, measured, bits = _measures(
+            {} if part.is_dequantised else row.metrics, part.is_empty, part.longest, part.is_whole
+        )
         # Where NaN or Inf stand alike on both sides, the finite rest has a distance.
-        part.is_spoiled and distance != distance,
-        measured[-1],
-        row.address,
-        row.worst_slice,
-    )
-    # As the class's own __new__ does, half as fast.
-    observed: Observation = tuple.__new__(Observation, observation)
-    return RowDigest(
-        row.verdict,
-        row.place,
-        row.op,
-        row.op_type,
-        row.target_file or "",
-        _order(row),
-        part.marks,
-        observed,
+        if part.is_spoiled and distance != distance:
+            bits |= SPOILED
+        address, file = row.address, row.target_file
+        lines.append(
+            _PACK(
+                code,
+                places.setdefault(row.place, len(places)),
+                files.setdefault(file, len(files)) if file else -1,
+                min(row.timestamp_us, _MOST),
+                *measured,
+                (address or 0) & _ADDRESSES,
+                *(row.worst_slice or (-1, 0)),
+                bits if address is None else bits | HAS_ADDRESS,
+            )
+        )
+    parts = [part.digest for _, part in shared.values()]
+    numbers = np.frombuffer(b"".join(lines), NUMBERS) if lines else np.empty(0, NUMBERS)
+    return RowDigests(parts, list(places), list(files), numbers)
+
+
+class DigestColumns:
+    """The digests of all rows of a run, as they come."""
+
+    def __init__(self) -> None:
+        self._shared: Dict[SharedDigest, int] = {}
+        self._places: Dict[Place, int] = {}
+        self._files = _FileNames()
+        self._numbers = bytearray()
+
+    def __len__(self) -> int:
+        return len(self._numbers) // NUMBERS.itemsize
+
+    def add(self, some: RowDigests) -> Array:
+        """Return digests as :meth:`append` takes them."""
+        numbers, shared = some.numbers.copy(), self._shared
+        codes = [
+            shared[part] if part in shared else shared.setdefault(_interned(part), len(shared))
+            for part in some.shared
+        ]
+        numbers["shared"] = np.array(codes, np.uint32)[numbers["shared"]]
+        codes = [self._places.setdefault(place, len(self._places)) for place in some.places]
+        numbers["place"] = np.array(codes, np.uint32)[numbers["place"]]
+        # The last one is that of no file.
+        codes = [*self._files.add(some.files), -1]
+        numbers["file"] = np.array(codes, np.int32)[numbers["file"]]
+        return numbers
+
+    def append(self, numbers: Array) -> None:
+        """Take digests behind the others."""
+        self._numbers += numbers.tobytes()
+
+    def digests(self, rows: Optional[Array] = None) -> RowDigests:
+        """Return all, or those of some rows, by the numbers in which they came."""
+        every = np.frombuffer(self._numbers, NUMBERS) if self._numbers else np.empty(0, NUMBERS)
+        numbers = every.copy() if rows is None else every[rows]
+        numbers["file"] = self._files.first_numbers(numbers["file"])
+        return RowDigests(list(self._shared), list(self._places), self._files, numbers)
+
+
+def digests_of_all(rows: Iterable[Row]) -> RowDigests:
+    """Return the digests of any number of rows, walked once."""
+    columns, waiting = DigestColumns(), iter(rows)
+    page = list(islice(waiting, _PAGE_ROWS))
+    while page:
+        columns.append(columns.add(row_digests(page)))
+        page = list(islice(waiting, _PAGE_ROWS))
+    return columns.digests()
+
+
+class _FileNames(Sequence[str]):
+    """Names of files in little memory; one that was added several times has several numbers."""
+
+    def __init__(self) -> None:
+        self._folders: Dict[str, int] = {}
+        self._folder_names: List[str] = []
+        self._names = bytearray()
+        self._ends = array("q")
+        self._in_folder = array("l")
+        self._hashes = array("q")
+        self._recent: Dict[str, int] = {}
+
+    def add(self, files: Sequence[str]) -> List[int]:
+        """Add files; return their numbers."""
+        folders, recent = self._folders, self._recent
+        for file in files:
+            if file in recent:
+                continue
+            recent[file] = len(self._ends)
+            folder, _, name = file.rpartition("/")
+            if folder not in folders:
+                folders[folder] = len(folders)
+                self._folder_names.append(folder)
+            self._names += name.encode("utf-8", "surrogatepass")
+            self._ends.append(len(self._names))
+            self._in_folder.append(folders[folder])
+            self._hashes.append(hash(file))
+        # The tensors of a file mostly follow one another.
+        self._recent = {file: recent[file] for file in files}
+        return [recent[file] for file in files]
+
+    def first_numbers(self, numbers: Array) -> Array:
+        """Return for the numbers of files (-1: none) the first of the same name."""
+        if not len(self._hashes):
+            return numbers
+        hashes = np.frombuffer(self._hashes, np.int64)
+        _, first, same = np.unique(hashes, return_index=True, return_inverse=True)
+        one = first[same.reshape(-1)]
+        for number in np.flatnonzero(one != np.arange(len(one))).tolist():
+            if self[number] != self[int(one[number])]:
+                one[number] = number
+        return np.where(numbers < 0, -1, one[numbers])
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, number: Any) -> Any:
+        begin = self._ends[number - 1] if number else 0
+        name = self._names[begin : self._ends[number]].decode("utf-8", "surrogatepass")
+        folder = self._folder_names[self._in_folder[number]]
+        return "%s/%s" % (folder, name) if folder else name
+
+
+def _interned(part: SharedDigest) -> SharedDigest:
+    """Return the same with one object for equal texts."""
+    return SharedDigest._make(
+        tuple([intern(field) if type(field) is str else field for field in fields])
+        if type(fields) is tuple
+        else intern(fields)
+        if type(fields) is str
+        else fields
+        for fields in part
     )
 
 
 class _SharedDigest(NamedTuple):
-    """What digests of rows share: marks, the observation before what was measured, and how the
-    metrics are to be seen.
-    """
+    """What digests of rows share, and how their metrics are to be seen."""
 
-    marks: int
-    observed: Tuple[Any, ...]
+    digest: SharedDigest
     is_dequantised: bool
     is_empty: bool
     is_spoiled: bool
@@ -317,90 +546,12 @@ def _shared_digest(
         row.warning == DECIDED_OTHERWISE,
     )
     return _SharedDigest(
-        _marks(row, judged),
-        observed,
+        SharedDigest(row.verdict, row.op, row.op_type, _order(row), _marks(row, judged), observed),
         is_dequantised,
         judged.verdict == PASS and (row.warning == NOTHING_FINITE or 0 in shape),
         judged.verdict == FAIL and any((nan or _NONE) + (inf or _NONE)),
         (_is_whole(row.target_dtype), _is_whole(row.golden_dtype)),
         max(shape or (1,)),
-    )
-
-
-def packed_digest(row: RowDigest) -> bytes:
-    """Return a digest as bytes, a third of the memory; :func:`unpacked_digest` is the inverse."""
-    observation = tuple(row.observation)
-    place = _pickled(tuple(row.place))
-    shared_part = _pickled((row.verdict, row.op, row.op_type, row.marks, observation[:_MEASURED]))
-    row_part = pickle.dumps((row.file, row.order, *observation[_OWN:]), protocol=4)
-    return b"".join(
-        (
-            _LENGTHS.pack(len(place), len(shared_part)),
-            _MEASURES.pack(*observation[_MEASURED:_OWN]),
-            place,
-            shared_part,
-            row_part,
-        )
-    )
-
-
-@lru_cache(maxsize=512)
-def _pickled(parts: Tuple[Any, ...]) -> bytes:
-    """Return what many rows have in common as bytes."""
-    return pickle.dumps(parts, protocol=4)
-
-
-def packed_place(data: bytes) -> bytes:
-    """Return the part of a packed digest that is equal for rows of one place."""
-    return data[_HEAD_BYTES : _HEAD_BYTES + _LENGTHS.unpack_from(data)[0]]
-
-
-def unpacked_digest(data: bytes, shared: Dict[Any, Any]) -> RowDigest:
-    """Return the digest that :func:`packed_digest` packed; bytes behind it are ignored. The data
-    are unpickled: they must be goldwatch's own.
-
-    Parameters
-    ----------
-    shared
-        Kept between calls: what rows have in common is unpickled once, and is one object.
-    """
-    place_bytes, shared_bytes = _LENGTHS.unpack_from(data)
-    begin = _HEAD_BYTES + place_bytes
-    end = begin + shared_bytes
-    place, shared_part = shared.get(data[_HEAD_BYTES:begin]), shared.get(data[begin:end])
-    if place is None:
-        place = shared[data[_HEAD_BYTES:begin]] = Place._make(pickle.loads(data[_HEAD_BYTES:begin]))
-    if shared_part is None:
-        shared_part = shared[data[begin:end]] = _with_shared_texts(
-            pickle.loads(data[begin:end]), shared
-        )
-    verdict, op, op_type, marks, leading_fields = shared_part
-    file, order, address, worst_slice = pickle.loads(data[end:])
-    fields = (
-        leading_fields
-        + _MEASURES.unpack_from(data, _LENGTHS.size)
-        + (address, shared.setdefault(worst_slice, worst_slice))
-    )
-    # As the classes' own __new__ do, half as fast.
-    return tuple.__new__(
-        RowDigest,
-        (verdict, place, op, op_type, file, order, marks, tuple.__new__(Observation, fields)),
-    )
-
-
-def _with_shared_texts(parts: Tuple[Any, ...], shared: Dict[Any, Any]) -> Tuple[Any, ...]:
-    """Return a tuple, and those in it, with one object for equal texts."""
-    shared_object = shared.setdefault
-    # A list on the way: it is made faster than a generator is asked.
-    return tuple(
-        [
-            shared_object(part, part)
-            if type(part) is str
-            else _with_shared_texts(part, shared)
-            if type(part) is tuple
-            else part
-            for part in parts
-        ]
     )
 
 
@@ -454,10 +605,10 @@ def _golden_is_nan(row: Row) -> bool:
 
 @cached_by_object
 def _measures(
-    metrics: Mapping[str, Any], is_empty: bool, longest: int
-) -> Tuple[float, Tuple[Any, ...], float]:
-    """Return RelativeEuclideanDistance; distance, slice_distance, masked, factor_distance, factor,
-    rms, deviation and cosine as :class:`Observation` has them; and DifferentElements.
+    metrics: Mapping[str, Any], is_empty: bool, longest: int, is_whole: Tuple[bool, bool]
+) -> Tuple[float, Tuple[float, ...], int]:
+    """Return RelativeEuclideanDistance; what was measured, from ``distance`` to ``cosine``; and
+    bits of :data:`NUMBERS`.
 
     Parameters
     ----------
@@ -465,6 +616,8 @@ def _measures(
         The two tensors are alike, element by element, or without elements.
     longest
         The largest dim.
+    is_whole
+        Whether target and golden are of whole numbers or truth values.
     """
     distance, slices = (
         _held(_number(metrics.get(DISTANCE))),
@@ -472,20 +625,25 @@ def _measures(
     )
     if is_empty:
         distance = slices = 0.0
-    cosine = _number(metrics.get(COSINE))
+    cosine, share = _number(metrics.get(COSINE)), _number(metrics.get(DIFFERENT))
     (target, _), (rms, deviation) = _spreads(metrics.get(SPREAD))
     unmasked = _unmasked(distance, slices, longest)
+    bits = MASKED if unmasked != distance and distance == distance else 0
+    if share > 0 or (share != share and distance != 0):
+        bits |= DIFFERS
+    if is_whole[0] and (share == share or is_whole[1]):
+        bits |= WHOLE
     measured = (
         unmasked,
         slices,
-        unmasked != distance and distance == distance,
         _along(distance, cosine),
         cosine * target / rms if rms > 0 else math.nan,
         rms,
         deviation,
+        share,
         cosine,
     )
-    return distance, measured, _number(metrics.get(DIFFERENT))
+    return distance, measured, bits
 
 
 def _number(value: Any) -> float:
@@ -556,7 +714,12 @@ def execution_key(row: Row) -> Tuple[Any, ...]:
     number = -1 if row.tensor_index is None else row.tensor_index
     return (
         *place_key(row.place),
-        *key_at_place(_order(row), row.target_file or "", row.kind, number),
+        *key_at_place(
+            _timed(_order(row), min(row.timestamp_us, _MOST)),
+            row.target_file or "",
+            row.kind,
+            number,
+        ),
     )
 
 
@@ -577,7 +740,16 @@ def place_key(place: Place) -> Tuple[Any, ...]:
 
 
 def _order(row: Row) -> Tuple[int, ...]:
+    """Return :attr:`SharedDigest.order`; the third number of an op that no json tells of is the
+    least.
+    """
     if row.op_sequence is None:
-        return (row.timestamp_us, row.index)
+        return (0, row.index, _LEAST, _LEAST)
     position = row.group.index(row.op) if row.op in row.group else 0
-    return (row.graph_index, row.op_sequence, row.index, position, row.timestamp_us)
+    # Numbers in files may be of any size.
+    return (row.graph_index, max(min(row.op_sequence, _MOST), _LEAST + 1), row.index, position)
+
+
+def _timed(order: Tuple[int, ...], time: int) -> Tuple[int, ...]:
+    """Return what sorts the ops of a place."""
+    return (time, order[1]) if order[2] == _LEAST else (*order, time)

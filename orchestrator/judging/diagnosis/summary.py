@@ -4,12 +4,14 @@ sentences.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import (
     Any,
     Callable,
     Collection,
     Dict,
     Iterable,
+    Iterator,
     List,
     Mapping,
     Optional,
@@ -18,6 +20,8 @@ from typing import (
     Tuple,
     Union,
 )
+
+import numpy as np
 
 from ...base.errors import (
     EXIT_BAD_INPUT,
@@ -38,6 +42,7 @@ from ..limits import DEFAULTS, VENDOR, Limits, Subject
 from .culprit_sentence import culprit, culprit_sentence, golden_is_undefined, lacks_computing
 from .first_divergence import FirstDivergence
 from .model_verdict import ModelSummary, ModelVerdict
+from .own_error.estimate import Estimate
 from .recompute_without_model import TensorReader
 from .row_digest import (
     EMPTY,
@@ -53,8 +58,10 @@ from .row_digest import (
     SAMPLE,
     STATISTICAL,
     WITH_NAN,
-    RowDigest,
-    row_digest,
+    Observation,
+    RowDigests,
+    digests_of_all,
+    execution_key,
 )
 from .suspects import Suspect
 
@@ -63,6 +70,8 @@ EXACT, OUTPUTS, REPLAY = "exact", "outputs", "replay"
 """``comparison`` of results that are not of dumps and golden data."""
 
 _SHOWN = 3
+_TENSOR, _DTYPE, _GOLDEN = map(Observation._fields.index, ("tensor", "dtype", "golden"))
+Array = Any
 
 _NOTHING_MATCHES = {
     "op": "no operator of this run is called so",
@@ -228,13 +237,13 @@ class Summary:
         }
 
 
-def only_digest_known(row: RowDigest) -> Row:
+def only_digest_known(row: int) -> Row:
     """Raise LookupError: only the digest of a row is known."""
-    raise LookupError("only the digest of %s is known" % row.observation.tensor)
+    raise LookupError("only the digest of row %d is known" % row)
 
 
 def summarise(
-    rows: Iterable[Union[Row, RowDigest]],
+    rows: Union[RowDigests, Iterable[Row]],
     ops: int,
     limits: Limits,
     program: Optional[Mapping[str, Any]] = None,
@@ -243,7 +252,7 @@ def summarise(
     reader: Optional[TensorReader] = None,
     warnings: Iterable[Note] = (),
     steps_without_golden: Sequence[str] = (),
-    whole: Callable[[RowDigest], Row] = only_digest_known,
+    whole: Callable[[int], Row] = only_digest_known,
 ) -> Summary:
     """Count the rows and judge the run.
 
@@ -268,20 +277,31 @@ def summarise(
     steps_without_golden
         Dumped steps that have no rows for want of golden data: as rows that lack a golden file.
     whole
-        Returns all that there is of a row; needed where rows come as
-        :class:`goldwatch.judging.diagnosis.row_digest.RowDigest`.
+        Returns all that there is of a row, by its number; needed where rows come as
+        :class:`goldwatch.judging.diagnosis.row_digest.RowDigests`.
     """
-    walk = _Walk(rows)
-    models, tensors, dtypes, marked = walk.models, walk.tensors, walk.dtypes, walk.marked
-    for model in models.values():
-        model.judge(limits, ModelGraphs.of_all(graph), reader or TensorReader(), whole)
+    if isinstance(rows, RowDigests):
+        digests = rows
+    else:
+        digests, whole = _with_first_failing(rows)
+    by_model = _by_model(digests)
+    models = {name: ModelVerdict(digests.some(numbers)) for name, numbers in by_model.items()}
+    for name, model in models.items():
+        judging = (limits, ModelGraphs.of_all(graph), reader or TensorReader())
+        model.judge(*judging, partial(_whole, whole, by_model[name]))
+
+    def marked(mark: int) -> int:
+        """Return how many rows have a mark."""
+        return int(np.count_nonzero(digests.marked(mark)))
+
     missing, outputs = marked(LACKS_FILE), marked(OUTPUT_COMPARED)
+    tensors = _remarkable(digests)
     counts = {
         verdict: sum(model.observed.counts.get(verdict, 0) for model in models.values())
         for verdict in VERDICTS
     }
     total = sum(counts.values())
-    worst = _first_failing(models.values())
+    first, estimate = _first_failing(models.values())
     suspects = sorted(
         (suspect for model in models.values() for suspect in model.suspects),
         key=lambda suspect: suspect.rank,
@@ -303,7 +323,7 @@ def summarise(
         unpaired=not marked(PAIRED)
         and bool(marked(READABLE) or (steps_without_golden and not total)),
         program=program,
-        first=worst.first,
+        first=first,
         suspects=tuple(suspects),
         warnings=(
             *warnings,
@@ -318,89 +338,93 @@ def summarise(
                 for names in [tensors[mark]]
                 if names
             ),
-            *_unused_limits(limits, _names(models.values(), dtypes)),
+            *_unused_limits(limits, _names(digests)),
         ),
         models=tuple(model.summary() for model in models.values()),
         steps_without_golden=tuple(steps_without_golden),
-        sentence=culprit_sentence(worst.first, compared, suspects, worst.first_estimate),
-        culprit=culprit(worst.first, suspects, worst.first_estimate) if compared else None,
-        inherited=worst.first_estimate is not None
-        and worst.first_estimate.inherits
-        and not worst.first_estimate.output.golden_alone
-        and not worst.first_estimate.left_range,
-        golden_undefined=golden_is_undefined(worst.first, worst.first_estimate),
-        lacks_computing=lacks_computing(worst.first, suspects, worst.first_estimate),
+        sentence=culprit_sentence(first, compared, suspects, estimate),
+        culprit=culprit(first, suspects, estimate) if compared else None,
+        inherited=estimate is not None
+        and estimate.inherits
+        and not estimate.output.golden_alone
+        and not estimate.left_range,
+        golden_undefined=golden_is_undefined(first, estimate),
+        lacks_computing=lacks_computing(first, suspects, estimate),
         sampled=marked(SAMPLE),
         by_statistics=marked(STATISTICAL),
         recomputed=None if reader is None else reader.recomputed(),
     )
 
 
-def _first_failing(models: Iterable[ModelVerdict]) -> ModelVerdict:
-    """Return the model whose first failing row is the first of all; an empty one where none
-    fails.
+def _whole(whole: Callable[[int], Row], numbers: Array, row: int) -> Row:
+    return whole(int(numbers[row]))
+
+
+def _first_failing(
+    models: Iterable[ModelVerdict],
+) -> Tuple[Optional[FirstDivergence], Optional[Estimate]]:
+    """Return the first divergence of the model whose first failing row is the first of all, and
+    that operator's estimate.
     """
-    failing = {row.key: model for model in models for row in [model.first_row] if row is not None}
-    return failing[min(failing)] if failing else ModelVerdict()
+    failing = [model for model in models if model.first_row is not None]
+    if not failing:
+        return None, None
+    worst = min(failing, key=lambda model: model.first_key)
+    return worst.first, worst.first_estimate
 
 
-def _names(models: Iterable[ModelVerdict], dtypes: Set[str]) -> Dict[str, Set[str]]:
+def _names(digests: RowDigests) -> Dict[str, Set[str]]:
     """Return what limits may be for: the names and types of the ops, and the dtypes."""
-    ops = [op for model in models for op in model.observed.ops]
-    return {"op": {op.name for op in ops}, "type": {op.type for op in ops}, "dtype": dtypes}
+    used = [digests.shared[code] for code in np.unique(digests.numbers["shared"]).tolist()]
+    return {
+        "op": {part.op for part in used},
+        "type": {part.op_type for part in used},
+        "dtype": {part.observed[_DTYPE] for part in used},
+    }
 
 
-class _Walk:
-    """Sorts the digests of all rows by model and counts marks, in one walk.
+def _with_first_failing(rows: Iterable[Row]) -> Tuple[RowDigests, Callable[[int], Row]]:
+    """Return the digests of rows, and what returns the first failing row of a model."""
+    firsts: Dict[Optional[str], Tuple[int, Row]] = {}
 
-    Attributes
-    ----------
-    models
-        By name.
-    tensors
-        Tensors that a warning names, by mark
-        (:class:`goldwatch.judging.diagnosis.row_digest.RowDigest`).
-    dtypes
-        Of the targets.
-    """
+    def each() -> Iterator[Row]:
+        for number, row in enumerate(rows):
+            if row.verdict == FAIL:
+                model = run_name(row.model)
+                first = firsts.get(model)
+                if first is None or execution_key(row) < execution_key(first[1]):
+                    firsts[model] = number, row
+            yield row
 
-    def __init__(self, rows: Iterable[Union[Row, RowDigest]]) -> None:
-        self.models: Dict[Optional[str], ModelVerdict] = {}
-        self.tensors: Dict[int, List[str]] = {mark: [] for mark in _REMARKABLE}
-        self.dtypes: Set[str] = set()
-        self._marks: Dict[int, int] = {}
-        last: Optional[Place] = None
-        model = ModelVerdict()
-        dtypes, counts = self.dtypes, self._marks
-        for row in rows:
-            digest = row if isinstance(row, RowDigest) else row_digest(row)
-            verdict, place, _, _, _, _, marks, observation = digest
-            if place is not last and place != last:
-                last = place
-                model = self.models.setdefault(run_name(place.model), ModelVerdict())
-            model.observed.add(digest)
-            if verdict == FAIL:
-                model.failed(digest, row if isinstance(row, Row) else None)
-            dtypes.add(observation.dtype)
-            counts[marks] = counts.get(marks, 0) + 1
-            if marks & REMARKABLE:
-                self._remark(digest)
+    digests = digests_of_all(each())
+    return digests, dict(firsts.values()).__getitem__
 
-    def _remark(self, row: RowDigest) -> None:
-        for mark, tensors in self.tensors.items():
-            if row.marks & mark:
-                name = (
-                    row.observation.golden or row.observation.tensor
-                    if mark in (GOLDEN_NAN, GOLDEN_ALONE)
-                    else row.observation.tensor
-                )
+
+def _by_model(digests: RowDigests) -> Dict[Optional[str], Array]:
+    """Return the numbers of the rows of each model, in the order in which they came."""
+    codes: Dict[Optional[str], int] = {}
+    of_place = [codes.setdefault(run_name(place.model), len(codes)) for place in digests.places]
+    of_row = np.array(of_place, np.int64)[digests.numbers["place"]]
+    rows = {name: np.flatnonzero(of_row == code) for name, code in codes.items()}
+    came = {name: numbers for name, numbers in rows.items() if len(numbers)}
+    return dict(sorted(came.items(), key=lambda item: item[1][0]))
+
+
+def _remarkable(digests: RowDigests) -> Dict[int, List[str]]:
+    """Return the tensors that a warning names, by mark (:class:`.SharedDigest`)."""
+    tensors: Dict[int, List[str]] = {mark: [] for mark in _REMARKABLE}
+    said: Dict[int, Set[str]] = {mark: set() for mark in _REMARKABLE}
+    for code in digests.numbers["shared"][digests.marked(REMARKABLE)].tolist():
+        part = digests.shared[code]
+        tensor, golden = part.observed[_TENSOR], part.observed[_GOLDEN]
+        for mark, names in tensors.items():
+            if part.marks & mark:
+                name = golden or tensor if mark in (GOLDEN_NAN, GOLDEN_ALONE) else tensor
                 # What reads a golden tensor finds in it what its producer's row told.
-                if mark != GOLDEN_ALONE or name not in tensors:
-                    tensors.append(name)
-
-    def marked(self, mark: int) -> int:
-        """Return how many rows have a mark."""
-        return sum(count for marks, count in self._marks.items() if marks & mark)
+                if mark != GOLDEN_ALONE or name not in said[mark]:
+                    said[mark].add(name)
+                    names.append(name)
+    return tensors
 
 
 def _unused_limits(limits: Limits, names: Mapping[str, Collection[str]]) -> List[Note]:

@@ -21,7 +21,7 @@ from .op_input_states import BAD, UNKNOWN
 from .own_error.distance_table import DistanceTable
 from .own_error.estimate import ALL, FACTOR, HIGHEST_SCORE, SLICE, Estimate, Estimates
 from .own_error.normal_error import HOPELESS, SUSPECT_SCORE, rounding
-from .row_digest import Observation, place_key
+from .row_digest import place_key
 
 Array = Any
 
@@ -94,43 +94,34 @@ def _usable(estimates: Estimates) -> Array:
             & (table.distances[:, 0] < HOPELESS)
             & (table.by_kind(lambda kind: kind.whole) == 0)
         )
+        sources = table.single_inputs()
+        usable &= (sources >= 0) & (table.measured("factor") > 0)
+        usable &= table.measured("factor", sources) > 0
+        usable &= table.measured("distance", sources) < HOPELESS
     usable &= ~estimates.marked(lambda entry: entry.follows)
-    for number in np.flatnonzero(usable).tolist():
-        inputs = table.inputs[number]
-        source = inputs[0].observation
-        if (
-            len(inputs) != 1
-            or source is None
-            or not (
-                table.outputs[number].factor > 0
-                and source.factor > 0
-                and source.distance < HOPELESS
-            )
-        ):
-            usable[number] = False
     return usable
 
 
 def _factor(distance_table: DistanceTable, numbers: Sequence[int], ops: int) -> TypeFactor:
     step = -(-len(numbers) // _MOST_PAIRED)
-    pairs = [
-        (distance_table.inputs[number][0].observation, distance_table.outputs[number])
-        for number in numbers[::step]
-    ]
-    logs = np.array(
-        [
-            (math.log(source.factor), math.log(output.factor))
-            for source, output in pairs
-            if source is not None
-        ]
+    some = numbers[::step]
+    sources = distance_table.single_inputs()
+    input_logs, output_logs = (
+        np.array(list(map(math.log, factors[some].tolist())))
+        for factors in (
+            distance_table.measured("factor", sources),
+            distance_table.measured("factor"),
+        )
     )
-    input_logs, output_logs = logs[:, 0], logs[:, 1]
     # The smaller the values, the more rounding makes of them.
-    outputs = [distance_table.outputs[number] for number in numbers]
+    sizes = np.array(distance_table.measured("rms")[numbers])
+    dtypes = np.array([kind.dtype for kind in distance_table.kinds], object)
+    of_output = dtypes[distance_table.kind[numbers]]
     rounded = max(
-        rounding(dtype, min(sizes, default=math.nan)) for dtype, sizes in _sizes(outputs).items()
+        rounding(dtype, min(sizes[(of_output == dtype) & (sizes > 0)].tolist(), default=math.nan))
+        for dtype in set(of_output.tolist())
     )
-    op_type = distance_table.ops[numbers[0]].type
+    op_type = distance_table.kinds[distance_table.kind[numbers[0]]].op_type
     most = 0.0 if op_type.lower() in _FORGETTING else 1.0
     slope = min(_slope(input_logs, output_logs, rounded), most)
     rest = output_logs - slope * input_logs
@@ -139,8 +130,8 @@ def _factor(distance_table: DistanceTable, numbers: Sequence[int], ops: int) -> 
     allowed = max(_DEVIATIONS * scatter / math.sqrt(len(rest)), _ROUNDINGS * rounded)
     untouched = np.abs(input_logs) <= _UNTOUCHED * abs(middle)
     adding = {
-        distance_table.ops[number].name
-        for number, adds in zip(numbers[::step], _near(output_logs - most * input_logs, middle))
+        distance_table.kinds[distance_table.kind[number]].op
+        for number, adds in zip(some, _near(output_logs - most * input_logs, middle))
         if adds
     }
     shown = all(
@@ -149,16 +140,6 @@ def _factor(distance_table: DistanceTable, numbers: Sequence[int], ops: int) -> 
     )
     shown = shown and len(adding) >= _ADDING
     return TypeFactor(math.exp(middle), ops, abs(middle) / allowed if allowed and shown else 0.0)
-
-
-def _sizes(outputs: Sequence[Observation]) -> Dict[str, List[float]]:
-    """Return the root mean squares of outputs, as far as they are above 0, by type."""
-    sizes_by_type: Dict[str, List[float]] = {}
-    for output in outputs:
-        sizes = sizes_by_type.setdefault(output.dtype, [])
-        if output.rms > 0:
-            sizes.append(output.rms)
-    return sizes_by_type
 
 
 def _near(values: np.ndarray, middle: float) -> np.ndarray:
@@ -472,7 +453,7 @@ def _failing_behind(best: Estimate, observed: ObservedOps) -> str:
     """Return how many of the failing operators of the place run behind the suspect, where that is
     nearly all.
     """
-    failing = {op.name: op for op in observed.ops if op.place == best.op.place and _fails(op)}
+    failing = {op.name: op for op in observed.at_place(best.op.place, FAIL)}
     failing.pop(best.op.name, None)
     later = [op for op in failing.values() if op.key > best.op.key]
     if len(later) < 2:
@@ -480,10 +461,6 @@ def _failing_behind(best: Estimate, observed: ObservedOps) -> str:
     return "%s of the %d other operators outside their limits run behind it" % (
         "all" if len(later) == len(failing) else str(len(later)), len(failing),
     )  # fmt: skip
-
-
-def _fails(op: Any) -> bool:
-    return any(output.verdict == FAIL for output in op.outputs.values())
 
 
 def provisional_suspects(suspects: Sequence[Suspect]) -> Tuple[Suspect, ...]:

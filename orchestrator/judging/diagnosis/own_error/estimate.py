@@ -243,20 +243,14 @@ class Estimates(Sequence[Estimate]):
     def places(self) -> List[Place]:
         """Return all places that there are estimates of."""
         return list(
-            dict.fromkeys(
-                [entry.op.place for entry in self.apart] + [op.place for op in self.table.ops]
-            )
+            dict.fromkeys([*(entry.op.place for entry in self.apart), *self.table.places()])
         )
 
     def worst_of(self, op: str, place: Place) -> Optional[Estimate]:
         """Return the estimate of an operator's worst output at a place; None where none was
         compared.
         """
-        numbers = [
-            number
-            for number, observed_op in enumerate(self.table.ops)
-            if observed_op.name == op and observed_op.place == place
-        ]
+        numbers = self.table.outputs_of(place, op)
         return max(map(self.of_output, numbers), key=lambda entry: entry.score, default=None)
 
     def __len__(self) -> int:

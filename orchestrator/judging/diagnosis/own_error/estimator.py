@@ -265,7 +265,7 @@ class Estimator:
         """Return the estimates of outputs that are no suspects, computed for all ``candidates``
         (numbers of outputs) at once.
         """
-        score, expected, inherited = (np.full(len(table.ops), np.nan) for _ in range(3))
+        score, expected, inherited = (np.full(len(table), np.nan) for _ in range(3))
         used, kind = np.unique(table.kind[candidates], return_inverse=True)
         kinds = [table.kinds[number] for number in used]
         type_sums = table.by_kind(lambda kind: type_noise(kind.op_type, kind.dtype))[candidates]
@@ -303,7 +303,7 @@ class Estimator:
         golden run were fed with other data.
         """
         estimates: Dict[Place, Estimate] = {}
-        for op in self._observed_ops.ordered():
+        for op in map(self._observed_ops.op, self._inputs.readers_of_network().tolist()):
             if op.place in estimates:
                 continue
             for state in self._inputs.of_network(op):

@@ -114,6 +114,11 @@ def rounding(dtype: str, rms: float = math.nan) -> float:
     return math.hypot(usual, least / rms) if rms > 0 else usual
 
 
+def least_rounding(dtype: str) -> float:
+    """Return the root mean square of what rounding changes in a type's smallest numbers."""
+    return _ROUNDINGS.get(dtype, (0.0, 0.0))[1]
+
+
 def sum_noise(dtype: str) -> float:
     """Return the relative distance that an operator of unknown arithmetic may add: by float16 sums,
     or by float32 inputs shortened to float16 (docs/design/verdict.md).

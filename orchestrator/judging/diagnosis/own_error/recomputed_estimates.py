@@ -17,7 +17,7 @@ from ....dumps.place import Place
 from ....metrics.row import FAIL, PASS
 from ....operators.registry import InTraining
 from ...by_recomputation import RIGHT, UNKNOWN, WRONG, RecomputationVerdict
-from ..observed_ops import ObservedOp, ObservedOps, executed_repeatedly
+from ..observed_ops import ObservedOp, ObservedOps, SomeOps
 from ..op_input_states import BAD, GOOD, Inputs, InputState
 from ..row_digest import Observation
 from .estimate import ALL, HIGHEST_SCORE, Estimate, Estimates, ShownBy, TensorEvidence
@@ -63,7 +63,7 @@ _WITHOUT_GOLDEN = "; nothing is compared with it"
 
 def ops_by_urgency(
     estimates: Estimates, inputs: Inputs, observed: ObservedOps
-) -> Tuple[List[ObservedOp], List[ObservedOp]]:
+) -> Tuple[List[ObservedOp], SomeOps]:
     """Return the operators to compute again in any case, and the others.
 
     Urgent are suspects by their estimates, those outside their limits, and all operators upstream
@@ -71,22 +71,26 @@ def ops_by_urgency(
     compared with: computing again alone tells of it.
     """
     table = estimates.table
-    failing = [number for number, output in enumerate(table.outputs) if output.verdict == FAIL]
+    failing = np.flatnonzero(table.has_verdict(FAIL)).tolist()
     suspect = np.flatnonzero(estimates.scores > SUSPECT_SCORE).tolist()
     urgent: Dict[Tuple[Place, str], ObservedOp] = {}
     places: Dict[str, int] = {}
-    upstream = inputs.before(table.ops[failing[0]]) if failing else []
-    for op in [*(table.ops[number] for number in [*suspect, *failing]), *upstream]:
+    upstream = inputs.before(table.op_of(failing[0])) if failing else []
+    # The operators of outputs are made one by one: most are not computed again.
+    for op in chain(map(table.op_of, [*suspect, *failing]), upstream):
         key = (op.place, op.name)
         if key not in urgent and places.setdefault(op.name, 0) < _MOST_PLACES:
             places[op.name] += 1
             urgent[key] = op
-    others: Dict[Tuple[Place, str], ObservedOp] = {}
-    uncompared = (op for op in observed.ordered() if op.file and _uncompared(op))
-    for op in chain(table.ops, uncompared):
-        if (op.place, op.name) not in urgent:
-            others.setdefault((op.place, op.name), op)
-    return list(urgent.values()), list(others.values())
+    with_file = observed.digests.numbers["file"][observed.first_row] >= 0
+    uncompared = observed.uncompared()
+    every = np.concatenate([table.op, uncompared[with_file[uncompared]]])
+    keys = observed.same_op(every)
+    _, first = np.unique(keys, return_index=True)
+    others = every[np.sort(first)]
+    taken = observed.same_op(np.array([op.at for op in urgent.values()], np.int64))
+    others = others[~np.isin(observed.same_op(others), taken)]
+    return list(urgent.values()), SomeOps(observed, others)
 
 
 def with_recomputed(
@@ -105,8 +109,9 @@ def with_recomputed(
     """
     changes: Dict[int, Estimate] = {}
     table = estimates.table
-    repeated = executed_repeatedly(table.ops)
-    for number, (op, output) in enumerate(zip(table.ops, table.outputs)):
+    repeated = table.repeated
+    for number in _of_interest(estimates, verdicts):
+        op, output = table.op_of(number), table.output(number)
         verdict = verdicts.get((op.place, op.name, output.number))
         if verdict is not None and verdict.code == InTraining.code:
             entry = replace(estimates.of_output(number), score=0.0, whole_type=False)
@@ -116,10 +121,10 @@ def with_recomputed(
             verdict is None
             or verdict.state == UNKNOWN
             or verdict.own_error is None
-            or (op.place, op.name) in repeated
+            or repeated[number]
         ):
             if SUSPECT_SCORE < estimates.scores[number] <= _PLAIN_PRODUCT and _may_cancel(
-                op, output, table.inputs[number]
+                op, output, table.inputs_of(number)
             ):
                 changes[number] = replace(estimates.of_output(number), score=SUSPECT_SCORE)
             continue
@@ -161,6 +166,15 @@ def with_recomputed(
     return estimates.changed(changes)
 
 
+def _of_interest(estimates: Estimates, verdicts: Mapping[Key, RecomputationVerdict]) -> List[int]:
+    """Return the outputs that were computed again, and those whose score may be lowered."""
+    scores, table = estimates.scores, estimates.table
+    wanted = (scores > SUSPECT_SCORE) & (scores <= _PLAIN_PRODUCT)
+    wanted |= table.of_ops({(place, name) for place, name, _ in verdicts})
+    numbers: List[int] = np.flatnonzero(wanted).tolist()
+    return numbers
+
+
 def _uncompared(op: ObservedOp) -> List[Observation]:
     """Return the outputs of an op that nothing is compared with."""
     return [output for output in op.outputs.values() if not output.compared]
@@ -172,9 +186,13 @@ def wrong_without_golden(
     """Return estimates of the outputs that nothing is compared with, and that are wrong by what is
     computed of the device's own inputs.
     """
-    repeated = executed_repeatedly(observed.ops)
+    repeated = observed.executed_repeatedly()
+    uncompared = observed.uncompared()
+    computed = {(place, name) for place, name, _ in verdicts}
     estimates = []
-    for op in observed.ordered():
+    for op in map(observed.op, uncompared.tolist()) if computed else ():
+        if (op.place, op.name) not in computed:
+            continue
         for output in _uncompared(op):
             verdict = verdicts.get((op.place, op.name, output.number))
             if (

@@ -17,7 +17,7 @@ from ....metrics.patterns import AlignedPair
 from ....metrics.row import FAIL
 from ....tensors.type_precision import ulp
 from ..observed_ops import ObservedOp
-from ..op_input_states import GOOD, root_sum_squares
+from ..op_input_states import root_sum_squares
 from ..row_digest import Observation
 from .distance_table import OutputKind
 from .estimate import Estimate, Estimates, TensorEvidence
@@ -144,12 +144,8 @@ def _most_urgent(estimates: Estimates) -> List[int]:
     """
     table = estimates.table
     candidates = np.flatnonzero(_needs_check(estimates))
-    failing = [table.outputs[number].verdict == FAIL for number in candidates.tolist()]
-    diverges = [
-        fails and all(state.state == GOOD for state in table.inputs[number])
-        for number, fails in zip(candidates.tolist(), failing)
-    ]
-    order = np.lexsort((-estimates.scores[candidates], np.logical_not(diverges)))
+    diverges = (table.has_verdict(FAIL) & table.all_inputs_good())[candidates]
+    order = np.lexsort((-estimates.scores[candidates], ~diverges))
     urgent: List[int] = candidates[order[:MOST_LOOKED_AT]].tolist()
     return urgent
 
