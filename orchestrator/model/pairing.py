@@ -352,12 +352,11 @@ class Pairing:
         assert self._groups is not None
         group = self._groups.of(op)
         return RowPlan(
+            NOT_COMPARED,
             index=group.index,
             op=op.name,
             op_type=op.type,
-            kind=OP,
             tensor=op.name,
-            status=NOT_COMPARED,
             op_sequence=op.id,
             graph_index=op.graph_index,
             group=group.names,
@@ -499,12 +498,11 @@ class Pairing:
     def _unknown_row(self, dumped: DumpedOp) -> RowPlan:
         index = self._unknown.setdefault(dumped.op_name, len(self.groups) + len(self._unknown))
         return RowPlan(
+            NOT_COMPARED,
             index=index,
             op=dumped.op_name,
             op_type=dumped.op_type,
-            kind=OP,
             tensor=dumped.op_name,
-            status=NOT_COMPARED,
             group=(dumped.op_name,),
             golden="*" if self.graph is not None else dumped.op_name,
         )
@@ -615,14 +613,6 @@ def _row_with(base: RowPlan, kind: str, index: Optional[int], counterpart: Count
         base,
         kind=kind,
         tensor=base.tensor if index is None else "%s:%s:%d" % (base.tensor, kind, index),
-        status=counterpart.status,
         tensor_index=index,
-        golden_op=counterpart.golden_op,
-        golden_index=counterpart.golden_index,
-        golden_kind=counterpart.golden_kind,
-        origin_format=counterpart.origin_format,
-        origin_shape=counterpart.origin_shape,
-        reason=counterpart.reason,
-        quantisation=counterpart.quantisation,
-        reshaped=counterpart.reshaped,
+        **vars(counterpart),
     )

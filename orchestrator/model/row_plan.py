@@ -64,7 +64,8 @@ class Counterpart:
     Attributes
     ----------
     status
-        ``pair``, ``not_compared``, ``expected_absent`` or ``omitted``.
+        ``pair``; ``not_compared`` and ``expected_absent`` (a row without metrics); ``omitted`` (no
+        row, to be listed with its reason).
     reason
         Why there is no golden tensor, or a note on the pair; may be empty for a pair.
     golden_op, golden_index
@@ -98,7 +99,7 @@ class Counterpart:
 
 
 @dataclass(frozen=True)
-class RowPlan:
+class RowPlan(Counterpart):
     """A planned row: a target tensor and its counterpart, or the reason why it has none.
 
     Attributes
@@ -120,47 +121,23 @@ class RowPlan:
         whole op.
     tensor
         ``{op}:input:{i}``, ``{op}:output:{i}``, or the op's name.
-    status
-        ``pair``; ``not_compared`` and ``expected_absent`` (a row without metrics); ``omitted`` (no
-        row, to be listed with its reason).
-    golden_op, golden_index
-        The golden tensor to look up (raw name; the look-up sanitises it); given even if its file is
-        missing.
-    golden_kind
-        ``output``; ``input`` only where both sides are device dumps; ``own_input`` of the same
-        file.
-    origin_format, origin_shape
-        Layout and shape in the original model, as far as the json says.
-    reason
-        Why there is no pair, or notes on it; may be empty for a pair.
-    quantisation, reshaped
-        As for :class:`Counterpart`.
     dumped, only_inputs
         False for an output that the model declares and the dump lacks; True where it lacks it
         because of ``dump_mode`` ``input``.
     """
 
-    index: int
-    op: str
-    op_type: str
-    kind: str
-    tensor: str
-    status: str
+    index: int = 0
+    op: str = ""
+    op_type: str = ""
+    kind: str = OP
+    tensor: str = ""
     tensor_index: Optional[int] = None
     op_sequence: Optional[int] = None
     graph_index: int = 0
     group: Tuple[str, ...] = ()
     golden: str = "*"
-    golden_op: Optional[str] = None
-    golden_index: Optional[int] = None
-    golden_kind: str = OUTPUT
-    origin_format: Optional[str] = None
-    origin_shape: Optional[Tuple[int, ...]] = None
-    reason: str = ""
     dumped: bool = True
     only_inputs: bool = False
-    quantisation: Optional[Tuple[float, float]] = None
-    reshaped: Optional[Tuple[int, ...]] = None
 
 
 def dumped_op(entry: DumpEntry, dump: Optional[AnyDump]) -> DumpedOp:

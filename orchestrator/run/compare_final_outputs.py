@@ -438,7 +438,14 @@ class _OutputPlan:
         tensor = "%s:output:%d" % (known.op.name, known.output)
         why = "the model does not tell what it was made from"
         return RowPlan(
-            at, known.op.name, known.op.type, OUTPUT, tensor, NOT_COMPARED, known.output, reason=why
+            NOT_COMPARED,
+            why,
+            index=at,
+            op=known.op.name,
+            op_type=known.op.type,
+            kind=OUTPUT,
+            tensor=tensor,
+            tensor_index=known.output,
         )
 
     def _row_plan(self, output: _Output, known: Optional[_NetworkOutput], at: int) -> RowPlan:
@@ -447,16 +454,15 @@ class _OutputPlan:
         name, _, index = output.text.name.rpartition(":")
         op, number = (name, int(index)) if name and index.isdigit() else (output.text.name, 0)
         return RowPlan(
-            at,
-            op,
-            "",
-            OUTPUT,
-            "%s:output:%d" % (op, number),
             PAIR,
-            number,
-            golden=op,
             golden_op=op,
             golden_index=number,
+            index=at,
+            op=op,
+            kind=OUTPUT,
+            tensor="%s:output:%d" % (op, number),
+            tensor_index=number,
+            golden=op,
         )
 
     def _plan(

@@ -262,7 +262,7 @@ class Search:
         if self.plan.golden_om is not None:
             return False
         outputs = os.path.join(self.folder(case), OUTPUTS)
-        if os.path.isdir(outputs) and DumpIndex(outputs, "TARGET").holds_outputs:
+        if DumpIndex(outputs, "TARGET").holds_outputs:
             return True
         said = note("no-network-outputs", outputs)
         if said not in self.notes:
