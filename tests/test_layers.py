@@ -163,6 +163,46 @@ def test_a_module_imports_only_layers_above_it(module, path) -> None:
                 )
 
 
+ASKS = re.compile(
+    r"os\.path\.(isdir|isfile|exists|lexists|getsize|getmtime|samefile)\b"
+    r"|os\.(listdir|scandir|walk|l?stat)\b|glob\.glob\b"
+)
+OF_TARGET = ("dumps", "metrics", "judging", "run", "tools.detail", "tools.inspect")
+MAY_ASK = {
+    "dumps.folder_listing": "TARGET and GOLDEN, for all others",
+    "dumps.dump_index": "whether they are files",
+    "dumps.place": "a table whose rows are taken as files",
+    "dumps.statistics_csv": "a table whose rows are taken as files",
+    "metrics.compiled.choice": "the kernel",
+    "metrics.user_metrics": "the user's code",
+    "run.arriving_files": "links that arrive",
+    "run.compare_final_outputs": "files that the user names one by one",
+    "run.comparison_options": "the model, and a TARGET that is to come",
+    "run.dump_deletion": "what is deleted",
+    "run.golden_files": "links to golden data, and the ranks beside TARGET",
+    "run.inotify": "folders that are watched",
+    "run.merging.host_run_reader": "stores of other hosts",
+    "run.replay.model_pieces": "OUT",
+    "run.replay.run": "OUT",
+    "run.result": "OUT",
+    "run.watch": "links that arrive",
+    "run.watched_folders": "folders that are watched",
+    "run.whole_run": "the model",
+    "tools.detail.tensor_detail": "OUT",
+}
+
+
+def test_one_module_asks_the_file_system_about_target_and_golden():
+    """So that files can come from another place: CONTRIBUTING tells how."""
+    asking = set()
+    for module, path in modules():
+        name = module.partition(".")[2]
+        if any(name == one or name.startswith(one + ".") for one in OF_TARGET):
+            with open(path, encoding="utf-8") as stream:
+                asking |= {name} if ASKS.search(stream.read()) else set()
+    assert asking == set(MAY_ASK), "dumps/folder_listing.py tells how a file looks, and lists"
+
+
 def runtime_imports(module, path):
     """Yield the modules that a module imports, on its top or in a function, but not those that only
     its annotations need.

@@ -13,7 +13,7 @@ from ..base.naming import MAPPING_FILE, is_hash_name, parse_dump_name, read_mapp
 from ..base.notes import Note, note
 from ..dumps.dump_index import DumpIndex
 from ..dumps.dump_tree import op_key
-from ..dumps.folder_listing import Signature, full_name_of, look_at
+from ..dumps.folder_listing import Signature, full_name_of, is_folder, look_at
 from ..dumps.place import Place, place_of
 from ..dumps.slices import by_number
 from ..metrics.row import Row
@@ -363,7 +363,7 @@ class Catalogue:
         that went before left out.
         """
         folders = [folder]
-        if not os.path.isdir(folder):
+        if not is_folder(folder):
             folders += [
                 other for other in self.files.folders() if other.startswith(folder + os.sep)
             ]

@@ -23,7 +23,7 @@ from ..base.naming import (
     parse_golden_name,
 )
 from ..dumps.dump_header import COMPLETE
-from ..dumps.folder_listing import Signature, look_at
+from ..dumps.folder_listing import Signature, is_folder, look_at
 from ..dumps.golden_set import GoldenSet
 from ..dumps.place import Place, is_number, name_order
 from ..dumps.statistics_csv import is_table_of_ops
@@ -327,7 +327,7 @@ class Goldens:
             return None
         name = parts[0]
         folder = os.path.join(self.folder, name)
-        if name not in self.model_folders and os.path.isfile(os.path.join(folder, MANIFEST_FILE)):
+        if name not in self.model_folders and _has_manifest(folder):
             model = self._models.get(name)
             made_of = self._models.get(model_file_name(folder), model)
             if model is not None and made_of not in (None, model):
@@ -355,9 +355,7 @@ class Goldens:
         own = os.path.basename(self._below.rstrip(os.sep))
         if step in self._models and own in self._models:
             return step == self._models[own]
-        return step not in self.model_folders.values() or not os.path.isfile(
-            os.path.join(self.folder, MANIFEST_FILE)
-        )
+        return step not in self.model_folders.values() or not _has_manifest(self.folder)
 
     def shares_file(self, path: str, inode: int) -> bool:
         """Tell whether a file is golden data under any other name: by a link, or a hard link."""
@@ -494,7 +492,7 @@ class Goldens:
         """Return the paths of known files in a folder (where that has gone: also below it)."""
         folder = self._named(folder + os.sep).rstrip(os.sep)
         folders = [folder]
-        if not os.path.isdir(folder):
+        if not is_folder(folder):
             folders += [other for other in self._folders if other.startswith(folder + os.sep)]
         return [path for name in folders for path in self._folders.get(name, ())]
 
@@ -512,3 +510,7 @@ class Goldens:
         for path in list(self._unwhole):
             if look_at(path) is not None:
                 self._take(path)
+
+
+def _has_manifest(folder: str) -> bool:
+    return look_at(os.path.join(folder, MANIFEST_FILE)) is not None

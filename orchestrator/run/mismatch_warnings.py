@@ -4,7 +4,6 @@ of another network, steps without golden data.
 
 from __future__ import annotations
 
-import os
 from itertools import islice
 from typing import TYPE_CHECKING, Dict, List, Set
 
@@ -17,7 +16,7 @@ from ..base.naming import (
 )
 from ..base.notes import Note, note
 from ..base.wording import listed, plural
-from ..dumps.folder_listing import misnamed_notes
+from ..dumps.folder_listing import look_at, misnamed_notes
 from ..dumps.place import name_order
 from ..metrics.row import (
     DUMP_MISSING,
@@ -44,7 +43,7 @@ def mismatch_warnings(run: Run) -> List[Note]:
     """
     counts = run.store.counted.all()
     misnamed = misnamed_notes(
-        [path for path in sorted(run.goldens.misnamed) if os.path.lexists(path)]
+        [path for path in sorted(run.goldens.misnamed) if look_at(path) is not None]
     ) + _to_rename(run)
     dumped = _dumped_ops(run)
     foreign = [text for graph, names in dumped.items() for text in _unknown_ops(graph, names)]

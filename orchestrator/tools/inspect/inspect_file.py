@@ -18,7 +18,7 @@ from ...base.safe_reading import open_input, read_input
 from ...base.wording import listed
 from ...dumps.dump_file import DumpFile, RegionInfo, TensorInfo
 from ...dumps.dump_header import COMPLETE, size_error
-from ...dumps.npy import NoTensor, open_npy
+from ...dumps.npy import NoTensor, load_npy_header, open_npy
 from ...dumps.overflow_records import overflow_records
 from ...dumps.statistics_csv import TensorRow, read_table
 from ...dumps.tensor_statistics import remarkable_values
@@ -220,7 +220,7 @@ def _npy(path: str, head: bytes, stats: bool) -> Optional[Document]:
         "shape": list(tensor.shape),
         "original_shape": None,
         "bytes": tensor.source.nbytes,
-        "offset": os.path.getsize(path) - tensor.source.nbytes,
+        "offset": load_npy_header(path).data_offset,
         "address": None,
     }
     document["tensors"].append(entry)
