@@ -73,6 +73,11 @@ class DumpIndex:
         for listing in self._each():
             yield listing, sorted(_file_names(listing))
 
+    def below(self) -> Iterator[str]:
+        """Yield the files, relative to the folder."""
+        for listing, names in self.files():
+            yield from (os.path.join(listing.rel, name) for name in names)
+
     @property
     def single_dump(self) -> Optional[str]:
         """The path of the one dump file where there is no other file; None elsewhere."""

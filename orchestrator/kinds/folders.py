@@ -9,15 +9,21 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections import Counter
-from typing import Dict, Iterator, List, Optional, Pattern, Tuple
+from itertools import islice
+from typing import TYPE_CHECKING, Dict, Iterator, List, Optional, Pattern, Tuple
 
 from ..base.naming import is_hash_name, parse_dump_name, parse_golden_name
 from . import kind as kinds
 from .kind import Kind
 
+if TYPE_CHECKING or sys.version_info >= (3, 8):
+    from typing import Protocol
+else:
+    Protocol = object
+
 _MOST_FILES = 20000
-_MOST_DEPTH = 12
 _NAMES: Tuple[Tuple[str, Pattern[str]], ...] = (
     (kinds.FX, re.compile(r".+\.(?:INPUT|OUTPUT)\.[0-9]+\.[0-9]{10,}\.npy\Z")),
     # A dump's name, which number of input or output, and its layout: MindSpore. Without a layout: a
@@ -74,15 +80,22 @@ def kind_of_name(name: str) -> Optional[str]:
     return next((kind for kind, pattern in _NAMES if pattern.match(name)), None)
 
 
-def kinds_in_folder(folder: str) -> List[Kind]:
-    """Return the kinds of files at and below a folder, most significant first; empty if none is
-    known.
+class Folder(Protocol):
+    """A folder that is listed elsewhere."""
 
-    At most 20,000 names are examined; folders that cannot be listed are skipped.
+    root: str
+
+    def below(self) -> Iterator[str]:
+        """Yield the files below it, relative to it."""
+
+
+def kinds_in_folder(folder: Folder) -> List[Kind]:
+    """Return the kinds of files below a folder, most significant first; empty if none is known. At
+    most 20,000 names are examined.
     """
     counts: Counter[str] = Counter()
     examples: Dict[str, str] = {}
-    for rel in _files(folder):
+    for rel in islice(folder.below(), _MOST_FILES):
         name = os.path.basename(rel)
         file_kind = kinds.SAVED_MODEL if name == "saved_model.pb" else kind_of_name(name)
         if file_kind is not None:
@@ -90,17 +103,3 @@ def kinds_in_folder(folder: str) -> List[Kind]:
             examples.setdefault(file_kind, rel)
     found_kinds = [Kind(name, examples[name], count) for name, count in counts.most_common()]
     return sorted(found_kinds, key=lambda kind: kind.name not in _FOREIGN)
-
-
-def _files(folder: str) -> Iterator[str]:
-    count = 0
-    for base, folders, names in os.walk(folder):
-        rel = os.path.relpath(base, folder)
-        folders.sort()
-        if rel.count(os.sep) >= _MOST_DEPTH:
-            folders[:] = []
-        for name in sorted(names):
-            count += 1
-            if count > _MOST_FILES:
-                return
-            yield name if rel == "." else os.path.join(rel, name)

@@ -13,7 +13,7 @@ from ..base.naming import parse_dump_name
 from ..base.wording import plural
 from . import kind as kinds
 from .files import kind_of_file
-from .folders import kinds_in_folder
+from .folders import Folder, kinds_in_folder
 from .kind import Kind
 
 _MAKE_JSON = "atc --mode=1 --om=%s --json=%s" % ("MODEL.om", "MODEL.json")
@@ -130,7 +130,7 @@ def _ge_proto(path: str) -> str:
     )
 
 
-def without_dumps(target: str, golden: str) -> Advice:
+def without_dumps(target: Folder, golden: Folder) -> Advice:
     """Return advice on TARGET, a folder without a dump file, by what it holds instead.
 
     Parameters
@@ -139,22 +139,22 @@ def without_dumps(target: str, golden: str) -> Advice:
         GOLDEN, to detect whether the two were exchanged.
     """
     return exchanged(target, golden) or _advice(
-        kinds_in_folder(target), _DUMPED, _WANTED_DUMPS, target
+        kinds_in_folder(target), _DUMPED, _WANTED_DUMPS, target.root
     )
 
 
-def watched_without_dumps(target: str) -> Optional[Advice]:
+def watched_without_dumps(target: Folder) -> Optional[Advice]:
     """Return advice on TARGET, a folder to watch, by what it holds instead of dump files; None if
     it holds dumps or nothing known.
     """
     kinds_there = kinds_in_folder(target)
-    advice = _advice(kinds_there, _DUMPED, _WANTED_DUMPS, target)
+    advice = _advice(kinds_there, _DUMPED, _WANTED_DUMPS, target.root)
     return (
         advice if advice.words and kinds.DUMPS not in {kind.name for kind in kinds_there} else None
     )
 
 
-def exchanged(target: str, golden: str) -> Optional[Advice]:
+def exchanged(target: Folder, golden: Folder) -> Optional[Advice]:
     """Return advice if TARGET and GOLDEN were exchanged: TARGET holds npy files and no dump file,
     GOLDEN a device's dumps; else None.
     """
@@ -163,28 +163,29 @@ def exchanged(target: str, golden: str) -> Optional[Advice]:
         return None
     if kinds.DUMPS not in {kind.name for kind in kinds_in_folder(golden)}:
         return None
-    words = "it holds npy files, and GOLDEN (%s) a device's dumps: the two are exchanged" % golden
-    return Advice(words, "name the device's dumps first: TARGET %s, GOLDEN %s" % (golden, target))
+    words = "it holds npy files, and GOLDEN (%s) a device's dumps: the two are exchanged"
+    hint = "name the device's dumps first: TARGET %s, GOLDEN %s" % (golden.root, target.root)
+    return Advice(words % golden.root, hint)
 
 
-def without_golden(golden: str) -> Advice:
+def without_golden(golden: Folder) -> Advice:
     """Return advice on GOLDEN, a folder without golden data, by what it holds instead."""
     return _advice(
         [kind for kind in kinds_in_folder(golden) if kind.name != kinds.DUMPS],
         _GOLDEN,
         _WANTED_GOLDEN,
-        golden,
+        golden.root,
     )
 
 
-def foreign_golden(golden: str) -> Optional[Advice]:
+def foreign_golden(golden: Folder) -> Optional[Advice]:
     """Return advice if GOLDEN holds another tool's arrays whose names look like golden files; else
     None."""
     kinds_there = kinds_in_folder(golden)
     names = {kind.name for kind in kinds_there}
     if kinds.FX not in names or names & {kinds.GOLDEN, kinds.DUMPS}:
         return None
-    return _advice(kinds_there, _GOLDEN, _WANTED_GOLDEN, golden)
+    return _advice(kinds_there, _GOLDEN, _WANTED_GOLDEN, golden.root)
 
 
 def _advice(

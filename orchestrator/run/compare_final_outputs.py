@@ -252,7 +252,7 @@ class _FinalOutputs(Source):
         if not any(True for _ in self.golden.outputs()):
             from ..kinds.wrong_kind_advice import without_golden
 
-            advice = without_golden(self.options.golden)
+            advice = without_golden(self.options.golden_index)
             text = (
                 "GOLDEN: %s: no golden data of outputs was found at or below it"
                 % self.options.golden

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 from ..base.errors import InputError, UsageError
 from ..base.notes import Note, note
 from ..base.safe_reading import prefetch
+from ..dumps.dump_index import Indexes
 from ..dumps.dump_tree import DumpTree
 from ..dumps.file_source import START_BYTES
 from ..dumps.folder_listing import look_at
@@ -205,13 +206,13 @@ class _Listing(Source):
             else self.comparers.list_target(self.options)
         )
         if not any(step_folder.unresolved for step_folder in self.tree.without_dumps):
-            require_dumps(self.tree, self.options.golden, self.options.time)
+            require_dumps(self.options.indexes, self.tree, self.options.time)
         graphs = graphs.named_among(folder.place.model for folder in self.tree.step_folders)
         graphs.require(step_folder.place.model for step_folder in self.tree.step_folders)
         if not len(self.golden):
             from ..kinds.wrong_kind_advice import without_golden
 
-            advice = without_golden(self.options.golden)
+            advice = without_golden(self.options.golden_index)
             notes = [advice.words] if advice.words else self.golden.notes[:_MOST_NOTES]
             none = "GOLDEN: %s: no golden data was found at or below it" % self.options.golden
             raise InputError("; ".join([none, *notes]), hint=advice.hint)
@@ -279,7 +280,7 @@ def _meet(run: Run, tree: DumpTree) -> List[TargetFile]:
     return [file for file in files if file.state == GROWING]
 
 
-def require_dumps(tree: DumpTree, golden: str, time: Optional[str] = None) -> None:
+def require_dumps(indexes: Indexes, tree: DumpTree, time: Optional[str] = None) -> None:
     """Raise InputError for a TARGET without a dump file, or without one of a time: what it holds
     instead.
     """
@@ -293,7 +294,7 @@ def require_dumps(tree: DumpTree, golden: str, time: Optional[str] = None) -> No
         )
     from ..kinds.wrong_kind_advice import without_dumps
 
-    advice = without_dumps(tree.root, golden)
+    advice = without_dumps(*indexes)
     looked = advice.words or "; ".join(tree.notes[:_MOST_NOTES])
     raise InputError(
         "TARGET: %s: no dump file was found at or below it%s"

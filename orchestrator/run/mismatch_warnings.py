@@ -63,7 +63,7 @@ def mismatch_warnings(run: Run) -> List[Note]:
     if not (counts.get(PASS) or counts.get(FAIL) or run.engine.progress.pairs):
         from ..kinds.wrong_kind_advice import foreign_golden
 
-        advice = foreign_golden(run.goldens.folder)
+        advice = foreign_golden(run.options.golden_index)
         if advice is not None:
             return [
                 *warnings,

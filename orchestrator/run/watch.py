@@ -33,7 +33,7 @@ from ..base.interrupts import uninterrupted
 from ..base.notes import Note, note
 from ..base.system import Process
 from ..base.user_code import user_code_pids
-from ..dumps.dump_index import DumpIndex
+from ..dumps.dump_index import DumpIndex, indexes_of
 from ..dumps.dump_tree import ALL_TIMES, DumpTree, tree_of
 from ..dumps.folder_listing import is_folder
 from ..dumps.statistics_csv import is_statistics_file
@@ -155,7 +155,8 @@ class Watch:
 
     def __enter__(self) -> Watch:
         self.options.require_dumps(to_come=True)
-        advice = exchanged(self.options.target, self.options.golden)
+        # Of what is there now: files come.
+        advice = exchanged(*indexes_of(self.options.target, self.options.golden))
         if advice is not None:
             raise InputError(
                 "TARGET: %s: %s" % (self.options.target, advice.words), hint=advice.hint
@@ -224,9 +225,8 @@ class Watch:
     def _report_start(self) -> None:
         target = self.options.target
         # Statistics in place of dumps are compared.
-        advice = (
-            None if DumpIndex(target, "TARGET").holds_statistics else watched_without_dumps(target)
-        )
+        index = DumpIndex(target, "TARGET")
+        advice = None if index.holds_statistics else watched_without_dumps(index)
         if advice is not None:
             self.say(note("no-dumps-yet", target, *advice))
         for known in self.run.notes:
@@ -593,7 +593,7 @@ class Watch:
             self.options.target, there, how, time.monotonic() - self.meter.started,
             self.options.golden, self.goldens.file_count
         )  # fmt: skip
-        advice = without_dumps(self.options.target, self.options.golden)
+        advice = without_dumps(*indexes_of(self.options.target, self.options.golden))
         return InputError("; ".join(filter(None, [message, advice.words])), hint=advice.hint)
 
     def finish(

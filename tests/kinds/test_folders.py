@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from in_process import run_here
 
+from goldwatch.dumps.dump_index import DumpIndex
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.kinds import kind as kinds
 from goldwatch.kinds.folders import kinds_in_folder
@@ -73,7 +74,7 @@ def compare(tmp_path, *words):
 def test_folders_that_are_no_dumps_or_golden_data_are_named(tmp_path, dump, golden, name):
     other = tmp_path / "other"
     fill(other, FOLDERS[name])
-    assert kinds_in_folder(str(other))[0].name == name
+    assert kinds_in_folder(DumpIndex(str(other), "TARGET"))[0].name == name
     done = compare(tmp_path, "compare", str(other), golden)
     assert done.returncode == 4 and kinds.WORDS[name] in done.stderr and "hint: " in done.stderr
     done = compare(tmp_path, "compare", dump, str(other))
@@ -187,10 +188,13 @@ def test_a_folder_of_numbers_as_text_is_recognised_and_other_text_is_not(tmp_pat
 
 
 def test_a_folder_of_dumps_and_golden_data_is_both(tmp_path, dump, golden):
-    assert [kind.name for kind in kinds_in_folder(str(tmp_path))] == [kinds.DUMPS, kinds.GOLDEN]
-    assert kinds_in_folder(dump)[0].files == 1 and kinds_in_folder(dump)[0].example == os.path.join(
-        STEP, "Relu.relu.3.3.1700000000000001"
-    )
+    assert [kind.name for kind in kinds_in_folder(DumpIndex(str(tmp_path), "TARGET"))] == [
+        kinds.DUMPS,
+        kinds.GOLDEN,
+    ]
+    (kind,) = kinds_in_folder(DumpIndex(dump, "TARGET"))
+    assert kind.files == 1
+    assert kind.example == os.path.join(STEP, "Relu.relu.3.3.1700000000000001")
 
 
 def test_dump_files_with_an_added_ending_are_recognised(tmp_path, dump, golden):

@@ -13,7 +13,7 @@ from ...base.errors import InputError
 from ...base.naming import parse_golden_name, printable
 from ...base.notes import Note, note
 from ...base.safe_reading import open_input
-from ...dumps.dump_index import DumpIndex
+from ...dumps.dump_index import indexes_of
 from ...dumps.dump_tree import StepFolder
 from ...dumps.folder_listing import look_at
 from ...judging.by_recomputation import RIGHT, WRONG, judge_recomputed
@@ -382,8 +382,9 @@ def _finish(
 
 def _step(options: ReplayOptions) -> Tuple[StepFolder, List[Note]]:
     """Return the only step in TARGET."""
-    tree = DumpIndex(options.target, "TARGET").tree(options.time)
-    require_dumps(tree, "", options.time)
+    indexes = indexes_of(options.target, "")
+    tree = indexes[0].tree(options.time)
+    require_dumps(indexes, tree, options.time)
     if len(tree.step_folders) > 1:
         named = ", ".join(step_folder.label() for step_folder in tree.step_folders[:_SHOWN]) + (
             " …" if len(tree.step_folders) > _SHOWN else ""

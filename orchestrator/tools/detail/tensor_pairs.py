@@ -102,7 +102,7 @@ def pairs_in_folders(
     target, golden = (index.root for index in indexes)
     graphs = read_graphs(model, quantisation, unfused)
     tree, golden_set = indexes[0].tree(time), indexes[1].golden()
-    require_dumps(tree, golden, time)
+    require_dumps(indexes, tree, time)
     graphs = graphs_of_dumped_ops(graphs, tree, golden_set)
     step_folder, ops = _files_of(tree, op, graphs)
     # Only the store's records of golden files are not kept: nothing is stored here.

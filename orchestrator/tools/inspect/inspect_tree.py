@@ -13,6 +13,7 @@ from ...base.naming import MAPPING_FILE
 from ...dumps.completeness import NO_LAW, Completeness, probe
 from ...dumps.dump_file import DumpFile
 from ...dumps.dump_header import COMPLETE, HEADERLESS, LONG, SHORT
+from ...dumps.dump_index import DumpIndex
 from ...dumps.dump_tree import op_key
 from ...dumps.folder_listing import DumpEntry, FolderListing, listed_statistics, look_at, walk
 from ...dumps.overflow_records import op_tasks, overflow_records, tasks_of
@@ -175,7 +176,7 @@ class _Tree:
     def document(self, stats: bool) -> Document:
         """Return the document."""
         if not (self.places or self.golden or self.statistics or self.overflow):
-            advice = watched_without_dumps(self.root)
+            advice = watched_without_dumps(DumpIndex(self.root, "PATH"))
             self.notes += [advice.words] if advice is not None else []
         document: Document = {
             "kind": "tree",
