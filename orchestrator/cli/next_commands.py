@@ -182,11 +182,10 @@ def _replay_of_uncompared(result: RunResult, op: str, place: Place) -> List[str]
         rows = store.rows(place=place, op=op)
         if any(row.kind == OUTPUT and row.verdict in (PASS, FAIL) for row in rows):
             return []
-    folder = os.path.join(options.target, *[part for part in place if part is not None])
     out = os.path.join(options.out, REPLAY_FOLDER)
     return command_words(
         ["goldwatch", "replay"],
-        [folder if is_folder(folder) else options.target, model],
+        [_folder_of(options.target, place), model],
         ["-f", options.model, "--op", op, "-o", out],
     )
 
@@ -228,13 +227,12 @@ def _replay_words(result: RunResult) -> List[str]:
 
 def step_folder(result: RunResult) -> str:
     """Return the folder of the step where a comparison diverges first, or TARGET itself."""
-    target = result.options.target
     first = result.first_divergence
-    folder = (
-        os.path.join(target, *[part for part in first.place if part is not None])
-        if first is not None
-        else target
-    )
+    return _folder_of(result.options.target, Place() if first is None else first.place)
+
+
+def _folder_of(target: str, place: Place) -> str:
+    folder = os.path.join(target, *[part for part in place if part is not None])
     return folder if is_folder(folder) else target
 
 
