@@ -15,7 +15,6 @@ from typing import List, Optional, Set, Tuple
 
 from .. import __version__
 from ..run.compare_folders import Session, note_signature
-from ..run.dump_catalogue import Catalogue
 from ..run.engine import Engine
 from ..run.golden_files import Goldens
 from ..run.target_file import GROWING, TargetFile
@@ -101,13 +100,12 @@ class OpenRun:
             opened.callback(self._here.close)
             self._store = RunStore.begin(self._folder, {"run": order.run})
             opened.callback(self._store.close)
-            dumps_too = os.path.realpath(self.options.golden) != self._root
             self._goldens = Goldens(
                 self.options.golden,
                 self.options.golden_steps,
                 self._store,
-                dumps_too,
-                models=self._graphs.model_names,
+                self.options.target,
+                self._graphs.model_names,
             )
             self._goldens.take(golden)
             self._opened = opened.pop_all()
@@ -172,13 +170,11 @@ class OpenRun:
 
     def _begin(self, order: Order) -> Tuple[Engine, List[Optional[TargetFile]]]:
         """Return an engine that knows an order's files, and these files."""
-        catalogue = Catalogue(self.options.target)
         engine = Engine(
             self.options,
             self._graphs,
             self._store,
             self._workers(order.apart),
-            catalogue,
             self._goldens,
         )
         engine.places.settled = True

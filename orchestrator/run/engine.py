@@ -78,13 +78,15 @@ class Engine:
         Where rows go; open for writing.
     workers
         The processes that compare.
-    catalogue, goldens
-        What is known of TARGET and GOLDEN.
+    goldens
+        What is known of GOLDEN.
     list_stored
         List the rows that are stored, for :meth:`take_stored`.
 
     Attributes
     ----------
+    catalogue
+        What is known of TARGET.
     places
         Those seen, and whether anything still comes to them.
     slices
@@ -105,7 +107,6 @@ class Engine:
         graphs: ModelGraphs,
         store: RunStore,
         workers: Workers,
-        catalogue: Catalogue,
         goldens: Goldens,
         list_stored: bool = False,
     ) -> None:
@@ -113,7 +114,7 @@ class Engine:
         self.graphs = graphs
         self.store = store
         self.workers = workers
-        self.catalogue = catalogue
+        self.catalogue = catalogue = Catalogue(options.target)
         self.goldens = goldens
         self.progress = Progress()
         self.closing = False

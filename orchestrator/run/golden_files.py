@@ -191,10 +191,9 @@ class Goldens:
         ``one``: all files for all steps. ``each``: a step takes the files below GOLDEN/{step}/.
         ``auto``: a step takes the golden files of GOLDEN/{step}/ where there are such folders with
         a number for a name, besides what lies elsewhere.
-    dumps_too
-        Whether device dumps count as golden data (not where GOLDEN is TARGET itself).
     target
-        TARGET, whose folders tell the ranks where GOLDEN is an FX dump of several.
+        TARGET, whose folders tell the ranks where GOLDEN is an FX dump of several; where GOLDEN is
+        TARGET itself, device dumps are no golden data.
     models
         The model_names that have a model in the run, each with the one name of that model: golden
         data in a folder that bears one of them, or whose manifest says so, are of no other model.
@@ -215,8 +214,7 @@ class Goldens:
         folder: str,
         steps: str,
         store: RunStore,
-        dumps_too: bool,
-        target: str = "",
+        target: str,
         models: Optional[Mapping[str, str]] = None,
     ) -> None:
         self.folder = folder
@@ -224,7 +222,7 @@ class Goldens:
         self._below = os.path.join(os.path.realpath(folder), "")
         self.steps = steps
         self.store = store
-        self.dumps_too = dumps_too
+        self._dumps_too = os.path.realpath(folder) != os.path.realpath(target)
         self.changed = False
         self.revision = 0
         self.changed_at = time.monotonic()
@@ -407,7 +405,7 @@ class Goldens:
         name = os.path.basename(path)
         if name in (MAPPING_FILE, MANIFEST_FILE):
             return self._look_at_mapping(path)
-        if not self._is_golden(name) and not (self.dumps_too and is_table_of_ops(path)):
+        if not self._is_golden(name) and not (self._dumps_too and is_table_of_ops(path)):
             if intended_golden_name(name) is not None or lacks_name_part(name):
                 self.misnamed.add(path)
             return False
@@ -436,7 +434,7 @@ class Goldens:
         if is_hash_name(name) or parse_golden_name(name) is not None:
             return True
         dump = parse_dump_name(name)
-        return self.dumps_too and dump is not None and dump.kind != "overflow"
+        return self._dumps_too and dump is not None and dump.kind != "overflow"
 
     def _whole(self, path: str) -> bool:
         try:

@@ -35,7 +35,6 @@ from ..store.host_facts import COMPUTED
 from ..store.store import RunStore
 from ..store.stored_networks import GRAPHS, network_document
 from .comparison_options import ComparisonOptions
-from .dump_catalogue import Catalogue
 from .engine import Engine
 from .golden_files import Goldens
 from .mismatch_warnings import mismatch_warnings, steps_without_golden
@@ -211,25 +210,22 @@ class Run:
             # A run that is killed has its network too; at its end those that nothing was dumped of
             # are left out.
             self.store.set(GRAPHS, [network_document(graph) for graph in self.graphs.graphs])
-        self.catalogue = Catalogue(self.options.target)
-        dumps_too = os.path.realpath(self.options.golden) != self.catalogue.root
         self.goldens = Goldens(
             self.options.golden,
             self.options.golden_steps,
             self.store,
-            dumps_too,
-            target=self.options.target,
-            models=self.graphs.model_names,
+            self.options.target,
+            self.graphs.model_names,
         )
         self.engine = Engine(
             self.options,
             self.graphs,
             self.store,
             self.workers,
-            self.catalogue,
             self.goldens,
             self._list_stored,
         )
+        self.catalogue = self.engine.catalogue
         self.prepare_rows()
         self._opened = True
 

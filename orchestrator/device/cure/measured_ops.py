@@ -44,7 +44,6 @@ from ...recomputing.piece import rounded
 from ...recomputing.recomputed_output import NotComputable, OutputBesideGolden
 from ...recomputing.recorded_tensor import RecordedTensor
 from ...run.comparison_options import ONE, ComparisonOptions
-from ...run.dump_catalogue import Catalogue
 from ...run.engine import Engine
 from ...run.golden_files import Goldens
 from ...run.recomputation import ALL, Recomputation
@@ -123,10 +122,9 @@ def opened_result(result: str, model: str, original: Optional[str]) -> Iterator[
             raise InputError(text, hint="the json of the om that ran is needed")
         workers = opened.enter_context(Workers(1, options.settings()))
         golden_steps = ONE if is_replay else options.golden_steps
-        goldens = Goldens(options.golden, golden_steps, store, dumps_too=False)
+        goldens = Goldens(options.golden, golden_steps, store, options.target)
         goldens.take(options.golden_index.golden())
-        catalogue = Catalogue(options.target)
-        engine = Engine(options, options.graphs(), store, workers, catalogue, goldens)
+        engine = Engine(options, options.graphs(), store, workers, goldens)
         yield OpenedResult(engine, place, graph, original or options.original, is_replay)
 
 

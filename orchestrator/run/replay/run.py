@@ -39,7 +39,6 @@ from ...tensors.type_precision import rounding_of, shortened
 from ..compare_folders import require_dumps
 from ..compare_given_pairs import compare_given_pairs
 from ..comparison_options import ONE, ComparisonOptions
-from ..dump_catalogue import Catalogue
 from ..engine import Engine
 from ..golden_files import Goldens
 from ..result import RunResult
@@ -324,8 +323,7 @@ def replay(
                 ModelGraphs.of_all(graph),
                 store,
                 workers,
-                Catalogue(options.target),
-                Goldens(folder, ONE, store, dumps_too=False),
+                Goldens(folder, ONE, store, options.target),
             )
             compare_given_pairs(
                 engine,

@@ -110,9 +110,8 @@ def pairs_in_folders(
         golden,
         AUTO,
         cast(Any, None),
-        os.path.realpath(golden) != os.path.realpath(target),
-        target=target,
-        models=graphs.model_names,
+        target,
+        graphs.model_names,
     )
     goldens.take(golden_set)
     around = ListedDumps(step_folder.files)

@@ -161,7 +161,7 @@ def test_a_golden_file_is_used_when_it_is_complete(net, tmp_path) -> None:
     with open(path, "rb") as stream:
         data = stream.read()
     with RunStore.begin(str(tmp_path / "store"), {}) as store:
-        goldens = Goldens(net.golden, "one", store, True)
+        goldens = Goldens(net.golden, "one", store, net.target)
         for size in (0, 5, 90, len(data) - 1):
             with open(path, "wb") as stream:
                 stream.write(data[:size])
@@ -184,7 +184,7 @@ def test_parked_golden_files_are_used_when_their_manifest_arrives(net, tmp_path)
         lines += mapping_line(file, "a_b-parked-%d.0.160000000000000%d.npy" % (number, number))
         tensors.append({"file": file, "original_name": name, "output_index": 0})
     with RunStore.begin(str(tmp_path / "store"), {}) as store:
-        goldens = Goldens(net.golden, "auto", store, True)
+        goldens = Goldens(net.golden, "auto", store, net.target)
         for name, text in (
             ("mapping.csv", lines),
             ("manifest.json", json.dumps({"tensors": tensors})),
