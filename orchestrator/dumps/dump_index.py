@@ -9,7 +9,7 @@ from typing import Any, Iterator, List, Optional, Pattern, Tuple
 
 from ..base.errors import InputError, require_folder
 from ..base.naming import parse_dump_name
-from .dump_tree import DumpTree, tree_of
+from .dump_tree import DumpTree
 from .folder_listing import FolderListing, is_folder, walk
 from .golden_set import GoldenSet
 
@@ -128,11 +128,11 @@ class DumpIndex:
 
     def tree(self, time: Optional[str] = None) -> DumpTree:
         """Return the dumps as :class:`goldwatch.dumps.dump_tree.DumpTree` tells."""
-        return tree_of(self.root, self._taken(), time)
+        return DumpTree(self.root, time, self._taken())
 
     def golden(self) -> GoldenSet:
         """Return the golden data."""
-        return GoldenSet.of_listings(self.root, self._taken())
+        return GoldenSet(self.root, self._taken())
 
     def _taken(self) -> List[FolderListing]:
         self.require()

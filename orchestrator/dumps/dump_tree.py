@@ -63,6 +63,8 @@ class DumpTree:
     time
         Which of several time folders of one device and model: the newest (None), this one, or
         ``all``.
+    listings
+        What is in it, where it was listed before; it may then not exist.
 
     Attributes
     ----------
@@ -89,15 +91,14 @@ class DumpTree:
         ``root`` does not exist, is not a folder or cannot be listed.
     """
 
-    def __init__(self, root: AnyPath, time: Optional[str] = None) -> None:
-        root = path_text(root, "TARGET")
-        self._take(root, list(walk(root, "TARGET")), time)
-
-    def __repr__(self) -> str:
-        return "DumpTree(%r, %s)" % (self.root, plural(len(self.step_folders), "place"))
-
-    def _take(self, root: str, listings: List[FolderListing], time: Optional[str]) -> None:
-        self.root = root
+    def __init__(
+        self,
+        root: AnyPath,
+        time: Optional[str] = None,
+        listings: Optional[Sequence[FolderListing]] = None,
+    ) -> None:
+        self.root = root = path_text(root, "TARGET")
+        listings = list(walk(root, "TARGET")) if listings is None else listings
         self.step_folders: List[StepFolder] = []
         self.left: List[StepFolder] = []
         self.without_dumps: List[StepFolder] = []
@@ -131,6 +132,9 @@ class DumpTree:
         _choose_times(self, _one_per_device(step_folders), time)
         self.step_folders.sort(key=_order)
         _note_folders_in_use(self)
+
+    def __repr__(self) -> str:
+        return "DumpTree(%r, %s)" % (self.root, plural(len(self.step_folders), "place"))
 
     @property
     def left_notes(self) -> List[Note]:
@@ -181,13 +185,6 @@ def newest_files(
             key = (name.op_type, whole or name.op_name, name.task_type, name.device_id)
         ops.setdefault(key, []).append(entry)
     return list(ops.values())
-
-
-def tree_of(root: str, listings: List[FolderListing], time: Optional[str] = None) -> DumpTree:
-    """Build a tree from listings; none for a folder that may not exist."""
-    tree = DumpTree.__new__(DumpTree)
-    tree._take(root, listings, time)
-    return tree
 
 
 def _step_folder(listing: FolderListing) -> StepFolder:

@@ -8,7 +8,7 @@ import operator
 import os
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Dict, Iterator, List, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from ..base.errors import FormatError, GoldwatchError, NotThere, UsageError
 from ..base.fast_dataclasses import dataclass
@@ -31,7 +31,7 @@ from ..base.safe_reading import AnyPath, path_text
 from ..base.wording import listed, plural
 from ..tensors.tensor import Tensor
 from .dump_file import DumpFile
-from .dump_tree import tree_of
+from .dump_tree import DumpTree
 from .folder_listing import DumpEntry, FolderListing, GoldenFile, full_name_of, look_at, walk
 from .npy import open_npy, open_npy_once
 from .place import Place, is_number, place_of
@@ -208,6 +208,14 @@ class Collision:
 class GoldenSet:
     """All golden tensors below one folder, by file name; no tensor is opened.
 
+    Parameters
+    ----------
+    folder
+        The folder.
+    listings
+        What is in it, where it was listed before; it may then not exist, and the set be filled by
+        :meth:`add`.
+
     Attributes
     ----------
     folder
@@ -229,25 +237,10 @@ class GoldenSet:
         The folder does not exist, is not one or cannot be listed.
     """
 
-    def __init__(self, folder: AnyPath) -> None:
-        folder = path_text(folder, "GOLDEN")
-        self._begin(folder, list(walk(folder, "GOLDEN")))
-
-    @classmethod
-    def of_listings(cls, folder: str, listings: List[FolderListing]) -> GoldenSet:
-        """Return the set of a folder that was listed."""
-        golden = cls.__new__(cls)
-        golden._begin(folder, listings)
-        return golden
-
-    @classmethod
-    def empty(cls, folder: str) -> GoldenSet:
-        """Return an empty set for a folder that may not exist yet; filled by :meth:`add`."""
-        return cls.of_listings(folder, [])
-
-    def _begin(self, folder: str, listings: List[FolderListing]) -> None:
-        self.folder = folder
-        self.tree = tree_of(folder, listings)
+    def __init__(self, folder: AnyPath, listings: Optional[Sequence[FolderListing]] = None) -> None:
+        self.folder = folder = path_text(folder, "GOLDEN")
+        listings = list(walk(folder, "GOLDEN")) if listings is None else listings
+        self.tree = DumpTree(folder, None, listings)
         self.notes: List[Note] = []
         self.unresolved: List[str] = []
         self._files: Dict[Tuple[str, int], List[GoldenEntry]] = {}

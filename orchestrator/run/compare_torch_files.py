@@ -176,7 +176,7 @@ class _TorchFiles(Source):
 
     def feed(self, run: Run) -> None:
         """Compare all files."""
-        golden = GoldenSet.empty(self.options.golden)
+        golden = GoldenSet(self.options.golden, [])
         for task in self.tasks:
             golden.put(task.golden)
         # The calls were paired above: one without golden data has its rows all the same.

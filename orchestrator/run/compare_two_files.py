@@ -67,7 +67,7 @@ class _TwoFiles(Source):
 
     def feed(self, run: Run) -> None:
         """Compare the tensors."""
-        golden = GoldenSet.empty(self.options.golden)
+        golden = GoldenSet(self.options.golden, [])
         self.pairs = without_inputs_of_others(self.pairs, self.options.settings())
         for task in self.pairs.tasks[:1]:
             golden.put(task.golden)

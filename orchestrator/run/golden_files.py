@@ -228,7 +228,7 @@ class Goldens:
         self.changed_at = time.monotonic()
         self.file_count = 0
         self.misnamed: Set[str] = set()
-        self.every = GoldenSet.empty(folder)
+        self.every = GoldenSet(folder, [])
         self._of_step: Dict[str, GoldenSet] = {}
         self.fx = FxFolders(target)
         self._own_steps: Set[str] = set()
@@ -300,7 +300,7 @@ class Goldens:
 
     def _set(self, step: str) -> GoldenSet:
         if step not in self._of_step:
-            self._of_step[step] = made = GoldenSet.empty(self.folder)
+            self._of_step[step] = made = GoldenSet(self.folder, [])
             for path in sorted(self._shared) if self._takes_shared(step) else ():
                 made.add(path)
         return self._of_step[step]

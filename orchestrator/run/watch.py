@@ -34,7 +34,7 @@ from ..base.notes import Note, note
 from ..base.system import Process
 from ..base.user_code import user_code_pids
 from ..dumps.dump_index import DumpIndex, indexes_of
-from ..dumps.dump_tree import ALL_TIMES, DumpTree, tree_of
+from ..dumps.dump_tree import ALL_TIMES, DumpTree
 from ..dumps.folder_listing import is_folder
 from ..dumps.statistics_csv import is_statistics_file
 from ..kinds.wrong_kind_advice import exchanged, watched_without_dumps, without_dumps
@@ -548,9 +548,7 @@ class Watch:
 
     def _finish_rows(self) -> None:
         there = is_folder(self.options.target)
-        tree = (
-            DumpTree(self.options.target, ALL_TIMES) if there else tree_of(self.options.target, [])
-        )
+        tree = DumpTree(self.options.target, ALL_TIMES, None if there else [])
         self.run.overflow = tree.overflow
         root = self.folders.target_root
         empty = [
