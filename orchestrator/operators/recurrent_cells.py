@@ -12,7 +12,7 @@ from ..base.fast_dataclasses import dataclass
 from .activations import sigmoid, softplus
 from .error_propagation import elementwise, moved, sum_of_products
 from .registry import CannotCompute
-from .value_with_error import Arithmetic, Value, joined_errors
+from .value_with_error import FLOAT32_ROUNDING, Arithmetic, Value, joined_errors
 
 Array = Any
 Function = Callable[[Array], Array]
@@ -141,9 +141,14 @@ class Step:
 
     def activated(self, number: int, value: Value) -> Value:
         """Return an activation of a sum of products."""
-        return elementwise(
+        made = elementwise(
             _clipped(self.functions[number], self.clip), value, steps=self.arithmetic.intermediate
         )
+        if not self.arithmetic.intermediate:
+            return made
+        # Tanh and Sigmoid as quotients of sums near 1 have its rounding, however small they are:
+        # that of onnxruntime's RNN (1.32) is off by 6e-8, root mean square, at 0.01 and at 0.1.
+        return Value(made.array, joined_errors(made.error, np.full(1, FLOAT32_ROUNDING)))
 
     def cell_state(self, forget: Value, before: Value, take: Value, candidate: Value) -> Value:
         """Return forget · before + take · fresh, an LSTM's new state."""

@@ -63,14 +63,16 @@ class _Taps:
         """Resize one axis; errors add as squares, each weight's is ``rounding``."""
         array = x.array
         if self.weights.shape[1] == 1 and np.all(self.weights == 1):
-            error = (
-                None
-                if x.error is None
-                else np.take(np.broadcast_to(x.error, array.shape), self.places[:, 0], axis)
-            )
+            error = None if x.error is None else np.broadcast_to(x.error, array.shape)
             taken = np.take(array, self.places[:, 0], axis)
-            if self.rivals is not None and x.is_float:
-                error = joined_errors(error, np.abs(taken - np.take(array, self.rivals, axis)))
+            if self.rivals is None or not x.is_float:
+                return Value(taken, None if error is None else error.take(self.places[:, 0], axis))
+            # Of another row, the device may also have another column.
+            both = self.places[:, 0], self.rivals
+            error = joined_errors(
+                np.abs(taken - np.take(array, self.rivals, axis)),
+                *(None if error is None else np.take(error, places, axis) for places in both),
+            )
             return Value(taken, error)
         shape = [1] * array.ndim
         shape[axis] = len(self.places)
@@ -90,9 +92,11 @@ class _Taps:
         return Value(total, None if error_squares is None and not rounding else np.sqrt(squares))
 
 
-def _nearest(coordinates: Array, size: int, mode: str, scale: float = 1.0) -> _Taps:
-    """Return the nearest places; by a factor that is not whole, nor one by a whole number, those on
-    the border may fall to either side.
+def _nearest(ways: Sequence[Array], size: int, mode: str, scale: float = 1.0) -> _Taps:
+    """Return the nearest places by the first of some coordinates, which the others are as well, but
+    for the rounding of the arithmetic in which a device works them out: where that takes one to the
+    other side of a border it may fall to either. By a factor that is whole, or one by a whole
+    number, nothing is rounded.
     """
     modes: Dict[str, Callable[[Array], Array]] = {
         "round_prefer_floor": lambda x: np.ceil(x - _F(0.5)),
@@ -102,18 +106,19 @@ def _nearest(coordinates: Array, size: int, mode: str, scale: float = 1.0) -> _T
     }
     if mode not in modes:
         raise CannotCompute("its nearest_mode %s is not known" % mode)
-    room = _F(8 * 2.0**-24 * size)
-    before, places, after = (
-        np.clip(modes[mode](moved), 0, size - 1).astype(np.int64)
-        for moved in (coordinates - room, coordinates, coordinates + room)
+    places, *others = (
+        np.clip(modes[mode](coordinates), 0, size - 1).astype(np.int64) for coordinates in ways
     )
-    exact = any(abs(factor - round(factor)) < 1e-6 for factor in (scale, 1.0 / scale))
-    rivals = (
-        None
-        if exact or np.array_equal(before, after)
-        else np.where(before != places, before, after)
+    factors = (scale, 1.0 / scale) if scale else ()
+    exact = any(abs(factor - round(factor)) < 1e-6 for factor in factors)
+    rivals = places
+    for other in () if exact else others:
+        rivals = np.where(rivals != places, rivals, other)
+    return _Taps(
+        places[:, None],
+        np.ones((len(places), 1)),
+        None if np.array_equal(rivals, places) else rivals,
     )
-    return _Taps(places[:, None], np.ones((len(places), 1)), rivals)
 
 
 def _linear(coordinates: Array, size: int) -> _Taps:
@@ -161,34 +166,71 @@ def _onnx_coordinates(
     scale: Any,
     roi: Optional[Tuple[float, float]],
     length: float,
-) -> Array:
-    """Return where in the input each output lies, in float32 as runtimes compute it. Source: ONNX
-    Resize.
+) -> List[Array]:
+    """Return where in the input each output lies, in float32 as runtimes compute it, and as other
+    devices may: with a factor in place of the divisor, rounded once from float64, with the short
+    number that a model's scale was written as. Source: ONNX Resize.
 
     ``length`` is that of the output: the whole one in onnxruntime, the input's times the scale in
     the reference of ONNX (onnx/onnx#2462).
     """
-    at = np.arange(outputs, dtype=_F)
-    scale = _F(scale)
+    short = float(str(_F(scale)))
+    ways = [(_F, scale, False), (_F, scale, True), (np.float64, scale, False),
+            (np.float64, scale, True), (np.float64, short, False)]  # fmt: skip
+    found = [
+        _coordinates(mode, size, outputs, one, roi, length, number, by_factor).astype(_F)
+        for number, one, by_factor in ways
+    ]
+    if mode in ("half_pixel", "pytorch_half_pixel") and outputs > 1:
+        factor = _F(1) / _F(scale)
+        found.append(np.arange(outputs, dtype=_F) * factor + (_F(0.5) * factor - _F(0.5)))
+    return found
+
+
+def _coordinates(
+    mode: str,
+    size: int,
+    outputs: int,
+    scale: Any,
+    roi: Optional[Tuple[float, float]],
+    length: float,
+    number: Any,
+    by_factor: bool,
+) -> Array:
+    """Return the coordinates in one arithmetic, that of ``number``."""
+    at = np.arange(outputs, dtype=number)
+    # A factor is one of float32.
+    factor = number(_F(1) / _F(scale))
+    scale = number(scale)
+
+    def scaled(values: Array) -> Array:
+        return values * factor if by_factor else values / scale
+
     if mode == "pytorch_half_pixel" and outputs == 1:
-        return np.zeros(1, _F)
+        return np.zeros(1, number)
     if mode in ("half_pixel", "pytorch_half_pixel"):
-        return (at + _F(0.5)) / scale - _F(0.5)
+        return scaled(at + number(0.5)) - number(0.5)
     if mode == "half_pixel_symmetric":
-        adjustment = _F(outputs) / (scale * _F(size))
-        offset = _F(size / 2.0) * (_F(1) - adjustment)
-        return (float(offset) + (at.astype(np.float64) + 0.5) / float(scale) - 0.5).astype(_F)
+        adjustment = number(outputs) / (scale * number(size))
+        offset = number(size / 2.0) * (number(1) - adjustment)
+        made = float(offset) + scaled(at.astype(np.float64) + 0.5) - 0.5
+        return made.astype(number)
     if mode == "align_corners":
-        return np.zeros(1, _F) if length == 1 else at * _F(size - 1) / _F(length - 1)
-    if mode == "asymmetric":
-        return at / scale
-    if mode == "tf_half_pixel_for_nn":
-        return (at + _F(0.5)) / scale
-    if mode == "tf_crop_and_resize" and roi is not None:
-        start, end = _F(roi[0]), _F(roi[1])
         if length == 1:
-            return np.full(1, _F(0.5) * (start + end) * _F(size - 1))
-        return start * _F(size - 1) + at * (end - start) * _F(size - 1) / _F(length - 1)
+            return np.zeros(1, number)
+        if by_factor:
+            return at * (number(size - 1) / number(length - 1))
+        return at * number(size - 1) / number(length - 1)
+    if mode == "asymmetric":
+        return scaled(at)
+    if mode == "tf_half_pixel_for_nn":
+        return scaled(at + number(0.5))
+    if mode == "tf_crop_and_resize" and roi is not None:
+        start, end = number(roi[0]), number(roi[1])
+        if length == 1:
+            return np.full(1, number(0.5) * (start + end) * number(size - 1))
+        along = at * (end - start) * number(size - 1) / number(length - 1)
+        return start * number(size - 1) + along
     raise CannotCompute("its coordinate_transformation_mode %s is not known" % mode)
 
 
@@ -305,12 +347,12 @@ def onnx_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
         if outputs == size and rule != "tf_crop_and_resize":
             continue
         length = size * scale if node.get(_NOT_ROUNDED, False) else outputs
-        coordinates = _onnx_coordinates(rule, size, outputs, scale, region, length)
+        ways = _onnx_coordinates(rule, size, outputs, scale, region, length)
         # A cubic's weights are sums of four terms of up to 8, in float32.
         rounding = _CUBIC_ROUNDING if mode == "cubic" and arithmetic.intermediate else 0.0
-        x = _onnx_taps(node, mode, coordinates, size, scale).apply(x, axis, rounding)
+        x = _onnx_taps(node, mode, ways, size, scale).apply(x, axis, rounding)
         if rule == "tf_crop_and_resize":
-            beyond = (coordinates < 0) | (coordinates > size - 1)
+            beyond = (ways[0] < 0) | (ways[0] > size - 1)
             outside = outside | beyond.reshape(
                 [-1 if number == axis else 1 for number in range(x.array.ndim)]
             )
@@ -326,16 +368,14 @@ def onnx_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
     return [x]
 
 
-def _onnx_taps(node: Node, mode: str, coordinates: Array, size: int, scale: float) -> _Taps:
+def _onnx_taps(node: Node, mode: str, ways: Sequence[Array], size: int, scale: float) -> _Taps:
     if mode == "nearest":
-        return _nearest(
-            coordinates, size, str(node.get("nearest_mode", "round_prefer_floor")), scale
-        )
+        return _nearest(ways, size, str(node.get("nearest_mode", "round_prefer_floor")), scale)
     if mode == "linear" and not node.get("antialias", 0):
-        return _linear(coordinates, size)
+        return _linear(ways[0], size)
     if mode in ("linear", "cubic"):
         kernel = _triangle if mode == "linear" else _keys
-        return _convolved(node, coordinates, size, kernel, scale)
+        return _convolved(node, ways[0], size, kernel, scale)
     raise CannotCompute("its mode %s is not known" % mode)
 
 
@@ -367,17 +407,17 @@ def _framework_axis(
         raise CannotCompute("its align_corners and half_pixel_centers exclude each other")
     if outputs < 1:
         raise CannotCompute("its size %d is not known" % outputs)
-    scale = _F(size - 1) / _F(outputs - 1) if corners and outputs > 1 else _F(size) / _F(outputs)
-    at = np.arange(outputs, dtype=_F)
+    sides = (size - 1, outputs - 1) if corners and outputs > 1 else (size, outputs)
+    half = _F(0.5 if centers else 0.0)
+    at = np.arange(outputs, dtype=_F) + half
+    factor = _F(sides[0]) / _F(sides[1])
     if linear:
-        return _linear((at + _F(0.5)) * scale - _F(0.5) if centers else at * scale, size).apply(
-            x, axis
-        )
-    if centers:
-        return _nearest((at + _F(0.5)) * scale, size, "floor", float(scale)).apply(x, axis)
-    return _nearest(
-        at * scale, size, "round_prefer_ceil" if corners else "floor", float(scale)
-    ).apply(x, axis)
+        return _linear(at * factor - half, size).apply(x, axis)
+    wide = at.astype(np.float64)
+    ways = [at * factor, at * _F(sides[0]) / _F(sides[1]),
+            *((wide * one).astype(_F) for one in (factor, sides[0] / sides[1]))]  # fmt: skip
+    rule = "round_prefer_ceil" if corners else "floor"
+    return _nearest(ways, size, rule, float(factor)).apply(x, axis)
 
 
 @operator(

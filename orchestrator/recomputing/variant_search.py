@@ -92,6 +92,11 @@ _IMPROVES = 0.999
 """Of the distance before, what a step of fitting leaves at most."""
 
 
+_MOST_PARTS, _MEASURED = 512, 64
+"""Of the least step from an input to an output, into which the divisor of a Mod is looked for; and
+steps that are looked at."""
+
+
 class Output(NamedTuple):
     """What is to be explained.
 
@@ -416,6 +421,20 @@ class _Search:
                 return
         at, off = self._descended(number, fit, known, at, off)
         at, off = self._narrowed(number, fit, known, at, off)
+        self._try_shortest(number, node, fit, at, off)
+        if len(self.accepted) > before or fit.whole:
+            return
+        best = at
+        for value in self._shown_numbers():
+            nearer = self._off_by(number, fit, value)
+            if nearer is not None and float(nearer @ nearer) < float(off @ off):
+                at, off = value, nearer
+        if at != best:
+            at, off = self._descended(number, fit, known, at, off)
+            self._try_shortest(number, node, fit, at, off)
+
+    def _try_shortest(self, number: int, node: Node, fit: Fit, at: float, off: Array) -> None:
+        """Try the shortest number that is as near as one from which the output is ``off``."""
         least, shorter = float(off @ off), at
         # Rounding inside is no chance: it may lie nearer to a longer number.
         granted = least * _INSIDE + _FIT_DEVIATIONS**2 * max(least / off.size, 1e-30)
@@ -424,33 +443,31 @@ class _Search:
             beside = self._off_by(number, fit, shorter)
             if beside is not None and float(beside @ beside) <= granted:
                 break
+        if shorter * fit.own < 0:
+            # A Mod with fmod does not see the sign.
+            beside = self._off_by(number, fit, -shorter)
+            if beside is not None and float(beside @ beside) <= granted:
+                shorter = -shorter
         if shorter != fit.own and shorter >= fit.least:
             self._try_fitted(number, node, fit, shorter)
-        for value in () if fit.whole else self._shown_numbers():
-            if len(self.accepted) > before:
-                return
-            beside = self._off_by(number, fit, value)
-            if beside is not None and float(beside @ beside) < _NEARER**2 * begin:
-                self._try_fitted(number, node, fit, value)
 
     def _shown_numbers(self) -> Iterator[float]:
         """Yield numbers that an output may show as they are, and rounded: its least and largest
-        (bounds), the least magnitude (a threshold), the least step from an input (a divisor).
+        (bounds), the least magnitude (a threshold), what all steps from an input are times a whole
+        number (a divisor).
         """
         actual = np.asarray(self._output.actual, np.float64).reshape(-1)
-        with np.errstate(all="ignore"):
-            steps = [
-                actual,
-                *(
-                    np.asarray(array, np.float64).reshape(-1) - actual
-                    for array in self._incoming.values()
-                    if array.size == actual.size and array.dtype.kind == "f"
-                ),
-            ]
-        shown = [actual.min(), actual.max()]
-        for sizes in map(np.abs, steps):
-            told = sizes > _NOTHING * sizes.max()
-            shown += [sizes[told].min()] if told.any() else []
+        shown = [float(actual.min()), float(actual.max())]
+        sizes = np.abs(actual)
+        largest = float(sizes.max())
+        unit = float(ulp(np.array(largest), self._output.dtype))
+        told = sizes > _NOTHING * largest
+        shown += [float(sizes[told].min())] if told.any() else []
+        for array in self._incoming.values():
+            if array.size == actual.size and array.dtype.kind == "f":
+                with np.errstate(all="ignore"):
+                    steps = np.abs(np.asarray(array, np.float64).reshape(-1) - actual)
+                shown += _common_measure(steps, largest, unit)
         for number in shown:
             for value in (float("%.2g" % number), float("%.3g" % number), float(number)):
                 if np.isfinite(value):
@@ -505,6 +522,31 @@ class _Search:
             if known.get(best, np.inf) < float(off @ off):
                 at, off = best, tried[best]
         return at, off
+
+
+def _common_measure(steps: Array, largest: float, unit: float) -> List[float]:
+    """Return the number of which all steps are whole multiples, where it is told: a part of it,
+    whose multiples they are as well, is larger than no rest.
+
+    Parameters
+    ----------
+    largest, unit
+        Of the rests, and its step in the output's type.
+    """
+    steps = np.unique(steps[steps > _NOTHING * steps.max(initial=0.0)])
+    steps = steps[:: steps.size // _MEASURED + 1]
+    if not steps.size or not np.isfinite(steps[-1]):
+        return []
+    for parts in range(1, _MOST_PARTS + 1):
+        measure = float(steps[0]) / parts
+        for step in steps:
+            # The further ones tell it the more exactly.
+            measure = float(step) / max(1.0, float(np.rint(step / measure)))
+            if abs(steps[0] - parts * measure) > unit:
+                break
+        if np.abs(steps - measure * np.rint(steps / measure)).max() <= unit:
+            return [measure] if largest >= measure / 2.0 else []
+    return []
 
 
 def _part_of(

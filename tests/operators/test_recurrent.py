@@ -47,6 +47,17 @@ def layer(kind, directions, biased=True, lengths=None, states=True, holes=False)
     return inputs
 
 
+def test_a_small_tanh_has_the_rounding_of_the_sums_near_1_that_it_is_made_of():
+    inputs = layer("RNN", 1, biased=False, states=False)
+    for clip in (0.01, 0.1):
+        entries = {"hidden_size": HIDDEN, "clip": clip}
+        right = run_onnxruntime("RNN", inputs, entries)[0]
+        made = compute(Node("onnx", "RNN", entries, version=17), inputs, Arithmetic())[0]
+        off = right.astype(np.float64) - made.array
+        assert np.sqrt(np.mean(off**2)) > 2.0**-26
+        assert np.all(np.abs(off) <= 4 * made.error)
+
+
 @settings(max_examples=80)
 @given(
     st.sampled_from(sorted(GATES)),

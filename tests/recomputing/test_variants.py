@@ -152,6 +152,11 @@ EXCHANGES = {
         lambda t: np.fmod(t, np.float32(0.03125)),
         "Mod with its divisor 0.03125; the model says 2",
     ),
+    "small divisor": (
+        node("Mod", ["t", "d"], ["u"], name="op", fmod=1),
+        lambda t: np.fmod(t, np.float32(0.007)),
+        "Mod with its divisor 0.007; the model says 2",
+    ),
     "power": (
         node("LpPool", ["t"], ["u"], name="op", kernel_shape=[3, 3], pads=[1] * 4, p=2),
         lambda t: pooled(padded(np.abs(t) ** 9, 0), np.sum) ** np.float32(1 / 9),
@@ -194,7 +199,7 @@ def test_what_the_device_computed_instead_is_named(net, kind, mode):
     nodes = [node("Neg", ["x"], ["t"], name="first"), made, node("Abs", ["u"], ["y"], name="last")]
     shape = (2, 4, 1, 1) if kind == "median" else SHAPE
     ends = [build.value("x", SHAPE)], [build.value("y", shape)]
-    held = [build.weight("d", np.array(2, np.float32))] if kind == "divisor" else []
+    held = [build.weight("d", np.array(2, np.float32))] if "divisor" in kind else []
     net.prepare(build.model(nodes, *ends, held, domains=("com.microsoft",)), feeds)
     right = -feeds["x"].astype(np.float16).astype(np.float32)
     net.dump(feeds, (), ("op", lambda array: wrong(right)), mode)
@@ -244,6 +249,39 @@ def test_ties_that_all_go_to_the_last_index_read_an_attribute_otherwise(net, las
     if last:
         sentence = only_suspect(summary)["explanations"][0]["sentence"]
         assert "ArgMax with select_last_index 1; the model says 0 (32 of 32" in sentence
+    else:
+        assert not summary["suspects"]
+
+
+@pytest.mark.parametrize("kind", ["all ties up", "as offsets are rounded"])
+def test_places_on_a_border_are_open_only_where_a_devices_arithmetic_rounds(net, kind):
+    """Times 1.5 each third place of half_pixel lies between two of the input, exactly; the sum of
+    two rounded products takes some of them to the other side.
+    """
+    x = np.random.RandomState(0).standard_normal((1, 4, 8, 8)).astype(np.float16)
+    at = (np.arange(12, dtype=np.float32) + 0.5) / 1.5
+    if kind == "as offsets are rounded":
+        factor = np.float32(1) / np.float32(1.5)
+        at = np.arange(12, dtype=np.float32) * factor + (np.float32(0.5) * factor - np.float32(0.5))
+        at = np.ceil(at - np.float32(0.5))
+    high = np.clip(np.floor(at), 0, 7).astype(int)
+    model = np.clip(np.ceil((np.arange(12) + 0.5) / 1.5 - 1), 0, 7).astype(int)
+    made = -x[:, :, high][:, :, :, high]
+    held = [build.weight("scales", np.array([1, 1, 1.5, 1.5], np.float32))]
+    held += [build.weight("roi", np.zeros(0, np.float32))]
+    nodes = [
+        node("Neg", ["x"], ["t"], name="first"),
+        node("Resize", ["t", "roi", "scales"], ["u"], name="op", mode="nearest"),
+        node("Abs", ["u"], ["y"], name="last"),
+    ]
+    ends = [build.value("x", x.shape)], [build.value("y", (1, 4, 12, 12))]
+    fault = ("op", lambda array: made.astype(array.dtype))
+    net.prepare(build.model(nodes, *ends, held), {"x": x.astype(np.float32)}, fault=fault)
+    summary = net.compare("--recompute", "all")[1]["summary"]
+    assert not np.array_equal(high, model)
+    if kind == "all ties up":
+        (entry,) = only_suspect(summary)["explanations"][:1]
+        assert "nearest_mode round_prefer_ceil; the model says round_pr" in entry["sentence"]
     else:
         assert not summary["suspects"]
 
