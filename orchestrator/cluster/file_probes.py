@@ -9,6 +9,7 @@ from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 from ..base.errors import InputError
 from ..base.safe_reading import open_input
 from ..dumps.dump_index import DumpIndex
+from ..dumps.folder_listing import look_at
 
 _START_BYTES = 4096
 _SHOWN = 4
@@ -83,6 +84,8 @@ def _digest(path: str) -> str:
     try:
         with open_input(path) as stream:
             start = stream.read(_START_BYTES)
-        return "%d:%s" % (os.stat(path).st_size, hashlib.blake2b(start, digest_size=16).hexdigest())
+        look = look_at(path)
+        assert look is not None
+        return "%d:%s" % (look.size_bytes, hashlib.blake2b(start, digest_size=16).hexdigest())
     except Exception:
         return ""

@@ -18,6 +18,7 @@ from ...base.errors import EnvironmentProblem
 from ...base.mounts import free_bytes
 from ...base.naming import MAPPING_FILE
 from ...base.safe_reading import open_input
+from ...dumps.folder_listing import look_at
 from ...netfiles.prototxt_edits import encode
 from .cut_definition import CutFile
 from .export_document import FILE
@@ -177,7 +178,8 @@ def _needed_bytes(plan: Plan, files: Sequence[CutFile], copies: Sequence[str]) -
     model = sum(file.nbytes for file in files)
     weights = 0 if plan.weights is None else os.path.getsize(plan.weights.path)
     inputs = sum(2 * border.array.nbytes for border in plan.borders if border.array is not None)
-    return model + weights + inputs + sum(os.path.getsize(path) for path in copies)
+    copied = sum(look.size_bytes for look in map(look_at, copies) if look is not None)
+    return model + weights + inputs + copied
 
 
 def _copy_all(folder: NewFolder, name: str, paths: List[str]) -> None:
