@@ -122,29 +122,22 @@ class DumpsByOp:
         ] or entries
         return sorted(entries, key=lambda entry: (entry.name.timestamp_us, entry.rel))
 
-    def damage(self, op_name: str, op_type: str = "") -> Optional[str]:
-        """Return why an op's file cannot be read; None if it can, or there is none."""
-        try:
-            dump = self.dump(op_name, op_type)
-        except FormatError as error:
-            return error.message
-        if dump is None or dump.state == COMPLETE:
-            return None
-        return size_error(dump.path, dump.state, dump.expected_bytes, dump.actual_bytes).message
-
-    def dump(self, op_name: str, op_type: str = "") -> Optional[AnyDump]:
-        """Open an op's file, or the files of its slices as one; None if there is none.
-
-        Raises
-        ------
-        FormatError
-            It is damaged.
+    def dump(self, op_name: str, op_type: str = "") -> Tuple[Optional[AnyDump], str]:
+        """Open an op's file, or the files of its slices as one; None if there is none, or, with the
+        reason, if it is damaged.
         """
         files = self.files(op_name, op_type)
         if not files:
-            return None
+            return None, ""
         sliced = files[0].name.slice is not None or len(files) > 1
-        return open_dump(files[0], files_by_number(files) if sliced else None)
+        try:
+            dump = open_dump(files[0], files_by_number(files) if sliced else None)
+        except FormatError as error:
+            return None, error.message
+        if dump.state == COMPLETE:
+            return dump, ""
+        state = (dump.path, dump.state, dump.expected_bytes, dump.actual_bytes)
+        return None, size_error(*state).message
 
 
 def input_that_came_in(dump: AnyDump, op: Optional[OpNode], index: int) -> Optional[TensorInfo]:

@@ -59,9 +59,9 @@ class Collection:
     missing: List[Tuple[str, str]] = field(default_factory=list)
     older: List[DumpEntry] = field(default_factory=list)
 
-    def add_damage(self, op: str, damage: Optional[str]) -> None:
+    def add_damage(self, op: str, damage: str) -> None:
         """Record the dump of an op as missing if it cannot be read."""
-        if damage is not None:
+        if damage:
             self.missing.append(("dump of op %s" % op, "damaged: " + damage))
 
 
@@ -118,7 +118,7 @@ def _gather_by_model(
             collection.dumps.append(Gathered(entry.path, op.name, layers, role, inputs))
         if role == OP and not files.get(position) and absence.reason(op) is None:
             collection.missing.append(("dump of op %s" % op.name, "no file of this op in the dump"))
-        collection.add_damage(op.name, dumps.damage(op.name, op.type))
+        collection.add_damage(op.name, dumps.dump(op.name, op.type)[1])
     computed = {number for op in members for number in ops.originals(op)}
     for number in sorted(core - computed):
         if original.types[number] not in _WITHOUT_OP:
@@ -181,7 +181,7 @@ def _gather_by_name(
                 "no file of this name in the dump; fused or renamed ops are found with the om json"
             )
             collection.missing.append(("dump of op %s" % name, reason))
-        collection.add_damage(name, dumps.damage(name))
+        collection.add_damage(name, dumps.dump(name)[1])
 
 
 def gather_goldens(

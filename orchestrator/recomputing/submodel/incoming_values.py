@@ -287,10 +287,7 @@ class Borders:
         """Yield a tensor of the file of the op of this name, where it is there and usable."""
         assert self._dumps is not None
         if name not in self._opened:
-            kind_of_op = "" if op is None else op.type
-            self._opened[name] = (
-                None if self._dumps.damage(name, kind_of_op) else self._dumps.dump(name, kind_of_op)
-            )
+            self._opened[name] = self._dumps.dump(name, "" if op is None else op.type)[0]
         file = self._opened[name]
         if file is None:
             return
