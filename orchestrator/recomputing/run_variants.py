@@ -546,25 +546,49 @@ def in_32_bits(output: Output) -> Optional[Instead]:
     """Return that whole numbers of 64 bits hold what 32 bits keep of what is computed; None where
     they do not. By chance not one number beyond 32 bits comes out so.
     """
+    return _in_bits(output, (32,)) if output.computed.array.dtype == np.int64 else None
+
+
+def _in_fewer_bits(written: Written) -> Iterator[Instead]:
+    """Yield where whole numbers hold what 8 or 16 bits keep of what is computed."""
+    found = _in_bits(written.output, (16, 8))
+    if found is not None:
+        yield found
+
+
+def _in_bits(output: Output, widths: Sequence[int]) -> Optional[Instead]:
+    """Return that whole numbers hold what fewer bits keep of what is computed; None where they do
+    not, or where too few different ones tell it. A 0 may be anything.
+    """
     y, x = output.computed.array, output.actual
-    if y.dtype != np.int64 or x.dtype.kind != "i" or x.shape != y.shape:
+    if y.dtype.kind not in "iu" or x.dtype.kind not in "iu" or x.shape != y.shape:
         return None
-    least, most = np.iinfo(np.int32).min, np.iinfo(np.int32).max
-    beyond = int(np.count_nonzero((y < least) | (y > most)))
-    kept = (
-        (y.astype(np.int32), "the low 32 bits"),
-        (np.clip(y, least, most), "the nearest of 32 bits"),
-    )
-    words = next((words for made, words in kept if beyond and np.array_equal(x, made)), None)
-    if words is None:
-        return None
-    return Instead(
-        "overflow",
-        "its output holds %s of what is computed, %d of %d values of which are beyond int32: int64 "
-        "was narrowed to int32" % (words, beyond, y.size),
-        "keep such values within int32 in the original model (offsets, hashes, identifiers), or "
-        "compute them outside of the network",
-    )
+    for width in widths:
+        if y.dtype.itemsize * 8 <= width:
+            continue
+        for dtype in ("int%d" % width, "uint%d" % width):
+            limits = np.iinfo(dtype)
+            beyond = (y < limits.min) | (y > limits.max)
+            kept = (
+                (y.astype(dtype), "the low %d bits" % width),
+                (np.clip(y, limits.min, limits.max), "the nearest of %d bits" % width),
+            )
+            words = next((words for made, words in kept if np.array_equal(x, made)), None)
+            told = width * np.unique(x[beyond & (x != 0)]).size
+            if words is None or told < CHANCE_BITS + np.log2(2 * 2 * len(widths)):
+                continue
+            return Instead(
+                "overflow",
+                "its output holds %s of what is computed, %d of %d values of which are beyond %s: "
+                "%s was narrowed to %s"
+                % (words, np.count_nonzero(beyond), y.size, dtype, y.dtype, dtype),
+                "keep such values within %s in the original model (offsets, hashes, identifiers), "
+                "or compute them outside of the network" % dtype
+                if width == 32
+                else "compare the operator's types in the om's json with the original model's %s, "
+                "or keep such values within %s there" % (y.dtype, dtype),
+            )
+    return None
 
 
 def _in_other_order(written: Written, value: Value, words: str) -> Instead:
@@ -776,6 +800,7 @@ PARTS: Sequence[Search] = (
 )
 WRITTEN_INSTEAD: Sequence[Search] = (
     Search("one value throughout", _one_value),
+    Search("whole numbers of fewer bits", _in_fewer_bits, lambda size: 10.0),
     Search("the first sample for all", _of_first_sample),
     Search("an activation behind it", _with_activation, lambda size: 5.0),
     *OF_ANOTHER,

@@ -158,6 +158,15 @@ def test_raw_int8_values_are_explained_as_missing_dequantisation(scene, random, 
     assert explanations(scene)[0][0]["kind"] == "dequantisation"
 
 
+def test_whole_numbers_that_are_no_factor_off_are_not_called_dequantisation(scene, random):
+    def wrapped(x):
+        return np.rint(x * 100).astype(np.int8).astype(np.float32)
+
+    one_op(scene, random, lambda x: wrapped(x), lambda shape: random.standard_normal(shape) * 300)
+    said = str(explanations(scene)[0])
+    assert "dequantisation" not in said and "the golden x" not in said
+
+
 def test_a_dump_older_than_the_model_file_is_explained_as_stale(scene, random):
     one_op(scene, random, lambda x: x + 0.5 * random.standard_normal(x.shape))
     for folder, _, names in os.walk(scene.target):

@@ -397,6 +397,32 @@ def of_written(computed, actual):
     return written_instead(Written(output, lambda: (), lambda error: error.ratio), PARTS)[0]
 
 
+@pytest.mark.parametrize("dtype", ["int16", "uint8", "int8"])
+@pytest.mark.parametrize("wraps", [True, False])
+def test_whole_numbers_of_fewer_bits_are_named(dtype, wraps):
+    y = np.random.RandomState(0).randint(-5, 6, (16, 12)).astype(np.int32) * 40000
+    y[::2] //= 40000
+    limits = np.iinfo(dtype)
+    x = (y.astype(dtype) if wraps else np.clip(y, limits.min, limits.max)).astype(np.int32)
+
+    def said(actual):
+        output = Output((0, 0), actual, Value(y), "int32")
+        return written_instead(Written(output, lambda: (), lambda error: error.ratio))[0]
+
+    words = "the low" if wraps else "the nearest of"
+    if (wraps, dtype) != (False, "uint8"):
+        assert words in said(x).sentence and "narrowed to %s" % dtype in said(x).sentence
+    x[3, 4] += 1
+    assert said(x) is None
+
+
+def test_one_number_alone_is_not_told_to_be_narrowed_to_8_bits():
+    y = np.random.RandomState(0).randint(-99, 99, (16, 12)).astype(np.int32)
+    y[3, 4] = 300
+    output = Output((0, 0), y.astype(np.int8).astype(np.int32), Value(y), "int32")
+    assert written_instead(Written(output, lambda: (), lambda error: error.ratio))[0] is None
+
+
 def test_what_another_reading_leaves_right_does_not_make_the_rest_not_written():
     """The first row of a CumSum along another axis; a Clip that ends at 0; the first row of each
     window of another stride; a channel of a nearest Resize that moves N and C.

@@ -45,6 +45,9 @@ _NEXT_FOR_CHANNELS = "look at the order of its channels and weights, and at conc
 # A factor at least this far from 1 is a scale of quantisation forgotten or used twice; chosen, no
 # trial.
 _QUANTISED_FACTOR = 4.0
+# Of the squares of whole numbers about their mean, what rounding leaves: 1/12 of nine, where they
+# deviate by three steps.
+_ROUNDED_TO_WHOLE = 0.01
 # Correlation below which values are unrelated; of few values 1.65 / √n, which chance exceeds in
 # 10 % of cases.
 _UNRELATED = 0.3
@@ -361,7 +364,7 @@ def _of_pattern(
     if pattern.kind == "scale":
         factor = abs(float(pattern.detail.get("factor", 1.0)))
         if factor >= _QUANTISED_FACTOR or 0 < factor <= 1 / _QUANTISED_FACTOR:
-            kind = "dequantisation" if _integral(pair) else "scale"
+            kind = "dequantisation" if _integral(pair) and _is_line(pair, pattern) else "scale"
     if pattern.kind == "region" and pattern.detail.get("padding"):
         kind = "padding"
     if kind == "wrong-golden":
@@ -399,6 +402,15 @@ def _integral(pair: AlignedPair) -> bool:
         if values.size and (values == np.round(values)).mean() > 0.99:
             return True
     return False
+
+
+def _is_line(pair: AlignedPair, pattern: Finding) -> bool:
+    """Tell whether a factor and an offset explain all of the target but rounding."""
+    x, y = (np.asarray(side, np.float64) for side in (pair.target, pair.golden))
+    finite = np.isfinite(x) & np.isfinite(y)
+    x, y = x[finite], y[finite]
+    rest = x - pattern.detail["factor"] * y - pattern.detail.get("offset", 0.0)
+    return bool(np.square(rest).sum() <= _ROUNDED_TO_WHOLE * np.square(x - x.mean()).sum())
 
 
 def _of_integers(estimate: Estimate, pair: Optional[AlignedPair]) -> List[Explanation]:

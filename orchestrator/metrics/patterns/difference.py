@@ -97,6 +97,14 @@ class Difference:
         rest *= self.count / (self.count - parameters)
         return min(1.0, max(0.0, (self.total - rest) / self.own_error))
 
+    def share_of_target(self, rest: float, mean: float = 0.0) -> float:
+        """Return the share of the target's squares about ``mean`` that is not left in ``rest``: a
+        small factor explains most of an error whatever the target holds.
+        """
+        squares = float(np.square(np.where(self.compared, self.x - mean, 0.0)).sum())
+        own = max(0.0, rest - (self.total - self.own_error))
+        return max(0.0, 1.0 - own / squares) if squares else 0.0
+
     def left(self, explained: Array) -> float:
         """Return the sum of squares that is left where the target should be ``explained``."""
         with np.errstate(over="ignore", invalid="ignore"):

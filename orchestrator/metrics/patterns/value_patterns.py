@@ -111,7 +111,8 @@ def scale(d: Difference) -> Optional[Finding]:
     # scale.
     if abs(factor) < _LEAST_FACTOR:
         return None
-    share = d.share(d.left_by_others(d.x - factor * d.y, d.y * d.y / d.yy), 0, 1)
+    rest = d.left_by_others(d.x - factor * d.y, d.y * d.y / d.yy)
+    share = min(d.share(rest, 0, 1), d.share_of_target(rest))
     return claimed("scale", share, "the target is the golden x %.5g" % factor, factor=factor)
 
 
@@ -148,11 +149,8 @@ def scale_and_offset(d: Difference) -> Optional[Finding]:
     shift = float(d.x.sum()) / d.count - factor * mean
     if abs(factor) < _LEAST_FACTOR:
         return None
-    share = d.share(
-        d.left_by_others(d.x - factor * d.y - shift, 1.0 / d.count + centred * centred / spread),
-        0,
-        2,
-    )
+    rest = d.left_by_others(d.x - factor * d.y - shift, 1.0 / d.count + centred * centred / spread)
+    share = min(d.share(rest, 0, 2), d.share_of_target(rest, float(d.x.sum()) / d.count))
     return claimed(
         "scale",
         share,
