@@ -5,6 +5,7 @@ original model's weights, whole or in parts.
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import (
     Callable,
     Dict,
@@ -25,7 +26,7 @@ from .. import operators
 from ..operators import Arithmetic, CannotCompute, Node, Value
 from ..operators.inputs_otherwise import coarser_inside, of_siblings, other_inputs
 from ..operators.splittable_axes import Parts, Window
-from ..operators.variants import Fit, Variant, fits_of, variants_of
+from ..operators.variants import ACTIVATIONS, AS_IT_IS, Fit, Variant, fits_of, variants_of
 from ..tensors.type_precision import ROUNDING, ulp
 from .original_nodes import Array, Call, Nodes
 from .recomputed_output import NotComputable
@@ -40,7 +41,10 @@ _FACTORS = frozenset(
     "FusedBatchNormV3 RealDiv".split()
 )
 """Nodes that the compiler folds into the filter of the convolution or MatMul before them."""
-
+_VERSION = 20
+"""The opset of ONNX's Gelu."""
+_CURVED = frozenset("Erf Tanh Sigmoid HardSigmoid Exp Softplus Clip Relu".split())
+_POINTWISE = _CURVED | frozenset("Add Sub Mul Div Pow Sqrt Neg Max Min Reciprocal Log".split())
 
 Key = Tuple[int, int]
 """A value: its node, and which of its outputs."""
@@ -388,6 +392,60 @@ class Piece:
                     for argument in call.arguments
                 ]
                 yield number, call.node, inputs, held
+
+    def chains(
+        self, values_by_key: Mapping[Key, Value], output: Key
+    ) -> Iterator[Tuple[int, Node, Variant]]:
+        """Yield other activations in place of an output that several nodes make of one value,
+        element by element, with one number each: of Gelu by Erf. As :meth:`variants`.
+        """
+        calls = [
+            (number, call)
+            for number, call in self.calls
+            if call.constant is None and number not in self._constants
+        ]
+        last = next((call.node for number, call in calls if number == output[0]), None)
+        for source, value in values_by_key.items():
+            made = values_by_key[output].array
+            if last is None or source == output or value.array.shape != made.shape:
+                continue
+            inside = {source: ""}
+            for number, call in calls:
+                kind = call.node.type.rpartition(".")[2]
+                known = [
+                    argument is None
+                    or (isinstance(argument, np.ndarray) and argument.size == 1)
+                    or (isinstance(argument, tuple) and argument in inside)
+                    or (
+                        isinstance(argument, tuple)
+                        and argument[0] in self._constants
+                        and values_by_key[argument].array.size == 1
+                    )
+                    for argument in call.arguments
+                ]
+                if kind in _POINTWISE and all(known):
+                    inside[number, 0] = kind
+            curved = _CURVED.intersection(inside.values())
+            if output not in inside or not curved or len(inside) < 3 or not value.is_float:
+                continue
+            own = AS_IT_IS
+            words = "the chain %s" % ", ".join(kind for kind in inside.values() if kind)
+            node, others = replace(last, type=words), []
+            for entry in ACTIVATIONS:
+                kind = entry.kind or "Identity"
+                other = Node(entry.dialect, kind, entry.attributes, "", _VERSION)
+                (computed,) = operators.compute(other, [value], EXACT)
+                if np.allclose(computed.array, made, 1e-5, 1e-6):
+                    own = entry.text
+                else:
+                    others.append((entry.text, other))
+            for text, other in others:
+                yield (
+                    output[0],
+                    node,
+                    Variant("", text, own, other, lambda given, value=value: [value]),
+                )
+            return
 
     def other_inputs(
         self, values_by_key: Mapping[Key, Value]

@@ -317,7 +317,7 @@ class Recomputer:
                 Written(
                     searched,
                     lambda: chain(elsewhere(), self._others_of_size(name, index, actual.size)),
-                    lambda error: judge(error, piece.moves),
+                    lambda error: judge(error, False),
                 ),
                 WRITTEN_INSTEAD if is_solved or not search.explained else OF_ANOTHER,
             )

@@ -249,6 +249,36 @@ def _indices_not_written(written: Written) -> Iterator[Instead]:
         return
 
 
+def _borders_not_written(written: Written) -> Iterator[Instead]:
+    """Yield where indices of several axes are 0 throughout, and all others are right: the last row
+    and the last column.
+    """
+    output = written.output
+    actual, shape = output.actual, output.actual.shape
+    right = agreeing(output, output.computed)
+    empty = np.zeros(shape, bool)
+    words = []
+    for axis in range(len(shape)) if actual.dtype.kind == "f" else ():
+        over = tuple(number for number in range(len(shape)) if number != axis)
+        zero = ~actual.any(over) & ~right.all(over)
+        if zero.any():
+            empty |= zero.reshape([-1 if number == axis else 1 for number in range(len(shape))])
+            counts = int(np.count_nonzero(zero)), shape[axis], axis, int(np.argmax(zero))
+            words.append("%d of %d indices of axis %d (the first is %d)" % counts)
+    if (
+        len(words) > 1
+        and np.count_nonzero(~right & empty) >= _FEWEST <= np.count_nonzero(~empty)
+        and right[~empty].all()
+    ):
+        yield Instead(
+            "not-written",
+            "%s are 0 throughout, and all others are right: that border was not computed (pads, "
+            "output_padding, ceil_mode, or the tiling there), or not written" % " and ".join(words),
+            "compare the operator's pads, output_padding and ceil_mode in the om's json with the "
+            "original model, and look at its tiling",
+        )
+
+
 def _not_written(written: Written) -> Iterator[Instead]:
     """Yield where one stretch of the output was not written, and all others are right: it holds 0,
     one value or another tensor's; or other values, from inside an index of the first axis on.
@@ -796,6 +826,7 @@ def _of_two_parts(size: int) -> float:
 OF_ANOTHER: Sequence[Search] = (Search("the output of another operator", _of_another),)
 PARTS: Sequence[Search] = (
     Search("indices that were not written", _indices_not_written, _of_two_parts),
+    Search("borders that were not written", _borders_not_written, _of_two_parts),
     Search("a part that was not written", _not_written, _of_two_parts),
 )
 WRITTEN_INSTEAD: Sequence[Search] = (

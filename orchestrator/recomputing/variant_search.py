@@ -240,6 +240,7 @@ def search_variants(
     held_otherwise, search.accepted = search.accepted, []
     search.try_all(piece.variants(base))
     if not search.accepted:
+        search.try_all(piece.chains(base, output.value))
         search.try_all(piece.variants(base, together=True))
     if not search.accepted:
         search.try_all(piece.other_constants(base, siblings))

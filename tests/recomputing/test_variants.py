@@ -112,6 +112,17 @@ EXCHANGES = {
         "all from 300 on hold other values (of 512, in the order of the original layout): that "
         "part was computed of something else, or not written",
     ),
+    "borders": (
+        node("AveragePool", ["t"], ["u"], name="op", kernel_shape=[1, 1]),
+        lambda t: np.pad(t[:, :, :-1, :-2], ((0, 0), (0, 0), (0, 1), (0, 2))),
+        "1 of 8 indices of axis 2 (the first is 7) and 2 of 8 indices of axis 3 (the first is 6) "
+        "are 0 throughout, and all others are right: that border was not computed",
+    ),
+    "factor of a move": (
+        node("Transpose", ["t"], ["u"], name="op", perm=[0, 1, 3, 2]),
+        lambda t: t.swapaxes(2, 3) * np.float32(0.98),
+        "its output is what is computed times 0.98",
+    ),
     "its input": (
         node("Exp", ["t"], ["u"], name="op"),
         lambda t: np.where(np.arange(t.shape[3]) < t.shape[3] // 2, np.exp(t), t),
@@ -251,6 +262,36 @@ def test_ties_that_all_go_to_the_last_index_read_an_attribute_otherwise(net, las
         assert "ArgMax with select_last_index 1; the model says 0 (32 of 32" in sentence
     else:
         assert not summary["suspects"]
+
+
+@pytest.mark.parametrize("kind", ["erf", "tanh"])
+def test_another_activation_is_named_for_a_fused_chain(net, kind):
+    """The device has one op; the model the nodes that it was made from."""
+    x = np.random.RandomState(0).uniform(1.5, 3, (4, 8, 32)).astype(np.float16)
+    numbers = {"r": 2**0.5, "1": 1, "h": 0.5, "3": 3, "c": 0.044715, "s": 0.7978845608}
+    held = [build.weight(name, np.array(one, np.float32)) for name, one in numbers.items()]
+    first = {
+        "erf": [("Div", "t", "r", "a"), ("Erf", "a", "d")],
+        "tanh": [("Pow", "t", "3", "p"), ("Mul", "p", "c", "q"), ("Add", "t", "q", "a"),
+                 ("Mul", "a", "s", "b"), ("Tanh", "b", "d")],
+    }[kind]  # fmt: skip
+    chain = [*first, ("Add", "d", "1", "e"), ("Mul", "t", "e", "f"), ("Mul", "f", "h", "u")]
+    chain = [node(one[0], list(one[1:-1]), [one[-1]], name="n" + one[-1]) for one in chain]
+    nodes = [node("Neg", ["x"], ["t"], name="first"), *chain,
+             node("Abs", ["u"], ["y"], name="last")]  # fmt: skip
+    ends = [build.value("x", x.shape)], [build.value("y", x.shape)]
+    names = tuple(one.name for one in chain)
+    made = -x.astype(np.float64) / (1 + np.exp(1.702 * x.astype(np.float64)))
+    fault = ("nu", lambda array: made.astype(array.dtype))
+    net.prepare(build.model(nodes, *ends, held), {"x": x.astype(np.float32)}, (names,), fault)
+    (entry,) = only_suspect(net.compare()[1]["summary"])["explanations"][:1]
+    words = {
+        "erf": "for the chain Div, Erf, Add, Mul, Mul; the model says Gelu (approximate none) (",
+        "tanh": "for the chain Pow, Mul, Add, Mul, Tanh, Add, Mul, Mul; "
+        "the model says Gelu (approximate tanh) (",
+    }[kind]
+    said = "the device computed Gelu by a sigmoid (x * sigmoid(1.702 x)) " + words
+    assert said in entry["sentence"]
 
 
 @pytest.mark.parametrize("kind", ["all ties up", "as offsets are rounded"])
