@@ -388,6 +388,23 @@ def _rearranged(written: Written) -> Iterator[Instead]:
         if length > _MOST_INDICES or (size > _MOST_MOVED and axis != 1):
             continue
         places = _matching_indices(written.output.actual, y.array, axis)
+        steps = np.bincount((np.arange(length) - places) % length, minlength=length)
+        # Indices that hold the same are taken for each other.
+        step = int(np.argmax(steps[1:])) + 1
+        value = _moved(y, partial(np.roll, shift=step, axis=axis))
+        if 2 * steps[step] >= length and _explains(written, value, np.log2(length * len(shape))):
+            letter = _letters(len(shape))[axis]
+            yield Instead(
+                "shift",
+                "its output is what is computed, rolled by %+d along axis %s (%s)"
+                % (
+                    step if 2 * step <= length else step - length,
+                    letter,
+                    _counts(written, value),
+                ),
+                _next_for_shift([letter]),
+            )
+            return
         value = _moved(y, partial(np.take, indices=places, axis=axis))
         orders = math.lgamma(length + 1) / math.log(2.0)
         if sorted(places) == list(range(length)) and _explains(written, value, orders):
@@ -445,7 +462,7 @@ def _shifted(written: Written) -> Iterator[Instead]:
             or not np.isfinite(part.array).all()
         ):
             continue
-        letters = "NCHW" if axes == 4 else "0123456789"
+        letters = _letters(axes)
         moved_along = [letters[axis] for axis, step in enumerate(steps) if step]
         yield Instead(
             "shift",
@@ -455,11 +472,21 @@ def _shifted(written: Written) -> Iterator[Instead]:
                 for axis, step in enumerate(steps)
                 if step
             ),
-            "look at the order of its channels and weights, and at concat, split and group"
-            if moved_along == ["C"]
-            else "look at the operator's padding, stride and crop attributes in the model's json",
+            _next_for_shift(moved_along),
         )
         return
+
+
+def _letters(axes: int) -> str:
+    return "NCHW" if axes == 4 else "0123456789"
+
+
+def _next_for_shift(along: Sequence[str]) -> str:
+    return (
+        "look at the order of its channels and weights, and at concat, split and group"
+        if along == ["C"]
+        else "look at the operator's padding, stride and crop attributes in the model's json"
+    )
 
 
 def _further_on(written: Written) -> Iterator[Instead]:
@@ -835,14 +862,15 @@ WRITTEN_INSTEAD: Sequence[Search] = (
     Search("the first sample for all", _of_first_sample),
     Search("an activation behind it", _with_activation, lambda size: 5.0),
     *OF_ANOTHER,
-    # What is written in another order looks, in part, as if it were not written.
+    # What is written in another order looks, in part, as if it were further on in memory or not
+    # written.
+    Search("its values in another order", _rearranged, lambda size: 6.0),
     Search(
         "its values further on in memory",
         _further_on,
         lambda size: math.log2(max(1, size)) if size >= 4 * _ANCHOR else math.inf,
     ),
     Search("its values some places further on", _shifted, lambda size: 4.0),
-    Search("its values in another order", _rearranged, lambda size: 6.0),
     *PARTS,
     Search("numbers of a narrower type", _in_narrow_type, lambda size: _UNLIKELY_BITS),
     Search(

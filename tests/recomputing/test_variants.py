@@ -464,6 +464,18 @@ def test_one_number_alone_is_not_told_to_be_narrowed_to_8_bits():
     assert written_instead(Written(output, lambda: (), lambda error: error.ratio))[0] is None
 
 
+@pytest.mark.parametrize(("axis", "step"), [(1, 1), (1, -3), (2, 2), (3, -1)])
+def test_a_roll_along_an_axis_comes_before_a_shift_in_memory(axis, step):
+    y = np.random.RandomState(0).standard_normal((1, 9, 12, 14)).astype(np.float32)
+    # Channels that hold the same are told from each other by none.
+    y[0, 2:5] = 0.0
+    output = Output((0, 0), np.roll(y, step, axis), Value(y), "float32")
+    said = written_instead(Written(output, lambda: (), lambda error: error.ratio))[0]
+    words = "rolled by %+d along axis %s (1,512 of 1,512 elements agree" % (step, "NCHW"[axis])
+    assert words in said.sentence
+    assert ("channels" in said.next) == (axis == 1)
+
+
 def test_what_another_reading_leaves_right_does_not_make_the_rest_not_written():
     """The first row of a CumSum along another axis; a Clip that ends at 0; the first row of each
     window of another stride; a channel of a nearest Resize that moves N and C.
