@@ -28,9 +28,10 @@ from ...base.protowire import field
 from ...netfiles.narrow_types import decode, held_as, is_narrow
 from ...netfiles.onnx_model import OnnxModel, OnnxNode
 from ...netfiles.onnx_types import BY_NAME, OnnxType
+from ...netfiles.onnx_value_headers import OnnxValue
 from .inputs import Fed
 from .model_additions import initializer_of, input_of, node_of, output_of, with_additions
-from .onnxruntime_messages import explained, missing_package
+from .onnxruntime_messages import explained, lacks_kernel, missing_package
 from .values_to_save import ValueToSave
 
 _SPELLED = {"float": "float32", "double": "float64"}
@@ -313,8 +314,84 @@ class Onnxruntime:
         )
 
     def _session(self, additions: bytes) -> Any:
-        """Return a session of the model with additions; the current folder is the model's
-        meanwhile, where external data are looked for.
+        """Return a session of the model with additions."""
+        data = self._edited(additions)
+        self.doing("loading the model")
+        try:
+            session = self._loaded(data)
+        except Exception as error:
+            found = self._node_without_kernel() if lacks_kernel(error) else None
+            lacking, reason = found or (None, error)
+            raise explained(reason, self._model, self._names, self.version, lacking) from error
+        self.doing("")
+        # onnxruntime keeps it for a fallback to other providers.
+        session._model_bytes = None
+        return session
+
+    def _node_without_kernel(self) -> Optional[Tuple[int, Exception]]:
+        """Return the number of the first node for which onnxruntime has no kernel, and what it says
+        of that; None where it is not known. What onnxruntime names is often without a name, and may
+        be part of the node's body or of the function that its operator is made of. So the model is
+        loaded up to some node, and the first one with which that fails is the one.
+        """
+        given = {node.record.start for node in self._without}
+        numbers = [
+            number
+            for number, node in enumerate(self._model.graph.nodes)
+            if node.record.start not in given and any(node.outputs)
+        ]
+        found = None
+        # How many of them load, and how many do not.
+        loaded, refused = 0, len(numbers) + 1
+        while refused - loaded > 1:
+            # All of them first: more than their kernels may be missing.
+            count = (loaded + refused) // 2 if found else len(numbers)
+            reason = self._refusal_up_to(numbers[count - 1])
+            if reason is None:
+                loaded = count
+            elif lacks_kernel(reason):
+                refused, found = count, (numbers[count - 1], reason)
+            else:
+                return None
+        return found
+
+    def _refusal_up_to(self, last: int) -> Optional[Exception]:
+        """Return what onnxruntime raises when it loads the nodes up to a number, or None."""
+        nodes = self._model.graph.nodes
+        kept = {name for node in nodes[: last + 1] for name in node.outputs}
+        left_out = [value for value in self._model.graph.outputs if value.name not in kept]
+        declared = {value.name for value in self._model.graph.outputs}
+        outputs = [name for name in nodes[last].outputs if name and name not in declared]
+        data = self._edited(b"".join(map(output_of, outputs)), nodes[last + 1 :], left_out)
+        try:
+            self._loaded(data)
+        except Exception as error:  # whatever it is, it is told from a missing kernel
+            return error
+        return None
+
+    def _edited(
+        self,
+        additions: bytes,
+        without: Sequence[OnnxNode] = (),
+        without_outputs: Sequence[OnnxValue] = (),
+    ) -> bytes:
+        """Return the model's bytes with additions, and without some nodes and outputs."""
+        with self._model.open() as file:
+            left_out = [
+                value
+                for value in self._model.graph.outputs
+                if self._outputs_kept is not None and value.name not in self._outputs_kept
+            ]
+            return with_additions(
+                file,
+                self._input_fields + additions,
+                [*self._without, *without],
+                without_outputs or left_out,
+            )
+
+    def _loaded(self, data: bytes) -> Any:
+        """Return a session of a model's bytes; the current folder is the model's from now on, where
+        external data are looked for.
         """
         ort = self._ort
         options = ort.SessionOptions()
@@ -328,23 +405,8 @@ class Onnxruntime:
         for name, size in self._dims.items():
             options.add_free_dimension_override_by_name(name, size)
         ort.set_seed(self._seed)
-        with self._model.open() as file:
-            left_out = [
-                value
-                for value in self._model.graph.outputs
-                if self._outputs_kept is not None and value.name not in self._outputs_kept
-            ]
-            data = with_additions(file, self._input_fields + additions, self._without, left_out)
         os.chdir(os.path.dirname(os.path.abspath(self._model.path)))
-        self.doing("loading the model")
-        try:
-            session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-        except Exception as error:
-            raise explained(error, self._model, self._names, self.version) from error
-        self.doing("")
-        # onnxruntime keeps it for a fallback to other providers.
-        session._model_bytes = None
-        return session
+        return ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
 
     def _outputs(self, session: Any) -> Dict[str, _Output]:
         by_name = {}

@@ -41,7 +41,11 @@ def missing_package(package: str, error: ImportError) -> GoldwatchError:
 
 
 def explained(
-    error: BaseException, model: OnnxModel, names: Sequence[str], version: str
+    error: BaseException,
+    model: OnnxModel,
+    names: Sequence[str],
+    version: str,
+    lacking: Optional[int] = None,
 ) -> GoldwatchError:
     """Return the error for an exception of onnxruntime.
 
@@ -49,8 +53,14 @@ def explained(
     ----------
     names
         Of the main graph's nodes in an om.
+    lacking
+        Which of these onnxruntime has no kernel for, where that is known.
     """
     text = " ".join(str(error).split())
+    for pattern in _NO_KERNEL:
+        match = pattern.search(text)
+        if match is not None:
+            return _kernel(match, model, names, version, lacking)
     for pattern, rule in _RULES:
         match = pattern.search(text)
         if match is not None:
@@ -61,6 +71,12 @@ def explained(
         % (model.path, version, printable(reason or type(error).__name__)),
         hint=_hint(text),
     )
+
+
+def lacks_kernel(error: BaseException) -> bool:
+    """Return whether onnxruntime has no kernel for some node."""
+    text = " ".join(str(error).split())
+    return any(pattern.search(text) for pattern in _NO_KERNEL)
 
 
 def _hint(text: str) -> Optional[str]:
@@ -138,18 +154,23 @@ def _no_op(
 
 
 def _kernel(
-    match: Match[str], model: OnnxModel, names: Sequence[str], version: str
+    match: Match[str],
+    model: OnnxModel,
+    names: Sequence[str],
+    version: str,
+    lacking: Optional[int],
 ) -> GoldwatchError:
     domain, _, op_type = match["op"].rpartition(".")
     since = int(match["version"])
     found = [
         (name, node)
-        for name, node in zip(names, model.graph.nodes)
-        if _holds(model, node, op_type, match["name"])
+        for number, (name, node) in enumerate(zip(names, model.graph.nodes))
+        if number == lacking or (lacking is None and _holds(model, node, op_type, match["name"]))
     ]
     what = op_type
     if found and found[0][1].op_type != op_type:
-        what += " in a body or function of it"
+        outer = list(dict.fromkeys(node.op_type for _, node in found))
+        what = "%s; %s in a body or function of it" % (listed(outer, _SHOWN), op_type)
     text = "%s (%s): onnxruntime %s " % (
         _shown([name for name, _ in found] or [match["name"]] if found or match["name"] else []),
         what,
@@ -258,6 +279,16 @@ def _external(
     )
 
 
+_NO_KERNEL = (
+    re.compile(
+        r"Could not find an implementation for (?P<op>[\w.]+)\((?P<version>\d+)\) "
+        r"node with name '(?P<name>.*?)'"
+    ),
+    re.compile(
+        r"Failed to find kernel for (?P<op>[\w.]+)\((?P<version>\d+)\) "
+        r"\(node:? ?'?(?P<name>.*?)'?(?: ep:.*?)?\)"
+    ),
+)
 _Rule = Callable[[Match[str], OnnxModel, Sequence[str], str], GoldwatchError]
 _RULES: Tuple[Tuple["re.Pattern[str]", _Rule], ...] = (
     (re.compile(r"Unsupported model IR version: (\d+), max supported IR version: (\d+)"), _ir),
@@ -277,20 +308,6 @@ _RULES: Tuple[Tuple["re.Pattern[str]", _Rule], ...] = (
             r"domain_version of \d+"
         ),
         _no_op,
-    ),
-    (
-        re.compile(
-            r"Could not find an implementation for (?P<op>[\w.]+)\((?P<version>\d+)\) "
-            r"node with name '(?P<name>.*?)'"
-        ),
-        _kernel,
-    ),
-    (
-        re.compile(
-            r"Failed to find kernel for (?P<op>[\w.]+)\((?P<version>\d+)\) "
-            r"\(node:? ?'?(?P<name>.*?)'?(?: ep:.*?)?\)"
-        ),
-        _kernel,
     ),
     (
         re.compile(

@@ -278,8 +278,8 @@ def narrow_product(where):
     ("where", "called"),
     [
         ("behind", "node MatMul_2 (MatMul): onnxruntime"),
-        ("function", "node blk (MatMul in a body or function of it): onnxruntime"),
-        ("branch", "node choice (MatMul in a body or function of it): onnxruntime"),
+        ("function", "node blk (Block; MatMul in a body or function of it): onnxruntime"),
+        ("branch", "node choice (If; MatMul in a body or function of it): onnxruntime"),
     ],
 )
 def test_a_node_without_a_name_that_onnxruntime_lacks_is_named_by_its_place(
@@ -288,6 +288,44 @@ def test_a_node_without_a_name_that_onnxruntime_lacks_is_named_by_its_place(
     path = build.save(tmp_path / "m.onnx", narrow_product(where))
     text = refused(path, "--random", "1")
     assert called in text and "cannot compute it with these types" in text
+
+
+@pytest.mark.parametrize(("count", "place"), [(1, 0), (4, 0), (4, 2), (4, 3)])
+@pytest.mark.parametrize("inner", [None, "Softmax"])
+def test_of_what_an_operator_is_made_of_the_node_of_the_model_is_named(
+    tmp_path, refused, count, place, inner
+):
+    """A Softmax of bfloat16 is made of nodes without names, a ReduceMax first; among others that
+    have a kernel, and beside a ReduceMax of the model itself.
+    """
+    nodes, last = [node("ReduceMax", ["x"], ["top"], axes=[1])], "x"
+    for number in range(count):
+        to = TensorProto.BFLOAT16 if number == place else TensorProto.FLOAT
+        before, behind, after = ("%s%d" % (name, number) for name in "bsa")
+        nodes.append(node("Cast", [last], [before], to=to))
+        op_type, domain = ("Blk", "my") if inner else ("Softmax", "")
+        nodes.append(node(op_type, [before], [behind], name="soft%d" % number, domain=domain))
+        nodes.append(node("Cast", [behind], [after], to=TensorProto.FLOAT))
+        last = after
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my", 1)]
+    functions = []
+    if inner:
+        body = [node(inner, ["i"], ["o"])]
+        functions = [helper.make_function("my", "Blk", ["i"], ["o"], body, opsets[:1])]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [build.value("x", (3, 3))],
+        [build.value(last, None), build.value("top", None)],
+    )
+    proto = helper.make_model(graph, opset_imports=opsets, functions=functions, ir_version=8)
+    text = refused(build.save(tmp_path / "m.onnx", proto), "--random", "1")
+    called = "node soft%d (%s; ReduceMax in a body or function of it): onnxruntime" % (
+        place,
+        "Blk" if inner else "Softmax",
+    )
+    assert called in text and "cannot compute it with these types" in text
+    assert "--feed soft%d=FILE" % place in text
 
 
 def test_a_version_without_a_kernel_is_told_from_types_without_one(tmp_path, refused):
