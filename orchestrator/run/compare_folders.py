@@ -119,13 +119,15 @@ class Session:
         prefetch(islice(soon, _AHEAD), START_BYTES)
         while waiting:
             prefetch(islice(soon, _SLICE), START_BYTES)
+            # What was planned and what was compared meanwhile is committed at once.
             with engine.store.transaction():
                 for _ in range(min(_SLICE, len(waiting))):
                     self._plan(waiting.popleft())
-            # Files that were held until an op of the model came.
-            waiting.extend(again.file for again in engine.take_look_again() if not again.changed)
-            engine.dispatch(_UNRIPE)
-            engine.collect(0.0)
+                # Files that were held until an op of the model came.
+                again = engine.take_look_again()
+                waiting.extend(one.file for one in again if not one.changed)
+                engine.dispatch(_UNRIPE)
+                engine.collect(0.0)
             while engine.queue.full:
                 engine.dispatch()
                 engine.help()

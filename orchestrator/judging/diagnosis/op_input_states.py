@@ -131,9 +131,11 @@ class Inputs:
             self._several = self._observed_ops.executed_repeatedly()
         return self._several
 
-    def is_final(self, op: ObservedOp, number: int) -> bool:
-        """Tell whether an output of an operator is one of the network."""
-        graph, node = self._graph(op), self.node(op)
+    def is_final(self, at: int, number: int) -> bool:
+        """Tell whether an output of an operator, by its number, is one of the network."""
+        known, numbers = self.model_ops()
+        node = known[int(numbers[at])].node
+        graph = self._graphs.of(self._observed_ops.place(at).model)
         if graph is None or node is None:
             return False
         if graph not in self._final:

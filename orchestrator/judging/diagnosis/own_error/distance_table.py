@@ -191,8 +191,7 @@ class DistanceTable:
         keys = number[self.op] * (int(self.number.max()) + 1) + self.number
         _, at, same = np.unique(keys, return_index=True, return_inverse=True)
         final = [
-            self._inputs.is_final(self._observed.op(int(self.op[one])), int(self.number[one]))
-            for one in at.tolist()
+            self._inputs.is_final(int(self.op[one]), int(self.number[one])) for one in at.tolist()
         ]
         return np.array(final, bool)[same.reshape(-1)]
 
