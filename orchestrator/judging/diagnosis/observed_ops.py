@@ -294,7 +294,7 @@ class ObservedOps:
         types: Dict[str, int] = {}
         of_shared = [types.setdefault(part.op_type, len(types)) for part in shared]
         self.types = list(types)
-        self.type_of = digests.some(self.first_row).shared_column(of_shared, np.int64)
+        self.type_of = digests.shared_column(of_shared, np.int64, self.first_row)
         misses = digests.shared_column([part.marks & OUTPUT_MISSING for part in shared], np.int64)
         self._misses = np.zeros(len(order), bool)
         self._misses[self.op_of_row[misses != 0]] = True

@@ -273,9 +273,12 @@ class RowDigests(NamedTuple):
         some: Array = marks & mark != 0
         return some
 
-    def shared_column(self, values: Sequence[Any], dtype: Any) -> Array:
-        """Return a value for each row, [n], from one for each shared digest."""
-        column: Array = np.array(values, dtype)[self.numbers["shared"]]
+    def shared_column(
+        self, values: Sequence[Any], dtype: Any, rows: Optional[Array] = None
+    ) -> Array:
+        """Return a value for each row, or for some, [n], from one for each shared digest."""
+        shared = self.numbers["shared"] if rows is None else self.numbers["shared"][rows]
+        column: Array = np.array(values, dtype)[shared]
         return column
 
     def observation(self, row: int) -> Observation:
@@ -315,34 +318,36 @@ class RowDigests(NamedTuple):
 
     def by_execution(self, rows: Array) -> Array:
         """Return some rows, int64, [n], sorted as :func:`execution_key` sorts them."""
-        some = self.some(rows)
-        numbers = some.numbers
+        place, time, file = (self.numbers[name][rows] for name in ("place", "time", "file"))
         keys = [place_key(place) for place in self.places]
         ranks = {key: rank for rank, key in enumerate(sorted(set(keys)))}
-        orders = some.shared_column([part.order for part in self.shared], np.int64).reshape(-1, 4)
+        orders = self.shared_column([part.order for part in self.shared], np.int64, rows)
+        orders = orders.reshape(-1, 4)
         # As _timed makes them: (time, index) or (graph, id, index, position, time).
-        by_time, time = orders[:, 2] == _LEAST, numbers["time"]
+        by_time = orders[:, 2] == _LEAST
         columns = [
-            np.array([ranks[key] for key in keys], np.int64)[numbers["place"]],
+            np.array([ranks[key] for key in keys], np.int64)[place],
             np.where(by_time, time, orders[:, 0]),
             *orders.T[1:],
             np.where(by_time, _LEAST, time),
         ]
         last = [
-            some.shared_column([_KIND_RANK.get(part.observed[0], 3) for part in self.shared], "i8"),
-            some.shared_column([part.observed[1] for part in self.shared], "i8"),
+            self.shared_column(
+                [_KIND_RANK.get(part.observed[0], 3) for part in self.shared], np.int64, rows
+            ),
+            self.shared_column([part.observed[1] for part in self.shared], np.int64, rows),
         ]
         order = np.lexsort((*last[::-1], *columns[::-1]))
         tied = np.ones(max(len(order) - 1, 0), bool)
         for column in columns:
             tied &= np.diff(column[order]) == 0
-        if (tied & (np.diff(numbers["file"][order]) != 0)).any():
+        if (tied & (np.diff(file[order]) != 0)).any():
             # Of these the names of their files decide.
-            codes = set(numbers["file"][order[1:][tied]].tolist())
-            codes.update(numbers["file"][order[:-1][tied]].tolist())
+            codes = set(file[order[1:][tied]].tolist())
+            codes.update(file[order[:-1][tied]].tolist())
             names = sorted(("" if code < 0 else self.files[code], code) for code in codes)
             places = {code: at for at, (_, code) in enumerate(names)}
-            file = np.array([places.get(code, 0) for code in numbers["file"].tolist()], np.int64)
+            file = np.array([places.get(code, 0) for code in file.tolist()], np.int64)
             order = np.lexsort((*last[::-1], file, *columns[::-1]))
         return rows[order]
 

@@ -40,6 +40,8 @@ from .normal_error import (
     type_noise,
 )
 
+_AT_ONCE = 1 << 16
+"""Outputs whose scores are computed at once, for the sake of memory."""
 _MARGIN = 1e-6
 """How much scores from arrays may differ from :class:`.Normal`'s by rounding: outputs that come so
 near to the threshold are estimated one by one.
@@ -268,17 +270,8 @@ class Estimator:
         score, expected, inherited = (np.full(len(table), np.nan) for _ in range(3))
         used, kind = np.unique(table.kind[candidates], return_inverse=True)
         kinds = [table.kinds[number] for number in used]
-        type_sums = table.by_kind(lambda kind: type_noise(kind.op_type, kind.dtype))[candidates]
-        scatters = table.by_kind(lambda kind: scatter(element_count(kind.shape)))[candidates]
-        outputs = Outputs(
-            kind,
-            table.distances[candidates],
-            table.input_distances[candidates],
-            table.rounded[candidates],
-            table.sums[candidates],
-            type_sums,
-            scatters,
-        )
+        type_sums = table.by_kind(lambda kind: type_noise(kind.op_type, kind.dtype))
+        scatters = table.by_kind(lambda kind: scatter(element_count(kind.shape)))
         measures = [
             Measure(
                 measure.rounding,
@@ -288,12 +281,22 @@ class Estimator:
             )
             for number, measure in enumerate(_MEASURES)
         ]
-        scored = scores(
-            outputs, measures, [self._normal[0].of_other_types(kind.op_type) for kind in kinds]
-        )
-        plain = candidates[scored.plain]
-        for column, column_scores in zip((score, expected, inherited), scored):
-            column[plain] = column_scores[scored.plain]
+        others = [self._normal[0].of_other_types(kind.op_type) for kind in kinds]
+        for begin in range(0, len(candidates), _AT_ONCE):
+            some = candidates[begin : begin + _AT_ONCE]
+            outputs = Outputs(
+                kind[begin : begin + _AT_ONCE],
+                table.distances[some],
+                table.input_distances[some],
+                table.rounded[some],
+                table.sums[some],
+                type_sums[some],
+                scatters[some],
+            )
+            scored = scores(outputs, measures, others)
+            plain = some[scored.plain]
+            for column, column_scores in zip((score, expected, inherited), scored):
+                column[plain] = column_scores[scored.plain]
         return PlainEstimates(
             score, expected, inherited, dict(zip(used.tolist(), measures[0].normals))
         )
