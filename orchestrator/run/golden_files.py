@@ -233,6 +233,7 @@ class Goldens:
         self.fx = FxFolders(target)
         self._own_steps: Set[str] = set()
         self.model_folders: Dict[str, str] = {}
+        self._own_model_name: Optional[str] = None
         self._shared: Set[str] = set()
         self._signatures: Dict[str, Signature] = {}
         self._unwhole: Dict[str, Signature] = {}
@@ -267,11 +268,33 @@ class Goldens:
     def folders_of_others(self, model: Optional[str]) -> List[str]:
         """Return the folders of golden data, GOLDEN itself among them, that are of another model of
         the run by their name or manifest, where none is of this one."""
-        own = os.path.basename(self._below.rstrip(os.sep))
-        of = {own: self._models.get(own, own), **self.model_folders}
+        of = {self._own_name: self._own_model(), **self.model_folders}
         if model is None or model not in self._models or self._models[model] in of.values():
             return []
         return sorted(name for name in of if name in self._models or of[name] in self._models)
+
+    @property
+    def _own_name(self) -> str:
+        return os.path.basename(self._below.rstrip(os.sep))
+
+    def _own_model(self) -> str:
+        """Return the model that what lies in GOLDEN itself is of."""
+        if self._own_model_name is None:
+            self._own_model_name = self._model_of(self._own_name, self.folder)
+        return self._own_model_name
+
+    def _model_of(self, name: str, folder: str) -> str:
+        """Return the model whose golden data a folder holds: the one of the run that is called as
+        the folder, or as the file of the original model in its manifest; else the folder's name.
+        """
+        model = self._models.get(name)
+        # A manifest may be large, and of one model alone nothing is to be told apart.
+        file = model_file_name(folder) if len(set(self._models.values())) > 1 else ""
+        made_of = self._models.get(file, model)
+        if model is not None and made_of not in (None, model):
+            # The folder's name and its manifest tell two models: it is neither's.
+            made_of = os.path.join(name, str(made_of))
+        return made_of or name
 
     def lacks(self, place: Place) -> bool:
         """Tell whether each step has golden data of its own, and that of a place has none."""
@@ -326,12 +349,7 @@ class Goldens:
         name = parts[0]
         folder = os.path.join(self.folder, name)
         if name not in self.model_folders and _has_manifest(folder):
-            model = self._models.get(name)
-            made_of = self._models.get(model_file_name(folder), model)
-            if model is not None and made_of not in (None, model):
-                # The folder's name and its manifest tell two models: it is neither's.
-                made_of = os.path.join(name, str(made_of))
-            self.model_folders[name] = made_of or name
+            self.model_folders[name] = self._model_of(name, folder)
         return self.model_folders.get(name, name if is_number(name) else None)
 
     def _share(self, path: str) -> None:
@@ -349,10 +367,10 @@ class Goldens:
 
     def _takes_shared(self, step: str) -> bool:
         """Tell whether what lies in GOLDEN itself is for a step or model, too: not where it has a
-        manifest of its own, or the name of another model."""
-        own = os.path.basename(self._below.rstrip(os.sep))
-        if step in self._models and own in self._models:
-            return step == self._models[own]
+        manifest of its own, or is of another model."""
+        own = self._own_model()
+        if step in self._models and (own in self._models or self._own_name in self._models):
+            return step == own
         return step not in self.model_folders.values() or not _has_manifest(self.folder)
 
     def shares_file(self, path: str, inode: int) -> bool:
@@ -471,6 +489,9 @@ class Goldens:
         if signature is None or self._mappings.get(path) == signature:
             return False
         self._mappings[path] = signature
+        if os.path.dirname(path) == self.folder.rstrip(os.sep):
+            before, self._own_model_name = self._own_model_name, None
+            self.changed = self.changed or before not in (None, self._own_model())
         self.changed_at = time.monotonic()
         self._add(path)
         return True

@@ -208,7 +208,7 @@ class Recomputation:
                 continue
             path = graph.path or ""
             if path not in originals:
-                opened = self._original(path)
+                opened = self._original(path, op.place)
                 originals[path] = None if opened is None else opened[0]
             original = originals[path]
             if original is None:
@@ -624,7 +624,7 @@ class Recomputation:
         graph = self._engine.graphs.of(place.model)
         if graph is None:
             return None
-        opened = self._original(graph.path or "")
+        opened = self._original(graph.path or "", place)
         if opened is None:
             return None
         original, weights = opened
@@ -650,12 +650,14 @@ class Recomputation:
             self._step_folders[place] = StepFolder(place, "", files=there) if there else None
         return self._step_folders[place]
 
-    def _original(self, model: str) -> Optional[Tuple[Original, Optional[str]]]:
+    def _original(self, model: str, place: Place) -> Optional[Tuple[Original, Optional[str]]]:
         """Return the original of a model of the device, and the path of its weights where those lie
         apart.
         """
         near = OriginalModelFile(self._original_path)
-        if self._original_path is None and model:
+        # That of golden data of another model is another one, too.
+        of_others = self._engine.goldens.folders_of_others(place.model)
+        if self._original_path is None and model and not of_others:
             near = find_original_model(model, self._engine.options.golden)
         if near.note:
             self.notes.append(note("without-original", near.note))

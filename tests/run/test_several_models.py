@@ -125,3 +125,24 @@ def test_a_folder_whose_name_and_manifest_tell_two_models_is_of_neither(models):
     code, text = compared(models, "golden", "-f", "js")
     assert code == 3 and "suspect" not in text, text
     assert "GOLDEN has no golden data of TARGET's model image: those in image" in text
+
+
+@pytest.mark.parametrize("stem", ["text", "net"])
+def test_one_golden_folder_whose_manifest_names_one_models_file_is_of_no_other(models, stem):
+    """The device is right; ops of both models have the same names and shapes."""
+    (models / "golden" / "text").rename(models / "one")
+    (models / "net.onnx").rename(models / ("text.onnx"))
+    manifest = models / "one" / "manifest.json"
+    document = json.loads(manifest.read_text())
+    document["original"]["model"]["path"] = str(models / ("%s.onnx" % stem))
+    manifest.write_text(json.dumps(document))
+    code, text = compared(models, "one", "-f", "js")
+    told = "GOLDEN has no golden data of TARGET's model image: those in one are of another model"
+    if stem == "text":
+        assert told in text and code == 3 and "suspect" not in text and " 0 fail" in text, text
+    else:
+        # Which model they are of is not known: as before, all are compared with them.
+        assert told not in text and code == 1, text
+    # Given with one model's json, they are that model's.
+    code, text = compared(models, "one", "-f", "js/image.json", "--force")
+    assert "GOLDEN has no golden data" not in text and code == 1, text
