@@ -80,6 +80,9 @@ _SOLVED_BITS = 11.0
 """That a constant takes which is solved from the output: it is told to about as many."""
 MOST_BITS = 20.0
 """That one element can tell."""
+_FACTORS_WITHIN = 2.0 * math.log(10.0)
+"""Of a factor that a variant makes by chance: its logarithm is as likely up to ten times either
+way."""
 _MOST_COUNTED = 1 << 14
 """Elements by which it is told how frequent a number is."""
 _FIT_DEVIATIONS = 3.0
@@ -351,6 +354,10 @@ class _Search:
         if found is None:
             return
         ratio, agree, told = found
+        if not fitted:
+            told = min(told, _bits_beside_a_factor(output, value, max(1.0, ratio)))
+            if told < 0.0:
+                return
         told_enough = told >= CHANCE_BITS + bits + np.log2(self._computed)
         chosen = self.accepted if told_enough else self.possible
         in_shape = value.array.shape == output.computed.array.shape
@@ -701,6 +708,39 @@ def told_bits(output: Output, value: Value, times: float = 1.0) -> float:
     size, apart = telling.size, int(np.count_nonzero(telling))
     ways = math.lgamma(size + 1) - math.lgamma(apart + 1) - math.lgamma(size - apart + 1)
     return float(np.sum(each)) + ways / math.log(2.0)
+
+
+def _bits_beside_a_factor(output: Output, value: Value, times: float) -> float:
+    """Return by how many bits a value is no chance where the output is also what the model computes
+    times one factor: this number alone is told then, however many elements there are; and where the
+    factor comes nearer, by how much less likely that is of the value.
+    """
+    x, y, made = (
+        np.asarray(side, np.float64).reshape(-1)
+        for side in (output.actual, output.computed.array, value.array)
+    )
+    squares = float(np.dot(y, y))
+    if not 0.0 < squares < np.inf or not np.isfinite(made).all() or not np.isfinite(x).all():
+        return np.inf
+    device, variant = float(np.dot(x, y)) / squares, float(np.dot(made, y)) / squares
+    error = output.computed.error
+    by_factor = Value(
+        device * output.computed.array, None if error is None else abs(device) * error
+    )
+    agree = np.count_nonzero(agreeing(output, by_factor, times))
+    if not device or agree < _MOST_AGREE * x.size:
+        return np.inf
+    rounding = _squares_by_rounding(output, Value(value.array)).reshape(-1)
+    deviation = math.sqrt(float(np.dot(rounding, y * y))) / squares
+    near = max(abs(variant - device), _AGREES * deviation) / abs(device)
+    # What is left of n elements by a fitted number, of what is left without: Beta's tail.
+    left = float(np.square(x - device * y).sum() + rounding.sum())
+    left /= float(np.square(x - made).sum() + rounding.sum())
+    return (
+        math.log2(_FACTORS_WITHIN / (2.0 * near)) + (x.size - 1) / 2.0 * math.log2(min(1.0, left))
+        if near and left
+        else np.inf
+    )
 
 
 def _squares_by_rounding(output: Output, value: Value) -> Array:

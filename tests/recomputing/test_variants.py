@@ -537,6 +537,29 @@ def test_what_overflows_behind_a_wrong_operator_is_no_error_of_its_own(net, own,
     assert not own or said in summary["suspects"][1]["evidence"]
 
 
+@pytest.mark.parametrize("kind", ["factor", "variant"])
+def test_another_sum_of_a_few_elements_is_not_told_where_a_factor_comes_nearer(net, kind):
+    """Sums of magnitudes that are 1.1 times the sums but for a hundredth, which what float16 rounds
+    inside of a sum may come to.
+    """
+    random = np.random.RandomState(1)
+    x = np.abs(random.standard_normal((8, 64))).astype(np.float16).astype(np.float32)
+    share = 0.04545 * (1 + 0.02 * random.standard_normal((8, 1)))
+    # What is negative is about 1 / 22 of all magnitudes: |x| is 1.1 times the sum.
+    x[:, :3] = -np.float16(share * x[:, 3:].sum(1, keepdims=True) / (1 - share) / 3)
+    nodes = [node("Neg", ["x"], ["t"], name="first"), node("Neg", ["t"], ["v"], name="second"),
+             node("ReduceSum", ["v", "a"], ["u"], name="op"),
+             node("Abs", ["u"], ["y"], name="last")]  # fmt: skip
+    ends = [build.value("x", x.shape)], [build.value("y", (8, 1))]
+    held = [build.weight("a", np.array([1]))]
+    made = np.abs(x).sum(1, keepdims=True) if kind == "variant" else 1.1 * x.sum(1, keepdims=True)
+    fault = ("op", lambda array: made.astype(array.dtype))
+    net.prepare(build.model(nodes, *ends, held), {"x": x}, fault=fault)
+    (entry, *_) = only_suspect(net.compare()[1]["summary"])["explanations"]
+    assert ("ReduceL1" in entry["sentence"]) == (kind == "variant")
+    assert ("1.1" in entry["sentence"]) == (kind == "factor")
+
+
 def test_the_other_filter_of_a_channel_is_named(net):
     random, shape = np.random.RandomState(3), (1, 8, 16, 16)
     weights, other = random.standard_normal((2, 8, 8, 1, 1)).astype(np.float16).astype(np.float32)
