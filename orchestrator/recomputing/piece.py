@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from functools import partial
 from typing import (
     Callable,
     Dict,
@@ -440,11 +441,7 @@ class Piece:
                 else:
                     others.append((entry.text, other))
             for text, other in others:
-                yield (
-                    output[0],
-                    node,
-                    Variant("", text, own, other, lambda given, value=value: [value]),
-                )
+                yield output[0], node, Variant("", text, own, other, partial(_instead_of, value))
             return
 
     def other_inputs(
@@ -615,6 +612,10 @@ class Piece:
             if exact
             else Value(values, np.abs(values) * np.float32(unit / np.sqrt(3.0)))
         )
+
+
+def _instead_of(value: Value, given: List[Optional[Value]]) -> List[Optional[Value]]:
+    return [value]
 
 
 def rounded(values: Array, dtype: str) -> Array:

@@ -272,10 +272,11 @@ def _borders_not_written(written: Written) -> Iterator[Instead]:
     ):
         yield Instead(
             "not-written",
-            "%s are 0 throughout, and all others are right: that border was not computed (pads, "
-            "output_padding, ceil_mode, or the tiling there), or not written" % " and ".join(words),
-            "compare the operator's pads, output_padding and ceil_mode in the om's json with the "
-            "original model, and look at its tiling",
+            "%s are 0 throughout, and all others are right: that border was not computed (pads and "
+            "what they hold, output_padding, ceil_mode, or the tiling there), or not written"
+            % " and ".join(words),
+            "compare the operator's pads, mode, output_padding and ceil_mode in the om's json with "
+            "the original model, and look at its tiling",
         )
 
 

@@ -58,7 +58,7 @@ def test_exchanges_drawn_by_lot_and_what_nothing_explains(tmp_path, running):
     for more, said in (
         ([], "| **all** | 2 | 2 (100.0 %) |"),
         (["--null"], "something found: 0"),
-        (["--unread"], "2 outputs, 0 called not written, 0 of other weights"),
+        (["--unread"], "2 outputs, 0 called not written, 0 of them without"),
     ):
         done = subprocess.run(
             [sys.executable, os.path.abspath(os.path.join(SCRIPTS, "attribute_trial")),

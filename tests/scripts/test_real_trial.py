@@ -146,7 +146,7 @@ def entry(**changes):
         roundings=70.0,
         code=1,
         planted=["a"],
-        suspects=[["a", "Conv2D", "", ["scale"]]],
+        suspects=[["a", "Conv2D", "", ["scale"], ["times 1.04"]]],
         own=[],
         maybe=[],
         first="a",
@@ -158,10 +158,10 @@ def entry(**changes):
 def test_trials_that_miss_are_counted(real):
     wrong = entry(
         code=0,
-        suspects=[["b", "Add", "", ["rounding"]], ["a", "Conv2D", "", ["bias"]]],
+        suspects=[["b", "Add", "", ["rounding"], ["x"]], ["a", "Conv2D", "", ["bias"], ["y"]]],
         own=["b … its own"],
     )
-    healthy = entry(fault="", planted=[""], suspects=[["b", "Add", "", []]], code=0)
+    healthy = entry(fault="", planted=[""], suspects=[["b", "Add", "", [], []]], code=0)
     for found, good in (
         ([entry(), entry(fault="", planted=[""], suspects=[], code=0)], True),
         ([wrong, healthy], False),
@@ -178,6 +178,19 @@ def test_trials_that_miss_are_counted(real):
         } == {good}
     assert len(real.tables.misses([wrong, healthy])) == 3 and not real.tables.misses([entry()])
     assert real.tables.silent(entry(code=0, suspects=[])) and not real.tables.silent(wrong)
+
+
+def test_an_explanation_is_right_by_its_kind_and_by_what_it_says(real):
+    for fault, kind, sentence, right in (
+        ("sign", "scale", "times -1", True),
+        ("sign", "activation", "the device computed Neg behind it", True),
+        ("sign", "activation", "the device computed Abs behind it", False),
+        ("scale-1.04", "attribute", "Conv with the weights other than the model's in 9", True),
+        ("scale-1.04", "attribute", "Conv with pads [0, 1]", False),
+        ("others-memory", "unexplained", "no known variant", False),
+    ):
+        said = [["a", "Conv2D", "", [kind], [sentence]]]
+        assert real.tables.explained(entry(fault=fault, suspects=said)) == right, sentence
 
 
 def test_operators_called_wrong_by_the_sentence_are_recognised(real):

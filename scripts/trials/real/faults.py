@@ -45,7 +45,8 @@ class Kind(NamedTuple):
     maker
         Makes the fault in an op; None where the op cannot have it.
     explained
-        The kinds of explanation that are right; empty where any may be.
+        The kinds of explanation that are right, with ``: PATTERN`` only where the sentence matches;
+        empty where any may be.
     """
 
     maker: Maker
@@ -495,31 +496,38 @@ def _argmax(scene: Scene) -> Optional[Change]:
     return Change(after=spoil)
 
 
+# A factor of all weights is what a factor of the output is, and of one channel what that of a
+# channel is: solved constants say so.
+_SOLVED = "attribute: other than the model's"
+_FACTOR = ("scale", _SOLVED, "attribute: factor of|its constant")
+_PART = ("one-slice", "not-written", _SOLVED)
+
 KINDS: Dict[str, Kind] = {
-    "scale-1.005": Kind(_scale(1.005), ("scale",)),
-    "scale-1.01": Kind(_scale(1.01), ("scale",)),
-    "scale-1.04": Kind(_scale(1.04), ("scale",)),
-    "scale-0.98": Kind(_scale(0.98), ("scale",)),
-    "sign": Kind(_scale(-1), ("scale",)),
+    "scale-1.005": Kind(_scale(1.005), _FACTOR),
+    "scale-1.01": Kind(_scale(1.01), _FACTOR),
+    "scale-1.04": Kind(_scale(1.04), _FACTOR),
+    "scale-0.98": Kind(_scale(0.98), _FACTOR),
+    "sign": Kind(_scale(-1), (*_FACTOR, "activation: Neg", "attribute: other sign")),
     "no-bias": Kind(
-        _constant(2, lambda bias, random, scene: np.zeros_like(bias)), ("bias", "attribute")
+        _constant(2, lambda bias, random, scene: np.zeros_like(bias)),
+        ("bias", "attribute: bias|its input 1|other than"),
     ),
-    "one-bias": Kind(_constant(2, _one_bias), ("one-slice", "bias")),
-    "stale-filter": Kind(_constant(1, _stale_filter), ("one-slice",)),
+    "one-bias": Kind(_constant(2, _one_bias), ("one-slice", "bias", "attribute: bias|other than")),
+    "stale-filter": Kind(_constant(1, _stale_filter), ("one-slice", _SOLVED)),
     "weights-int8": Kind(
-        _constant(1, lambda weights, random, scene: _int8(weights)), ("rounding",)
+        _constant(1, lambda weights, random, scene: _int8(weights)), ("rounding", "attribute: int8")
     ),
     "output-int8": Kind(_after(_int8), ("rounding",)),
-    "channels": Kind(_channels, ("layout",)),
-    "transposed": Kind(_transposed, ("layout",)),
-    "channel-zero": Kind(_part("channel", False), ("one-slice", "not-written")),
-    "row-zero": Kind(_part("row", False), ("one-slice", "not-written")),
-    "tile-zero": Kind(_part("tile", False), ("one-slice", "not-written")),
-    "tail-zero": Kind(_part("tail", False), ("one-slice", "not-written")),
-    "channel-garbage": Kind(_part("channel", True), ("one-slice", "not-written")),
-    "row-garbage": Kind(_part("row", True), ("one-slice", "not-written")),
-    "pixel-garbage": Kind(_part("pixel", True), ("one-slice", "not-written")),
-    "tail-garbage": Kind(_part("tail", True), ("one-slice", "not-written")),
+    "channels": Kind(_channels, ("layout", "attribute: order|roll|interleaved")),
+    "transposed": Kind(_transposed, ("layout", "attribute: perm|transposed|axes|exchanged")),
+    "channel-zero": Kind(_part("channel", False), _PART),
+    "row-zero": Kind(_part("row", False), _PART),
+    "tile-zero": Kind(_part("tile", False), _PART),
+    "tail-zero": Kind(_part("tail", False), _PART),
+    "channel-garbage": Kind(_part("channel", True), _PART),
+    "row-garbage": Kind(_part("row", True), _PART),
+    "pixel-garbage": Kind(_part("pixel", True), _PART),
+    "tail-garbage": Kind(_part("tail", True), _PART),
     "row-everywhere": Kind(_broadcast_row, ()),
     "one-nan": Kind(_one_value(np.nan), ("nan",)),
     "one-inf": Kind(_one_value(np.inf), ("overflow",)),
@@ -527,7 +535,7 @@ KINDS: Dict[str, Kind] = {
     "saturated": Kind(_saturated, ("saturation",)),
     "flushed": Kind(_flushed, ("flush-to-zero",)),
     "did-nothing": Kind(_did_nothing, ("did-nothing", "stale-dump")),
-    "others-memory": Kind(_others_memory, ("stale-dump", "other-tensor", "unexplained")),
+    "others-memory": Kind(_others_memory, ("stale-dump", "other-tensor")),
     "pad-off-by-one": Kind(_pads, ("shift", "attribute")),
     "softmax-axis": Kind(_softmax_axis, ("attribute",)),
     "alpha": Kind(_alpha, ("attribute",)),
@@ -535,11 +543,11 @@ KINDS: Dict[str, Kind] = {
     "coarse-table": Kind(_table(256), ("rounding",)),
     "coarser-table": Kind(_table(64), ("rounding",)),
     "half-sums": Kind(_half_sums, ("rounding",)),
-    "shift": Kind(_shift, ("shift",)),
+    "shift": Kind(_shift, ("shift", "attribute: rolled")),
     "random": Kind(_random, ("unexplained",)),
     "resize-mode": Kind(_resize, ("attribute",)),
     "resize-rule": Kind(_corners, ("attribute",)),
-    "floor-pooling": Kind(_floor_pool, ("one-slice",)),
+    "floor-pooling": Kind(_floor_pool, ("one-slice", "not-written: axis", "attribute: ceil_mode")),
     "count-pad": Kind(_count_pad, ("attribute",)),
     "no-activation": Kind(_no_activation, ("attribute", "activation", "wrong-golden")),
     "gelu-approximate": Kind(_gelu_tanh, ("attribute",)),

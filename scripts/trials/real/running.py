@@ -353,9 +353,11 @@ def _judge(found: Dict[str, Any], scene: Scene, dump: str, golden: str, here: st
         with open(path, encoding="utf-8") as stream:
             summary = json.load(stream)["summary"]
         for suspect in summary["suspects"]:
-            kinds = [entry["kind"] for entry in suspect["explanations"]]
+            kinds, said = (
+                [entry[key] for entry in suspect["explanations"]] for key in ("kind", "sentence")
+            )
             found["suspects"].append(
-                [suspect["op"], suspect["op_type"], suspect["evidence"], kinds]
+                [suspect["op"], suspect["op_type"], suspect["evidence"], kinds, said]
             )
         found["first"] = (summary.get("first_divergence") or {}).get("op", "")
         found["failed"] = summary["failed"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any, Callable, Dict, List, Sequence, Tuple
 
@@ -20,7 +21,9 @@ BARE_WANTED = 0.90
 
 
 def accepted(kind: str) -> Tuple[str, ...]:
-    """Return the explanations that are right for a kind of fault; empty where any may be."""
+    """Return the explanations that are right for a kind of fault, as of :class:`faults.Kind`; empty
+    where any may be.
+    """
     return KINDS[kind].explained if kind in KINDS else NETWORK_KINDS[kind]
 
 
@@ -41,10 +44,11 @@ def rank(entry: Found) -> int:
 def explained(entry: Found) -> bool:
     """Tell whether the first explanation of the planted op is right."""
     place = rank(entry)
-    return (
-        place >= 0
-        and entry["suspects"][place][3][:1] != []
-        and entry["suspects"][place][3][0] in accepted(entry["fault"])
+    kinds, said = entry["suspects"][place][3:] if place >= 0 else ([], [])
+    return any(
+        right.partition(": ")[0] == kinds[0] and re.search(right.partition(": ")[2], said[0])
+        for right in accepted(entry["fault"])
+        if kinds
     )
 
 
@@ -235,7 +239,7 @@ def misses(found: Sequence[Found]) -> List[str]:
             continue
         said = "; ".join(
             "%s (%s) %s [%s]" % (op, kind, evidence[:110], ",".join(kinds))
-            for op, kind, evidence, kinds in entry["suspects"][:3]
+            for op, kind, evidence, kinds, _ in entry["suspects"][:3]
         )
         if entry.get("error"):
             lines.append(
