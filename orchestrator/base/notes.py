@@ -275,6 +275,12 @@ NOTES: Dict[str, Said] = {
         "leave --quant-json out",
         warns=True,
     ),
+    "other-places": Said(
+        "two dumps have no step, device or model in common",
+        "TARGET and GOLDEN have no %s in common, and are compared by it: TARGET has %s, GOLDEN %s",
+        "give one of GOLDEN's folders, which is compared with all of TARGET's",
+        warns=True,
+    ),
     "two-builds": Said(
         "most tensors of two dumps differ in layout or lack a counterpart",
         "TARGET and GOLDEN are dumps of two builds: of %s %d differ in layout or shape, %d have no "

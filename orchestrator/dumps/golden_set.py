@@ -133,6 +133,14 @@ class GoldenDumps:
         """Whether the dumps are of several devices, models or steps."""
         return any(len(values) > 1 for values in self._levels.values())
 
+    def levels(self) -> Dict[str, List[str]]:
+        """Return the devices, models and steps of which there are several."""
+        return {
+            level: sorted(filter(None, values))
+            for level, values in self._levels.items()
+            if len(values) > 1
+        }
+
     def _is_of(self, entry: DumpEntry, place: Place) -> bool:
         dump_place = self._places[entry.path]
         return all(

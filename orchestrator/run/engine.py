@@ -99,6 +99,9 @@ class Engine:
         Overflow records beside the dumps name ops that have rows.
     misfit
         Why what fails by its name alone does not count, where no model is given.
+    across
+        Of two dumps the rows of outputs that are paired with others than their names say, by dump
+        file and tensor.
     """
 
     def __init__(
@@ -120,6 +123,7 @@ class Engine:
         self.closing = False
         self.overflow_seen = False
         self.misfit: List[Note] = []
+        self.across: Dict[Tuple[str, str], Row] = {}
         self.changed_places: Set[Place] = set()
         self.come: Dict[Place, Set[str]] = {}
         self.places = Places(options, graphs, goldens, catalogue)

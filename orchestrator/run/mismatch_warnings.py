@@ -12,6 +12,8 @@ from ..base.naming import (
     lacks_name_part,
     nearest_names,
     parse_golden_name,
+    printable,
+    run_name,
     sanitise_golden,
 )
 from ..base.notes import Note, note
@@ -114,6 +116,14 @@ def _two_builds(run: Run) -> List[Note]:
     alone += theirs if alone else 0
     if apart + alone <= compared:
         return []
+    places = run.store.places()
+    for level, values in run.goldens.every.dumps.levels().items():
+        ours = sorted({getattr(place, level) for place in places} - {None})
+        if ours and not {*map(run_name, ours)} & {*map(run_name, values)}:
+            shown = [
+                listed([printable(value) for value in some], _SHOWN) for some in (ours, values)
+            ]
+            return [note("other-places", level, *shown)]
     return [note("two-builds", plural(compared + apart + alone, "tensor"), apart, alone)]
 
 

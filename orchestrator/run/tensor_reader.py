@@ -4,10 +4,12 @@ judged by others.
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..base.errors import GoldwatchError
+from ..dumps.dump_file import DumpFile
 from ..dumps.folder_listing import Signature, look_at
 from ..dumps.place import Place, time_order
 from ..judging.by_recomputation import RecomputationVerdict
@@ -65,7 +67,8 @@ class RunReader(TensorReader):
             # What is called like an op that nothing is compared with may be of another one.
             if not any(output.compared for output in op.outputs.values()):
                 return []
-            return computed_by_golden(op, inputs.of(op), self.whole, facts)
+            learns = not self._learns_of_other_dump(op)
+            return computed_by_golden(op, inputs.of(op), self.whole, facts, learns)
 
         # For an op that ran several times in a step it is unknown which of its inputs belong to
         # which of its outputs.
@@ -84,9 +87,19 @@ class RunReader(TensorReader):
         if self._recomputation is None:
             return None
         pair = self._recomputation.pair(op.place, op.name, output.number)
-        return pair or beside_by_golden(
+        if pair is not None or self._learns_of_other_dump(op):
+            return pair
+        return beside_by_golden(
             op, output, inputs, self.whole, self._recomputation.attributes_and_constants(op)
         )
+
+    def _learns_of_other_dump(self, op: ObservedOp) -> bool:
+        """Tell whether what an operator computes would be learnt from a dump, which may be the one
+        that is wrong.
+        """
+        from ..recomputing.formulas_by_type import learns_constants
+
+        return self._engine.goldens.kind == "npu" and learns_constants(op.type, len(op.inputs))
 
     def variants(self, op: ObservedOp, output: Observation) -> Optional[VariantSearch]:
         """Return what the device may have computed instead; as :meth:`TensorReader.variants`."""
@@ -164,6 +177,13 @@ class RunReader(TensorReader):
 
     def task(self, target_file: str, tensor: str) -> Optional[PairTask]:
         """Return a pair by its dump file's name in the rows; None when the file is gone."""
+        across = self._engine.across.get((target_file, tensor))
+        if across is not None:
+            from .two_builds import task_across
+
+            path = os.path.join(self._engine.catalogue.root, target_file)
+            target = DumpFile.open(path).tensor("output", across.tensor_index or 0)
+            return task_across(self._engine, across, target)
         file = self._engine.catalogue.of_row(target_file)
         signature = None if file is None else look_at(file.path)
         if file is None or signature is None:

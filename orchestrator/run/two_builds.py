@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import re
 from dataclasses import replace
 from functools import partial
 from typing import (
@@ -56,7 +57,7 @@ from ..model.row_plan import INPUT, OUTPUT
 from ..recomputing.recomputed_output import ComputedPair
 from ..store.store import RunStore
 from ..tensors.layout_conversion import original_array
-from ..tensors.tensor import WINDOW_BYTES
+from ..tensors.tensor import WINDOW_BYTES, Tensor
 from .comparison_options import ComparisonOptions
 from .engine import Engine
 
@@ -74,9 +75,18 @@ _BY_READING = (
     "paired with %s of the other dump: the builds fused other operators, and the tensor of that "
     "name is farther from it"
 )
+_AS_MADE = "as %s, which it holds"
 _FUSED = "the other build fused other operators, and has no such input"
+_ALONE_SOMEWHERE = "SELECT 1 FROM row WHERE target_file IS NULL OR golden_file IS NULL LIMIT 1"
 _ACROSS = "SELECT 1 FROM row WHERE instr(reason_codes, '%s=') LIMIT 1" % PAIRED_ACROSS
+_NUMBERED = re.compile(r"trans_(?:TransData|Cast)_[0-9]+$")
+_INSERTED = (
+    "the compiler numbers the TransData and Cast that it puts in: in the other build, whose "
+    "operators are others, the name may be that of another one"
+)
 _ELSEWHERE = "its output is compared with %s of TARGET: the builds fused other operators"
+_OTHER_INPUTS = "the two runs had other inputs, or what makes it was not compared"
+_EXCHANGED = "the operator reads the same tensors in both dumps, in another order"
 _EXCHANGE = (
     "All operators of TARGET that were computed again are right: exchange the two, with the model "
     "of the other build, to judge the other's."
@@ -112,7 +122,7 @@ def pair_across_names(engine: Engine) -> None:
     across: List[Row] = []
     if engine.store.query(_ACROSS):
         across = [row for row in engine.store.rows() if row.kind == OUTPUT and other_name(row)]
-    if not across and not any(row.cause in (DUMP_MISSING, GOLDEN_MISSING) for row in rows):
+    if not across and not engine.store.query(_ALONE_SOMEWHERE):
         return
     rows += engine.store.rows(verdict=FAIL)
     taken = {(row.place, other_name(row)) for row in across}
@@ -134,15 +144,29 @@ def pair_across_names(engine: Engine) -> None:
         if not used.intersection(enumerate(ends)):
             used.update(enumerate(ends))
             across.append(one.row)
+    inserted = [
+        row.but(verdict=EXPECTED_ABSENT, reason=_INSERTED, reason_codes="", cause="",
+                decided_by="", metrics={})
+        for row in rows
+        if _NUMBERED.match(row.op) and row.target_file and row.golden_file
+        and not any(row.tensor == one.tensor and row.place == one.place for one in across)
+    ]  # fmt: skip
     # What an earlier start found is stored, and planned anew what that left without a counterpart.
+    engine.across = {(row.target_file or "", row.tensor): row for row in across}
     by_tensor = {(row.place, other_name(row)): row for row in across}
     by_golden_file = {(row.place, row.golden_file): row for row in across}
     files = {(row.place, row.target_file) for row in across}
-    changed = list(across)
+    changed = [*across, *inserted]
     theirs: Dict[Place, Dict[str, Row]] = {}
     for row in (*across, *rows):
         if row.golden_file and (row.cause == DUMP_MISSING or other_name(row)):
             theirs.setdefault(row.place, {})[row.golden_file] = row
+    failing = (
+        row
+        for row in rows
+        if row.verdict == FAIL and (row.place, _tensor(row, row.tensor_index or 0)) not in by_tensor
+    )
+    made = _outputs_by_bytes(engine, [*across, *failing])
     for row in rows:
         there: Optional[Row] = None
         if row.cause == DUMP_MISSING and not row.target_file:
@@ -159,7 +183,9 @@ def pair_across_names(engine: Engine) -> None:
             and row.kind == INPUT
             and ((row.place, row.target_file) in files)
         ):
-            given = _input_counterpart(engine, row, theirs.get(row.place, {}))
+            given = _as_made(engine, row, made) or _input_counterpart(
+                engine, row, theirs.get(row.place, {})
+            )
             changed.append(
                 given or row.but(verdict=EXPECTED_ABSENT, reason=_FUSED, reason_codes="", cause="")
             )
@@ -208,6 +234,35 @@ def _of_one_build(engine: Engine) -> List[Row]:
                 reason_codes=OTHER_ALONE if golden_alone else TARGET_ALONE,
             ))  # fmt: skip
     return changed
+
+
+def _outputs_by_bytes(engine: Engine, rows: Iterable[Row]) -> Dict[Tuple[Place, bytes], Row]:
+    """Return the rows of outputs by what TARGET's dumps hold."""
+    found: Dict[Tuple[Place, bytes], Row] = {}
+    for row in rows:
+        if row.kind == OUTPUT and row.target_file and not _NUMBERED.match(row.op):
+            try:
+                dump = DumpFile.open(os.path.join(engine.options.target, row.target_file))
+                info = dump.outputs[row.tensor_index or 0]
+            except (GoldwatchError, OSError, IndexError):
+                continue
+            found.setdefault((row.place, _digest(dump, OUTPUT, info)), row)
+    return found
+
+
+def _as_made(engine: Engine, row: Row, made: Mapping[Tuple[Place, bytes], Row]) -> Optional[Row]:
+    """Return the row of an input as that of the output whose bytes it holds; None for others."""
+    try:
+        dump = DumpFile.open(os.path.join(engine.options.target, row.target_file or ""))
+        output = made.get((row.place, _digest(dump, INPUT, dump.inputs[row.tensor_index or 0])))
+    except (GoldwatchError, OSError, IndexError):
+        return None
+    return output and row.but(
+        verdict=output.verdict, metrics=output.metrics, decided_by=output.decided_by, cause="",
+        golden=output.golden, golden_file=output.golden_file,
+        reason=_AS_MADE % output.tensor,
+        reason_codes=output.reason_codes,
+    )  # fmt: skip
 
 
 def _input_counterpart(engine: Engine, row: Row, theirs: Mapping[str, Row]) -> Optional[Row]:
@@ -282,6 +337,14 @@ def _unpaired_outputs(
     return outputs
 
 
+def task_across(engine: Engine, row: Row, target: Tensor) -> PairTask:
+    """Return an output of TARGET and that of another name which its row is paired with."""
+    rel, number = row.golden_file or "", int(other_name(row).rpartition(":")[2])
+    path = os.path.join(engine.options.golden, rel)
+    entry = GoldenEntry(path, rel, row.golden, number, row.timestamp_us, "npu")
+    return PairTask(row, target, entry, as_stored=True)
+
+
 class _Across(NamedTuple):
     """The row of an output beside an output of another name, and how far apart they are; below 0
     where original names tell that they are one tensor.
@@ -321,17 +384,12 @@ def _counterparts(
     found = []
     for fused, one in tried[:_MOST_TRIED]:
         text = _BY_HEADER if named else _BY_READING if fused else _BY_VALUES
-        entry = GoldenEntry(
-            one.dump.path, one.rel, one.row.golden, one.info.index, one.row.timestamp_us, "npu"
-        )
         planned = row.but(
             verdict=PASS, reason=text % one.tensor,
             reason_codes="%s=%s" % (PAIRED_ACROSS, one.tensor),
             cause="", decided_by="", golden=one.row.golden, golden_file=one.rel,
         )  # fmt: skip
-        now = compare_pair(
-            PairTask(planned, target, entry, as_stored=True), engine.options.settings()
-        )
+        now = compare_pair(task_across(engine, planned, target), engine.options.settings())
         distance = metric_number(now.metrics.get(DISTANCE))
         if named:
             if now.verdict in (PASS, FAIL):
@@ -347,78 +405,85 @@ def _counterparts(
 
 
 class _Reading:
-    """Which operators that one build alone has read the output of which files of its dump, directly
-    or through others of that build alone: by the bytes, which an output and what reads it share.
+    """Which outputs of the two dumps are one tensor by what reads them: the same input of the same
+    operator; or an operator that one build alone has, which reads the tensor of the other's name,
+    directly or through others of that build alone. An output and what reads it share their bytes.
     """
 
     def __init__(
         self, engine: Engine, rows: Iterable[Row], unpaired: Mapping[Place, List[_Unpaired]]
     ) -> None:
-        ours: Dict[Place, Tuple[List[str], List[str]]] = {}
+        ours: Dict[Place, Dict[str, bool]] = {}
         for row in rows:
-            if row.kind == OUTPUT and row.target_file:
-                alone, differing = ours.setdefault(row.place, ([], []))
-                if row.cause == GOLDEN_MISSING:
-                    alone.append(row.target_file)
-                elif row.verdict == FAIL:
-                    differing.append(row.target_file)
-        self._of_target = {
-            place: _files_read(engine.options.target, *files) for place, files in ours.items()
-        }
-        self._of_golden = {
-            place: _files_read(
-                engine.options.golden,
-                [one.rel for one in ones if not one.row.target_file],
-                [one.rel for one in ones if one.row.target_file],
-            )
-            for place, ones in unpaired.items()
-        }
+            if row.kind == OUTPUT and row.target_file and row.place in unpaired:
+                alone = row.cause == GOLDEN_MISSING
+                if alone or row.verdict == FAIL:
+                    ours.setdefault(row.place, {})[row.target_file] = alone
+        roots = engine.options.target, engine.options.golden
+        self._of_target: Dict[Place, _Readers] = {}
+        self._of_golden: Dict[Place, _Readers] = {}
+        for place, files in ours.items():
+            theirs = {one.rel: not one.row.target_file for one in unpaired[place]}
+            stored = list(engine.store.rows(place=place))
+            all_of_target = [row.target_file for row in stored if row.target_file]
+            all_of_golden = [row.golden_file for row in stored if row.golden_file]
+            self._of_target[place] = _Readers(roots[0], files, all_of_target)
+            self._of_golden[place] = _Readers(roots[1], theirs, all_of_golden)
 
     def tells(self, row: Row, one: _Unpaired) -> bool:
-        """Return whether an output of TARGET may be the tensor that GOLDEN's build calls by the
-        name of what it reads, or GOLDEN's output the one that TARGET's build calls so.
-        """
+        """Return whether an output of TARGET may be an output of GOLDEN of another name."""
+        ours, theirs = self._of_target.get(row.place), self._of_golden.get(row.place)
+        if ours is None or theirs is None:
+            return False
+        mine = row.target_file or ""
+        if ours.readers.get(mine, set()) & theirs.readers.get(one.rel, set()):
+            return True
         if row.cause == GOLDEN_MISSING:
-            read = self._of_target.get(row.place, {}).get(row.target_file or "", ())
-            return (one.row.target_file or "") in read
-        read = self._of_golden.get(row.place, {}).get(one.rel, ())
-        return (row.golden_file or "") in read
+            return (one.row.target_file or "") in ours.read.get(mine, ())
+        return (row.golden_file or "") in theirs.read.get(one.rel, ())
 
 
-def _files_read(
-    root: str, alone: Iterable[str], differing: Iterable[str]
-) -> Dict[str, Collection[str]]:
-    """Return the files among ``alone`` and ``differing`` whose outputs each of ``alone`` reads."""
-    dumps: Dict[str, DumpFile] = {}
-    for rel in dict.fromkeys([*alone, *differing]):
-        try:
-            dumps[rel] = DumpFile.open(os.path.join(root, rel))
-        except (GoldwatchError, OSError):
-            continue
-    readers = {rel: dumps[rel] for rel in alone if rel in dumps}
-    sizes = {info.size_bytes for dump in readers.values() for info in dump.inputs}
-    makers: Dict[bytes, List[str]] = {}
-    for rel, dump in dumps.items():
-        for info in dump.outputs:
-            if info.size_bytes in sizes:
-                makers.setdefault(_digest(dump, OUTPUT, info), []).append(rel)
-    read: Dict[str, Dict[str, None]] = {
-        rel: dict.fromkeys(
-            maker
-            for info in dump.inputs
-            for maker in makers.get(_digest(dump, INPUT, info), ())
-            if maker != rel
-        )
-        for rel, dump in readers.items()
-    }
-    for makers_of in read.values():
-        waiting = list(makers_of)
-        while waiting:
-            for more in read.get(waiting.pop(), ()):
-                if more not in makers_of:
-                    makers_of[more] = None
-                    waiting.append(more)
-    return dict(read)
+class _Readers:
+    """Who reads outputs of one dump.
+
+    Attributes
+    ----------
+    read
+        Of each file of an operator that its build alone has, the files whose outputs it reads.
+    readers
+        Of each file, the operators and inputs that read its outputs.
+    """
+
+    def __init__(self, root: str, outputs: Mapping[str, bool], files: Iterable[str]) -> None:
+        dumps: Dict[str, DumpFile] = {}
+        for rel in dict.fromkeys([*outputs, *files]):
+            try:
+                dumps[rel] = DumpFile.open(os.path.join(root, rel))
+            except (GoldwatchError, OSError):
+                continue
+        makers: Dict[bytes, List[str]] = {}
+        sizes = set()
+        for rel in outputs:
+            for info in dumps[rel].outputs if rel in dumps else ():
+                sizes.add(info.size_bytes)
+                makers.setdefault(_digest(dumps[rel], OUTPUT, info), []).append(rel)
+        self.read: Dict[str, Dict[str, None]] = {rel: {} for rel, alone in outputs.items() if alone}
+        self.readers: Dict[str, Set[Tuple[str, int]]] = {}
+        for rel, dump in dumps.items():
+            name = parse_dump_name(os.path.basename(rel))
+            for info in dump.inputs:
+                found = makers.get(_digest(dump, INPUT, info)) if info.size_bytes in sizes else None
+                for maker in found or ():
+                    if maker != rel and name is not None:
+                        self.readers.setdefault(maker, set()).add((name.op_name, info.index))
+                        self.read.get(rel, {})[maker] = None
+        for makers_of in self.read.values():
+            waiting = list(makers_of)
+            while waiting:
+                for more in self.read.get(waiting.pop(), ()):
+                    if more not in makers_of:
+                        makers_of[more] = None
+                        waiting.append(more)
 
 
 def _digest(dump: DumpFile, kind: str, info: TensorInfo) -> bytes:
@@ -508,17 +573,26 @@ def differences_of_builds(
         equal = "All tensors that both dumps have are equal."
         return BuildDifferences(" ".join([*said, equal, *alone]), None)
     if named_row is not None:
-        said += _of_named(options, recomputed, named_row, pair)
+        said += _of_named(options, store, recomputed, named_row, pair)
     rows = store.rows(place=first.place, op=first.op)
     inputs = [row for row in rows if row.kind == INPUT and row.verdict in (PASS, FAIL)]
     unequal = [row for row in inputs if _differs(row)]
     if unequal:
         said.append(
-            "The first tensor that differs is an input, %s (%s): the two runs had other inputs, or "
-            "what makes it was not compared." % (printable(unequal[0].tensor), _amount(unequal[0]))
+            "The first tensor that differs is an input, %s (%s): %s."
+            % (
+                printable(unequal[0].tensor),
+                _amount(unequal[0]),
+                _EXCHANGED if _inputs_exchanged(options, unequal[0]) else _OTHER_INPUTS,
+            )
         )
     elif first.op != named:
         how = "its inputs are equal"
+        lacking = [row.tensor for row in rows if row.kind == INPUT and row not in inputs]
+        if inputs and lacking:
+            how = "those of its inputs that were compared are equal (%s was not)" % printable(
+                lacking[0]
+            )
         if not inputs:
             earlier = before is not None and execution_key(before) < execution_key(first)
             how = (
@@ -561,6 +635,7 @@ def _in_one_dump_alone(
 
 def _of_named(
     options: ComparisonOptions,
+    store: RunStore,
     recomputed: Mapping[Tuple[Place, str, int], RecomputationVerdict],
     row: Row,
     pair: PairOf,
@@ -569,9 +644,25 @@ def _of_named(
     original = _original(options, row)
     if original:
         yield "%s is %s in the original model." % (printable(row.op), original)
-    yield from _right_alone(options, recomputed, row, pair)
+    inputs = [one for one in store.rows(place=row.place, op=row.op) if one.kind == INPUT]
+    # Of other inputs the other run's output may be right, too.
+    if not any(_differs(one) for one in inputs):
+        yield from _right_alone(options, recomputed, row, pair)
     if {one.state for one in recomputed.values()} == {RIGHT}:
         yield _EXCHANGE
+
+
+def _inputs_exchanged(options: ComparisonOptions, row: Row) -> bool:
+    """Tell whether the operator of a row reads the same bytes in both dumps, in another order."""
+    try:
+        dumps = (
+            DumpFile.open(os.path.join(options.target, row.target_file or "")),
+            DumpFile.open(os.path.join(options.golden, row.golden_file or "")),
+        )
+        ours, theirs = ([_digest(dump, INPUT, info) for info in dump.inputs] for dump in dumps)
+    except (GoldwatchError, OSError):
+        return False
+    return ours != theirs and sorted(ours) == sorted(theirs)
 
 
 def _right_alone(

@@ -30,6 +30,7 @@ be read.
 """
 
 _NOT_KNOWN = "what it computes is not known without the original model"
+_FROM_OTHER_DUMP = "its constants are in no dump, and those that the other one shows may be wrong"
 _NOT_SHOWN = "golden data do not show what it computes"
 _TOO_LARGE = "its tensors are too large to learn from golden data what it computes"
 _NOT_READ = "its tensors cannot be read, or not all of its inputs were compared"
@@ -40,6 +41,7 @@ def computed_by_golden(
     inputs: Sequence[InputState],
     whole: Whole,
     facts: Optional[AttributesAndConstants],
+    learns: bool = True,
 ) -> List[Recomputed]:
     """Compute the outputs of an operator by what golden data tell.
 
@@ -49,6 +51,8 @@ def computed_by_golden(
         The operator's.
     facts
         What the model's json and the dump tell of the op besides.
+    learns
+        Whether constants are learnt from golden data.
     """
     outputs = []
     for number, output in op.outputs.items():
@@ -56,7 +60,9 @@ def computed_by_golden(
 
         if not output.compared or (output.whole and not can_repeat(op.type)):
             continue
-        if is_known_type(op.type) or can_repeat(op.type) or facts is not None:
+        if not learns:
+            outputs.append(Recomputed(op.name, op.type, number, reason=_FROM_OTHER_DUMP))
+        elif is_known_type(op.type) or can_repeat(op.type) or facts is not None:
             outputs.append(_computed(op, output, inputs, whole, facts))
         else:
             outputs.append(Recomputed(op.name, op.type, number, reason=_NOT_KNOWN))
