@@ -307,10 +307,14 @@ class Checker:
             findings.items += settings.located(script_findings.items)
         findings.items = _once(findings.items, "container")
         findings.items += script.problems
-        for what, named_file, line, column in script.elsewhere:
+        for what, named_file, told, line, column in script.elsewhere:
             message = "dump options may be set elsewhere, by %s: not judged" % what
             consumer = "what it sets does not stand in this script"
             fix = "check the module or file that it takes them from, too"
+            if told:
+                message = "dump options may be set by %s: not judged" % what
+                consumer = "what it makes of its arguments is not known here"
+                fix = "check them by its own documentation"
             if named_file:
                 message += "; it names %s" % named_file
                 fix = "goldwatch config check %s" % named_file

@@ -95,8 +95,8 @@ class Script:
     problems
         What is wrong outside the settings.
     elsewhere
-        What sets dump options that do not stand in the text: (what, a file that holds them or "",
-        line, column).
+        What sets dump options that are not checked: (what, a file that holds them or "", whether
+        its arguments stand in the text, line, column).
     made
         The folders that the script makes itself, as far as the text shows.
     imports
@@ -105,7 +105,7 @@ class Script:
 
     settings: List[ScriptSettings] = field(default_factory=list)
     problems: List[Finding] = field(default_factory=list)
-    elsewhere: List[Tuple[str, str, int, int]] = field(default_factory=list)
+    elsewhere: List[Tuple[str, str, bool, int, int]] = field(default_factory=list)
     made: FrozenSet[str] = frozenset()
     imports: bool = False
 
@@ -132,11 +132,13 @@ class _Reader:
         self._around = Surroundings(self._names, self._places)
         self._script = Script(imports=self._names.imports)
         self._objects: Dict[Tuple[Any, ...], ScriptSettings] = {}
-        self._setters: Dict[str, Tuple[str, Any]] = {}
+        self._setters: Dict[str, Tuple[str, Any, bool]] = {}
         self._made: Set[str] = set()
         # By name, a function of another module that may have changed it.
         self._changed: Dict[str, ast.Call] = {}
         self._data_dump: Dict[str, ast.Attribute] = {}
+        # By the CompilerConfig, what its data_dump's type is set to.
+        self._data_dump_types: Dict[str, List[Tuple[Block, ast.Attribute, Any]]] = {}
         self._option_tables: List[ast.Dict] = []
         # What may set dump options, if nothing in the text does.
         self._possible: Dict[str, Any] = {}
@@ -160,6 +162,7 @@ class _Reader:
                 self._variable(match and match.group(1), match and match.group(2), node)
         self._unread_tables()
         self._data_dump_without_type()
+        self._data_dumps()
         settings_found = [
             settings
             for settings in self._objects.values()
@@ -175,10 +178,11 @@ class _Reader:
                     for name in other.values:
                         settings.values.setdefault(name, COMPUTED)
         for settings in settings_found:
-            self._around.complete(settings, bool(self._setters))
+            self._around.complete(settings, bool(self._setters or self._data_dump_types))
         self._script.settings = sorted(settings_found, key=lambda settings: settings.place)
         self._script.elsewhere = [
-            (what, file, *self._places.of(node)) for what, (file, node) in self._setters.items()
+            (what, file, told, *self._places.of(node))
+            for what, (file, node, told) in self._setters.items()
         ]
         self._script.made = frozenset(self._made)
         return self._script
@@ -207,7 +211,9 @@ class _Reader:
         elif name == "NPURunConfig":
             self._run_config(node)
         elif name == DUMP_CONFIG and self._is_foreign(node):
-            self._set_elsewhere("another tool's DumpConfig", node)
+            own = last_name(node.func) in self._names.defined
+            what = "%s DumpConfig" % ("the script's own" if own else "another tool's")
+            self._set_elsewhere(what, node, told=True)
         elif name == DUMP_CONFIG:
             self._dump_config(node, scope)
         elif key_of(node.func) == "acl.init" and not node.args:
@@ -217,7 +223,10 @@ class _Reader:
         ):
             file = self._names.values.literal(node.args[0]) if node.args else None
             takes_file = name in _TAKES_FILE and isinstance(file, str)
-            self._set_elsewhere(self._names.origin(node), node, file if takes_file else "")
+            # MindSpore's own options, of which none is the device's.
+            told = not takes_file and self._names.module(node.func).split(".")[0] == "mindspore"
+            origin = self._names.origin(node)
+            self._set_elsewhere(origin, node, file if takes_file else "", told)
         elif node.args and self._variable(
             self._names.values.literal(node.args[0]),
             self._names.values.literal(node.args[1]) if len(node.args) > 1 else COMPUTED,
@@ -229,7 +238,7 @@ class _Reader:
             and any(keyword.arg in _ASKED for keyword in node.keywords)
             and self._names.module(node.func)
         ):
-            self._set_elsewhere(self._names.origin(node), node)
+            self._set_elsewhere(self._names.origin(node), node, told=True)
 
     def _from_elsewhere(self, node: ast.Call, name: str) -> None:
         """Note what a call says of dump settings that do not stand in this script."""
@@ -459,7 +468,7 @@ class _Reader:
         elif target.attr == "dump_config" and not self._names.is_from_here(written):
             self._possible.setdefault(self._names.origin(written), target)
         elif self._names.knows_torchair and holder.rpartition(".")[2] in DEBUG_TYPES:
-            self._debug_option(holder, value, target, written)
+            self._debug_option(holder, value, target, written, block)
         elif isinstance(target.value, ast.Subscript):
             self._map_entry(target, target.value, value, node, scope, block)
         kind = self._names.kind(target.value)
@@ -588,7 +597,9 @@ class _Reader:
                 self._places.problem(problems, "type", path, message, consumer, fix, node.value)
             self._take(settings, key, value, target, block)
 
-    def _debug_option(self, holder: str, value: Any, target: ast.Attribute, written: Any) -> None:
+    def _debug_option(
+        self, holder: str, value: Any, target: ast.Attribute, written: Any, block: Block
+    ) -> None:
         """Take an option of one of TorchAir's debug dumps."""
         name = holder.rpartition(".")[2]
         if ".debug." not in holder:
@@ -610,8 +621,42 @@ class _Reader:
             message = "debug.%s.type: %r is not allowed" % (name, value)
             raises, fix = RAISES[TORCHAIR], "one of: " + values
             self._places.problem(self._script.problems, "enum", (), message, raises, fix, written)
-        elif value is not None and name == "data_dump":
-            self._set_elsewhere("TorchAir's debug.data_dump", target)
+        elif name == "data_dump":
+            config = holder[: -len(".debug.data_dump")]
+            self._data_dump_types.setdefault(config, []).append((block, target, value))
+            if value is COMPUTED:
+                self._set_elsewhere("TorchAir's debug.data_dump", target)
+
+    def _data_dumps(self) -> None:
+        """Say what TorchAir does for debug.data_dump: it runs the graph's nodes one by one, writes
+        their values, and compiles nothing (``get_compiled_gm`` of its npu_fx_compiler.py, torch_npu
+        2.14, in all modes).
+        """
+        problems = self._script.problems
+        for owner, types in self._data_dump_types.items():
+            dumping = [(block, target) for block, target, value in types if value == "npy"]
+            for _, target in dumping[:1]:
+                message = "debug.data_dump writes the values of the FX graph, the golden data of GE"
+                files = "[path/]worldsize{N}_global_rank{R}/{graph}/{token}/*.npy; GE does not run"
+                fix = "goldwatch compare GE_DUMP FX_DUMP, with GE's dump of another run"
+                self._places.problem(problems, "fx-dump", (), message, files, fix, target, NOTE)
+            if len(dumping) < len(types):
+                continue
+            for settings in self._objects.values():
+                idle = [
+                    (name, target)
+                    for switch, target, name, value in settings.steps
+                    if (settings.dialect, settings.owner) == (TORCHAIR, owner)
+                    and (value is True or name == "dump_config_path")
+                    and any(block.holds(switch) for block, _ in dumping)
+                ]
+                for name, target in idle[:1]:
+                    message = "%s has no effect beside debug.data_dump" % name
+                    files = "TorchAir runs the graph's nodes one by one, and GE dumps nothing"
+                    fix = "dump in two runs, one with each of them"
+                    self._places.problem(
+                        problems, "idle-setting", (name,), message, files, fix, target, WARNING
+                    )
 
     def _data_dump_without_type(self) -> None:
         if "type" not in self._data_dump:
@@ -625,13 +670,13 @@ class _Reader:
 
     # What the text does not show.
 
-    def _possible_setters(self) -> Dict[str, Tuple[str, Any]]:
+    def _possible_setters(self) -> Dict[str, Tuple[str, Any, bool]]:
         """Return what may set dump options of a script that sets none itself."""
         for optimizer in self._around.optimizers:
             call = self._changed.get(optimizer)
             if call is not None:
                 self._possible.setdefault(self._names.origin(call), call)
-        return {what: ("", node) for what, node in self._possible.items()}
+        return {what: ("", node, False) for what, node in self._possible.items()}
 
     def _variable(self, name: Any, value: Any, node: Any) -> bool:
         """Note an environment variable that names the configuration of a dump."""
@@ -641,11 +686,13 @@ class _Reader:
         self._set_elsewhere("the environment variable %s" % name, node, file)
         return True
 
-    def _set_elsewhere(self, what: str, node: Any, file: Any = "") -> None:
-        """Note that something sets dump options; the same thing once."""
+    def _set_elsewhere(self, what: str, node: Any, file: Any = "", told: bool = False) -> None:
+        """Note that something sets dump options; the same thing once. ``told``: its arguments stand
+        in the text.
+        """
         known = self._setters.get(what)
         if (known is None and len(self._setters) < _MOST_SETTERS) or (known and file > known[0]):
-            self._setters[what] = (str(file), node)
+            self._setters[what] = (str(file), node, told)
 
     def _makes(self, node: ast.Call) -> None:
         inner = node.func.value if isinstance(node.func, ast.Attribute) else None

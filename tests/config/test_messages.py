@@ -393,6 +393,34 @@ def test_of_another_programs_json_no_key_is_advised_to_be_left_out(tmp_path):
     assert "no dump section, and no key of an acl.json" in output and "unknown-key" not in output
 
 
+@pytest.mark.parametrize(
+    ("text", "by"),
+    [
+        (
+            "from msit_llm import DumpConfig\nDumpConfig(dump_path='./d', token_range=[0])\n",
+            "another tool's DumpConfig",
+        ),
+        ("class DumpConfig:\n    pass\nDumpConfig(path='./d')\n", "the script's own DumpConfig"),
+        (
+            "from mindspore import context\ncontext.set_context(enable_dump=True)\n",
+            "set_context() of module mindspore",
+        ),
+        (
+            "import mindspore as ms\nms.dump.set_dump(net.conv1)\n",
+            "set_dump() of module mindspore",
+        ),
+    ],
+)
+def test_of_arguments_that_stand_in_the_script_it_is_not_said_that_they_stand_elsewhere(
+    tmp_path, text, by
+):
+    path = tmp_path / "s.py"
+    path.write_text(text)
+    output = CliRunner().invoke(check, [str(path)]).output
+    assert "dump options may be set by %s: not judged" % by in output, output
+    assert "does not stand in this script" not in output
+
+
 def test_settings_of_another_module_are_named_with_it(tmp_path):
     path = tmp_path / "train.py"
     path.write_text(

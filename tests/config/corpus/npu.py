@@ -951,7 +951,29 @@ OTHER_CASES = NAME_CASES + [
     (
         "air-debug",
         'import torchair\nc = torchair.CompilerConfig()\nc.debug.data_dump.type = "npy"\n',
+        [(N, "fx-dump", "")],
+    ),
+    (
+        "air-debug-computed",
+        "import torchair\nc = torchair.CompilerConfig()\nc.debug.data_dump.type = kind()\n",
         [(N, "not-judged", "")],
+    ),
+    (
+        "air-debug-beside-dump",
+        AIR + AIR_PATH + 'c.debug.data_dump.type = "npy"\n',
+        [(N, "fx-dump", ""), (W, "idle-setting", "/enable_dump")],
+    ),
+    (
+        "air-debug-or-dump",
+        "import torchair\nc = torchair.CompilerConfig()\n"
+        'if fx:\n    c.debug.data_dump.type = "npy"\nelse:\n'
+        "    c.dump_config.enable_dump = True\n    " + AIR_PATH,
+        [(N, "fx-dump", "")],
+    ),
+    (
+        "air-debug-of-another",
+        AIR + AIR_PATH + 'd = torchair.CompilerConfig()\nd.debug.data_dump.type = "npy"\n',
+        [(N, "fx-dump", "")],
     ),
     (
         "another-module-s-maker",
