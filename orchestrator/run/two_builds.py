@@ -644,6 +644,9 @@ def _of_named(
     original = _original(options, row)
     if original:
         yield "%s is %s in the original model." % (printable(row.op), original)
+    there = parse_dump_name(os.path.basename(row.golden_file or ""))
+    if there is not None and there.op_type != row.op_type and not other_name(row):
+        yield "In the other dump it is a %s." % printable(there.op_type)
     inputs = [one for one in store.rows(place=row.place, op=row.op) if one.kind == INPUT]
     # Of other inputs the other run's output may be right, too.
     if not any(_differs(one) for one in inputs):

@@ -265,6 +265,15 @@ def test_constants_are_not_learnt_from_the_other_dump(tmp_path):
     assert "own inputs: no op;" in text and "the other one shows may be wrong" in text
 
 
+def test_another_type_of_operator_of_the_same_name_is_told(tmp_path):
+    x = drawn(0)
+    y = (1 / (1 + np.exp(-x.astype(np.float32)))).astype(np.float16)
+    tree(tmp_path / "new", [("act", "Sigmoid", [x], y)])
+    tree(tmp_path / "old", [("act", "HardSigmoid", [x], np.clip(x / 6 + 0.5, 0, 1).astype("f2"))])
+    code, text = last_sentence(tmp_path)
+    assert code == 1 and "In the other dump it is a HardSigmoid." in text, text
+
+
 def test_the_same_inputs_in_another_order_are_told_as_such(tmp_path):
     x, y = drawn(0), drawn(1)
     for name, inputs in (("new", [x, y]), ("old", [y, x])):
