@@ -44,6 +44,7 @@ Alternatives = Union[Sequence[Any], Callable[[Node, Inputs], Iterable[Any]]]
 """The values of an attribute or input that keep the shape of the output, or what tells them."""
 
 AS_IT_IS = "as it is"
+FACTOR_OF = "a factor of "
 """What the model says of an input that the device took otherwise."""
 MOST_ORDERED = 4
 """Of up to so many inputs or outputs each order is a variant; of more only two exchanged, or all
@@ -420,10 +421,10 @@ def factor_of_input(number: int = 0) -> Reading:
             def change(array: Array) -> Array:
                 return array * array.dtype.type(factor)
 
-            name = "a factor of %s" % input_name(node, number)
+            name = FACTOR_OF + input_name(node, number)
             return Variant(name, text_of(factor), "1", node, replaced(number, change))
 
-        yield Fit("a factor of %s" % input_name(node, number), 1.0, variant)
+        yield Fit(FACTOR_OF + input_name(node, number), 1.0, variant)
 
     return Reading("a factor of its input", ANY[2:], lambda node, inputs: iter(()), fits)
 

@@ -20,6 +20,7 @@ from ..model.op_node import OpNode, TensorDesc, desc_at
 from ..model.row_plan import RowPlan
 from ..netfiles.onnx_ranks import fitted_to_dims
 from ..operators import Arithmetic, CannotCompute, Node, Value, compute
+from ..operators.variants import FACTOR_OF
 from ..tensors.tensor import Tensor
 from ..tensors.type_precision import ROUNDING, rounding_of
 from .attributes_and_constants import attributes_and_constants
@@ -311,7 +312,12 @@ class Recomputer:
             is_solved = bool(search.explained) and all(
                 entry.device.startswith(SOLVED) for entry in search.explained
             )
-            if search.explained and search.explained[0].device != "missing" and not is_solved:
+            # A factor of the output needs no constant of the operator, one of its input does.
+            is_loose = is_solved or (
+                bool(search.explained)
+                and all(entry.name.startswith(FACTOR_OF) for entry in search.explained)
+            )
+            if search.explained and search.explained[0].device != "missing" and not is_loose:
                 return search
             instead, tried, too_few = written_instead(
                 Written(
@@ -319,12 +325,16 @@ class Recomputer:
                     lambda: chain(elsewhere(), self._others_of_size(name, index, actual.size)),
                     lambda error: judge(error, False),
                 ),
-                WRITTEN_INSTEAD if is_solved or not search.explained else OF_ANOTHER,
+                WRITTEN_INSTEAD if is_loose or not search.explained else OF_ANOTHER,
             )
-            if is_solved and (instead is None or instead.several):
+            if is_loose and (
+                instead is None
+                or instead.several
+                or (not is_solved and instead.agree < search.explained[0].agree)
+            ):
                 return search
             return search._replace(
-                explained=[] if is_solved else search.explained,
+                explained=[] if is_loose else search.explained,
                 instead=instead,
                 tried=[*search.tried, *tried],
                 too_few=too_few,

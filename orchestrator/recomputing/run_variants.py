@@ -731,6 +731,7 @@ def _by_numbers(written: Written) -> Iterator[Instead]:
                 "its output is what is computed %s%s (%s)" % (words, each, _counts(written, value)),
                 _NEXT_NUMBERS[kind],
                 axis is not None,
+                int(np.count_nonzero(agreeing(output, value))) if axis is None else 0,
             )
             return
 

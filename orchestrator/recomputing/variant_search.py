@@ -190,12 +190,15 @@ class Instead(NamedTuple):
         What was found, and what to do next.
     several
         Whether it is several numbers, of which some constant may tell more.
+    agree
+        Of one factor or offset for all elements, how many agree with it.
     """
 
     kind: str
     sentence: str
     next: str
     several: bool = False
+    agree: int = 0
 
 
 class _Accepted(NamedTuple):

@@ -153,6 +153,16 @@ EXCHANGES = {
         lambda t: np.exp(0.3 * t) / np.exp(0.3 * t).sum(3, keepdims=True),
         "Softmax with a factor of its input 0 0.3; the model says 1",
     ),
+    "factor of either": (
+        node("Elu", ["t"], ["u"], name="op"),
+        lambda t: np.float32(1.04) * np.abs(t),
+        "its output is what is computed times 1.04",
+    ),
+    "factor of the input alone": (
+        node("Elu", ["t"], ["u"], name="op"),
+        lambda t: np.where(t > 0, np.float32(1.04) * t, np.expm1(np.float32(1.04) * t)),
+        "Elu with a factor of its input 0 1.04; the model says 1",
+    ),
     "threshold": (
         node("ThresholdedRelu", ["t"], ["u"], name="op", alpha=1.0),
         lambda t: np.where(t > 0.85, t, 0),
@@ -207,7 +217,9 @@ def test_what_the_device_computed_instead_is_named(net, kind, mode):
     made, wrong, said = EXCHANGES[kind]
     feeds = {"x": np.random.RandomState(0).standard_normal(SHAPE).astype(np.float16)}
     feeds = {"x": feeds["x"].astype(np.float32)}
-    nodes = [node("Neg", ["x"], ["t"], name="first"), made, node("Abs", ["u"], ["y"], name="last")]
+    # Of what is not negative a factor behind it says the same.
+    before = "Abs" if kind == "factor of either" else "Neg"
+    nodes = [node(before, ["x"], ["t"], name="first"), made, node("Abs", ["u"], ["y"], name="last")]
     shape = (2, 4, 1, 1) if kind == "median" else SHAPE
     ends = [build.value("x", SHAPE)], [build.value("y", shape)]
     held = [build.weight("d", np.array(2, np.float32))] if "divisor" in kind else []
