@@ -226,9 +226,10 @@ _INDICES = changed_input(
     "its indices",
     [
         ("one more", lambda array: array + 1),
-        ("one less", lambda array: np.maximum(array - 1, 0)),
+        ("0 for what is negative", lambda array: np.maximum(array, 0)),
+        ("one less", lambda array: np.where(array == 0, 0, array - 1).astype(array.dtype)),
         ("reversed", lambda array: array.reshape(-1)[::-1].reshape(array.shape)),
-        ("all 0", np.zeros_like),
+        ("all 0", lambda array: np.zeros_like(array) if np.any(array > 0) else None),
     ],
 )
 

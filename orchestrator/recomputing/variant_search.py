@@ -25,7 +25,7 @@ import numpy as np
 from .. import operators
 from ..operators import Arithmetic, CannotCompute, Node, Value
 from ..operators.value_with_error import FLOAT32_ROUNDING
-from ..operators.variants import Fit, Variant, text_of
+from ..operators.variants import AS_IT_IS, Fit, Variant, text_of
 from ..tensors.type_precision import rounding_of, ulp
 from .formulas_by_type import LOOSE, TIGHT
 from .other_constants import dumped_otherwise, solved
@@ -799,10 +799,11 @@ def _in_words(
             what = "%s with %s %s" % (first.node.type, first.variant.name, device)
         else:
             what = "%s for %s" % (device, first.node.type)
-        sentence = "the device %scomputed %s; the model says %s (%s%s)" % (
+        own = first.variant.model
+        sentence = "the device %scomputed %s; %s (%s%s)" % (
             "may have " if by_chance else "",
             what,
-            first.variant.model,
+            "the model has it as it is" if own == AS_IT_IS else "the model says " + own,
             agreement(first.agree, model_agree, output.actual.size),
             ": so few may do so by chance" if by_chance else "",
         )

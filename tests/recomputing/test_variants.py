@@ -572,6 +572,29 @@ def test_another_sum_of_a_few_elements_is_not_told_where_a_factor_comes_nearer(n
     assert ("1.1" in entry["sentence"]) == (kind == "factor")
 
 
+@pytest.mark.parametrize(("indices", "said"), [
+    ([-1], "with its indices 0 (one more) or 0 (0 for what is negative); the model says -1 ("),
+    ([2, -1, 1], "with its indices 0 for what is negative; the model has it as it is ("),
+    ([2, 0, 3, 1], "with its indices one less; the model has it as it is ("),
+])  # fmt: skip
+def test_other_indices_of_a_gather_are_named_as_they_are(net, indices, said):
+    x = np.random.RandomState(0).standard_normal((2, 5, 16)).astype(np.float32)
+    nodes = [node("Neg", ["x"], ["t"], name="first"),
+             node("Gather", ["t", "i"], ["u"], name="op", axis=1),
+             node("Abs", ["u"], ["y"], name="last")]  # fmt: skip
+    ends = [build.value("x", x.shape)], [build.value("y", (2, len(indices), 16))]
+    read = [max(0, one - 1) for one in indices] if "less" in said else np.maximum(indices, 0)
+    made = -x[:, read].astype(np.float16)
+    net.prepare(build.model(nodes, *ends, [build.weight("i", np.array(indices))]), {"x": x},
+                fault=("op", lambda array: made.astype(array.dtype)))  # fmt: skip
+    explanations = only_suspect(net.compare()[1]["summary"])["explanations"]
+    assert said in explanations[0]["sentence"]
+    assert "one less" in said or "one less" not in str(explanations)
+    step = explanations[0]["next"]
+    assert step.startswith("compare the indices of op as the compiled model holds or reads them, ")
+    assert "with the original model's Gather op" in step
+
+
 def test_the_other_filter_of_a_channel_is_named(net):
     random, shape = np.random.RandomState(3), (1, 8, 16, 16)
     weights, other = random.standard_normal((2, 8, 8, 1, 1)).astype(np.float16).astype(np.float32)
@@ -772,7 +795,7 @@ def test_other_constants_are_solved_from_the_output_or_read_from_the_dump(net, k
         "noise": "no known variant explains it (tried: ",
     }[kind]
     assert words in said["sentence"]
-    assert kind == "noise" or "as the compiled model holds it" in said["next"]
+    assert kind == "noise" or "as the compiled model holds" in said["next"]
 
 
 def test_an_output_that_is_its_input_may_also_come_of_other_indices(net):
@@ -861,13 +884,13 @@ OTHERWISE = {
         node("Mul", ["x", "c"], ["y"], name="op"),
         {"c": np.array([-1e12], np.float32)},
         lambda x: np.where(x > 0, -np.inf, np.where(x < 0, np.inf, np.nan)),
-        "Mul with its input 1 holding Inf for what float16 cannot hold; the model says as it is",
+        "Mul with its input 1 holding Inf for what float16 cannot hold; the model has it as it is",
     ),
     "cut at float16's end": (
         node("Add", ["x", "c"], ["y"], name="op"),
         {"c": np.array([1.0, 1e6, 2.0, -1e6] * 2, np.float32)},
         lambda x: x + np.float32([1.0, 65504.0, 2.0, -65504.0] * 2),
-        "Add with its input 1 cut at the largest number of float16; the model says as it is",
+        "Add with its input 1 cut at the largest number of float16; the model has it as it is",
     ),
     "padding": (
         node("Gather", ["e", "t"], ["y"], name="op"),

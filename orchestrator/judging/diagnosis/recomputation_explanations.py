@@ -4,6 +4,7 @@ what its own inputs come to, not with golden data.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any, List, Optional, Tuple
 
@@ -11,10 +12,10 @@ import numpy as np
 
 from ...metrics.patterns import MOST_ELEMENTS, AlignedPair, Walked, walk
 from ...operators import Value
-from ...operators.variants import AS_IT_IS
+from ...operators.variants import AS_IT_IS, FACTOR_OF
 from ...recomputing.recomputed_output import ComputedPair
 from ...recomputing.run_variants import Written, written_instead
-from ...recomputing.variant_search import Output, VariantSearch
+from ...recomputing.variant_search import Explained, Output, VariantSearch
 from ...tensors.geometry import match_layouts
 from ...tensors.tensor import Tensor
 from ...tensors.type_precision import rounding_of
@@ -29,6 +30,8 @@ from .pattern_explanations import (
     without_pattern,
 )
 
+_OF_INPUTS = ("its ", "the ", FACTOR_OF)
+"""How the names of what is no attribute begin."""
 _NOT_HERE = ("wrong-golden", "scale", "bias", "shift", "layout")
 """Patterns that say nothing of an operator that is computed: golden data cannot be those of another
 place, and what it did otherwise was tried.
@@ -168,18 +171,10 @@ def by_variants(search: VariantSearch, op: str, assumed: bool = False) -> List[E
         [] if instead is None else [Explanation(instead.kind, 1.0, instead.sentence, instead.next)]
     )
     for entry in search.explained:
-        node = entry.node
         if assumed and entry.name == "its input":
             return [Explanation("other-input", 1.0, entry.sentence, _NEXT_OTHER_INPUT)]
-        what = entry.name or "the type and attributes"
-        step = (
-            "compare %s of %s, as the compiled model holds it or reads it, with the original "
-            "model's %s %s (quantising, folding of constants, order of inputs)"
-            if entry.model == AS_IT_IS
-            else "compare %s of %s in the om's json (the attributes of its op) with the original "
-            "model's %s %s: " + entry.model.replace("%", "%%")
-        ) % (what, op, node.type, node.name)
         sentence = entry.sentence
+        step = _next_for(entry, op)
         if instead is not None and entry.device == "missing":
             # One thing, told from both ends.
             sentence, explanations = "%s: %s" % (sentence, instead.sentence), []
@@ -188,6 +183,21 @@ def by_variants(search: VariantSearch, op: str, assumed: bool = False) -> List[E
         first = explanations[0]
         explanations[0] = replace(first, sentence=first.sentence + _left_out(search))
     return explanations
+
+
+def _next_for(entry: Explained, op: str) -> str:
+    node = entry.node
+    # Of inputs and constants nothing stands among an op's attributes.
+    name = re.sub("^its ", "the ", entry.name)
+    is_attribute = not entry.name.startswith(_OF_INPUTS) and entry.model != AS_IT_IS
+    where = (
+        "compare %s of %s in the om's json (the attributes of its op)"
+        if is_attribute
+        else "compare %s of %s as the compiled model holds or reads them,"
+    ) % (name or "the type and attributes", op)
+    model = "" if entry.model == AS_IT_IS else ": " + entry.model
+    hint = "" if is_attribute else " (quantising, folding of constants, order of inputs)"
+    return "%s with the original model's %s %s%s%s" % (where, node.type, node.name, model, hint)
 
 
 def golden_is_otherwise(search: Optional[VariantSearch]) -> Explanation:
