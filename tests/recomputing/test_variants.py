@@ -387,6 +387,20 @@ def test_an_order_of_axes_that_has_another_shape_is_not_told_beside_one_that_fit
     assert "Transpose with perm [0, 1, 2, 3]; the model says [0, 2, 1, 3]" in entry["sentence"]
 
 
+def test_what_a_few_elements_may_tell_stands_beside_that_nothing_was_done(net):
+    x = np.array([[[0.5, -1.5], [1.0, -0.75]]], np.float32)
+    nodes = [
+        node("Neg", ["x"], ["t"], name="first"),
+        node("Transpose", ["t"], ["u"], name="op", perm=[0, 2, 1]),
+        node("Abs", ["u"], ["y"], name="last"),
+    ]
+    model = build.model(nodes, [build.value("x", x.shape)], [build.value("y", x.shape)])
+    net.prepare(model, {"x": x}, fault=("op", lambda array: -x))
+    said = only_suspect(net.compare()[1]["summary"])["explanations"]
+    assert [entry["kind"] for entry in said][:2] == ["did-nothing", "attribute"]
+    assert "may have computed Transpose with perm [0, 1, 2]" in said[1]["sentence"]
+
+
 def test_an_epsilon_is_not_taken_for_the_unbiased_variance_that_comes_near(net):
     random, shape = np.random.RandomState(5), (1, 16, 16)
     x = random.standard_normal(shape)

@@ -83,7 +83,9 @@ def explanations_by_computing(
         return by_variants(search, estimate.op.name, assumed)
     exact = _did_nothing(recomputed)
     if exact is not None:
-        return [exact]
+        # An attribute may be why, of elements that are too few to tell.
+        few = () if search is None else search.possible
+        return [exact, *by_variants(VariantSearch(list(few), []), estimate.op.name)]
     searched = search
     if search is None:
         # What it computes is known from golden data alone.
