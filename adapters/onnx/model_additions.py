@@ -8,11 +8,11 @@ field numbers.
 from __future__ import annotations
 
 import io
-from typing import Collection, Dict, List, Mapping, Sequence, Tuple
+from typing import Collection, Dict, List, Mapping, Sequence, Tuple, Union
 
 from ...base.protowire import BYTES, field, varint
 from ...netfiles.onnx_model import OnnxGraph, OnnxNode
-from ...netfiles.onnx_value_headers import OnnxValue
+from ...netfiles.onnx_value_headers import OnnxTensor, OnnxValue
 from ...netfiles.protobuf_file import Span, WireFile
 
 _GRAPH = 7
@@ -22,7 +22,7 @@ def with_additions(
     file: WireFile,
     additions: bytes,
     without: Collection[OnnxNode] = (),
-    without_outputs: Collection[OnnxValue] = (),
+    without_values: Collection[Union[OnnxValue, OnnxTensor]] = (),
 ) -> bytes:
     """Return the model's bytes.
 
@@ -32,12 +32,12 @@ def with_additions(
         Fields of a GraphProto, to stand behind its own.
     without
         Nodes of the main graph that are left out.
-    without_outputs
-        Outputs of the main graph that are left out.
+    without_values
+        Outputs and initializers of the main graph that are left out.
     """
     out = io.BytesIO()
     gaps = [(node.record.start, node.record.last) for node in without]
-    for value in without_outputs:
+    for value in without_values:
         first, last = value.span
         gaps.append((first - 1 - len(varint(last - first)), last))
     gaps.sort()

@@ -28,7 +28,7 @@ from ...base.protowire import field
 from ...netfiles.narrow_types import decode, held_as, is_narrow
 from ...netfiles.onnx_model import OnnxModel, OnnxNode
 from ...netfiles.onnx_types import BY_NAME, OnnxType
-from ...netfiles.onnx_value_headers import OnnxValue
+from ...netfiles.onnx_value_headers import OnnxTensor, OnnxValue
 from .inputs import Fed
 from .model_additions import initializer_of, input_of, node_of, output_of, with_additions
 from .onnxruntime_messages import explained, lacks_kernel, missing_package
@@ -37,6 +37,8 @@ from .values_to_save import ValueToSave
 _SPELLED = {"float": "float32", "double": "float64"}
 _ROUNDED = ("float16", "bfloat16")
 _SIZE = "goldwatch/size/"
+# Elements of an initializer that may tell a shape; chosen, no trial.
+_MOST_OF_SHAPE = 1024
 _WEIGHT_AND_ZERO = {"QLinearConv": (3, 2), "QLinearMatMul": (3, 2), "MatMulInteger": (1, 2)}
 """Nodes whose kernels multiply uint8 by int8: their input with the weights, and the zero point of
 the other one."""
@@ -356,13 +358,24 @@ class Onnxruntime:
         return found
 
     def _refusal_up_to(self, last: int) -> Optional[Exception]:
-        """Return what onnxruntime raises when it loads the nodes up to a number, or None."""
-        nodes = self._model.graph.nodes
-        kept = {name for node in nodes[: last + 1] for name in node.outputs}
-        left_out = [value for value in self._model.graph.outputs if value.name not in kept]
-        declared = {value.name for value in self._model.graph.outputs}
-        outputs = [name for name in nodes[last].outputs if name and name not in declared]
-        data = self._edited(b"".join(map(output_of, outputs)), nodes[last + 1 :], left_out)
+        """Return what onnxruntime raises when it loads the nodes up to a number, or None. Large
+        weights become inputs: kernels are looked up by types.
+        """
+        graph = self._model.graph
+        kept = {name for node in graph.nodes[: last + 1] for name in node.outputs}
+        declared = {value.name for value in graph.outputs}
+        outputs = [name for name in graph.nodes[last].outputs if name and name not in declared]
+        inputs = {value.name for value in graph.inputs}
+        weights = [
+            tensor for tensor in graph.initializers.values() if tensor.elements > _MOST_OF_SHAPE
+        ]
+        additions = b"".join(map(output_of, outputs)) + b"".join(
+            input_of(tensor.name, tensor.dtype, tensor.dims)
+            for tensor in weights
+            if tensor.name not in inputs
+        )
+        left_out = [value for value in graph.outputs if value.name not in kept]
+        data = self._edited(additions, graph.nodes[last + 1 :], (*left_out, *weights))
         try:
             self._loaded(data)
         except Exception as error:  # whatever it is, it is told from a missing kernel
@@ -373,20 +386,24 @@ class Onnxruntime:
         self,
         additions: bytes,
         without: Sequence[OnnxNode] = (),
-        without_outputs: Sequence[OnnxValue] = (),
+        without_values: Sequence[Union[OnnxValue, OnnxTensor]] = (),
     ) -> bytes:
-        """Return the model's bytes with additions, and without some nodes and outputs."""
+        """Return the model's bytes with additions, and without some nodes, outputs and
+        initializers.
+        """
+        left_out = [
+            value
+            for value in self._model.graph.outputs
+            if self._outputs_kept is not None
+            and value.name not in self._outputs_kept
+            and value not in without_values
+        ]
         with self._model.open() as file:
-            left_out = [
-                value
-                for value in self._model.graph.outputs
-                if self._outputs_kept is not None and value.name not in self._outputs_kept
-            ]
             return with_additions(
                 file,
                 self._input_fields + additions,
                 [*self._without, *without],
-                without_outputs or left_out,
+                [*left_out, *without_values],
             )
 
     def _loaded(self, data: bytes) -> Any:

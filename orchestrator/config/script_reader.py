@@ -629,8 +629,8 @@ class _Reader:
 
     def _data_dumps(self) -> None:
         """Say what TorchAir does for debug.data_dump: it runs the graph's nodes one by one, writes
-        their values, and compiles nothing (``get_compiled_gm`` of its npu_fx_compiler.py, torch_npu
-        2.14, in all modes).
+        their values, and compiles nothing (``_get_compiled_gm`` of its npu_fx_compiler.py in
+        torch_npu 2.14, in all modes).
         """
         problems = self._script.problems
         for owner, types in self._data_dump_types.items():

@@ -328,6 +328,22 @@ def test_of_what_an_operator_is_made_of_the_node_of_the_model_is_named(
     assert "--feed soft%d=FILE" % place in text
 
 
+@pytest.mark.parametrize("as_input", [False, True])
+def test_the_node_without_a_kernel_is_found_behind_large_weights(tmp_path, refused, as_input):
+    """The weights are not read for it; in old models they are inputs, too."""
+    nodes = [
+        node("MatMul", ["x", "w"], ["a"], name="product"),
+        node("Cast", ["a"], ["b"], to=TensorProto.BFLOAT16),
+        node("Softmax", ["b"], ["y"], name="soft"),
+    ]
+    inputs = [build.value("x", (2, 40))] + [build.value("w", (40, 40))] * as_input
+    outputs = [build.value("y", None, TensorProto.BFLOAT16), build.value("a", None)]
+    weights = [build.weight("w", np.ones((40, 40), np.float32))]
+    path = build.save(tmp_path / "m.onnx", build.model(nodes, inputs, outputs, weights))
+    text = refused(path, "--random", "1")
+    assert "node soft (Softmax; ReduceMax in a body or function of it): onnxruntime" in text
+
+
 def test_a_version_without_a_kernel_is_told_from_types_without_one(tmp_path, refused):
     nodes = [node("Add", ["x", "x"], ["y"], name="sum")]
     proto = build.model(nodes, [build.value("x")], [build.value("y", None)], opset=6)
