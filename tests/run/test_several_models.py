@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from in_process import run_here
 from locate_host import small
 from onnx_device import on_device, write_model
 
+from goldwatch.dumps.place import Place
+from goldwatch.run.golden_files import Goldens
 from goldwatch.testing.device_dump import write_files
 
 
@@ -146,3 +149,19 @@ def test_one_golden_folder_whose_manifest_names_one_models_file_is_of_no_other(m
     # Given with one model's json, they are that model's.
     code, text = compared(models, "one", "-f", "js/image.json", "--force")
     assert "GOLDEN has no golden data" not in text and code == 1, text
+
+
+def test_pairs_are_planned_anew_when_a_manifest_tells_later_whose_golden_data_they_are(tmp_path):
+    folder = tmp_path / "one"
+    folder.mkdir()
+    store = SimpleNamespace(put_file=lambda *values: None)
+    models = {"image": "image", "text": "text"}
+    goldens = Goldens(str(folder), "auto", store, str(tmp_path / "dump"), models)
+    places = [Place(model="image"), Place(model="text")]
+    np.save(str(folder / "a.0.1795990604254095.npy"), np.zeros(3, np.float32))
+    assert goldens.look(str(folder / "a.0.1795990604254095.npy"))
+    assert [len(goldens.of(place)) for place in places] == [1, 1] and not goldens.changed
+    document = {"tensors": [], "original": {"model": {"path": "/nets/text.onnx"}}}
+    (folder / "manifest.json").write_text(json.dumps(document))
+    assert goldens.look(str(folder / "manifest.json")) and goldens.changed
+    assert [len(goldens.of(place)) for place in places] == [0, 1]
