@@ -49,6 +49,8 @@ _WITHIN = 0.9
 right by chance."""
 _RIGHT = 0.99
 """Of the elements beside what was not written, how many are right at least."""
+_MOST_ALONE = 4
+"""Indices that are right while all others are wrong, of which each is named."""
 _NEXT_NOT_WRITTEN = (
     "look at the operator's tiling in the compiled model (what each core computes), and run the "
     "same input twice: what was not written may hold other values then"
@@ -208,10 +210,14 @@ def _indices_not_written(written: Written) -> Iterator[Instead]:
         if not 1 < x.shape[axis] < x.size:
             continue
         wrong = 1.0 - right.mean(other_axes) >= _WITHIN
+        # What is 0 throughout is told by itself: all others are right also where another rounding
+        # of the weights is all that they are off.
+        zero = ~x.any(other_axes) & ((y != 0).mean(other_axes) >= _WITHIN)
+        is_zero = zero.any() and _is_same(*(np.compress(~zero, side, axis) for side in (x, y)))
+        wrong = zero if is_zero else wrong
         count, each = int(np.count_nonzero(wrong)), x.size // x.shape[axis]
-        if (
-            each * min(count, x.shape[axis] - count) < _FEWEST
-            or np.compress(~wrong, right, axis).mean() < _RIGHT
+        if each * min(count, x.shape[axis] - count) < _FEWEST or (
+            not is_zero and np.compress(~wrong, right, axis).mean() < _RIGHT
         ):
             continue
         stretch, expected = (np.compress(wrong, side, axis) for side in (x, y))
@@ -278,6 +284,30 @@ def _borders_not_written(written: Written) -> Iterator[Instead]:
             "compare the operator's pads, mode, output_padding and ceil_mode in the om's json with "
             "the original model, and look at its tiling",
         )
+
+
+def right_alone(output: Output) -> str:
+    """Return in words which indices of an axis alone are right, where these are the fewer ones; no
+    words where there are none.
+    """
+    x, right = output.actual, agreeing(output, output.computed)
+    for axis, length in enumerate(x.shape if x.dtype.kind == "f" else ()):
+        share = right.mean(tuple(other for other in range(x.ndim) if other != axis))
+        alone = np.flatnonzero(share >= _RIGHT)
+        if (
+            0 < 2 * alone.size < length
+            and alone.size <= _MOST_ALONE
+            and x.size // length >= _FEWEST
+            and np.all(np.delete(share, alone) <= 1.0 - _WITHIN)
+            and all(_is_spread(np.take(x, number, axis)) for number in alone)
+        ):
+            return "%s %s of axis %d alone %s right" % (
+                "index" if alone.size == 1 else "indices",
+                ", ".join(map(str, alone)),
+                axis,
+                "is" if alone.size == 1 else "are",
+            )
+    return ""
 
 
 def _not_written(written: Written) -> Iterator[Instead]:

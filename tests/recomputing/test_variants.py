@@ -490,6 +490,39 @@ def test_one_number_alone_is_not_told_to_be_narrowed_to_8_bits():
     assert written_instead(Written(output, lambda: (), lambda error: error.ratio))[0] is None
 
 
+def test_rows_of_0_are_not_written_also_where_other_weights_are_rounded_otherwise():
+    random = np.random.RandomState(0)
+    x = random.standard_normal((64, 32)).astype(np.float32)
+    y = x @ random.standard_normal((32, 16)).astype(np.float32)
+    made = y * (1 + 3e-4 * random.standard_normal(y.shape))
+    assert of_written(y, made) is None
+    made[32:] = 0
+    said = of_written(y, made)
+    assert said.kind == "not-written"
+    assert "32 of 64 indices of axis 0 are 0 throughout, the first is 32" in said.sentence
+    made[:32] *= 1.01
+    assert of_written(y, made) is None
+
+
+@pytest.mark.parametrize("rows", [[0], [3, 7], []])
+def test_rows_that_alone_are_right_are_told_where_nothing_explains_the_others(net, rows):
+    x, other = np.random.RandomState(0).standard_normal((2, 64, 16)).astype(np.float32)
+    nodes = [node("Neg", ["x"], ["t"], name="first"), node("Tanh", ["t"], ["u"], name="op"),
+             node("Abs", ["u"], ["y"], name="last")]  # fmt: skip
+    ends = [build.value("x", x.shape)], [build.value("y", x.shape)]
+
+    def wrong(right):
+        made = other.astype(right.dtype)
+        made[rows] = right[rows]
+        return made
+
+    net.prepare(build.model(nodes, *ends), {"x": x}, fault=("op", wrong))
+    (entry,) = only_suspect(net.compare()[1]["summary"])["explanations"]
+    words = {0: "it (tried", 1: "it; index 0 of axis 0 alone is right (",
+             2: "it; indices 3, 7 of axis 0 alone are right ("}  # fmt: skip
+    assert "no known variant explains " + words[len(rows)] in entry["sentence"]
+
+
 @pytest.mark.parametrize(("axis", "step"), [(1, 1), (1, -3), (2, 2), (3, -1)])
 def test_a_roll_along_an_axis_comes_before_a_shift_in_memory(axis, step):
     y = np.random.RandomState(0).standard_normal((1, 9, 12, 14)).astype(np.float32)

@@ -14,7 +14,7 @@ from ...metrics.patterns import MOST_ELEMENTS, AlignedPair, Walked, walk
 from ...operators import Value
 from ...operators.variants import AS_IT_IS, FACTOR_OF
 from ...recomputing.recomputed_output import ComputedPair
-from ...recomputing.run_variants import Written, written_instead
+from ...recomputing.run_variants import Written, right_alone, written_instead
 from ...recomputing.variant_search import Explained, Output, VariantSearch
 from ...tensors.geometry import match_layouts
 from ...tensors.tensor import Tensor
@@ -131,7 +131,10 @@ def explanations_by_computing(
     if explanations:
         return explanations
     if searched is not None:
-        return [unexplained(searched)]
+        output = Output(
+            (0, 0), recomputed.actual, Value(np.asarray(recomputed.computed)), recomputed.dtype
+        )
+        return [unexplained(searched, right_alone(output))]
     return [_of_computed(entry) for entry in without_pattern(alone, pair, NOTHING_AROUND)]
 
 
@@ -141,12 +144,13 @@ def _all_tiny(recomputed: ComputedPair) -> bool:
     return not np.any(gone >= _NORMAL * rounding_of(recomputed.dtype).least_normal)
 
 
-def unexplained(search: VariantSearch) -> Explanation:
-    """Return that no known variant explains an error, and what was tried."""
+def unexplained(search: VariantSearch, known: str = "") -> Explanation:
+    """Return that no known variant explains an error, what is known besides, and what was tried."""
     tried = ["tried: " + ", ".join(search.tried)] if search.tried else []
     if search.too_few:
         tried.append("too few elements to tell: " + ", ".join(search.too_few))
-    sentence = "no known variant explains it (%s)" % "; ".join(tried)
+    known = "; " + known if known else ""
+    sentence = "no known variant explains it%s (%s)" % (known, "; ".join(tried))
     return explanation("unexplained", 0.0, sentence + _left_out(search))
 
 
