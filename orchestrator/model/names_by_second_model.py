@@ -84,6 +84,9 @@ def onto_unfused(graph: ModelGraph, unfused: ModelGraph) -> ModelGraph:
             return None
         op, number = matches[0]
         desc = desc_at(op.output_descs, number)
+        if op.no_task:
+            # Nor has the unfused build a dump of it.
+            return replace(desc, origin_name="", origin_index=None)
         return replace(desc, origin_name=op.name, origin_index=number)
 
     return _with_originals(graph, originals, output)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 from pairing_rows import ABSENT, NOT, OMITTED, PAIR, rows_of_dump, status_by_tensor
 
-from goldwatch.model import DumpedOp, Pairing
+from goldwatch.model import DumpedOp, Pairing, load_model
+from goldwatch.model.names_by_second_model import onto_unfused
 from goldwatch.model.never_dumped import DumpRequest
 
 
@@ -415,3 +418,17 @@ def test_without_a_model_pairs_go_by_name_kind_and_index():
     )
     files = Pairing(None, lambda name, index: True)
     assert [plan.status for plan in files.rows_for(DumpedOp("a", "Relu", 1, 1, 1))] == [NOT, PAIR]
+
+
+def test_what_an_unfused_build_gives_no_task_has_no_dump_there_either(write, tmp_path):
+    no_task = {"key": "_no_task", "value": {"b": True}}
+    graphs = []
+    for name, attrs in (("fused", []), ("unfused", [no_task])):
+        path = tmp_path / (name + ".json")
+        ops = [write.op("a"), write.op("flat", inputs=["a:0"], originals=["flat"], attrs=attrs)]
+        path.write_text(json.dumps(write.tree(ops, name="model")))
+        graphs.append(load_model(str(path)))
+    paired = Pairing(onto_unfused(*graphs), lambda name, index: name == "a")
+    rows = {plan.tensor: plan for plan in rows_of_dump(paired, "flat", 1, 1)}
+    assert rows["flat:input:0"].status == PAIR
+    assert rows["flat:output:0"].status == ABSENT
