@@ -317,7 +317,7 @@ def _linear(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> QuantisedStep
     elif node.get("output_dtype", 0):
         name = element_type(node, node.get("output_dtype"))
     if name not in ("int4",) and np.dtype(name).kind not in "iu":
-        raise CannotCompute("it makes %s, which are no whole numbers" % name)
+        raise CannotCompute("it quantises to floats, which is not known here")
     scaled = elementwise(lambda a, b: np.asarray(a, np.float64) / b, x, scale)
     return QuantisedSteps.of(scaled, arithmetic.intermediate, name, zero)
 
