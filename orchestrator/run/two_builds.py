@@ -77,7 +77,10 @@ _BY_READING = (
 )
 _AS_MADE = "as %s, which it holds"
 _FUSED = "the other build fused other operators, and has no such input"
-_ALONE_SOMEWHERE = "SELECT 1 FROM row WHERE target_file IS NULL OR golden_file IS NULL LIMIT 1"
+_ALONE_SOMEWHERE = (
+    "SELECT 1 FROM row WHERE kind <> 'input' AND (target_file IS NULL) <> (golden_file IS NULL) "
+    "LIMIT 1"
+)
 _ACROSS = "SELECT 1 FROM row WHERE instr(reason_codes, '%s=') LIMIT 1" % PAIRED_ACROSS
 _NUMBERED = re.compile(r"trans_(?:TransData|Cast)_[0-9]+$")
 _INSERTED = (
@@ -144,29 +147,22 @@ def pair_across_names(engine: Engine) -> None:
         if not used.intersection(enumerate(ends)):
             used.update(enumerate(ends))
             across.append(one.row)
-    inserted = [
-        row.but(verdict=EXPECTED_ABSENT, reason=_INSERTED, reason_codes="", cause="",
-                decided_by="", metrics={})
-        for row in rows
-        if _NUMBERED.match(row.op) and row.target_file and row.golden_file
-        and not any(row.tensor == one.tensor and row.place == one.place for one in across)
-    ]  # fmt: skip
     # What an earlier start found is stored, and planned anew what that left without a counterpart.
     engine.across = {(row.target_file or "", row.tensor): row for row in across}
     by_tensor = {(row.place, other_name(row)): row for row in across}
     by_golden_file = {(row.place, row.golden_file): row for row in across}
     files = {(row.place, row.target_file) for row in across}
-    changed = [*across, *inserted]
+    changed = [*across, *_of_other_ops(engine, rows, across)]
     theirs: Dict[Place, Dict[str, Row]] = {}
     for row in (*across, *rows):
         if row.golden_file and (row.cause == DUMP_MISSING or other_name(row)):
             theirs.setdefault(row.place, {})[row.golden_file] = row
-    failing = (
+    of_their_names = [
         row
         for row in rows
         if row.verdict == FAIL and (row.place, _tensor(row, row.tensor_index or 0)) not in by_tensor
-    )
-    made = _outputs_by_bytes(engine, [*across, *failing])
+    ]
+    made = _outputs_by_bytes(engine, [*across, *of_their_names]) if files else {}
     for row in rows:
         there: Optional[Row] = None
         if row.cause == DUMP_MISSING and not row.target_file:
@@ -191,6 +187,27 @@ def pair_across_names(engine: Engine) -> None:
             )
     engine.put_rows(changed)
     engine.put_rows(_of_one_build(engine))
+
+
+def _of_other_ops(engine: Engine, rows: Iterable[Row], across: Iterable[Row]) -> Iterator[Row]:
+    """Yield rows of TransData and Cast that bear the compiler's numbers and are other ones in the
+    other build: one that reads what the other reads, and makes something else, is the same and
+    wrong.
+    """
+    paired = {(row.place, row.tensor) for row in across}
+    for row in rows:
+        if (
+            not _NUMBERED.match(row.op)
+            or not (row.target_file and row.golden_file)
+            or (row.place, row.tensor) in paired
+        ):
+            continue
+        op = engine.store.rows(place=row.place, op=row.op)
+        if not any(other.kind == INPUT and other.verdict == PASS for other in op):
+            yield row.but(
+                verdict=EXPECTED_ABSENT, reason=_INSERTED, reason_codes="", cause="",
+                decided_by="", metrics={},
+            )  # fmt: skip
 
 
 def _of_one_build(engine: Engine) -> List[Row]:
@@ -286,17 +303,12 @@ def _input_counterpart(engine: Engine, row: Row, theirs: Mapping[str, Row]) -> O
             if (theirs_info.shape, theirs_info.dtype) != (info.shape, info.dtype):
                 continue
             tensor = "%s:%s:%d" % (there.golden, INPUT, theirs_info.index)
-            entry = GoldenEntry(
-                other.path, rel, there.golden, theirs_info.index, row.timestamp_us, "npu", INPUT
-            )
             planned = row.but(
                 verdict=PASS, reason=_BY_VALUES % tensor,
                 reason_codes="%s=%s" % (PAIRED_ACROSS, tensor), cause="",
                 golden=there.golden, golden_file=rel,
             )  # fmt: skip
-            now = compare_pair(
-                PairTask(planned, target, entry, as_stored=True), engine.options.settings()
-            )
+            now = compare_pair(task_across(engine, planned, target), engine.options.settings())
             distance = metric_number(now.metrics.get(DISTANCE))
             if now.verdict == PASS and distance < nearest:
                 best, nearest = now, distance
@@ -338,10 +350,10 @@ def _unpaired_outputs(
 
 
 def task_across(engine: Engine, row: Row, target: Tensor) -> PairTask:
-    """Return an output of TARGET and that of another name which its row is paired with."""
+    """Return a tensor of TARGET and that of another name which its row is paired with."""
     rel, number = row.golden_file or "", int(other_name(row).rpartition(":")[2])
     path = os.path.join(engine.options.golden, rel)
-    entry = GoldenEntry(path, rel, row.golden, number, row.timestamp_us, "npu")
+    entry = GoldenEntry(path, rel, row.golden, number, row.timestamp_us, "npu", row.kind)
     return PairTask(row, target, entry, as_stored=True)
 
 

@@ -255,6 +255,17 @@ def test_ops_that_the_compiler_numbers_are_not_the_same_by_their_names(tmp_path)
         assert row["verdict"] == "expected_absent" and "the compiler numbers" in row["reason"]
 
 
+@pytest.mark.parametrize("same_build", [True, False])
+def test_a_wrong_op_that_the_compiler_numbers_fails(tmp_path, same_build):
+    x, y = np.abs(drawn(0)), np.abs(drawn(1))
+    first = ("first", "Relu", [x], x)
+    more = [] if same_build else [("second", "Sigmoid", [x], y)]
+    tree(tmp_path / "new", [first, ("trans_Cast_1", "Cast", [x], x * np.float16(1.5)), first])
+    tree(tmp_path / "old", [first, ("trans_Cast_1", "Cast", [x], x), first, *more])
+    code, text = last_sentence(tmp_path)
+    assert code == 1 and "trans_Cast_1 (Cast) is the first operator outside its limits" in text
+
+
 def test_constants_are_not_learnt_from_the_other_dump(tmp_path):
     x = drawn(0)
     for name, factor in (("new", 2.0), ("old", 2.1)):
