@@ -14,6 +14,9 @@ from .piece import EXACT, Key, Piece
 
 Array = Any
 
+_FEWEST_WEIGHTS = 16
+"""Numbers of a constant of which some are another model's; fewer may be a parameter of one
+operator, read otherwise. Chosen, no trial."""
 SOLVED = "other than the model's"
 """How constants are told that are solved from the output."""
 MOST_SOLVED = 512
@@ -35,11 +38,29 @@ _STEPS = 4.0
 _FILTERS = {"Conv": (0, 1), "FusedConv": (0, 1), "MatMul": (1, -1)}
 
 
+class DumpedOtherwise(NamedTuple):
+    """Nodes with constants as a dump holds them, where they are not the model's.
+
+    Attributes
+    ----------
+    variants
+        As of :meth:`Piece.variants`.
+    others
+        Those of them whose numbers are most not the model's, nor these in another order.
+    all_equal
+        Whether all that the dump holds are the model's.
+    """
+
+    variants: List[Tuple[int, Node, Variant]]
+    others: List[Variant]
+    all_equal: bool
+
+
 def dumped_otherwise(
     piece: Piece, base: Mapping[Key, Value], dumped: Sequence[Tuple[int, Array]], unit: float
-) -> Tuple[List[Tuple[int, Node, Variant]], bool]:
+) -> DumpedOtherwise:
     """Return the nodes of a piece with constants as the device's dump holds them, where they are
-    not the model's; and whether all that it holds are.
+    not the model's.
 
     Parameters
     ----------
@@ -68,7 +89,8 @@ def dumped_otherwise(
             left.append((at, array))
         else:
             held.remove(same)
-    found = []
+    found: List[Tuple[int, Node, Variant]] = []
+    others = []
     for number, node, place, own in held:
         for at, array in left:
             for given in _in_shape(array, own.shape):
@@ -78,7 +100,12 @@ def dumped_otherwise(
                 words %= counts
                 variant = _with_constant(node, place, given, words)
                 found.append((number, node, variant))
-    return found, bool(dumped) and not left
+                if own.size >= _FEWEST_WEIGHTS and differ > own.size // 2:
+                    ordered = np.sort(given, axis=None), np.sort(own, axis=None)
+                    # The same numbers in other places are the model's, exchanged.
+                    if not _is_model(*ordered, unit):
+                        others.append(variant)
+    return DumpedOtherwise(found, others, bool(dumped) and not left)
 
 
 def _is_model(array: Array, own: Array, unit: float) -> bool:

@@ -168,6 +168,8 @@ class VariantSearch(NamedTuple):
         What the elements are too few to tell.
     possible
         What agrees, as so few elements may do by chance.
+    other_weights
+        Whether it is weights that the dump holds, and the model does not.
     """
 
     explained: List[Explained]
@@ -176,6 +178,7 @@ class VariantSearch(NamedTuple):
     instead: Optional[Instead] = None
     too_few: Sequence[str] = ()
     possible: Sequence[Explained] = ()
+    other_weights: bool = False
 
 
 class Instead(NamedTuple):
@@ -239,28 +242,17 @@ def search_variants(
     search = _Search(piece, incoming, output, judge, cost_s)
     base = piece.values(incoming, EXACT)
     unit = rounding_of(output.dtype).half_unit if output.actual.dtype.kind == "f" else 0.0
-    others, all_equal = dumped_otherwise(piece, base, dumped, unit)
-    search.try_all(others)
-    if all_equal:
+    held = dumped_otherwise(piece, base, dumped, unit)
+    search.try_all(held.variants)
+    if held.all_equal:
         search.tried["the constants of its own dump (they are the model's)"] = None
     held_otherwise, search.accepted = search.accepted, []
-    search.try_all(piece.variants(base))
-    if not search.accepted:
-        search.try_all(piece.chains(base, output.value))
-        search.try_all(piece.variants(base, together=True))
-    if not search.accepted:
-        search.try_all(piece.other_constants(base, siblings))
-    # What is farther off than rounding may only resemble what a number makes: of few elements an
-    # unbiased variance does an epsilon.
-    if min((entry.ratio for entry in search.accepted), default=np.inf) > _BY_ROUNDING:
-        for number, node, fit in piece.fits(base):
-            if search.has_time("%s of %s, fitted" % (fit.name, node.type)):
-                search.fit(number, node, fit)
-    # Twice a weight is what twice a factor is.
-    if all(entry.fitted for entry in search.accepted):
-        search.try_all(piece.other_inputs(base), _UNLIKELY_BITS)
-    if not search.accepted and not held_otherwise:
-        search.solve(base)
+    other_weights = any(entry.variant is other for entry in held_otherwise for other in held.others)
+    # Weights that are not the model's at all explain it alone.
+    if not other_weights:
+        search.try_model(base, siblings)
+        if not search.accepted and not held_otherwise:
+            search.solve(base)
     search.accepted = [*held_otherwise, *search.accepted]
     found = search.accepted or search.possible
     best = min((entry.ratio for entry in found), default=0.0)
@@ -273,6 +265,7 @@ def search_variants(
         list(search.tried),
         search.left_out,
         possible=[] if search.accepted else explained[:_MOST_NAMED],
+        other_weights=other_weights,
     )
 
 
@@ -323,6 +316,33 @@ class _Search:
         for number, node, variant in variants:
             if self.has_time("%s of %s" % (variant.name or "another function", node.type)):
                 self._try(number, node, variant, bits)
+
+    def try_model(self, base: Mapping[Key, Value], siblings: Siblings) -> None:
+        """Try what the model's nodes may have read otherwise, but constants that are solved.
+
+        Parameters
+        ----------
+        base
+            All values of the piece.
+        siblings
+            As of :meth:`Piece.other_constants`.
+        """
+        piece = self._piece
+        self.try_all(piece.variants(base))
+        if not self.accepted:
+            self.try_all(piece.chains(base, self._output.value))
+            self.try_all(piece.variants(base, together=True))
+        if not self.accepted:
+            self.try_all(piece.other_constants(base, siblings))
+        # What is farther off than rounding may only resemble what a number makes: of few elements
+        # an unbiased variance does an epsilon.
+        if min((entry.ratio for entry in self.accepted), default=np.inf) > _BY_ROUNDING:
+            for number, node, fit in piece.fits(base):
+                if self.has_time("%s of %s, fitted" % (fit.name, node.type)):
+                    self.fit(number, node, fit)
+        # Twice a weight is what twice a factor is.
+        if all(entry.fitted for entry in self.accepted):
+            self.try_all(piece.other_inputs(base), _UNLIKELY_BITS)
 
     def _try(
         self, number: int, node: Node, variant: Variant, bits: float = 0.0, fitted: bool = False

@@ -13,6 +13,7 @@ from ...metrics.patterns import AlignedPair
 from ...metrics.row import FAIL, PASS
 from ...recomputing.formulas_by_type import is_known_type
 from ...recomputing.formulas_fitted_to_golden import confirms, contradicts
+from ...recomputing.variant_search import VariantSearch
 from .explanations import (
     GIVEN,
     GOLDEN,
@@ -22,6 +23,7 @@ from .explanations import (
     dump_of_another_run_maybe,
     older_dump,
     other_input_of,
+    other_weights,
 )
 from .observed_ops import ObservedOp, ObservedOps
 from .op_input_states import BAD, Inputs
@@ -84,7 +86,8 @@ def with_explanations(
     reader
         Reads their tensors again.
     """
-    suspects = []
+    suspects: List[Suspect] = []
+    with_other_weights: List[int] = []
     readers_of_input = _readers_of_undumped_inputs(
         [estimate for _, estimate in suspects_found], observed, inputs
     )
@@ -92,7 +95,11 @@ def with_explanations(
         if number in readers_of_input:
             suspect = replace(suspect, explanations=(other_input_of(readers_of_input[number]),))
         elif number < MOST_READ and estimate.computed is not None and not estimate.decides:
-            suspect = replace(suspect, explanations=_by_computing(estimate, inputs, reader))
+            search = reader.variants(estimate.op, estimate.output)
+            explained = _by_computing(estimate, search, inputs, reader)
+            suspect = replace(suspect, explanations=explained)
+            if search is not None and search.other_weights:
+                with_other_weights.append(number)
         elif number < MOST_READ and estimate.golden_wrong:
             search = reader.golden_variants(estimate.op, estimate.output)
             suspect = replace(suspect, explanations=(golden_is_otherwise(search),))
@@ -114,15 +121,30 @@ def with_explanations(
             if known:
                 suspect = replace(suspect, explanations=tuple(known))
         suspects.append(suspect)
+    if len({suspects[number].op for number in with_other_weights}) > 1:
+        with_other_weights += [
+            number
+            for number, (_, estimate) in enumerate(suspects_found)
+            if number >= MOST_READ and _has_other_weights(reader, estimate)
+        ]
+        ops = list(dict.fromkeys(suspects[number].op for number in with_other_weights))
+        for number in with_other_weights:
+            suspects[number] = replace(suspects[number], explanations=(other_weights(ops),))
     return suspects
 
 
+def _has_other_weights(reader: TensorReader, estimate: Estimate) -> bool:
+    if estimate.computed is None or estimate.decides:
+        return False
+    search = reader.variants(estimate.op, estimate.output)
+    return search is not None and search.other_weights
+
+
 def _by_computing(
-    estimate: Estimate, inputs: Inputs, reader: TensorReader
+    estimate: Estimate, search: Optional[VariantSearch], inputs: Inputs, reader: TensorReader
 ) -> Tuple[Explanation, ...]:
     """Return what explains the error of an output that was computed again."""
     beside = reader.computed(estimate.op, estimate.output, estimate.inputs)
-    search = reader.variants(estimate.op, estimate.output)
     explanations = [] if beside is None else explanations_by_computing(estimate, beside, search)
     stale = _stale(estimate, inputs, reader)
     return (*stale, *explanations) if stale and stale[0].share else (*explanations, *stale)

@@ -4,20 +4,26 @@ same for every operator.
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any, Dict, Sequence
 
 from ...base.fast_dataclasses import dataclass
+from ...base.wording import listed
+
+_SHOWN = 4
+"""Operators of which a sentence names each."""
 
 KINDS = (
     "saturation", "overflow", "flush-to-zero", "rounding", "layout", "shift", "scale", "bias",
     "wrong-golden", "other-input",
     "dequantisation", "stale-dump", "padding", "one-slice", "not-equal", "nan", "did-nothing",
     "activation", "one-device", "attribute", "other-tensor", "not-written", "unexplained",
+    "other-weights",
 )  # fmt: skip
 """Stable ids, listed in docs/reference/verdict.md."""
 
 WRONG_GOLDEN, OTHER_INPUT = "wrong-golden", "other-input"
-_BLAMELESS = frozenset([WRONG_GOLDEN, OTHER_INPUT])
+OTHER_WEIGHTS = "other-weights"
+_BLAMELESS = frozenset([WRONG_GOLDEN, OTHER_INPUT, OTHER_WEIGHTS])
 
 _NEXT = {
     "saturation": "find where values leave the type's range: keep the operator in float32, or "
@@ -179,3 +185,19 @@ def golden_without_numbers(whose: str) -> Explanation:
     )
     step = "make the golden data again, and look for NaN in the original model's input and weights"
     return Explanation("wrong-golden", 1.0, sentence, step)
+
+
+def other_weights(ops: Sequence[str]) -> Explanation:
+    """Return the explanation of several operators that compute with weights which the original
+    model does not hold.
+    """
+    sentence = (
+        "with the weights of its own dump the operator is right, and so are all others that were "
+        "searched (%s); the original model holds other weights: TARGET's om was not compiled from "
+        "it" % listed(ops, _SHOWN)
+    )
+    step = (
+        "make golden data of the model that the om was compiled from (another model, another "
+        "checkpoint, or a quantised one), and give that one"
+    )
+    return Explanation(OTHER_WEIGHTS, 1.0, sentence, step)
