@@ -27,6 +27,7 @@ from ..model.op_node import without_gear
 from ..reports.result_json import RESULT_FILE
 from ..run.result import RunResult
 from .error_handling import report_error
+from .next_commands import masked_beyond_the_type
 from .printing import columns_of, put_escaped, put_line, put_wrapped
 from .result_text import verdict_line
 from .shell_words import shell_lines
@@ -306,6 +307,8 @@ def _print_end(outcome: Outcome, cured: bool) -> None:
                 put_wrapped(
                     "no operator is wrong by itself: each is right on the device's own inputs"
                 )
+                if outcome.rounds is None and masked_beyond_the_type(result.run):
+                    _tell_cure(outcome.search, result)
                 break
             put_wrapped(
                 "no operator is wrong by itself: each is right on the device's own inputs, "

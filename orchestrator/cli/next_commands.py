@@ -95,7 +95,7 @@ def _next_words(result: RunResult) -> List[str]:
     at the culprit, else a report of the whole result.
     """
     summary = result.summary
-    words = _replay_words(result)
+    words = _cure_words(result) or _replay_words(result)
     # The one named by the sentence above.
     culprits = [] if summary.culprit is None else [summary.culprit]
     culprits += [(entry.op, entry.place) for entry in summary.suspects]
@@ -192,6 +192,26 @@ def _replay_of_uncompared(result: RunResult, op: str, place: Place) -> List[str]
         [_folder_of(options.target, place), model],
         ["-f", options.model, "--op", op, "-o", out],
     )
+
+
+def masked_beyond_the_type(result: RunResult) -> bool:
+    """Tell whether a mask that the device's type does not hold makes NaN of rows, and no operator
+    is wrong.
+    """
+    first, summary = result.first_divergence, result.summary
+    masked = first is not None and bool(first.masked)
+    return masked and not summary.golden_undefined and not summary.suspects
+
+
+def _cure_words(result: RunResult) -> List[str]:
+    """Return the words of the command that chooses what to compute in float32, where that mends
+    what was found; none elsewhere.
+    """
+    options = result.options
+    if not masked_beyond_the_type(result) or options.model is None or os.path.isdir(options.model):
+        return []
+    words = ["-f", options.model, "-o", os.path.join(options.out, "cure")]
+    return command_words(["goldwatch", "cure"], [options.out], words)
 
 
 def _replay_words(result: RunResult) -> List[str]:

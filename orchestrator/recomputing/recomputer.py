@@ -89,6 +89,8 @@ bfloat16 rounds where they were rounded to it."""
 # These three are chosen, no trial.
 _GOLDEN_EXPLAINED = 8.0
 """Or up to so many times what float32 explains, root mean square: of values next to nothing."""
+MASK = 1e30
+"""Constants of this magnitude stand for infinity."""
 _SMALL = 0.01
 """Relative error that passes on as smaller ones do."""
 _GOLDEN_DECIDES = 0.99
@@ -521,7 +523,7 @@ class Recomputer:
                     transfer.inputs.append(
                         (
                             _relative(values[value], golden_values),
-                            float(np.linalg.norm(golden_values)),
+                            float(np.linalg.norm(golden_values[np.abs(golden_values) < MASK])),
                             golden_values.size,
                         )
                     )
@@ -850,9 +852,10 @@ def _with_golden_floats(values: Array, golden: Optional[Tensor]) -> Tuple[Array,
 def _relative(values: Array, golden_values: Optional[Array]) -> float:
     if golden_values is None:
         return 0.0
-    size = float(np.linalg.norm(golden_values))
-    error = float(np.linalg.norm(np.asarray(values, np.float64) - golden_values))
-    return error / size if size > 0 else 0.0
+    x, y = np.asarray(values, np.float64), np.asarray(golden_values, np.float64)
+    counted = np.abs(y) < MASK
+    size = float(np.linalg.norm(y[counted]))
+    return float(np.linalg.norm((x - y)[counted])) / size if size > 0 else 0.0
 
 
 def _with_small_error(
@@ -863,10 +866,12 @@ def _with_small_error(
     """
     if golden_values is None:
         return values
+    counted = np.abs(golden_values) < MASK
     with np.errstate(all="ignore"):
-        error = (values - golden_values) * factor
-    if not np.isfinite(error).all():
-        error = golden_values * (_SMALL * random.standard_normal(golden_values.shape))
+        error = np.where(counted, (values - golden_values) * factor, 0.0)
+        if not np.isfinite(error).all():
+            noise = _SMALL * random.standard_normal(golden_values.shape)
+            error = np.where(counted, golden_values * noise, 0.0)
     return (golden_values + error).astype(golden_values.dtype)
 
 

@@ -6,7 +6,7 @@ import jsonschema
 import numpy as np
 import pytest
 from in_process import run_here
-from precision_scenes import ATC, cancelling, overflow, plain
+from precision_scenes import ATC, cancelling, masked, overflow, plain
 
 from goldwatch.base.errors import InputError, UsageError
 from goldwatch.device.cure.run import Budget, cure
@@ -27,6 +27,7 @@ def causes(found):
     [
         (overflow, ["large", "small", "turned"], "overflow"),
         (cancelling, ["added", "less"], "cancelling"),
+        (masked, ["add", "softmax"], "overflow"),
     ],
 )
 def test_the_raised_operators_cure_the_network(scene, inner, raised, cause):
@@ -43,6 +44,15 @@ def test_the_raised_operators_cure_the_network(scene, inner, raised, cause):
         raised_now is not None and raised_now.outcome == "held" and sorted(raised_now.ops) == raised
     )
     assert net.cure("after", "again").exit_code == 3
+
+
+def test_a_row_that_is_masked_beyond_the_type_is_told_with_its_cure(scene):
+    net = scene(masked)
+    net.compare("before")
+    words = ["goldwatch", "compare", "before_dump", "golden", "-f", "before.json", "-o", "again"]
+    said = " ".join(run_here(words, net.folder).stdout.split())
+    assert "1 row of softmax:input:0 along axis 1, [2], is -Inf throughout on the device" in said
+    assert "next: goldwatch cure again -f before.json -o again/cure" in said
 
 
 def test_a_coarse_approximation_is_raised_and_ranked_first(scene):

@@ -105,7 +105,8 @@ def on_device(path, feeds, fused=(), fault=None, kept=(), shortened=()):
 
 def _held(array):
     """Weights as the device holds them."""
-    return array.astype(np.float16).astype(np.float32) if array.dtype == np.float32 else array
+    with np.errstate(over="ignore"):
+        return array.astype(np.float16).astype(np.float32) if array.dtype == np.float32 else array
 
 
 def _run(node, arrays, proto):

@@ -66,6 +66,17 @@ def cancelling(value):
     return nodes, {"number": 512.0}, "less"
 
 
+def masked(value):
+    """Scores of which a row is masked throughout by the lowest float32."""
+    mask = np.zeros((8, 48), np.float32)
+    mask[2], mask[5, 7:] = np.finfo(np.float32).min, np.finfo(np.float32).min
+    nodes = [
+        node("Add", [value, "mask"], ["scores"], name="add"),
+        node("Softmax", ["scores"], ["shares"], name="softmax", axis=-1),
+    ]
+    return nodes, {"mask": mask}, "shares"
+
+
 def plain(value):
     return [node("Tanh", [value], ["t"], name="curve")], {}, "t"
 

@@ -101,10 +101,16 @@ class ErrorPropagation:
     def add(self, node: OpNode, number: int, errors: OutputErrors, reads: Sequence[int]) -> None:
         """Add one output of an op."""
         read = []
+        # Masked elements count as no error, and a row that is masked throughout makes NaN.
+        of_masks = errors.not_finite and not any(self._errors[one].spoiled for one in reads)
         for tensor in reads:
             before = self._errors[tensor]
             weight = _weight(node.type, before.norm, before.elements, errors.norm, errors.elements)
             read.append(TensorRead(tensor, weight))
+            if of_masks and self._tensors[tensor].op:
+                self._tensors[tensor] = replace(
+                    self._tensors[tensor], own=UNBOUNDED, rounding=UNBOUNDED, measured=UNBOUNDED
+                )
         gain = self._gain(node, number, errors, read)
         self._numbers[node.name, number] = len(self._tensors)
         self._tensors.append(
@@ -161,7 +167,7 @@ class ErrorPropagation:
             came = math.sqrt(sum((w.weight * off) ** 2 for w, off in zip(read, arriving)))
             return errors.inherited / math.hypot(came, _FLOOR)
         passed = self._recomputation.error_transfer(self._place, node.name)
-        if passed is None or number not in passed.outputs:
+        if passed is None or not math.isfinite(passed.outputs.get(number, math.nan)):
             return 1.0
         weighted = (
             off * _weight(node.type, norm, count, errors.norm, errors.elements)

@@ -16,6 +16,7 @@ from ...operators import Value
 from ...recomputing.output_error import own_error
 from ...recomputing.piece import rounded
 from ...recomputing.recomputed_output import OutputBesideGolden
+from ...recomputing.recomputer import MASK
 from ...tensors.type_precision import ROUNDING
 from .choosing_ops import UNBOUNDED
 
@@ -44,6 +45,8 @@ class OutputErrors(NamedTuple):
         Its Euclidean norm, and its size.
     spoiled
         What comes in makes it NaN or larger than its type holds, so that it tells nothing.
+    not_finite
+        What comes in makes NaN or Inf of it where golden data hold numbers.
     """
 
     beside: Optional[OutputBesideGolden]
@@ -54,6 +57,7 @@ class OutputErrors(NamedTuple):
     norm: float
     elements: int
     spoiled: bool
+    not_finite: bool = False
 
 
 def output_errors(
@@ -87,8 +91,9 @@ def output_errors(
     norm = float(np.linalg.norm(np.where(np.isfinite(truth), truth, 0.0).astype(np.float64)))
     if golden is not None and _is_spoiled(exact, golden, rounding, beside.dtype):
         return OutputErrors(
-            beside, rounding, rounding, math.nan, UNBOUNDED, norm, exact.size, spoiled=True
-        )
+            beside, rounding, rounding, math.nan, UNBOUNDED, norm, exact.size, spoiled=True,
+            not_finite=_leaves_numbers(exact, golden),
+        )  # fmt: skip
     own = relative_distance(beside.actual, exact, beside.dtype)
     inherited = math.nan if golden is None else finite_distance(exact, golden)
     if is_replay:
@@ -141,18 +146,22 @@ def relative_distance(actual: Array, expected: Array, dtype: str) -> float:
 
 
 def finite_distance(actual: Array, expected: Array) -> float:
-    """Return the relative distance over what is finite in both."""
+    """Return the relative distance over what is finite in both, and no mask."""
     x, y = (np.asarray(side, np.float64) for side in (actual, expected))
-    both = np.isfinite(x) & np.isfinite(y)
+    both = np.isfinite(x) & (np.abs(y) < MASK)
     off, size = float(np.linalg.norm(x[both] - y[both])), float(np.linalg.norm(y[both]))
     return off / size if size > 0 else (0.0 if off == 0 else UNBOUNDED)
+
+
+def _leaves_numbers(exact: Array, golden: Array) -> bool:
+    return bool((np.isfinite(golden) & ~np.isfinite(exact)).any())
 
 
 def _is_spoiled(exact: Array, golden: Array, rounding: float, dtype: str) -> bool:
     """Tell whether what comes in makes an output that golden data do not: NaN, or values beyond the
     type where golden ones are not.
     """
-    if (np.isfinite(golden) & ~np.isfinite(exact)).any():
+    if _leaves_numbers(exact, golden):
         return True
     largest = ROUNDING[dtype].largest if dtype in NARROW else math.inf
     return rounding < UNBOUNDED and float(np.abs(exact).max(initial=0.0)) > largest >= float(

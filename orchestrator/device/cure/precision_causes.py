@@ -19,6 +19,7 @@ from ...judging.diagnosis.own_error.normal_error import Normal
 from ...judging.diagnosis.suspects import HIGH, Suspect
 from ...model.op_node import OpNode
 from ...recomputing.recomputed_output import PRODUCT, OutputBesideGolden, Recomputed
+from ...recomputing.recomputer import MASK
 from ...run.tensor_reader import RunReader
 from ...tensors.type_precision import ROUNDING
 from .choosing_ops import UNBOUNDED, ErrorNetwork
@@ -44,8 +45,6 @@ _NEARLY_ONE = 2.0**-8
 """A common factor nearer to 1 than this is rounding toward zero, no wrong scale."""
 _AMPLIFIED = 8.0
 """An error that comes out so many times as large was part of a difference that cancels."""
-_MASK = 1e30
-"""Constants of this magnitude stand for infinity."""
 _INSIDE = "a constant or a value inside of it comes to %.3g, beyond the largest number of %s"
 _BEYOND = "values beyond the largest number of %s became Inf or were cut off"
 
@@ -231,7 +230,7 @@ def _arithmetic(
     if (
         beside is not None
         and beside.dtype in NARROW
-        and ROUNDING[beside.dtype].largest < beside.inner < _MASK
+        and ROUNDING[beside.dtype].largest < beside.inner < MASK
     ):
         sentence = _INSIDE % (beside.inner, beside.dtype)
         return replace(plain, cause=OVERFLOW, sentence=sentence, wrong=True)

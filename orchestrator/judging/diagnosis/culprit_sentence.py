@@ -22,6 +22,12 @@ _LEFT_RANGE = (
     "within their limits: NaN or Inf come of a weight or constant beyond the range of the device's "
     "type, or of values at its end: look at its weights, and keep the operator in float32."
 )
+_MASKED_BEYOND = (
+    "; computed again from the device's own inputs it is right: %s on the device, where golden "
+    "data hold numbers that the device's type does not, and NaN comes of such a row. Keep the "
+    "operator that makes it and this one in float32, both (goldwatch cure), or export the model "
+    "with a mask that the type holds (-10000, say)."
+)
 _IN_TRAINING = (
     "; the original model has it in training mode (the statistics of the batch, a random mask), "
     "and an om computes with the stored statistics and without a mask: its golden data say nothing "
@@ -275,7 +281,7 @@ def _follows_from_inputs(first: FirstDivergence, estimate: Estimate) -> str:
             "own inputs: %s." % _NOT_KNOWN
         )
     if first.inputs == GOOD and estimate.left_range:
-        return _LEFT_RANGE
+        return _MASKED_BEYOND % first.masked if first.masked else _LEFT_RANGE
     if first.inputs == GOOD and not estimate.inputs_distance:
         equal = "; its inputs are equal to golden data, and computed again from them it is right: "
         return equal + (

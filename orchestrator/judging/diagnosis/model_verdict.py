@@ -244,8 +244,9 @@ class ModelVerdict:
                         self.first,
                         wrong_before=next((op.name for op in wrong if op.name in before), ""),
                     )
-                if golden_is_undefined(self.first, self.first_estimate):
-                    rows = masked_rows(self.first_estimate, inputs, reader)
+                golden_alone = golden_is_undefined(self.first, self.first_estimate)
+                if golden_alone or self.first_estimate.left_range:
+                    rows = masked_rows(self.first_estimate, inputs, reader, golden_alone)
                     self.first = replace(self.first, masked=rows)
             if not (self.first_estimate is not None and self.first_estimate.suspect):
                 op = self.observed.of_file(row.place, row.op, row.target_file or "")
@@ -383,17 +384,23 @@ Array = Any
 _SHOWN = 3
 
 
-def masked_rows(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> str:
-    """Return which rows of the operator's input hold -Inf throughout, where golden data of its
-    output are NaN there and nowhere else, and the tensor that is the mask; empty where that is not
-    so.
+def masked_rows(
+    estimate: Estimate, inputs: Inputs, reader: TensorReader, golden_alone: bool
+) -> str:
+    """Return which rows of the operator's input hold -Inf throughout, where its output is NaN
+    there and nowhere else, and the tensor that is the mask; empty where that is not so.
+
+    Parameters
+    ----------
+    golden_alone
+        Whether golden data are NaN there, and the device is not; else the device alone is.
     """
     made = reader.pair(estimate.op, estimate.output)
     if made is None or made.sampled:
         return ""
-    undefined = np.isnan(np.asarray(made.golden, np.float64))
+    undefined = np.isnan(np.asarray(made.golden if golden_alone else made.target, np.float64))
     for state in estimate.inputs:
-        excluded = _excluded(state, reader)
+        excluded = _excluded(state, reader, golden_alone)
         if excluded is None or excluded.shape != undefined.shape:
             continue
         for axis in reversed(range(excluded.ndim)):
@@ -411,24 +418,28 @@ def masked_rows(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> str
                     axis,
                     listed(places, _SHOWN),
                     "is" if len(rows) == 1 else "are",
-                    _mask(estimate.op, state, inputs, reader),
+                    _mask(estimate.op, state, inputs, reader, golden_alone),
                 )
     return ""
 
 
-def _excluded(state: InputState, reader: TensorReader) -> Optional[Array]:
+def _excluded(state: InputState, reader: TensorReader, golden: bool) -> Optional[Array]:
     if state.owner is None or state.observation is None:
         return None
     pair = reader.pair(state.owner, state.observation)
-    return None if pair is None or pair.sampled else np.isneginf(pair.golden)
+    if pair is None or pair.sampled:
+        return None
+    return np.isneginf(pair.golden if golden else pair.target)
 
 
-def _mask(op: ObservedOp, state: InputState, inputs: Inputs, reader: TensorReader) -> str:
+def _mask(
+    op: ObservedOp, state: InputState, inputs: Inputs, reader: TensorReader, golden: bool
+) -> str:
     """Return which input of the operator before makes them so; empty where it is not one."""
     found: List[str] = []
     for before in inputs.before(op):
         for fed in inputs.of(before) if before.name == state.source else ():
-            excluded = _excluded(fed, reader)
+            excluded = _excluded(fed, reader, golden)
             if excluded is not None and excluded.any():
                 found.append(fed.tensor)
     return " by the mask %s" % found[0] if len(found) == 1 else ""
