@@ -573,7 +573,8 @@ def other_function(*functions: Function, keeps: bool = False) -> Reading:
 
     def variants(node: Node, given_inputs: Inputs) -> Iterator[Variant]:
         for entry in functions:
-            if entry.kind == node.type and (keeps or not entry.attributes):
+            # One attribute that is otherwise is told as such.
+            if entry.kind == node.type and (keeps or len(entry.attributes) < 2):
                 continue
             instead = Node(
                 entry.dialect,

@@ -44,7 +44,10 @@ _FACTORS = frozenset(
 """Nodes that the compiler folds into the filter of the convolution or MatMul before them."""
 _VERSION = 20
 """The opset of ONNX's Gelu."""
-_CURVED = frozenset("Erf Tanh Sigmoid HardSigmoid Exp Softplus Clip Relu".split())
+_CURVED = frozenset(
+    "Erf Tanh Sigmoid HardSigmoid Exp Softplus Clip Relu Gelu Swish HardSwish Mish Elu Selu "
+    "Softsign".split()
+)
 _POINTWISE = _CURVED | frozenset("Add Sub Mul Div Pow Sqrt Neg Max Min Reciprocal Log".split())
 
 Key = Tuple[int, int]
@@ -54,6 +57,31 @@ Key = Tuple[int, int]
 Siblings = Callable[[Node, int], Iterator[Tuple[str, Array]]]
 """Yields, for a node and the place of an input, other nodes of its type by name, each with the
 constant that it has there."""
+
+
+class Curve(NamedTuple):
+    """An output that is a function of one value, element by element.
+
+    Attributes
+    ----------
+    source
+        That value.
+    node
+        Which makes the output.
+    types
+        Of all nodes that do.
+    """
+
+    source: Value
+    node: Node
+    types: List[str]
+
+    @staticmethod
+    def others() -> Iterator[Tuple[str, Node]]:
+        """Yield all activations, by name, as nodes that read the value."""
+        for entry in ACTIVATIONS:
+            kind = entry.kind or "Identity"
+            yield entry.text, Node(entry.dialect, kind, entry.attributes, "", _VERSION)
 
 
 class CutCall(NamedTuple):
@@ -400,6 +428,25 @@ class Piece:
         """Yield other activations in place of an output that several nodes make of one value,
         element by element, with one number each: of Gelu by Erf. As :meth:`variants`.
         """
+        curve = self.curve(values_by_key, output)
+        if curve is None or len(curve.types) < 2:
+            return
+        own = AS_IT_IS
+        node, others = replace(curve.node, type="the chain %s" % ", ".join(curve.types)), []
+        for text, other in curve.others():
+            (computed,) = operators.compute(other, [curve.source], EXACT)
+            if np.allclose(computed.array, values_by_key[output].array, 1e-5, 1e-6):
+                own = text
+            else:
+                others.append((text, other))
+        for text, other in others:
+            taken = partial(_instead_of, curve.source)
+            yield output[0], node, Variant("", text, own, other, taken)
+
+    def curve(self, values_by_key: Mapping[Key, Value], output: Key) -> Optional[Curve]:
+        """Return of which value an output is a function, element by element, with one number each
+        for all; None where it is of none.
+        """
         calls = [
             (number, call)
             for number, call in self.calls
@@ -427,22 +474,9 @@ class Piece:
                 if kind in _POINTWISE and all(known):
                     inside[number, 0] = kind
             curved = _CURVED.intersection(inside.values())
-            if output not in inside or not curved or len(inside) < 3 or not value.is_float:
-                continue
-            own = AS_IT_IS
-            words = "the chain %s" % ", ".join(kind for kind in inside.values() if kind)
-            node, others = replace(last, type=words), []
-            for entry in ACTIVATIONS:
-                kind = entry.kind or "Identity"
-                other = Node(entry.dialect, kind, entry.attributes, "", _VERSION)
-                (computed,) = operators.compute(other, [value], EXACT)
-                if np.allclose(computed.array, made, 1e-5, 1e-6):
-                    own = entry.text
-                else:
-                    others.append((entry.text, other))
-            for text, other in others:
-                yield output[0], node, Variant("", text, own, other, partial(_instead_of, value))
-            return
+            if output in inside and curved and value.is_float:
+                return Curve(value, last, [kind for kind in inside.values() if kind])
+        return None
 
     def other_inputs(
         self, values_by_key: Mapping[Key, Value]
@@ -607,15 +641,25 @@ class Piece:
         if as_is and array.ndim > 1:
             return Value(rounded(array, self._dtype))
         values = array.astype(np.float32)
-        return (
-            Value(values)
-            if exact
-            else Value(values, np.abs(values) * np.float32(unit / np.sqrt(3.0)))
-        )
+        if exact:
+            return Value(values)
+        if values.size == 1 and not self.adds:
+            return Value(values, _off_by_rounding(values, self._dtype))
+        return Value(values, np.abs(values) * np.float32(unit / np.sqrt(3.0)))
 
 
 def _instead_of(value: Value, given: List[Optional[Value]]) -> List[Optional[Value]]:
     return [value]
+
+
+def _off_by_rounding(values: Array, dtype: str) -> Array:
+    """Return how far a number may be off that is held in float32 or rounded to a type, it or its
+    reciprocal.
+    """
+    with np.errstate(all="ignore"):
+        reciprocal = np.float32(1.0) / rounded(np.float32(1.0) / values, dtype)
+    off = [np.abs(held - values) for held in (rounded(values, dtype), reciprocal)]
+    return np.max([np.where(np.isfinite(each), each, 0.0) for each in off], 0)
 
 
 def rounded(values: Array, dtype: str) -> Array:

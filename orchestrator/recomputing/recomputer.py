@@ -61,7 +61,7 @@ from .submodel.caffemodel_check import find_weights
 from .submodel.cut_definition import CutInput
 from .submodel.onnx_original import OnnxOriginal
 from .variant_search import Output as SearchedOutput
-from .variant_search import VariantSearch, search_variants
+from .variant_search import VariantSearch, is_another_curve, search_variants
 
 Array = Any
 
@@ -377,6 +377,22 @@ class Recomputer:
                 if np.array_equal(actual, made.array):
                     return apart
         return 0
+
+    def _is_another_curve(self, planned: PlannedOp, piece: Piece, output: Output) -> bool:
+        """Tell whether an output is what another activation makes; as :func:`is_another_curve`."""
+        inputs = self._inputs(planned)
+        try:
+            require_memory([*inputs.values(), output.tensor])
+        except NotComputable:
+            return False
+        values = piece.values({value: tensor.wide() for value, tensor in inputs.items()}, EXACT)
+        computed = values[output.value]
+        if piece.curve(values, output.value) is None or not computed.is_float:
+            return False
+        actual = reshaped_output(output.tensor.whole(), computed.array.shape)
+        return is_another_curve(
+            piece, values, SearchedOutput(output.value, actual, computed, output.tensor.name)
+        )
 
     def _siblings(self, node: Node, place: int) -> Iterator[Tuple[str, Array]]:
         """Yield other nodes of a type by name, the nearest in the order of the execution first,
@@ -807,8 +823,12 @@ class Recomputer:
             and any(comparison.error.doubtful and not comparison.decided for comparison in tight)
         ):
             loose = [
-                coarse_comparison if comparison.error.doubtful else None
-                for comparison, coarse_comparison in zip(tight, parts.measure(LOOSE[dtype]))
+                coarse_comparison
+                if comparison.error.doubtful and not self._is_another_curve(planned, piece, output)
+                else None
+                for (output, _), comparison, coarse_comparison in zip(
+                    outputs, tight, parts.measure(LOOSE[dtype])
+                )
             ]
         return [
             Recomputed(

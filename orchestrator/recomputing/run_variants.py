@@ -20,6 +20,7 @@ from .output_error import OwnError, own_error
 from .variant_search import (
     BITS_OF_A_DIGIT,
     CHANCE_BITS,
+    MOST_AGREE,
     MOST_BITS,
     Instead,
     Output,
@@ -812,8 +813,17 @@ def _explains(written: Written, value: Value, bits: float) -> bool:
     if output.actual.dtype.kind != "f":
         is_same = bool(np.array_equal(output.actual, value.array))
     else:
-        is_same = _fits(written, output.actual, value)
+        is_same = _fits(written, output.actual, value) and _most_agree(output, value)
     return is_same and _is_told(written, value, bits)
+
+
+def _most_agree(output: Output, value: Value) -> bool:
+    """Tell whether a value agrees at most elements, as a variant has to: a number that only lessens
+    the largest differences does not.
+    """
+    times = max(1.0, own_error(output.actual, value, output.dtype).ratio)
+    agree = np.count_nonzero(agreeing(output, value, times))
+    return bool(agree >= MOST_AGREE * output.actual.size)
 
 
 def _is_told(written: Written, value: Value, bits: float) -> bool:

@@ -40,7 +40,7 @@ of convolutions with one that nothing explains the whole comparison then takes 1
 (scripts/bench recompute --culprit; with 1 s 1.5 times)."""
 _PART_ELEMENTS = 1 << 17
 """Elements of an output by which a variant is told not to be the one, before all are computed."""
-# Chosen. Tried are _NEARER from 0.35 to 0.95, _AS_GOOD from 1.1 to 3, _MOST_AGREE from 0.8 to 0.99,
+# Chosen. Tried are _NEARER from 0.35 to 0.95, _AS_GOOD from 1.1 to 3, MOST_AGREE from 0.8 to 0.99,
 # _AGREES from 2 to 8, _STEPS from 4 to 16 and _NARROWED from 6 to 24, one at a time: each of
 # attribute_trial --quick --dtype float16 --form all is named with its value all the same, and
 # --lot 1 40 --null finds nothing.
@@ -50,7 +50,7 @@ _BY_ROUNDING = 1.0
 """Times what rounding explains, above which numbers are fitted although a variant agrees."""
 _AS_GOOD = 1.5
 """Of the best variant's error, what that of another may be which explains as much."""
-_MOST_AGREE = 0.95
+MOST_AGREE = 0.95
 """The share of elements that agree with a variant at least: NaN is compared with nothing."""
 _AGREES = 4.0
 """Standard deviations of rounding by which elements that agree may differ."""
@@ -267,6 +267,36 @@ def search_variants(
         possible=[] if search.accepted else explained[:_MOST_NAMED],
         other_weights=other_weights,
     )
+
+
+def is_another_curve(piece: Piece, values: Mapping[Key, Value], output: Output) -> bool:
+    """Tell whether an output is, but for one rounding, what another activation makes of the value
+    that the model's is made of: no coarser arithmetic comes so near.
+
+    Parameters
+    ----------
+    values
+        All values of the piece.
+    """
+    curve = piece.curve(values, output.value)
+    if curve is None:
+        return False
+    size = output.actual.size
+    places = slice(None, None, size // _MOST_COUNTED + 1)
+    actual, model = (
+        np.reshape(side, -1)[places] for side in (output.actual, output.computed.array)
+    )
+    source = Value(np.reshape(curve.source.array, -1)[places])
+    arithmetic = TIGHT.get(output.dtype, Arithmetic())
+    for _, node in curve.others():
+        (value,) = operators.compute(node, [source], arithmetic)
+        # What is nearer than one rounding to the model's tells nothing.
+        if (
+            own_error(model, value, output.dtype).doubtful
+            and not own_error(actual, value, output.dtype).doubtful
+        ):
+            return True
+    return False
 
 
 class _Search:
@@ -647,7 +677,21 @@ def _is_nearer(output: Output, value: Value, model_distance: float) -> bool:
     return (
         _distance(output.actual, computed) < _NEARER**2 * model_distance
         or model_finite != np.isfinite(output.actual).sum() == np.isfinite(computed).sum()
+        or _is_nearer_in_roundings(output, computed)
     )
+
+
+def _is_nearer_in_roundings(output: Output, computed: Array) -> bool:
+    """Tell whether values are nearer than the model's where each element counts by its own
+    rounding: small ones that are wrong do not show beside the rounding of large ones.
+    """
+    if output.actual.dtype.kind != "f" or computed.dtype.kind != "f":
+        return False
+    unit = np.sqrt(_squares_by_rounding(output, Value(output.computed.array)))
+    with np.errstate(all="ignore"):
+        scaled = [np.float64(side) / unit for side in (output.actual, computed)]
+        model = np.float64(output.computed.array.reshape(unit.shape)) / unit
+    return _distance(*scaled) < _NEARER**2 * _distance(scaled[0], model)
 
 
 def _judged(
@@ -691,7 +735,7 @@ def _judged(
         if judge(error, piece.moves) > 1.0:
             continue
         agree = int(np.count_nonzero(agreeing(output, value, max(1.0, error.ratio))))
-        if agree >= _MOST_AGREE * output.actual.size:
+        if agree >= MOST_AGREE * output.actual.size:
             return error.ratio, agree, told_bits(output, value, max(1.0, error.ratio))
     return None
 
@@ -751,7 +795,7 @@ def _bits_beside_a_factor(output: Output, value: Value, times: float) -> float:
         device * output.computed.array, None if error is None else abs(device) * error
     )
     agree = np.count_nonzero(agreeing(output, by_factor, times))
-    if not device or agree < _MOST_AGREE * x.size:
+    if not device or agree < MOST_AGREE * x.size:
         return np.inf
     rounding = _squares_by_rounding(output, Value(value.array)).reshape(-1)
     deviation = math.sqrt(float(np.dot(rounding, y * y))) / squares

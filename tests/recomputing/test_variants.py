@@ -16,6 +16,8 @@ from onnx_device import on_device, write_model
 from onnx_run import OnnxRun, float16_values
 from scene_networks import only_suspect
 
+from goldwatch.judging.by_recomputation import excess
+from goldwatch.operators.elementwise import erf
 from goldwatch.operators.value_with_error import Value
 from goldwatch.recomputing.run_variants import PARTS, Written, written_instead
 from goldwatch.recomputing.variant_search import Output, agreeing
@@ -305,6 +307,82 @@ def test_another_activation_is_named_for_a_fused_chain(net, kind):
     }[kind]
     said = "the device computed Gelu by a sigmoid (x * sigmoid(1.702 x)) " + words
     assert said in entry["sentence"]
+
+
+def gelu(x, form, step=np.float64):
+    """Gelu by Erf or Tanh of float64; each step rounded to a type."""
+    x = x.astype(step)
+    if form == "erf":
+        inner = erf(x.astype(np.float64) / 2**0.5)
+    else:
+        inner = np.tanh((2 / np.pi) ** 0.5 * (x.astype(np.float64) + 0.044715 * x**3))
+    return (x * (inner.astype(step) + step(1))).astype(step) * step(0.5)
+
+
+@pytest.mark.parametrize("device", ["tanh", "erf in steps of float16"])
+@pytest.mark.parametrize("model", ["Gelu", "chain"])
+def test_another_form_of_gelu_is_no_coarser_arithmetic(net, model, device):
+    """All of them in the network are so: none is the others' excuse."""
+    random = np.random.RandomState(0)
+    held = [build.weight("r", np.array(2**0.5, np.float32))]
+    held += [build.weight(name, np.array(one, np.float32)) for name, one in (("1", 1), ("h", 0.5))]
+    nodes, feeds, faults, chains = [], {}, {}, []
+    for place in "abcde":
+        x, t, u = ("%s%s" % (name, place) for name in "xtu")
+        feeds[x] = random.uniform(0.5, 3.5, (8, 64)).astype(np.float16).astype(np.float32)
+        nodes.append(node("Neg", [x], [t], name="first" + place))
+        if model == "Gelu":
+            nodes.append(node("Gelu", [t], [u], name="n" + u))
+        else:
+            steps = [("Div", t, "r", "a"), ("Erf", "a", "d"), ("Add", "d", "1", "e"),
+                     ("Mul", t, "e", "f"), ("Mul", "f", "h", u)]  # fmt: skip
+            steps = [[name if name in (t, u, "r", "1", "h") or not at else name + place
+                      for at, name in enumerate(one)] for one in steps]  # fmt: skip
+            steps = [node(one[0], one[1:-1], [one[-1]], name="n" + one[-1]) for one in steps]
+            nodes += steps
+            chains.append(tuple(one.name for one in steps))
+        made = gelu(-feeds[x], "tanh") if device == "tanh" else gelu(-feeds[x], "erf", np.float16)
+        faults["n" + u] = lambda array, made=made: made.astype(array.dtype)
+    nodes.append(node("Sum", ["u" + place for place in "abcde"], ["y"], name="last"))
+    ends = [build.value(x, (8, 64)) for x in feeds], [build.value("y", (8, 64))]
+    proto = build.model(nodes, *ends, held, opset=20, ir_version=9)
+    net.prepare(proto, feeds, tuple(chains), faults)
+    summary = net.compare("--recompute", "all")[1]["summary"]
+    if device != "tanh":
+        assert not summary["suspects"]
+        return
+    said = "the device computed Gelu with approximate tanh; the model says none ("
+    if model == "chain":
+        said = "the device computed Gelu (approximate tanh) for the chain Div, Erf, Add, Mul, Mul; "
+    assert summary["recomputed"]["wrong"] == 5
+    for suspect in summary["suspects"][:3]:
+        (entry,) = suspect["explanations"]
+        assert said in entry["sentence"] and "512 of 512" in entry["sentence"]
+
+
+def test_a_form_that_shows_in_small_elements_alone_is_named(net):
+    """In the sum of all squares the rounding of large elements is more."""
+    x = np.random.RandomState(0).uniform(-2, -1, (8, 64))
+    x[0] = np.random.RandomState(1).uniform(1.5, 3.5, 64)
+    x = x.astype(np.float16).astype(np.float32)
+    nodes = [
+        node("Neg", ["x"], ["t"], name="first"),
+        node("Gelu", ["t"], ["u"], name="op", approximate="tanh"),
+        node("Abs", ["u"], ["y"], name="last"),
+    ]
+    ends = [build.value("x", x.shape)], [build.value("y", x.shape)]
+    fault = ("op", lambda array: gelu(-x, "erf").astype(array.dtype))
+    net.prepare(build.model(nodes, *ends, opset=20, ir_version=9), {"x": x}, fault=fault)
+    (entry,) = only_suspect(net.compare("--recompute", "all")[1]["summary"])["explanations"]
+    assert "Gelu with approximate none; the model says tanh (512 of 512" in entry["sentence"]
+
+
+def test_a_number_that_lessens_the_largest_differences_alone_is_not_told():
+    x = np.random.RandomState(0).normal(0, 2.5, 512)
+    right, made = (gelu(x, form) for form in ("tanh", "erf"))
+    output = Output((0, 0), made.astype(np.float16), Value(right), "float16")
+    said, _, _ = written_instead(Written(output, lambda: (), excess))
+    assert said is None
 
 
 @pytest.mark.parametrize("kind", ["all ties up", "as offsets are rounded"])
