@@ -12,6 +12,7 @@ from ..base.errors import EXIT_PASS, GoldwatchError
 from ..base.option_fields import option, options_class
 from ..base.wording import plural
 from ..dumps.place import NOWHERE, Place
+from ..judging.diagnosis.culprit_sentence import of_model
 from ..metrics.row import FAIL, NOT_COMPARED, PASS
 from ..reports.counts_by_place import place_lines, step_lines
 from ..reports.csv_tables import STEP_OP_FILE
@@ -71,7 +72,7 @@ def verdict_lines(result: RunResult, width: Optional[int]) -> List[str]:
     if summary.recomputed is not None:
         lines += sentence_lines(_recomputed(summary.recomputed), width)
     for number, suspect in enumerate(summary.suspects[:_MOST_SHOWN], 1):
-        lines += _suspect(number, suspect, width)
+        lines += _suspect(number, suspect, width, len(summary.models) > 1)
         if suspect.explanations:
             lines += _closer(result, suspect.op, suspect.place, width)
     if len(summary.suspects) > _MOST_SHOWN:
@@ -130,8 +131,11 @@ def _devices(summary: Summary) -> List[str]:
     ]
 
 
-def _suspect(number: int, suspect: Suspect, width: Optional[int]) -> List[str]:
+def _suspect(
+    number: int, suspect: Suspect, width: Optional[int], several_models: bool
+) -> List[str]:
     named = "%s (%s)" % (suspect.op, suspect.op_type) if suspect.op_type else suspect.op
+    named += of_model(suspect.place) if several_models else ""
     head = "suspect %d: %s, score %.0f, confidence %s: %s" % (
         number,
         named,

@@ -105,7 +105,7 @@ class OpenRun:
                 self.options.golden_steps,
                 self._store,
                 self.options.target,
-                self._graphs.model_names,
+                self._graphs,
             )
             self._goldens.take(golden)
             self._opened = opened.pop_all()

@@ -14,6 +14,7 @@ from ..base.notes import Note, note
 from ..base.safe_reading import AnyPath, path_text
 from ..base.wording import listed
 from ..dumps.place import Place
+from .atc_options import atc_options
 from .graph import ModelGraph
 from .read_model import load_model
 
@@ -142,6 +143,23 @@ class ModelGraphs:
             if graphs_of[name] < 2
         }
         return {**names, **{name: of_file[graph] for name, graph in self._of_file.items()}}
+
+    @property
+    def original_names(self) -> Dict[str, str]:
+        """By the one name of each model the name, without its ending, of the file that it was
+        compiled from, where its json tells that.
+        """
+        names = {name: self.of(name) for name in dict.fromkeys(self.model_names.values())}
+        files = {
+            name: atc_options(graph.command).get("model", "")
+            for name, graph in names.items()
+            if graph is not None
+        }
+        return {
+            name: os.path.splitext(os.path.basename(file))[0]
+            for name, file in files.items()
+            if file
+        }
 
     def of(self, model_name: Optional[str]) -> Optional[ModelGraph]:
         """Return the model of the dumps below a model_name folder (None: no such folder), or None.

@@ -8,7 +8,7 @@ import glob
 import os
 import re
 import time
-from typing import Dict, List, Mapping, NamedTuple, Optional, Set
+from typing import Dict, List, NamedTuple, Optional, Set
 
 from ..base.errors import GoldwatchError, InputError
 from ..base.manifest import MANIFEST_FILE, model_file_name
@@ -27,6 +27,7 @@ from ..dumps.folder_listing import Signature, is_folder, look_at
 from ..dumps.golden_set import GoldenSet
 from ..dumps.place import Place, is_number, name_order
 from ..dumps.statistics_csv import is_table_of_ops
+from ..model.graphs_of_run import ModelGraphs
 from ..store.store import RunStore
 from .comparison_options import EACH, ONE
 
@@ -194,16 +195,16 @@ class Goldens:
     target
         TARGET, whose folders tell the ranks where GOLDEN is an FX dump of several; where GOLDEN is
         TARGET itself, device dumps are no golden data.
-    models
-        The model_names that have a model in the run, each with the one name of that model: golden
-        data in a folder that bears one of them, or whose manifest says so, are of no other model.
+    graphs
+        The models of the run: golden data in a folder that bears the name of one of them, or whose
+        manifest names its file or the one that it was compiled from, are of no other model.
 
     Attributes
     ----------
     model_folders
         The model by the name of a folder GOLDEN/{name}/ that holds a manifest of golden data of its
-        own: {name}'s, or, where no model of the run is called so and one as the file of the
-        original model in the manifest, that one.
+        own: {name}'s, or, where no model of the run is called so, the one that is called as the
+        file of the original model in the manifest, or that file where models were compiled from it.
     changed
         A file has changed or gone that pairs may have been compared with; whoever plans those
         pairs anew sets it back.
@@ -215,10 +216,11 @@ class Goldens:
         steps: str,
         store: RunStore,
         target: str,
-        models: Optional[Mapping[str, str]] = None,
+        graphs: Optional[ModelGraphs] = None,
     ) -> None:
         self.folder = folder
-        self._models = models or {}
+        self._models = {} if graphs is None else graphs.model_names
+        self._compiled_from = {} if graphs is None else graphs.original_names
         self._below = os.path.join(os.path.realpath(folder), "")
         self.steps = steps
         self.store = store
@@ -256,7 +258,7 @@ class Goldens:
         """Return the set that a place is compared with."""
         if self.fx and self.steps != ONE:
             return self._set(self.fx.of(place) or "")
-        model = self._models.get(place.model or "", place.model or "")
+        model = self._golden_name(place.model)
         if model in self.model_folders.values() or self.folders_of_others(place.model):
             return self._set(model)
         return (
@@ -265,11 +267,28 @@ class Goldens:
             else self.every
         )
 
+    def folder_of(self, place: Place) -> str:
+        """Return the folder whose manifest tells of what a place is compared with."""
+        model = self._golden_name(place.model)
+        names = [name for name, of in self.model_folders.items() if of == model]
+        if place.step in self._own_steps and not _has_manifest(self.folder):
+            names = names or [place.step or ""]
+        return os.path.join(self.folder, names[0]) if len(names) == 1 else self.folder
+
+    def _golden_name(self, model_name: Optional[str]) -> str:
+        """Return by which name a model's golden data are kept: its own, or that of the file that it
+        was compiled from where these alone are there.
+        """
+        model = self._models.get(model_name or "", model_name or "")
+        kept = {self._own_model(), *self.model_folders.values()}
+        original = self._compiled_from.get(model, model)
+        return original if model not in kept and original in kept else model
+
     def folders_of_others(self, model: Optional[str]) -> List[str]:
         """Return the folders of golden data, GOLDEN itself among them, that are of another model of
         the run by their name or manifest, where none is of this one."""
         of = {self._own_name: self._own_model(), **self.model_folders}
-        if model is None or model not in self._models or self._models[model] in of.values():
+        if model is None or model not in self._models or self._golden_name(model) in of.values():
             return []
         return sorted(name for name in of if name in self._models or of[name] in self._models)
 
@@ -285,12 +304,16 @@ class Goldens:
 
     def _model_of(self, name: str, folder: str) -> str:
         """Return the model whose golden data a folder holds: the one of the run that is called as
-        the folder, or as the file of the original model in its manifest; else the folder's name.
+        the folder, or as the file of the original model in its manifest, or that file where models
+        were compiled from it; else the folder's name.
         """
         model = self._models.get(name)
         # A manifest may be large, and of one model alone nothing is to be told apart.
         file = model_file_name(folder) if len(set(self._models.values())) > 1 else ""
-        made_of = self._models.get(file, model)
+        made_of = model
+        if model is None or file != self._compiled_from.get(model):
+            compiled = file if file in self._compiled_from.values() else model
+            made_of = self._models.get(file, compiled)
         if model is not None and made_of not in (None, model):
             # The folder's name and its manifest tell two models: it is neither's.
             made_of = os.path.join(name, str(made_of))
@@ -369,7 +392,8 @@ class Goldens:
         """Tell whether what lies in GOLDEN itself is for a step or model, too: not where it has a
         manifest of its own, or is of another model."""
         own = self._own_model()
-        if step in self._models and (own in self._models or self._own_name in self._models):
+        ours = {*self._models, *self._compiled_from.values()}
+        if step in ours and (own in ours or self._own_name in ours):
             return step == own
         return step not in self.model_folders.values() or not _has_manifest(self.folder)
 

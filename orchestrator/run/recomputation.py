@@ -634,7 +634,7 @@ class Recomputation:
 
         try:
             golden = self._engine.goldens.of(place)
-            shapes = golden_shapes(self._engine.options.golden)
+            shapes = golden_shapes(self._engine.goldens.folder_of(place))
             plan = ReplayPlan(step_folder, graph, original, names, partial(_golden, golden))
             return Recomputer(plan, graph, original, shapes, weights)
         except NotComputable as error:
@@ -658,7 +658,7 @@ class Recomputation:
         # That of golden data of another model is another one, too.
         of_others = self._engine.goldens.folders_of_others(place.model)
         if self._original_path is None and model and not of_others:
-            near = find_original_model(model, self._engine.options.golden)
+            near = find_original_model(model, self._engine.goldens.folder_of(place))
         if near.note:
             self.notes.append(note("without-original", near.note))
         if near.path is None:

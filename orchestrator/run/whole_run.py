@@ -215,7 +215,7 @@ class Run:
             self.options.golden_steps,
             self.store,
             self.options.target,
-            self.graphs.model_names,
+            self.graphs,
         )
         self.engine = Engine(
             self.options,

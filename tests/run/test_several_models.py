@@ -13,6 +13,7 @@ from in_process import run_here
 from locate_host import small
 from onnx_device import on_device, write_model
 
+from goldwatch.base.safe_reading import sha256_of_file
 from goldwatch.dumps.place import Place
 from goldwatch.run.golden_files import Goldens
 from goldwatch.testing.device_dump import write_files
@@ -101,6 +102,56 @@ def test_golden_data_named_as_one_model_of_the_run_are_of_no_other(models, layou
     assert (told in text) == missing
 
 
+def test_each_models_operators_are_computed_again_by_the_model_of_its_golden_folder(models):
+    """And the model of a suspect is named."""
+    for seed, name in enumerate(("image", "text")):
+        path = models / (name + ".onnx")
+        small(path, scale=seed + 1.0)
+        manifest = models / "golden" / name / "manifest.json"
+        document = json.loads(manifest.read_text())
+        document["original"]["model"] = {"path": str(path), "sha256": sha256_of_file(str(path))}
+        manifest.write_text(json.dumps(document))
+    place = models / "dump" / "20260102030405" / "0" / "text"
+    shutil.rmtree(str(place))
+    wrong = ("second", lambda array: array * np.float32(1.5))
+    device = on_device(
+        str(models / "text.onnx"), {"x": np.load(str(models / "x.npy"))}, fault=wrong
+    )
+    write_files(str(models / "made"), device.dumps())
+    (made,) = (models / "made").glob("*/*/*")
+    shutil.move(str(made), str(place))
+    code, text = compared(models, "golden", "-f", "js")
+    assert code == 1 and ", 1 wrong" in text and "without the original model" not in text, text
+    assert "suspect 1: second (MatMul) of model text, score 99" in text, text
+    assert "in step 0 on device 0 of model text: " in text
+
+
+def test_golden_data_serve_each_om_that_was_compiled_from_their_model(models):
+    """The atc command of the json tells what it was compiled from: two builds of one model."""
+    (models / "golden" / "image").rename(models / "image")
+    shutil.rmtree(str(models / "golden"))
+    manifest = models / "image" / "manifest.json"
+    document = json.loads(manifest.read_text())
+    document["original"]["model"]["path"] = "/nets/image.onnx"
+    manifest.write_text(json.dumps(document))
+    shutil.rmtree(str(models / "dump" / "20260102030405" / "0" / "text"))
+    (models / "dump" / "20260102030405" / "0" / "image").rename(
+        models / "dump" / "20260102030405" / "0" / "wide"
+    )
+    device = json.loads((models / "js" / "image.json").read_text())
+    for name in ("image", "wide"):
+        device["name"] = name
+        for graph in device["graph"]:
+            graph["name"] = name
+        attributes = [one for one in device.get("attr", []) if one["key"] != "atc_cmdline"]
+        value = {"key": "atc_cmdline", "value": {"s": "atc --model=nets/image.onnx --output=x"}}
+        (models / "js" / (name + ".json")).write_text(
+            json.dumps(dict(device, attr=[*attributes, value]))
+        )
+    code, text = compared(models, "image", "-f", "js")
+    assert code == 0 and "are of another model" not in text, text
+
+
 @pytest.mark.parametrize("made_of", ["image text", "net net"])
 def test_golden_data_in_folders_of_other_names_are_of_the_model_in_the_manifest(models, made_of):
     """The device is right: golden data of the other model accuse none of its ops."""
@@ -155,8 +206,9 @@ def test_pairs_are_planned_anew_when_a_manifest_tells_later_whose_golden_data_th
     folder = tmp_path / "one"
     folder.mkdir()
     store = SimpleNamespace(put_file=lambda *values: None)
-    models = {"image": "image", "text": "text"}
-    goldens = Goldens(str(folder), "auto", store, str(tmp_path / "dump"), models)
+    names = {"image": "image", "text": "text"}
+    graphs = SimpleNamespace(model_names=names, original_names={})
+    goldens = Goldens(str(folder), "auto", store, str(tmp_path / "dump"), graphs)
     places = [Place(model="image"), Place(model="text")]
     np.save(str(folder / "a.0.1795990604254095.npy"), np.zeros(3, np.float32))
     assert goldens.look(str(folder / "a.0.1795990604254095.npy"))

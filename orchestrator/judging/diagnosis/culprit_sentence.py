@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from typing import Optional, Sequence, Tuple
 
+from ...base.naming import printable
 from ...base.wording import percent
 from ...dumps.place import Place
 from ...dumps.tensor_statistics import LEAST, MEASURES, NOT_FINITE
@@ -51,6 +52,7 @@ def culprit_sentence(
     compared: bool = True,
     suspects: Sequence[Suspect] = (),
     estimate: Optional[Estimate] = None,
+    several_models: bool = False,
 ) -> str:
     """Return one sentence (two where the first suspect is not the first divergence) that names the
     broken operator.
@@ -63,17 +65,21 @@ def culprit_sentence(
         Best first.
     estimate
         Of the first divergence's operator.
+    several_models
+        Whether the run has several, of which the sentence names the operator's.
     """
     if not compared:
         return "No tensor was compared, so nothing is known about any operator."
     if first is None:
         if not suspects:
             return "No operator is outside its limits."
-        return "No operator is outside its limits, but %s." % _stands_out(suspects[0])
+        return "No operator is outside its limits, but %s." % _stands_out(
+            suspects[0], several_models
+        )
     named = "%s (%s)" % (first.op, first.op_type) if first.op_type else first.op
     head = "%s is the first operator outside its limits%s: %s" % (
         named,
-        where_words(first.place),
+        where_words(first.place, several_models),
         _finding(first),
     )
     if first.too_strict is not None:
@@ -91,7 +97,9 @@ def culprit_sentence(
     culprit_found = culprit(first, suspects, estimate)
     if culprit_found is not None and culprit_found[0] != first.op:
         besides = next(suspect for suspect in suspects if suspect.op == culprit_found[0])
-    return text if besides is None else text + " Besides, %s." % _stands_out(besides)
+    return (
+        text if besides is None else text + " Besides, %s." % _stands_out(besides, several_models)
+    )
 
 
 def culprit(
@@ -188,16 +196,26 @@ def _is_blameless(suspect: Suspect) -> bool:
     return bool(suspect.explanations) and suspect.explanations[0].blameless
 
 
-def _stands_out(suspect: Suspect) -> str:
+def _stands_out(suspect: Suspect, several_models: bool) -> str:
     named = "%s (%s)" % (suspect.op, suspect.op_type) if suspect.op_type else suspect.op
-    return "%s is suspect%s: %s" % (named, where_words(suspect.place), suspect.brief)
+    return "%s is suspect%s: %s" % (
+        named, where_words(suspect.place, several_models), suspect.brief,
+    )  # fmt: skip
 
 
-def where_words(place: Place) -> str:
-    """Return step, device and host as the end of a phrase; empty outside a tree."""
+def where_words(place: Place, several_models: bool = False) -> str:
+    """Return step, device, host, and the model of several, as the end of a phrase; empty outside a
+    tree.
+    """
     step = "" if place.step is None else " in step %s" % place.step
     host = "" if place.host is None else " of host %s" % place.host
-    return step + ("" if place.device is None else " on device %s" % place.device) + host
+    device = "" if place.device is None else " on device %s" % place.device
+    return step + device + host + (of_model(place) if several_models else "")
+
+
+def of_model(place: Place) -> str:
+    """Return the model of a place as the end of a phrase; empty outside a tree."""
+    return "" if place.model is None else " of model %s" % printable(place.model)
 
 
 def _by_statistics(first: FirstDivergence) -> str:

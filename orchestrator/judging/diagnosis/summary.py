@@ -346,7 +346,7 @@ def summarise(
         ),
         models=tuple(model.summary() for model in models.values()),
         steps_without_golden=tuple(steps_without_golden),
-        sentence=culprit_sentence(first, compared, suspects, estimate),
+        sentence=culprit_sentence(first, compared, suspects, estimate, len(models) > 1),
         culprit=culprit(first, suspects, estimate) if compared else None,
         inherited=estimate is not None
         and estimate.inherits

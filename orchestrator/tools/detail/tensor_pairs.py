@@ -111,7 +111,7 @@ def pairs_in_folders(
         AUTO,
         cast(Any, None),
         target,
-        graphs.model_names,
+        graphs,
     )
     goldens.take(golden_set)
     around = ListedDumps(step_folder.files)
