@@ -4,7 +4,7 @@ slope and epsilon is tried, and constants that are in no dump are fitted to gold
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import combinations, permutations
 from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
@@ -81,11 +81,12 @@ _SOFTMAX = {
     "logsoftmaxv2": "LogSoftmax",
 }
 _MOVING = frozenset(
-    "transpose transposed permute reshape squeeze squeezev2 unsqueeze unsqueezev2 expanddims "
-    "expanddimsd flatten identity transdata".split()
+    "transpose transposed permute reshape squeeze squeezev2 squeezev3 unsqueeze unsqueezev2 "
+    "unsqueezev3 expanddims expanddimsd flatten flattenv2 identity transdata".split()
 )
 _TAKING = {name: "Gather" for name in ("gather", "gatherv2", "gatherv2d")}
 _TAKING.update(gatherd="GatherElements", gatherelements="GatherElements", gathernd="GatherND")
+_REPEATING = frozenset("tile tiled expand expandd broadcastto broadcasttod".split())
 _CONCAT = frozenset("concat concatd concatv2 concatv2d".split())
 _CAST = frozenset("cast castd todtype".split())
 _CENTRED = frozenset("layernorm layernormv2 layernormv3 layernormv4".split())
@@ -112,6 +113,7 @@ def is_known_type(op_type: str) -> bool:
         _SOFTMAX,
         _MOVING,
         _TAKING,
+        _REPEATING,
         _CONCAT,
         _CAST,
         _NORMALISING,
@@ -132,8 +134,8 @@ def kind_of_type(op_type: str) -> str:
         return PRODUCT
     if name in _SUMS or (entry is not None and entry.sums):
         return SUM
-    moves = name in _MOVING or name in _TAKING or name in _CONCAT or name in _CAST
-    return MOVE if moves else VECTOR
+    moving: Sequence[Any] = (_MOVING, _TAKING, _REPEATING, _CONCAT, _CAST)
+    return MOVE if any(name in names for names in moving) else VECTOR
 
 
 def is_elementwise(op_type: str, inputs: int) -> bool:
@@ -221,6 +223,8 @@ def formulas(  # noqa: C901 - a list of cases
             yield _node("Concat", {"axis": axis})
     elif name in _TAKING and len(inputs) > 1:
         yield from _taking(_TAKING[name], x)
+    elif name in _REPEATING:
+        yield from _repetitions(x, output.shape)
 
 
 def _taking(kind: str, x: Array) -> Iterator[Formula]:
@@ -233,6 +237,28 @@ def _taking(kind: str, x: Array) -> Iterator[Formula]:
             )[0]
 
         yield formula
+
+
+def _repetitions(x: Array, shape: Tuple[int, ...]) -> Iterator[Formula]:
+    """Yield the repetitions that make a shape: one for each choice of the axes that the input has,
+    as those of one element may have been left out of it.
+    """
+    for axes in combinations(range(len(shape)), x.ndim):
+        sizes = [1] * len(shape)
+        for axis, size in zip(axes, x.shape):
+            sizes[axis] = size
+        times = [whole // max(1, size) for whole, size in zip(shape, sizes)]
+
+        def formula(
+            inputs: Sequence[Value],
+            arithmetic: Arithmetic,
+            sizes: Sequence[int] = tuple(sizes),
+            times: Sequence[int] = tuple(times),
+        ) -> Value:
+            return Value(np.tile(inputs[0].array.reshape(sizes), times))
+
+        if tuple(np.multiply(sizes, times)) == shape:
+            yield formula
 
 
 def _axis_ranges(x: Array, count: int) -> List[Tuple[int, ...]]:

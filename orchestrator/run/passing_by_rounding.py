@@ -202,20 +202,16 @@ class _CorrectOps:
             return False
         if kind != "input":
             return self._is_right(graph, node, place) and self._golden_is_right(place, node, number)
-        source = node.inputs[number] if number < len(node.inputs) else None
-        producer = graph.producer(node, source[0]) if source is not None else None
+        observed = self._observed_ops.find(place, node.name)
+        source = self._inputs.source(observed, number) if observed is not None else None
         # What a network is given is no operator's work: where it differs, it is another input.
-        made = producer is not None and no_dump_reason(producer) is None
         if (
-            producer is None
-            or not made
-            or source is None
-            or not self._as_written(place, node, number, producer, source[1])
+            source is None
+            or no_dump_reason(source[0]) is not None
+            or not self._as_written(place, node, number, *source)
         ):
             return False
-        return self._is_right(graph, producer, place) and self._golden_is_right(
-            place, producer, source[1]
-        )
+        return self._is_right(graph, source[0], place) and self._golden_is_right(place, *source)
 
     def _as_written(
         self, place: Place, node: OpNode, number: int, producer: OpNode, output: int
@@ -270,26 +266,28 @@ class _CorrectOps:
         if graph is None or node is None or observed is None:
             return ""
         if row.kind == INPUT:
-            source = node.inputs[number] if number < len(node.inputs) else None
-            producer = graph.producer(node, source[0]) if source is not None else None
-            if source is None or producer is None:
-                return ""
-            made = self._observed_ops.find(row.place, producer.name)
-            output = made.outputs.get(source[1]) if made is not None else None
-            if output is None or not output.otherwise:
-                return ""
-            written = self._engine.store.rows(place=row.place, op=producer.name)
-            same = any(
-                other.kind == OUTPUT and other.tensor_index == source[1] and alike(row, other)
-                for other in written
+            source = self._inputs.source(observed, number)
+            made = (
+                self._observed_ops.find(row.place, source[0].name) if source is not None else None
             )
+            output = (
+                made.outputs.get(source[1]) if made is not None and source is not None else None
+            )
+            if made is None or output is None or not output.otherwise:
+                return ""
+            same = any(
+                other.tensor == output.tensor and alike(row, other)
+                for other in self._engine.store.rows(place=row.place, op=made.name)
+            ) or self._reader.same_values(observed, observed.inputs[number], made, output)
             return AS_OUTPUT if same else ""
+        judged = self._judged.get((row.place, row.op, number))
+        if judged is not None and judged.state == RIGHT and self._reads_otherwise(observed):
+            return BEHIND
         decides = rounds_to_whole(row.op_type) or only_decision_limit_missed(row.decided_by)
         if not decides or any(state.verdict == FAIL for state in observed.inputs.values()):
             return BEHIND if right and self.behind_a_decision(row) else ""
         if right:
             return BEHIND if self.behind_a_decision(row) else FOLLOWS
-        judged = self._judged.get((row.place, row.op, number))
         if (judged is not None and judged.state == WRONG) or not self.behind_a_decision(row):
             return ""
         readers = graph.consumers(node, number)
@@ -304,6 +302,24 @@ class _CorrectOps:
             output.verdict == PASS and not output.whole for output in numbers
         )
         return DEQUANTISED_LATER if dequantised else ""
+
+    def _reads_otherwise(self, op: ObservedOp) -> bool:
+        """Tell whether an input of an operator was decided otherwise than in golden data near a
+        tie, all others were compared and pass, and nothing before it is known to be wrong.
+        """
+        inputs = Inputs(self._observed_ops, self._engine.graphs)
+        rows = [state.observation for state in inputs.of(op)]
+        return (
+            any(row is not None and row.otherwise for row in rows)
+            and all(row is not None and row.verdict == PASS for row in rows)
+            and not any(
+                judged.state == WRONG
+                for before in inputs.before(op)
+                for number in before.outputs
+                for judged in [self._judged.get((before.place, before.name, number))]
+                if judged is not None
+            )
+        )
 
     def outputs_pass(self, place: Place, passing: Set[Tuple[Place, str]]) -> bool:
         """Tell whether all compared outputs of a place that no other operator reads are within
@@ -338,7 +354,7 @@ class _CorrectOps:
             at = waiting.pop()
             known = self._known.get((place, at.position))
             if known is None:
-                known = self._known[place, at.position] = self._alone(graph, at, place)
+                known = self._known[place, at.position] = self._alone(at, place)
             if not known:
                 return False
             for source in at.inputs:
@@ -348,25 +364,24 @@ class _CorrectOps:
                     waiting.append(producer)
         return True
 
-    def _fed_otherwise(self, graph: ModelGraph, node: OpNode, observed: ObservedOp) -> bool:
+    def _fed_otherwise(self, observed: ObservedOp) -> bool:
         """Tell whether an op read something else than golden data hold of what nothing computes:
         the network's input, a constant.
         """
         for number, row in observed.inputs.items():
-            source = node.inputs[number] if number < len(node.inputs) else None
-            producer = graph.producer(node, source[0]) if source is not None else None
-            if row.verdict == FAIL and (producer is None or no_dump_reason(producer) is not None):
+            source = self._inputs.source(observed, number)
+            if row.verdict == FAIL and (source is None or no_dump_reason(source[0]) is not None):
                 return True
         return False
 
-    def _alone(self, graph: ModelGraph, node: OpNode, place: Place) -> bool:
+    def _alone(self, node: OpNode, place: Place) -> bool:
         observed: Optional[ObservedOp] = self._observed_ops.find(place, node.name)
         if observed is None or (
             may_lack_dump_reason(node) is not None
             and not any(row.compared for row in observed.outputs.values())
         ):
             return may_lack_dump_reason(node) is not None
-        if (place, node.name) in self._several or self._fed_otherwise(graph, node, observed):
+        if (place, node.name) in self._several or self._fed_otherwise(observed):
             return False
         if observed.outputs and not any(
             not row.compared or row.different or row.spoiled for row in observed.outputs.values()

@@ -16,6 +16,7 @@ from ..base.wording import plural
 from ..dumps.place import Place
 from ..judging.by_other_rows import (
     REMARKS,
+    alike,
     as_first_judged,
     judged_like_output,
     lets_inputs_pass,
@@ -156,8 +157,21 @@ class _Judge:
         return now
 
     def _like_output(self, row: Row) -> Row:
+        """Return the failing row of an input, passing where it is an output that lets it."""
         output = self._outputs.get((row.place, row.golden_file))
-        return row if output is None else judged_like_output(row, output)
+        if output is not None and alike(row, output):
+            return judged_like_output(row, output)
+        op = self._observed_ops.of_file(row.place, row.op, row.target_file or "")
+        source = self._inputs.source(op, row.tensor_index or 0)
+        made = self._observed_ops.find(row.place, source[0].name) if source is not None else None
+        written = made.outputs.get(source[1]) if made is not None and source is not None else None
+        if made is None or written is None:
+            return row
+        output = self._outputs.get((row.place, written.golden_file))
+        if output is None or output.tensor != written.tensor:
+            return row
+        same = self._reader.same_values(op, op.inputs[row.tensor_index or 0], made, written)
+        return judged_like_output(row, output) if same else row
 
     def _by_inputs(self, row: Row) -> Row:
         if not only_default_limits_missed(row.decided_by) or not (

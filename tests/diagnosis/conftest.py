@@ -79,6 +79,22 @@ class Scene:
             self.npy(name, golden)
         return golden, made
 
+    def view(self, name, op_type, source, shape):
+        """An op without a task, which has golden data and no dump."""
+        self.ops.append(
+            {
+                "name": name,
+                "type": op_type,
+                "id": len(self.ops),
+                "input": ["%s:0" % source],
+                "attr": [{"key": "_no_task", "value": {"b": True}}],
+            }
+        )
+        self.golden[name], self.made[name] = (
+            side[source].reshape(shape) for side in (self.golden, self.made)
+        )
+        self.npy(name, self.golden[name])
+
     def write(self, side, place, name, op_type, inputs, outputs):
         """One dump file."""
         folder = os.path.join(self.folder, side, place)

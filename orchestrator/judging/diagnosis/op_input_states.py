@@ -15,6 +15,7 @@ from ...model.graphs_of_run import AnyGraph, ModelGraphs
 from ...model.never_dumped import AIPP, FIXED_TYPES, INPUT_TYPES
 from ...model.op_groups import FOLLOWING_TYPES
 from ...model.op_node import OpNode
+from ...recomputing.formulas_by_type import only_moves
 from .observed_ops import INPUT, OUTPUT, ObservedOp, ObservedOps
 from .row_digest import COMPARED, Observation
 
@@ -308,6 +309,26 @@ class Inputs:
             and not row.distance >= 0.5 * state.observation.distance
             else None
         )
+
+    def source(self, op: ObservedOp, number: int) -> Optional[Tuple[OpNode, int]]:
+        """Return the model's op that made the values of an input, and which of its outputs they
+        are: its producer, or what feeds it by way of ops that only move values and were not
+        compared (most have no task). None without a model.
+        """
+        node, graph = self.node(op), self._graph(op)
+        for _ in range(_MOST_STEPS_BACK):
+            source = node.inputs[number] if node is not None and number < len(node.inputs) else None
+            if graph is None or node is None or source is None:
+                return None
+            node = graph.producer(node, source[0])
+            if node is None:
+                return None
+            made = self._observed_ops.find(op.place, node.name)
+            row = made.outputs.get(source[1]) if made is not None else None
+            if (row is not None and row.compared) or not only_moves(node.type):
+                return node, source[1]
+            number = 0
+        return None
 
     def behind(self, op: ObservedOp) -> List[Observation]:
         """Return the compared tensors that reach an operator's unknown inputs through operators

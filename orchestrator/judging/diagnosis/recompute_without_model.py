@@ -7,6 +7,8 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
+import numpy as np
+
 from ...dumps.place import Place
 from ...metrics.patterns import MOST_ELEMENTS, AlignedPair
 from ...recomputing.formulas_by_type import is_known_type
@@ -257,3 +259,25 @@ class TensorReader:
         ]
         read = [pair for pair in pairs if pair is not None]
         return read, self.pair(op, output) if read and len(read) == len(inputs) else None
+
+    def same_values(
+        self, op: ObservedOp, row: Observation, other_op: ObservedOp, other: Observation
+    ) -> bool:
+        """Tell whether two rows hold the same values in the same order on both sides, in shapes
+        that may differ; False where they cannot be read.
+        """
+        if (op.file, row.tensor) == (other_op.file, other.tensor):
+            return True
+        pairs = [self.pair(op, row), self.pair(other_op, other)]
+        read = [pair for pair in pairs if pair is not None and not pair.sampled]
+        return len(read) == len(pairs) and all(
+            _equal(*(getattr(pair, side) for pair in read)) for side in ("target", "golden")
+        )
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Tell whether two arrays hold the same values in the same order; NaN equals NaN."""
+    one, other = np.ravel(one), np.ravel(other)
+    return one.shape == other.shape and bool(
+        np.all((one == other) | ((one != one) & (other != other)))
+    )
