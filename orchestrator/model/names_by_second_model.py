@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
+from ..base.errors import InputError
 from .graph import ModelGraph
-from .never_dumped import CONSTANT_TYPES
+from .never_dumped import CONSTANT_TYPES, INPUT_TYPES
 from .op_groups import FOLLOWING_TYPES
 from .op_node import OpNode, TensorDesc, desc_at
 
@@ -58,11 +59,12 @@ def onto_unfused(graph: ModelGraph, unfused: ModelGraph) -> ModelGraph:
 
     An original output belongs to the unfused op that names it as an output's origin, else to the
     only op whose last original it is; without exactly one such op it has no golden tensor.
+    Raises InputError where the two have no original in common.
     """
     by_origin: Dict[Tuple[str, int], List[Tuple[OpNode, int]]] = {}
     by_last: Dict[str, List[OpNode]] = {}
     for op in unfused.ops:
-        if op.type in FOLLOWING_TYPES or op.type in CONSTANT_TYPES:
+        if op.type in FOLLOWING_TYPES or op.type in CONSTANT_TYPES or op.type in INPUT_TYPES:
             continue
         for number, desc in enumerate(op.output_descs):
             if desc.origin_name:
@@ -70,6 +72,15 @@ def onto_unfused(graph: ModelGraph, unfused: ModelGraph) -> ModelGraph:
                 by_origin.setdefault((desc.origin_name, index), []).append((op, number))
         if op.originals:
             by_last.setdefault(op.originals[-1], []).append(op)
+
+    ours = {name for op in graph.ops if op.type not in INPUT_TYPES for name in op.originals}
+    if ours and not ours & (by_last.keys() | {name for name, _ in by_origin}):
+        raise InputError(
+            "%s has no original operator of %s: the two builds are of models with other names"
+            % (unfused.path or unfused.name, graph.path or graph.name),
+            hint="leave the model of the unfused build out: operators of two dumps are paired by "
+            "what they read, too",
+        )
 
     def carriers(name: str, index: int) -> List[Tuple[OpNode, int]]:
         return by_origin.get((name, index)) or [(op, index) for op in by_last.get(name, ())]

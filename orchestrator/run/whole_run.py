@@ -296,8 +296,8 @@ class Run:
         if self.options.exact:
             return
         with self.store.transaction():
-            if self.goldens.kind == "npu" and not self.options.unfused:
-                from .two_builds import pair_across_names
+            if self.goldens.kind == "npu":
+                from .pairing_of_builds import pair_across_names
 
                 pair_across_names(self.engine)
             if isinstance(self.reader, RunReader):
@@ -385,6 +385,7 @@ class Run:
                     first_op,
                     self.recomputation().verdicts(),
                     self.recomputation().pair,
+                    self.graphs,
                 )
                 sentence = " ".join(filter(None, [sentence, differences.sentence]))
                 summary = replace(summary, culprit=summary.culprit or differences.culprit)

@@ -518,3 +518,112 @@ def test_padding_of_the_device_makes_no_slice_and_no_elements(tmp_path):
         exact = json.load(stream)["rows"]
     assert done.returncode == 1
     assert next(row for row in exact if row["tensor"] == "b:output:0")["shape"] == [1, 1, 16, 16]
+
+
+def parallel(folder, prefix, wrong=None, weights=True):
+    """Write a network with two products of one input, one type and one form."""
+    x = drawn(0)
+    made = {name: drawn(number + 1) for number, name in enumerate(["first", "second"])}
+    of_weights = {name: [drawn(number + 7)] if weights else [] for number, name in enumerate(made)}
+    if wrong is not None:
+        made[wrong] = np.roll(made[wrong], 1, 0)
+    total = made["first"] + made["second"]
+    ops = [(prefix + "start", "Relu", [drawn(20)], x)]
+    ops += [
+        (prefix + name, "MatMulV2", [x, *of_weights[name]], array) for name, array in made.items()
+    ]
+    ops += [
+        (prefix + "total", "Add", list(made.values()), total),
+        (prefix + "end", "Neg", [total], -total),
+    ]
+    tree(folder, ops)
+
+
+@pytest.mark.parametrize("weights", [True, False])
+@pytest.mark.parametrize("wrong", [None, "first", "second", "total"])
+def test_operators_of_other_names_are_the_same_by_what_they_read(tmp_path, wrong, weights):
+    parallel(tmp_path / "old", "", None, weights)
+    parallel(tmp_path / "new", "model_", None if wrong == "total" else wrong, weights)
+    if wrong == "total":
+        shutil.rmtree(str(tmp_path / "new"))
+        x, first, second = drawn(0), drawn(1), drawn(2)
+        more = [[drawn(7)], [drawn(8)]] if weights else [[], []]
+        total = (first + second) * np.float16(1.25)
+        tree(tmp_path / "new", [
+            ("model_start", "Relu", [drawn(20)], x),
+            ("model_first", "MatMulV2", [x, *more[0]], first),
+            ("model_second", "MatMulV2", [x, *more[1]], second),
+            ("model_total", "Add", [first, second], total),
+            ("model_end", "Neg", [total], -total),
+        ])  # fmt: skip
+    code, text = last_sentence(tmp_path)
+    rows = rows_of(tmp_path)
+    for name in ("first", "second", "total", "end"):
+        row = rows["model_%s:output:0" % name]
+        assert row["reason_codes"] == "paired_across=%s:output:0" % name, row
+        assert rows[name]["reason"] == "TARGET calls it model_" + name
+    assert "alone" not in text
+    if wrong is None:
+        assert code == 0 and "All tensors that both dumps have are equal." in text, text
+    else:
+        assert code == 1 and "model_%s (" % wrong in text[text.index(" suspect ") :], text
+        assert "model_%s " % wrong in text[text.index("fail: ") :].split("is the first")[0], text
+        assert "fused other operators" not in text
+
+
+def test_an_operator_that_one_build_fuses_is_not_the_same_as_without_what_is_fused(tmp_path):
+    x, made = drawn(0), drawn(1)
+    behind = np.maximum(made, 0)
+    tree(tmp_path / "new", [
+        ("conv", "Conv2D", [x], made), ("relu", "Relu", [made], behind),
+        ("end", "Neg", [behind], -behind),
+    ])  # fmt: skip
+    wrong = behind * np.float16(1.5)
+    tree(tmp_path / "old", [("convrelu", "Conv2D", [x], wrong), ("end", "Neg", [wrong], -wrong)])
+    code, text = last_sentence(tmp_path)
+    rows = rows_of(tmp_path)
+    assert code == 1 and rows["conv:output:0"]["verdict"] == "expected_absent", text
+    assert rows["relu:output:0"]["reason_codes"] == "paired_across=convrelu:output:0"
+
+
+def test_weights_that_differ_are_no_other_input_of_the_run(tmp_path):
+    """A model's json tells that they are a constant."""
+    x, weights, made = drawn(0), drawn(1), drawn(2)
+    for name, factor in (("old", 1), ("new", 1.01)):
+        model = DeviceModel("net")
+        model.add(DeviceOp("x", "Data", outputs=(DeviceTensor(x),)))
+        model.add(DeviceOp("w", "Const", outputs=(DeviceTensor((weights * factor).astype("f2")),)))
+        out = DeviceTensor((made * factor).astype(np.float16))
+        model.add(DeviceOp("op", "MatMulV2", inputs=(("x", 0), ("w", 0)), outputs=(out,)))
+        model.add(DeviceOp("end", "Neg", inputs=(("op", 0),), outputs=(DeviceTensor(-out.array),)))
+        write_files(str(tmp_path / name), model.dumps())
+        write_model(model, str(tmp_path / (name + ".json")), "")
+    _, text = last_sentence(tmp_path)
+    told = "The first tensor that differs is an input, op:input:1 ("
+    assert told in text and "no dumped operator makes it: the runs had other inputs, or it" in text
+    _, text = last_sentence(tmp_path, "-f", "new.json", "--force")
+    assert told in text and "it is a constant of the model (weights), of which the bui" in text
+    assert words_of_next(text)[:2] == ["goldwatch", "compare-op"]
+
+
+def test_an_input_that_is_rounded_to_the_type_of_the_other_build_is_equal(tmp_path):
+    x = np.random.RandomState(0).standard_normal((64, 32)).astype(np.float32)
+    for name, dtype in (("old", np.float16), ("new", np.float32)):
+        made = np.tanh(x.astype(dtype))
+        tree(tmp_path / name, [("op", "Tanh", [x.astype(dtype)], made)])
+    code, text = last_sentence(tmp_path)
+    assert code == 0 and "other inputs" not in text, text
+    assert "its inputs are equal but for their type (float32, in the other dump float16)" in text
+
+
+def test_models_without_an_original_in_common_are_no_fused_and_unfused_build(tmp_path):
+    for name in ("old", "new"):
+        dumped(tmp_path, name)
+    os.rename(str(tmp_path / "net.json"), str(tmp_path / "new.json"))
+    text = (tmp_path / "new.json").read_text()
+    for op in ("first", "relu", "second"):
+        text = text.replace('"%s' % op, '"other_%s' % op)
+    (tmp_path / "old.json").write_text(text)
+    words = ["new", "old", "-f", "new.json", "--unfused-om", "old.json", "-o", "out"]
+    done = run_here(["goldwatch", "compare", *words], tmp_path)
+    assert done.returncode == 4 and "old.json has no original operator of new.json" in done.stderr

@@ -1,0 +1,582 @@
+"""Which outputs of two dumps of one model are one tensor, where the builds call them otherwise: by
+original names, by what reads them, by values.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from typing import (
+    Collection,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Set,
+    Tuple,
+)
+
+from ..base.errors import GoldwatchError
+from ..base.naming import parse_dump_name, sanitise_golden
+from ..dumps.dump_file import DumpFile, TensorInfo
+from ..dumps.golden_set import GoldenEntry
+from ..dumps.place import Place
+from ..judging.diagnosis.row_digest import DISTANCE
+from ..judging.metric_text import metric_number
+from ..metrics.compare_pair import compare_pair
+from ..metrics.pair_task import PairTask
+from ..metrics.row import (
+    DUMP_MISSING,
+    EXPECTED_ABSENT,
+    FAIL,
+    GOLDEN_MISSING,
+    NOT_COMPARED,
+    OTHER_ALONE,
+    PAIRED_ACROSS,
+    PASS,
+    TARGET_ALONE,
+    Row,
+)
+from ..model.row_plan import INPUT, OUTPUT
+from ..tensors.tensor import Tensor
+from .engine import Engine
+from .same_operators import Build, digest, same_operators
+
+_MOST_TRIED = 8
+"""With how many outputs of the other build one is compared where no name tells its counterpart."""
+_NEARER = 0.1
+"""How many times nearer than the tensor of its name another must be to be its counterpart, where
+nothing else tells that it is."""
+_BY_HEADER = "paired with %s of the other dump by the original names in the headers"
+_BY_VALUES = "paired with %s of the other dump by its values: no other is as near"
+_BY_READING = (
+    "paired with %s of the other dump: the builds fused other operators, and the tensor of that "
+    "name is farther from it"
+)
+_BY_INPUTS = "paired with %s of the other dump: of one type, and they read the same"
+_CALLED = "TARGET calls it %s"
+_AS_MADE = "as %s, which it holds"
+_FUSED = "the other build fused other operators, and has no such input"
+_ALONE_SOMEWHERE = (
+    "SELECT 1 FROM row WHERE kind <> 'input' AND (target_file IS NULL) <> (golden_file IS NULL) "
+    "LIMIT 1"
+)
+_ACROSS = "SELECT 1 FROM row WHERE instr(reason_codes, '%s=') LIMIT 1" % PAIRED_ACROSS
+_NUMBERED = re.compile(r"trans_(?:TransData|Cast)_[0-9]+$")
+_INSERTED = (
+    "the compiler numbers the TransData and Cast that it puts in: in the other build, whose "
+    "operators are others, the name may be that of another one"
+)
+_ALONE = "%s build alone has the operator; what runs behind it is compared"
+_ELSEWHERE = "its output is compared with %s of TARGET: the builds fused other operators"
+
+
+class _Unpaired(NamedTuple):
+    """An output of GOLDEN that has no counterpart so far, and the row that says so."""
+
+    row: Row
+    rel: str
+    dump: DumpFile
+    info: TensorInfo
+
+    @property
+    def tensor(self) -> str:
+        return _tensor(self.row, self.info.index)
+
+
+def pair_across_names(engine: Engine) -> None:
+    """Compare outputs of TARGET that have no counterpart of their name, or another tensor there,
+    with outputs of GOLDEN that have none: another build, or another export, calls operators
+    otherwise, and a build that fuses operators calls the result by the name of one of them.
+    Original names in the headers tell which belong together; then what operators of one type read;
+    then values.
+
+    An operator that one build alone has, and that reads the tensor of a name, may have been fused
+    into the operator of that name: its output is the counterpart where it is nearer than the tensor
+    of that name, also outside the limits, as all is behind a wrong operator.
+
+    Must be called once all rows are stored, inside a transaction of the store.
+    """
+    rows = list(engine.store.rows(verdict=NOT_COMPARED))
+    across: List[Row] = []
+    if engine.store.query(_ACROSS):
+        across = [row for row in engine.store.rows() if row.kind == OUTPUT and other_name(row)]
+    if not across and not engine.store.query(_ALONE_SOMEWHERE):
+        return
+    rows += engine.store.rows(verdict=FAIL)
+    taken = {(row.place, other_name(row)) for row in across}
+    unpaired = _unpaired_outputs(engine, rows, taken)
+    found = _same_operators(engine, rows, unpaired)
+    same = {(one.row.place, one.row.target_file): one.row.golden_file for one in found}
+    of_same = {(one.row.place, one.row.golden_file) for one in found}
+    unpaired = {
+        place: [one for one in some if (place, one.rel) not in of_same]
+        for place, some in unpaired.items()
+    }
+    if any(unpaired.values()):
+        reading = _Reading(engine, rows, unpaired)
+        for row in rows:
+            if (
+                row.kind == OUTPUT
+                and row.target_file
+                and not other_name(row)
+                and (row.cause == GOLDEN_MISSING or row.verdict == FAIL)
+                and (row.place, row.target_file) not in same
+            ):
+                found += _counterparts(engine, row, unpaired.get(row.place, []), reading)
+    used: Set[Tuple[int, Tuple[Place, str]]] = set()
+    for one in sorted(found, key=lambda each: each.distance):
+        ends = ((one.row.place, one.row.tensor), (one.row.place, other_name(one.row)))
+        if not used.intersection(enumerate(ends)):
+            used.update(enumerate(ends))
+            across.append(one.row)
+    # What an earlier start found is stored, and planned anew what that left without a counterpart.
+    engine.across = {(row.target_file or "", row.tensor): row for row in across}
+    by_tensor = {(row.place, other_name(row)): row for row in across}
+    by_golden_file = {(row.place, row.golden_file): row for row in across}
+    files = {(row.place, row.target_file) for row in across}
+    changed = [*across, *_of_other_ops(engine, rows, across)]
+    theirs: Dict[Place, Dict[str, Row]] = {}
+    for row in (*across, *rows):
+        if row.golden_file and (row.cause == DUMP_MISSING or other_name(row)):
+            theirs.setdefault(row.place, {})[row.golden_file] = row
+    of_their_names = [
+        row
+        for row in rows
+        if row.verdict == FAIL and (row.place, _tensor(row, row.tensor_index or 0)) not in by_tensor
+    ]
+    made = _outputs_by_bytes(engine, [*across, *of_their_names]) if files else {}
+    for row in rows:
+        there: Optional[Row] = None
+        if row.cause == DUMP_MISSING and not row.target_file:
+            there = by_golden_file.get((row.place, row.golden_file))
+        elif row.kind == OUTPUT and row.verdict == FAIL:
+            there = by_tensor.get((row.place, _tensor(row, row.tensor_index or 0)))
+        if there is not None and there.tensor != row.tensor:
+            is_same = (there.place, there.target_file) in same
+            changed.append(row.but(
+                verdict=EXPECTED_ABSENT, reason_codes="", cause="", decided_by="", metrics={},
+                reason=_CALLED % there.op if is_same else _ELSEWHERE % there.tensor,
+            ))  # fmt: skip
+        elif (
+            row.cause == GOLDEN_MISSING
+            and row.kind == INPUT
+            and ((row.place, row.target_file) in files)
+        ):
+            other = same.get((row.place, row.target_file))
+            given = (
+                _as_made(engine, row, made)
+                if other is None
+                else _input_of_same(engine, row, theirs[row.place][other])
+            ) or _input_counterpart(engine, row, theirs.get(row.place, {}))
+            changed.append(
+                given or row.but(verdict=EXPECTED_ABSENT, reason=_FUSED, reason_codes="", cause="")
+            )
+    engine.put_rows(changed)
+    engine.put_rows(_of_one_build(engine))
+
+
+def _same_operators(
+    engine: Engine, rows: Iterable[Row], unpaired: Mapping[Place, List[_Unpaired]]
+) -> List[_Across]:
+    """Return outputs of operators that TARGET alone has beside those of the same ones in GOLDEN."""
+    ours: Dict[Place, Dict[str, List[Row]]] = {}
+    for row in rows:
+        if row.kind == OUTPUT and row.target_file and row.cause == GOLDEN_MISSING:
+            ours.setdefault(row.place, {}).setdefault(row.target_file, []).append(row)
+    found: List[_Across] = []
+    for place, by_file in ours.items():
+        theirs: Dict[str, List[_Unpaired]] = {}
+        for one in unpaired.get(place, ()):
+            if not one.row.target_file:
+                theirs.setdefault(one.rel, []).append(one)
+        if not theirs:
+            continue
+        stored = list(engine.store.rows(place=place))
+        left, right = (
+            _build(root, [rel for rel in files if rel], alone)
+            for root, files, alone in (
+                (engine.options.target, [row.target_file for row in stored], by_file),
+                (engine.options.golden, [row.golden_file for row in stored], theirs),
+            )
+        )
+        names = [
+            {info.original_name for rel in build.alone for info in build.dumps[rel].outputs}
+            for build in (left, right)
+        ]
+        # Where original names tell, they do it alone.
+        told = (names[0] & names[1]) - {None, ""}
+        for build in (left, right):
+            build.alone.difference_update([
+                rel for rel in build.alone
+                if any(info.original_name in told for info in build.dumps[rel].outputs)
+            ])  # fmt: skip
+        by_name = {
+            row.target_file: row.golden_file
+            for row in stored
+            if row.kind == OUTPUT and row.target_file and row.golden_file and not other_name(row)
+        }
+        for rel, other in same_operators(left, right, by_name).items():
+            for row in by_file[rel]:
+                for one in theirs[other]:
+                    if one.info.index == row.tensor_index:
+                        now = _compared_across(engine, row, left.dumps[rel], one)
+                        found += [] if now is None else [_Across(-1.0, now)]
+    return found
+
+
+def _build(root: str, files: Iterable[str], alone: Iterable[str]) -> Build:
+    dumps: Dict[str, DumpFile] = {}
+    types: Dict[str, str] = {}
+    for rel in dict.fromkeys([*alone, *files]):
+        name = parse_dump_name(os.path.basename(rel))
+        try:
+            dumps[rel] = DumpFile.open(os.path.join(root, rel))
+        except (GoldwatchError, OSError):
+            continue
+        types[rel] = "" if name is None else name.op_type
+    return Build(dumps, types, {rel for rel in alone if rel in dumps})
+
+
+def _compared_across(engine: Engine, row: Row, dump: DumpFile, one: _Unpaired) -> Optional[Row]:
+    planned = row.but(
+        verdict=PASS, reason=_BY_INPUTS % one.tensor,
+        reason_codes="%s=%s" % (PAIRED_ACROSS, one.tensor),
+        cause="", decided_by="", golden=one.row.golden, golden_file=one.rel,
+    )  # fmt: skip
+    try:
+        target = dump.tensor(OUTPUT, row.tensor_index or 0)
+    except (GoldwatchError, OSError):
+        return None
+    now = compare_pair(task_across(engine, planned, target), engine.options.settings())
+    return now if now.verdict in (PASS, FAIL) else None
+
+
+def _input_of_same(engine: Engine, row: Row, there: Row) -> Optional[Row]:
+    """Return the row of an input beside that of the same operator in GOLDEN."""
+    tensor = "%s:%s:%d" % (there.golden, INPUT, row.tensor_index or 0)
+    planned = row.but(
+        verdict=PASS, reason=_BY_INPUTS % tensor,
+        reason_codes="%s=%s" % (PAIRED_ACROSS, tensor), cause="",
+        golden=there.golden, golden_file=there.golden_file,
+    )  # fmt: skip
+    try:
+        dump = DumpFile.open(os.path.join(engine.options.target, row.target_file or ""))
+        target = dump.tensor(INPUT, row.tensor_index or 0)
+    except (GoldwatchError, OSError):
+        return None
+    now = compare_pair(task_across(engine, planned, target), engine.options.settings())
+    return now if now.verdict in (PASS, FAIL) else None
+
+
+def _of_other_ops(engine: Engine, rows: Iterable[Row], across: Iterable[Row]) -> Iterator[Row]:
+    """Yield rows of TransData and Cast that bear the compiler's numbers and are other ones in the
+    other build: one that reads what the other reads, and makes something else, is the same and
+    wrong.
+    """
+    paired = {(row.place, row.tensor) for row in across}
+    for row in rows:
+        if (
+            not _NUMBERED.match(row.op)
+            or not (row.target_file and row.golden_file)
+            or (row.place, row.tensor) in paired
+        ):
+            continue
+        op = engine.store.rows(place=row.place, op=row.op)
+        if not any(other.kind == INPUT and other.verdict == PASS for other in op):
+            yield row.but(
+                verdict=EXPECTED_ABSENT, reason=_INSERTED, reason_codes="", cause="",
+                decided_by="", metrics={},
+            )  # fmt: skip
+
+
+def _of_one_build(engine: Engine) -> List[Row]:
+    """Return the rows of operators that one build alone has, which the compiler put in or fused:
+    absent as expected where something that runs behind them is compared. Nothing is known of what
+    is behind the last tensor compared: a run that ended early has no other operators.
+    """
+    last: Dict[Place, List[int]] = {}
+    alone: List[Row] = []
+    dumped = set()
+    for row in engine.store.rows():
+        if row.target_file:
+            dumped.add((row.place, row.op))
+        if row.kind == OUTPUT and row.verdict in (PASS, FAIL):
+            ends = last.setdefault(row.place, [0, 0])
+            name = parse_dump_name(os.path.basename(row.golden_file or ""))
+            ends[0] = max(ends[0], row.timestamp_us or 0)
+            ends[1] = max(ends[1], name.timestamp_us if name is not None else 0)
+        elif row.verdict == NOT_COMPARED and row.cause in (GOLDEN_MISSING, DUMP_MISSING):
+            alone.append(row)
+    there = {
+        place: set(engine.goldens.of(place).op_names()) for place in {row.place for row in alone}
+    }
+    changed: List[Row] = []
+    for row in alone:
+        golden_alone = row.cause == DUMP_MISSING
+        graph = engine.graphs.of(row.place.model)
+        if golden_alone and (
+            row.target_file
+            or (row.place, row.op) in dumped
+            # The build has it, and its dump is lost.
+            or (graph is not None and graph.ops_named(row.op))
+        ):
+            continue
+        if not golden_alone and sanitise_golden(row.op) in there[row.place]:
+            continue
+        if (row.timestamp_us or 0) < last.get(row.place, [0, 0])[golden_alone]:
+            changed.append(row.but(
+                verdict=EXPECTED_ABSENT, cause="",
+                reason=_ALONE % ("the other" if golden_alone else "this"),
+                reason_codes=OTHER_ALONE if golden_alone else TARGET_ALONE,
+            ))  # fmt: skip
+    return changed
+
+
+def _outputs_by_bytes(engine: Engine, rows: Iterable[Row]) -> Dict[Tuple[Place, bytes], Row]:
+    """Return the rows of outputs by what TARGET's dumps hold."""
+    found: Dict[Tuple[Place, bytes], Row] = {}
+    for row in rows:
+        if row.kind == OUTPUT and row.target_file and not _NUMBERED.match(row.op):
+            try:
+                dump = DumpFile.open(os.path.join(engine.options.target, row.target_file))
+                info = dump.outputs[row.tensor_index or 0]
+            except (GoldwatchError, OSError, IndexError):
+                continue
+            found.setdefault((row.place, digest(dump, OUTPUT, info)), row)
+    return found
+
+
+def _as_made(engine: Engine, row: Row, made: Mapping[Tuple[Place, bytes], Row]) -> Optional[Row]:
+    """Return the row of an input as that of the output whose bytes it holds; None for others."""
+    try:
+        dump = DumpFile.open(os.path.join(engine.options.target, row.target_file or ""))
+        output = made.get((row.place, digest(dump, INPUT, dump.inputs[row.tensor_index or 0])))
+    except (GoldwatchError, OSError, IndexError):
+        return None
+    return output and row.but(
+        verdict=output.verdict, metrics=output.metrics, decided_by=output.decided_by, cause="",
+        golden=output.golden, golden_file=output.golden_file,
+        reason=_AS_MADE % output.tensor,
+        reason_codes=output.reason_codes,
+    )  # fmt: skip
+
+
+def _input_counterpart(engine: Engine, row: Row, theirs: Mapping[str, Row]) -> Optional[Row]:
+    """Return the row of an input beside the input of an operator that GOLDEN's build fuses
+    otherwise, as near as no other; None where none passes.
+    """
+    best: Optional[Row] = None
+    nearest = math.inf
+    try:
+        dump = DumpFile.open(os.path.join(engine.options.target, row.target_file or ""))
+        info = dump.inputs[row.tensor_index or 0]
+        target = dump.tensor(INPUT, info.index)
+    except (GoldwatchError, OSError, IndexError):
+        return None
+    for rel, there in list(theirs.items())[:_MOST_TRIED]:
+        try:
+            other = DumpFile.open(os.path.join(engine.options.golden, rel))
+        except (GoldwatchError, OSError):
+            continue
+        for theirs_info in other.inputs:
+            if (theirs_info.shape, theirs_info.dtype) != (info.shape, info.dtype):
+                continue
+            tensor = "%s:%s:%d" % (there.golden, INPUT, theirs_info.index)
+            planned = row.but(
+                verdict=PASS, reason=_BY_VALUES % tensor,
+                reason_codes="%s=%s" % (PAIRED_ACROSS, tensor), cause="",
+                golden=there.golden, golden_file=rel,
+            )  # fmt: skip
+            now = compare_pair(task_across(engine, planned, target), engine.options.settings())
+            distance = metric_number(now.metrics.get(DISTANCE))
+            if now.verdict == PASS and distance < nearest:
+                best, nearest = now, distance
+    return best
+
+
+def other_name(row: Row) -> str:
+    """Return the tensor of GOLDEN that a row is paired with across names; empty where it is not."""
+    return row.code_value(PAIRED_ACROSS) or ""
+
+
+def _tensor(row: Row, index: int) -> str:
+    return "%s:output:%d" % (row.golden, index)
+
+
+def _unpaired_outputs(
+    engine: Engine, rows: Iterable[Row], taken: Collection[Tuple[Place, str]]
+) -> Dict[Place, List[_Unpaired]]:
+    """Return GOLDEN's outputs without a counterpart, and those that differ from the tensor of their
+    name, by place.
+    """
+    outputs: Dict[Place, List[_Unpaired]] = {}
+    for row in rows:
+        alone = row.cause == DUMP_MISSING and not row.target_file
+        differs = row.kind == OUTPUT and row.verdict == FAIL and not other_name(row)
+        if not row.golden_file or not (alone or differs):
+            continue
+        try:
+            dump = DumpFile.open(os.path.join(engine.options.golden, row.golden_file))
+        except (GoldwatchError, OSError):
+            continue
+        numbers = range(len(dump.outputs)) if alone else [row.tensor_index or 0]
+        outputs.setdefault(row.place, []).extend(
+            _Unpaired(row, row.golden_file, dump, dump.outputs[number])
+            for number in numbers
+            if number < len(dump.outputs) and (row.place, _tensor(row, number)) not in taken
+        )
+    return outputs
+
+
+def task_across(engine: Engine, row: Row, target: Tensor) -> PairTask:
+    """Return a tensor of TARGET and that of another name which its row is paired with."""
+    rel, number = row.golden_file or "", int(other_name(row).rpartition(":")[2])
+    path = os.path.join(engine.options.golden, rel)
+    entry = GoldenEntry(path, rel, row.golden, number, row.timestamp_us, "npu", row.kind)
+    return PairTask(row, target, entry, as_stored=True)
+
+
+class _Across(NamedTuple):
+    """The row of an output beside an output of another name, and how far apart they are; below 0
+    where original names tell that they are one tensor.
+    """
+
+    distance: float
+    row: Row
+
+
+def _counterparts(
+    engine: Engine, row: Row, candidates: List[_Unpaired], reading: _Reading
+) -> List[_Across]:
+    """Return an output beside those of GOLDEN's unpaired outputs that may be its counterpart."""
+    try:
+        dump = DumpFile.open(os.path.join(engine.options.target, row.target_file or ""))
+        info = dump.outputs[row.tensor_index or 0]
+        target = dump.tensor(OUTPUT, info.index)
+    except (GoldwatchError, OSError, IndexError):
+        return []
+    alike = [
+        one
+        for one in candidates
+        if one.row.tensor != row.tensor
+        and (one.info.shape, one.info.dtype) == (info.shape, info.dtype)
+    ]
+    origin = (info.original_name, info.original_index)
+    named = [
+        one
+        for one in alike
+        if info.original_name and (one.info.original_name, one.info.original_index) == origin
+    ]
+    # Another original name is another tensor.
+    nameless = [one for one in alike if not (info.original_name and one.info.original_name)]
+    tried = [(True, one) for one in named[:1]] or sorted(
+        [(reading.tells(row, one), one) for one in nameless], key=lambda each: not each[0]
+    )
+    found = []
+    for fused, one in tried[:_MOST_TRIED]:
+        text = _BY_HEADER if named else _BY_READING if fused else _BY_VALUES
+        planned = row.but(
+            verdict=PASS, reason=text % one.tensor,
+            reason_codes="%s=%s" % (PAIRED_ACROSS, one.tensor),
+            cause="", decided_by="", golden=one.row.golden, golden_file=one.rel,
+        )  # fmt: skip
+        now = compare_pair(task_across(engine, planned, target), engine.options.settings())
+        distance = metric_number(now.metrics.get(DISTANCE))
+        if named:
+            if now.verdict in (PASS, FAIL):
+                found.append(_Across(-1.0, now))
+            continue
+        # Of the tensors of either name, the one that is there.
+        before = metric_number((row if row.verdict == FAIL else one.row).metrics.get(DISTANCE))
+        nearest = math.inf if math.isnan(before) else before
+        passes = now.verdict == PASS and (row.verdict != FAIL or distance < _NEARER * nearest)
+        if passes or (fused and now.verdict in (PASS, FAIL) and distance < nearest):
+            found.append(_Across(distance, now))
+    return found
+
+
+class _Reading:
+    """Which outputs of the two dumps are one tensor by what reads them: the same input of the same
+    operator; or an operator that one build alone has, which reads the tensor of the other's name,
+    directly or through others of that build alone. An output and what reads it share their bytes.
+    """
+
+    def __init__(
+        self, engine: Engine, rows: Iterable[Row], unpaired: Mapping[Place, List[_Unpaired]]
+    ) -> None:
+        ours: Dict[Place, Dict[str, bool]] = {}
+        for row in rows:
+            if row.kind == OUTPUT and row.target_file and row.place in unpaired:
+                alone = row.cause == GOLDEN_MISSING
+                if alone or row.verdict == FAIL:
+                    ours.setdefault(row.place, {})[row.target_file] = alone
+        roots = engine.options.target, engine.options.golden
+        self._of_target: Dict[Place, _Readers] = {}
+        self._of_golden: Dict[Place, _Readers] = {}
+        for place, files in ours.items():
+            theirs = {one.rel: not one.row.target_file for one in unpaired[place]}
+            stored = list(engine.store.rows(place=place))
+            all_of_target = [row.target_file for row in stored if row.target_file]
+            all_of_golden = [row.golden_file for row in stored if row.golden_file]
+            self._of_target[place] = _Readers(roots[0], files, all_of_target)
+            self._of_golden[place] = _Readers(roots[1], theirs, all_of_golden)
+
+    def tells(self, row: Row, one: _Unpaired) -> bool:
+        """Return whether an output of TARGET may be an output of GOLDEN of another name."""
+        ours, theirs = self._of_target.get(row.place), self._of_golden.get(row.place)
+        if ours is None or theirs is None:
+            return False
+        mine = row.target_file or ""
+        if ours.readers.get(mine, set()) & theirs.readers.get(one.rel, set()):
+            return True
+        if row.cause == GOLDEN_MISSING:
+            return (one.row.target_file or "") in ours.read.get(mine, ())
+        return (row.golden_file or "") in theirs.read.get(one.rel, ())
+
+
+class _Readers:
+    """Who reads outputs of one dump.
+
+    Attributes
+    ----------
+    read
+        Of each file of an operator that its build alone has, the files whose outputs it reads.
+    readers
+        Of each file, the operators and inputs that read its outputs.
+    """
+
+    def __init__(self, root: str, outputs: Mapping[str, bool], files: Iterable[str]) -> None:
+        dumps: Dict[str, DumpFile] = {}
+        for rel in dict.fromkeys([*outputs, *files]):
+            try:
+                dumps[rel] = DumpFile.open(os.path.join(root, rel))
+            except (GoldwatchError, OSError):
+                continue
+        makers: Dict[bytes, List[str]] = {}
+        sizes = set()
+        for rel in outputs:
+            for info in dumps[rel].outputs if rel in dumps else ():
+                sizes.add(info.size_bytes)
+                makers.setdefault(digest(dumps[rel], OUTPUT, info), []).append(rel)
+        self.read: Dict[str, Dict[str, None]] = {rel: {} for rel, alone in outputs.items() if alone}
+        self.readers: Dict[str, Set[Tuple[str, int]]] = {}
+        for rel, dump in dumps.items():
+            name = parse_dump_name(os.path.basename(rel))
+            for info in dump.inputs:
+                found = makers.get(digest(dump, INPUT, info)) if info.size_bytes in sizes else None
+                for maker in found or ():
+                    if maker != rel and name is not None:
+                        self.readers.setdefault(maker, set()).add((name.op_name, info.index))
+                        self.read.get(rel, {})[maker] = None
+        for makers_of in self.read.values():
+            waiting = list(makers_of)
+            while waiting:
+                for more in self.read.get(waiting.pop(), ()):
+                    if more not in makers_of:
+                        makers_of[more] = None
+                        waiting.append(more)

@@ -1,0 +1,194 @@
+"""Operators of two dumps that are one by what they read, whatever the builds call them."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Set, Tuple
+
+from ..base.errors import GoldwatchError
+from ..dumps.dump_file import DumpFile, TensorInfo
+from ..model.row_plan import INPUT, OUTPUT
+from ..tensors.tensor import WINDOW_BYTES
+
+Form = Tuple[Any, ...]
+Output = Tuple[str, int]
+"""A file's relative path, and the number of an output."""
+
+
+class _Op(NamedTuple):
+    """An operator that its dump has alone.
+
+    Attributes
+    ----------
+    form
+        Its type, and type and shape of each input and output.
+    inputs
+        The bytes of each, as a digest.
+    outputs
+        The same of what it makes.
+    readers
+        The types of the operators that read these, each with the number of the input.
+    """
+
+    form: Form
+    inputs: Tuple[bytes, ...]
+    outputs: Tuple[bytes, ...]
+    readers: FrozenSet[Tuple[str, int]]
+
+
+class Build(NamedTuple):
+    """One of the two dumps at a place.
+
+    Attributes
+    ----------
+    dumps
+        Its files by relative path, in the order of execution.
+    types
+        The type of the operator of each.
+    alone
+        Those whose operator has no counterpart of its name.
+    """
+
+    dumps: Mapping[str, DumpFile]
+    types: Mapping[str, str]
+    alone: Set[str]
+
+
+def same_operators(ours: Build, theirs: Build, named: Mapping[str, str]) -> Dict[str, str]:
+    """Return files of operators that one dump has alone, each with the one of the other dump that
+    is the same operator: of one type and form, and reading the same: the same bytes, or what the
+    same operators make, be it right or wrong.
+
+    What nothing in either dump makes (weights) may differ, but not all that is read. Of several
+    that fit, those are taken whose output is the same; then what is left where it is one, and where
+    operators of the same types read it: one that another one is fused into makes something else.
+
+    Parameters
+    ----------
+    named
+        Files of operators that are paired by their names.
+    """
+    sizes = {
+        info.size_bytes
+        for build in (ours, theirs)
+        for rel in build.alone
+        if rel in build.dumps
+        for info in build.dumps[rel].inputs
+    }
+    makers = [_makers(build.dumps, sizes) for build in (ours, theirs)]
+    left, right = (
+        {
+            rel: _op(build.types[rel], dump, readers)
+            for rel, dump in build.dumps.items()
+            if rel in build.alone and dump.inputs and dump.outputs
+        }
+        for build, readers in ((one, _readers(one)) for one in (ours, theirs))
+    )
+    by_form: Dict[Form, List[str]] = {}
+    for rel, op in right.items():
+        by_form.setdefault(op.form, []).append(rel)
+    pairs: Dict[str, str] = {}
+    counterparts = dict(named)
+    while True:
+        before = len(pairs)
+        for rel, op in left.items():
+            if rel in pairs:
+                continue
+            fits = [
+                other
+                for other in by_form.get(op.form, ())
+                if _reads_the_same(op, right[other], makers, counterparts)
+            ]
+            equal = [other for other in fits if right[other].outputs == op.outputs]
+            if not equal and len(fits) == 1:
+                # Another operator may fit it as well.
+                rivals = (
+                    []
+                    if right[fits[0]].readers != op.readers
+                    else [
+                        one
+                        for one, its in left.items()
+                        if one not in pairs
+                        and its.form == op.form
+                        and _reads_the_same(its, right[fits[0]], makers, counterparts)
+                    ]
+                )
+                equal = fits if rivals == [rel] else []
+            if equal:
+                pairs[rel] = counterparts[rel] = equal[0]
+                by_form[op.form].remove(equal[0])
+        if len(pairs) == before:
+            return pairs
+
+
+def _readers(build: Build) -> Dict[bytes, List[Tuple[str, int]]]:
+    """Return by the bytes of an output what reads it, of outputs of operators of one dump alone."""
+    sizes = {info.size_bytes for rel in build.alone for info in build.dumps[rel].outputs}
+    found: Dict[bytes, List[Tuple[str, int]]] = {}
+    for rel, dump in build.dumps.items():
+        for info in dump.inputs:
+            if info.size_bytes in sizes:
+                reader = build.types[rel], info.index
+                found.setdefault(digest(dump, INPUT, info), []).append(reader)
+    return found
+
+
+def _op(op_type: str, dump: DumpFile, readers: Mapping[bytes, List[Tuple[str, int]]]) -> _Op:
+    infos = [*dump.inputs, *dump.outputs]
+    form = op_type, len(dump.inputs), tuple((one.dtype, one.shape) for one in infos)
+    inputs, outputs = (
+        tuple(digest(dump, kind, one) for one in some)
+        for kind, some in ((INPUT, dump.inputs), (OUTPUT, dump.outputs))
+    )
+    read_by = frozenset(one for key in outputs for one in readers.get(key, ()))
+    return _Op(form, inputs, outputs, read_by)
+
+
+def _makers(dumps: Mapping[str, DumpFile], sizes: Set[int]) -> Dict[bytes, List[Output]]:
+    """Return the outputs of some sizes by their bytes."""
+    found: Dict[bytes, List[Output]] = {}
+    for rel, dump in dumps.items():
+        for info in dump.outputs:
+            if info.size_bytes in sizes:
+                found.setdefault(digest(dump, OUTPUT, info), []).append((rel, info.index))
+    return found
+
+
+def _reads_the_same(
+    op: _Op,
+    other: _Op,
+    makers: List[Dict[bytes, List[Output]]],
+    counterparts: Mapping[str, str],
+) -> bool:
+    known = [
+        _is_same(ours, theirs, makers, counterparts)
+        for ours, theirs in zip(op.inputs, other.inputs)
+    ]
+    return False not in known and True in known
+
+
+def _is_same(
+    ours: bytes,
+    theirs: bytes,
+    makers: List[Dict[bytes, List[Output]]],
+    counterparts: Mapping[str, str],
+) -> Optional[bool]:
+    """Tell whether two inputs are one tensor; None for what nothing in either dump makes."""
+    if ours == theirs:
+        return True
+    made, made_there = (one.get(key, []) for one, key in zip(makers, (ours, theirs)))
+    if not made and not made_there:
+        return None
+    return any((counterparts.get(rel), number) in made_there for rel, number in made)
+
+
+def digest(dump: DumpFile, kind: str, info: TensorInfo) -> bytes:
+    """Return a digest of a tensor's stored bytes; of one that cannot be read, of what it is."""
+    made = hashlib.blake2b(digest_size=16)
+    try:
+        source = dump.source(kind, info.index)
+        for start in range(0, source.nbytes, WINDOW_BYTES):
+            made.update(source.read(start, min(WINDOW_BYTES, source.nbytes - start)).tobytes())
+    except (GoldwatchError, OSError):
+        return ("%s %s %d" % (dump.path, kind, info.index)).encode("utf-8", "surrogateescape")
+    return made.digest()
