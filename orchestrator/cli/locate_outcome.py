@@ -223,7 +223,13 @@ def _print_smallest(smaller: SmallestPart) -> None:
             % (_few(smaller.smallest.layers), smaller.smallest.folder)
         )
     elif smaller.cuts:
-        put_wrapped("no part fails alone: the fault needs what is around it")
+        put_wrapped(
+            "the whole model, converted anew, is right: the om was converted otherwise (from "
+            "another file, by another version of the compiler, or with other options); convert it "
+            "again"
+            if any(cut.whole for cut in smaller.cuts)
+            else "no part fails alone: the fault needs what is around it"
+        )
     if smaller.bundle is not None:
         put_wrapped(
             "bundle: %s: %s, %s"

@@ -60,7 +60,7 @@ _SHOWN = 6
 _OTHER_INPUTS = "the two runs had other inputs, or what makes it was not compared"
 _NOT_MADE = (
     "no dumped operator makes it: the runs had other inputs, or it is a constant (weights), of "
-    "which the builds hold other ones (-f MODEL.json of TARGET's build tells which)"
+    "which the builds hold other ones (the json of TARGET's model tells which)"
 )
 _CONSTANT = "it is a constant of the model (weights), of which the builds hold other ones"
 _EXCHANGED = "the operator reads the same tensors in both dumps, in another order"

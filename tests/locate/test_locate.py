@@ -694,6 +694,20 @@ def test_a_caffe_model_with_weights_is_searched(place, resblock) -> None:
     assert done.returncode == 1 and "suspect: res2a_branch2b\n" in done.stdout, done.stderr
 
 
+def test_an_om_that_was_converted_from_another_file_needs_no_part_of_the_model(place) -> None:
+    """Converted anew the whole model is right, and nothing is around it."""
+    place.host()
+    model = onnx.load(str(place.folder / "model.onnx"))
+    model.graph.node[1].op_type = "Abs"
+    onnx.save(model, str(place.folder / "other.onnx"))
+    place.atc("other.onnx", "other.om")
+    done = place.locate("model.onnx", "other.om", "-o", "out", "--narrow")
+    assert done.returncode == 1 and "suspect: " in done.stdout, done.stderr
+    said = " ".join(done.stdout.split())
+    assert "the whole model, converted anew, is right: the om was converted otherwise" in said
+    assert "the fault needs" not in said
+
+
 def test_the_smallest_failing_part_is_found_and_bundled(place) -> None:
     # A json that is given is not made by atc, which the cuts still take.
     assert place.locate("model.onnx", "model.om", "-o", "json", "--until", "inputs").returncode == 0

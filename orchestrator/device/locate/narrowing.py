@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ...base.errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, InputError
 from ...base.fast_dataclasses import dataclass
@@ -25,6 +25,7 @@ MOST_CUTS = 64
 CUT, LOCATED = "cut", "located"
 _LIMIT_BYTES = 256 << 20
 _CONSTANTS = ("Const", "Constant")
+_NOT_COMPUTED = frozenset([*_CONSTANTS, "Input", "Placeholder"])
 _FOLDER = re.compile(r"dump_result_[0-9_]+\Z")
 _JUDGED = (EXIT_PASS, EXIT_FAIL, EXIT_INCOMPLETE)
 # What belongs to the whole model; all else decides how operators compute, and is kept.
@@ -65,6 +66,8 @@ class Narrowed:
         Those of atc that it was converted with.
     code
         What its run came to: 1 where it fails alone.
+    whole
+        Whether it is the whole model, converted anew.
     """
 
     folder: str
@@ -72,6 +75,7 @@ class Narrowed:
     layers: Sequence[str]
     options: Mapping[str, str]
     code: int
+    whole: bool = False
 
 
 def conversion_options(options: Mapping[str, str]) -> Tuple[Dict[str, str], List[Note]]:
@@ -203,7 +207,15 @@ class Narrowing:
         computing = [
             str(layer["name"]) for layer in document["layers"] if layer["type"] not in _CONSTANTS
         ]
-        return Narrowed(export, located, computing, options, code)
+        whole = code == EXIT_PASS and set(computing) >= self._computing()
+        return Narrowed(export, located, computing, options, code, whole)
+
+    def _computing(self) -> Set[str]:
+        """Return the names of what the whole model computes."""
+        from ...recomputing.original_cuts import Original
+
+        model = Original(self._original.path).model
+        return {name for name, kind in zip(model.names, model.types) if kind not in _NOT_COMPUTED}
 
     def _convert(
         self, number: int, export: str, om: str, model: str, document: Mapping[str, Any]
