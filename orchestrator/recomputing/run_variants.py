@@ -14,6 +14,7 @@ import numpy as np
 
 from ..operators import Arithmetic, CannotCompute, Node, Value
 from ..operators.registry import TENSORFLOW
+from ..operators.value_with_error import joined_errors
 from ..operators.variants import ACTIVATIONS, Function, Variant
 from ..tensors.type_precision import rounding_of
 from .output_error import OwnError, own_error
@@ -787,9 +788,22 @@ def _with_numbers(written: Written, a: Array, b: Array) -> Optional[Tuple[Array,
             for side, none in ((short_a, 1.0), (short_b, 0.0))
             if np.any(side != none)
         )
-        if _explains(written, value, bits):
+        if _explains(written, value, bits, _error_of_fit(written.output, made, (a + b).shape)):
             return short_a, short_b, value
     return None
+
+
+def _error_of_fit(output: Output, made: Array, shape: Sequence[int]) -> Array:
+    """Return how well numbers in a shape are known that were fitted: of so many elements."""
+    over = tuple(
+        axis
+        for axis in range(made.ndim)
+        if len(shape) != made.ndim or shape[axis] < made.shape[axis]
+    )
+    each = max(1, made.size // max(1, int(np.prod(shape))))
+    with np.errstate(all="ignore"):
+        squares = np.square(np.float64(output.actual) - made).mean(over, keepdims=True)
+    return np.sqrt(squares / each)
 
 
 def _span(numbers: Array) -> str:
@@ -805,15 +819,17 @@ def _is_same(x: Array, y: Array) -> bool:
     return bool(size and float(np.linalg.norm(x - y)) <= _SAME * size)
 
 
-def _explains(written: Written, value: Value, bits: float) -> bool:
+def _explains(written: Written, value: Value, bits: float, fitted: Optional[Array] = None) -> bool:
     """Tell whether an output is a value, where that is no chance: ``bits`` is how much less likely
-    the value is than a single one.
+    the value is than a single one, ``fitted`` how well its numbers are known.
     """
     output = written.output
     if output.actual.dtype.kind != "f":
         is_same = bool(np.array_equal(output.actual, value.array))
     else:
-        is_same = _fits(written, output.actual, value) and _most_agree(output, value)
+        is_same = _fits(written, output.actual, value) and _most_agree(
+            output, Value(value.array, joined_errors(value.error, fitted))
+        )
     return is_same and _is_told(written, value, bits)
 
 

@@ -399,3 +399,25 @@ def test_an_input_without_elements_or_finite_values_explains_no_error(scene, ran
     code, summary, text = scene.compare()
     assert (code, only_suspect(summary)["op"]) == (1, "attn")
     assert "so the error is its own" in text and "million" not in text
+
+
+@pytest.mark.parametrize("first", ["factor", "noise"])
+def test_one_factor_of_the_first_product_is_no_noise_of_its_type(scene, random, first):
+    """All others of the type add as much, or inherit it: that excuses noise."""
+
+    def noisy(made):
+        return made * (1 + 0.005 * random.standard_normal(made.shape))
+
+    scene.data(random.standard_normal((64, 64)).astype(np.float16).astype(np.float32))
+    wrong = noisy if first == "noise" else lambda made: made * np.float32(1.01)
+    dense(scene, random, "fc0", "data", wrong, dtype=np.float32)
+    for number in range(1, 7):
+        dense(scene, random, "fc%d" % number, "fc%d" % (number - 1), noisy, dtype=np.float32)
+    _, summary, _ = scene.compare()
+    if first == "noise":
+        assert not summary["suspects"]
+        return
+    suspect = only_suspect(summary)
+    (entry,) = suspect["explanations"]
+    assert suspect["op"] == "fc0" and "common factor, about 1.0 %" in suspect["evidence"]
+    assert entry["sentence"] == "the target is the golden x 1.01"

@@ -412,6 +412,12 @@ def find_patterns(
         found = [
             one for one in found if one.kind not in ("offset", "shift") and "axis" not in one.detail
         ]
+    numbers = [one for one in found if one.kind in ("scale", "offset", "sign-flip")]
+    # Of values that vary little within a channel one for each is as well what one factor is.
+    by_one = max((one.share for one in numbers if "axis" not in one.detail), default=0.0)
+    found = [
+        one for one in found if one not in numbers or "axis" not in one.detail or one.share > by_one
+    ]
     best = best_of_each(found)
     # A second axis is told as well: an error may sit in one row of one channel.
     has_region = any(finding in best for finding in regions)

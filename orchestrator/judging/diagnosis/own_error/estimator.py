@@ -183,6 +183,12 @@ class _Normals:
 
 
 Array = Any
+_NEARLY_EXACT = 0.004
+"""What inputs are off at most where they may be golden data's, rounded to bfloat16."""
+_COMMON_FACTOR, _FACTOR_ELEMENTS = 0.95, 16
+"""The share of an error along the golden values, of so many elements at least, that noise does not
+reach: of 16 not once in 10^8.
+"""
 Decides = Callable[[str, Optional[str]], bool]
 
 # What only moves values has its input's distance but for the rounding of two sums of squares,
@@ -251,6 +257,7 @@ class Estimator:
         ]
         may_be_plain = numbers[table.by_kind(lambda kind: only_moves(kind.op_type))[numbers] == 0]
         plain = self._plain(table, may_be_plain)
+        plain.score[smooth & _off_by_a_factor(table)] = np.nan
         special = {
             number: self._estimate(table.entry(number))
             for number in np.flatnonzero(np.isnan(plain.score)).tolist()
@@ -355,6 +362,9 @@ class Estimator:
             )
         elif fed < HOPELESS and not _only_moves_error(entry):
             score, shown, whole_type = self._scored(entry, normal)
+            of_factor = _by_factor_alone(entry)
+            if score <= SUSPECT_SCORE < of_factor[0]:
+                score, shown = of_factor
         score = min(score, HIGHEST_SCORE)
         distances = (distance, entry.fed, expected, inherited)
         return Estimate(
@@ -434,6 +444,30 @@ class Estimator:
         )
 
 
+def _off_by_a_factor(table: DistanceTable) -> Array:
+    """Return which outputs have nearly exact inputs, and one factor of all elements as their error,
+    [n]."""
+    distance, factor = table.distances[:, 0], np.abs(table.measured("factor") - 1.0)
+    with np.errstate(invalid="ignore"):
+        exact = table.inputs_known & (table.fed <= _NEARLY_EXACT)
+        off: Array = exact & (factor >= _COMMON_FACTOR * distance) & (distance > 0)
+    return off
+
+
+def _by_factor_alone(entry: TableEntry) -> Tuple[float, ShownBy]:
+    """Return the score of one factor of all elements where the inputs are golden data's, rounded:
+    it is no noise that others of the type show, whose inputs have that factor; 0 else.
+    """
+    output, rows = entry.output, [state.observation for state in entry.inputs]
+    factor, expected = abs(output.factor - 1.0), math.hypot(entry.rounded, entry.sums)
+    shown = ShownBy(FACTOR, factor, entry.fed, expected)
+    exact = entry.inputs_known and entry.fed <= _NEARLY_EXACT
+    exact = exact and all(row is not None and _is_rounded(row) for row in rows)
+    if not exact or not is_common_factor(output) or not expected:
+        return 0.0, shown
+    return math.log(factor / expected) / math.hypot(SMALLEST_SLICE_SPREAD, _scatter(entry)), shown
+
+
 def _only_moves_error(entry: TableEntry) -> bool:
     """Tell whether an operator only moves its input and has exactly its input's error, which may be
     in other slices.
@@ -442,6 +476,16 @@ def _only_moves_error(entry: TableEntry) -> bool:
     if not only_moves(entry.op.type) or len(rows) != 1:
         return False
     return math.isclose(entry.output.distance, rows[0].distance, rel_tol=_ALIKE)
+
+
+def is_common_factor(output: Observation) -> bool:
+    """Tell whether one factor for all elements explains an output's error: no cancelling sum has
+    such an error.
+    """
+    return (
+        element_count(output.shape) >= _FACTOR_ELEMENTS
+        and abs(output.factor - 1.0) >= _COMMON_FACTOR * output.distance > 0.0
+    )
 
 
 def _is_rounded(row: Observation) -> bool:

@@ -11,7 +11,6 @@ from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ....base.element_types import element_count
 from ....base.wording import percent
 from ....dumps.place import Place
 from ....metrics.row import FAIL, PASS
@@ -21,6 +20,7 @@ from ..observed_ops import ObservedOp, ObservedOps, SomeOps
 from ..op_input_states import BAD, GOOD, Inputs, InputState
 from ..row_digest import Observation
 from .estimate import ALL, HIGHEST_SCORE, Estimate, Estimates, ShownBy, TensorEvidence
+from .estimator import is_common_factor
 from .normal_error import SUSPECT_SCORE, Normal, multiplies
 
 Key = Tuple[Place, str, int]
@@ -41,10 +41,6 @@ computed again: on public networks healthy ones reach 8.
 _WITH_OFFSETS = ("batchnorm", "bninference")
 """Words in the types of operators that add an offset to each channel, which cancels what it is
 added to as sums of products do.
-"""
-_FACTOR_SHARE, _FACTOR_ELEMENTS = 0.95, 16
-"""The share of an error along the golden values, of so many elements at least, that noise does not
-reach: of 16 not once in 10^8.
 """
 _MOST_PLACES = 2
 """At how many places an urgent operator is computed again; chosen by time, no trial."""
@@ -236,17 +232,7 @@ def _may_cancel(op: ObservedOp, output: Observation, inputs: Sequence[InputState
     diverges = (
         output.verdict == FAIL and bool(inputs) and all(state.state == GOOD for state in inputs)
     )
-    return not diverges and not _is_common_factor(output)
-
-
-def _is_common_factor(output: Observation) -> bool:
-    """Tell whether one factor for all elements explains an output's error: no cancelling sum has
-    such an error.
-    """
-    return (
-        element_count(output.shape) >= _FACTOR_ELEMENTS
-        and abs(output.factor - 1.0) >= _FACTOR_SHARE * output.distance > 0.0
-    )
+    return not diverges and not is_common_factor(output)
 
 
 def _score(verdict: RecomputationVerdict) -> float:
