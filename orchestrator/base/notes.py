@@ -255,6 +255,12 @@ NOTES: Dict[str, Said] = {
         "give it alone",
         warns=True,
     ),
+    "golden-of-another-file": Said(
+        "rows fail, and the om was compiled from another file than golden data were made of",
+        "golden data were made of %s, and the om of %s was compiled from %s: if these are two "
+        "models, no operator need be wrong",
+        warns=True,
+    ),
     "to-rename": Said(
         "files of GOLDEN would hold what is missing under other names",
         "GOLDEN: %s: not named as golden data are ({op}.{output_index}.{timestamp}.npy), which "

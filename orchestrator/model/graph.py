@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..base.naming import find_collisions, sanitise_device, sanitise_golden, whole_name
 from ..base.notes import Note, note
 from ..base.wording import plural
+from .atc_options import atc_options
 from .never_dumped import ITERATOR_TYPES
 from .op_node import OpNode
 
@@ -73,6 +75,14 @@ class ModelGraph:
 
     def __repr__(self) -> str:
         return "ModelGraph(%r, %s)" % (self.name, plural(len(self.ops), "op"))
+
+    @property
+    def compiled_from(self) -> str:
+        """The name, without its ending, of the file that the model was compiled from; empty where
+        the command line does not tell it.
+        """
+        file = atc_options(self.command).get("model", "")
+        return os.path.splitext(os.path.basename(file))[0]
 
     def ops_named(self, name: str) -> List[OpNode]:
         """Return the ops of this name: raw, else as in dump files, else as in golden files."""

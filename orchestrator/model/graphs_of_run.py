@@ -14,7 +14,6 @@ from ..base.notes import Note, note
 from ..base.safe_reading import AnyPath, path_text
 from ..base.wording import listed
 from ..dumps.place import Place
-from .atc_options import atc_options
 from .graph import ModelGraph
 from .read_model import load_model
 
@@ -149,16 +148,11 @@ class ModelGraphs:
         """By the one name of each model the name, without its ending, of the file that it was
         compiled from, where its json tells that.
         """
-        names = {name: self.of(name) for name in dict.fromkeys(self.model_names.values())}
-        files = {
-            name: atc_options(graph.command).get("model", "")
-            for name, graph in names.items()
-            if graph is not None
-        }
+        graphs = {name: self.of(name) for name in dict.fromkeys(self.model_names.values())}
         return {
-            name: os.path.splitext(os.path.basename(file))[0]
-            for name, file in files.items()
-            if file
+            name: graph.compiled_from
+            for name, graph in graphs.items()
+            if graph is not None and graph.compiled_from
         }
 
     def of(self, model_name: Optional[str]) -> Optional[ModelGraph]:

@@ -5,8 +5,9 @@ of another network, steps without golden data.
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Dict, List, Set
+from typing import TYPE_CHECKING, Dict, List, Set, Tuple
 
+from ..base.manifest import model_file_name
 from ..base.naming import (
     intended_golden_name,
     lacks_name_part,
@@ -57,6 +58,7 @@ def mismatch_warnings(run: Run) -> List[Note]:
         *_steps(run),
         *_gears(run),
         *_models(run),
+        *_other_files(run),
         *misnamed,
         *_quantisation(run),
         *_two_builds(run),
@@ -282,6 +284,23 @@ def _models(run: Run) -> List[Note]:
         return apart
     every = listed(sorted(folders), _SHOWN)
     return [note("several-golden-models", every, listed(others, _SHOWN))]
+
+
+def _other_files(run: Run) -> List[Note]:
+    """Warn where rows fail and golden data are of another file than the om was compiled from."""
+    if not run.store.counted.all().get(FAIL):
+        return []
+    found: Dict[Tuple[str, str], Note] = {}
+    for place in run.engine.places:
+        graph = run.graphs.of(place.model)
+        if graph is None or not graph.compiled_from:
+            continue
+        made_of, compiled_from = model_file_name(run.goldens.folder_of(place)), graph.compiled_from
+        # net_sim.onnx is one of net.onnx.
+        if made_of and made_of not in compiled_from and compiled_from not in made_of:
+            names = made_of, printable(place.model or graph.name), compiled_from
+            found[made_of, compiled_from] = note("golden-of-another-file", *names)
+    return list(found.values())
 
 
 def _word(steps: List[str]) -> str:

@@ -152,6 +152,23 @@ def test_golden_data_serve_each_om_that_was_compiled_from_their_model(models):
     assert code == 0 and "are of another model" not in text, text
 
 
+@pytest.mark.parametrize("file", ["text", "image_sim"])
+def test_that_an_om_was_compiled_from_another_file_than_golden_data_is_told_where_rows_fail(
+    models, file
+):
+    manifest = models / "golden" / "text" / "manifest.json"
+    document = json.loads(manifest.read_text())
+    document["original"]["model"]["path"] = "/nets/%s.onnx" % file
+    manifest.write_text(json.dumps(document))
+    device = json.loads((models / "js" / "image.json").read_text())
+    device["attr"] = [{"key": "atc_cmdline", "value": {"s": "atc --model=a/image.onnx"}}]
+    (models / "js" / "image.json").write_text(json.dumps(device))
+    shutil.rmtree(str(models / "dump" / "20260102030405" / "0" / "text"))
+    code, text = compared(models, "golden/text", "-f", "js/image.json")
+    told = "golden data were made of text, and the om of image was compiled from image: if these"
+    assert code == 1 and (told in " ".join(text.split())) == (file == "text"), text
+
+
 @pytest.mark.parametrize("made_of", ["image text", "net net"])
 def test_golden_data_in_folders_of_other_names_are_of_the_model_in_the_manifest(models, made_of):
     """The device is right: golden data of the other model accuse none of its ops."""
