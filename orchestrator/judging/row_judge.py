@@ -464,8 +464,10 @@ def subject_of(row: Row) -> Subject:
 
 def judge_row(row: Row, limits: Limits) -> Judgement:
     """Judge a finished row's metrics again; of a failing row, by the limits that decided (others
-    may be missed by rounding alone).
+    may be missed by rounding alone), if any did.
     """
+    if row.verdict == FAIL and not row.metrics:
+        return Judgement(False, text=row.reason)
     statistical = statistics.NOT_FINITE in row.metrics
     inapplicable = () if statistical else not_applicable(row)
     if row.verdict == FAIL and row.decided_by:

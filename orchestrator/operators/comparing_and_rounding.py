@@ -316,7 +316,7 @@ def is_infinite_of_sign(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> L
     return [Value((np.isposinf(x) & positive) | (np.isneginf(x) & negative))]
 
 
-@operator(onnx=("NonZero",), tensorflow=("Where",), ascend=("Where",), decides=True)
+@operator(onnx=("NonZero",), tensorflow=("Where",), ascend=("Where",), decides=True, counts=True)
 def places(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return the indices of values that are not 0: of ONNX a column each, else a row."""
     indices = np.array(np.nonzero(input_at(inputs, 0).array), np.int64)

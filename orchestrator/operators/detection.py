@@ -16,9 +16,8 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
-from .registry import CannotCompute, Inputs, Node, has_input, input_at, operator
+from .registry import CannotCompute, Inputs, Node, input_at, operator
 from .value_with_error import FLOAT32_ROUNDING, Arithmetic, Value
-from .variants import attribute, declare
 
 Array = Any
 # confidence_threshold where a DetectionOutput has none: detection_output_layer.cpp takes -FLT_MAX.
@@ -338,56 +337,3 @@ def psroi_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
                         (1, 2), dtype=np.float64
                     )
     return [Value(out)]
-
-
-@operator(onnx=("NonMaxSuppression",), decides=True)
-def non_max_suppression(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Return (sample, class, box) of boxes, the best scores first, that overlap none that is kept
-    by more than the threshold (intersection over union).
-
-    Where a score or an overlap is as close to another or to its threshold as roundings reach, the
-    choice is open, and nothing is computed.
-    """
-    boxes, scores = input_at(inputs, 0), input_at(inputs, 1)
-    if boxes.error is not None or scores.error is not None:
-        raise CannotCompute("which boxes stay is open: its inputs may be off")
-    most, overlap, least = (
-        float(input_at(inputs, number).array.reshape(-1)[0]) if has_input(inputs, number) else other
-        for number, other in ((2, 0.0), (3, 0.0), (4, -np.inf))
-    )
-    first, second = np.split(np.asarray(boxes.array, np.float64), 2, axis=-1)
-    if node.get("center_point_box", 0):
-        first, second = first - second / 2, first + second / 2
-    low, high = np.minimum(first, second), np.maximum(first, second)
-    areas, sides = np.prod(high - low, axis=-1), np.min(high - low, axis=-1)
-    # Sides are differences, whose roundings are those of the corners.
-    corner = np.maximum(np.abs(low), np.abs(high)).max(initial=0.0)
-    kept: List[Tuple[int, int, int]] = []
-    for sample, kind in np.ndindex(*scores.array.shape[:2]):
-        row = np.asarray(scores.array[sample, kind], np.float64)
-        if np.isnan(row).any() or np.any(
-            np.abs(row - least) <= 4 * arithmetic.intermediate * np.abs(row)
-        ):
-            raise CannotCompute("which boxes stay is open: a score is NaN or at its threshold")
-        order = np.argsort(-row, kind="stable")
-        rest, count = order[row[order] > least], 0
-        while rest.size and count < most:
-            box, rest, count = rest[0], rest[1:], count + 1
-            kept.append((sample, kind, int(box)))
-            near = 4 * arithmetic.intermediate * abs(row[box])
-            if rest.size and row[box] - row[rest[0]] <= near:
-                raise CannotCompute("which boxes stay is open: two have the same score")
-            left = np.maximum(low[sample, box], low[sample, rest])
-            right = np.minimum(high[sample, box], high[sample, rest])
-            common = np.prod(np.maximum(right - left, 0), axis=-1)
-            union = areas[sample, box] + areas[sample, rest] - common
-            shares = np.where(union > 0, common / union, 0.0)
-            side = np.minimum(sides[sample, box], sides[sample, rest])
-            room = 16 * arithmetic.intermediate * (1 + corner / side)
-            if np.any((np.abs(shares - overlap) <= room) & (common > 0)):
-                raise CannotCompute("which boxes stay is open: an overlap is at its threshold")
-            rest = rest[shares <= overlap]
-    return [Value(np.array(kept, np.int64).reshape(-1, 3))]
-
-
-declare("NonMaxSuppression", attribute("center_point_box", (0, 1), 0))

@@ -417,7 +417,7 @@ def hardmax(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     return [Value(ones.reshape(input_at(inputs, 0).array.shape))]
 
 
-@operator(onnx=("Unique",), decides=True)
+@operator(onnx=("Unique",), decides=True, counts=True)
 def unique(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return the different values (along ``axis`` the different slices), sorted or as they come
     first, where each is first, which of them each value is, and how often each is there.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import field
 from importlib import import_module
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
@@ -113,6 +114,9 @@ class Operator:
     multiplies
         What it adds are products, whose factors a cube unit may shorten (convolutions, products of
         matrices, recurrent layers).
+    counts
+        Its output is a decision whose length depends on values, too (NonZero, Unique,
+        NonMaxSuppression).
     parts
         Along which axes its first output can be computed in parts; None: it is computed whole.
     check
@@ -126,6 +130,7 @@ class Operator:
     decides: bool = False
     sums: bool = False
     multiplies: bool = False
+    counts: bool = False
     parts: Optional[Parting] = None
     check: Optional[Check] = None
 
@@ -155,6 +160,7 @@ _MODULES = (
     "recurrent_onnx",
     "recurrent_caffe_tf_ascend",
     "detection",
+    "box_suppression",
     "sampling",
     "caffe_only_layers",
     "caffe_losses",
@@ -173,6 +179,7 @@ def operator(
     decides: bool = False,
     sums: bool = False,
     multiplies: bool = False,
+    counts: bool = False,
     parts: Optional[Parting] = None,
     check: Optional[Check] = None,
 ) -> Callable[[Compute], Compute]:
@@ -188,6 +195,7 @@ def operator(
             decides=decides,
             sums=sums or multiplies,
             multiplies=multiplies,
+            counts=counts,
             parts=parts,
             check=check,
         )
@@ -287,7 +295,8 @@ def check(
     -------
     list
         For each output an array of bool, True where an element does not follow; None where the
-        output was not given.
+        output was not given. Of an operator whose output has another length on the device, flat:
+        what is on one side alone.
 
     Raises
     ------
@@ -302,13 +311,46 @@ def check(
                 return entry.check(node, values, arithmetic or Arithmetic(), outputs)
             right = entry.compute(node, values, arithmetic or Arithmetic())
             return [
-                None if actual is None else np.asarray(actual) != value.array
+                None
+                if actual is None
+                else _on_one_side_alone(np.asarray(actual), value.array)
+                if entry.counts and np.shape(actual) != value.array.shape
+                else np.asarray(actual) != value.array
                 for actual, value in zip(outputs, right)
             ]
     except UNFIT as error:
         raise CannotCompute(
             "%s: %s" % (type(error).__name__, " ".join(str(error).split())[:200])
         ) from error
+
+
+def _on_one_side_alone(actual: Array, computed: Array) -> Array:
+    """Return, of two outputs of other lengths, for each entry of either whether only one of them
+    has it; bool, flat.
+
+    Where a device's buffer for the most that there can be begins with what is computed, in the
+    order of its memory or along the axis, what stands behind it says nothing.
+    """
+    sizes = enumerate(zip(actual.shape, computed.shape))
+    apart = [axis for axis, (own, other) in sizes if own != other]
+    if actual.ndim != computed.ndim or len(apart) != 1:
+        raise CannotCompute(
+            "its output has the shape %s, what is computed %s"
+            % (list(actual.shape), list(computed.shape))
+        )
+    mine, theirs = (
+        np.moveaxis(side, apart[0], 0).reshape(side.shape[apart[0]], -1).astype(np.float64)
+        for side in (actual, computed)
+    )
+    if np.array_equal(mine[: len(theirs)], theirs) or np.array_equal(
+        actual.reshape(-1)[: computed.size], computed.reshape(-1)
+    ):
+        return np.zeros(len(theirs), bool)
+    counted = [Counter(map(bytes, side)) for side in (mine, theirs)]
+    alone = sum(((counted[0] - counted[1]) + (counted[1] - counted[0])).values())
+    common = sum((counted[0] & counted[1]).values())
+    # Of the same entries in another order at least one is elsewhere.
+    return np.arange(alone + common) < max(1, alone)
 
 
 def _require(node: Node) -> Operator:

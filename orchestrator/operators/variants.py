@@ -475,6 +475,9 @@ _INPUT_NAMES = {
     "Tile": ("its input", "its repeats"),
     "Expand Reshape": ("its input", "its shape"),
     "OneHot": ("its indices", "its depth", "its values"),
+    "NonMaxSuppression": (
+        "its boxes", "its scores", "max_output_boxes_per_class", "iou_threshold", "score_threshold",
+    ),
     "Where": ("its condition", "its input 1", "its input 2"),
 }  # fmt: skip
 

@@ -73,6 +73,9 @@ class OwnError(NamedTuple):
     overflowed
         How many of ``not_finite`` are infinite, or cut, where y is finite and beyond the type's
         largest number.
+    counts
+        Of an output whose length depends on values: how long it is on the device, and what is
+        computed. ``unequal`` of ``elements`` count what is on one side alone, of what is on either.
     """
 
     distance: float
@@ -88,6 +91,7 @@ class OwnError(NamedTuple):
     elements: int
     rms: float
     overflowed: int = 0
+    counts: Tuple[int, int] = (0, 0)
 
     @property
     def doubtful(self) -> bool:

@@ -251,6 +251,10 @@ class PartwiseComparison:
             if len(shape) <= self._axis or shape[self._axis] != part.last - part.first:
                 raise CannotCompute("a part of it has the shape %s" % (shape,))
             whole = shape[: self._axis] + (part.cuts.length,) + shape[self._axis + 1 :]
+        if part is None and self._piece.counts:
+            counted = self._counted(output, values, value)
+            if counted is not None:
+                return _PartSum(whole, output.tensor.name, True, counted)
         actual = self._actual(output.tensor, whole, part)
         first = tuple(
             0 if part is None or axis != self._axis else part.first for axis in range(len(shape))
@@ -268,6 +272,22 @@ class PartwiseComparison:
         else:
             part_sum.measure.add(actual, value, first)
         return part_sum
+
+    def _counted(
+        self, output: Output, values: Mapping[Key, Value], value: Value
+    ) -> Optional[OwnError]:
+        """Return the error of an output whose length depends on values (boxes that stay, places
+        that are not 0); None where another number of axes is all that is known of it.
+        """
+        actual = output.tensor.whole()
+        if actual.ndim != value.array.ndim:
+            return None
+        wrong = self._wrong(output, values, value, actual, None)
+        lengths = [
+            sizes for sizes in zip(actual.shape, value.array.shape) if len(set(sizes)) > 1
+        ] or [actual.shape[:1] * 2]
+        error = decided_error(int(np.count_nonzero(wrong)), wrong.size)
+        return error._replace(counts=lengths[0])
 
     def _actual(
         self, tensor: RecordedTensor, whole: Tuple[int, ...], part: Optional[Part]
@@ -434,9 +454,16 @@ class _PartPlan(NamedTuple):
 class _PartSum:
     """The error of an output, summed over its parts."""
 
-    def __init__(self, shape: Tuple[int, ...], dtype: str, decided: bool) -> None:
+    def __init__(
+        self,
+        shape: Tuple[int, ...],
+        dtype: str,
+        decided: bool,
+        counted: Optional[OwnError] = None,
+    ) -> None:
         self.shape, self.decided = shape, decided
         self.measure = Measure(shape, dtype)
+        self._counted = counted
         self._wrong = self._count = self._first = 0
 
     def add_decided(self, wrong: Array, first: Tuple[int, ...]) -> None:
@@ -464,6 +491,8 @@ class _PartSum:
 
     def result(self, whole: bool) -> OutputComparison:
         """Return the error of all parts so far."""
+        if self._counted is not None:
+            return OutputComparison(self._counted, True, whole)
         if self.decided:
             return OutputComparison(
                 decided_error(self._wrong, self._count, self._first), True, whole

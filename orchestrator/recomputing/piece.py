@@ -264,6 +264,16 @@ class Piece:
         return bool(self.calls) and self._is(self.calls[-1][1].node, "decides")
 
     @property
+    def counts(self) -> bool:
+        """Whether it is one node, the length of whose outputs depends on values."""
+        computed = [
+            call.node
+            for number, call in self.calls
+            if number not in self._constants and call.constant is None
+        ]
+        return len(computed) == 1 and self._is(computed[0], "counts")
+
+    @property
     def writes_otherwise(self) -> bool:
         """Whether what its node of :meth:`with_variant` makes is not what a node of its type
         makes."""

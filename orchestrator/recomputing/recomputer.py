@@ -287,14 +287,15 @@ class Recomputer:
             searched, *others = [
                 SearchedOutput(
                     output.value,
-                    reshaped_output(output.tensor.whole(), values[output.value].array.shape),
-                    values[output.value],
+                    *_in_one_shape(piece, output.tensor.whole(), values[output.value]),
                     output.tensor.name,
                 )
                 for output, number in sorted(outputs, key=lambda entry: entry[1] != index)
                 if number == index or claims[output.value] == 1
             ]
             actual, searched = searched.actual, searched._replace(others=tuple(others))
+            if not actual.size:
+                return VariantSearch([], [])
             narrowed = in_32_bits(searched)
             if narrowed is not None:
                 return VariantSearch([], [], instead=narrowed)
@@ -310,6 +311,8 @@ class Recomputer:
                 self._siblings,
                 sorted(facts.constants.items()) if facts is not None else (),
             )
+            if values[searched.value].array.shape != actual.shape:
+                return search
             # One factor or order for all tells more than constants that come to it.
             is_solved = bool(search.explained) and all(
                 entry.device.startswith(SOLVED) for entry in search.explained
@@ -855,6 +858,18 @@ class Recomputer:
             )
             for (output, number), comparison, coarse in zip(outputs, tight, loose)
         ]
+
+
+def _in_one_shape(piece: Piece, actual: Array, computed: Value) -> Tuple[Array, Value]:
+    """Return an output and what is computed of it in one shape: what is computed of an output whose
+    length depends on values cut, or filled up with -1.
+    """
+    if not piece.counts or actual.ndim != computed.array.ndim:
+        return reshaped_output(actual, computed.array.shape), computed
+    filled = np.full(actual.shape, -1, computed.array.dtype)
+    common = tuple(slice(min(sizes)) for sizes in zip(actual.shape, computed.array.shape))
+    filled[common] = computed.array[common]
+    return actual, Value(filled)
 
 
 def _with_golden_floats(values: Array, golden: Optional[Tensor]) -> Tuple[Array, Optional[Array]]:

@@ -251,7 +251,7 @@ def search_variants(
     # Weights that are not the model's at all explain it alone.
     if not other_weights:
         search.try_model(base, siblings)
-        if not search.accepted and not held_otherwise:
+        if not search.accepted and not held_otherwise and not piece.counts:
             search.solve(base)
     search.accepted = [*held_otherwise, *search.accepted]
     found = search.accepted or search.possible
@@ -370,8 +370,8 @@ class _Search:
             for number, node, fit in piece.fits(base):
                 if self.has_time("%s of %s, fitted" % (fit.name, node.type)):
                     self.fit(number, node, fit)
-        # Twice a weight is what twice a factor is.
-        if all(entry.fitted for entry in self.accepted):
+        # Twice a weight is what twice a factor is; half a threshold what any about as large is.
+        if all(entry.fitted and not piece.counts for entry in self.accepted):
             self.try_all(piece.other_inputs(base), _UNLIKELY_BITS)
 
     def _try(
@@ -390,6 +390,9 @@ class _Search:
                     return
             self._spent_s += self._cost_s
             value = changed.values(self._before[number], EXACT)[output.value]
+            if changed.counts:
+                # Whether it follows is told without a computed output, which may be longer.
+                value = Value(output.actual)
             if not _is_nearer(output, value, self._model_distance):
                 return
             found = _judged(changed, self._before[number], output, value, self._judge)
@@ -439,6 +442,9 @@ class _Search:
         self._spent_s += self._cost_s
         actual = np.asarray(self._output.actual, np.float64).reshape(-1)
         try:
+            if changed.counts:
+                wrong = _not_following(changed, self._before[number], self._output)
+                return np.full(actual.size, math.sqrt(np.count_nonzero(wrong) / actual.size))
             values = changed.values(self._before[number], EXACT)[self._output.value].array
         except (CannotCompute, KeyError):
             return None
@@ -705,15 +711,7 @@ def _judged(
     by how many bits that is no chance; None of another.
     """
     if output.actual.dtype.kind != "f" or output.computed.array.dtype.kind != "f":
-        values = piece.values(incoming, EXACT)
-        wrong = output.actual != values[output.value].array.reshape(output.actual.shape)
-        follows = piece.decides and not piece.writes_otherwise
-        if follows and piece.calls[-1][0] == output.value[0]:
-            node, inputs = piece.inputs_of_last(values, None)
-            given: List[Optional[Array]] = [None] * (output.value[1] + 1)
-            given[-1] = output.actual
-            wrong = operators.check(node, inputs, given)[-1]
-        count = int(np.count_nonzero(wrong))
+        count = int(np.count_nonzero(_not_following(piece, incoming, output)))
         return None if count else (0.0, output.actual.size, told_bits(output, exact))
     ways = [
         TIGHT.get(output.dtype, Arithmetic()),
@@ -738,6 +736,20 @@ def _judged(
         if agree >= MOST_AGREE * output.actual.size:
             return error.ratio, agree, told_bits(output, value, max(1.0, error.ratio))
     return None
+
+
+def _not_following(piece: Piece, incoming: Mapping[Key, Array], output: Output) -> Array:
+    """Return which elements of whole numbers or bool do not follow from what comes in."""
+    values = piece.values(incoming, EXACT)
+    follows = piece.decides and not piece.writes_otherwise
+    if follows and piece.calls[-1][0] == output.value[0]:
+        node, inputs = piece.inputs_of_last(values, None)
+        given: List[Optional[Array]] = [None] * (output.value[1] + 1)
+        given[-1] = output.actual
+        wrong = operators.check(node, inputs, given)[-1]
+        if wrong is not None:
+            return wrong
+    return output.actual != values[output.value].array.reshape(output.actual.shape)
 
 
 def told_bits(output: Output, value: Value, times: float = 1.0) -> float:

@@ -17,6 +17,7 @@ from ..judging.by_other_rows import alike, passing_row
 from ..judging.by_recomputation import RIGHT, WRONG, RecomputationVerdict
 from ..judging.diagnosis.observed_ops import ObservedOp, ObservedOps
 from ..judging.diagnosis.op_input_states import Inputs
+from ..judging.diagnosis.own_error.recomputed_estimates import sentence_of
 from ..judging.diagnosis.row_digest import execution_key
 from ..judging.row_judge import (
     only_decision_limit_missed,
@@ -27,9 +28,12 @@ from ..metrics.row import (
     AS_OUTPUT,
     BEHIND,
     BY_ROUNDING,
+    DECIDED_OTHERWISE,
     DEQUANTISED_LATER,
     FAIL,
     FOLLOWS,
+    NOT_COMPARED,
+    OTHER_LENGTH,
     PASS,
     WORST_SLICE,
     Row,
@@ -49,6 +53,14 @@ REMARK = (
 )
 """Remark on such a row."""
 
+_LENGTH_FOLLOWS = (
+    "what stays follows from the device's own inputs, which are within their limits (near a tie or "
+    "a threshold rounding rules)"
+)
+_COUNTING = ("NonMaxSuppression", "NonZero", "Where", "Unique")
+"""Words in the types of operators whose values tell how long their outputs are."""
+_SHAPE = "shape"
+
 _SAME = 1e-6
 """How much two distances of the same bytes may differ: they may be summed in another order."""
 
@@ -63,6 +75,9 @@ def judge_by_computing(engine: Engine, reader: RunReader) -> None:
         row for row in engine.store.rows(verdict=FAIL) if only_default_limits_missed(row.decided_by)
     ]
     before = list(engine.store.rows(verdict=PASS, warning=BY_ROUNDING))
+    lengths = _of_other_lengths(engine)
+    if lengths:
+        engine.put_rows(_judged_lengths(engine, ObservedOps(engine.digests()), reader, lengths))
     if not rows and not before:
         return
     observed_ops = ObservedOps(engine.digests())
@@ -71,6 +86,55 @@ def judge_by_computing(engine: Engine, reader: RunReader) -> None:
     changed += [_passing(row) for row in judged_rows.rounding if row.verdict == FAIL]
     changed += judged_rows.inherited
     engine.put_rows(changed)
+
+
+def _of_other_lengths(engine: Engine) -> List[Row]:
+    """Return the outputs that golden data hold in another shape, of operators whose values tell how
+    long they are; those that were judged at an earlier start, too.
+    """
+    rows = [row for row in engine.store.rows(verdict=NOT_COMPARED) if row.cause == _SHAPE]
+    rows += engine.store.rows(verdict=FAIL)
+    rows += engine.store.rows(verdict=PASS, warning=DECIDED_OTHERWISE)
+    return [
+        row
+        for row in rows
+        if row.kind == OUTPUT
+        and any(word in row.op_type for word in _COUNTING)
+        and (row.cause == _SHAPE or row.code_value(OTHER_LENGTH) is not None)
+    ]
+
+
+def _judged_lengths(
+    engine: Engine, observed_ops: ObservedOps, reader: RunReader, rows: Sequence[Row]
+) -> List[Row]:
+    """Return rows of :func:`_of_other_lengths` that are judged otherwise by what is computed of the
+    device's own inputs: it tells how long they have to be.
+    """
+    ops = {(row.place, row.op): observed_ops.find(row.place, row.op) for row in rows}
+    verdicts = reader.recompute(
+        Inputs(observed_ops, engine.graphs), [op for op in ops.values() if op is not None]
+    )
+    changed = []
+    for row in rows:
+        now = row
+        if row.cause != _SHAPE:
+            reason = row.reason.rpartition("; ")[0]
+            now = row.but(
+                verdict=NOT_COMPARED, reason=reason, reason_codes="", warning="", cause=_SHAPE
+            )
+        op, verdict = (
+            ops[row.place, row.op],
+            verdicts.get((row.place, row.op, row.tensor_index or 0)),
+        )
+        error = None if verdict is None else verdict.own_error
+        if op is not None and verdict is not None and error is not None and any(error.counts):
+            if verdict.state == WRONG:
+                now = now.noted(sentence_of(verdict), OTHER_LENGTH, verdict=FAIL, cause="")
+            elif all(state.verdict == PASS for state in op.inputs.values()):
+                follows = {"verdict": PASS, "warning": DECIDED_OTHERWISE, "cause": ""}
+                now = now.noted(_LENGTH_FOLLOWS, OTHER_LENGTH, **follows)
+        changed += [now] if now != row else []
+    return changed
 
 
 class _JudgedRows(NamedTuple):

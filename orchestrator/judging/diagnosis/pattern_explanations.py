@@ -416,7 +416,8 @@ def _is_line(pair: AlignedPair, pattern: Finding) -> bool:
 def _of_integers(estimate: Estimate, pair: Optional[AlignedPair]) -> List[Explanation]:
     own_error = estimate.computed.own_error if estimate.computed is not None else None
     wrong = ""
-    if own_error is not None and own_error.unequal and pair is not None:
+    placed = own_error is not None and own_error.unequal and not any(own_error.counts)
+    if own_error is not None and placed and pair is not None:
         at = [int(part) for part in np.unravel_index(own_error.worst_at, np.shape(pair.target))]
         wrong = "; %d of them do not follow from the device's own inputs, the first at %s" % (
             own_error.unequal,

@@ -258,6 +258,8 @@ def sentence_of(verdict: RecomputationVerdict) -> str:
         if verdict.assumed
         else "the device's own inputs"
     )
+    if error.counts[0] != error.counts[1]:
+        return "it has %d entries instead of %d that are computed of %s" % (*error.counts, whose)
     if error.not_finite and error.overflowed == error.not_finite:
         text = "%d of its elements overflowed: what is computed of %s is too large for its type"
         return text % (error.overflowed, whose)
