@@ -167,11 +167,9 @@ def pair_across_names(engine: Engine) -> None:
             and row.kind == INPUT
             and ((row.place, row.target_file) in files)
         ):
-            other = same.get((row.place, row.target_file))
+            there = theirs.get(row.place, {}).get(same.get((row.place, row.target_file)) or "")
             given = (
-                _as_made(engine, row, made)
-                if other is None
-                else _input_of_same(engine, row, theirs[row.place][other])
+                _as_made(engine, row, made) if there is None else _input_of_same(engine, row, there)
             ) or _input_counterpart(engine, row, theirs.get(row.place, {}))
             changed.append(
                 given or row.but(verdict=EXPECTED_ABSENT, reason=_FUSED, reason_codes="", cause="")
