@@ -231,10 +231,8 @@ class Command(click.Command):
         return ctx.exit(EXIT_USAGE)
 
     def get_params(self, ctx: click.Context) -> List[click.Parameter]:
-        """Return the parameters; where the help is of the most used options alone, with the option
-        that shows all.
-        """
-        return [*super().get_params(ctx), *([_HELP_ALL] if self.first else [])]
+        """Return the parameters, with the option that shows all of them."""
+        return [*super().get_params(ctx), _HELP_ALL]
 
     def short_help_lines(self, ctx: click.Context) -> List[str]:
         """Return usage, what the command does, its example and the options that matter most."""
@@ -380,6 +378,10 @@ class HelpfulGroup(click.Group):
     """
 
     command_class = Command
+
+    def get_params(self, ctx: click.Context) -> List[click.Parameter]:
+        """Return the parameters, with the option that shows all of them."""
+        return [*super().get_params(ctx), _HELP_ALL]
 
     def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
         """Parse as click does; without any argument print the help (click's own behaviour differs

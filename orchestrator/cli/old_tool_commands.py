@@ -148,7 +148,9 @@ def refuse_old_options(words: Sequence[str]) -> None:
             if word == "offline_model" and before not in _MODE:
                 continue
             if word in _BOTH_MODELS and before not in _VALUED:
-                tool = "the tools that ran both models themselves (msquickcmp, msit debug compare)"
+                tool = "the tools that ran both models themselves (%s)" % (
+                    "msprobe" if word == "offline_model" else "msquickcmp, msit debug compare"
+                )
                 option = "%s %s" % (before, word) if before in _MODE else word
                 hint = "here one command does this: " + _located(words)
                 raise UsageError("%s is an option of %s" % (option, tool), hint=hint)

@@ -75,6 +75,15 @@ def test_the_help_has_the_five_most_used_options_and_says_what_shows_the_others(
     assert "--help-all" not in done.stdout and done.returncode == 0
 
 
+def test_each_command_and_group_shows_all_options_when_asked_for_them(tmp_path):
+    groups = [[], ["golden"], ["golden", "fx"], ["golden", "onnx"], ["config"]]
+    for words in [["goldwatch", *words] for words in groups] + [words for words, _ in COMMANDS]:
+        done = run_here([*words, "--help-all"], tmp_path)
+        assert done.returncode == 0 and done.stdout.startswith("Usage: " + " ".join(words)), words
+        usual = run_here([*words, "--help"], tmp_path).stdout
+        assert "--help-all" in usual or done.stdout == usual
+
+
 @pytest.mark.parametrize(
     "words", [words for words, _ in COMMANDS if words[-1] not in RUNS_BARE], ids=" ".join
 )

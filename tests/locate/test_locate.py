@@ -92,6 +92,14 @@ def test_a_repeated_locate_does_nothing_twice_and_repeats_the_verdict(finished) 
         assert (there in lines[-1]) == (not more), dry.stdout
 
 
+def test_what_the_runs_of_two_oms_print_is_in_their_logs(place) -> None:
+    place.host()
+    done = place.locate_as_user("model.om", "model.om", "-o", "out")
+    assert done.returncode == 0 and "[INFO]" not in done.stdout + done.stderr, done.stderr
+    for name in ("golden_run", "run"):
+        assert "[INFO]" in (place.folder / "out" / name / "program.log").read_text()
+
+
 def test_two_wrong_operators_are_both_named_with_what_to_do_in_the_last_lines(
     place, resblock
 ) -> None:
@@ -585,6 +593,8 @@ def test_an_om_of_a_part_is_fed_from_golden_data_of_the_whole_model(place) -> No
     assert message.endswith("its inputs are values inside: b, which relu computes")
     command = "goldwatch golden onnx dump model.onnx -i x=x.npy -o golden"
     assert command in hint
+    without = place.locate("model.onnx", "part.om", "-o", "out")
+    assert command.replace("=x.npy", "=FILE") in without.stderr
     made = run_here(command.split(), place.folder, place.environ)
     assert made.returncode == 0, made.stderr
     done = place.locate("model.onnx", "part.om", "-o", "out", "--golden", "golden")

@@ -15,28 +15,26 @@ from ...base.errors import InputError, ProgramFailed, UsageError
 from ...base.pool import own_python
 from .program import Program
 
-_STDERR = 2
-
 
 def run_to_the_end(words: Sequence[str], log: str, say: Callable[[str], None]) -> None:
-    """Run a program whose output goes to stderr and into ``log``; Ctrl-C ends it with all that it
-    started.
+    """Run a program whose output goes into ``log`` alone; Ctrl-C ends it with all that it started.
 
     Raises
     ------
     ProgramFailed
         It failed.
     """
-    program = Program(words, log, _STDERR, _STDERR, say=say)
-    program.start()
-    try:
-        while not program.ended():
-            time.sleep(0.05)
-    except BaseException:
-        program.kill()
-        raise
-    finally:
-        program.close()
+    with open(os.devnull, "wb") as nowhere:
+        program = Program(words, log, nowhere.fileno(), nowhere.fileno(), say=say)
+        program.start()
+        try:
+            while not program.ended():
+                time.sleep(0.05)
+        except BaseException:
+            program.kill()
+            raise
+        finally:
+            program.close()
     failure = program.failure()
     if failure:
         code = program.document()["exit_code"]

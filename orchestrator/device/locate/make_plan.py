@@ -231,7 +231,8 @@ def _takes_inner_values(
     what = "; ".join("%s, which %s computes" % (name, maker) for name, (maker, _) in inner.items())
     golden = plan.request.golden
     if golden is None:
-        command = original.golden_command(files, "golden", plan.request.python)
+        fed = {each.name: files.get(each.name, "FILE") for each in original.inputs}
+        command = original.golden_command(fed, "golden", plan.request.python)
         plan.problems.append(
             Problem(
                 "the om holds a part of MODEL only: its inputs are values inside: %s" % what,
