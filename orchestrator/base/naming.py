@@ -26,8 +26,7 @@ MAX_NAME_BYTES = 255
 
 _DEVICE_UNSAFE = re.compile(r"[ ./\\]")
 _GOLDEN_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
-_DIGITS = re.compile(r"[0-9]{1,255}\Z")
-_WORD = re.compile(r"[^./\\\x00]+\Z")
+_DUMP = re.compile(r"([^./\\\x00]+)\.([^./\\\x00]+)((?:\.[0-9]{1,255}){2,7})\Z")
 _GOLDEN = re.compile(
     r"(?P<op>[.A-Za-z0-9_-]+)\.(?P<index>[0-9]{1,9})\.(?P<timestamp>[0-9]{1,255})\.(?P<suffix>npy|pb|quant)\Z"
 )
@@ -198,25 +197,19 @@ def parse_dump_name(file_name: str) -> Optional[DumpName]:
     kind = "dump"
     if file_name.endswith(".csv"):
         file_name, kind = file_name[:-4], "stats"
-    fields = file_name.split(".")
-    if len(fields) < 4 or not _WORD.match(fields[0]) or not _WORD.match(fields[1]):
+    fields = _DUMP.match(file_name)
+    if fields is None:
         return None
-    numbers = fields[2:]
-    if not all(_DIGITS.match(number) for number in numbers):
-        return None
-    values = [int(number) for number in numbers]
-    head, tail = _split_numbers(numbers, values)
+    op_type, op_name, digits = fields.groups()
+    numbers = digits[1:].split(".")
+    head, tail = _split_numbers(numbers, list(map(int, numbers)))
     if head is None:
         return None
-    if (
-        fields[0].lower() == _OVERFLOW_TYPE
-        and fields[1].lower() == "node_opdebug"
-        and kind == "dump"
-    ):
+    if op_type.lower() == _OVERFLOW_TYPE and op_name.lower() == "node_opdebug" and kind == "dump":
         kind = "overflow"
     return DumpName(
-        op_type=fields[0],
-        op_name=fields[1],
+        op_type=op_type,
+        op_name=op_name,
         task_id=head[0],
         stream_id=head[1] if len(head) == 3 else None,
         timestamp_us=head[-1],

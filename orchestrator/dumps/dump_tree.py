@@ -5,14 +5,22 @@ from __future__ import annotations
 
 import os
 from dataclasses import field
+from itertools import chain
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..base.fast_dataclasses import dataclass
-from ..base.naming import DumpName, run_name
+from ..base.naming import run_name
 from ..base.notes import Note, note
 from ..base.safe_reading import AnyPath, path_text
 from ..base.wording import plural
-from .folder_listing import DumpEntry, FolderListing, listed_statistics, walk
+from .folder_listing import (
+    DumpEntry,
+    FolderListing,
+    dumps_of,
+    listed_statistics,
+    op_key,
+    walk,
+)
 from .place import Place, name_order, place_of, time_order
 
 ALL_TIMES = "all"
@@ -32,6 +40,8 @@ class StepFolder:
         The folder, and the same relative to the folder that the user named.
     files
         Every op's dump files by timestamp, including repeated runs of an op.
+    repeated
+        How many of these are earlier runs of the same op.
     overflow, stats
         Overflow records and statistics CSVs.
     unresolved, others
@@ -41,7 +51,8 @@ class StepFolder:
     place: Place
     folder: str
     rel: str = ""
-    files: List[DumpEntry] = field(default_factory=list)
+    files: Sequence[DumpEntry] = ()
+    repeated: int = 0
     overflow: List[DumpEntry] = field(default_factory=list)
     stats: List[DumpEntry] = field(default_factory=list)
     unresolved: List[str] = field(default_factory=list)
@@ -151,18 +162,6 @@ class DumpTree:
         return notes
 
 
-def op_key(name: DumpName) -> Tuple[Any, ...]:
-    """Return the key that files of repeated runs of one op (or one slice of it) share."""
-    return (
-        name.op_type,
-        name.op_name,
-        name.task_type,
-        name.context_id,
-        name.thread_id,
-        name.device_id,
-    )
-
-
 def newest_files(
     entries: Iterable[DumpEntry], whole_op: Callable[[str], Optional[str]]
 ) -> List[List[DumpEntry]]:
@@ -188,11 +187,13 @@ def newest_files(
 
 
 def _step_folder(listing: FolderListing) -> StepFolder:
+    only_op = listing.dumps.only_op
     return StepFolder(
-        place_of(listing.folder, {entry.name.op_name for entry in listing.dumps}),
+        place_of(listing.folder, set() if only_op is None else {only_op}),
         listing.folder,
         listing.rel,
         files=listing.dumps,
+        repeated=listing.dumps.repeated,
         overflow=listing.overflow,
         stats=listing.stats,
         unresolved=listing.unresolved,
@@ -202,7 +203,7 @@ def _step_folder(listing: FolderListing) -> StepFolder:
 
 def _one_per_device(step_folders: List[StepFolder]) -> List[StepFolder]:
     """Merge the op folders of the older single-op form, which are one run of one device."""
-    joined: Dict[str, StepFolder] = {}
+    joined: Dict[str, List[StepFolder]] = {}
     result = []
     for step_folder in step_folders:
         folder = os.path.abspath(step_folder.folder)
@@ -216,17 +217,19 @@ def _one_per_device(step_folders: List[StepFolder]) -> List[StepFolder]:
             continue
         step_folder.unresolved = [os.path.join(name, file) for file in step_folder.unresolved]
         step_folder.others = [os.path.join(name, file) for file in step_folder.others]
-        first = joined.setdefault(os.path.dirname(folder), step_folder)
-        if first is step_folder:
+        same = joined.setdefault(os.path.dirname(folder), [])
+        same.append(step_folder)
+        if len(same) == 1:
             result.append(step_folder)
-            continue
-        first.folder, first.rel = (
-            os.path.dirname(step_folder.folder),
-            os.path.dirname(step_folder.rel),
-        )
-        for field_name in ("files", "overflow", "stats", "unresolved", "others"):
-            getattr(first, field_name).extend(getattr(step_folder, field_name))
-        first.files.sort(key=lambda entry: (entry.name.timestamp_us, entry.rel))
+    for first, *others in joined.values():
+        if others:
+            first.folder, first.rel = os.path.dirname(first.folder), os.path.dirname(first.rel)
+            every = chain.from_iterable(one.files for one in (first, *others))
+            first.files = files = dumps_of(first.folder, first.rel, every)
+            first.repeated = files.repeated
+        for field_name in ("overflow", "stats", "unresolved", "others"):
+            for other in others:
+                getattr(first, field_name).extend(getattr(other, field_name))
     return result
 
 
@@ -277,11 +280,10 @@ def _note_folders_in_use(tree: DumpTree) -> None:
     for step_folder in tree.step_folders:
         what = "statistics of %d dumps" if tree.statistics else "%d dump files"
         text = "took %s: %s" % (step_folder.label(), what % len(step_folder.files))
-        repeated = len(step_folder.files) - len({op_key(entry.name) for entry in step_folder.files})
-        if repeated:
-            text += ", %d of them earlier runs of the same op" % repeated
+        if step_folder.repeated:
+            text += ", %d of them earlier runs of the same op" % step_folder.repeated
         text += _other_contents(step_folder)
-        if not many or _other_contents(step_folder) or repeated:
+        if not many or _other_contents(step_folder) or step_folder.repeated:
             tree.notes.append(note("folders", text))
     for step_folder in tree.without_dumps:
         tree.notes.append(

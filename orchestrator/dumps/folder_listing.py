@@ -8,7 +8,19 @@ import os
 import stat
 from collections import deque
 from dataclasses import field
-from typing import Deque, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import (
+    Any,
+    Deque,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 from ..base.errors import FormatError, require_folder
 from ..base.fast_dataclasses import dataclass
@@ -111,6 +123,56 @@ class GoldenFile:
     hash_name: Optional[str] = None
 
 
+class DumpEntries(Sequence[DumpEntry]):
+    """Dumps of ops below one folder in 60 bytes each, an eighth of what they take as objects: each
+    is made anew when it is asked for.
+
+    Attributes
+    ----------
+    only_op
+        The name of the op whose dumps they all are; None where they are of several.
+    repeated
+        How many of them are earlier runs of the same op.
+    """
+
+    def __init__(self, folder: str, rel: str, entries: Sequence[DumpEntry]) -> None:
+        self._folder, self._rel, self._count = folder, rel, len(entries)
+        start = len(os.path.join(rel, ""))
+        self._names = "\0".join(entry.rel[start:] for entry in entries)
+        self._hashed = {
+            entry.rel[start:]: entry.name for entry in entries if entry.hash_name is not None
+        }
+        ops = {entry.name.op_name for entry in entries}
+        self.only_op = ops.pop() if len(ops) == 1 else None
+        self.repeated = len(entries) - len({op_key(entry.name) for entry in entries})
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, at: Any) -> Any:
+        return list(self)[at]
+
+    def __iter__(self) -> Iterator[DumpEntry]:
+        for name in self._names.split("\0") if self._count else ():
+            path, rel = os.path.join(self._folder, name), os.path.join(self._rel, name)
+            hashed, base_name = self._hashed.get(name), os.path.basename(name)
+            parsed = hashed or parse_dump_name(base_name)
+            assert parsed is not None
+            yield DumpEntry(path, rel, parsed, None if hashed is None else base_name)
+
+
+def op_key(name: DumpName) -> Tuple[Any, ...]:
+    """Return the key that files of repeated runs of one op (or one slice of it) share."""
+    return (
+        name.op_type,
+        name.op_name,
+        name.task_type,
+        name.context_id,
+        name.thread_id,
+        name.device_id,
+    )
+
+
 @dataclass
 class FolderListing:
     """The classified contents of one folder.
@@ -147,7 +209,7 @@ class FolderListing:
 
     folder: str
     rel: str = ""
-    dumps: List[DumpEntry] = field(default_factory=list)
+    dumps: DumpEntries = field(default_factory=lambda: DumpEntries("", "", ()))
     overflow: List[DumpEntry] = field(default_factory=list)
     stats: List[DumpEntry] = field(default_factory=list)
     golden: List[GoldenFile] = field(default_factory=list)
@@ -174,6 +236,7 @@ def list_folder(folder: str, rel: str = "") -> FolderListing:
     """
     listing = FolderListing(folder, rel)
     hashes: List[str] = []
+    dumps: List[DumpEntry] = []
     try:
         with os.scandir(folder) as entries:
             in_order = sorted(entries, key=lambda entry: entry.name)
@@ -182,12 +245,21 @@ def list_folder(folder: str, rel: str = "") -> FolderListing:
         listing.notes.append(note("unlisted-folder", listing.where(), listing.unlisted))
         return listing
     for entry in in_order:
-        _add_file(listing, entry, hashes)
+        _add_file(listing, entry, hashes, dumps)
     if hashes:
-        _resolve(listing, hashes)
+        _resolve(listing, hashes, dumps)
     listing.notes += misnamed_notes([os.path.join(rel, name) for name in listing.others])
-    listing.dumps.sort(key=lambda entry: (entry.name.timestamp_us, entry.rel))
+    listing.dumps = dumps_of(folder, rel, dumps)
     return listing
+
+
+def dumps_of(folder: str, rel: str, entries: Iterable[DumpEntry]) -> DumpEntries:
+    """Return dumps below a folder by timestamp."""
+    return DumpEntries(folder, rel, sorted(entries, key=_by_time))
+
+
+def _by_time(entry: DumpEntry) -> Tuple[int, str]:
+    return entry.name.timestamp_us, entry.rel
 
 
 def misnamed_notes(files: Sequence[str]) -> List[Note]:
@@ -212,7 +284,9 @@ def misnamed_notes(files: Sequence[str]) -> List[Note]:
     return [note("misnamed-golden", count, *misnamed[0], others)]
 
 
-def _add_file(listing: FolderListing, entry: os.DirEntry[str], hashes: List[str]) -> None:
+def _add_file(
+    listing: FolderListing, entry: os.DirEntry[str], hashes: List[str], dumps: List[DumpEntry]
+) -> None:
     name = entry.name
     try:
         if entry.is_dir():
@@ -235,11 +309,11 @@ def _add_file(listing: FolderListing, entry: os.DirEntry[str], hashes: List[str]
         listing.mapping = entry.path
     elif is_hash_name(name):
         hashes.append(name)
-    elif not classify(listing, name, name, None):
+    elif not _classify(listing, name, name, None, dumps):
         (listing.tables if is_table_of_ops(entry.path) else listing.others).append(name)
 
 
-def listed_statistics(listing: FolderListing) -> List[DumpEntry]:
+def listed_statistics(listing: FolderListing) -> DumpEntries:
     """Return the statistics of a folder by timestamp, with one entry for each op of a table."""
     dumps = list(listing.stats)
     for name in listing.tables:
@@ -249,11 +323,15 @@ def listed_statistics(listing: FolderListing) -> List[DumpEntry]:
                 dumps.append(
                     DumpEntry(path, os.path.join(listing.rel, name, os.path.basename(path)), dump)
                 )
-    return sorted(dumps, key=lambda entry: (entry.name.timestamp_us, entry.rel))
+    return dumps_of(listing.folder, listing.rel, dumps)
 
 
-def classify(
-    listing: FolderListing, file_name: str, full_name: str, hash_name: Optional[str]
+def _classify(
+    listing: FolderListing,
+    file_name: str,
+    full_name: str,
+    hash_name: Optional[str],
+    dumps: List[DumpEntry],
 ) -> bool:
     """Add the file to the list that its full name belongs to; False if it is neither a dump nor a
     golden file.
@@ -261,7 +339,7 @@ def classify(
     path, rel = os.path.join(listing.folder, file_name), os.path.join(listing.rel, file_name)
     dump = parse_dump_name(full_name)
     if dump is not None:
-        kinds = {"dump": listing.dumps, "overflow": listing.overflow, "stats": listing.stats}
+        kinds = {"dump": dumps, "overflow": listing.overflow, "stats": listing.stats}
         kinds[dump.kind].append(DumpEntry(path, rel, dump, hash_name))
         return True
     golden = parse_golden_name(full_name)
@@ -271,7 +349,7 @@ def classify(
     return False
 
 
-def _resolve(listing: FolderListing, hashes: List[str]) -> None:
+def _resolve(listing: FolderListing, hashes: List[str], dumps: List[DumpEntry]) -> None:
     """Resolve hash names by the folder's mapping.csv."""
     names: Dict[str, str] = {}
     if listing.mapping is None:
@@ -299,7 +377,7 @@ def _resolve(listing: FolderListing, hashes: List[str]) -> None:
                 listing.notes.append(
                     note("not-in-mapping", os.path.join(listing.rel, file_name), MAPPING_FILE)
                 )
-        elif not classify(listing, file_name, full_name, file_name):
+        elif not _classify(listing, file_name, full_name, file_name, dumps):
             listing.unresolved.append(file_name)
             rel = os.path.join(listing.rel, file_name)
             listing.notes.append(note("no-dump-name", rel, MAPPING_FILE, full_name))

@@ -174,9 +174,9 @@ class ResultFiles:
     @property
     def rows(self) -> RowDigests:
         """All rows in the order of the table, as the verdict sees them; once the tables are
-        written.
+        written, and once.
         """
-        return self._cache.digests(self._slots)
+        return self._cache.last_digests(self._slots)
 
     @contextlib.contextmanager
     def _refusing(self) -> Iterator[None]:

@@ -99,7 +99,7 @@ class Arrivals:
 
     def _changed(self, file: TargetFile, signature: Signature) -> None:
         self.activity = time.monotonic()
-        if file.state == EARLIER or file is not self.catalogue.newer(file):
+        if file.state == EARLIER or file != self.catalogue.newer(file):
             file.supersede()
             file.signature = signature
             return
@@ -226,8 +226,6 @@ class Arrivals:
 
     def counts(self) -> Tuple[int, int]:
         """Return how many files wait to become whole, and how many wait for golden data."""
-        growing = missing = 0
-        for file in list(self.catalogue.files.each()):
-            growing += file.state in WAITING
-            missing += file.missing > 0
-        return growing + len(self.catalogue.unresolved), missing
+        files = self.catalogue.files.each()
+        growing = len(files.in_state(*WAITING)) + len(self.catalogue.unresolved)
+        return growing, len(files.in_state(or_missing=True))

@@ -8,8 +8,10 @@ import os
 import sys
 from array import array
 from collections import deque
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Deque, Dict, Iterator, List, Optional, Sequence, Tuple
+
+import numpy as np
 
 from ..base.errors import InputError, UsageError
 from ..base.notes import Note, note
@@ -21,6 +23,7 @@ from ..dumps.folder_listing import look_at
 from ..model.graphs_of_run import ModelGraphs
 from ..store.facts_and_events import EXPECTED
 from .comparison_options import ComparisonOptions
+from .dump_catalogue import SomeFiles
 from .engine import Engine
 from .mismatch_warnings import shown
 from .progress import OnProgress, Progress
@@ -114,25 +117,27 @@ class Session:
 
         Returns how many earlier dumps of which ops do not count.
         """
-        engine, waiting = self._engine, deque(_op_by_op(files))
-        soon = iter([file.path for file in waiting if file.signature is not None])
+        engine, order = self._engine, _op_by_op(files)
+        waiting, planned = map(files.__getitem__, order), 0
+        again: Deque[TargetFile] = deque()
+        ahead = map(files.__getitem__, order)
+        soon = (file.path for file in ahead if file.signature is not None)
         prefetch(islice(soon, _AHEAD), START_BYTES)
-        while waiting:
+        while planned < len(files) or again:
             prefetch(islice(soon, _SLICE), START_BYTES)
             # What was planned and what was compared meanwhile is committed at once.
             with engine.store.transaction():
-                for _ in range(min(_SLICE, len(waiting))):
-                    self._plan(waiting.popleft())
+                for file in islice(chain(waiting, _popped(again)), _SLICE):
+                    self._plan(file)
+                    planned = min(planned + 1, len(files))
                 # Files that were held until an op of the model came.
-                again = engine.take_look_again()
-                waiting.extend(one.file for one in again if not one.changed)
+                again.extend(one.file for one in engine.take_look_again() if not one.changed)
                 engine.dispatch(_UNRIPE)
                 engine.collect(0.0)
             while engine.queue.full:
                 engine.dispatch()
                 engine.help()
                 engine.collect(1.0)
-            planned = max(0, len(files) - len(waiting))
             self._on_progress(engine.progress.at("planning and comparing", planned, len(files)))
         self.compare_queued()
         earlier = settle_files(engine)
@@ -159,12 +164,19 @@ class Session:
             self._engine.accept(file, plan)
 
 
-def _op_by_op(files: Sequence[TargetFile]) -> List[TargetFile]:
-    """Return the files of each op together, whatever their place, the ops as they come first: what
-    is planned for an op, and its golden tensors, are then used for all devices and steps at once.
+def _op_by_op(files: Sequence[TargetFile]) -> Any:
+    """Return the positions of the files of each op together, whatever their place, the ops as they
+    come first: what is planned for an op, and its golden tensors, are then used for all devices and
+    steps at once.
     """
     numbers: Dict[Tuple[Any, ...], int] = {}
-    return sorted(files, key=lambda file: numbers.setdefault(file.op[:2], len(numbers)))
+    ops = (numbers.setdefault(file.op[:2], len(numbers)) for file in files)
+    return np.argsort(np.fromiter(ops, np.int32, len(files)), kind="stable")
+
+
+def _popped(files: Deque[TargetFile]) -> Iterator[TargetFile]:
+    while files:
+        yield files.popleft()
 
 
 class Comparers(Protocol):
@@ -267,9 +279,9 @@ class _Listing(Source):
             return left_out_notes(run.engine, earlier)
 
 
-def _meet(run: Run, tree: DumpTree) -> List[TargetFile]:
+def _meet(run: Run, tree: DumpTree) -> SomeFiles:
     """Return the files that count, in the order of the execution; the tree holds them no more."""
-    files: List[TargetFile] = []
+    numbers = array("I")
     with run.store.transaction():
         for step_folder in [*tree.step_folders, *tree.without_dumps]:
             for rel in [entry.rel for entry in step_folder.files] + [
@@ -277,9 +289,9 @@ def _meet(run: Run, tree: DumpTree) -> List[TargetFile]:
             ]:
                 file, fresh = run.engine.meet(os.path.join(run.catalogue.root, rel))
                 if file is not None and fresh:
-                    files.append(file)
+                    numbers.append(file.number)
             step_folder.files, step_folder.unresolved = [], []
-    return [file for file in files if file.state == GROWING]
+    return SomeFiles(run.catalogue.files.columns, numbers).in_state(GROWING)
 
 
 def require_dumps(indexes: Indexes, tree: DumpTree, time: Optional[str] = None) -> None:

@@ -5,73 +5,181 @@ counts.
 from __future__ import annotations
 
 import os
-import sys
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Set, Tuple
+from array import array
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
+
+import numpy as np
 
 from ..base.errors import FormatError
 from ..base.naming import MAPPING_FILE, is_hash_name, parse_dump_name, read_mapping, whole_name
 from ..base.notes import Note, note
 from ..dumps.dump_index import DumpIndex
-from ..dumps.dump_tree import op_key
-from ..dumps.folder_listing import Signature, full_name_of, is_folder, look_at
+from ..dumps.folder_listing import Signature, full_name_of, is_folder, look_at, op_key
 from ..dumps.place import Place, place_of
 from ..dumps.slices import by_number
 from ..metrics.row import Row
-from .target_file import DELETED, EARLIER, GONE, FileFolder, TargetFile
+from .target_file import CODES, DELETED, EARLIER, GONE, FileColumns, FileFolder, TargetFile
 
 TimeOf = Tuple[Optional[str], Optional[str], Optional[str]]
+
+_FREE, _DROPPED = -1, -2
+_NONE = np.empty(0, np.uint32)
+
+
+class SomeFiles(Sequence[TargetFile]):
+    """Some files, by their numbers.
+
+    Attributes
+    ----------
+    numbers
+        [n]
+    """
+
+    def __init__(self, columns: FileColumns, numbers: Sequence[int]) -> None:
+        self._columns = columns
+        self.numbers = np.array(numbers, np.uint32)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, at: Any) -> Any:
+        return TargetFile(self._columns, int(self.numbers[at]))
+
+    def __iter__(self) -> Iterator[TargetFile]:
+        return (TargetFile(self._columns, number) for number in self.numbers.tolist())
+
+    def in_state(self, *states: str, or_missing: bool = False) -> SomeFiles:
+        """Return those that are in one of some states now, and where wanted those with tensors that
+        wait for golden data.
+        """
+        some = np.isin(self._columns.state, [CODES[state] for state in states])[self.numbers]
+        if or_missing:
+            some |= np.array(self._columns.missing)[self.numbers] > 0
+        return self.only(some)
+
+    def only(self, some: Any) -> SomeFiles:
+        """Return some of them, by their positions or a mask."""
+        return SomeFiles(self._columns, self.numbers[some])
+
+
+class _NumberTable:
+    """Numbers by keys that are derived from them, in 16 to 24 bytes each: a hash table of open
+    addressing. A dict takes a hundred bytes with the keys.
+    """
+
+    def __init__(self, key_of: Callable[[int], Any]) -> None:
+        self._key_of = key_of
+        self._slots = array("i", [_FREE]) * 16
+        self._hashes = array("q")
+        self._used = 0
+
+    def find(self, key: Any) -> Optional[int]:
+        """Return the number of a key."""
+        number = self._slots[self._slot(key, hash(key))]
+        return None if number == _FREE else number
+
+    def put(self, number: int, key: Any) -> None:
+        """Add a number, in place of that of its key."""
+        self._hashes.extend([0] * (number + 1 - len(self._hashes)))
+        self._hashes[number] = hash(key)
+        if 2 * self._used >= len(self._slots):
+            self._grow()
+        at = self._slot(key, hash(key))
+        self._used += self._slots[at] == _FREE
+        self._slots[at] = number
+
+    def discard(self, key: Any) -> None:
+        """Drop a key, known or not."""
+        at = self._slot(key, hash(key))
+        if self._slots[at] != _FREE:
+            self._slots[at] = _DROPPED
+
+    def _grow(self) -> None:
+        known = [number for number in self._slots if number >= 0]
+        size = 4 * len(known) + 16
+        slots, hashes = array("i", [_FREE]) * size, self._hashes
+        for number in known:
+            at = hashes[number] % size
+            while slots[at] != _FREE:
+                at = (at + 1) % size
+            slots[at] = number
+        self._slots, self._used = slots, len(known)
+
+    def _slot(self, key: Any, hashed: int) -> int:
+        """Return where a key is, or comes."""
+        slots, hashes, size = self._slots, self._hashes, len(self._slots)
+        at = hashed % size
+        number = slots[at]
+        while number != _FREE and (
+            number == _DROPPED or hashes[number] != hashed or self._key_of(number) != key
+        ):
+            at = (at + 1) % size
+            number = slots[at]
+        return at
 
 
 class KnownFiles(Mapping[str, TargetFile]):
     """A mapping of absolute paths to files, in the order in which their folders came, and in each
-    in that of the files. Kept by folder: there may be hundreds of thousands, and whole paths would
-    take several times the memory.
+    in that of the files.
 
     Attributes
     ----------
+    columns
+        What is known of each.
     revision
         Rises with each file that is added or dropped.
     """
 
     def __init__(self) -> None:
+        self.columns = FileColumns()
         self.revision = 0
-        self._folders: Dict[str, Dict[str, TargetFile]] = {}
-        self._count = 0
+        self._folders: Dict[str, array[int]] = {}
+        self._by_path = _NumberTable(self._key)
 
     def __len__(self) -> int:
-        return self._count
+        return sum(map(len, self._folders.values()))
 
     def __iter__(self) -> Iterator[str]:
         return (file.path for file in self.each())
 
     def __getitem__(self, path: str) -> TargetFile:
         folder, _, name = path.rpartition(os.sep)
-        return self._folders[folder or os.sep][name]
+        number = self._by_path.find((folder or os.sep, name))
+        if number is None:
+            raise KeyError(path)
+        return TargetFile(self.columns, number)
 
-    def add(self, file: TargetFile) -> None:
-        """Add a file that is not known."""
-        self._folders.setdefault(file.folder.path, {})[file.name] = file
-        self._count += 1
+    def _key(self, number: int) -> Tuple[str, str]:
+        file = TargetFile(self.columns, number)
+        return file.folder.path, file.name
+
+    def add(self, folder: int, name: str, *more: Any) -> TargetFile:
+        """Add a file that is not known; parameters as for :meth:`FileColumns.add`."""
+        file, path = self.columns.add(folder, name, *more), self.columns.folders[folder].path
+        self._folders.setdefault(path, array("I")).append(file.number)
+        self._by_path.put(file.number, (path, name))
         self.revision += 1
+        return file
 
     def discard(self, file: TargetFile) -> None:
         """Drop a file, known or not."""
-        if self._folders.get(file.folder.path, {}).pop(file.name, None) is not None:
-            self._count -= 1
+        key = self._key(file.number)
+        if self._by_path.find(key) == file.number:
+            self._by_path.discard(key)
+            self._folders[file.folder.path].remove(file.number)
             self.revision += 1
 
-    def each(self) -> Iterator[TargetFile]:
-        """Yield the files; none may be added or dropped meanwhile."""
-        for files in self._folders.values():
-            yield from files.values()
+    def each(self) -> SomeFiles:
+        """Return the files that are known now."""
+        return SomeFiles(self.columns, np.concatenate([_NONE, *self._folders.values()]))
 
     def folders(self) -> List[str]:
         """Return the folders that files were met in."""
         return list(self._folders)
 
-    def within(self, folder: str) -> List[TargetFile]:
+    def within(self, folder: str) -> SomeFiles:
         """Return the files of one folder."""
-        return list(self._folders.get(folder, {}).values())
+        return SomeFiles(self.columns, self._folders.get(folder, _NONE))
 
 
 class Catalogue:
@@ -113,11 +221,11 @@ class Catalogue:
         self._came: Set[TimeOf] = set()
         self.only_time: Optional[str] = None
         self.statistics: Optional[bool] = None
-        self._folders: Dict[Tuple[str, Place], FileFolder] = {}
-        self._ops: Dict[Tuple[Any, ...], Tuple[Any, ...]] = {}
+        self._folders: Dict[Tuple[str, Place], int] = {}
         self._places: Dict[str, Place] = {}
-        self._by_place: Optional[Tuple[int, Dict[Place, List[TargetFile]]]] = None
-        self._current: Dict[str, Dict[Tuple[Any, ...], TargetFile]] = {}
+        self._by_place: Optional[Tuple[int, Dict[Place, SomeFiles]]] = None
+        # The newest of each group.
+        self._current = _NumberTable(lambda number: _group(self._file(number)))
         self._slices: Dict[Any, List[TargetFile]] = {}
         self._earlier: Dict[Tuple[str, Tuple[Any, ...]], List[TargetFile]] = {}
         self._mappings: Dict[str, Tuple[Signature, Dict[str, str]]] = {}
@@ -174,15 +282,9 @@ class Catalogue:
         place = self._place(folder, name.op_name)
         if self.is_left(place) or self._is_link_within(path):
             return None, None
-        op = (sys.intern(name.op_type), sys.intern(name.op_name), *op_key(name)[2:])
-        file = TargetFile(
-            self._folder(folder, place),
-            base_name,
-            full_name,
-            self._ops.setdefault(op, op),
-            name.timestamp_us,
+        file = self.files.add(
+            self._folder(folder, place), base_name, full_name, op_key(name), name.timestamp_us
         )
-        self.files.add(file)
         if is_slice(file):
             self._slices.setdefault(_sliced_op(file), []).append(file)
         return file, self._rank(file)
@@ -193,11 +295,13 @@ class Catalogue:
         """
         folder, name = os.path.split(self._bases[0] + (row.target_file or ""))
         op = (row.op_type, row.op, None, None, None, None)
-        file = TargetFile(self._folder(folder, row.place), name, None, op, row.timestamp_us)
-        self.files.add(file)
-        return file
+        return self.files.add(self._folder(folder, row.place), name, None, op, row.timestamp_us)
 
-    def _folder(self, path: str, place: Place) -> FileFolder:
+    def _file(self, number: int) -> TargetFile:
+        return TargetFile(self.files.columns, number)
+
+    def _folder(self, path: str, place: Place) -> int:
+        """Return the number of the folder of files."""
         known = self._folders.get((path, place))
         if known is None:
             base, rel = path, self.rel(path)
@@ -208,7 +312,8 @@ class Catalogue:
             ):
                 base = os.path.dirname(path)
             shown = os.path.join(self.shown, rel) if rel else self.shown
-            known = self._folders[path, place] = FileFolder(path, rel, shown, base, place)
+            known = self._folders[path, place] = len(self.files.columns.folders)
+            self.files.columns.folders.append(FileFolder(path, rel, shown, base, place))
         return known
 
     def _place(self, folder: str, op_name: Optional[str]) -> Place:
@@ -244,14 +349,15 @@ class Catalogue:
 
     def _rank(self, file: TargetFile) -> Optional[TargetFile]:
         """Make the newest of a group's files the current one; return the one that was before."""
-        newest = self._current.setdefault(file.folder.base, {})
-        current = newest.setdefault(file.op, file)
-        if current is file:
+        number = self._current.find(_group(file))
+        if number is None:
+            self._current.put(file.number, _group(file))
             return None
+        current = self._file(number)
         older = min(file, current, key=lambda item: item.order)
-        newest[file.op] = file if older is current else current
         self._earlier.setdefault(_group(file), []).append(older)
-        if older is current:
+        if older == current:
+            self._current.put(file.number, _group(file))
             return older
         older.supersede()
         return None
@@ -280,14 +386,17 @@ class Catalogue:
         file = self.of_row(target_file)
         if file is None:
             return None
-        neighbour = self._current.get(file.folder.base, {}).get((op_type, op_name, *file.op[2:]))
+        number = self._current.find((file.folder.base, (op_type, op_name, *file.op[2:])))
+        neighbour = None if number is None else self._file(number)
         return (
             neighbour if neighbour is not None and neighbour.state not in (GONE, DELETED) else None
         )
 
     def newer(self, file: TargetFile) -> TargetFile:
         """Return the file that counts in the group of ``file``."""
-        return self._current[file.folder.base][file.op]
+        number = self._current.find(_group(file))
+        assert number is not None
+        return self._file(number)
 
     @property
     def has_earlier(self) -> bool:
@@ -309,8 +418,7 @@ class Catalogue:
         """After the current file of a group has gone without a result: make the newest of the
         others the current one.
         """
-        newest = self._current.get(file.folder.base, {})
-        if newest.get(file.op) is not file:
+        if self._current.find(_group(file)) != file.number:
             return None
         there = self.earlier(file)
         if not there:
@@ -318,16 +426,15 @@ class Catalogue:
         best = there[-1]
         self._earlier[_group(file)].remove(best)
         self._earlier[_group(file)].append(file)
-        newest[file.op] = best
+        self._current.put(best.number, _group(file))
         best.release()
         return best
 
     def forget(self, file: TargetFile) -> None:
         """Drop a file, as one that was moved."""
         self.files.discard(file)
-        newest = self._current.get(file.folder.base, {})
-        if newest.get(file.op) is file:
-            del newest[file.op]
+        if self._current.find(_group(file)) == file.number:
+            self._current.discard(_group(file))
 
     def mapping(self, folder: str) -> Dict[str, str]:
         """Return the names of a folder's mapping.csv as it is now; none when it cannot be used."""
@@ -374,22 +481,28 @@ class Catalogue:
             if file.state not in (GONE, DELETED)
         ]
 
-    def by_place(self) -> Dict[Place, List[TargetFile]]:
+    def by_place(self) -> Dict[Place, SomeFiles]:
         """Return the files of each place, in the order of the execution; not to be changed."""
         if self._by_place is None or self._by_place[0] != self.files.revision:
-            places: Dict[Place, List[TargetFile]] = {}
+            places: Dict[Place, array[int]] = {}
             for file in self.files.each():
-                places.setdefault(file.place, []).append(file)
-            for files in places.values():
-                files.sort(key=lambda file: (file.folder.base, file.order))
-            self._by_place = self.files.revision, places
+                places.setdefault(file.place, array("I")).append(file.number)
+            self._by_place = (
+                self.files.revision,
+                {
+                    place: SomeFiles(self.files.columns, sorted(numbers, key=self._executed))
+                    for place, numbers in places.items()
+                },
+            )
         return self._by_place[1]
 
-    def in_state(self, *states: str) -> Iterator[TargetFile]:
-        """Yield the files in one of these states."""
-        for file in list(self.files.each()):
-            if file.state in states:
-                yield file
+    def _executed(self, number: int) -> Tuple[Any, ...]:
+        file = self._file(number)
+        return file.folder.base, file.order
+
+    def in_state(self, *states: str) -> SomeFiles:
+        """Return the files in one of these states."""
+        return self.files.each().in_state(*states)
 
 
 def is_slice(file: TargetFile) -> bool:

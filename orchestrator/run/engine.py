@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from array import array
 from dataclasses import replace
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
@@ -22,7 +23,7 @@ from ..reports.rendered_rows import PreparedRows, Preparer, RenderedRowCache, Re
 from ..store.row_sql import row_key
 from ..store.store import RunStore
 from .comparison_options import ComparisonOptions
-from .dump_catalogue import Catalogue
+from .dump_catalogue import Catalogue, SomeFiles
 from .golden_files import Goldens
 from .pair_queue import PairQueue
 from .places import Places, Slices
@@ -130,7 +131,7 @@ class Engine:
         self.slices = Slices(catalogue, self.places)
         self.queue = PairQueue(are_slow=bool(workers.settings.user_metrics))
         self._foreign: Dict[Place, List[TargetFile]] = {}
-        self._completed: List[TargetFile] = []
+        self._completed = array("I")
         self._look_again: List[LookAgain] = []
         self._list_stored = list_stored
         self._stored_rows: List[Row] = []
@@ -189,9 +190,9 @@ class Engine:
         """Return the file at a path below TARGET, if it is an op's dump, and whether it is new; the
         newest dump of an op counts.
         """
-        known = path in self.catalogue.files
+        revision = self.catalogue.files.revision
         file, earlier = self.catalogue.meet(path)
-        if file is None or known:
+        if file is None or revision == self.catalogue.files.revision:
             return file, False
         file.has_rows = file.rel in self._reusable.with_rows
         self.places.planner(file.place)
@@ -249,14 +250,14 @@ class Engine:
         held.
         """
         lead = self.slices.lead(file)
-        if file is lead and (self.closing or self.slices.all_there(file)):
+        if file == lead and (self.closing or self.slices.all_there(file)):
             # Which files a row was joined from is not stored: they are joined again.
             self._reusable.take(file)
             return self.slices.plan(file)
         if not self.closing:
             file.hold()
             self._note_come(file)
-            if lead.state == HELD and file is not lead:
+            if lead.state == HELD and file != lead:
                 self._release_all([lead])
             elif lead.state == PLANNED:
                 lead.doubt()
@@ -401,16 +402,16 @@ class Engine:
             self.store.put_file(file.path, signature.size_bytes, signature.mtime_ns, signature.text)
         file.pending = NOTHING
         self._note_come(file)
-        self._completed.append(file)
+        self._completed.append(file.number)
 
     def _note_come(self, file: TargetFile) -> None:
         if not self.places.settled:
             self.come.setdefault(file.place, set()).add(file.op_name)
 
-    def take_completed(self) -> List[TargetFile]:
+    def take_completed(self) -> SomeFiles:
         """Return the files that were completed since the last call; their rows are committed."""
-        completed, self._completed = self._completed, []
-        return completed
+        completed, self._completed = self._completed, array("I")
+        return SomeFiles(self.catalogue.files.columns, completed)
 
     def take_look_again(self) -> List[LookAgain]:
         """Return the files that have to be looked at again, of those since the last call."""

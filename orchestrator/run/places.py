@@ -143,12 +143,12 @@ class Slices:
 
     def is_held(self, file: TargetFile) -> bool:
         """Tell whether a file is a slice that another stands for."""
-        return self.joins(file) and self.lead(file) is not file
+        return self.joins(file) and self.lead(file) != file
 
     def others(self, lead: TargetFile) -> Tuple[TargetFile, ...]:
         """Return the other slices that a file stands for."""
         return (
-            tuple(part for part in self._catalogue.slices(lead).values() if part is not lead)
+            tuple(part for part in self._catalogue.slices(lead).values() if part != lead)
             if self.joins(lead)
             else ()
         )

@@ -52,7 +52,7 @@ class EarlyRecomputation:
         last
             Nothing more comes.
         """
-        there = sum(file.state == PLANNED for file in self._engine.catalogue.files.each())
+        there = len(self._engine.catalogue.in_state(PLANNED))
         if last:
             return list(files)
         ready = (

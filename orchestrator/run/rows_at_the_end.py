@@ -5,7 +5,7 @@ its rows.
 from __future__ import annotations
 
 import os
-from typing import Dict, Iterable, List, Mapping, Sequence, Set, Tuple
+from typing import Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ..base.notes import Note, note
 from ..base.wording import listed, plural
@@ -23,6 +23,7 @@ from ..metrics.row import (
 )
 from ..model.row_plan import MISSING_OUTPUT, OUTPUT
 from ..store.row_sql import row_key
+from .dump_catalogue import SomeFiles
 from .engine import Engine
 from .target_file import EARLIER, GONE, HELD, PLANNED, WAITING, TargetFile
 
@@ -57,7 +58,7 @@ def settle_files(engine: Engine) -> Dict[str, int]:
             _settle_groups(engine, place, files)
             for name, count in _settle_loops(engine, files).items():
                 earlier[name] = earlier.get(name, 0) + count
-            for file in files:
+            for file in files.in_state(*WAITING, GONE, or_missing=True):
                 if engine.slices.is_held(file):
                     continue
                 if file.state in WAITING or (file.state == PLANNED and file.missing):
@@ -127,7 +128,7 @@ def _accept(engine: Engine, file: TargetFile) -> None:
     engine.accept(file, plan)
 
 
-def _settle_groups(engine: Engine, place: Place, files: List[TargetFile]) -> None:
+def _settle_groups(engine: Engine, place: Place, files: SomeFiles) -> None:
     """Decide which files of L1 fusion groups have rows."""
     planner = engine.places.planner(place)
     groups: Dict[str, List[TargetFile]] = {}
@@ -144,7 +145,7 @@ def _settle_groups(engine: Engine, place: Place, files: List[TargetFile]) -> Non
                 _accept(engine, file)
 
 
-def _settle_loops(engine: Engine, files: List[TargetFile]) -> Dict[str, int]:
+def _settle_loops(engine: Engine, files: SomeFiles) -> Dict[str, int]:
     """Where golden data have a run for each dump of an op, such as of a loop's body, every dump is
     compared with its own.
 
@@ -153,7 +154,7 @@ def _settle_loops(engine: Engine, files: List[TargetFile]) -> Dict[str, int]:
     left: Dict[str, int] = {}
     if not engine.catalogue.has_earlier:
         return left
-    for file in [file for file in files if file.state == PLANNED and not engine.slices.joins(file)]:
+    for file in [file for file in files.in_state(PLANNED) if not engine.slices.joins(file)]:
         runs = [*engine.catalogue.earlier(file), file]
         if len(runs) < 2:
             continue
@@ -162,14 +163,14 @@ def _settle_loops(engine: Engine, files: List[TargetFile]) -> Dict[str, int]:
             continue
         for number, one in enumerate(runs):
             one.iteration = (number, len(runs))
-            if one is not file:
+            if one != file:
                 _accept(engine, one)
     return left
 
 
 def _forget_moved(engine: Engine) -> None:
     """Count a file that was moved within TARGET at its new path only."""
-    gone = list(engine.catalogue.in_state(GONE))
+    gone = engine.catalogue.in_state(GONE)
     if not gone:
         return
     there = {}
@@ -257,16 +258,20 @@ def finish_rows(
         ]
         engine.put_rows(lost)
         keys.update(row_key(row) for row in lost)
-        known = {file.rel for place in taken for file in places[place] if file.state != EARLIER}
-        gone = [target for target in engine.store.table.target_files() if target not in known]
         stale = [
             key
-            for target in gone
+            for target in engine.store.table.target_files()
+            if not _counts(engine.catalogue.of_row(target), taken)
             for key in engine.store.table.keys_of_file(target)
             if key not in keys
         ]
         if stale:
             engine.store.table.remove(stale, "no longer part of the run")
+
+
+def _counts(file: Optional[TargetFile], taken: Set[Place]) -> bool:
+    """Tell whether a file is of the run: at one of its places, and the latest of its op."""
+    return file is not None and file.state != EARLIER and file.place in taken
 
 
 def _lost_outputs(engine: Engine, place: Place, files: Sequence[TargetFile]) -> List[Row]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import struct
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Dict, FrozenSet, NamedTuple, Optional, Tuple
+from array import array
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Dict, FrozenSet, List, NamedTuple, Optional, Tuple
 
 from ..base.naming import parse_dump_name
 from ..dumps.folder_listing import DumpEntry, Signature
@@ -43,8 +43,11 @@ _MOVES: Dict[str, Tuple[FrozenSet[str], str]] = {
     "remember": (frozenset([GROWING]), DELETED),
 }
 
-# Four integers of 64 bits, the third without sign: a third of the memory that the tuple takes.
-_SIGNATURE = struct.Struct("qqQq")
+STATES = (GROWING, SETTLING, UNREADABLE, HELD, PLANNED, EARLIER, GONE, DELETED)
+CODES = {state: code for code, state in enumerate(STATES)}
+_MOST = (1 << 63) - 1
+# Columns grow by so many lines at once.
+_LINES = 1024
 
 # What a file has pending whose pairs are all compared: one for all, for there may be a hundred
 # thousand of them. Never filled.
@@ -76,9 +79,113 @@ class FileFolder(NamedTuple):
     place: Place
 
 
+class FileColumns:
+    """What is known of files below TARGET, in columns: there may be a million, and an object with
+    its texts takes four times as much.
+
+    Attributes
+    ----------
+    folders, ops, counts
+        What ``folder``, ``op`` and ``tensors`` number.
+    names, ends
+        The files' own names in UTF-8, one behind the other, and where each ends.
+    folder, op, timestamp_us, state, expected_bytes, missing, choice, tensors, has_rows
+        Of each file, as :class:`TargetFile` tells.
+    signature
+        The four columns of :class:`Signature`; where there is none the first is -1.
+    rare
+        By name, and by the file's number, what few files have or have long.
+    """
+
+    def __init__(self) -> None:
+        self.folders: List[FileFolder] = []
+        self.ops, self.counts = _Numbered(), _Numbered()
+        self.names, self.ends = bytearray(), array("q")
+        self.folder, self.op, self.timestamp_us = array("I"), array("I"), array("q")
+        self.state, self.has_rows = array("B"), array("B")
+        self.missing, self.tensors = array("I"), array("I")
+        self.expected_bytes, self.choice = array("q"), array("q")
+        self.signature = tuple(array(code) for code in "qqQq")
+        self.rare: Dict[str, Dict[int, Any]] = {}
+        self.counts.number((0, 0))
+
+    def add(
+        self,
+        folder: int,
+        name: str,
+        full_name: Optional[str],
+        op: Tuple[Any, ...],
+        timestamp_us: int,
+    ) -> TargetFile:
+        """Add a file, ``growing``; parameters as the attributes of :class:`TargetFile`, its folder
+        by its number.
+        """
+        file = TargetFile(self, len(self.ends))
+        self.names += name.encode("utf-8", "surrogatepass")
+        self.ends.append(len(self.names))
+        self.folder.append(folder)
+        self.op.append(self.ops.number(op))
+        self.timestamp_us.append(min(timestamp_us, _MOST))
+        if file.number == len(self.state):
+            self._lengthen()
+        if timestamp_us >= _MOST:
+            self.rare.setdefault("timestamp_us", {})[file.number] = timestamp_us
+        file.full_name = full_name
+        return file
+
+    def _lengthen(self) -> None:
+        """Append lines of which nothing is known."""
+        others = (self.state, self.has_rows, self.missing, self.tensors)
+        sizes, *more = self.signature
+        sizes.extend([-1] * _LINES)
+        for column in (*others, self.expected_bytes, self.choice, *more):
+            column.frombytes(bytes(_LINES * column.itemsize))
+
+
+class _Numbered(List[Any]):
+    """Values that many files share, each once; the first is that of new files."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._numbers: Dict[Any, int] = {}
+
+    def number(self, value: Any) -> int:
+        """Return the number of a value."""
+        known = self._numbers.get(value)
+        if known is None:
+            known = self._numbers[value] = len(self)
+            self.append(value)
+        return known
+
+
+def _column(name: str, most: int = _MOST) -> Any:
+    """Return a property that stands in a column; larger numbers are ``most``."""
+    column = attrgetter(name)
+
+    def put(file: TargetFile, value: int) -> None:
+        column(file.columns)[file.number] = min(value, most)
+
+    return property(lambda file: column(file.columns)[file.number], put)
+
+
+def _rare(name: str, default: Any = None) -> Any:
+    """Return a property that few files have another value of than the default."""
+
+    def get(file: TargetFile) -> Any:
+        values = file.columns.rare.get(name)
+        return default if values is None else values.get(file.number, default)
+
+    def put(file: TargetFile, value: Any) -> None:
+        if value is not default:
+            file.columns.rare.setdefault(name, {})[file.number] = value
+        elif name in file.columns.rare:
+            file.columns.rare[name].pop(file.number, None)
+
+    return property(get, put)
+
+
 class TargetFile:
-    """One dump file below TARGET, in one of eight states. There may be a hundred thousand, so what
-    many share is kept once.
+    """One dump file below TARGET, in one of eight states: a line of :class:`FileColumns`.
 
     "any of five" are the states that are looked at: ``growing settling unreadable held planned``.
 
@@ -101,6 +208,8 @@ class TargetFile:
 
     Attributes
     ----------
+    columns, number
+        What is known of all files, and which of these it is.
     folder, name
         Where it lies, and its own name there.
     full_name
@@ -133,49 +242,78 @@ class TargetFile:
         (kind, index, address, bytes) of its tensors, noted before it was deleted; None else.
     """
 
-    __slots__ = (
-        "folder",
-        "name",
-        "full_name",
-        "op",
-        "timestamp_us",
-        "_signature",
-        "state",
-        "expected_bytes",
-        "pending",
-        "missing",
-        "choice",
-        "tensors",
-        "iteration",
-        "has_rows",
-        "slices",
-        "regions",
-    )
+    __slots__ = ("columns", "number")
 
-    def __init__(
-        self,
-        folder: FileFolder,
-        name: str,
-        full_name: Optional[str],
-        op: Tuple[Any, ...],
-        timestamp_us: int,
-    ) -> None:
-        self.folder = folder
-        self.name = name
-        self.full_name = full_name
-        self.op = op
-        self.timestamp_us = timestamp_us
-        self._signature: Optional[bytes] = None
-        self.state = GROWING
-        self.expected_bytes = 0
-        self.pending: Dict[TensorKey, PairTask] = NOTHING
-        self.missing = 0
-        self.choice = 0
-        self.tensors = (0, 0)
-        self.iteration: Optional[Tuple[int, int]] = None
-        self.has_rows = False
-        self.slices: Tuple[TargetFile, ...] = ()
-        self.regions: Optional[Tuple[Region, ...]] = None
+    def __init__(self, columns: FileColumns, number: int) -> None:
+        self.columns, self.number = columns, number
+
+    expected_bytes = _column("expected_bytes")
+    missing = _column("missing")
+    choice = _column("choice")
+    full_name = _rare("full_name")
+    pending = _rare("pending", NOTHING)
+    iteration = _rare("iteration")
+    slices = _rare("slices", ())
+    regions = _rare("regions")
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, TargetFile)
+            and self.number == other.number
+            and self.columns is other.columns
+        )
+
+    def __hash__(self) -> int:
+        return self.number
+
+    @property
+    def folder(self) -> FileFolder:
+        """Where it lies."""
+        folder: FileFolder = self.columns.folders[self.columns.folder[self.number]]
+        return folder
+
+    @property
+    def name(self) -> str:
+        """Its own name."""
+        columns, number = self.columns, self.number
+        begin = columns.ends[number - 1] if number else 0
+        return columns.names[begin : columns.ends[number]].decode("utf-8", "surrogatepass")
+
+    @property
+    def op(self) -> Tuple[Any, ...]:
+        """What tells its op."""
+        op: Tuple[Any, ...] = self.columns.ops[self.columns.op[self.number]]
+        return op
+
+    @property
+    def timestamp_us(self) -> int:
+        """When it was dumped, by its name."""
+        time = self.columns.timestamp_us[self.number]
+        return time if time < _MOST else int(self.columns.rare["timestamp_us"][self.number])
+
+    @property
+    def state(self) -> str:
+        """One of this module's."""
+        return STATES[self.columns.state[self.number]]
+
+    @state.setter
+    def state(self, state: str) -> None:
+        self.columns.state[self.number] = CODES[state]
+
+    @property
+    def tensors(self) -> Tuple[int, int]:
+        """How many inputs and outputs its header has."""
+        counts: Tuple[int, int] = self.columns.counts[self.columns.tensors[self.number]]
+        return counts
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the store may hold rows of it."""
+        return bool(self.columns.has_rows[self.number])
+
+    @has_rows.setter
+    def has_rows(self, has_rows: bool) -> None:
+        self.columns.has_rows[self.number] = has_rows
 
     def _move(self, name: str) -> None:
         sources, target = _MOVES[name]
@@ -222,10 +360,8 @@ class TargetFile:
         data.
         """
         self._move("plan")
-        self.expected_bytes, self.tensors = (
-            _shared(plan.expected_bytes),
-            _shared((plan.n_inputs, plan.n_outputs)),
-        )
+        counts = self.columns.counts.number((plan.n_inputs, plan.n_outputs))
+        self.expected_bytes, self.columns.tensors[self.number] = plan.expected_bytes, counts
         self.missing, self.pending = missing, pending or NOTHING
 
     def supersede(self) -> None:
@@ -255,13 +391,13 @@ class TargetFile:
     @property
     def signature(self) -> Optional[Signature]:
         """How it looked when it was last looked at; None before."""
-        return (
-            None if self._signature is None else Signature._make(_SIGNATURE.unpack(self._signature))
-        )
+        signature = Signature._make([column[self.number] for column in self.columns.signature])
+        return None if signature.size_bytes < 0 else signature
 
     @signature.setter
     def signature(self, signature: Optional[Signature]) -> None:
-        self._signature = None if signature is None else _SIGNATURE.pack(*signature)
+        for column, value in zip(self.columns.signature, signature or (-1, 0, 0, 0)):
+            column[self.number] = value
 
     @property
     def path(self) -> str:
@@ -309,12 +445,6 @@ class TargetFile:
 def _inside(folder: str, name: str) -> str:
     """Return what ``os.path.join`` does for a plain name, several times as fast."""
     return "%s/%s" % (folder, name) if folder and folder[-1] != "/" else folder + name
-
-
-@lru_cache(maxsize=4096)
-def _shared(value: Any) -> Any:
-    """Return an equal value that all files share."""
-    return value
 
 
 def tensor_key(row: Row) -> TensorKey:

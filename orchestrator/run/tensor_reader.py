@@ -188,7 +188,7 @@ class RunReader(TensorReader):
         signature = None if file is None else look_at(file.path)
         if file is None or signature is None:
             return None
-        if self._planned_file is not file or self._planned_signature != signature:
+        if self._planned_file != file or self._planned_signature != signature:
             # The tensors of an operator are read one after the other: its file is planned once.
             tasks = self._engine.slices.plan(file).tasks
             self._planned_file, self._planned_signature = file, signature

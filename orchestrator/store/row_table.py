@@ -188,12 +188,17 @@ class RowTable:
         )
         return [str(verdict) for (verdict,) in verdicts]
 
-    def target_files(self) -> List[Optional[str]]:
-        """Return the distinct target files of all rows; None where there are rows about none."""
-        return [
-            from_sql_text(target)
-            for (target,) in self._connection.query("SELECT DISTINCT target_file FROM row")
-        ]
+    def target_files(self) -> Iterator[Optional[str]]:
+        """Yield the distinct target files of all rows; None where there are rows about none."""
+        sql = (
+            "SELECT DISTINCT target_file FROM row WHERE target_file %s ORDER BY target_file LIMIT ?"
+        )
+        page = self._connection.query(sql % "IS NULL", (1,))
+        yield from (None for _ in page)
+        page = self._connection.query(sql % "IS NOT NULL", (_PIECE_LINES,))
+        while page:
+            yield from (from_sql_text(target) for (target,) in page)
+            page = self._connection.query(sql % "> ?", (*page[-1], _PIECE_LINES))
 
 
 PLACE_ORDER = "time, CAST(device AS INTEGER), device, model, model_id, CAST(step AS INTEGER), step"

@@ -353,7 +353,7 @@ def recorded(root: str) -> Iterator[DeviceDump]:
 
     recordings: List[Tuple[int, str, str, str]] = []
     for listing in walk(root, "the recorded tree"):
-        for entry in listing.dumps + listing.overflow + listing.stats:
+        for entry in [*listing.dumps, *listing.overflow, *listing.stats]:
             name = (
                 compose_dump_name(entry.name) if entry.hash_name else os.path.basename(entry.path)
             )

@@ -22,6 +22,7 @@ from goldwatch.run.target_file import (
     PLANNED,
     SETTLING,
     UNREADABLE,
+    FileColumns,
     FileFolder,
     TargetFile,
 )
@@ -59,13 +60,9 @@ ALLOWED = {
 
 
 def make(state=GROWING, name="Relu.a.1.2.3"):
-    file = TargetFile(
-        FileFolder("/t", "", "t", "/t", NOWHERE),
-        name,
-        None,
-        ("Relu", "a", None, None, None, None),
-        3,
-    )
+    columns = FileColumns()
+    columns.folders.append(FileFolder("/t", "", "t", "/t", NOWHERE))
+    file = columns.add(0, name, None, ("Relu", "a", None, None, None, None), 3)
     file.state = state
     return file
 
@@ -158,17 +155,17 @@ def test_the_newest_dump_of_an_op_counts_in_any_order_of_arrival(tmp_path) -> No
     first, earlier = catalogue.meet(new)
     assert first.state == GROWING and earlier is None
     late, earlier = catalogue.meet(old)
-    assert late.state == EARLIER and earlier is None and catalogue.newer(late) is first
+    assert late.state == EARLIER and earlier is None and catalogue.newer(late) == first
     assert catalogue.meet(other)[1] is None
     last, earlier = catalogue.meet(newest)
-    assert earlier is first and catalogue.newer(first) is last
+    assert earlier == first and catalogue.newer(first) == last
     first.supersede()
     assert [file.path for file in catalogue.earlier(last)] == [old, new]
     last.vanish()
     assert (
-        catalogue.next_best(last) is first
+        catalogue.next_best(last) == first
         and first.state == GROWING
-        and catalogue.newer(late) is first
+        and catalogue.newer(late) == first
     )
 
 

@@ -318,7 +318,7 @@ def _differing_steps(observed: ObservedOps) -> Iterator[Tuple[Optional[str], Arr
     places = digests.places
     codes: Dict[Any, int] = {}
     step, device = (
-        np.array([codes.setdefault((what, name), len(codes)) for name in names], np.int64)
+        np.array([codes.setdefault((what, name), len(codes)) for name in names], np.int32)
         for what, names in (
             ("step", [place.step for place in places]),
             ("device", [place.device_name or "" for place in places]),
@@ -336,14 +336,14 @@ def _differing_steps(observed: ObservedOps) -> Iterator[Tuple[Optional[str], Arr
         device[observed.place_of[ops]],
         np.concatenate(
             [
-                digests.shared_column(tensor, np.int64)[tensors.row],
-                np.array(own_names, np.int64)[observed.name_of[alone]],
+                digests.shared_column(tensor, np.int32, tensors.row),
+                np.array(own_names, np.int32)[observed.name_of[alone]],
             ]
         ),
         np.concatenate(
             [
-                digests.shared_column(rank, np.int64)[tensors.row],
-                np.full(len(alone), _WORST_FIRST.index(NOT_COMPARED)),
+                digests.shared_column(rank, np.int8, tensors.row),
+                np.full(len(alone), _WORST_FIRST.index(NOT_COMPARED), np.int8),
             ]
         ),
     ]

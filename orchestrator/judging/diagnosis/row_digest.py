@@ -425,8 +425,23 @@ class DigestColumns:
 
     def digests(self, rows: Optional[Array] = None) -> RowDigests:
         """Return all, or those of some rows, by the numbers in which they came."""
-        every = np.frombuffer(self._numbers, NUMBERS) if self._numbers else np.empty(0, NUMBERS)
-        numbers = every.copy() if rows is None else every[rows]
+        every = self._every()
+        return self._told(every.copy() if rows is None else every[rows])
+
+    def taken(self, rows: Array) -> RowDigests:
+        """Return the digests of some rows, each of them once, without a copy; they are no longer
+        here then.
+        """
+        every = self._every()
+        for name in NUMBERS.names or ():
+            every[name][: len(rows)] = every[name][rows]
+        self._numbers = bytearray()
+        return self._told(every[: len(rows)])
+
+    def _every(self) -> Array:
+        return np.frombuffer(self._numbers, NUMBERS) if self._numbers else np.empty(0, NUMBERS)
+
+    def _told(self, numbers: Array) -> RowDigests:
         numbers["file"] = self._files.first_numbers(numbers["file"])
         return RowDigests(list(self._shared), list(self._places), self._files, numbers)
 
@@ -438,7 +453,7 @@ def digests_of_all(rows: Iterable[Row]) -> RowDigests:
     while page:
         columns.append(columns.add(row_digests(page)))
         page = list(islice(waiting, _PAGE_ROWS))
-    return columns.digests()
+    return columns.taken(np.arange(len(columns)))
 
 
 class _FileNames(Sequence[str]):

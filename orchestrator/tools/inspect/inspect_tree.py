@@ -14,8 +14,14 @@ from ...dumps.completeness import NO_LAW, Completeness, probe
 from ...dumps.dump_file import DumpFile
 from ...dumps.dump_header import COMPLETE, HEADERLESS, LONG, SHORT
 from ...dumps.dump_index import DumpIndex
-from ...dumps.dump_tree import op_key
-from ...dumps.folder_listing import DumpEntry, FolderListing, listed_statistics, look_at, walk
+from ...dumps.folder_listing import (
+    DumpEntry,
+    FolderListing,
+    listed_statistics,
+    look_at,
+    op_key,
+    walk,
+)
 from ...dumps.overflow_records import op_tasks, overflow_records, tasks_of
 from ...dumps.place import Place, place_of
 from ...dumps.statistics_csv import rows_of

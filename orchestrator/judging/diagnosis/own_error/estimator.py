@@ -40,7 +40,7 @@ from .normal_error import (
     type_noise,
 )
 
-_AT_ONCE = 1 << 16
+_AT_ONCE = 1 << 14
 """Outputs whose scores are computed at once, for the sake of memory."""
 _MARGIN = 1e-6
 """How much scores from arrays may differ from :class:`.Normal`'s by rounding: outputs that come so
@@ -252,7 +252,7 @@ class Estimator:
         smooth = ~table.spoiled & (table.by_kind(self._is_smooth) > 0)
         numbers = np.flatnonzero(smooth)
         self._normal = [
-            Normals(measured, measure.spread)
+            Normals(measured, measure.spread, by_others=measure is _MEASURES[0])
             for measure, measured in zip(_MEASURES, _measured(table, numbers))
         ]
         may_be_plain = numbers[table.by_kind(lambda kind: only_moves(kind.op_type))[numbers] == 0]

@@ -242,19 +242,28 @@ class Normals:
         they add cannot be seen.
     smallest
         A type's spread is taken to be at least this.
+    by_others
+        Whether :meth:`of_other_types` is asked.
     """
 
-    def __init__(self, measured: Measured, smallest: float = SMALLEST_SPREAD) -> None:
+    def __init__(
+        self, measured: Measured, smallest: float = SMALLEST_SPREAD, by_others: bool = True
+    ) -> None:
         self._smallest = smallest
         usable = (
             (measured.distance > 0) & (measured.distance < np.inf) & (measured.inputs < HOPELESS)
         )
-        self._usable = measured.selected(usable)
-        types = set(self._usable.types.tolist())
+        # Of a million outputs these are 50 MB: what is fitted is a sample, they are not kept.
+        entries = measured if usable.all() else measured.selected(usable)
+        types, least = set(entries.types.tolist()), _GAINS[_GAINS >= 0.999]
         self._types = {
-            name: _Fit(self._usable.selected(self._usable.types == name), _GAINS) for name in types
+            name: _Fit(entries.selected(entries.types == name), _GAINS) for name in types
         }
-        self._over_all = _Fit(self._usable, _GAINS[_GAINS >= 0.999])
+        self._over_all = _Fit(entries, least)
+        self._but_type = {
+            name: _Fit(entries.selected(entries.types != name), least)
+            for name in (types if by_others else ())
+        }
         self._known: Dict[Tuple[str, str], Normal] = {}
         self._other_types: Dict[str, Normal] = {}
 
@@ -292,9 +301,7 @@ class Normals:
         """Return what is normal for the operators of all other types."""
         normal = self._other_types.get(op_type)
         if normal is None:
-            rest = _Fit(
-                self._usable.selected(self._usable.types != op_type), _GAINS[_GAINS >= 0.999]
-            )
+            rest = self._but_type.get(op_type, self._over_all)
             normal = self._other_types[op_type] = self._rare(rest, None)
         return normal
 
