@@ -24,6 +24,7 @@ TimeOf = Tuple[Optional[str], Optional[str], Optional[str]]
 
 _FREE, _DROPPED = -1, -2
 _NONE = np.empty(0, np.uint32)
+Array = Any
 
 
 class SomeFiles(Sequence[TargetFile]):
@@ -35,7 +36,7 @@ class SomeFiles(Sequence[TargetFile]):
         [n]
     """
 
-    def __init__(self, columns: FileColumns, numbers: Sequence[int]) -> None:
+    def __init__(self, columns: FileColumns, numbers: Array) -> None:
         self._columns = columns
         self.numbers = np.array(numbers, np.uint32)
 
@@ -179,7 +180,7 @@ class KnownFiles(Mapping[str, TargetFile]):
 
     def within(self, folder: str) -> SomeFiles:
         """Return the files of one folder."""
-        return SomeFiles(self.columns, self._folders.get(folder, _NONE))
+        return SomeFiles(self.columns, self._folders.get(folder, ()))
 
 
 class Catalogue:

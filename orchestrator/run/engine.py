@@ -8,12 +8,13 @@ import contextlib
 import os
 from array import array
 from dataclasses import replace
-from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+from functools import lru_cache
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
 from ..base.notes import Note
-from ..dumps.folder_listing import look_at
+from ..dumps.folder_listing import Signature, look_at
 from ..dumps.place import Place
 from ..judging.diagnosis.row_digest import DigestColumns, RowDigests, row_digests
 from ..metrics.pair_task import PairTask
@@ -485,11 +486,13 @@ class Engine:
             return
         with self.store.transaction():
             complete: List[TargetFile] = []
+            # All of these are compared: one look tells whether a golden file stayed as it was.
+            look_at_golden = lru_cache(maxsize=None)(look_at)
             for tasks, rows in finished:
                 self.progress.pairs_done += len(tasks)
                 taken = []
                 for number, (task, verdict) in enumerate(zip(tasks, rows.verdicts)):
-                    file = self._take_result(task, verdict)
+                    file = self._take_result(task, verdict, look_at_golden)
                     if file is not None:
                         taken.append(number)
                         self.changed_places.add(file.place)
@@ -500,7 +503,12 @@ class Engine:
             for file in complete:
                 self._complete(file)
 
-    def _take_result(self, task: PairTask, verdict: str) -> Optional[TargetFile]:
+    def _take_result(
+        self,
+        task: PairTask,
+        verdict: str,
+        look_at_golden: Callable[[str], Optional[Signature]],
+    ) -> Optional[TargetFile]:
         """Return the file of a result, which is no longer pending; None where the result does not
         count.
         """
@@ -513,13 +521,14 @@ class Engine:
                 del file.pending[tensor_key(task.planned)]
                 file.missing += 1
                 return None
-            golden_same = look_at(task.golden.path) == self.goldens.signature(task.golden.path)
+            path = task.golden.path
+            golden_same = look_at_golden(path) == self.goldens.signature(path)
             if not golden_same or (signature is not None and signature != file.signature):
                 planned = task.planned
                 text = "%s: the file changed while it was compared" % planned.tensor
                 self.store.events.add("retried", planned.op, text)
                 file.doubt()
-                path = file.path if golden_same else task.golden.path
+                path = file.path if golden_same else path
                 self._look_again.append(LookAgain(file, path, changed=True))
                 return None
         del file.pending[tensor_key(task.planned)]

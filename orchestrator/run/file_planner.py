@@ -97,8 +97,8 @@ class Planner:
         Knows the other dumps of the place, where outputs are seen of a dump that holds inputs only.
         None: they are not seen.
     plans
-        Plans that are the same at all places, for the planners of a run to share; they are made
-        once for each op and form of its header. None: none are kept.
+        Plans, and choices of golden files, that are the same at all places, for the planners of a
+        run to share; they are made once for each op and form of its header. None: none are kept.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Planner:
         known: Optional[CounterpartCache] = None,
         requested: DumpRequest = EVERYTHING,
         neighbours: Optional[OtherDumps] = None,
-        plans: Optional[Dict[PlanKey, FilePlan]] = None,
+        plans: Optional[Dict[PlanKey, Any]] = None,
     ) -> None:
         self.place = place
         self._plans = plans
@@ -198,6 +198,16 @@ class Planner:
         """Return which golden file each tensor of a dump is compared with now; two equal answers
         mean equal plans.
         """
+        key = None if self._plans is None else self._op_key(dumped)
+        if self._plans is None or key is None:
+            return self._chosen(dumped)
+        key = (*key, dumped.n_inputs, dumped.n_outputs)
+        if key not in self._plans:
+            self._keep(key, self._chosen(dumped))
+        choice: Tuple[Tuple[str, Optional[str]], ...] = self._plans[key]
+        return choice
+
+    def _chosen(self, dumped: DumpedOp) -> Tuple[Tuple[str, Optional[str]], ...]:
         chosen = []
         for plan in self._row_plans(dumped):
             entry = None
@@ -291,7 +301,7 @@ class Planner:
         dumped = dumped_op(entry, dump)
         plans = self._plans if iteration is None and slices is None else None
         form = None if plans is None else self._form(dumped, dump)
-        known = None if plans is None or form is None else plans.get(form)
+        known: Optional[FilePlan] = None if plans is None or form is None else plans.get(form)
         if (
             known is not None
             and isinstance(dump, DumpFile)
@@ -316,21 +326,22 @@ class Planner:
                 made.rows.append(self._row(plan, entry))
             else:
                 self._tensors.plan(plan, opened, made)
-        if plans is not None and form is not None and isinstance(dump, DumpFile):
-            if len(plans) >= _MOST_PLANS:
-                plans.clear()
-            if made.is_same_elsewhere(dump):
-                plans[form] = made
+        if form is not None and isinstance(dump, DumpFile) and made.is_same_elsewhere(dump):
+            self._keep(form, made)
         return made
 
-    def _form(self, dumped: DumpedOp, dump: AnyDump) -> Optional[PlanKey]:
-        """Return all that decides a dump's plan, whatever its place; None where more does."""
+    def _keep(self, key: PlanKey, value: Any) -> None:
+        if self._plans is not None:
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
+            self._plans[key] = value
+
+    def _op_key(self, dumped: DumpedOp) -> Optional[PlanKey]:
+        """Return all that decides what an op's tensors are compared with, but for their form; None
+        where the place does.
+        """
         if (
-            not isinstance(dump, DumpFile)
-            or dump.state != COMPLETE
-            or not dump.outputs
-            or self.overflow
-            or self.two_dumps
+            self.two_dumps
             or self.golden.kind not in ("npy", "container")
             or not self.knows(dumped.op_name)
         ):
@@ -343,8 +354,19 @@ class Planner:
             dumped.op_type,
             dumped.op_name,
             dumped.slice,
-            dump.form,
         )
+
+    def _form(self, dumped: DumpedOp, dump: AnyDump) -> Optional[PlanKey]:
+        """Return all that decides a dump's plan, whatever its place; None where more does."""
+        if (
+            not isinstance(dump, DumpFile)
+            or dump.state != COMPLETE
+            or not dump.outputs
+            or self.overflow
+        ):
+            return None
+        key = self._op_key(dumped)
+        return None if key is None else (*key, dump.form)
 
     def _read_there(
         self, entry: DumpEntry, dumped: DumpedOp, dump: AnyDump

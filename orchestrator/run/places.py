@@ -4,7 +4,7 @@ rows of each; and which files of a place are slices of one op.
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, Optional, Set, Tuple
+from typing import Any, Dict, Iterator, Optional, Set, Tuple
 
 from ..base.naming import sanitise_device
 from ..dumps.folder_listing import DumpEntry
@@ -50,8 +50,10 @@ class Places:
         self._catalogue = catalogue
         self.selection = options.selection(graphs)
         self._planners: Dict[Place, Planner] = {}
+        # Of the golden data that each planner knows.
+        self._revisions: Dict[Place, int] = {}
         self._known = CounterpartCache()
-        self._plans: Dict[PlanKey, FilePlan] = {}
+        self._plans: Dict[PlanKey, Any] = {}
         self._requests: Dict[Optional[str], DumpRequest] = {}
 
     def __iter__(self) -> Iterator[Place]:
@@ -62,8 +64,11 @@ class Places:
 
     def planner(self, place: Place) -> Planner:
         """Return the planner of one place, with the golden data that there are now."""
+        planner, revision = self._planners.get(place), self._goldens.revision
+        if planner is not None and self._revisions[place] == revision:
+            return planner
         golden = self._goldens.of(place)
-        planner = self._planners.get(place)
+        self._revisions[place] = revision
         if planner is None:
             graph, unfused = self._graphs.of(place.model), self._options.unfused is not None
             unfused = unfused or (graph is not None and graph.unfused)

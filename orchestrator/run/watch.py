@@ -52,7 +52,6 @@ from .recomputation import NONE
 from .recompute_before_delete import EarlyRecomputation
 from .result import RunResult
 from .rows_at_the_end import finish_rows, settle
-from .target_file import TargetFile
 from .watch_options import KEEP_ALL, WatchOptions
 from .watch_progress import ProgressMeter, WatchProgress
 from .watched_folders import Folders
@@ -82,14 +81,11 @@ class Turn(NamedTuple):
     rows
         That were stored, in this order, and of each whether nothing that comes later can change its
         verdict.
-    files
-        That are compared, with the verdicts of their rows.
     progress
         How far the watch is; None where that was told just before.
     """
 
     rows: Sequence[Tuple[Row, bool]] = ()
-    files: Sequence[Tuple[TargetFile, List[str]]] = ()
     progress: Optional[WatchProgress] = None
 
 
@@ -151,7 +147,6 @@ class Watch:
         self._over = False
         self._unseen = False
         self._rows: List[Tuple[Row, bool]] = []
-        self._files: List[Tuple[TargetFile, List[str]]] = []
 
     def __enter__(self) -> Watch:
         self.options.require_dumps(to_come=True)
@@ -362,7 +357,6 @@ class Watch:
         self._note_stored()
         for file in self.engine.take_completed():
             self.keeper.offer(file)
-            self._files.append((file, self.store.table.verdicts_of_file(file.rel)))
         self._take_look_again()
 
     def _take_look_again(self) -> None:
@@ -382,8 +376,8 @@ class Watch:
 
     def _take_turn(self, last: bool = False) -> Turn:
         """Return what has happened since the last turn."""
-        turn = Turn(self._rows, self._files, self.meter.measure(last))
-        self._rows, self._files = [], []
+        turn = Turn(self._rows, self.meter.measure(last))
+        self._rows = []
         return turn
 
     def _look(self, paths: Sequence[str]) -> None:

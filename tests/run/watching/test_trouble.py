@@ -37,12 +37,12 @@ def test_a_full_disk_under_the_store_can_be_continued_later(net) -> None:
     done = 0
     with pytest.raises(EnvironmentProblem, match="disk is full"), make_watch(net) as running:
         for turn in running.turns():
-            if done < 4 <= done + len(turn.files):
+            if done < 8 <= done + len(turn.rows):
                 pages = running.store.query("PRAGMA page_count")[0][0]
                 running.store.query("PRAGMA max_page_count = %d" % pages)
                 for step in range(1, 12):
                     net.put(net.files(step=step))
-            done += len(turn.files)
+            done += len(turn.rows)
     stored = net.query("SELECT key, id FROM row WHERE verdict = 'pass'")
     assert 8 <= len(stored) < 96
     with make_watch(net) as running:
