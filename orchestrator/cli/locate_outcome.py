@@ -19,10 +19,12 @@ from ..base.wording import listed, plural, size_text
 from ..device.launch.program import LOG_FILE
 from ..device.locate.cure_rounds import Round
 from ..device.locate.narrowing import Narrowed
-from ..device.locate.search import PAGE, RUN, CaseResult, Search, worst_exit_code
+from ..device.locate.network_outputs import first_decision, outputs_words, passing_in_dumps
+from ..device.locate.search import OUTPUTS, PAGE, RUN, CaseResult, Search, worst_exit_code
 from ..device.locate.shape_combinations import shapes_text
+from ..judging.by_other_rows import REMARKS
 from ..judging.diagnosis.op_input_states import UNKNOWN
-from ..metrics.row import FAIL, NOT_COMPARED, PASS
+from ..metrics.row import BY_ROUNDING, FAIL, NOT_COMPARED, PASS
 from ..model.op_node import without_gear
 from ..reports.result_json import RESULT_FILE
 from ..run.result import RunResult
@@ -145,7 +147,8 @@ def print_outcome(outcome: Outcome) -> None:
             put_wrapped(before + verdict_line(result.run))
             put_wrapped(before + result.run.sentence)
         if result.final is not None:
-            put_wrapped("%soutputs of the network: %s" % (before, _outputs_words(result.final)))
+            words = _outputs_words(result.run, result.final)
+            put_wrapped("%soutputs of the network: %s" % (before, words))
     if len(results) > 1:
         put_line("")
         for result in results:
@@ -203,14 +206,58 @@ def _print_rounds(outcome: Outcome) -> None:
         )
 
 
-def _outputs_words(final: RunResult) -> str:
+def _outputs_words(run: Optional[RunResult], final: RunResult) -> str:
     summary = final.summary
-    if summary.verdict == PASS:
-        return "within their limits (%s)" % plural(summary.passed, "tensor")
-    if summary.verdict == FAIL:
-        counted = summary.failed + summary.passed
-        return "outside their limits (%d of %s)" % (summary.failed, plural(counted, "tensor"))
-    return verdict_line(final)
+    if summary.verdict not in (PASS, FAIL):
+        return verdict_line(final)
+    of_all = plural(summary.failed + summary.passed, "tensor")
+    counts = of_all if summary.verdict == PASS else "%d of %s" % (summary.failed, of_all)
+    return "%s (%s)" % (outputs_words(run, final), counts)
+
+
+def _tell_outputs(result: CaseResult) -> None:
+    """Print why outputs are outside their limits though no operator is, and what to do."""
+    run, final = result.run, result.final
+    if run is None or final is None or final.summary.verdict != FAIL or run.summary.verdict != PASS:
+        return
+    passing = passing_in_dumps(run, final)
+    nexts: Dict[str, None] = {}
+    for output in islice(final.rows(FAIL), _MOST_CAUSES):
+        row = passing.get(output.tensor)
+        codes = [] if row is None else row.reason_codes.split("; ")
+        why = next((REMARKS[code] for code in codes if code in REMARKS), "")
+        if row is None:
+            why = (
+                "no output in the dumps holds these values: the program changed them, or the file "
+                "is of another run"
+            )
+            nexts["the same command with --again runs the om anew"] = None
+        elif why:
+            first = first_decision(run)
+            nexts[
+                "nothing to mend%s; what reads the outputs has to bear another order of nearly "
+                "equal values (goldwatch compare %s GOLDEN --boxes OUTPUT compares boxes in any "
+                "order)"
+                % (
+                    "" if first is None else ": %s decided first" % printable(first.tensor),
+                    os.path.join(result.folder, OUTPUTS),
+                )
+            ] = None
+        else:
+            why = (
+                "the small errors of right operators add up to it"
+                if row.warning == BY_ROUNDING
+                else "its dump is within its limits: there slices are measured beside the mean of "
+                "all, of an output each by its own size"
+            )
+            nexts[
+                "where so small parts of the outputs matter, keep what leads to them in float32 "
+                "(goldwatch cure lists what the error of each operator comes to)"
+            ] = None
+        outside = output.reason.partition("; ")[0]
+        put_wrapped("%s: %s: %s" % (printable(output.tensor), outside, why), "  ")
+    for text in nexts:
+        put_wrapped("  next: %s" % text, "    ")
 
 
 def _print_smallest(smaller: SmallestPart) -> None:
@@ -284,7 +331,7 @@ def _case_line(result: CaseResult) -> str:
         if result.run is None or result.code == EXIT_PROGRAM_FAILED
         else result.run.summary.verdict
     )
-    final = "" if result.final is None else result.final.summary.verdict
+    final = result.outputs or ""
     outputs = final and ", outputs %s" % _OUTPUTS.get(final, final)
     culprits = "" if result.culprit is None else ": %s" % _few(result.culprits)
     return "  %-12s  %s%s%s" % (shapes_text(result.case.shapes), verdict, outputs, culprits)
@@ -333,8 +380,13 @@ def _print_end(outcome: Outcome, cured: bool) -> None:
             "out: then golden data are made of the inputs that -i names"
         )
         put_wrapped("  next: %s" % advice, "    ")
-    if not outcome.culprits and outcome.searched == EXIT_PASS:
-        put_wrapped("outputs agree within their limits")
+    if not outcome.culprits:
+        for result in results:
+            _tell_outputs(result)
+    if outcome.searched == EXIT_PASS and not outcome.culprits:
+        finals = [result.final for result in results]
+        if all(final is None or final.summary.verdict == PASS for final in finals):
+            put_wrapped("outputs agree within their limits")
     if outcome.searched == EXIT_INCOMPLETE:
         incomplete = next(result for result in results if result.code == EXIT_INCOMPLETE)
         part = incomplete.final
@@ -442,8 +494,8 @@ def _why_in_spite(outcome: Outcome) -> str:
             "(every tensor is within its limits all the same: it is named because its error is its "
             "own, and larger than rounding explains)"
         )
-    finals = [result.final for result in outcome.results if result.culprit is not None]
-    if finals and all(final is not None and final.summary.verdict == PASS for final in finals):
+    finals = [result.outputs for result in outcome.results if result.culprit is not None]
+    if finals and all(outputs == PASS for outputs in finals):
         return (
             "(the outputs of the network are within their limits all the same: with this input the "
             "error hardly reaches them, with another one (-i) it may)"

@@ -7,6 +7,7 @@ A remark in the reason and its code say why; :func:`as_first_judged` takes them 
 from __future__ import annotations
 
 import math
+from typing import Collection
 
 from ..metrics.overwriting_and_cancellation import CANCELLED
 from ..metrics.row import (
@@ -85,14 +86,18 @@ def judged_like_output(row: Row, output: Row) -> Row:
     return row.noted(text, AS_OUTPUT, verdict=PASS, warning=output.warning)
 
 
-def alike(row: Row, other: Row) -> bool:
+def alike(row: Row, other: Row, but: Collection[str] = ()) -> bool:
     """Tell whether two rows of one golden tensor are of equal target tensors, as far as rows tell:
-    all they measured is equal.
+    all they measured is equal, ``but`` for some metrics.
     """
     first = row.code_value(ELEMENTS_DIFFER), other.code_value(ELEMENTS_DIFFER)
     if row.shape == other.shape and first[0] != first[1]:
         return False
-    names = [name for name in other.metrics if not isinstance(other.metrics[name], dict)]
+    names = [
+        name
+        for name in other.metrics
+        if name not in but and not isinstance(other.metrics[name], dict)
+    ]
     mine, theirs = (
         [metric_number(compared.metrics.get(name)) for name in names] for compared in (row, other)
     )

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 import jsonschema
 import numpy as np
 import onnx
+import onnx_models as build
 import pytest
 from in_process import run_here
 from locate_host import FAULT, prepared, small
@@ -394,6 +395,98 @@ def test_a_users_program_runs_the_om(place) -> None:
         and "suspect: second\n" in done.stdout
         and "outputs of the network: outside their limits" in done.stdout
     ), done.stderr
+
+
+def chosen_boxes(path) -> None:
+    """Twenty boxes of 256, those of the highest scores."""
+    state = np.random.RandomState(5)
+    weights = {
+        "w": 0.3 * state.standard_normal((32, 256)),
+        "v": 0.3 * state.standard_normal((32, 256 * 4)),
+        "k": np.array([20]),
+        "shape": np.array([256, 4]),
+        "first": np.array([0]),
+    }
+    nodes = [
+        onnx.helper.make_node("MatMul", ["x", "w"], ["logits"], name="logits"),
+        onnx.helper.make_node("Sigmoid", ["logits"], ["scores"], name="scores"),
+        onnx.helper.make_node("TopK", ["scores", "k"], ["best", "at"], name="top", axis=1),
+        onnx.helper.make_node("Squeeze", ["at", "first"], ["flat"], name="flat"),
+        onnx.helper.make_node("MatMul", ["x", "v"], ["all"], name="all"),
+        onnx.helper.make_node("Reshape", ["all", "shape"], ["boxes"], name="boxes"),
+        onnx.helper.make_node("Gather", ["boxes", "flat"], ["y"], name="choose"),
+    ]
+    initialisers = [
+        build.weight(name, array.astype(np.int64 if array.dtype.kind == "i" else np.float32))
+        for name, array in weights.items()
+    ]
+    outputs = [build.value("y", (20, 4)), build.value("best", (1, 20))]
+    proto = build.model(nodes, [build.value("x", (1, 32))], outputs, initialisers)
+    build.save(path, proto)
+
+
+def test_outputs_that_follow_from_decisions_near_a_tie_are_right(place) -> None:
+    chosen_boxes(place.folder / "boxes.onnx")
+    place.host()
+    place.atc("boxes.onnx", "boxes.om")
+    done = place.locate("boxes.onnx", "boxes.om", "-o", "out")
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = "outside their limits by decisions near a tie"
+    assert "outputs of the network: %s (1 of 2 tensors)\n" % said in done.stdout
+    assert "it is inherited: the operator makes it of the device's own inputs" in done.stdout
+    assert "next: nothing to mend: top:output:1 decided first" in done.stdout
+    page = (place.folder / "out" / "report.html").read_text()
+    assert '<dt>outputs of the network</dt><dd class="name">%s</dd>' % said in page
+    document = json.loads((place.folder / "out" / "locate.json").read_text())["outcome"]
+    assert (document["exit_code"], document["runs"][0]["outputs"]) == (0, "pass")
+    place.host("op:choose=scale:1.2")
+    wrong = place.locate("boxes.onnx", "boxes.om", "-o", "wrong")
+    assert wrong.returncode == 1 and "suspect: choose\n" in wrong.stdout
+    assert "outputs of the network: outside their limits (1 of 2 tensors)" in wrong.stdout
+
+
+def test_rounding_that_adds_up_in_the_outputs_is_told(place) -> None:
+    state = np.random.RandomState(5)
+    large, small_ones = (state.standard_normal((64, 256)).astype(np.float32) for _ in range(2))
+    constants = {"w": 30 * large, "v": small_ones / 100, "c": np.full(256, 100, np.float32)}
+    nodes = [
+        onnx.helper.make_node("MatMul", ["x", "w"], ["a"], name="large"),
+        onnx.helper.make_node("MatMul", ["x", "v"], ["b"], name="small"),
+        onnx.helper.make_node("Add", ["b", "c"], ["up"], name="up"),
+        onnx.helper.make_node("Relu", ["up"], ["same"], name="relu"),
+        onnx.helper.make_node("Sub", ["same", "c"], ["down"], name="down"),
+        onnx.helper.make_node("Concat", ["a", "down"], ["y"], name="join", axis=0),
+    ]
+    weights = [build.weight(name, array) for name, array in constants.items()]
+    inputs, outputs = [build.value("x", (1, 64))], [build.value("y", (2, 256))]
+    build.save(place.folder / "sum.onnx", build.model(nodes, inputs, outputs, weights))
+    place.host()
+    place.atc("sum.onnx", "sum.om")
+    done = place.locate("sum.onnx", "sum.om", "-o", "out")
+    assert done.returncode == 1 and "0 fail" in done.stdout, done.stdout + done.stderr
+    assert "the small errors of right operators add up to it" in done.stdout
+    assert "next: where so small parts of the outputs matter" in done.stdout
+
+
+def test_outputs_that_no_dump_holds_are_told(place) -> None:
+    place.host()
+    script = place.folder / "program.py"
+    script.write_text(
+        """import glob, subprocess, sys
+import numpy as np
+code = subprocess.call([sys.executable, "-m", "ais_bench", *sys.argv[1:], "--outfmt", "NPY"])
+for path in glob.glob(sys.argv[sys.argv.index("--output") + 1] + "/*/*_0.npy"):
+    np.save(path, 2 * np.load(path))
+sys.exit(code)
+"""
+    )
+    words = "--model {om} --input {inputs} --output {output} --acl_json_path {acl_json}".split()
+    done = place.locate(
+        "model.onnx", "model.om", "-o", "out", "--", sys.executable, str(script), *words
+    )
+    assert done.returncode == 1 and "0 fail" in done.stdout, done.stdout + done.stderr
+    assert "no output in the dumps holds these values" in done.stdout
+    assert "next: the same command with --again runs the om anew" in done.stdout
 
 
 def test_given_inputs_are_used_on_both_sides(place) -> None:

@@ -17,8 +17,9 @@ from ...model.atc_options import atc_options
 from ..cure.run import DOCUMENT
 from ..launch.atc import Atc
 from .input_values import input_files
+from .network_outputs import outputs_verdict
 from .resumable_steps import Step
-from .search import DECIDED, INPUTS, JSON, RUN, CaseResult, Search, outputs_verdict
+from .search import DECIDED, INPUTS, JSON, RUN, CaseResult, Search, stored_outputs
 from .shape_combinations import shapes_text
 
 MOST_ROUNDS = 10
@@ -128,6 +129,7 @@ class Curing:
             om = os.path.join(out, _OM)
             command = self._convert(number, om, document)
             code = self._again(number, om, located)
+            stored = stored_outputs(located)
             rounds.append(
                 Round(
                     raised,
@@ -136,7 +138,7 @@ class Curing:
                     code,
                     str(file),
                     command,
-                    outputs_verdict(located),
+                    None if stored is None else outputs_verdict(*stored),
                 )
             )
             if code != EXIT_FAIL:

@@ -15,7 +15,7 @@ from ...base.notes import Note, note
 from ...dumps.dump_index import DumpIndex
 from ...judging.diagnosis.explanations import OTHER_INPUT
 from ...judging.diagnosis.suspects import LOW, Suspect
-from ...metrics.row import FAIL, PASS
+from ...metrics.row import PASS
 from ...model.om_interface import OmInterface
 from ...model.read_model import load_model
 from ...run.result import RunResult, stored_result
@@ -24,6 +24,7 @@ from ..launch.runners import PROGRAM, Failure, Run, failure_of
 from ..launch.user_commands import run_to_the_end
 from .input_pairs import InputPair
 from .input_values import input_files, write_inputs
+from .network_outputs import outputs_verdict, outputs_words
 from .plan import OmRun, Plan
 from .resumable_steps import Step, Steps
 from .shape_combinations import shapes_text
@@ -32,7 +33,6 @@ JSON, GOLDEN_JSON = "model.json", "golden_model.json"
 INPUTS, GOLDEN, DUMP, OUTPUTS, RUN, FINAL = "inputs", "golden", "dump", "outputs", "run", "final"
 ACL, PAGE = "acl.json", "report.html"
 _LEAST_OUTPUT_BYTES = 1 << 20
-_OUTPUTS_WORDS = {PASS: "within their limits", FAIL: "outside their limits"}
 _JUDGED = (EXIT_PASS, EXIT_FAIL, EXIT_INCOMPLETE)
 DECIDED = (EXIT_PASS, EXIT_FAIL)
 """After these exit codes a comparison is not made again: it is complete."""
@@ -69,6 +69,11 @@ class CaseResult:
     problem: Optional[Failure] = None
     was_stopped: bool = False
     earlier: Optional[float] = None
+
+    @property
+    def outputs(self) -> Optional[str]:
+        """The verdict on the network's outputs; None where there is none."""
+        return None if self.final is None else outputs_verdict(self.run, self.final)
 
     @property
     def had_other_inputs(self) -> bool:
@@ -147,7 +152,7 @@ class CaseResult:
             "verdict": None if self.run is None else self.run.summary.verdict,
             "culprit": self.culprit,
             "culprits": self.culprits,
-            "outputs": None if self.final is None else self.final.summary.verdict,
+            "outputs": self.outputs,
             "sentence": None if self.run is None else self.run.sentence,
             "problem": None if self.problem is None else self.problem._asdict(),
         }
@@ -234,11 +239,12 @@ class Search:
             if name == RUN:
                 result.earlier = self.steps.earlier(step.name)
             if name in (RUN, FINAL):
-                result.code = worst_exit_code((result.code, code))
                 opened = stored_result(step.leaves[0]) if os.path.isdir(step.leaves[0]) else None
                 result.run, result.final = (
                     (opened, result.final) if name == RUN else (result.run, opened)
                 )
+                right = name == FINAL and result.outputs == PASS
+                result.code = worst_exit_code((result.code, EXIT_PASS if right else code))
             if name == RUN and code not in _JUDGED:
                 log = os.path.join(step.leaves[0], LOG_FILE)
                 result.problem = _killed(result.run, log) or failure_of(log)
@@ -565,9 +571,9 @@ class Search:
             about["atc"] = self._interface.attributes["atc_version"]
         if case.shapes:
             about["shapes"] = shapes_text(case.shapes)
-        verdict = outputs_verdict(self.folder(case))
-        if verdict is not None:
-            about["outputs of the network"] = _OUTPUTS_WORDS.get(verdict, verdict)
+        stored = stored_outputs(self.folder(case))
+        if stored is not None:
+            about["outputs of the network"] = outputs_words(*stored)
         for entry in dict(about, **cured or {}).items():
             command += ["--about", "%s=%s" % entry]
 
@@ -593,10 +599,12 @@ class Search:
         return words + (["--", *request.words] if request.words else [])
 
 
-def outputs_verdict(folder: str) -> Optional[str]:
-    """Return the verdict on the network's outputs of a run; None where none was made."""
-    final = os.path.join(folder, FINAL)
-    return stored_result(final).summary.verdict if os.path.isdir(final) else None
+def stored_outputs(folder: str) -> Optional[Tuple[RunResult, RunResult]]:
+    """Return the comparison of a run's dumps, and that of its outputs; None where this was not
+    made.
+    """
+    run, final = (os.path.join(folder, name) for name in (RUN, FINAL))
+    return (stored_result(run), stored_result(final)) if os.path.isdir(final) else None
 
 
 def _ended_well(out: str) -> bool:
