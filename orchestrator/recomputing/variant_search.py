@@ -558,9 +558,11 @@ class _Search:
                 break
             move, distance = float(slope @ off) / float(slope @ slope), float(off @ off)
             for _ in range(_STEPS):
-                nearer = self._off_by(number, fit, at + move)
+                # Rounding inside leaves no step to a whole number exactly.
+                to = float(np.rint(at + move)) if fit.whole else at + move
+                nearer = self._off_by(number, fit, to)
                 if nearer is not None and float(nearer @ nearer) < distance * _IMPROVES:
-                    at, off = at + move, nearer
+                    at, off = to, nearer
                     known[at] = float(nearer @ nearer)
                     break
                 move /= 4.0

@@ -1115,3 +1115,32 @@ def test_a_function_of_float32_is_off_by_some_units_in_the_last_place(ulps):
     actual = exact.astype(np.float32) + np.float32(ulps) * np.spacing(np.float32(np.tanh(0.1)))
     output = Output(("y", 0), actual, Value(np.zeros((4, 3)), None), "float32")
     assert agreeing(output, Value(exact, None)).all() == (ulps < 20)
+
+
+@pytest.mark.parametrize("op", ["quantise", "back"])
+@pytest.mark.parametrize("zero, model", [(5, 0), (-13, 3)])
+def test_any_zero_point_is_named_where_the_device_rounds_the_scale(net, op, zero, model):
+    """The scale is none that float16 holds, and some values are cut off at the type's end."""
+    x = 2 * float16_values((64, 8))
+    scale = np.float32(0.02)
+    nodes = [
+        node("QuantizeLinear", ["x", "s", "z"], ["q"], name="quantise"),
+        node("DequantizeLinear", ["q", "s", "z"], ["y"], name="back"),
+    ]
+    weights = [build.weight("s", scale), build.weight("z", np.int8(model))]
+    held = np.float64(np.float16(scale))
+
+    def whole(number):
+        return np.clip(np.rint(x / held) + number, -128, 127)
+
+    right = {
+        "quantise": whole(zero),
+        "back": (whole(model) - zero) * held,
+    }[op]
+    assert (np.abs(whole(zero)) >= 127).any()
+    outputs = [build.value("y", x.shape)]
+    proto = build.model(nodes, [build.value("x", x.shape)], outputs, weights)
+    net.prepare(proto, {"x": x}, fault=(op, lambda array: right.astype(array.dtype)))
+    suspect = only_suspect(net.compare()[1]["summary"])
+    said = "with the zero point %d; the model says %d" % (zero, model)
+    assert suspect["op"] == op and said in suspect["explanations"][0]["sentence"]
