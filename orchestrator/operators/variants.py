@@ -451,6 +451,11 @@ _INPUT_NAMES = {
     "Gemm": ("its input 0", "the weights", "the bias"),
     "MatMul": ("its input 0", "the weights"),
     "QuantizeLinear DequantizeLinear": ("its input", "the scale", "the zero point"),
+    "QLinearConv QLinearMatMul": (
+        "its input", "the scale of its input", "the zero point of its input", "the weights",
+        "the scale of the weights", "the zero point of the weights", "the scale of the output",
+        "the zero point of the output", "the bias",
+    ),
     "BatchNormalization": ("its input", "the scale", "the bias", "the mean", "the variance"),
     "LayerNormalization InstanceNormalization GroupNormalization": (
         "its input", "the scale", "the bias",

@@ -6,7 +6,7 @@ Source: the ONNX operator list of each opset.
 
 from __future__ import annotations
 
-from typing import Any, List
+from typing import Any, Iterator, List, Optional
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from .convolution_operators import onnx_convolution
 from .registry import CannotCompute, Inputs, Node, axis_of, input_at, operator
 from .splittable_axes import broadcast
 from .value_with_error import Arithmetic, Value
+from .variants import ANY, Fit, Reading, Variant, declare, other_number, text_of
 
 Array = Any
 
@@ -90,8 +91,8 @@ def _requantised(
     if zero.size != 1 or zero.dtype.kind not in "iu":
         raise CannotCompute("its output's zero point is no single whole number")
     scaled = Value(product * (scales[0] * scales[1] / scales[2]))
-    # Of the scales' product and quotient, and of the sum by it: in float32 at best.
-    roundings = 3.0 * max(arithmetic.intermediate, 2.0**-24)
+    # Each of the scales may be held in float16, whatever type the numbers have.
+    roundings = 3.0 * max(arithmetic.intermediate, 2.0**-11)
     return QuantisedSteps.of(scaled, roundings, zero.dtype.name, int(zero.reshape(())))
 
 
@@ -140,6 +141,40 @@ def quantised_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) ->
     """
     steps = _quantised_convolution(node, inputs, arithmetic)
     return [stepped(steps.function, steps.scaled)]
+
+
+_SCALES = "the quotient of its scales (of the input, times of the weights, by of the output)"
+
+
+def _other_scales(node: Node, inputs: Inputs) -> Iterator[Fit]:
+    """Yield the quotient of single scales: of which the device had another one does not show."""
+    scales = [float(one.array.reshape(-1)[0]) for one in _single_scales(inputs)]
+    if len(scales) < 3 or not all(scales):
+        return
+    own = scales[0] * scales[1] / scales[2]
+
+    def variant(instead: float) -> Variant:
+        def taken(given: List[Optional[Value]]) -> List[Optional[Value]]:
+            other = Value(np.full_like(input_at(inputs, 4).array, scales[1] * instead / own))
+            return [*given[:4], other, *given[5:]]
+
+        return Variant(_SCALES, text_of(instead), text_of(own), node, taken)
+
+    yield Fit(_SCALES, own, variant)
+
+
+def _single_scales(inputs: Inputs) -> List[Value]:
+    scales = [input_at(inputs, at) for at in (1, 4, 6)]
+    return [scale for scale in scales if scale.array.size == 1]
+
+
+declare(
+    "QLinearConv QLinearMatMul",
+    Reading(_SCALES, ANY[2:], lambda node, inputs: iter(()), _other_scales),
+    other_number(7, "the zero point of the output", ()),
+    other_number(2, "the zero point of its input", ()),
+    other_number(5, "the zero point of the weights", ()),
+)
 
 
 @operator(onnx=("Compress",), moves=True)

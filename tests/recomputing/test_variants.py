@@ -1144,3 +1144,49 @@ def test_any_zero_point_is_named_where_the_device_rounds_the_scale(net, op, zero
     suspect = only_suspect(net.compare()[1]["summary"])
     said = "with the zero point %d; the model says %d" % (zero, model)
     assert suspect["op"] == op and said in suspect["explanations"][0]["sentence"]
+
+
+QUOTIENT = "the quotient of its scales (of the input, times of the weights, by of the output)"
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        ({}, None),
+        ({"w": 0.011}, QUOTIENT + " 0.00322266; the model says 0.00292969"),
+        ({"z": 119}, "the zero point of the output 119; the model says 128"),
+    ],
+)
+def test_a_product_of_whole_numbers_may_hold_its_scales_in_float16(net, change, said):
+    """Those of the model are none that float16 holds: near ties the next number comes out."""
+    state = np.random.RandomState(3)
+    x, weights = 2 * float16_values((16, 32)), state.randint(-127, 127, (32, 24))
+    constants = {
+        "s": np.float32(15 / 512), "i": np.uint8(128), "m": weights.astype(np.int8),
+        "w": np.float32(0.01), "j": np.int8(0), "t": np.float32(0.1), "z": np.uint8(128),
+    }  # fmt: skip
+    nodes = [
+        node("QuantizeLinear", ["x", "s", "i"], ["q"], name="quantise"),
+        node("QLinearMatMul", ["q", "s", "i", "m", "w", "j", "t", "z"], ["p"], name="op"),
+        node("DequantizeLinear", ["p", "t", "z"], ["y"], name="back"),
+    ]
+    held = [build.weight(name, array) for name, array in constants.items()]
+    outputs = [build.value("y", (16, 24))]
+    proto = build.model(nodes, [build.value("x", x.shape)], outputs, held)
+    whole = np.clip(np.rint(x / constants["s"]) + 128, 0, 255) - 128
+    sums = np.zeros((16, 24))
+    for row in range(16):
+        for column in range(24):
+            sums[row, column] = sum(whole[row, k] * int(weights[k, column]) for k in range(32))
+    device = {**constants, **change}
+    scales = [np.float64(np.float16(device[name])) for name in "swt"]
+    right = np.clip(np.rint(sums * scales[0] * scales[1] / scales[2]) + device["z"], 0, 255)
+    net.prepare(proto, {"x": x}, fault=("op", lambda array: right.astype(array.dtype)))
+    code, result, _ = net.compare()
+    if said is None:
+        assert (code, result["summary"]["suspects"]) == (0, [])
+        (row,) = [row for row in result["rows"] if row["tensor"] == "op:output:0"]
+        assert "by rounding alone" in row["reason"] and "elements differ" in row["reason"]
+    else:
+        suspect = only_suspect(result["summary"])
+        assert suspect["op"] == "op" and said in suspect["explanations"][0]["sentence"]
