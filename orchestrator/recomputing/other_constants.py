@@ -94,7 +94,10 @@ def dumped_otherwise(
     for number, node, place, own in held:
         for at, array in left:
             for given in _in_shape(array, own.shape):
-                differ = int(np.count_nonzero(np.abs(given - own) > 4.0 * unit * np.abs(own)))
+                with np.errstate(invalid="ignore"):
+                    apart = np.abs(given - own) > 4.0 * unit * np.abs(own)
+                # Infinity is a number like others: that of a mask.
+                differ = int(np.count_nonzero(np.where(np.isinf(own), given != own, apart)))
                 counts = at, format(differ, ","), format(own.size, ",")
                 words = "of its own dump (input %d), of which %s of %s values are not the model's"
                 words %= counts

@@ -681,10 +681,14 @@ def _is_nearer(output: Output, value: Value, model_distance: float) -> bool:
     if value.array.size != output.actual.size:
         return False
     computed = value.array.reshape(output.actual.shape)
-    model_finite = np.isfinite(output.computed.array).sum()
+    finite = np.isfinite(output.actual)
+    model_finite = np.isfinite(output.computed.array.reshape(finite.shape))
     return (
         _distance(output.actual, computed) < _NEARER**2 * model_distance
-        or model_finite != np.isfinite(output.actual).sum() == np.isfinite(computed).sum()
+        or (
+            not np.array_equal(model_finite, finite)
+            and np.array_equal(np.isfinite(computed), finite)
+        )
         or _is_nearer_in_roundings(output, computed)
     )
 

@@ -147,7 +147,7 @@ def test_the_last_line_names_a_model_that_does_not_load(place) -> None:
 
 def test_a_culprit_beside_outputs_within_their_limits_is_explained(finished) -> None:
     search = SimpleNamespace(notes=[])
-    summary = SimpleNamespace(verdict="pass", passed=1)
+    summary = SimpleNamespace(verdict="pass", passed=1, failed=0)
     result = CaseResult(SimpleNamespace(shapes={}), str(finished.folder / "out"), 1)
     result.run = stored_result(str(finished.folder / "out" / "run"))
     result.final = SimpleNamespace(summary=summary)

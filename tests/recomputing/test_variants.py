@@ -1030,6 +1030,7 @@ OF_GRU = {
 }
 TOKENS = RANDOM.randint(0, 6, (5, 7)).astype(np.int64)
 TABLE = RANDOM.standard_normal((6, 8)).astype(np.float16).astype(np.float32)
+CAUSAL = np.where(np.triu(np.ones((4, 8)), 1) > 0, -np.inf, 0).astype(np.float32)
 STEPS = {"s": np.float32(0.02), "z": np.int8(3)}
 
 
@@ -1067,6 +1068,12 @@ OTHERWISE = {
         {"c": np.array([1.0, 1e6, 2.0, -1e6] * 2, np.float32)},
         lambda x: x + np.float32([1.0, 65504.0, 2.0, -65504.0] * 2),
         "Add with its input 1 cut at the largest number of float16; the model has it as it is",
+    ),
+    "infinite mask": (
+        node("Add", ["x", "m"], ["y"], name="op"),
+        {"m": CAUSAL},
+        lambda x: x + np.roll(CAUSAL, 1, 0),
+        "Add with its input 1 rolled by +1 along axis 0; the model has it as it is",
     ),
     "padding": (
         node("Gather", ["e", "t"], ["y"], name="op"),
