@@ -189,7 +189,7 @@ def _replay_of_uncompared(result: RunResult, op: str, place: Place) -> List[str]
     out = os.path.join(options.out, REPLAY_FOLDER)
     return command_words(
         ["goldwatch", "replay"],
-        [_folder_of(options.target, place), model],
+        [_folder_of(options, op, place), model],
         ["-f", options.model, "--op", op, "-o", out],
     )
 
@@ -251,13 +251,31 @@ def _replay_words(result: RunResult) -> List[str]:
 
 def step_folder(result: RunResult) -> str:
     """Return the folder of the step where a comparison diverges first, or TARGET itself."""
-    first = result.first_divergence
-    return _folder_of(result.options.target, Place() if first is None else first.place)
+    first, options = result.first_divergence, result.options
+    return options.target if first is None else _folder_of(options, first.op, first.place)
 
 
-def _folder_of(target: str, place: Place) -> str:
-    folder = os.path.join(target, *[part for part in place if part is not None])
-    return folder if is_folder(folder) else target
+def _folder_of(options: ComparisonOptions, op: str, place: Place) -> str:
+    """Return the folder of an op's dump, or TARGET itself where that is not known."""
+    folder = os.path.join(options.target, *[part for part in place if part is not None])
+    if is_folder(folder):
+        return folder
+    return _folder_by_file(options, op, place) or options.target
+
+
+def _folder_by_file(options: ComparisonOptions, op: str, place: Place) -> Optional[str]:
+    """Return the folder of an op's dump where TARGET has more levels than the place of a dump tells
+    (those of TorchAir's ranks); None where it is not there.
+    """
+    from ..store.store import RunStore
+
+    try:
+        with RunStore.open(options.out) as store:
+            files = [row.target_file for row in store.rows(place=place, op=op) if row.target_file]
+    except GoldwatchError:
+        return None
+    folders = [os.path.dirname(os.path.join(options.target, file)) for file in files[:1]]
+    return next(filter(is_folder, folders), None)
 
 
 def closer_words(
@@ -293,6 +311,8 @@ def closer_words(
         if parts[:count] == target_parts[len(target_parts) - count :]
     )
     target = os.path.join(options.target, *parts[shared:])
+    if not is_folder(target):
+        target = _folder_by_file(options, op, place) or target
     # Without the dumps, or with them on another machine, rely on what the run recorded.
     known = is_folder(target) or not os.path.exists(options.target)
     if options.model is not None and os.path.isdir(options.model) and not (place.step and known):

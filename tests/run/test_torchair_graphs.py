@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from dataclasses import replace
 
 import numpy as np
@@ -189,6 +190,24 @@ def test_each_rank_is_compared_with_fx_data_of_its_rank(tmp_path, below):
     assert done.returncode == 0 and {
         r["device"] for r in rows_of(result, tensor="MatMul:output:0")
     } == {"5"}
+
+
+def test_the_wrong_op_of_a_rank_is_looked_at_in_the_folder_of_its_rank(tmp_path):
+    for rank in (0, 1):
+        for token in (0, 1):
+            graph = torchair_graph(seed=rank, fault="Relu" if rank and token else None)
+            graph.write_ge(tmp_path / "ge", token, rank=(2, rank), device=rank)
+            graph.write_fx(tmp_path / "fx", token, rank=(2, rank))
+        graph.write_graph(tmp_path / "ge", rank=rank)
+    done, result = compare(tmp_path / "ge", tmp_path / "fx", tmp_path / "out")
+    (suspect,) = result["summary"]["suspects"]
+    assert suspect["op"] == "Relu" and suspect["explanations"][0]["kind"] == "unexplained"
+    words = shlex.split(done.stdout.splitlines()[-1].replace("next: ", ""))
+    folder = tmp_path / "ge" / "worldsize2_global_rank1"
+    assert words[1] == "compare-op" and words[2].startswith(str(folder)) and words[2][-2:] == "/1"
+    looked_at = run_here([*words, "--format", "json"])
+    tensors = {each["tensor"]: each["verdict"] for each in json.loads(looked_at.stdout)["tensors"]}
+    assert tensors == {"Relu:input:0": "pass", "Relu:output:0": "fail"}
 
 
 @pytest.mark.parametrize("form", ["newest", "data_dump"])

@@ -149,6 +149,8 @@ def _by_computing(
     beside = reader.computed(estimate.op, estimate.output, estimate.inputs)
     explanations = [] if beside is None else explanations_by_computing(estimate, beside, search)
     stale = _stale(estimate, inputs, reader)
+    if stale:
+        explanations = [entry for entry in explanations if entry.kind != "unexplained"]
     return (*stale, *explanations) if stale and stale[0].share else (*explanations, *stale)
 
 

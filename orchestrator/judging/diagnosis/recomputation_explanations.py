@@ -130,12 +130,14 @@ def explanations_by_computing(
     ]
     if explanations:
         return explanations
-    if searched is not None:
-        output = Output(
-            (0, 0), recomputed.actual, Value(np.asarray(recomputed.computed)), recomputed.dtype
-        )
-        return [unexplained(searched, right_alone(output))]
-    return [_of_computed(entry) for entry in without_pattern(alone, pair, NOTHING_AROUND)]
+    if searched is None:
+        explanations = [
+            _of_computed(entry) for entry in without_pattern(alone, pair, NOTHING_AROUND)
+        ]
+    output = Output(
+        (0, 0), recomputed.actual, Value(np.asarray(recomputed.computed)), recomputed.dtype
+    )
+    return explanations or [unexplained(search, right_alone(output))]
 
 
 def _all_tiny(recomputed: ComputedPair) -> bool:
