@@ -14,7 +14,7 @@ from ..base.wording import plural
 from ..config.check import check_file
 from ..config.finding import NOTE, Finding, Report
 from .command import command, format_option, verbosity_options
-from .printing import print_json, put_escaped, say, use_colour
+from .printing import columns_of, print_json, put_escaped, say, use_colour, wrapped
 from .progress import ProgressBar
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
@@ -89,7 +89,7 @@ def check(
         # Not indented: a report may hold a hundred thousand findings.
         print_json(report.to_document(), indent=None)
     else:
-        put_escaped(_lines(report, use_colour(sys.stdout)))
+        put_escaped(_lines(report, use_colour(sys.stdout), columns_of(sys.stdout)))
         if any(
             finding.rule == "unknown-model" and finding.severity == "warning"
             for finding in report.findings
@@ -102,34 +102,34 @@ def check(
     ctx.exit(EXIT_FAIL if report.errors or (strict and report.warnings) else EXIT_PASS)
 
 
-def _lines(report: Report, colour: bool) -> List[str]:
+def _lines(report: Report, colour: bool, width: Optional[int]) -> List[str]:
     """Return the lines of the report for people, names escaped: one per finding, then what the
-    consumer does and the correction.
+    consumer does and the correction; of a terminal's width none is longer.
 
     What is only worth knowing of this machine, of one place, takes one line together.
     """
-    lines = []
+    lines: List[str] = []
     for (place, pointer, severity, short), group in itertools.groupby(
         report.findings, lambda finding: _heading(report, finding)
     ):
-        shown = click.style(severity, fg=_COLOURS[severity]) if colour else severity
-        start = "%s: %s" % (printable(place), shown)
+        start, findings = "%s: " % printable(place), list(group)
         where = ": " + (pointer + ": " if pointer else "")
-        findings = list(group)
+        said = [(finding.message, finding.rule) for finding in findings]
         if short:
-            messages, rules = (
-                "; ".join(finding.message for finding in findings),
-                ", ".join(finding.rule for finding in findings),
-            )
-            lines.append(start + printable("%s%s [%s]" % (where, messages, rules)))
-            continue
-        for finding in findings:
-            lines.append(start + printable("%s%s [%s]" % (where, finding.message, finding.rule)))
-            lines.append(printable("    consumer: %s" % finding.consumer))
-            lines.append(printable("    fix: %s" % finding.fix))
+            messages, rules = zip(*said)
+            said = [("; ".join(messages), ", ".join(rules))]
+        for number, (message, rule) in enumerate(said):
+            text = "%s: %s%s%s [%s]" % (place, severity, where, message, rule)
+            head, *more = wrapped(text, width)
+            if colour and head.startswith(start + severity):
+                shown = click.style(severity, fg=_COLOURS[severity])
+                head = start + shown + head[len(start + severity) :]
+            lines += [head, *more]
+            if not short:
+                lines += wrapped("    consumer: %s" % findings[number].consumer, width, " " * 6)
+                lines += wrapped("    fix: %s" % findings[number].fix, width, " " * 6)
     counts = "%s, %s" % (plural(report.errors, "error"), plural(report.warnings, "warning"))
-    lines.append(printable("%s (%s): %s" % (report.file, report.kind, counts)))
-    return lines
+    return lines + wrapped("%s (%s): %s" % (report.file, report.kind, counts), width)
 
 
 def _heading(report: Report, finding: Finding) -> Tuple[str, str, str, bool]:

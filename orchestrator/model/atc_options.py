@@ -79,6 +79,23 @@ class Dynamic(NamedTuple):
             )
         return ""
 
+    def example(self) -> str:
+        """Return shapes that the om has, as ``x:1,3,8,8;m:1,8``: those of its first gear, or the
+        smallest of each range.
+        """
+        shapes = (
+            self.shapes_in_gear(self.gears[0])
+            if self.gears
+            else {
+                name: tuple(
+                    max(1, limits[0]) if dim < 0 and limits is not None else max(1, dim)
+                    for dim, limits in zip(shape, self.ranges.get(name, (None,) * len(shape)))
+                )
+                for name, shape in self.shapes.items()
+            }
+        )
+        return ";".join("%s:%s" % (name, _text(shape)) for name, shape in shapes.items())
+
     def gear_of(self, shapes: Mapping[str, Shape]) -> Optional[Tuple[int, ...]]:
         """Return the gear that gives the inputs these shapes; None where none does.
 

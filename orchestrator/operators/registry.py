@@ -272,9 +272,7 @@ def compute(
         with np.errstate(all="ignore"):
             return entry.compute(node, _values(inputs), arithmetic or Arithmetic())
     except UNFIT as error:
-        raise CannotCompute(
-            "%s: %s" % (type(error).__name__, " ".join(str(error).split())[:200])
-        ) from error
+        raise _misfit(node, inputs, error) from error
 
 
 def check(
@@ -319,9 +317,20 @@ def check(
                 for actual, value in zip(outputs, right)
             ]
     except UNFIT as error:
-        raise CannotCompute(
-            "%s: %s" % (type(error).__name__, " ".join(str(error).split())[:200])
-        ) from error
+        raise _misfit(node, values, error) from error
+
+
+def _misfit(
+    node: Node, inputs: Sequence[Union[Value, Array, None]], error: Exception
+) -> CannotCompute:
+    """Return in our own words that a formula cannot be computed of inputs; another fault than one
+    of shapes is told as Python tells it.
+    """
+    if not isinstance(error, (ValueError, IndexError)):
+        return CannotCompute("%s: %s" % (type(error).__name__, " ".join(str(error).split())[:200]))
+    values = (value for value in _values(inputs) if value is not None)
+    shapes = " and ".join(str(list(value.array.shape)) for value in values)
+    return CannotCompute("%s cannot be computed of inputs of the shapes %s" % (node.type, shapes))
 
 
 def _on_one_side_alone(actual: Array, computed: Array) -> Array:

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 from click.testing import CliRunner
+from in_process import run_here
+from terminals import run_on_terminal
 
 from goldwatch.base.errors import EXIT_BAD_INPUT, FormatError, GoldwatchError
 from goldwatch.cli.config_check import check
@@ -472,3 +474,16 @@ def test_a_text_that_was_meant_to_configure_a_dump_is_told_its_mistake(tmp_path,
         path.write_bytes(data)
         result = CliRunner().invoke(check, [str(path)])
         assert result.exit_code == 1 and "other-file" not in result.output, result.output
+
+
+@pytest.mark.parametrize("columns", [80, 0])
+def test_a_report_is_folded_on_a_terminal(tmp_path, columns):
+    (tmp_path / "npu.json").write_text(json.dumps({"enable_dump": True, "dump_path": "d"}))
+    words = [sys.executable, "-m", "goldwatch", "config", "check", "npu.json", "-q"]
+    shown, _ = run_on_terminal(
+        words, columns, cwd=str(tmp_path), env={**os.environ, "NO_COLOR": "1"}
+    )
+    lines = shown.decode().splitlines()
+    whole = run_here(words[2:], tmp_path).stdout.splitlines()
+    assert max(map(len, whole)) > 80 >= max(map(len, lines))
+    assert " ".join(" ".join(lines).split()) == " ".join(" ".join(whole).split())

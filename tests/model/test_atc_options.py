@@ -132,3 +132,20 @@ def test_inputs_of_fixed_shape_and_float16_inputs_are_read():
     found = atc_inputs("atc --model=m.onnx --input_shape=a:1,2;b:-1,3 --input_fp16_nodes=a;b")
     assert found == ({"a": (1, 2)}, ("a", "b"))
     assert atc_inputs("") == ({}, ())
+
+
+@pytest.mark.parametrize(
+    "options, example",
+    [
+        ("--input_shape_range=x:[1~4,3,8~32,8~-1]", "x:1,3,8,8"),
+        ("--input_shape=x:-1,3;m:-1,2 --dynamic_dims=4,5;8,9", "x:4,3;m:5,2"),
+        ("--input_shape=x:-1,3 --dynamic_batch_size=2,8", "x:2,3"),
+        ("--input_shape=x:1,-1,32;m:1,-1,1 --input_format=ND", "x:1,1,32;m:1,1,1"),
+    ],
+)
+def test_an_example_is_of_shapes_that_the_om_has(options, example):
+    dynamic = dynamic_of("atc " + options)
+    assert dynamic.example() == example
+    sizes = [part.partition(":") for part in example.split(";")]
+    shapes = {name: tuple(map(int, text.split(","))) for name, _, text in sizes}
+    assert dynamic.problem(shapes) == ""

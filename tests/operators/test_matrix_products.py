@@ -161,7 +161,7 @@ def test_matrix_products_that_cannot_be_computed_are_refused():
             Node("caffe", "InnerProduct", {"num_output": 5}),
             [tensor(0, 2, 3), tensor(1, 4, 3), tensor(2, 4)],
         )
-    with pytest.raises(CannotCompute, match="matmul"):
+    with pytest.raises(CannotCompute, match="of the shapes"):
         compute(Node("onnx", "MatMul"), [tensor(0, 2, 3), tensor(1, 4, 3)])
 
 
@@ -235,3 +235,12 @@ def test_short_fourier_transforms_equal_onnxruntime(onesided, windowed):
     window = np.hanning(8).astype(np.float32) if windowed else None
     inputs = [signal, np.array(5, np.int64), window, np.array(8, np.int64)]
     assert_equals_onnxruntime("STFT", inputs, {"onesided": onesided}, 17)
+
+
+def test_inputs_that_do_not_fit_are_told_by_their_shapes():
+    given = [np.ones(shape, np.float32) for shape in ((1, 8), (16, 10))]
+    with pytest.raises(CannotCompute) as caught:
+        compute(Node("onnx", "MatMul"), given)
+    assert (
+        str(caught.value) == "MatMul cannot be computed of inputs of the shapes [1, 8] and [16, 10]"
+    )

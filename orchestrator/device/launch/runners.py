@@ -230,7 +230,7 @@ def dynamic_arguments(run: Run) -> List[str]:
     }
     problem = run.dynamic.problem(shapes)
     if problem:
-        raise UsageError(problem, hint="name shapes that it has, such as x:1,3,224,224")
+        raise UsageError(problem, hint="name shapes that it has, such as " + run.dynamic.example())
     text = ";".join("%s:%s" % (name, ",".join(map(str, shape))) for name, shape in shapes.items())
     if kind == SHAPE:
         sizes = ["--outputSize", ",".join(map(str, run.output_bytes))] if run.output_bytes else []

@@ -24,7 +24,7 @@ def run_to_the_end(words: Sequence[str], log: str, say: Callable[[str], None]) -
     ProgramFailed
         It failed.
     """
-    with open(os.devnull, "wb") as nowhere:
+    with os.fdopen(os.open(os.devnull, os.O_WRONLY), "wb") as nowhere:
         program = Program(words, log, nowhere.fileno(), nowhere.fileno(), say=say)
         program.start()
         try:
