@@ -152,3 +152,19 @@ def test_golden_input_data_with_nan_is_warned_of(scene, random):
         explanation_kinds(only_suspect(summary))[0] == "wrong-golden" and "other data" not in text
     )
     assert "the golden data of the network's input hold 1 NaN where the device has numbers" in text
+
+
+def test_infinity_that_an_input_holds_on_both_sides_is_no_overflow_of_its_reader(scene, random):
+    """A guarded division, of which the device takes the wrong branch."""
+    ratio = random.standard_normal((64, 32)).astype(np.float32)
+    ratio[:, ::5] = np.inf
+    scene.data(random.standard_normal((64, 32)).astype(np.float32))
+    scene.op("ratio", "Custom", ["data"], ratio)
+    scene.op("guard", "Other", ["ratio"], np.where(np.isinf(ratio), 0, ratio), ratio)
+    code, summary, text = scene.compare()
+    (suspect,) = summary["suspects"]
+    (explained,) = suspect["explanations"]
+    assert (code, suspect["op"], explained["kind"]) == (1, "guard", "unexplained")
+    assert "its inputs hold NaN or Inf on both sides" in explained["sentence"]
+    assert "none of its inputs has" not in suspect["evidence"]
+    assert "come out of it alone" not in text and "so the error is its own." in text

@@ -338,7 +338,12 @@ def _out_of_good(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
     if estimate is None:
         return "%s; %s." % (within, _unknown(first))
     if estimate.output.spoiled:
-        return _Own(within + ", and NaN or Inf come out of it alone, so the error is its own.")
+        alone = (
+            ", NaN or Inf stand in them on both sides, and in what it makes of them on one alone"
+            if estimate.hands_on_infinities
+            else ", and NaN or Inf come out of it alone"
+        )
+        return _Own(within + alone + ", so the error is its own.")
     differs = percent(estimate.inputs_distance)
     if estimate.inputs_distance == 0 and not any(
         state.observation is not None and state.observation.different for state in estimate.inputs

@@ -197,7 +197,9 @@ def patterns_of(
         # What golden data alone hold is nothing that the device made.
         patterns = [pattern for pattern in patterns if pattern.kind not in ("nan", "inf")]
     explanations = [
-        _of_pattern(
+        _handed_on(pattern.sentence)
+        if pattern.kind in ("nan", "inf") and estimate.hands_on_infinities
+        else _of_pattern(
             pattern, pair, others_by_op.get(str(pattern.detail.get("tensor"))), around, whole
         )
         for pattern in patterns
@@ -352,6 +354,17 @@ def _merged(explanations: Iterable[Explanation]) -> List[Explanation]:
     return list(by_kind.values())
 
 
+def _handed_on(sentence: str) -> Explanation:
+    """Return what is said of NaN or Inf on one side in an output whose inputs hold such."""
+    return Explanation(
+        "unexplained",
+        1.0,
+        "its inputs hold NaN or Inf on both sides, and others of them come out: " + sentence,
+        "compare its condition or mask, its constants and the order of its inputs in the compiled "
+        "model with the original's; only what is too large for its type is a matter of precision",
+    )
+
+
 def _of_pattern(
     pattern: Finding,
     pair: AlignedPair,
@@ -451,7 +464,10 @@ def _of_row(estimate: Estimate) -> List[Explanation]:
     row = estimate.output
     if row.spoiled:
         if row.inf[0]:
-            return [explanation("overflow", 1.0, "%d elements of the target are Inf" % row.inf[0])]
+            sentence = "%d elements of the target are Inf" % row.inf[0]
+            if estimate.hands_on_infinities:
+                return [_handed_on(sentence)]
+            return [explanation("overflow", 1.0, sentence)]
         return [
             explanation(
                 "nan", 1.0, "%d elements of the target and %d of the golden are NaN" % row.nan

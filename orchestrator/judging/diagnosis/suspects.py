@@ -360,7 +360,9 @@ def _finding(entry: Estimate) -> str:
         )
     if entry.output.spoiled:
         inputs = (
-            ", and none of its inputs has"
+            "; its inputs hold such on both sides"
+            if entry.hands_on_infinities
+            else ", and none of its inputs has"
             if entry.known
             else "; not all of its inputs were compared"
         )

@@ -117,6 +117,19 @@ class Estimate:
         return self.score > SUSPECT_SCORE
 
     @property
+    def hands_on_infinities(self) -> bool:
+        """Whether an input holds NaN or Inf on both sides alike, and nothing that was computed of
+        the inputs is too large for the type.
+        """
+        error = self.computed.own_error if self.computed is not None else None
+        return (error is None or not error.overflowed) and any(
+            state.observation is not None
+            and not state.observation.spoiled
+            and state.observation.nan[0] + state.observation.inf[0] > 0
+            for state in self.inputs
+        )
+
+    @property
     def left_range(self) -> bool:
         """Whether the output holds NaN or Inf though it follows from the device's own inputs, of
         which all that were compared are right: a constant left the range of the device's type.
